@@ -1,0 +1,434 @@
+//! Arguments of a call: from JSON to checked and converted values.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use crate::{
+    cli::{Kind, Param},
+    json::Object,
+    python, suggest,
+    value::Value,
+};
+
+/// Named values in the order of the request, each name once.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Arguments {
+    values: Vec<(Arc<str>, Value)>,
+}
+
+impl Arguments {
+    /// Reads a JSON object; anything else counts as empty.
+    pub fn from_json(raw: &RawValue) -> Self {
+        let members = Object::parse(raw).map(Object::deduplicated).unwrap_or_default();
+        let values = members.into_iter().map(|(name, raw)| (name.into(), Value::from_json(&raw)));
+        Self { values: values.collect() }
+    }
+
+    /// The value given for `name`.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.values.iter().find(|(key, _)| **key == *name).map(|(_, value)| value)
+    }
+
+    /// The names and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.values.iter().map(|(name, value)| (&**name, value))
+    }
+
+    /// Keeps what `wanted` lets through.
+    pub(crate) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
+        self.values.retain(|(name, _)| wanted(name));
+    }
+}
+
+/// One thing that is wrong with the arguments. Its text is part of the contract.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Problem {
+    /// A required argument is not there.
+    #[error("Missing required argument '{name}'")]
+    Missing {
+        /// Which.
+        name: String,
+    },
+    /// A value is of the wrong type and does not convert.
+    #[error("Argument '{name}': cannot convert '{value}' to {}", kind.as_str())]
+    Inconvertible {
+        /// Which.
+        name: String,
+        /// What was given, as text.
+        value: String,
+        /// What was wanted.
+        kind: Kind,
+    },
+    /// A value is not one of those allowed.
+    #[error("Argument '{name}' must be one of: {}", choices.join(", "))]
+    NotAllowed {
+        /// Which.
+        name: String,
+        /// Those allowed.
+        choices: Vec<String>,
+    },
+    /// The arguments break the input schema.
+    #[error("Input validation error: {message}")]
+    Schema {
+        /// How.
+        message: String,
+    },
+}
+
+/// Arguments that do not fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Everything that is wrong, in the order to be told.
+    pub problems: Vec<Problem>,
+    /// Names given that the tool does not take, with the nearest it does.
+    pub unknown: Vec<(String, Option<String>)>,
+}
+
+/// Checks what is required, converts what converts without doubt, checks choices.
+///
+/// Of two parameters with one name each is looked at for being required, and the last says what the
+/// value must be. Unknown names are passed over; they only help to explain a mismatch.
+pub fn coerce(params: &[Param], given: Arguments) -> Result<Arguments, Mismatch> {
+    let unknown = unknown(params, &given);
+    let mut problems: Vec<Problem> = params
+        .iter()
+        .filter(|param| param.required && given.get(&param.name).is_none())
+        .map(|param| Problem::Missing { name: param.name.clone() })
+        .collect();
+    let mut values = Vec::new();
+    for (name, value) in given.values {
+        let Some(param) = definition(params, &name) else { continue };
+        match convert(param, value) {
+            Ok(value) => values.push((name, value)),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() { Ok(Arguments { values }) } else { Err(Mismatch { problems, unknown }) }
+}
+
+/// The parameter that decides about `name`: the last that has it.
+pub(crate) fn definition<'a>(params: &'a [Param], name: &str) -> Option<&'a Param> {
+    params.iter().rfind(|param| param.name == name)
+}
+
+/// The names given that no parameter has, each with the nearest that one has.
+pub(crate) fn unknown(params: &[Param], given: &Arguments) -> Vec<(String, Option<String>)> {
+    let nearest = |name| {
+        let names = params.iter().map(|param| param.name.as_str());
+        suggest::similar(name, names).first().map(|&near| near.to_owned())
+    };
+    given
+        .iter()
+        .filter(|(name, _)| definition(params, name).is_none())
+        .map(|(name, _)| (name.to_owned(), nearest(name)))
+        .collect()
+}
+
+fn convert(param: &Param, value: Value) -> Result<Value, Problem> {
+    let name = || param.name.clone();
+    let value = converted(param.kind, value).map_err(|value| Problem::Inconvertible {
+        name: name(),
+        value: python::text(&value),
+        kind: param.kind,
+    })?;
+    if param.choices.is_empty() || param.choices.contains(&python::text(&value)) {
+        return Ok(value);
+    }
+    Err(Problem::NotAllowed { name: name(), choices: param.choices.clone() })
+}
+
+/// The value as one of the kind wanted, or the value as it came.
+fn converted(kind: Kind, value: Value) -> Result<Value, Value> {
+    match kind {
+        Kind::String => Ok(Value::Text(match value {
+            Value::Text(text) => text,
+            other => python::text(&other),
+        })),
+        Kind::Integer => integer(value),
+        Kind::Number => number(value),
+        Kind::Boolean => boolean(value),
+    }
+}
+
+fn integer(value: Value) -> Result<Value, Value> {
+    match value {
+        Value::Int(_) => Ok(value),
+        Value::Bool(truth) => Ok(Value::integer(if truth { "1" } else { "0" })),
+        Value::Float(float) if float.is_finite() => {
+            Ok(Value::integer(&format!("{:.0}", float.trunc())))
+        }
+        Value::Text(ref text) => python::parse_int(text).ok_or(value),
+        other => Err(other),
+    }
+}
+
+fn number(value: Value) -> Result<Value, Value> {
+    match value {
+        Value::Int(_) | Value::Float(_) => Ok(value),
+        Value::Bool(truth) => Ok(Value::Float(f64::from(u8::from(truth)))),
+        Value::Text(ref text) => python::parse_float(text).map(Value::Float).ok_or(value),
+        other => Err(other),
+    }
+}
+
+fn boolean(value: Value) -> Result<Value, Value> {
+    match value {
+        Value::Bool(_) => Ok(value),
+        Value::Int(digits) => Ok(Value::Bool(digits != "0")),
+        Value::Text(text) if text == "true" => Ok(Value::Bool(true)),
+        Value::Text(text) if text == "false" => Ok(Value::Bool(false)),
+        other => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::value::RawValue;
+
+    use super::{Arguments, Mismatch, Problem, coerce};
+    use crate::{
+        cli::{Kind, Param, Placement},
+        python,
+    };
+
+    fn param(name: &str, kind: Kind) -> Param {
+        Param {
+            name: name.to_owned(),
+            description: String::new(),
+            kind,
+            required: false,
+            default: None,
+            placement: Placement::Positional,
+            choices: Vec::new(),
+        }
+    }
+
+    fn required(name: &str) -> Param {
+        Param { required: true, ..param(name, Kind::String) }
+    }
+
+    fn choice(kind: Kind, choices: &[&str]) -> Param {
+        let choices = choices.iter().map(|&choice| choice.to_owned()).collect();
+        Param { choices, ..param("v", kind) }
+    }
+
+    fn arguments(json: &str) -> Arguments {
+        Arguments::from_json(&serde_json::from_str::<Box<RawValue>>(json).unwrap())
+    }
+
+    /// What comes out: each argument as Python would write it, or each problem on a line.
+    #[track_caller]
+    fn check(params: &[Param], json: &str, expect: &str) {
+        let found = match coerce(params, arguments(json)) {
+            Ok(arguments) => arguments
+                .iter()
+                .map(|(name, value)| format!("{name}={}", python::repr(value)))
+                .collect::<Vec<_>>()
+                .join(" "),
+            Err(Mismatch { problems, .. }) => {
+                problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+            }
+        };
+        assert_eq!(found, expect, "{json}");
+    }
+
+    /// One value against one kind; nothing expected means that it does not convert.
+    #[track_caller]
+    fn check_value(kind: Kind, json: &str, expect: Option<&str>) {
+        let given = format!(r#"{{"v": {json}}}"#);
+        let params = [param("v", kind)];
+        match expect {
+            Some(repr) => check(&params, &given, &format!("v={repr}")),
+            None => {
+                let value = python::text(arguments(&given).get("v").unwrap());
+                let kind = kind.as_str();
+                check(
+                    &params,
+                    &given,
+                    &format!("Argument 'v': cannot convert '{value}' to {kind}"),
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn anything_becomes_a_string() {
+        let string = |json, repr| check_value(Kind::String, json, Some(repr));
+        string(r#""as is ""#, "'as is '");
+        string("5", "'5'");
+        string("-0", "'0'");
+        string("9007199254740993", "'9007199254740993'");
+        string("1.10", "'1.1'");
+        string("1E5", "'100000.0'");
+        string("-0.0", "'-0.0'");
+        string("1e22", "'1e+22'");
+        string("1e400", "'None'");
+        string("true", "'True'");
+        string("false", "'False'");
+        string("null", "'None'");
+        string("[]", "'[]'");
+        string(r#"["a", null, true, 1.5]"#, r#""['a', None, True, 1.5]""#);
+        string(r#"{"a": 1, "b": {}, "a": 2}"#, r#""{'a': 2, 'b': {}}""#);
+    }
+
+    #[test]
+    fn what_becomes_an_integer() {
+        let integer = |json, repr| check_value(Kind::Integer, json, repr);
+        integer("42", Some("42"));
+        integer("123456789012345678901234567890", Some("123456789012345678901234567890"));
+        integer(r#"" +4_2\n""#, Some("42"));
+        integer(r#""007""#, Some("7"));
+        integer(r#""٣""#, Some("3"));
+        integer("3.7", Some("3"));
+        integer("-1.9", Some("-1"));
+        integer("-0.5", Some("0"));
+        integer("1e22", Some("10000000000000000000000"));
+        integer("true", Some("1"));
+        integer("false", Some("0"));
+        for bad in [
+            r#""1.0""#,
+            r#""1e3""#,
+            r#""0x10""#,
+            r#""""#,
+            r#""1__0""#,
+            r#""true""#,
+            "null",
+            "[1]",
+            r#"{"a": 1}"#,
+        ] {
+            integer(bad, None);
+        }
+    }
+
+    #[test]
+    fn what_becomes_a_number() {
+        let number = |json, repr| check_value(Kind::Number, json, repr);
+        number("5", Some("5"));
+        number("5.0", Some("5.0"));
+        number("-0.0", Some("-0.0"));
+        number(r#""5""#, Some("5.0"));
+        number(r#"".5""#, Some("0.5"));
+        number(r#""1e3""#, Some("1000.0"));
+        number(r#""Infinity""#, Some("inf"));
+        number(r#""nan""#, Some("nan"));
+        number(r#""1e400""#, Some("inf"));
+        number("true", Some("1.0"));
+        number("false", Some("0.0"));
+        for bad in [r#""""#, r#""1,5""#, r#""0x10""#, "null", "1e400", "[]", "{}"] {
+            number(bad, None);
+        }
+    }
+
+    #[test]
+    fn what_becomes_a_boolean() {
+        let boolean = |json: &str, repr| check_value(Kind::Boolean, json, repr);
+        boolean("true", Some("True"));
+        boolean("false", Some("False"));
+        boolean(r#""true""#, Some("True"));
+        boolean(r#""false""#, Some("False"));
+        boolean("0", Some("False"));
+        boolean("-0", Some("False"));
+        boolean("7", Some("True"));
+        boolean("-1", Some("True"));
+        for bad in ["True", "TRUE", "False", " true", "yes", "no", "on", "1", "0", "t", ""] {
+            boolean(&format!("{bad:?}"), None);
+        }
+        for bad in ["1.0", "0.0", "null", "[]", "{}"] {
+            boolean(bad, None);
+        }
+    }
+
+    #[test]
+    fn choices_are_compared_as_text_after_conversion() {
+        let refused = "Argument 'v' must be one of: 1, 2";
+        let integer = [choice(Kind::Integer, &["1", "2"])];
+        check(&integer, r#"{"v": "02"}"#, "v=2");
+        check(&integer, r#"{"v": 2.9}"#, "v=2");
+        check(&integer, r#"{"v": true}"#, "v=1");
+        check(&integer, r#"{"v": 3}"#, refused);
+        check(&integer, r#"{"v": "x"}"#, "Argument 'v': cannot convert 'x' to integer");
+        let number = [choice(Kind::Number, &["5"])];
+        check(&number, r#"{"v": 5}"#, "v=5");
+        check(&number, r#"{"v": "5"}"#, "Argument 'v' must be one of: 5");
+        let boolean = [choice(Kind::Boolean, &["true", "True"])];
+        check(&boolean, r#"{"v": "true"}"#, "v=True");
+        check(&boolean, r#"{"v": false}"#, "Argument 'v' must be one of: true, True");
+        let string = [choice(Kind::String, &["1", "None", "True"])];
+        check(&string, r#"{"v": null}"#, "v='None'");
+        check(&string, r#"{"v": "none"}"#, "Argument 'v' must be one of: 1, None, True");
+        check(&[choice(Kind::String, &[])], r#"{"v": "any"}"#, "v='any'");
+    }
+
+    #[test]
+    fn what_is_missing_comes_first_then_the_order_of_the_request() {
+        let params = [
+            param("a", Kind::Integer),
+            required("d"),
+            param("b", Kind::Number),
+            Param { choices: vec!["x".to_owned()], ..param("c", Kind::String) },
+            Param { default: Some(crate::value::Value::Null), ..required("e") },
+        ];
+        check(
+            &params,
+            r#"{"c": "no", "b": "bad", "a": "bad"}"#,
+            "Missing required argument 'd'\nMissing required argument 'e'\n\
+             Argument 'c' must be one of: x\nArgument 'b': cannot convert 'bad' to number\n\
+             Argument 'a': cannot convert 'bad' to integer",
+        );
+        check(&params, r#"{"e": null, "d": "", "zzz": [1]}"#, "e='None' d=''");
+    }
+
+    #[test]
+    fn of_equal_names_the_last_decides_and_each_is_required() {
+        let params = [required("a"), Param { required: true, ..param("a", Kind::Integer) }];
+        check(&params, r#"{"a": "5"}"#, "a=5");
+        check(&params, r#"{"a": "x"}"#, "Argument 'a': cannot convert 'x' to integer");
+        check(&params, "{}", "Missing required argument 'a'\nMissing required argument 'a'");
+    }
+
+    #[test]
+    fn unknown_names_come_with_the_nearest() {
+        let params = [required("message"), param("all", Kind::Boolean)];
+        let mismatch = coerce(&params, arguments(r#"{"mesage": "hi", "zzz": 1}"#)).unwrap_err();
+        assert_eq!(
+            mismatch.unknown,
+            [("mesage".to_owned(), Some("message".to_owned())), ("zzz".to_owned(), None)]
+        );
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<f64>().prop_map(Into::into),
+            any::<String>().prop_map(Into::into),
+            "[ +-]?[0-9_.e]{0,6}".prop_map(Into::into),
+        ];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Into::into),
+                proptest::collection::btree_map(any::<String>(), inner, 0..4)
+                    .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn coercion_never_panics_and_settles(value in json()) {
+            for kind in [Kind::String, Kind::Integer, Kind::Number, Kind::Boolean] {
+                let params = [param("v", kind)];
+                let given = arguments(&serde_json::json!({ "v": value }).to_string());
+                if let Ok(once) = coerce(&params, given) {
+                    let again = coerce(&params, once.clone()).unwrap();
+                    let (once, again) = (once.get("v").unwrap(), again.get("v").unwrap());
+                    prop_assert_eq!(python::repr(once), python::repr(again));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! One call of one tool, and what came of it.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use crate::{
+    arguments::Problem,
+    json::Raw,
+    name::{BackendName, ToolName},
+};
+
+/// Who is calling, and how deep in a chain of calls they are.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The authenticated subject, or `local` on a trusted pipe.
+    pub subject: Arc<str>,
+    /// Number of calls above this one; bounded by the dispatcher.
+    pub depth: u8,
+}
+
+impl Caller {
+    /// The one caller at the other end of a pipe that the user opened.
+    pub fn local() -> Self {
+        Self { subject: Arc::from("local"), depth: 0 }
+    }
+}
+
+/// A request to run a tool. It has not been checked against anything yet.
+#[derive(Debug)]
+pub struct Call {
+    /// The name the agent used.
+    pub tool: ToolName,
+    /// The arguments the agent gave: a JSON object.
+    pub arguments: Raw,
+    /// How the arguments are held against what the tool takes.
+    pub checking: Checking,
+}
+
+/// How strictly arguments are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checking {
+    /// Convert what converts without doubt: the text `"42"` where an integer is wanted.
+    Coerce,
+    /// Take the input schema at its word.
+    Strict,
+}
+
+/// The tool ran. It may have failed *as a tool*; that is for the agent to read.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// Text that muster made: a program's output, or its own answer.
+    Text {
+        /// What the agent reads.
+        text: String,
+        /// Whether the tool itself failed.
+        failed: bool,
+        /// The same in structure, or what would not fit the text.
+        details: Option<Raw>,
+    },
+}
+
+impl Outcome {
+    /// A good answer in text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into(), failed: false, details: None }
+    }
+
+    /// A failure in text.
+    pub fn failure(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into(), failed: true, details: None }
+    }
+}
+
+/// The tool did not run, or its result was lost.
+#[derive(Debug, Error)]
+pub enum CallError {
+    /// No such tool in this caller's view.
+    #[error("no tool named `{tool}`")]
+    Unknown {
+        /// The name as asked for.
+        tool: ToolName,
+        /// The nearest names in the view.
+        similar: Vec<ToolName>,
+    },
+    /// The arguments do not fit.
+    #[error("the arguments do not fit `{tool}`")]
+    Arguments {
+        /// The tool.
+        tool: ToolName,
+        /// Everything that is wrong, in the order to be told.
+        problems: Vec<Problem>,
+        /// Names given that the tool does not take, with the nearest it does.
+        unknown: Vec<(String, Option<String>)>,
+        /// What it takes.
+        schema: Arc<RawValue>,
+    },
+    /// The policy restricts an argument, and the value is outside.
+    #[error("the policy refuses these arguments of `{tool}`")]
+    Constraint {
+        /// The tool.
+        tool: ToolName,
+        /// One sentence for each value refused.
+        violations: Vec<String>,
+    },
+    /// The policy itself cannot be applied.
+    #[error("{reason}")]
+    BrokenPolicy {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The backend could not be reached or broke its protocol.
+    #[error("backend `{backend}` is not available: {reason}")]
+    Backend {
+        /// Which one.
+        backend: BackendName,
+        /// Why, in words an agent may read.
+        reason: String,
+    },
+    /// A call that calls a call that calls a call…
+    #[error("calls are nested deeper than {limit}")]
+    TooDeep {
+        /// The limit that was hit.
+        limit: u8,
+    },
+}

@@ -1,0 +1,182 @@
+//! JSON that passes through: raw values, and objects opened one level deep.
+//!
+//! What muster does not own it does not parse. An [`Object`] keeps the order and the exact bytes of
+//! every value; only the keys that are set or removed change.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{MapAccess, Visitor},
+    ser::SerializeMap as _,
+};
+use serde_json::value::RawValue;
+
+/// A JSON value as it was written.
+pub type Raw = Box<RawValue>;
+
+/// A JSON object opened one level: ordered keys, untouched values.
+#[derive(Debug, Clone, Default)]
+pub struct Object<'a> {
+    members: Vec<(Cow<'a, str>, Cow<'a, RawValue>)>,
+}
+
+impl<'a> Object<'a> {
+    /// An object without members.
+    pub const fn new() -> Self {
+        Self { members: Vec::new() }
+    }
+
+    /// Opens `raw`; `None` when it is not an object.
+    pub fn parse(raw: &'a RawValue) -> Option<Self> {
+        serde_json::from_str(raw.get()).ok()
+    }
+
+    /// The value of `key`; of equal keys the last one counts, as in every common JSON reader.
+    pub fn get(&self, key: &str) -> Option<&RawValue> {
+        self.members.iter().rev().find(|(name, _)| name == key).map(|(_, value)| &**value)
+    }
+
+    /// The text of `key`, when it is there and is text.
+    pub fn get_text(&self, key: &str) -> Option<String> {
+        self.get(key).and_then(|raw| serde_json::from_str(raw.get()).ok())
+    }
+
+    /// Puts `value` in the place of `key`, or at the end.
+    pub fn set(&mut self, key: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, RawValue>>) {
+        let (key, value) = (key.into(), value.into());
+        match self.members.iter_mut().rev().find(|(name, _)| *name == key) {
+            Some(member) => member.1 = value,
+            None => self.members.push((key, value)),
+        }
+    }
+
+    /// Sets `key` to anything that can be written as JSON.
+    pub fn set_value(&mut self, key: impl Into<Cow<'a, str>>, value: &(impl Serialize + ?Sized)) {
+        self.set(key, Cow::Owned(raw(value)));
+    }
+
+    /// Takes `key` out, every time it occurs.
+    pub fn remove(&mut self, key: &str) {
+        self.members.retain(|(name, _)| name != key);
+    }
+
+    /// The members in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.members.iter().map(|(key, value)| (&**key, &**value))
+    }
+
+    /// Whether there is no member.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// The members with each key once: at its first place, with its last value.
+    pub fn deduplicated(self) -> Vec<(String, Raw)> {
+        let mut members: indexmap::IndexMap<String, Raw> = indexmap::IndexMap::new();
+        for (key, value) in self.members {
+            members.insert(key.into_owned(), value.into_owned());
+        }
+        members.into_iter().collect()
+    }
+
+    /// Writes the object.
+    pub fn to_raw(&self) -> Raw {
+        raw(self)
+    }
+}
+
+/// Writes a value as JSON. Serialising our own types cannot fail; should it ever, the reader gets
+/// `null`, never a torn message.
+pub fn raw(value: &(impl Serialize + ?Sized)) -> Raw {
+    serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.members.len()))?;
+        for (key, value) in &self.members {
+            map.serialize_entry(key, &**value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Object<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some((Key(key), value)) = map.next_entry::<Key<'de>, &'de RawValue>()? {
+                    members.push((key, Cow::Borrowed(value)));
+                }
+                Ok(Object { members })
+            }
+        }
+
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// A key, borrowed from the input unless it holds escapes.
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+
+        impl<'de> Visitor<'de> for Text {
+            type Value = Key<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
+                Ok(Key(Cow::Borrowed(key)))
+            }
+
+            fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+                Ok(Key(Cow::Owned(key.to_owned())))
+            }
+        }
+
+        deserializer.deserialize_str(Text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::{Object, raw};
+
+    #[test]
+    fn only_the_keys_that_are_set_change() {
+        let input =
+            r#"{"name":"a\u0062","big":12345678901234567890123,"x":{ "odd" : 1.0 },"n":null}"#;
+        let parsed: Box<RawValue> = serde_json::from_str(input).unwrap();
+        let mut object = Object::parse(&parsed).unwrap();
+        object.set_value("name", "c");
+        object.remove("n");
+        object.set_value("new", &true);
+        assert_eq!(
+            object.to_raw().get(),
+            r#"{"name":"c","big":12345678901234567890123,"x":{ "odd" : 1.0 },"new":true}"#
+        );
+    }
+
+    #[test]
+    fn not_an_object() {
+        assert!(Object::parse(&raw(&[1])).is_none());
+        assert!(Object::parse(&raw("x")).is_none());
+    }
+}

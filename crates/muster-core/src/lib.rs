@@ -1,0 +1,20 @@
+//! The nouns of muster and the decisions that need no I/O.
+//!
+//! **Invariant:** nothing here touches a clock, a socket, a file or a runtime. Everything is a
+//! value or a pure function, so everything can be tested with a table of inputs.
+
+pub mod arguments;
+pub mod backend;
+pub mod call;
+pub mod catalog;
+pub mod cli;
+pub mod json;
+pub mod manifest;
+pub mod name;
+pub mod policy;
+pub mod python;
+pub mod request;
+pub mod schema;
+pub mod suggest;
+pub mod value;
+pub mod yaml;

@@ -1,0 +1,140 @@
+//! Policy files, good and bad.
+
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+
+use super::parse;
+use crate::{
+    cli::{Docker, Place},
+    manifest::LoadError,
+    policy::Default,
+};
+
+#[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "reads better in the tables")]
+fn check(text: &str, expect: Expect) {
+    let report = match parse(text) {
+        Ok(loaded) => loaded.warnings.iter().map(|warning| format!("{warning}\n")).collect(),
+        Err(LoadError::Fields(problems)) => {
+            problems.iter().map(|problem| format!("{}: {problem}\n", problem.line)).collect()
+        }
+        Err(error) => format!("{error}\n"),
+    };
+    expect.assert_eq(&report);
+}
+
+#[test]
+fn every_field_is_read() {
+    let text = "\
+executor: {type: docker, image: 'alpine:3', volumes: [$HOME:/h], working_dir: /w, network: none}
+default: enabled
+tools:
+  b: {description: new, args: {x: {pattern: '[a-z]+', min: 1, max: '2.5'}, y: {}}}
+  a: {description: null}
+";
+    let policy = parse(text).unwrap().value;
+    let docker = Docker {
+        image: "alpine:3".to_owned(),
+        volumes: vec!["$HOME:/h".to_owned()],
+        network: Some("none".to_owned()),
+        working_dir: Some("/w".to_owned()),
+    };
+    assert_eq!(policy.place, Place::Docker(docker));
+    assert_eq!(policy.default, Default::Enabled);
+    assert_eq!(policy.rules.keys().collect::<Vec<_>>(), ["b", "a"]);
+    let rule = &policy.rules["b"];
+    assert_eq!(rule.description.as_deref(), Some("new"));
+    let constraint = &rule.args["x"];
+    assert_eq!(constraint.pattern.as_ref().map(|pattern| pattern.as_str()), Some("[a-z]+"));
+    assert_eq!((constraint.min, constraint.max), (Some(1.0), Some(2.5)));
+    assert!(rule.args["y"].pattern.is_none());
+}
+
+#[test]
+fn a_file_that_says_nothing_disables_everything() {
+    for text in ["{}", "executor: {type: local, image: x}\ndefault: disabled\ntools: {}\n"] {
+        let policy = parse(text).unwrap().value;
+        assert_eq!((policy.place, policy.default), (Place::Local, Default::Disabled));
+        assert!(policy.rules.is_empty());
+    }
+}
+
+#[test]
+fn every_problem_is_told_in_the_order_of_the_format() {
+    check(
+        "default: maybe\nexecutor: {type: podman, volumes: x}\ntools:\n  a:\n  b: {args: {x: {min: abc, pattern: 5}}}\n  3: {args: []}\n  c: {args: {x: 1}}\n",
+        expect![[r#"
+            2: executor → type: Input should be 'local' or 'docker'
+            2: executor → volumes: Input should be a valid list
+            1: default: Input should be 'enabled' or 'disabled'
+            4: tools → a: Input should be a valid dictionary or instance of ToolPolicy
+            5: tools → b → args → x → pattern: Input should be a valid string
+            5: tools → b → args → x → min: Input should be a valid number, unable to parse string as a number
+            6: tools → 3 → [key]: Input should be a valid string
+            6: tools → 3 → args: Input should be a valid dictionary
+            7: tools → c → args → x: Input should be a valid dictionary or instance of ArgConstraint
+        "#]],
+    );
+    check(
+        "executor: null\ndefault: true\ntools: null\n",
+        expect![[r#"
+        1: executor: Input should be a valid dictionary or instance of ExecutorConfig
+        2: default: Input should be 'enabled' or 'disabled'
+        3: tools: Input should be a valid dictionary
+    "#]],
+    );
+    check(
+        "",
+        expect![[r#"
+        the file must hold a mapping, not NoneType
+    "#]],
+    );
+    check(
+        "on: {}\n",
+        expect![[r#"
+        line 1, column 1: keywords must be strings; quote `on`, which is bool
+    "#]],
+    );
+}
+
+#[test]
+fn docker_needs_an_image() {
+    check(
+        "executor: {type: docker}\n",
+        expect![[r#"
+        1: executor: Value error, Docker executor requires 'image' to be set
+    "#]],
+    );
+    check(
+        "executor: {type: docker, image: ''}\ndefault: x\n",
+        expect![[r#"
+        1: executor: Value error, Docker executor requires 'image' to be set
+        2: default: Input should be 'enabled' or 'disabled'
+    "#]],
+    );
+    check(
+        "executor: {type: docker, network: 1}\n",
+        expect![[r#"
+        1: executor → network: Input should be a valid string
+    "#]],
+    );
+}
+
+#[test]
+fn unknown_fields_are_only_worth_a_warning() {
+    check(
+        "defalt: enabled\ntools: {a: {arg: {}, args: {x: {mim: 1}}}}\n",
+        expect![[r#"
+            defalt: unknown field; did you mean `default`?
+            tools → a → arg: unknown field; did you mean `args`?
+            tools → a → args → x → mim: unknown field; did you mean `min`?
+        "#]],
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in r"((executor|type|image|default|tools|args|min): ?|[-\[\]{},:&*a1'\n ]|  ){0,60}") {
+        parse(&text).ok();
+    }
+}

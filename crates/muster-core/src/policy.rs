@@ -1,0 +1,134 @@
+//! What is allowed. The only maker of [`Permitted`], without which nothing runs.
+
+pub mod constraint;
+pub mod pattern;
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use crate::{
+    arguments::{self, Arguments, Mismatch},
+    call::{Call, CallError, Caller, Checking},
+    catalog::{Entry, Snapshot},
+    cli::Place,
+    policy::constraint::Constraint,
+    schema,
+};
+
+/// Which tools exist for callers, and within which limits.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    /// Where CLI commands run.
+    pub place: Place,
+    /// What holds for a tool that no rule names.
+    pub default: Default,
+    /// Rules by the backend's own name of a tool, in the order written.
+    pub rules: IndexMap<String, Rule>,
+}
+
+/// What holds for a tool that no rule names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, std::default::Default)]
+pub enum Default {
+    /// It may be called. Without a policy file this is how things are.
+    #[default]
+    Enabled,
+    /// It does not exist. A policy file that says nothing means this.
+    Disabled,
+}
+
+/// What a policy says about one tool.
+#[derive(Debug, Clone, std::default::Default)]
+pub struct Rule {
+    /// Words that replace the tool's own; empty counts as none.
+    pub description: Option<String>,
+    /// Limits by argument, in the order written.
+    pub args: IndexMap<String, Constraint>,
+}
+
+/// A call that may run. Its fields are private: only [`Policy::permit`] makes one.
+#[derive(Debug)]
+pub struct Permitted {
+    entry: Arc<Entry>,
+    arguments: Arguments,
+}
+
+impl Permitted {
+    /// The tool.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// The arguments as checked, and as converted where that was asked for.
+    pub fn arguments(&self) -> &Arguments {
+        &self.arguments
+    }
+}
+
+impl Policy {
+    /// Whether a tool exists for callers.
+    pub fn shows(&self, entry: &Entry) -> bool {
+        match self.default {
+            Default::Enabled => true,
+            Default::Disabled => self.rules.contains_key(&*entry.local_name),
+        }
+    }
+
+    /// The words that describe a tool under this policy.
+    pub fn description<'a>(&'a self, entry: &'a Entry) -> &'a str {
+        self.rules
+            .get(&*entry.local_name)
+            .and_then(|rule| rule.description.as_deref())
+            .filter(|text| !text.is_empty())
+            .unwrap_or(&entry.description)
+    }
+
+    /// Resolves a call against what there is and decides about it.
+    pub fn permit(
+        &self,
+        catalog: &Snapshot,
+        _caller: &Caller,
+        call: &Call,
+    ) -> Result<Permitted, CallError> {
+        let name = call.tool.as_str();
+        let Some(entry) = catalog.get(name).filter(|entry| self.shows(entry)) else {
+            let similar = catalog.similar(name, |entry| self.shows(entry));
+            return Err(CallError::Unknown { tool: call.tool.clone(), similar });
+        };
+        let arguments = check(entry, call).map_err(|Mismatch { problems, unknown }| {
+            let schema = Arc::clone(&entry.input_schema);
+            CallError::Arguments { tool: call.tool.clone(), problems, unknown, schema }
+        })?;
+        self.constrain(entry, &arguments)?;
+        Ok(Permitted { entry: Arc::clone(entry), arguments })
+    }
+
+    fn constrain(&self, entry: &Entry, arguments: &Arguments) -> Result<(), CallError> {
+        let Some(rule) = self.rules.get(&*entry.local_name) else { return Ok(()) };
+        let params = entry.params.as_deref().unwrap_or_default();
+        let mut violations = Vec::new();
+        for (name, constraint) in &rule.args {
+            if !params.iter().any(|param| param.name == *name) {
+                continue;
+            }
+            let Some(value) = arguments.get(name) else { continue };
+            let found = constraint
+                .check(name, value)
+                .map_err(|err| CallError::BrokenPolicy { reason: err.to_string() })?;
+            violations.extend(found);
+        }
+        if violations.is_empty() {
+            return Ok(());
+        }
+        Err(CallError::Constraint { tool: entry.name.clone(), violations })
+    }
+}
+
+fn check(entry: &Entry, call: &Call) -> Result<Arguments, Mismatch> {
+    let given = Arguments::from_json(&call.arguments);
+    let params = entry.params.as_deref().unwrap_or_default();
+    match call.checking {
+        Checking::Coerce => arguments::coerce(params, given),
+        Checking::Strict => schema::check(params, given),
+    }
+}

@@ -1,0 +1,176 @@
+//! Who descends from whom, as the kernel tells it in `/proc`, and signals that hit no stranger.
+//!
+//! Parent links alone do not say which run a process belongs to: a daemon gives up its parent, its
+//! group and its session. So each run is marked with a number that the kernel hands on to every
+//! descendant and no program touches: the soft limit on file locks, which Linux has kept and ignored
+//! since 2.4. It needs no privilege and shows in `/proc/PID/limits`.
+//!
+//! **Invariant:** a process is signalled only while it is still the one that was looked at, told by
+//! its start time, so a recycled process number cannot lead to a stranger.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::Read,
+};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+#[cfg(target_os = "linux")]
+use rustix::{
+    io::Errno,
+    process::{PidfdFlags, pidfd_open, pidfd_send_signal},
+};
+
+/// One process at the moment it was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
+    pub(crate) session: i32,
+    pub(crate) started: u64,
+    /// It has ended and waits for its parent to notice.
+    pub(crate) ended: bool,
+}
+
+/// The mark of a run: which launcher, and which of its runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark(u64);
+
+/// All processes that can be seen. Empty where there is no `/proc`.
+pub(crate) fn all() -> Vec<Process> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(look_at)
+        .collect()
+}
+
+/// What descends from `root`, parents before their children.
+pub(crate) fn below(root: i32) -> Vec<Process> {
+    let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
+    for process in all() {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let mut found = children.remove(&root).unwrap_or_default();
+    let mut next = 0;
+    while let Some(parent) = found.get(next) {
+        found.extend(children.remove(&parent.pid).unwrap_or_default());
+        next += 1;
+    }
+    found
+}
+
+/// Sends a signal, unless the process has ended since it was looked at.
+pub(crate) fn send(process: &Process, signal: Signal) {
+    let Some(pid) = Pid::from_raw(process.pid) else {
+        return;
+    };
+    // The handle pins the process, so after the check nothing can take its place.
+    #[cfg(target_os = "linux")]
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => {
+            if is_still(process) {
+                let _sent = pidfd_send_signal(handle, signal);
+            }
+            return;
+        }
+        Err(Errno::SRCH) => return,
+        Err(_) => {}
+    }
+    if is_still(process) {
+        let _sent = kill_process(pid, signal);
+    }
+}
+
+/// Whether this very process still runs.
+pub(crate) fn is_still(process: &Process) -> bool {
+    look_at(process.pid).is_some_and(|now| now.started == process.started && !now.ended)
+}
+
+fn look_at(pid: i32) -> Option<Process> {
+    let mut buffer = [0; 1024];
+    let size = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut buffer).ok()?;
+    parse_stat(buffer.get(..size)?)
+}
+
+/// The second field is the program's name in parentheses and may hold anything, `)` included.
+fn parse_stat(stat: &[u8]) -> Option<Process> {
+    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+    let (head, tail) = stat.split_at_checked(name_end)?;
+    let pid = str::from_utf8(head.split(|&byte| byte == b' ').next()?).ok()?.parse().ok()?;
+    let mut fields = str::from_utf8(tail.get(1..)?).ok()?.split_ascii_whitespace();
+    let state = fields.next()?;
+    let parent = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let session = fields.next()?.parse().ok()?;
+    // Fields 20 and 22; the one just read is field 6.
+    let threads: u32 = fields.nth(13)?.parse().ok()?;
+    let started = fields.nth(1)?.parse().ok()?;
+    // A program may go on after its first thread has ended.
+    let ended = matches!(state, "Z" | "X") && threads <= 1;
+    Some(Process { pid, parent, group, session, started, ended })
+}
+
+impl Mark {
+    /// Process numbers have at most 22 bits, so the mark is never the number for "unlimited".
+    pub(crate) fn new(launcher: u32, id: u64) -> Self {
+        Self(u64::from(launcher) << 32 | id & u64::from(u32::MAX))
+    }
+
+    /// The mark that a process carries.
+    pub(crate) fn of(pid: i32) -> Option<Self> {
+        let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+        let line = limits.lines().find_map(|line| line.strip_prefix("Max file locks"))?;
+        line.split_ascii_whitespace().next()?.parse().ok().map(Self)
+    }
+
+    pub(crate) fn is_by(self, launcher: u32) -> bool {
+        self.0 >> 32 == u64::from(launcher)
+    }
+
+    /// Marks whatever this process starts from now on.
+    pub(crate) fn put_on(self) {
+        #[cfg(target_os = "linux")]
+        {
+            let maximum = getrlimit(Resource::Locks).maximum;
+            // Where this is refused, parents, groups and sessions still tell most of the tree.
+            let _marked = setrlimit(Resource::Locks, Rlimit { current: Some(self.0), maximum });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_pose_as_other_fields() {
+        let stat = b"7 (a) R 1 1 (b)) S 3 5 6 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2 3\n";
+        let expected =
+            Process { pid: 7, parent: 3, group: 5, session: 6, started: 98765, ended: false };
+        assert_eq!(parse_stat(stat), Some(expected));
+        assert_eq!(parse_stat(b"7 (sh"), None);
+        assert_eq!(parse_stat(b""), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_process_is_seen_as_it_is() {
+        let me = i32::try_from(std::process::id()).unwrap();
+        let found = all().into_iter().find(|process| process.pid == me).unwrap();
+        assert!(is_still(&found));
+        assert!(!is_still(&Process { started: found.started + 1, ..found }));
+        assert!(below(found.parent).iter().any(|process| process.pid == me));
+        assert!(below(me).iter().all(|process| process.pid != me));
+    }
+
+    #[test]
+    fn a_mark_names_its_launcher() {
+        assert!(Mark::new(5, 1).is_by(5));
+        assert!(!Mark::new(5, u64::MAX).is_by(6));
+        assert_ne!(Mark::new(5, 1), Mark::new(5, 2));
+    }
+}

@@ -1,0 +1,31 @@
+//! A program that can be a launcher, or a gateway that a test kills.
+//!
+//! `muster-exec-helper gateway COMMAND` runs a shell command as the gateway does, through a launcher
+//! that is this program again, and copies what it prints.
+
+use std::{env, process::ExitCode};
+
+use muster_exec::{command::Command, launcher::Launcher, serve::serve_if_asked};
+use tokio::io::AsyncReadExt;
+
+fn main() -> ExitCode {
+    if let Some(code) = serve_if_asked() {
+        return code;
+    }
+    let script = env::args().nth(2).unwrap_or_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return ExitCode::FAILURE };
+    runtime.block_on(gateway(script));
+    ExitCode::SUCCESS
+}
+
+#[expect(clippy::print_stdout, reason = "this is how the test hears of the processes")]
+async fn gateway(script: String) {
+    let launcher = Launcher::new();
+    let Ok(mut child) = launcher.start(Command::new(["sh", "-c", &script])).await else { return };
+    let mut buffer = [0; 1024];
+    while let Ok(size @ 1..) = child.stdout.read(&mut buffer).await {
+        print!("{}", String::from_utf8_lossy(buffer.get(..size).unwrap_or_default()));
+    }
+    child.exit().await;
+}

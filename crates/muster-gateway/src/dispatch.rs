@@ -1,0 +1,68 @@
+//! The call path: resolve, permit, run. There is no other.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use muster_core::{
+    backend::{Backend, BoxFuture, CallTool, Cx},
+    call::{Call, CallError, Caller, Outcome},
+    catalog::Snapshot,
+    name::BackendName,
+    policy::Policy,
+};
+use tokio::sync::watch;
+
+/// How many calls deep a call may be.
+const MAX_DEPTH: u8 = 8;
+
+/// Everything a call needs, as of one moment.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// What there is.
+    pub catalog: Snapshot,
+    /// What is allowed.
+    pub policy: Arc<Policy>,
+    /// Who runs it.
+    pub backends: BTreeMap<BackendName, Arc<dyn Backend>>,
+}
+
+/// Routes calls. Readers take one [`State`] for each request; someone else writes new ones.
+#[derive(Debug)]
+pub struct Dispatcher {
+    state: watch::Receiver<Arc<State>>,
+}
+
+impl Dispatcher {
+    /// A dispatcher that follows `state`.
+    pub fn new(state: watch::Receiver<Arc<State>>) -> Self {
+        Self { state }
+    }
+
+    /// The state as of now.
+    pub fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state.borrow())
+    }
+
+    async fn dispatch(&self, caller: &Caller, call: Call) -> Result<Outcome, CallError> {
+        if caller.depth > MAX_DEPTH {
+            return Err(CallError::TooDeep { limit: MAX_DEPTH });
+        }
+        let state = self.state();
+        let permitted = state.policy.permit(&state.catalog, caller, &call)?;
+        let name = &permitted.entry().backend;
+        let Some(backend) = state.backends.get(name).map(Arc::clone) else {
+            let reason = "it is not connected".to_owned();
+            return Err(CallError::Backend { backend: name.clone(), reason });
+        };
+        backend.run(Cx { caller, tools: self }, permitted).await
+    }
+}
+
+impl CallTool for Dispatcher {
+    fn call<'a>(
+        &'a self,
+        caller: &'a Caller,
+        call: Call,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        Box::pin(self.dispatch(caller, call))
+    }
+}

@@ -1,0 +1,8 @@
+//! The one call path, what clients are shown of it, and the state behind it.
+//!
+//! **Invariant:** no wire, no terminal, no process. Everything that runs a tool goes through
+//! [`dispatch::Dispatcher`]; surfaces only decide what a client is shown and how answers read.
+
+pub mod dispatch;
+pub mod front;
+pub mod surface;

@@ -1,0 +1,73 @@
+//! Two tools in place of hundreds: `climax_search` to find one, `climax_call` to run it.
+
+mod search;
+
+use muster_core::{
+    arguments::Arguments,
+    backend::{BoxFuture, CallTool as _},
+    call::{Call, Caller, Checking, Outcome},
+    json::{Object, Raw},
+    name::ToolName,
+    schema,
+};
+use serde_json::value::RawValue;
+
+use super::{Surface, texts};
+use crate::dispatch::{Dispatcher, State};
+
+/// Shows `climax_search` and `climax_call`.
+#[derive(Debug)]
+pub struct Discovery;
+
+const SEARCH: &str = r#"{"name":"climax_search","description":"Search for available CLI tools by keyword, category, or CLI name. Call with no filters to get a summary of all available CLIs.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Search keyword (matched against tool name, description, CLI name, category, tags)"},"category":{"type":"string","description":"Filter by CLI category (exact match, case-insensitive)"},"cli":{"type":"string","description":"Filter by CLI name (exact match, case-insensitive)"},"limit":{"type":"integer","description":"Maximum number of results to return (default: 10)","default":10}}}}"#;
+
+const CALL: &str = r#"{"name":"climax_call","description":"Execute a CLI tool by name. Use climax_search first to discover available tools and their argument schemas.","inputSchema":{"type":"object","properties":{"tool_name":{"type":"string","description":"The exact name of the tool to execute (as returned by climax_search)"},"args":{"type":"object","description":"Arguments to pass to the tool (see tool's input_schema from climax_search)"}},"required":["tool_name"]}}"#;
+
+impl Surface for Discovery {
+    fn tools(&self, _state: &State) -> Vec<Raw> {
+        [SEARCH, CALL]
+            .into_iter()
+            .filter_map(|text| RawValue::from_string(text.to_owned()).ok())
+            .collect()
+    }
+
+    fn call<'a>(
+        &'a self,
+        dispatcher: &'a Dispatcher,
+        caller: &'a Caller,
+        name: String,
+        arguments: Raw,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            match name.as_str() {
+                "climax_search" => search::answer(&dispatcher.state(), &arguments),
+                "climax_call" => call(dispatcher, caller, &arguments).await,
+                _ => {
+                    tracing::warn!("Unknown tool called: {name}");
+                    Outcome::failure(format!(
+                        "Unknown tool: {name}. Available tools: climax_search, climax_call"
+                    ))
+                }
+            }
+        })
+    }
+}
+
+async fn call(dispatcher: &Dispatcher, caller: &Caller, arguments: &RawValue) -> Outcome {
+    let mut given = Object::parse(arguments).unwrap_or_default();
+    // Agents send `args: null` for a tool without arguments, and it means just that.
+    if given.get("args").is_some_and(|args| args.get() == "null") {
+        given.remove("args");
+    }
+    let shape = [("tool_name", "string", true), ("args", "object", false)];
+    let checked = Arguments::from_json(&given.to_raw());
+    if let Some(message) = schema::check_shape(&shape, &checked) {
+        return Outcome::failure(format!("Input validation error: {message}"));
+    }
+    let tool = ToolName::new(given.get_text("tool_name").unwrap_or_default());
+    let arguments = given.get("args").map_or_else(|| Object::new().to_raw(), ToOwned::to_owned);
+    match dispatcher.call(caller, Call { tool, arguments, checking: Checking::Coerce }).await {
+        Ok(outcome) => outcome,
+        Err(error) => texts::outcome(&error),
+    }
+}

@@ -1,0 +1,139 @@
+//! `climax_search`: a summary of what is there, or the tools that match.
+
+use muster_core::{
+    arguments::Arguments, call::Outcome, catalog::search::Filter, json::raw, schema, value::Value,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::dispatch::State;
+
+const DEFAULT_LIMIT: i128 = 10;
+
+#[derive(Serialize)]
+#[serde(tag = "mode", rename_all = "lowercase")]
+enum Answer<'a> {
+    Summary { summary: Vec<Cli<'a>> },
+    Search { results: Vec<Found<'a>> },
+}
+
+#[derive(Serialize)]
+struct Cli<'a> {
+    name: &'a str,
+    description: &'a str,
+    tool_count: usize,
+    category: Option<&'a str>,
+    tags: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Found<'a> {
+    tool_name: &'a str,
+    description: &'a str,
+    cli_name: &'a str,
+    category: Option<&'a str>,
+    tags: &'a [String],
+    input_schema: &'a RawValue,
+}
+
+pub(super) fn answer(state: &State, arguments: &RawValue) -> Outcome {
+    let given = Arguments::from_json(arguments);
+    let shape = [
+        ("query", "string", false),
+        ("category", "string", false),
+        ("cli", "string", false),
+        ("limit", "integer", false),
+    ];
+    if let Some(message) = schema::check_shape(&shape, &given) {
+        return Outcome::failure(format!("Input validation error: {message}"));
+    }
+    let text = |name: &str| given.get(name).and_then(Value::as_text);
+    let limit = limit(given.get("limit"));
+    let (query, category, cli) = (text("query"), text("category"), text("cli"));
+    let answer = if query.or(category).or(cli).is_none() {
+        Answer::Summary { summary: limited(summary(state), limit) }
+    } else {
+        let filter = Filter::new(query, category, cli);
+        Answer::Search { results: limited(found(state, &filter), limit) }
+    };
+    Outcome::text(raw(&answer).get())
+}
+
+fn summary(state: &State) -> Vec<Cli<'_>> {
+    let sources = state.catalog.sources().map(|source| Cli {
+        name: &source.about.title,
+        description: &source.about.description,
+        tool_count: source.entries().len(),
+        category: source.about.category.as_deref(),
+        tags: &source.about.tags,
+    });
+    sources.collect()
+}
+
+fn found<'a>(state: &'a State, filter: &Filter) -> Vec<Found<'a>> {
+    state
+        .catalog
+        .search(filter)
+        .filter(|(_, entry)| state.policy.shows(entry))
+        .map(|(source, entry)| Found {
+            tool_name: entry.name.as_str(),
+            description: &entry.description,
+            cli_name: &source.about.title,
+            category: source.about.category.as_deref(),
+            tags: &source.about.tags,
+            input_schema: &entry.input_schema,
+        })
+        .collect()
+}
+
+/// The limit as a number; one too large to hold is as good as the largest.
+fn limit(given: Option<&Value>) -> i128 {
+    match given {
+        Some(Value::Int(digits)) => {
+            digits.parse().unwrap_or(if digits.starts_with('-') { i128::MIN } else { i128::MAX })
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "saturates, which is what a limit wants"
+        )]
+        Some(Value::Float(float)) => *float as i128,
+        _ => DEFAULT_LIMIT,
+    }
+}
+
+/// Takes the first `limit`; a negative limit leaves out as many at the end.
+fn limited<T>(mut items: Vec<T>, limit: i128) -> Vec<T> {
+    let total = i128::try_from(items.len()).unwrap_or(i128::MAX);
+    let keep = if limit < 0 { total.saturating_add(limit).max(0) } else { limit };
+    items.truncate(usize::try_from(keep).unwrap_or(usize::MAX));
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::value::Value;
+
+    use super::{limit, limited};
+
+    #[track_caller]
+    fn check(given: Option<&Value>, expect: &[i32]) {
+        assert_eq!(limited(vec![1, 2, 3], limit(given)), expect);
+    }
+
+    #[track_caller]
+    fn check_int(digits: &str, expect: &[i32]) {
+        check(Some(&Value::Int(digits.to_owned())), expect);
+    }
+
+    #[test]
+    fn limits_slice_as_python_does() {
+        check(None, &[1, 2, 3]);
+        check_int("2", &[1, 2]);
+        check_int("0", &[]);
+        check_int("99999999999999999999999999999999999999999999", &[1, 2, 3]);
+        check_int("-1", &[1, 2]);
+        check_int("-3", &[]);
+        check_int("-99999999999999999999999999999999999999999999", &[]);
+        check(Some(&Value::Float(2.0)), &[1, 2]);
+    }
+}

@@ -1,0 +1,81 @@
+//! How CLImax words what did not run. The texts are contract; what helps beyond them travels as
+//! structured content beside the text.
+
+use muster_core::{
+    call::{CallError, Outcome},
+    json::raw,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// What helps an agent to get it right the next time.
+#[derive(Serialize, Default)]
+struct Help<'a> {
+    error: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    did_you_mean: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_schema: Option<&'a RawValue>,
+}
+
+/// Words an error for a CLImax client.
+pub(super) fn outcome(error: &CallError) -> Outcome {
+    if let CallError::Constraint { tool, violations } = error {
+        tracing::warn!("Policy rejected {tool}: {}", violations.join("; "));
+    }
+    let text = text(error);
+    let help = Help { error: text.clone(), ..help(error) };
+    Outcome::Text { text, failed: true, details: Some(raw(&help)) }
+}
+
+fn text(error: &CallError) -> String {
+    match error {
+        CallError::Unknown { tool, .. } => format!("Unknown tool: {tool}"),
+        CallError::Arguments { problems, .. } => match problems.as_slice() {
+            [problem @ muster_core::arguments::Problem::Schema { .. }] => problem.to_string(),
+            problems => listed("Argument validation failed:", problems),
+        },
+        CallError::Constraint { violations, .. } => listed("Policy validation failed:", violations),
+        CallError::BrokenPolicy { .. } | CallError::Backend { .. } | CallError::TooDeep { .. } => {
+            error.to_string()
+        }
+    }
+}
+
+fn listed(heading: &str, items: &[impl ToString]) -> String {
+    items.iter().fold(heading.to_owned(), |text, item| text + "\n  - " + &item.to_string())
+}
+
+fn help(error: &CallError) -> Help<'_> {
+    match error {
+        CallError::Unknown { similar, .. } => Help {
+            hint: Some(match similar.first() {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => "call `climax_search` to see what there is".to_owned(),
+            }),
+            did_you_mean: similar.iter().map(|name| name.as_str()).collect(),
+            ..Help::default()
+        },
+        CallError::Arguments { unknown, schema, .. } => Help {
+            hint: unknown.first().map(|(name, near)| match near {
+                Some(near) => format!("there is no argument `{name}`; did you mean `{near}`?"),
+                None => format!("there is no argument `{name}`"),
+            }),
+            input_schema: Some(schema),
+            ..Help::default()
+        },
+        CallError::Constraint { .. } => Help {
+            hint: Some("the values allowed are set by this server's policy".to_owned()),
+            ..Help::default()
+        },
+        CallError::BrokenPolicy { .. } => Help {
+            hint: Some(
+                "the policy file has to be corrected by whoever runs this server".to_owned(),
+            ),
+            ..Help::default()
+        },
+        CallError::Backend { .. } | CallError::TooDeep { .. } => Help::default(),
+    }
+}

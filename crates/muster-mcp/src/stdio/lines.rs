@@ -1,0 +1,77 @@
+//! Lines from a pipe, bounded.
+
+use std::io;
+
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use super::ends::Input;
+
+/// The longest message taken: an argument may hold a large file, but not all memory.
+pub(super) const LIMIT: usize = 64 * 1024 * 1024;
+
+/// What came next.
+#[derive(Debug)]
+pub(super) enum Line {
+    /// A line without its end.
+    Text(String),
+    /// A line beyond the limit; it was passed over.
+    TooLong,
+    /// The pipe was closed.
+    End,
+}
+
+/// Reads lines. Cancel-safe: what was read of an unfinished line is kept.
+#[derive(Debug)]
+pub(super) struct Lines {
+    input: BufReader<Input>,
+    line: Vec<u8>,
+    too_long: bool,
+}
+
+impl Lines {
+    pub(super) fn new(input: Input) -> Self {
+        Self {
+            input: BufReader::with_capacity(16 * 1024, input),
+            line: Vec::new(),
+            too_long: false,
+        }
+    }
+
+    pub(super) async fn next(&mut self) -> io::Result<Line> {
+        loop {
+            let chunk = self.input.fill_buf().await?;
+            if chunk.is_empty() {
+                let rest = std::mem::take(&mut self.line);
+                return Ok(if rest.is_empty() { Line::End } else { text(rest) });
+            }
+            let end = chunk.iter().position(|byte| *byte == b'\n');
+            let (part, used) = match end {
+                Some(end) => (chunk.get(..end).unwrap_or_default(), end + 1),
+                None => (chunk, chunk.len()),
+            };
+            if self.line.len() + part.len() > LIMIT {
+                self.too_long = true;
+                self.line = Vec::new();
+            }
+            if !self.too_long {
+                self.line.extend_from_slice(part);
+            }
+            self.input.consume(used);
+            if end.is_some() {
+                let line = std::mem::take(&mut self.line);
+                if std::mem::take(&mut self.too_long) {
+                    return Ok(Line::TooLong);
+                }
+                return Ok(text(line));
+            }
+        }
+    }
+}
+
+/// Bytes that are not UTF-8 become replacement characters; the JSON reader then has its say.
+fn text(line: Vec<u8>) -> Line {
+    Line::Text(
+        String::from_utf8(line)
+            .unwrap_or_else(|err| String::from_utf8_lossy(err.as_bytes()).into_owned()),
+    )
+}

@@ -1,0 +1,107 @@
+//! From what was typed to loaded configs.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use muster_core::{
+    cli::CliConfig,
+    manifest::{self, LoadError, Loaded, Problem},
+    policy::Policy,
+};
+use thiserror::Error;
+
+use crate::{bundled, error::CommandError};
+
+/// Why a file could not be used.
+#[derive(Debug, Error)]
+pub(super) enum FileError {
+    #[error("{}", unreadable(path, source))]
+    Unreadable { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Invalid(#[from] LoadError),
+}
+
+/// The wording for files that are not there is the original's, which people may look for.
+fn unreadable(path: &Path, source: &io::Error) -> String {
+    let path = path.display();
+    match source.raw_os_error() {
+        Some(2) => format!("[Errno 2] No such file or directory: '{path}'"),
+        Some(13) => format!("[Errno 13] Permission denied: '{path}'"),
+        Some(21) => format!("[Errno 21] Is a directory: '{path}'"),
+        _ => format!("cannot read '{path}': {source}"),
+    }
+}
+
+/// Loads a config by the word that was typed: a path, or the name of a bundled one.
+pub(super) fn config(word: &str) -> Result<Loaded<CliConfig>, FileError> {
+    let is_path = word.contains('/') || word.ends_with(".yaml") || word.ends_with(".yml");
+    let bundled = if is_path { None } else { bundled::config(word) };
+    match bundled {
+        Some(text) => Ok(manifest::cli::parse(text)?),
+        None => Ok(manifest::cli::parse(&read(Path::new(word))?)?),
+    }
+}
+
+/// Loads a policy file.
+pub(super) fn policy(path: &Path) -> Result<Loaded<Policy>, FileError> {
+    Ok(manifest::policy::parse(&read(path)?)?)
+}
+
+fn read(path: &Path) -> Result<String, FileError> {
+    fs::read(path)
+        .and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|err| io::Error::new(io::ErrorKind::InvalidData, err))
+        })
+        .map_err(|source| FileError::Unreadable { path: path.to_owned(), source })
+}
+
+/// Loads every config, or says why one of them cannot be.
+pub(super) fn configs(words: &[String]) -> Result<Vec<CliConfig>, CommandError> {
+    words
+        .iter()
+        .map(|word| {
+            let loaded = config(word).map_err(|err| refused("config", word, &err))?;
+            tracing::info!(
+                "Loaded {} from {word} ({} tools)",
+                loaded.value.name,
+                loaded.value.tools.len()
+            );
+            Ok(loaded.value)
+        })
+        .collect()
+}
+
+/// Loads the policy that was named, if one was.
+pub(super) fn policy_or_none(path: Option<&Path>) -> Result<Policy, CommandError> {
+    let Some(path) = path else { return Ok(Policy::default()) };
+    let loaded =
+        policy(path).map_err(|err| refused("policy", &path.display().to_string(), &err))?;
+    Ok(loaded.value)
+}
+
+fn refused(what: &str, word: &str, err: &FileError) -> CommandError {
+    let error = CommandError::new(match err {
+        FileError::Invalid(LoadError::Fields(problems)) => {
+            let lines: String = problems.iter().map(problem_line).collect();
+            format!("cannot load {what} `{word}`:{lines}")
+        }
+        err => format!("cannot load {what} `{word}`: {err}"),
+    });
+    match err {
+        FileError::Unreadable { .. } if what == "config" && !word.contains(['/', '.']) => {
+            let names = bundled::CONFIGS.iter().map(|(name, _)| *name);
+            match muster_core::suggest::similar(word, names).first() {
+                Some(name) => error.hint(format!("did you mean the bundled config `{name}`?")),
+                None => error.hint("see `climax list` for the bundled configs"),
+            }
+        }
+        FileError::Unreadable { .. } | FileError::Invalid(_) => error,
+    }
+}
+
+fn problem_line(problem: &Problem) -> String {
+    let fix = problem.fix.as_ref().map(|fix| format!("; {fix}")).unwrap_or_default();
+    format!("\n  line {}: {problem}{fix}", problem.line)
+}

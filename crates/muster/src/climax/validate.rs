@@ -1,0 +1,195 @@
+//! `climax validate`.
+
+use std::process::ExitCode;
+
+use muster_core::manifest::{LoadError, Problem, Warning};
+use muster_exec::{environment::Environment, lookup};
+use serde::Serialize;
+
+use super::{
+    args::Validate,
+    assembly,
+    load::{self, FileError},
+};
+use crate::{
+    error::CommandError,
+    output::{Format, Mood, Printer},
+};
+
+/// What was found out about one file.
+#[derive(Serialize)]
+struct Verdict {
+    file: String,
+    valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// Tools of a config, rules of a policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    problems: Vec<Found>,
+    warnings: Vec<Found>,
+}
+
+#[derive(Serialize)]
+struct Found {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    configs: Vec<Verdict>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<Verdict>,
+    valid: usize,
+    invalid: usize,
+}
+
+pub(super) fn run(args: &Validate) -> Result<ExitCode, CommandError> {
+    let environment = assembly::environment();
+    let configs: Vec<Verdict> =
+        args.configs.iter().map(|word| check_config(word, &environment)).collect();
+    let policy = args.policy.as_deref().map(|path| match load::policy(path) {
+        Ok(loaded) => {
+            let rules = loaded.value.rules.len();
+            Verdict::good(path.display().to_string(), None, rules, &loaded.warnings)
+        }
+        Err(err) => Verdict::bad(path.display().to_string(), &err),
+    });
+    let valid = configs.iter().filter(|verdict| verdict.valid).count();
+    let invalid = configs.iter().chain(&policy).filter(|verdict| !verdict.valid).count();
+    let report = Report { configs, policy, valid, invalid };
+    let printer = Printer::standard();
+    match args.output {
+        Format::Json => printer.json(&report)?,
+        Format::Table => print(printer, &report)?,
+    }
+    Ok(if invalid == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn check_config(word: &str, environment: &Environment) -> Verdict {
+    let loaded = match load::config(word) {
+        Ok(loaded) => loaded,
+        Err(err) => return Verdict::bad(word.to_owned(), &err),
+    };
+    let config = loaded.value;
+    let tools = config.tools.len();
+    let mut verdict = Verdict::good(word.to_owned(), Some(config.name), tools, &loaded.warnings);
+    match environment.command_words(&config.command).first() {
+        None => {
+            verdict.valid = false;
+            verdict.problems.push(Found {
+                path: Some("command".to_owned()),
+                message: "The command is empty".to_owned(),
+                line: None,
+                fix: Some("name the program to run".to_owned()),
+            });
+        }
+        Some(program) if !lookup::exists(program, environment.get("PATH")) => {
+            let message = format!("'{program}' not found on PATH");
+            verdict.warnings.insert(0, Found { path: None, message, line: None, fix: None });
+        }
+        Some(_) => (),
+    }
+    verdict
+}
+
+impl Verdict {
+    fn good(file: String, name: Option<String>, count: usize, warnings: &[Warning]) -> Self {
+        let warnings = warnings.iter().map(Found::from).collect();
+        let (reason, problems) = (None, Vec::new());
+        Self { file, valid: true, name, count: Some(count), reason, problems, warnings }
+    }
+
+    fn bad(file: String, err: &FileError) -> Self {
+        let (reason, problems) = match err {
+            FileError::Invalid(LoadError::Fields(problems)) => {
+                (None, problems.iter().map(Found::from).collect())
+            }
+            err => (Some(err.to_string()), Vec::new()),
+        };
+        let (name, count, warnings) = (None, None, Vec::new());
+        Self { file, valid: false, name, count, reason, problems, warnings }
+    }
+}
+
+impl From<&Problem> for Found {
+    fn from(problem: &Problem) -> Self {
+        // A field that the whole file lacks has no line to point to.
+        let whole_file = problem.message == "Field required" && problem.path.len() == 1;
+        Self {
+            path: Some(problem.path.join(" → ")),
+            message: problem.message.clone(),
+            line: (!whole_file).then_some(problem.line),
+            fix: problem.fix.clone().filter(|_| !whole_file),
+        }
+    }
+}
+
+impl From<&Warning> for Found {
+    fn from(warning: &Warning) -> Self {
+        Self {
+            path: Some(warning.path.join(" → ")),
+            message: "unknown field".to_owned(),
+            line: Some(warning.line),
+            fix: warning.similar.map(|similar| format!("did you mean `{similar}`?")),
+        }
+    }
+}
+
+fn print(printer: Printer, report: &Report) -> Result<(), CommandError> {
+    for verdict in &report.configs {
+        let what = match (&verdict.name, verdict.count) {
+            (Some(name), Some(count)) => format!("{name} — {count} tool(s)"),
+            _ => verdict.file.clone(),
+        };
+        print_verdict(printer, &what, verdict)?;
+    }
+    if let Some(verdict) = &report.policy {
+        let what = match verdict.count {
+            Some(count) => format!("policy — {count} tool rule(s)"),
+            None => format!("{} (policy)", verdict.file),
+        };
+        print_verdict(printer, &what, verdict)?;
+    }
+    printer.line("")?;
+    if report.invalid == 0 {
+        return printer.line(&format!("All {} config(s) valid", report.valid));
+    }
+    printer.line(&format!("{} valid, {} invalid", report.valid, report.invalid))
+}
+
+fn print_verdict(printer: Printer, what: &str, verdict: &Verdict) -> Result<(), CommandError> {
+    let mark = match verdict.valid {
+        true => printer.paint(Mood::Good, "✓"),
+        false => printer.paint(Mood::Bad, "✗"),
+    };
+    match &verdict.reason {
+        Some(reason) => printer.line(&format!("  {mark} {what}: {reason}"))?,
+        None => printer.line(&format!("  {mark} {what}"))?,
+    }
+    for problem in &verdict.problems {
+        printer.line(&format!("    {}", problem.text()))?;
+    }
+    for warning in &verdict.warnings {
+        let mark = printer.paint(Mood::Warning, "⚠");
+        printer.line(&format!("    {mark} {}", warning.text()))?;
+    }
+    Ok(())
+}
+
+impl Found {
+    fn text(&self) -> String {
+        let path = self.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
+        let line = self.line.map(|line| format!(" (line {line})")).unwrap_or_default();
+        let fix = self.fix.as_ref().map(|fix| format!("; {fix}")).unwrap_or_default();
+        format!("{path}{}{line}{fix}", self.message)
+    }
+}

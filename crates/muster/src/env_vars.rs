@@ -1,0 +1,25 @@
+//! Every environment variable we read by name. The reference page is made from this table.
+
+use std::env;
+
+/// A variable: its name and what it does.
+pub const ALL: [(&str, &str); 5] = [
+    ("CLIMAX_LOG_FILE", "Append log lines to this file, at the level of `--log-level`"),
+    ("NO_COLOR", "Print without colour, even on a terminal, when set and not empty"),
+    ("HOME", "Where a leading `~` of a config's `command` points; holds `.local/share`"),
+    ("XDG_DATA_HOME", "Where `climax skill --path` keeps the skill file; default `~/.local/share`"),
+    ("PATH", "Where programs are looked for, unless a config's `env` sets its own"),
+];
+
+/// The value of a variable, if it is set, not empty, and text.
+pub fn get(name: &str) -> Option<String> {
+    debug_assert!(ALL.iter().any(|(known, _)| *known == name), "{name} is not documented");
+    #[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Everything that is set and is text, for `$NAME` in configs and for children.
+pub fn all() -> impl Iterator<Item = (String, String)> {
+    env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+}

@@ -1,0 +1,50 @@
+//! The one error a person sees, and the exit codes.
+
+use std::process::ExitCode;
+
+use thiserror::Error;
+
+/// What an exit code means. The reference page is made from this table.
+pub const EXIT_CODES: [(u8, &str); 3] = [
+    (0, "It worked; a server ended because its client left"),
+    (1, "It failed: a file could not be loaded, a check found something invalid"),
+    (2, "The command line was not understood"),
+];
+
+/// A command that failed, and what the person can do about it.
+#[derive(Debug, Error)]
+#[error("{message}")]
+pub struct CommandError {
+    message: String,
+    hints: Vec<String>,
+}
+
+impl CommandError {
+    /// A failure in one sentence.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hints: Vec::new() }
+    }
+
+    /// Adds a next step.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// The next steps.
+    pub fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
+    /// The code the process ends with.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(1)
+    }
+}
+
+impl From<std::io::Error> for CommandError {
+    fn from(err: std::io::Error) -> Self {
+        Self::new(err.to_string())
+    }
+}

@@ -1,0 +1,11 @@
+//! The commands: words, tables and exit codes around the library crates.
+//!
+//! **Invariant:** no behaviour lives here. A command reads what was typed, calls a library, and
+//! prints what came of it.
+
+pub mod bundled;
+pub mod climax;
+pub mod env_vars;
+pub mod error;
+pub mod log;
+pub mod output;

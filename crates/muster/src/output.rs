@@ -1,0 +1,105 @@
+//! What people read: data on standard output, everything else on standard error.
+
+pub mod table;
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::{env_vars, error::CommandError};
+
+/// How a command prints its result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+}
+
+/// What a piece of text means. Colour shows it on a terminal; the words carry it everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mood {
+    /// It is as it should be.
+    Good,
+    /// It is not.
+    Bad,
+    /// Worth a look.
+    Warning,
+    /// A heading or a name.
+    Strong,
+}
+
+/// Prints to one stream, in colour only where a person looks at it.
+#[derive(Debug, Clone, Copy)]
+pub struct Printer {
+    coloured: bool,
+    width: Option<u16>,
+}
+
+impl Printer {
+    /// A printer for the standard output.
+    pub fn standard() -> Self {
+        let terminal = io::stdout().is_terminal();
+        Self {
+            coloured: terminal && env_vars::get("NO_COLOR").is_none(),
+            width: terminal.then(terminal_width).flatten(),
+        }
+    }
+
+    /// How many columns there are; none where nobody minds long lines.
+    pub fn width(&self) -> Option<u16> {
+        self.width
+    }
+
+    /// Text in the colour of its mood.
+    pub fn paint(&self, mood: Mood, text: &str) -> String {
+        if !self.coloured {
+            return text.to_owned();
+        }
+        let style = match mood {
+            Mood::Good => AnsiColor::Green.on_default(),
+            Mood::Bad => AnsiColor::Red.on_default(),
+            Mood::Warning => AnsiColor::Yellow.on_default(),
+            Mood::Strong => Style::new().bold(),
+        };
+        format!("{style}{text}{style:#}")
+    }
+
+    /// Prints one line or block of text. A reader that left early is no error.
+    pub fn line(&self, text: &str) -> Result<(), CommandError> {
+        match writeln!(io::stdout(), "{text}") {
+            Err(err) if err.kind() != io::ErrorKind::BrokenPipe => Err(err.into()),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Prints a value as JSON.
+    pub fn json(&self, value: &impl Serialize) -> Result<(), CommandError> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|err| CommandError::new(format!("cannot write the answer as JSON: {err}")))?;
+        self.line(&text)
+    }
+}
+
+fn terminal_width() -> Option<u16> {
+    rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|col| *col > 0)
+}
+
+/// Prints an error and its hints to standard error.
+pub fn report(error: &CommandError) {
+    let coloured = io::stderr().is_terminal() && env_vars::get("NO_COLOR").is_none();
+    let (error_word, hint_word) = if coloured {
+        let (bad, hint) = (AnsiColor::Red.on_default().bold(), AnsiColor::Cyan.on_default());
+        (format!("{bad}error{bad:#}"), format!("{hint}hint{hint:#}"))
+    } else {
+        ("error".to_owned(), "hint".to_owned())
+    };
+    let hints: String =
+        error.hints().iter().map(|hint| format!("\n{hint_word}: {hint}\n")).collect();
+    let text = format!("{error_word}: {error}\n{hints}");
+    // Standard error is the last resort; there is nowhere to report that it is closed.
+    drop(io::stderr().write_all(text.as_bytes()));
+}

@@ -1,0 +1,24 @@
+//! One test binary for the commands: words, wire and processes, through the real binary.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::needless_pass_by_value,
+    reason = "a test may panic, and starts the programs it tests"
+)]
+
+#[path = "suite/bundled.rs"]
+mod bundled;
+#[path = "suite/client.rs"]
+mod client;
+#[path = "suite/commands.rs"]
+mod commands;
+#[path = "suite/mcp.rs"]
+mod mcp;
+#[path = "suite/processes.rs"]
+mod processes;
+#[path = "suite/reference.rs"]
+mod reference;
+#[path = "suite/tidy.rs"]
+mod tidy;

@@ -1,0 +1,322 @@
+//! The commands as people meet them: exit code, output, words.
+
+use expect_test::{Expect, expect};
+
+use super::client::{Folder, transcript};
+
+const GOOD: &str = "\
+name: demo
+command: sh
+tools:
+  - name: zebra
+    description: Stripes
+  - name: alpha
+    description: First letter
+    command: -c
+    args:
+      - {name: query, required: true, positional: true}
+      - {name: limit, type: integer, default: 10}
+      - {name: fmt, enum: [json, table]}
+";
+
+const BAD: &str = "\
+name: no
+command: sh
+tools:
+  - name: a
+    descripton: typo
+    args: [{name: x, type: str}]
+";
+
+const POLICY: &str = "\
+default: disabled
+tools:
+  alpha:
+    description: Under policy
+    args: {query: {pattern: '^a+$'}, limit: {min: 1, max: 5}}
+";
+
+#[track_caller]
+fn check(words: &[&str], expected: &Expect) {
+    let folder = Folder::new(&[("good.yaml", GOOD), ("bad.yaml", BAD), ("policy.yaml", POLICY)]);
+    expected.assert_eq(&transcript(&folder.climax(words), &folder));
+}
+
+#[test]
+fn validate_names_every_problem_with_its_place() {
+    check(
+        &["validate", "good.yaml", "bad.yaml", "--policy", "policy.yaml"],
+        &expect![[r#"
+        exit code: 1
+        ----- stdout -----
+          ✓ demo — 2 tool(s)
+          ✗ bad.yaml
+            name: Input should be a valid string (line 1); quote it: `"no"` (without quotes it is bool)
+            tools → 0 → description: Field required (line 4); line 5 has `descripton`: write `description`
+            tools → 0 → args → 0 → type: Input should be 'string', 'integer', 'number' or 'boolean' (line 6); did you mean `string`?
+          ✓ policy — 1 tool rule(s)
+
+        1 valid, 1 invalid
+        ----- stderr -----
+    "#]],
+    );
+}
+
+#[test]
+fn validate_for_programs() {
+    check(
+        &["validate", "bad.yaml", "--output", "json"],
+        &expect![[r#"
+        exit code: 1
+        ----- stdout -----
+        {
+          "configs": [
+            {
+              "file": "bad.yaml",
+              "valid": false,
+              "problems": [
+                {
+                  "path": "name",
+                  "message": "Input should be a valid string",
+                  "line": 1,
+                  "fix": "quote it: `\"no\"` (without quotes it is bool)"
+                },
+                {
+                  "path": "tools → 0 → description",
+                  "message": "Field required",
+                  "line": 4,
+                  "fix": "line 5 has `descripton`: write `description`"
+                },
+                {
+                  "path": "tools → 0 → args → 0 → type",
+                  "message": "Input should be 'string', 'integer', 'number' or 'boolean'",
+                  "line": 6,
+                  "fix": "did you mean `string`?"
+                }
+              ],
+              "warnings": []
+            }
+          ],
+          "valid": 0,
+          "invalid": 1
+        }
+        ----- stderr -----
+    "#]],
+    );
+}
+
+#[test]
+fn list_shows_tools_in_columns() {
+    check(
+        &["list", "good.yaml"],
+        &expect![[r#"
+        exit code: 0
+        ----- stdout -----
+        demo — 2 tool(s)
+
+         Tool   Description   Command  Arguments
+         alpha  First letter  sh -c    query (required, positional)
+                                       limit (integer, default=10)
+                                       fmt (enum=['json', 'table'])
+         zebra  Stripes       sh       none
+        ----- stderr -----
+    "#]],
+    );
+    check(
+        &["list", "good.yaml", "--policy", "policy.yaml"],
+        &expect![[r#"
+        exit code: 0
+        ----- stdout -----
+        demo — 1 tool(s)
+
+         Tool   Description   Command  Arguments
+         alpha  Under policy  sh -c    query (required, positional, pattern=^a+$)
+                                       limit (integer, default=10, min=1.0, max=5.0)
+                                       fmt (enum=['json', 'table'])
+        ----- stderr -----
+    "#]],
+    );
+}
+
+#[test]
+fn list_for_programs() {
+    check(
+        &["list", "good.yaml", "--policy", "policy.yaml", "-o", "json"],
+        &expect![[r#"
+        exit code: 0
+        ----- stdout -----
+        {
+          "server": "demo",
+          "tools": [
+            {
+              "name": "alpha",
+              "description": "Under policy",
+              "command": "sh -c",
+              "input_schema": {"type":"object","properties":{"query":{"type":"string"},"limit":{"type":"integer","default":10},"fmt":{"type":"string","enum":["json","table"]}},"required":["query"]}
+            }
+          ]
+        }
+        ----- stderr -----
+    "#]],
+    );
+}
+
+#[test]
+fn tokens_compares_the_two_modes() {
+    check(
+        &["tokens", "good.yaml"],
+        &expect![[r#"
+        exit code: 0
+        ----- stdout -----
+         Mode       Tools  Bytes  Tokens
+         classic    2      318    79
+         discovery  2      1087   241
+
+        so few tools are cheaper to list directly: consider --classic (counted with o200k_base)
+        ----- stderr -----
+    "#]],
+    );
+    check(
+        &["tokens", "git", "docker", "obsidian", "--output", "json"],
+        &expect![[r#"
+        exit code: 0
+        ----- stdout -----
+        {
+          "tokenizer": "o200k_base",
+          "modes": [
+            {
+              "mode": "classic",
+              "tools": 64,
+              "bytes": 39910,
+              "tokens": 9067
+            },
+            {
+              "mode": "discovery",
+              "tools": 2,
+              "bytes": 1087,
+              "tokens": 241
+            }
+          ],
+          "ratio": 37.62
+        }
+        ----- stderr -----
+    "#]],
+    );
+}
+
+#[test]
+fn a_server_that_cannot_start_says_what_to_do() {
+    check(
+        &["gti"],
+        &expect![[r#"
+            exit code: 1
+            ----- stdout -----
+            ----- stderr -----
+            error: cannot load config `gti`: [Errno 2] No such file or directory: 'gti'
+
+            hint: did you mean the bundled config `git`?
+        "#]],
+    );
+    check(
+        &["run", "nowhere.yaml"],
+        &expect![[r#"
+        exit code: 1
+        ----- stdout -----
+        ----- stderr -----
+        error: cannot load config `nowhere.yaml`: [Errno 2] No such file or directory: 'nowhere.yaml'
+    "#]],
+    );
+    check(
+        &["bad.yaml"],
+        &expect![[r#"
+            exit code: 1
+            ----- stdout -----
+            ----- stderr -----
+            error: cannot load config `bad.yaml`:
+              line 1: name: Input should be a valid string; quote it: `"no"` (without quotes it is bool)
+              line 4: tools → 0 → description: Field required; line 5 has `descripton`: write `description`
+              line 6: tools → 0 → args → 0 → type: Input should be 'string', 'integer', 'number' or 'boolean'; did you mean `string`?
+        "#]],
+    );
+}
+
+#[test]
+fn the_command_line_is_explained() {
+    check(
+        &[],
+        &expect![[r#"
+        exit code: 2
+        ----- stdout -----
+        ----- stderr -----
+        error: the following required arguments were not provided:
+          <CONFIG>...
+
+        Usage: climax run <CONFIG>...
+
+        For more information, try '--help'.
+    "#]],
+    );
+    check(
+        &["run", "good.yaml", "--transport", "pigeon"],
+        &expect![[r#"
+        exit code: 2
+        ----- stdout -----
+        ----- stderr -----
+        error: invalid value 'pigeon' for '--transport <TRANSPORT>'
+          [possible values: stdio]
+
+        For more information, try '--help'.
+    "#]],
+    );
+    check(
+        &["skill", "--path", "--install"],
+        &expect![[r#"
+        exit code: 2
+        ----- stdout -----
+        ----- stderr -----
+        error: the argument '--path' cannot be used with '--install'
+
+        Usage: climax skill --path
+
+        For more information, try '--help'.
+    "#]],
+    );
+}
+
+#[test]
+fn the_skill_can_be_found_and_installed() {
+    let folder = Folder::new(&[]);
+    let printed = folder.climax(&["skill"]);
+    assert!(String::from_utf8_lossy(&printed.stdout).contains("CLImax"));
+    let path = folder.climax(&["skill", "--path"]);
+    let path = String::from_utf8(path.stdout).unwrap();
+    assert_eq!(std::fs::read(path.trim()).unwrap(), muster::bundled::SKILL.as_bytes());
+    let installed = folder.climax(&["skill", "--install"]);
+    assert_eq!(installed.status.code(), Some(0));
+    let file = folder.file(".claude/commands/climax-config.md");
+    assert_eq!(std::fs::read(file).unwrap(), muster::bundled::SKILL.as_bytes());
+}
+
+#[test]
+fn completions_for_every_shell() {
+    let folder = Folder::new(&[]);
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = folder.climax(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("climax"), "{shell}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let mut child = std::process::Command::new(super::client::CLIMAX)
+        .args(["list", "obsidian"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}

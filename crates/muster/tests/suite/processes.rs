@@ -1,0 +1,175 @@
+//! Nothing is left behind: not by a timeout, a cancellation, a client that goes, or a server that dies.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use super::client::{Client, Folder};
+
+const SHELL: &str = "\
+name: shell
+command: sh
+tools:
+  - name: sh
+    description: Runs a script
+    command: -c
+    args: [{name: script, positional: true, required: true}]
+  - name: brief
+    description: Runs a script for half a second
+    command: -c
+    timeout: 0.5
+    args: [{name: script, positional: true, required: true}]
+";
+
+fn shell() -> (Folder, Client) {
+    let folder = Folder::new(&[("shell.yaml", SHELL)]);
+    let mut client = folder.serve(&["shell.yaml"]);
+    client.initialize();
+    (folder, client)
+}
+
+/// A script that makes a tree: itself, a child, and a grandchild in a session of its own that
+/// ignores what it can. Each writes its process number.
+fn tree(folder: &Folder) -> String {
+    let dir = folder.path().display();
+    format!(
+        "trap '' TERM; echo $$ > {dir}/self.pid; \
+         sh -c 'trap \"\" TERM; echo $$ > {dir}/child.pid; sleep 300' & \
+         setsid sh -c 'trap \"\" TERM; echo $$ > {dir}/far.pid; sleep 300 & echo $! > {dir}/leaf.pid; wait' & \
+         wait"
+    )
+}
+
+const PIDS: [&str; 4] = ["self.pid", "child.pid", "far.pid", "leaf.pid"];
+
+/// Looks again and again until something holds: the end of a process that is not our child gives no
+/// event to wait for.
+#[track_caller]
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn pid(folder: &Folder, name: &str) -> Option<u32> {
+    fs::read_to_string(folder.file(name)).ok()?.trim().parse().ok()
+}
+
+fn alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    stat.is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+fn wait_for_tree(folder: &Folder) -> Vec<u32> {
+    eventually("the tree grew", || PIDS.iter().all(|name| pid(folder, name).is_some()));
+    PIDS.iter().filter_map(|name| pid(folder, name)).collect()
+}
+
+#[track_caller]
+fn gone(pids: &[u32]) {
+    let start = Instant::now();
+    eventually("the tree is gone", || !pids.iter().any(|pid| alive(*pid)));
+    assert!(start.elapsed() < Duration::from_secs(2), "it took {:?}", start.elapsed());
+}
+
+#[test]
+fn a_timeout_ends_the_whole_tree_and_keeps_what_was_printed() {
+    let (folder, mut client) = shell();
+    let script = format!("echo begun; echo so far >&2; {}", tree(&folder));
+    let result = client.climax_call("brief", json!({"script": script}));
+    assert_eq!(
+        result["content"][0]["text"],
+        "[stderr]\nCommand timed out after 0.5s\n\n[exit code: -1]"
+    );
+    assert_eq!(result["isError"], true);
+    assert_eq!(result["structuredContent"]["stdout"], "begun\n");
+    assert_eq!(result["structuredContent"]["stderr"], "so far\n");
+    gone(&wait_for_tree(&folder));
+}
+
+#[test]
+fn a_cancelled_call_ends_the_whole_tree_and_is_not_answered() {
+    let (folder, mut client) = shell();
+    let params = json!({"name": "climax_call", "arguments": {"tool_name": "sh", "args": {"script": tree(&folder)}}});
+    let id = client.send("tools/call", params);
+    let pids = wait_for_tree(&folder);
+    client.notify("notifications/cancelled", json!({"requestId": id}));
+    gone(&pids);
+    assert_eq!(client.ask("ping", json!({}))["result"], json!({}));
+}
+
+#[test]
+fn a_client_that_goes_takes_its_calls_along() {
+    let (folder, mut client) = shell();
+    let params = json!({"name": "climax_call", "arguments": {"tool_name": "sh", "args": {"script": tree(&folder)}}});
+    client.send("tools/call", params);
+    let pids = wait_for_tree(&folder);
+    client.vanish();
+    gone(&pids);
+}
+
+#[test]
+fn a_server_killed_outright_leaves_nothing() {
+    for _ in 0..5 {
+        let (folder, mut client) = shell();
+        let params = json!({"name": "climax_call", "arguments": {"tool_name": "sh", "args": {"script": tree(&folder)}}});
+        client.send("tools/call", params);
+        let pids = wait_for_tree(&folder);
+        client.child.kill().unwrap();
+        gone(&pids);
+    }
+}
+
+#[test]
+fn the_end_of_input_waits_for_answers() {
+    let (_folder, mut client) = shell();
+    let params = json!({"name": "climax_call", "arguments": {"tool_name": "sh", "args": {"script": "sleep 0.3; echo late"}}});
+    client.send("tools/call", params);
+    client.hang_up();
+    assert_eq!(client.receive()["result"]["content"][0]["text"], "late");
+    assert_eq!(client.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn one_slow_call_delays_no_other() {
+    let (folder, mut client) = shell();
+    let wait =
+        format!("while [ ! -e {}/go ]; do sleep 0.01; done; echo slow", folder.path().display());
+    let slow = client.send(
+        "tools/call",
+        json!({"name": "climax_call", "arguments": {"tool_name": "sh", "args": {"script": wait}}}),
+    );
+    assert_eq!(
+        client.climax_call("sh", json!({"script": "echo quick"}))["content"][0]["text"],
+        "quick"
+    );
+    fs::write(folder.file("go"), "").unwrap();
+    let answer = client.receive();
+    assert_eq!(answer["id"], slow);
+    assert_eq!(answer["result"]["content"][0]["text"], "slow");
+}
+
+#[test]
+fn output_beyond_the_limit_is_kept_in_a_file() {
+    let (_folder, mut client) = shell();
+    let bytes = 20 * 1024 * 1024;
+    let script = format!("head -c {bytes} /dev/zero | tr '\\0' a; echo end");
+    let result = client.climax_call("sh", json!({"script": script}));
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(text.len() < 200_000, "{} bytes", text.len());
+    let path = result["structuredContent"]["stdout_file"].as_str().unwrap();
+    assert!(text.ends_with("until this server ends]"), "no note at the end");
+    assert!(text.contains(path));
+    let whole = fs::read(path).unwrap();
+    assert_eq!(whole.len(), bytes + 4);
+    assert!(whole.ends_with(b"aend\n"));
+    let path = path.to_owned();
+    assert_eq!(client.leave(), Some(0));
+    assert!(!Path::new(&path).exists(), "the file goes with the server");
+}

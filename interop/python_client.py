@@ -1,0 +1,105 @@
+"""Drives an MCP server over stdio with the Python SDK's own client; see README.md for the output.
+
+    python_client.py legacy|modern|auto [--calls JSON] -- SERVER_COMMAND...
+"""
+
+import argparse
+import json
+import sys
+import time
+
+import anyio
+from mcp import Client, StdioServerParameters
+from mcp.shared.exceptions import MCPError
+
+# Pinned, the client sends its first request without asking `server/discover`; `auto` asks first.
+MODES = {"legacy": "legacy", "modern": "2026-07-28", "auto": "auto"}
+
+# What was being done when it failed: the reason alone does not tell.
+stage = "connect"
+
+
+def enter(name):
+    global stage
+    stage = name
+
+
+async def call(client, name, arguments):
+    try:
+        result = await client.call_tool(name, arguments)
+    except MCPError as e:
+        return {"error": {"code": e.code, "message": e.message}}
+    return {
+        "isError": bool(result.is_error),
+        "text": "\n".join(block.text for block in result.content if block.type == "text"),
+        "structuredContent": result.structured_content,
+    }
+
+
+async def list_all_tools(client):
+    tools, cursor = [], None
+    while True:
+        page = await client.list_tools(cursor=cursor)
+        tools += page.tools
+        cursor = page.next_cursor
+        if cursor is None:
+            return tools
+
+
+async def server_info(client, version, era):
+    if era == "modern":
+        # A pinned client never asked who the server is.
+        discovered = await client.session.send_discover(version)
+        return discovered.get("_meta", {}).get("io.modelcontextprotocol/serverInfo")
+    info = client.server_info
+    return info and info.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+async def drive(era, calls, command):
+    server = StdioServerParameters(command=command[0], args=command[1:])
+    async with Client(server, mode=MODES[era], read_timeout_seconds=20) as client:
+        version = client.protocol_version
+        enter("tools/list")
+        tools = await list_all_tools(client)
+        results = []
+        for c in calls:
+            enter(f"tools/call {json.dumps(c)}")
+            results.append(await call(client, c["name"], c.get("arguments") or {}))
+        enter("server/discover")
+        info = await server_info(client, version, era)
+        enter("close")
+        closing = time.monotonic()
+    return {
+        "client": "python",
+        "era": era,
+        "protocolVersion": version,
+        "serverInfo": info,
+        "tools": [tool.name for tool in tools],
+        "inputSchemas": {tool.name: tool.input_schema for tool in tools},
+        "results": results,
+        "closeSeconds": round(time.monotonic() - closing, 3),
+    }
+
+
+def reason(error):
+    """The innermost causes: task groups wrap what the reader wants to know."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(reason(e) for e in error.exceptions)
+    return f"{type(error).__name__}: {error}"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("era", choices=MODES)
+    parser.add_argument("--calls", type=json.loads, default=[])
+    parser.add_argument("command", nargs="+")
+    args = parser.parse_args()
+    try:
+        document = anyio.run(drive, args.era, args.calls, args.command)
+    except Exception as e:
+        sys.exit(f"python {args.era}: {stage}: {reason(e)}")
+    print(json.dumps(document))
+
+
+if __name__ == "__main__":
+    main()
