@@ -15,7 +15,7 @@ use muster_mcp::{
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::watch,
+    sync::{broadcast, watch},
 };
 
 use super::{
@@ -57,7 +57,8 @@ fn serve(
     let launcher = Launcher::new();
     let served = runtime.block_on(async {
         let (_writer, reader) = watch::channel(Arc::new(assembly.running(&launcher)));
-        let front = Front::new(identity, surface, Arc::new(Dispatcher::new(reader)));
+        let (changes, _) = broadcast::channel(16);
+        let front = Front::new(identity, surface, Arc::new(Dispatcher::new(reader)), changes);
         let server = Server::new(Arc::new(front));
         let (input, output) = (Input::standard()?, Output::standard()?);
         let served = tokio::select! {
