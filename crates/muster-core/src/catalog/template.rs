@@ -3,46 +3,11 @@
 /// Whether `uri` fits `template`: its literal parts occur in order, and each expression in between
 /// stands for something. What exactly, the backend decides.
 pub(super) fn fits(template: &str, uri: &str) -> bool {
-    let mut literals = Literals { rest: template };
-    let Some((first, mut open)) = literals.next() else { return uri.is_empty() };
-    let Some(mut rest) = uri.strip_prefix(first) else { return false };
-    while open {
-        let Some((literal, more)) = literals.next() else { return true };
-        open = more;
-        if literal.is_empty() && !open {
-            return !rest.is_empty();
-        }
-        // The last literal has to end the address; one in between is found at its first place.
-        let found =
-            if open { rest.find(literal) } else { rest.strip_suffix(literal).map(str::len) };
-        let Some(at) = found.filter(|at| *at > 0 || literal.is_empty()) else { return false };
-        rest = rest.get(at + literal.len()..).unwrap_or_default();
-    }
-    rest.is_empty()
-}
-
-/// The literal parts of a template, each with whether an expression follows it.
-struct Literals<'a> {
-    rest: &'a str,
-}
-
-impl<'a> Iterator for Literals<'a> {
-    type Item = (&'a str, bool);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let (literal, after) = self.rest.split_once('{').unwrap_or((self.rest, ""));
-        let open = literal.len() < self.rest.len();
-        if literal.is_empty() && !open {
-            return None;
-        }
-        let next = after.split_once('}').map_or("", |(_, next)| next);
-        self.rest = next;
-        if open && next.is_empty() {
-            // An expression at the very end: what follows it is nothing.
-            return Some((literal, true));
-        }
-        Some((literal, open))
-    }
+    let Some((literal, after)) = template.split_once('{') else { return template == uri };
+    let Some(rest) = uri.strip_prefix(literal) else { return false };
+    let next = after.split_once('}').map_or("", |(_, next)| next);
+    let mut ends = rest.char_indices().skip(1).map(|(at, _)| at).chain([rest.len()]);
+    !rest.is_empty() && ends.any(|at| rest.get(at..).is_some_and(|tail| fits(next, tail)))
 }
 
 #[cfg(test)]
