@@ -44,7 +44,7 @@ pub struct Ask {
 }
 
 /// What may be asked of a backend besides running a tool.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum What {
     /// The contents of a resource.
     Read {

@@ -67,6 +67,10 @@ pub trait Connection: Backend {
 
 /// What a server lists, each item as it wrote it.
 #[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a capability of its own in the protocol"
+)]
 pub struct Listing {
     /// Its tools.
     pub tools: Vec<Raw>,

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A request with what came along.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Asked {
     /// What is asked.
     pub request: Request,
@@ -27,7 +27,7 @@ pub struct Asked {
 }
 
 /// Something a client asks for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Request {
     /// The tools shown to this client.
     ListTools {
@@ -63,6 +63,21 @@ pub enum Request {
         /// The least severe level.
         level: String,
     },
+}
+
+impl Request {
+    /// Whether a backend may ask the client something before it answers.
+    pub fn may_ask(&self) -> bool {
+        match self {
+            Self::CallTool { .. } | Self::Ask(What::Read { .. } | What::Prompt { .. }) => true,
+            Self::ListTools { .. }
+            | Self::ListResources { .. }
+            | Self::ListTemplates { .. }
+            | Self::ListPrompts { .. }
+            | Self::Ask(_)
+            | Self::SetLogLevel { .. } => false,
+        }
+    }
 }
 
 /// An answer.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
-    backend::{Backend, BoxFuture, CallTool, Cx},
+    backend::{Ask, Backend, BoxFuture, CallTool, Cx},
     call::{Call, CallError, Caller, Outcome},
     catalog::Snapshot,
     client::Client,
@@ -41,6 +41,22 @@ impl Dispatcher {
     /// The state as of now.
     pub fn state(&self) -> Arc<State> {
         Arc::clone(&self.state.borrow())
+    }
+
+    /// Asks a backend for something else than a tool: a resource, a prompt.
+    pub async fn ask(
+        &self,
+        caller: &Caller,
+        client: &Arc<dyn Client>,
+        backend: &BackendName,
+        ask: Ask,
+    ) -> Result<Outcome, CallError> {
+        let state = self.state();
+        let Some(running) = state.backends.get(backend).map(Arc::clone) else {
+            let reason = "it is not connected".to_owned();
+            return Err(CallError::Backend { backend: backend.clone(), reason });
+        };
+        running.ask(Cx { client, caller, tools: self }, ask).await
     }
 
     async fn dispatch(

@@ -1,11 +1,13 @@
 //! What stands behind the transports: a surface over the call path.
 
+mod native;
+
 use std::sync::Arc;
 
 use muster_core::{
     backend::BoxFuture,
     call::{Caller, Outcome},
-    client::Client,
+    client::{Asking, Client},
     json::{Object, Raw, raw},
     request::{Asked, Change, Changes, Fault, Identity, Keep, Offers, Reply, Request, Serve},
 };
@@ -13,52 +15,54 @@ use serde::Serialize;
 use tokio::sync::broadcast;
 
 use crate::{
+    bridge,
     dispatch::Dispatcher,
+    parking::{self, Parking},
     surface::{At, Surface, ToolCall},
 };
 
 /// A gateway as its clients see it.
 #[derive(Debug)]
 pub struct Front {
+    shown: Arc<Shown>,
+    parking: Parking,
+}
+
+/// What there is to show, and the way to it.
+#[derive(Debug)]
+struct Shown {
     identity: Identity,
+    offers: Offers,
     surface: Box<dyn Surface>,
     dispatcher: Arc<Dispatcher>,
     changes: broadcast::Sender<Change>,
 }
 
 impl Front {
-    /// Shows `surface` to clients.
+    /// Shows `surface` to clients, and says that there is what `offers` says.
     pub fn new(
         identity: Identity,
+        offers: Offers,
         surface: Box<dyn Surface>,
         dispatcher: Arc<Dispatcher>,
         changes: broadcast::Sender<Change>,
     ) -> Self {
-        Self { identity, surface, dispatcher, changes }
-    }
-
-    async fn call(
-        &self,
-        caller: &Caller,
-        client: &Arc<dyn Client>,
-        call: ToolCall,
-    ) -> Result<Reply, Fault> {
-        let at = At { dispatcher: &self.dispatcher, caller, client };
-        Ok(reply(self.surface.call(at, call).await?))
+        let shown = Shown { identity, offers, surface, dispatcher, changes };
+        Self { shown: Arc::new(shown), parking: Parking::default() }
     }
 }
 
 impl Serve for Front {
     fn identity(&self) -> &Identity {
-        &self.identity
+        &self.shown.identity
     }
 
     fn offers(&self) -> Offers {
-        Offers::default()
+        self.shown.offers
     }
 
     fn changes(&self) -> Box<dyn Changes> {
-        Box::new(Heard(self.changes.subscribe()))
+        Box::new(Heard(self.shown.changes.subscribe()))
     }
 
     fn serve<'a>(
@@ -68,26 +72,76 @@ impl Serve for Front {
         asked: Asked,
     ) -> BoxFuture<'a, Result<Reply, Fault>> {
         Box::pin(async move {
-            let Asked { request, meta, continuation } = asked;
-            match request {
-                Request::ListTools { cursor: _ } => {
-                    let tools = self.surface.tools(&self.dispatcher.state());
-                    Ok(Reply::Done { result: tool_list(&tools), keep: Some(LIST_KEEP) })
+            let shown = &self.shown;
+            if parking::is_ours(&asked.continuation) {
+                return self.parking.resume(caller, client, &asked.continuation).await;
+            }
+            match client.asking() {
+                Asking::Directly => {
+                    let perform = |asked| shown.perform(caller, client, asked);
+                    bridge::ask_and_repeat(client, asked, perform).await
                 }
-                Request::CallTool { name, arguments } => {
-                    let arguments = arguments.unwrap_or_else(|| Object::new().to_raw());
-                    let call = ToolCall { name, arguments, meta, continuation };
-                    self.call(caller, client, call).await
+                Asking::ByReply if may_be_asked(client) && asked.request.may_ask() => {
+                    let (shown, caller_then) = (Arc::clone(shown), caller.clone());
+                    let perform = |client: Arc<dyn Client>| -> BoxFuture<'static, _> {
+                        Box::pin(async move { shown.perform(&caller_then, &client, asked).await })
+                    };
+                    self.parking.begin(caller, client, perform).await
                 }
-                Request::ListResources { .. }
-                | Request::ListTemplates { .. }
-                | Request::ListPrompts { .. }
-                | Request::Ask(_)
-                | Request::SetLogLevel { .. } => {
-                    Err(Fault::NotServed("Method not found".to_owned()))
-                }
+                Asking::ByReply | Asking::Never => shown.perform(caller, client, asked).await,
             }
         })
+    }
+}
+
+/// Whether a client said that it can answer any kind of question.
+fn may_be_asked(client: &Arc<dyn Client>) -> bool {
+    let capabilities = client.capabilities();
+    let declared = Object::parse(&capabilities).unwrap_or_default();
+    ["elicitation", "sampling", "roots"].iter().any(|kind| declared.get(kind).is_some())
+}
+
+impl Shown {
+    async fn perform(
+        &self,
+        caller: &Caller,
+        client: &Arc<dyn Client>,
+        asked: Asked,
+    ) -> Result<Reply, Fault> {
+        let Asked { request, meta, continuation } = asked;
+        match request {
+            Request::ListTools { .. } => {
+                Ok(listed("tools", &self.surface.tools(&self.dispatcher.state())))
+            }
+            Request::CallTool { name, arguments } => {
+                let arguments = arguments.unwrap_or_else(|| Object::new().to_raw());
+                let call = ToolCall { name, arguments, meta, continuation };
+                let at = At { dispatcher: &self.dispatcher, caller, client };
+                Ok(reply(self.surface.call(at, call).await?))
+            }
+            Request::ListResources { .. } if self.offers.resources => {
+                Ok(listed("resources", &native::resources(&self.dispatcher.state().catalog)))
+            }
+            Request::ListTemplates { .. } if self.offers.resources => {
+                let templates = native::templates(&self.dispatcher.state().catalog);
+                Ok(listed("resourceTemplates", &templates))
+            }
+            Request::ListPrompts { .. } if self.offers.prompts => {
+                Ok(listed("prompts", &native::prompts(&self.dispatcher.state().catalog)))
+            }
+            Request::Ask(what) if self.offers.resources || self.offers.prompts => {
+                let at = At { dispatcher: &self.dispatcher, caller, client };
+                native::ask(at, what, meta, continuation).await
+            }
+            Request::SetLogLevel { .. } if self.offers.logging => {
+                Ok(Reply::Done { result: Object::new().to_raw(), keep: None })
+            }
+            Request::ListResources { .. }
+            | Request::ListTemplates { .. }
+            | Request::ListPrompts { .. }
+            | Request::Ask(_)
+            | Request::SetLogLevel { .. } => Err(Fault::NotServed("Method not found".to_owned())),
+        }
     }
 }
 
@@ -111,15 +165,13 @@ impl Changes for Heard {
     }
 }
 
-fn tool_list(tools: &[Raw]) -> Raw {
-    #[derive(Serialize)]
-    struct List<'a> {
-        tools: &'a [Raw],
-    }
-    raw(&List { tools })
+fn listed(what: &'static str, items: &[Raw]) -> Reply {
+    let mut list = Object::new();
+    list.set_value(what, items);
+    Reply::Done { result: list.to_raw(), keep: Some(LIST_KEEP) }
 }
 
-fn reply(outcome: Outcome) -> Reply {
+pub(crate) fn reply(outcome: Outcome) -> Reply {
     #[derive(Serialize)]
     struct Text<'a> {
         r#type: &'static str,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io, process::ExitCode, sync::Arc};
 
-use muster_core::request::Identity;
+use muster_core::request::{Identity, Offers};
 use muster_exec::launcher::Launcher;
 use muster_gateway::{
     dispatch::{Dispatcher, State},
@@ -58,7 +58,13 @@ fn serve(
     let served = runtime.block_on(async {
         let (_writer, reader) = watch::channel(Arc::new(assembly.running(&launcher)));
         let (changes, _) = broadcast::channel(16);
-        let front = Front::new(identity, surface, Arc::new(Dispatcher::new(reader)), changes);
+        let front = Front::new(
+            identity,
+            Offers::default(),
+            surface,
+            Arc::new(Dispatcher::new(reader)),
+            changes,
+        );
         let server = Server::new(Arc::new(front));
         let (input, output) = (Input::standard()?, Output::standard()?);
         let served = tokio::select! {
