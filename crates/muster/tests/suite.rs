@@ -14,6 +14,8 @@ mod bundled;
 mod client;
 #[path = "suite/commands.rs"]
 mod commands;
+#[path = "suite/docs.rs"]
+mod docs;
 #[path = "suite/mcp.rs"]
 mod mcp;
 #[path = "suite/processes.rs"]
