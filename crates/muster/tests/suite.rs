@@ -16,6 +16,10 @@ mod client;
 mod commands;
 #[path = "suite/docs.rs"]
 mod docs;
+#[path = "suite/garbage.rs"]
+mod garbage;
+#[path = "suite/injection.rs"]
+mod injection;
 #[path = "suite/mcp.rs"]
 mod mcp;
 #[path = "suite/processes.rs"]
