@@ -4,6 +4,7 @@
 //! that, each problem knows its line and, where there is one, the fix.
 
 pub mod cli;
+pub mod fields;
 pub mod policy;
 mod reader;
 

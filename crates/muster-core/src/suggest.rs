@@ -8,22 +8,37 @@ pub fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Ve
     if wanted.is_empty() {
         return Vec::new();
     }
-    let mut near: Vec<(f64, &str)> = names
+    let mut near: Vec<(Nearness, &str)> = names
         .into_iter()
-        .map(|name| (nearness(&wanted, &normal(name)), name))
-        .filter(|(nearness, _)| *nearness >= NEAR_ENOUGH)
+        .map(|name| (Nearness::of(&wanted, &normal(name)), name))
+        .filter(|(nearness, _)| nearness.judged >= NEAR_ENOUGH)
         .collect();
-    near.sort_by(|(a, a_name), (b, b_name)| b.total_cmp(a).then_with(|| a_name.cmp(b_name)));
+    near.sort_by(|(a, a_name), (b, b_name)| {
+        let nearest_first = b.judged.total_cmp(&a.judged).then(b.typed.total_cmp(&a.typed));
+        nearest_first.then_with(|| a_name.cmp(b_name))
+    });
     near.dedup_by(|(_, a), (_, b)| a == b);
     near.into_iter().take(AT_MOST).map(|(_, name)| name).collect()
 }
 
-fn nearness(wanted: &str, name: &str) -> f64 {
-    let typo = strsim::normalized_damerau_levenshtein(wanted, name);
-    let long_enough = wanted.len() >= 3 && name.len() >= 3;
-    let inside = name.contains(wanted) || wanted.contains(name);
-    let one_slip = strsim::damerau_levenshtein(wanted, name) <= 1;
-    if long_enough && (inside || one_slip) { typo.max(0.8) } else { typo }
+/// How near two names are, from 0 to 1.
+struct Nearness {
+    /// All things considered; decides first.
+    judged: f64,
+    /// By the letters alone; decides between equals.
+    typed: f64,
+}
+
+impl Nearness {
+    fn of(wanted: &str, name: &str) -> Self {
+        const AT_LEAST: f64 = 0.8;
+        let typed = strsim::normalized_damerau_levenshtein(wanted, name);
+        let long_enough = wanted.len() >= 3 && name.len() >= 3;
+        let inside = name.contains(wanted) || wanted.contains(name);
+        let one_slip = strsim::damerau_levenshtein(wanted, name) <= 1;
+        let judged = if long_enough && (inside || one_slip) { typed.max(AT_LEAST) } else { typed };
+        Self { judged, typed }
+    }
 }
 
 fn normal(name: &str) -> String {
@@ -49,6 +64,27 @@ mod tests {
         check("git_comit", &["git_commit"]);
         check("x_git_log", &["git_log"]);
         assert_eq!(similar("gti", ["git", "gh"]), ["git"]);
+    }
+
+    #[test]
+    fn the_nearest_come_first_and_no_more_than_three() {
+        let names = ["log_4", "log_3", "log_22", "log_2", "logs", "log"];
+        assert_eq!(similar("log", names), ["log", "logs", "log_2"]);
+        assert_eq!(similar("log_2", names), ["log_2", "log_22", "log_3"]);
+        assert_eq!(similar("lgos", names), ["logs"]);
+    }
+
+    #[test]
+    fn a_name_is_told_once() {
+        assert_eq!(similar("git_lo", ["git_log", "git_log"]), ["git_log"]);
+    }
+
+    #[test]
+    fn any_text_is_a_name() {
+        assert_eq!(similar("ÜBERSICHT", ["übersicht"]), ["übersicht"]);
+        check(" git status ", &["git_status"]);
+        check("\u{0}\u{10ffff}", &[]);
+        assert_eq!(similar("x", [""; 2]), [""; 0]);
     }
 
     #[test]

@@ -111,3 +111,6 @@ fn first_given<'a>(
     let mut params = tool.params.iter().filter(|param| param.placement == *placement);
     params.find_map(|param| arguments.get(&param.name))
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,6 +14,12 @@ mod bundled;
 mod client;
 #[path = "suite/commands.rs"]
 mod commands;
+#[path = "suite/docs.rs"]
+mod docs;
+#[path = "suite/garbage.rs"]
+mod garbage;
+#[path = "suite/injection.rs"]
+mod injection;
 #[path = "suite/mcp.rs"]
 mod mcp;
 #[path = "suite/processes.rs"]

@@ -64,3 +64,6 @@ pub(super) fn haystack(about: &About, entry: &Entry) -> String {
     }
     text.to_lowercase()
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,39 +2,13 @@
 
 use super::{
     LoadError, Loaded,
+    fields::{ARGUMENT, CONFIG, TOOL},
     reader::{Reader, load},
 };
 use crate::{
     cli::{CliConfig, CliTool, Kind, Param, Placement},
     yaml::Node,
 };
-
-const CONFIG: &[&str] = &[
-    "name",
-    "description",
-    "command",
-    "env",
-    "working_dir",
-    "category",
-    "tags",
-    "global_args",
-    "tools",
-];
-
-const TOOL: &[&str] = &["name", "description", "command", "args", "timeout"];
-
-const PARAM: &[&str] = &[
-    "name",
-    "description",
-    "type",
-    "required",
-    "default",
-    "flag",
-    "positional",
-    "cwd",
-    "stdin",
-    "enum",
-];
 
 const KINDS: &[(&str, Kind)] = &[
     ("string", Kind::String),
@@ -101,7 +75,7 @@ enum Owner {
 }
 
 fn param(reader: &mut Reader, node: &Node, owner: Owner) -> Option<Param> {
-    let fields = reader.fields(node, "ToolArg", PARAM)?;
+    let fields = reader.fields(node, "ToolArg", ARGUMENT)?;
     let name = reader.required(&fields, "name", Reader::text);
     let description = reader.optional(&fields, "description", String::new(), Reader::text);
     let kind =

@@ -2,6 +2,7 @@
 
 use super::{
     LoadError, Loaded,
+    fields::{CONSTRAINT, EXECUTOR, POLICY, RULE},
     reader::{Reader, load},
 };
 use crate::{
@@ -9,11 +10,6 @@ use crate::{
     policy::{Default, Destructive, Policy, Rule, constraint::Constraint, pattern::Pattern},
     yaml::Node,
 };
-
-const POLICY: &[&str] = &["executor", "default", "tools"];
-const EXECUTOR: &[&str] = &["type", "image", "volumes", "working_dir", "network"];
-const RULE: &[&str] = &["description", "args"];
-const CONSTRAINT: &[&str] = &["pattern", "min", "max"];
 
 const DEFAULTS: &[(&str, Default)] =
     &[("enabled", Default::Enabled), ("disabled", Default::Disabled)];

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::{LoadError, Loaded, Problem, Warning};
+use super::{LoadError, Loaded, Problem, Warning, fields::Field};
 use crate::{
     suggest,
     value::Value,
@@ -44,11 +44,12 @@ pub(super) fn load<T>(
 pub(super) struct Fields<'n> {
     node: &'n Node,
     pairs: &'n [(Node, Node)],
-    known: &'static [&'static str],
+    known: &'static [Field],
 }
 
 impl<'n> Fields<'n> {
     fn get(&self, name: &str) -> Option<&'n Node> {
+        debug_assert!(self.knows(name), "`{name}` is not in the table of fields");
         let (_, value) = self.pairs.iter().find(|(key, _)| key.as_text() == Some(name))?;
         Some(value)
     }
@@ -57,7 +58,11 @@ impl<'n> Fields<'n> {
         self.pairs
             .iter()
             .filter_map(|(key, _)| Some((key, key.written()?)))
-            .filter(|(_, name)| !self.known.contains(name))
+            .filter(|(_, name)| !self.knows(name))
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.known.iter().any(|field| field.name == name)
     }
 }
 
@@ -75,7 +80,7 @@ impl Reader {
         &mut self,
         node: &'n Node,
         model: &str,
-        known: &'static [&'static str],
+        known: &'static [Field],
     ) -> Option<Fields<'n>> {
         let NodeValue::Map(pairs) = &node.value else {
             let message = format!("Input should be a valid dictionary or instance of {model}");
@@ -89,7 +94,8 @@ impl Reader {
             }
             let mut path = self.path.clone();
             path.push(name.to_owned());
-            let similar = suggest::similar(name, known.iter().copied()).first().copied();
+            let names = known.iter().map(|field| field.name);
+            let similar = suggest::similar(name, names).first().copied();
             self.warnings.push(Warning { path, line: key.line, column: key.column, similar });
         }
         Some(fields)

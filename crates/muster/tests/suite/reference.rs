@@ -1,8 +1,22 @@
 //! Reference pages, made from the program itself. `UPDATE_EXPECT=1` writes them anew.
 
+use std::{fs, path::Path};
+
 use clap::CommandFactory as _;
 use expect_test::expect_file;
 use muster::{climax::args::Cli, env_vars, error::EXIT_CODES};
+use muster_core::{
+    arguments::{self, Arguments},
+    cli::{CliConfig, Place},
+    json::raw,
+    manifest::{
+        self,
+        fields::{ARGUMENT, CONFIG, CONSTRAINT, EXECUTOR, Field, POLICY, RULE, TOOL},
+    },
+    python, yaml,
+};
+use muster_exec::{argv, environment::Environment};
+use serde_json::{Value, json};
 
 const MADE: &str = "<!-- Made from the program by a test; do not edit by hand. -->\n";
 
@@ -44,4 +58,130 @@ fn exit_codes() {
         EXIT_CODES.iter().map(|(code, meaning)| format!("| {code} | {meaning} |\n")).collect();
     expect_file!["../../../../docs/reference/exit-codes.md"]
         .assert_eq(&format!("# Exit codes\n\n{MADE}\n| code | meaning |\n|--:|---|\n{rows}"));
+}
+
+#[test]
+fn config_files() {
+    let page = page("config.md");
+    let config = manifest::cli::parse(example(&page)).unwrap();
+    assert_eq!(config.warnings, []);
+    let parts = [
+        ("config", field_table(CONFIG)),
+        ("tool", field_table(TOOL)),
+        ("argument", field_table(ARGUMENT)),
+        ("words", calls(&config.value)),
+        ("scalars", scalars()),
+    ];
+    expect_file!["../../../../docs/reference/config.md"].assert_eq(&with_parts(page, &parts));
+}
+
+#[test]
+fn policy_files() {
+    let page = page("policy.md");
+    let policy = manifest::policy::parse(example(&page)).unwrap();
+    assert_eq!(policy.warnings, []);
+    let git = manifest::cli::parse(muster::bundled::config("git").unwrap()).unwrap().value;
+    for (tool, rule) in &policy.value.rules {
+        let tool = git.tools.iter().find(|known| known.name == *tool).unwrap();
+        for name in rule.args.keys() {
+            assert!(tool.params.iter().any(|param| param.name == *name), "{name}");
+        }
+    }
+    let status = words(&git, "git_status", &json!({}), &policy.value.place);
+    let parts = [
+        ("policy", field_table(POLICY)),
+        ("rule", field_table(RULE)),
+        ("constraint", field_table(CONSTRAINT)),
+        ("executor", field_table(EXECUTOR)),
+        ("docker", format!("```text\n{}\n```\n", status.join(" "))),
+    ];
+    expect_file!["../../../../docs/reference/policy.md"].assert_eq(&with_parts(page, &parts));
+}
+
+fn page(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+    fs::read_to_string(folder.join(name)).unwrap()
+}
+
+/// The first block of YAML on a page.
+fn example(page: &str) -> &str {
+    let (_, rest) = page.split_once("```yaml\n").unwrap();
+    rest.split_once("```").unwrap().0
+}
+
+/// The page with each part between its marks made anew; the words around them are written by hand.
+fn with_parts(page: String, parts: &[(&str, String)]) -> String {
+    parts.iter().fold(page, |page, (name, text)| {
+        let mark = format!("<!-- made: {name} -->\n");
+        let (before, rest) = page.split_once(&mark).unwrap_or_else(|| panic!("no {mark}"));
+        let (_, after) = rest.split_once("<!-- end -->").unwrap();
+        format!("{before}{mark}{text}<!-- end -->{after}")
+    })
+}
+
+fn field_table(fields: &[Field]) -> String {
+    let rows = fields.iter().map(|Field { name, kind, default, meaning }| {
+        let default = default.unwrap_or("**required**");
+        format!("| `{name}` | {kind} | {default} | {meaning} |\n")
+    });
+    let rows: String = rows.collect();
+    format!("| field | type | default | meaning |\n|---|---|---|---|\n{rows}")
+}
+
+/// What calls of the example run.
+fn calls(config: &CliConfig) -> String {
+    let calls = [
+        ("backup_list", json!({"host": "db1"})),
+        ("backup_list", json!({"host": "db1; rm -rf /", "limit": "5", "all": true})),
+        ("backup_list", json!({"host": "--help", "format": "json", "all": false})),
+        ("backup_check", json!({"files": "a\nb\n", "directory": "/srv"})),
+    ];
+    let rows = calls.iter().map(|(tool, args)| {
+        let words = words(config, tool, args, &Place::Local);
+        let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
+        format!("| `{tool}` | `{args}` | {} |\n", words.join(" "))
+    });
+    let rows: String = rows.collect();
+    format!("| tool | arguments | words |\n|---|---|---|\n{rows}")
+}
+
+fn words(config: &CliConfig, tool: &str, args: &Value, place: &Place) -> Vec<String> {
+    let tool = config.tools.iter().find(|known| known.name == tool).unwrap();
+    let given = arguments::coerce(&tool.params, Arguments::from_json(&raw(args))).unwrap();
+    let variables = [("HOME", "/home/ada"), ("BACKUP_PROFILE", "night")];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    argv::words(config, tool, place, &given, &Environment::new(variables, ""))
+}
+
+fn scalars() -> String {
+    let written = [
+        "yes",
+        "off",
+        "y",
+        "010",
+        "0x1F",
+        "1_000",
+        "1:30",
+        "1.5",
+        "1e3",
+        "-9",
+        "2024-01-02",
+        "~",
+        "\"010\"",
+    ];
+    let rows = written.iter().map(|written| {
+        let node = yaml::parse(written).unwrap();
+        let kind = match node.python_type() {
+            "str" => "text",
+            "bool" => "boolean",
+            "int" => "integer",
+            "float" => "number",
+            "datetime.date" => "date",
+            "NoneType" => "null",
+            other => other,
+        };
+        format!("| `{written}` | {kind} | `{}` |\n", python::text(&node.to_value()))
+    });
+    let rows: String = rows.collect();
+    format!("| written | is | prints as |\n|---|---|---|\n{rows}")
 }

@@ -1,0 +1,115 @@
+//! What the pages say is true: their examples are read, and their commands are run.
+
+use std::{fs, path::Path, process::Command};
+
+use expect_test::expect_file;
+use muster_core::manifest;
+
+use super::client::{CLIMAX, Folder};
+
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn pages() -> Vec<std::path::PathBuf> {
+    let folders = ["docs", "docs/reference"].map(|folder| root().join(folder));
+    let in_folders =
+        folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()));
+    let pages = in_folders.chain([root().join("README.md"), root().join("skill/SKILL.md")]);
+    pages.filter(|path| path.extension().is_some_and(|ext| ext == "md")).collect()
+}
+
+/// The blocks of a page in one language.
+fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    page.split(&fence).skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
+}
+
+/// A config says what it runs; a policy has nothing of that kind.
+fn check_yaml(block: &str) -> Result<(), String> {
+    let warnings = if block.lines().any(|line| line.starts_with("command:")) {
+        manifest::cli::parse(block).map(|loaded| loaded.warnings)
+    } else {
+        manifest::policy::parse(block).map(|loaded| loaded.warnings)
+    };
+    match warnings {
+        Ok(warnings) if warnings.is_empty() => Ok(()),
+        Ok(warnings) => Err(format!("{warnings:?}")),
+        Err(err) => Err(err.to_string()),
+    }
+}
+
+#[test]
+fn every_example_is_valid() {
+    let mut seen = 0;
+    for path in pages() {
+        let page = fs::read_to_string(&path).unwrap();
+        for block in blocks(&page, "yaml") {
+            check_yaml(block).unwrap_or_else(|err| panic!("{}: {err}\n{block}", path.display()));
+            seen += 1;
+        }
+        for block in blocks(&page, "json") {
+            let json: Result<serde_json::Value, _> = serde_json::from_str(block);
+            json.unwrap_or_else(|err| panic!("{}: {err}\n{block}", path.display()));
+        }
+    }
+    assert!(seen >= 7, "only {seen} blocks of YAML were found");
+}
+
+#[test]
+fn getting_started_happens_as_it_is_told() {
+    let page = fs::read_to_string(root().join("docs/getting-started.md")).unwrap();
+    let folder = Folder::new(&[]);
+    for block in blocks(&page, "yaml") {
+        let name = block.lines().next().unwrap().strip_prefix("# ").unwrap();
+        fs::write(folder.file(name), block).unwrap();
+    }
+    let mut parts = page.split("```console\n");
+    let before = parts.next().unwrap().to_owned();
+    let told = parts.fold(before, |told, part| {
+        let (block, rest) = part.split_once("```").unwrap();
+        let happened: String = commands(block).iter().map(|words| run(&folder, words)).collect();
+        format!("{told}```console\n{happened}```{rest}")
+    });
+    expect_file!["../../../../docs/getting-started.md"].assert_eq(&told);
+}
+
+/// The commands of a block: a line after `$`, with the lines of a here-document.
+fn commands(block: &str) -> Vec<String> {
+    let mut commands: Vec<String> = Vec::new();
+    let mut inside = false;
+    for line in block.lines() {
+        match line.strip_prefix("$ ") {
+            Some(command) => {
+                inside = command.ends_with("<<'END'");
+                commands.push(command.to_owned());
+            }
+            None if inside => {
+                commands.last_mut().unwrap().extend(["\n", line]);
+                inside = line != "END";
+            }
+            None => (),
+        }
+    }
+    commands
+}
+
+/// A command and what it prints, as on a page.
+fn run(folder: &Folder, command: &str) -> String {
+    let programs = Path::new(CLIMAX).parent().unwrap().display();
+    let script = format!("PATH={programs}:$PATH\n{command}");
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(folder.path())
+        .env("HOME", folder.path())
+        .env_remove("CLIMAX_LOG_FILE")
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{command}");
+    let lines: String = String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect();
+    format!("$ {command}\n{lines}")
+}
