@@ -2,8 +2,12 @@
 
 use std::{fmt, pin::Pin};
 
+use std::sync::Arc;
+
 use crate::{
     call::{Call, CallError, Caller, Outcome},
+    client::{Client, Continuation},
+    json::Raw,
     policy::Permitted,
 };
 
@@ -16,6 +20,59 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Backend: fmt::Debug + Send + Sync {
     /// Runs one permitted call.
     fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>>;
+
+    /// Serves something else than a tool: a resource to read, a prompt to fill in.
+    fn ask<'a>(&'a self, cx: Cx<'a>, ask: Ask) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        let (_, _) = (cx, ask);
+        Box::pin(std::future::ready(Err(CallError::Refused {
+            code: -32601,
+            message: "this backend has no resources or prompts".to_owned(),
+            data: None,
+        })))
+    }
+}
+
+/// Something asked of a backend besides running a tool, in the backend's own names.
+#[derive(Debug)]
+pub struct Ask {
+    /// What is asked.
+    pub what: What,
+    /// What the client sent along about the request itself.
+    pub meta: Option<Raw>,
+    /// Answers to earlier questions of the same request.
+    pub continuation: Continuation,
+}
+
+/// What may be asked of a backend besides running a tool.
+#[derive(Debug, Clone)]
+pub enum What {
+    /// The contents of a resource.
+    Read {
+        /// Its address.
+        uri: String,
+    },
+    /// A prompt filled in.
+    Prompt {
+        /// The backend's name of it.
+        name: String,
+        /// Its arguments: a JSON object.
+        arguments: Option<Raw>,
+    },
+    /// Completions for an argument; the parameters as sent, with the backend's own names.
+    Complete {
+        /// The parameters.
+        params: Raw,
+    },
+    /// Word when a resource changes, from now on.
+    Subscribe {
+        /// Its address.
+        uri: String,
+    },
+    /// No more word.
+    Unsubscribe {
+        /// Its address.
+        uri: String,
+    },
 }
 
 /// The way from a running tool to other tools: through the front door, never around it.
@@ -24,6 +81,7 @@ pub trait CallTool: fmt::Debug + Send + Sync {
     fn call<'a>(
         &'a self,
         caller: &'a Caller,
+        client: &'a Arc<dyn Client>,
         call: Call,
     ) -> BoxFuture<'a, Result<Outcome, CallError>>;
 }
@@ -31,6 +89,8 @@ pub trait CallTool: fmt::Debug + Send + Sync {
 /// What travels with a call.
 #[derive(Debug, Clone, Copy)]
 pub struct Cx<'a> {
+    /// The client behind it all: to be told, to be asked.
+    pub client: &'a Arc<dyn Client>,
     /// Who asked.
     pub caller: &'a Caller,
     /// The way to other tools.

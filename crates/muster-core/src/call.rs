@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::{
     arguments::Problem,
+    client::{Continuation, NeedsInput},
     json::Raw,
     name::{BackendName, ToolName},
 };
@@ -36,6 +37,17 @@ pub struct Call {
     pub arguments: Raw,
     /// How the arguments are held against what the tool takes.
     pub checking: Checking,
+    /// What the client sent along about the request itself: progress token, trace context.
+    pub meta: Option<Raw>,
+    /// Answers to earlier questions of the same call.
+    pub continuation: Continuation,
+}
+
+impl Call {
+    /// A first call without anything beside its arguments.
+    pub fn new(tool: ToolName, arguments: Raw, checking: Checking) -> Self {
+        Self { tool, arguments, checking, meta: None, continuation: Continuation::default() }
+    }
 }
 
 /// How strictly arguments are read.
@@ -59,6 +71,10 @@ pub enum Outcome {
         /// The same in structure, or what would not fit the text.
         details: Option<Raw>,
     },
+    /// The result object of an MCP server, as it came.
+    Raw(Raw),
+    /// Questions to be answered first.
+    NeedsInput(NeedsInput),
 }
 
 impl Outcome {
@@ -117,6 +133,24 @@ pub enum CallError {
         backend: BackendName,
         /// Why, in words an agent may read.
         reason: String,
+    },
+    /// The backend answered with a protocol error of its own.
+    #[error("{message}")]
+    Refused {
+        /// Its code.
+        code: i64,
+        /// Its words.
+        message: String,
+        /// What it added.
+        data: Option<Raw>,
+    },
+    /// The tool can destroy something, and this gateway was not told to let it.
+    #[error(
+        "tool '{local_name}' is blocked as it is destructive. Use --yolo flag to allow destructive operations"
+    )]
+    Blocked {
+        /// What the backend calls it.
+        local_name: String,
     },
     /// A call that calls a call that calls a call…
     #[error("calls are nested deeper than {limit}")]

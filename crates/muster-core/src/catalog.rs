@@ -4,6 +4,7 @@
 //! A request works on one [`Snapshot`] from start to end.
 
 pub mod search;
+mod template;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::{
     cli::Param,
     name::{BackendName, ToolName},
+    schema::validator::Validator,
     suggest,
 };
 
@@ -30,6 +32,37 @@ pub struct Entry {
     pub input_schema: Arc<RawValue>,
     /// What it takes, as a CLI definition says it; none for tools that only have a schema.
     pub params: Option<Arc<[Param]>>,
+    /// The whole definition as an MCP server listed it, in its own names; none for tools that muster
+    /// describes itself.
+    pub definition: Option<Arc<RawValue>>,
+    /// Holds arguments against the schema; made at the first call.
+    pub validator: Arc<Validator>,
+}
+
+/// A resource, a template of resources, or a prompt.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// What clients call it: an address, a template of one, or a name.
+    pub name: Arc<str>,
+    /// Who has it.
+    pub backend: BackendName,
+    /// What the backend itself calls it.
+    pub local_name: Arc<str>,
+    /// The whole definition as the backend listed it, in its own names.
+    pub definition: Arc<RawValue>,
+}
+
+/// Everything one backend has on offer.
+#[derive(Debug, Clone, Default)]
+pub struct Offer {
+    /// Its tools, in its own order; names may repeat.
+    pub tools: Vec<Entry>,
+    /// Its resources.
+    pub resources: Vec<Listed>,
+    /// Its templates of resources.
+    pub templates: Vec<Listed>,
+    /// Its prompts.
+    pub prompts: Vec<Listed>,
 }
 
 /// What a backend says about itself.
@@ -52,6 +85,12 @@ pub struct Source {
     pub backend: BackendName,
     /// What it says about itself.
     pub about: About,
+    /// Its resources.
+    pub resources: Vec<Listed>,
+    /// Its templates of resources.
+    pub templates: Vec<Listed>,
+    /// Its prompts.
+    pub prompts: Vec<Listed>,
     /// Its tools, in its own order; names may repeat.
     entries: Vec<Arc<Entry>>,
     /// For each tool the text that queries are matched against, made once.
@@ -59,10 +98,12 @@ pub struct Source {
 }
 
 impl Source {
-    /// A backend with its tools.
-    pub fn new(backend: BackendName, about: About, entries: Vec<Entry>) -> Self {
-        let haystacks = entries.iter().map(|entry| search::haystack(&about, entry)).collect();
-        Self { backend, about, entries: entries.into_iter().map(Arc::new).collect(), haystacks }
+    /// A backend with what it has on offer.
+    pub fn new(backend: BackendName, about: About, offer: Offer) -> Self {
+        let Offer { tools, resources, templates, prompts } = offer;
+        let haystacks = tools.iter().map(|entry| search::haystack(&about, entry)).collect();
+        let entries = tools.into_iter().map(Arc::new).collect();
+        Self { backend, about, resources, templates, prompts, entries, haystacks }
     }
 
     /// Its tools, in its own order; names may repeat.
@@ -71,11 +112,24 @@ impl Source {
     }
 }
 
+/// Which of two tools with one name is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Collision {
+    /// The one defined later: a config may replace what an earlier one defined.
+    #[default]
+    LastWins,
+    /// The one of the backend that was there first: a newcomer takes nothing over.
+    FirstWins,
+}
+
 /// Every tool at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
+    collision: Collision,
     sources: Arc<[Arc<Source>]>,
     by_name: Arc<BTreeMap<ToolName, Arc<Entry>>>,
+    /// Whose tools they were that are no longer there.
+    gone: Arc<BTreeMap<ToolName, BackendName>>,
 }
 
 impl Snapshot {
@@ -91,16 +145,67 @@ impl Snapshot {
             Some(place) => *place = source,
             None => sources.push(source),
         }
-        Self::of(sources)
+        self.of(sources)
     }
 
-    fn of(sources: Vec<Arc<Source>>) -> Self {
-        let by_name = sources
-            .iter()
-            .flat_map(|source| &source.entries)
-            .map(|entry| (entry.name.clone(), Arc::clone(entry)))
-            .collect();
-        Self { sources: sources.into(), by_name: Arc::new(by_name) }
+    /// A snapshot without what `backend` offers. Whose its tools were is remembered.
+    #[must_use]
+    pub fn without(&self, backend: &BackendName) -> Self {
+        let stays = |source: &&Arc<Source>| source.backend != *backend;
+        self.of(self.sources.iter().filter(stays).cloned().collect())
+    }
+
+    /// An empty snapshot that settles collisions as told.
+    pub fn settling(collision: Collision) -> Self {
+        Self { collision, ..Self::default() }
+    }
+
+    fn of(&self, sources: Vec<Arc<Source>>) -> Self {
+        let mut by_name: BTreeMap<ToolName, Arc<Entry>> = BTreeMap::new();
+        for entry in sources.iter().flat_map(|source| &source.entries) {
+            match (self.collision, by_name.get(&entry.name)) {
+                (Collision::FirstWins, Some(_)) => (),
+                _ => drop(by_name.insert(entry.name.clone(), Arc::clone(entry))),
+            }
+        }
+        let mut gone = BTreeMap::clone(&self.gone);
+        for (name, entry) in self.by_name.iter() {
+            gone.insert(name.clone(), entry.backend.clone());
+        }
+        gone.retain(|name, _| !by_name.contains_key(name));
+        Self {
+            collision: self.collision,
+            sources: sources.into(),
+            by_name: Arc::new(by_name),
+            gone: Arc::new(gone),
+        }
+    }
+
+    /// Whose tool it was, if it is no longer there.
+    pub fn gone(&self, name: &str) -> Option<&BackendName> {
+        self.gone.get(name)
+    }
+
+    /// The prompts, in the order of their sources.
+    pub fn prompts(&self) -> impl Iterator<Item = &Listed> {
+        self.sources.iter().flat_map(|source| &source.prompts)
+    }
+
+    /// The resources, in the order of their sources.
+    pub fn resources(&self) -> impl Iterator<Item = &Listed> {
+        self.sources.iter().flat_map(|source| &source.resources)
+    }
+
+    /// The templates of resources, in the order of their sources.
+    pub fn templates(&self) -> impl Iterator<Item = &Listed> {
+        self.sources.iter().flat_map(|source| &source.templates)
+    }
+
+    /// Who answers for an address: who lists it, else who has a template that fits it.
+    pub fn resource_owner(&self, uri: &str) -> Option<&BackendName> {
+        let listed = self.resources().find(|resource| *resource.name == *uri);
+        let fitting = || self.templates().find(|template| template::fits(&template.name, uri));
+        listed.or_else(fitting).map(|found| &found.backend)
     }
 
     /// Who offers something, in the order they were added.

@@ -8,6 +8,8 @@ pub mod backend;
 pub mod call;
 pub mod catalog;
 pub mod cli;
+pub mod client;
+pub mod connect;
 pub mod json;
 pub mod manifest;
 pub mod name;

@@ -33,6 +33,13 @@ impl std::borrow::Borrow<str> for ToolName {
     }
 }
 
+/// The name under which clients see something of an MCP server: `prefix_server_name`, or
+/// `prefix_name` where the name begins with the server's own prefix already.
+pub fn exposed(prefix: &str, server: &str, name: &str) -> String {
+    let begins = name.strip_prefix(server).is_some_and(|rest| rest.starts_with('_'));
+    if begins { format!("{prefix}_{name}") } else { format!("{prefix}_{server}_{name}") }
+}
+
 /// The name of a backend: unique among those that run at one time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]

@@ -1,6 +1,7 @@
 //! What is allowed. The only maker of [`Permitted`], without which nothing runs.
 
 pub mod constraint;
+mod denylist;
 pub mod pattern;
 
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use crate::{
     call::{Call, CallError, Caller, Checking},
     catalog::{Entry, Snapshot},
     cli::Place,
+    client::Continuation,
+    json::Raw,
     policy::constraint::Constraint,
     schema,
 };
@@ -25,6 +28,18 @@ pub struct Policy {
     pub default: Default,
     /// Rules by the backend's own name of a tool, in the order written.
     pub rules: IndexMap<String, Rule>,
+    /// Whether tools that are known to destroy things may run.
+    pub destructive: Destructive,
+}
+
+/// Whether tools that are known to destroy things may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, std::default::Default)]
+pub enum Destructive {
+    /// They may: whoever wrote the config chose them.
+    #[default]
+    Allowed,
+    /// They may not, unless someone said so.
+    Blocked,
 }
 
 /// What holds for a tool that no rule names.
@@ -51,6 +66,9 @@ pub struct Rule {
 pub struct Permitted {
     entry: Arc<Entry>,
     arguments: Arguments,
+    raw: Raw,
+    meta: Option<Raw>,
+    continuation: Continuation,
 }
 
 impl Permitted {
@@ -59,9 +77,25 @@ impl Permitted {
         &self.entry
     }
 
-    /// The arguments as checked, and as converted where that was asked for.
+    /// The arguments as checked, and as converted where that was asked for. Only for tools that a CLI
+    /// definition describes.
     pub fn arguments(&self) -> &Arguments {
         &self.arguments
+    }
+
+    /// The arguments exactly as they were given.
+    pub fn raw_arguments(&self) -> &Raw {
+        &self.raw
+    }
+
+    /// What the client sent along about the request itself.
+    pub fn meta(&self) -> Option<&Raw> {
+        self.meta.as_ref()
+    }
+
+    /// Answers to earlier questions of the same call.
+    pub fn continuation(&self) -> &Continuation {
+        &self.continuation
     }
 }
 
@@ -88,19 +122,23 @@ impl Policy {
         &self,
         catalog: &Snapshot,
         _caller: &Caller,
-        call: &Call,
+        call: Call,
     ) -> Result<Permitted, CallError> {
         let name = call.tool.as_str();
         let Some(entry) = catalog.get(name).filter(|entry| self.shows(entry)) else {
             let similar = catalog.similar(name, |entry| self.shows(entry));
             return Err(CallError::Unknown { tool: call.tool.clone(), similar });
         };
-        let arguments = check(entry, call).map_err(|Mismatch { problems, unknown }| {
+        if self.destructive == Destructive::Blocked && denylist::names(&entry.local_name) {
+            return Err(CallError::Blocked { local_name: entry.local_name.to_string() });
+        }
+        let arguments = check(entry, &call).map_err(|Mismatch { problems, unknown }| {
             let schema = Arc::clone(&entry.input_schema);
             CallError::Arguments { tool: call.tool.clone(), problems, unknown, schema }
         })?;
         self.constrain(entry, &arguments)?;
-        Ok(Permitted { entry: Arc::clone(entry), arguments })
+        let Call { arguments: raw, meta, continuation, .. } = call;
+        Ok(Permitted { entry: Arc::clone(entry), arguments, raw, meta, continuation })
     }
 
     fn constrain(&self, entry: &Entry, arguments: &Arguments) -> Result<(), CallError> {
@@ -125,8 +163,11 @@ impl Policy {
 }
 
 fn check(entry: &Entry, call: &Call) -> Result<Arguments, Mismatch> {
+    let Some(params) = entry.params.as_deref() else {
+        entry.validator.check(&entry.input_schema, &call.arguments)?;
+        return Ok(Arguments::default());
+    };
     let given = Arguments::from_json(&call.arguments);
-    let params = entry.params.as_deref().unwrap_or_default();
     match call.checking {
         Checking::Coerce => arguments::coerce(params, given),
         Checking::Strict => schema::check(params, given),

@@ -3,14 +3,31 @@
 //! Transports turn bytes into a [`Request`] and a [`Reply`] into bytes. Which protocol era the client
 //! speaks ends with them: nothing behind this port knows.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use thiserror::Error;
 
-use crate::{backend::BoxFuture, call::Caller, json::Raw};
+use crate::{
+    backend::{BoxFuture, What},
+    call::Caller,
+    client::{Client, Continuation, NeedsInput},
+    json::Raw,
+};
+
+/// A request with what came along.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// What is asked.
+    pub request: Request,
+    /// What the client sent about the request itself: progress token, trace context. Keys that belong
+    /// to the protocol era are gone.
+    pub meta: Option<Raw>,
+    /// Answers to earlier questions of the same request.
+    pub continuation: Continuation,
+}
 
 /// Something a client asks for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Request {
     /// The tools shown to this client.
     ListTools {
@@ -24,15 +41,57 @@ pub enum Request {
         /// Its arguments: a JSON object, or nothing.
         arguments: Option<Raw>,
     },
+    /// The resources shown to this client.
+    ListResources {
+        /// Where an earlier page ended.
+        cursor: Option<String>,
+    },
+    /// The templates of resources shown to this client.
+    ListTemplates {
+        /// Where an earlier page ended.
+        cursor: Option<String>,
+    },
+    /// The prompts shown to this client.
+    ListPrompts {
+        /// Where an earlier page ended.
+        cursor: Option<String>,
+    },
+    /// Something else of a backend, in the names that clients are shown.
+    Ask(What),
+    /// How much a client wants to be told of what happens; legacy clients only.
+    SetLogLevel {
+        /// The least severe level.
+        level: String,
+    },
 }
 
-/// An answer: the result object, without anything that belongs to a protocol era.
+impl Request {
+    /// Whether a backend may ask the client something before it answers.
+    pub fn may_ask(&self) -> bool {
+        match self {
+            Self::CallTool { .. } | Self::Ask(What::Read { .. } | What::Prompt { .. }) => true,
+            Self::ListTools { .. }
+            | Self::ListResources { .. }
+            | Self::ListTemplates { .. }
+            | Self::ListPrompts { .. }
+            | Self::Ask(_)
+            | Self::SetLogLevel { .. } => false,
+        }
+    }
+}
+
+/// An answer.
 #[derive(Debug)]
-pub struct Reply {
-    /// The object.
-    pub result: Raw,
-    /// How long a client may keep it; none for answers that are made anew each time.
-    pub keep: Option<Keep>,
+pub enum Reply {
+    /// The result object, without anything that belongs to a protocol era.
+    Done {
+        /// The object.
+        result: Raw,
+        /// How long a client may keep it; none for answers that are made anew each time.
+        keep: Option<Keep>,
+    },
+    /// Questions first; only for clients that are asked by reply.
+    NeedsInput(NeedsInput),
 }
 
 /// How long and for whom an answer may be kept.
@@ -53,6 +112,72 @@ pub enum Fault {
     /// Something went wrong on our side.
     #[error("{0}")]
     Internal(String),
+    /// The method is known, but not here.
+    #[error("{0}")]
+    NotServed(String),
+    /// No such resource.
+    #[error("Resource not found: {uri}")]
+    NoResource {
+        /// The address asked for.
+        uri: String,
+    },
+    /// The client would have to declare a capability first.
+    #[error("the client did not declare the capability `{capability}`")]
+    MissingCapability {
+        /// What it would have to declare.
+        capability: String,
+    },
+    /// A backend's own error, to be passed on as it is.
+    #[error("{message}")]
+    Passed {
+        /// Its code.
+        code: i64,
+        /// Its words.
+        message: String,
+        /// What it added.
+        data: Option<Raw>,
+    },
+}
+
+/// What a server offers besides tools, so that clients may be told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a capability of its own in the protocol"
+)]
+pub struct Offers {
+    /// The list of tools may change.
+    pub tools_change: bool,
+    /// There are resources, and word when they change.
+    pub resources: bool,
+    /// There are prompts.
+    pub prompts: bool,
+    /// Arguments can be completed.
+    pub completions: bool,
+    /// Log lines can be had.
+    pub logging: bool,
+}
+
+/// Something that changed behind the server, for whoever wants to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// The list of tools.
+    Tools,
+    /// The list of resources.
+    Resources,
+    /// The list of prompts.
+    Prompts,
+    /// The contents of one resource.
+    Resource {
+        /// Its address.
+        uri: String,
+    },
+}
+
+/// Hears of changes until it is dropped.
+pub trait Changes: Send {
+    /// The next change; `None` when there will be no more.
+    fn next(&mut self) -> BoxFuture<'_, Option<Change>>;
 }
 
 /// Who we say we are.
@@ -71,10 +196,17 @@ pub trait Serve: fmt::Debug + Send + Sync {
     /// Who we say we are.
     fn identity(&self) -> &Identity;
 
+    /// What is on offer.
+    fn offers(&self) -> Offers;
+
+    /// Word of changes from now on.
+    fn changes(&self) -> Box<dyn Changes>;
+
     /// Serves one request. Dropping the future cancels it.
     fn serve<'a>(
         &'a self,
         caller: &'a Caller,
-        request: Request,
+        client: &'a Arc<dyn Client>,
+        asked: Asked,
     ) -> BoxFuture<'a, Result<Reply, Fault>>;
 }

@@ -2,6 +2,12 @@
 //!
 //! **Invariant:** no more than the limit of a stream is ever held in memory, plus one chunk.
 
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::{
+    buffer::spare_capacity,
+    io::{Errno, read},
+};
 use tokio::{io::AsyncReadExt, net::unix::pipe::Receiver, task::yield_now};
 
 use crate::{
@@ -13,8 +19,6 @@ use crate::{
 const FIRST_READ: usize = 4 * 1024;
 /// What a pipe holds by default, and thus what a busy one gives at once.
 const CHUNK_SIZE: usize = 64 * 1024;
-/// What a busy pipe is widened to, so that a talkative child and its reader take turns less often.
-const WIDE_PIPE: usize = 1024 * 1024;
 
 /// A stream while it is being read.
 pub(crate) struct Capture<'a> {
@@ -39,13 +43,30 @@ impl<'a> Capture<'a> {
 
     /// Reads until the last holder of the other end has closed it. What was read so far stays when
     /// the future is dropped.
-    pub(crate) async fn drain(&mut self, mut pipe: Receiver) {
-        let mut widened = false;
+    pub(crate) async fn drain(&mut self, pipe: OwnedFd) {
+        // The output of a short command is all there by now: no need to have the pipe watched.
         loop {
-            let room = self.make_room();
-            if room == 0 {
-                return self.overflow(pipe).await;
+            if self.make_room() == 0 {
+                break;
             }
+            match read(&pipe, spare_capacity(&mut self.bytes)) {
+                Ok(size @ 1..) => self.total += size as u64,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Ok(_) | Err(_) => return,
+            }
+        }
+        if self.bytes.len() >= CHUNK_SIZE {
+            widen(&pipe);
+        }
+        if let Ok(pipe) = Receiver::from_owned_fd_unchecked(pipe) {
+            self.drain_watched(pipe).await;
+        }
+    }
+
+    async fn drain_watched(&mut self, mut pipe: Receiver) {
+        let mut widened = false;
+        while self.make_room() > 0 {
             // An error can only mean that there is nothing more to read.
             let Ok(size @ 1..) = pipe.read_buf(&mut self.bytes).await else {
                 return;
@@ -56,6 +77,7 @@ impl<'a> Capture<'a> {
                 widened = true;
             }
         }
+        self.overflow(pipe).await;
     }
 
     /// Free space in the buffer; it grows by doubling, up to the limit exactly.
@@ -109,10 +131,12 @@ impl<'a> Capture<'a> {
     }
 }
 
+/// A busy pipe is widened, so that a talkative child and its reader take turns less often.
 #[cfg(target_os = "linux")]
-fn widen(pipe: &Receiver) {
+fn widen(pipe: impl AsFd) {
+    const WIDE_PIPE: usize = 1024 * 1024;
     let _widened = rustix::pipe::fcntl_setpipe_size(pipe, WIDE_PIPE);
 }
 
 #[cfg(not(target_os = "linux"))]
-fn widen(_pipe: &Receiver) {}
+fn widen(_pipe: impl AsFd) {}

@@ -9,7 +9,11 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::{link::Link, wire::End};
+use crate::{
+    launcher::StartError,
+    link::{Link, Started, Ticket},
+    wire::End,
+};
 
 /// A running process. Dropping it ends the process and everything it has started.
 #[derive(Debug)]
@@ -40,25 +44,32 @@ pub enum Exit {
 /// The life of a process and of all it started. Dropping it ends them.
 #[derive(Debug)]
 pub struct Tree {
-    pub(crate) link: Arc<Link>,
-    pub(crate) id: u64,
-    /// 0 until it is known.
-    pub(crate) pid: i32,
-    pub(crate) end: EndOf,
-    pub(crate) hold: Hold,
+    link: Arc<Link>,
+    id: u64,
+    start: StartOf,
+    end: EndOf,
+    hold: Hold,
+}
+
+/// The start of the first process: awaited or known.
+#[derive(Debug)]
+enum StartOf {
+    Awaited(oneshot::Receiver<Started>),
+    Known(Result<i32, StartError>),
 }
 
 /// The end of the first process: awaited or known.
 #[derive(Debug)]
-pub(crate) enum EndOf {
+enum EndOf {
     Awaited(oneshot::Receiver<End>),
     Known(Exit),
 }
 
 /// What happens to the tree when its handle goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hold {
+enum Hold {
     Kept,
+    /// It was let go, or is being ended already.
     Released,
 }
 
@@ -70,6 +81,26 @@ impl Child {
 }
 
 impl Tree {
+    pub(crate) fn new(link: Arc<Link>, id: u64, ticket: Ticket) -> Self {
+        let Ticket { started, ended } = ticket;
+        let (start, end) = (StartOf::Awaited(started), EndOf::Awaited(ended));
+        Self { link, id, start, end, hold: Hold::Kept }
+    }
+
+    /// Waits until the first process was started. Its number, or why it was not.
+    pub(crate) async fn pid(&mut self) -> Result<u32, StartError> {
+        let started = match &mut self.start {
+            StartOf::Known(started) => *started,
+            StartOf::Awaited(started) => match started.await {
+                Ok(Ok(pid)) => Ok(pid),
+                Ok(Err((errno, step))) => Err(StartError::Refused { errno, step }),
+                Err(_) => Err(StartError::Lost),
+            },
+        };
+        self.start = StartOf::Known(started);
+        started.map(i32::cast_unsigned)
+    }
+
     /// Waits until the first process has ended. May be called again and dropped at any time.
     pub async fn exit(&mut self) -> Exit {
         let exit = match &mut self.end {
@@ -84,6 +115,18 @@ impl Tree {
         exit
     }
 
+    /// Ends everything that runs, without waiting for it: asks first, and insists a moment later.
+    pub fn kill(&mut self) {
+        if self.hold == Hold::Kept {
+            self.hold = Hold::Released;
+            match self.start {
+                StartOf::Known(Ok(pid)) => self.link.kill(self.id, pid),
+                StartOf::Known(Err(_)) => {}
+                StartOf::Awaited(_) => self.link.kill(self.id, 0),
+            }
+        }
+    }
+
     /// Lets go of what runs: it ends when it likes, or with the gateway.
     pub fn release(mut self) {
         self.hold = Hold::Released;
@@ -92,8 +135,6 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        if self.hold == Hold::Kept {
-            self.link.kill(self.id, self.pid);
-        }
+        self.kill();
     }
 }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use muster_core::{
     backend::{Backend, BoxFuture, Cx},
     call::{CallError, Outcome},
-    catalog::{About, Entry, Source},
+    catalog::{About, Entry, Offer, Source},
     cli::{CliConfig, CliTool, Place},
     name::{BackendName, ToolName},
     policy::Permitted,
@@ -42,8 +42,11 @@ pub fn source(backend: &BackendName, config: &CliConfig) -> Source {
         description: tool.description.as_str().into(),
         input_schema: schema::input_schema(&tool.params).into(),
         params: Some(tool.params.clone().into()),
+        definition: None,
+        validator: Arc::default(),
     });
-    Source::new(backend.clone(), about, entries.collect())
+    let offer = Offer { tools: entries.collect(), ..Offer::default() };
+    Source::new(backend.clone(), about, offer)
 }
 
 /// Runs the tools of one CLI.

@@ -8,7 +8,7 @@ use std::{
         unix::{net::UnixStream, process::CommandExt},
     },
     path::{Path, PathBuf},
-    process::{self, Stdio},
+    process,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -16,25 +16,22 @@ use std::{
     time::Duration,
 };
 
-use rustix::{
-    io::{Errno, ioctl_fionbio},
-    pipe::{PipeFlags, pipe_with},
-};
+use rustix::io::{Errno, ioctl_fionbio};
 use tokio::{
     net::unix::pipe::{Receiver, Sender},
-    sync::Semaphore,
+    sync::{Semaphore, SemaphorePermit},
     time::timeout,
 };
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    child::{Child, EndOf, Hold, Tree},
+    child::{Child, Tree},
     command::{Command, Stdin},
-    link::{Link, Outgoing, Ticket},
+    link::{Link, Outgoing, Ticket, Unsent},
     lock::Lock,
     serve::LAUNCHER_ARG,
     spill::Spills,
-    wire,
+    wire::{self, Announce},
 };
 
 /// Starts that may be under way at once. The launcher works on one at a time, and the kernel limits
@@ -143,29 +140,36 @@ impl Launcher {
 
     /// Starts a command in a process group of its own.
     pub async fn start(&self, command: Command) -> Result<Child, StartError> {
+        let mut starting = self.begin(command, Announce::Now).await?;
+        let pid = starting.tree.pid().await?;
+        let Starting { stdin, stdout, stderr, tree, .. } = starting;
+        let watch = |pipe| Receiver::from_owned_fd_unchecked(pipe).map_err(prepare);
+        let stdin = stdin.map(Sender::from_owned_fd_unchecked).transpose().map_err(prepare)?;
+        Ok(Child { pid, stdin, stdout: watch(stdout)?, stderr: watch(stderr)?, tree })
+    }
+
+    /// Asks for a start and does not wait for it: output can be read, input be written already.
+    pub(crate) async fn begin(
+        &self,
+        command: Command,
+        announce: Announce,
+    ) -> Result<Starting<'_>, StartError> {
         if command.argv.is_empty() {
             return Err(StartError::NothingToRun);
         }
         if command.contains_nul() {
             return Err(StartError::ContainsNul);
         }
-        let _turn = self.shared.turns.acquire().await.map_err(|_| StartError::Lost)?;
-        let pipes = Pipes::new(command.stdin).map_err(|err| refused(Step::Prepare, &err))?;
-        let Pipes { stdin, stdout, stderr, theirs } = pipes;
-        let (link, ticket) = self.ask(&command, theirs)?;
+        let id = self.shared.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let too_big = StartError::Refused { errno: E2BIG, step: Step::Program };
+        let frame = wire::spawn_frame(id, &command, announce).ok_or(too_big)?;
+        let turn = self.shared.turns.acquire().await.map_err(|_| StartError::Lost)?;
+        let (ours, theirs) = pipes(command.stdin).map_err(prepare)?;
+        let (link, ticket) = self.ask(id, Outgoing::new(frame, theirs))?;
         // From here on the tree is ours to end, whatever becomes of this future.
-        let end = EndOf::Awaited(ticket.ended);
-        let mut tree = Tree { link, id: ticket.id, pid: 0, end, hold: Hold::Kept };
-        let failed = match ticket.started.await {
-            Ok(Ok(pid)) => {
-                tree.pid = pid;
-                return Ok(Child { pid: pid.cast_unsigned(), stdin, stdout, stderr, tree });
-            }
-            Ok(Err((errno, step))) => StartError::Refused { errno, step },
-            Err(_) => StartError::Lost,
-        };
-        tree.release();
-        Err(failed)
+        let tree = Tree::new(link, id, ticket);
+        let [stdout, stderr] = ours.outputs;
+        Ok(Starting { turn, stdin: ours.input, stdout, stderr, tree })
     }
 
     /// Ends everything that runs, then the launcher, then removes spilled output. Nothing can be
@@ -188,28 +192,35 @@ impl Launcher {
         &self.shared.spills
     }
 
-    /// Sends the request, to a new launcher if the old one turns out to be gone.
-    fn ask(
-        &self,
-        command: &Command,
-        theirs: Vec<OwnedFd>,
-    ) -> Result<(Arc<Link>, Ticket), StartError> {
-        let id = self.shared.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let Some(frame) = wire::spawn_frame(id, command) else {
-            return Err(StartError::Refused { errno: E2BIG, step: Step::Program });
-        };
-        let mut request = Outgoing::new(frame, theirs);
+    /// Sends a request, to a new launcher if the old one turns out to be gone.
+    fn ask(&self, id: u64, request: Outgoing) -> Result<(Arc<Link>, Ticket), StartError> {
+        let mut request = request;
         for _ in 0..ATTEMPTS {
             let link = self.shared.link()?;
             let ticket = link.ticket(id);
             match link.send(request) {
                 Ok(()) => return Ok((link, ticket)),
-                Err(unsent) if unsent.is_whole() => request = unsent,
-                Err(_) => break,
+                Err(Unsent::Gone(unsent)) if unsent.is_whole() => request = unsent,
+                Err(Unsent::Gone(_)) => break,
+                Err(Unsent::Refused(errno)) => {
+                    link.forget(id);
+                    return Err(prepare(errno.into()));
+                }
             }
         }
         Err(StartError::Lost)
     }
+}
+
+/// A process that was asked for. The pipes are non-blocking and not watched yet.
+#[derive(Debug)]
+pub(crate) struct Starting<'a> {
+    /// To be given back once the launcher has answered.
+    pub(crate) turn: SemaphorePermit<'a>,
+    pub(crate) stdin: Option<OwnedFd>,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+    pub(crate) tree: Tree,
 }
 
 impl Shared {
@@ -221,22 +232,25 @@ impl Shared {
             State::Up(link) if !link.is_gone() => return Ok(Arc::clone(link)),
             State::Up(_) | State::Idle => {}
         }
-        let link = self.launch().map_err(|err| refused(Step::Prepare, &err))?;
+        let link = self.launch().map_err(prepare)?;
         *state = State::Up(Arc::clone(&link));
         Ok(link)
     }
 
-    /// It gets a process group of its own, so that Ctrl-C in a terminal reaches the gateway only.
+    /// Requests go to its standard input, a socket because they carry descriptors; replies come from
+    /// its standard output. It gets a process group of its own, so that Ctrl-C in a terminal reaches
+    /// the gateway only.
     fn launch(&self) -> io::Result<Arc<Link>> {
-        let (ours, theirs) = UnixStream::pair()?;
+        let (requests, stdin) = UnixStream::pair()?;
+        let (replies, stdout) = io::pipe()?;
         #[expect(clippy::disallowed_methods, reason = "this is the process that starts all others")]
         let process = process::Command::new(&self.program)
             .args(&self.args)
             .process_group(0)
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::null())
+            .stdin(OwnedFd::from(stdin))
+            .stdout(stdout)
             .spawn()?;
-        Link::new(process, ours, &self.tasks)
+        Link::new(process, requests, Receiver::from_owned_fd(replies.into())?, &self.tasks)
     }
 }
 
@@ -248,40 +262,37 @@ impl Drop for Shared {
     }
 }
 
-/// The pipes of a child, our ends ready for the runtime.
-struct Pipes {
-    stdin: Option<Sender>,
-    stdout: Receiver,
-    stderr: Receiver,
-    theirs: Vec<OwnedFd>,
+/// Our ends of the pipes of a child.
+struct Ours {
+    input: Option<OwnedFd>,
+    outputs: [OwnedFd; 2],
 }
 
-impl Pipes {
-    fn new(stdin: Stdin) -> io::Result<Self> {
-        let mut theirs = Vec::with_capacity(3);
-        let stdin = match stdin {
-            Stdin::Null => None,
-            Stdin::Piped => {
-                let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-                theirs.push(read);
-                ioctl_fionbio(&write, true)?;
-                Some(Sender::from_owned_fd_unchecked(write)?)
-            }
-        };
-        let [stdout, stderr] = [Self::output(&mut theirs)?, Self::output(&mut theirs)?];
-        Ok(Self { stdin, stdout, stderr, theirs })
-    }
-
-    /// Only our end is made non-blocking: programs do not expect it of theirs.
-    fn output(theirs: &mut Vec<OwnedFd>) -> io::Result<Receiver> {
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-        theirs.push(write);
+/// The pipes of a child: our ends, and its ends in the order the launcher expects. Only ours are
+/// non-blocking: programs do not expect it of theirs.
+fn pipes(stdin: Stdin) -> io::Result<(Ours, Vec<OwnedFd>)> {
+    let mut theirs = Vec::with_capacity(3);
+    let input = match stdin {
+        Stdin::Null => None,
+        Stdin::Piped => {
+            let (read, write) = io::pipe()?;
+            ioctl_fionbio(&write, true)?;
+            theirs.push(read.into());
+            Some(write.into())
+        }
+    };
+    let mut output = || -> io::Result<OwnedFd> {
+        let (read, write) = io::pipe()?;
         ioctl_fionbio(&read, true)?;
-        Receiver::from_owned_fd_unchecked(read)
-    }
+        theirs.push(write.into());
+        Ok(read.into())
+    };
+    let outputs = [output()?, output()?];
+    Ok((Ours { input, outputs }, theirs))
 }
 
-fn refused(step: Step, err: &io::Error) -> StartError {
-    let errno = Errno::from_io_error(err).unwrap_or(Errno::IO).raw_os_error();
-    StartError::Refused { errno, step }
+#[expect(clippy::needless_pass_by_value, reason = "this is what `map_err` hands over")]
+fn prepare(err: io::Error) -> StartError {
+    let errno = Errno::from_io_error(&err).unwrap_or(Errno::IO).raw_os_error();
+    StartError::Refused { errno, step: Step::Prepare }
 }

@@ -1,4 +1,4 @@
-//! The gateway's end of one launcher process: its socket, its runs, its death.
+//! The gateway's end of one launcher process: its requests, its replies, its death.
 //!
 //! A request is written at once where it is made, also from a destructor. Only what the socket does
 //! not take waits for the writing task.
@@ -10,7 +10,11 @@ use std::{
     collections::{BTreeMap, VecDeque},
     io::{self, IoSlice},
     mem::{self, MaybeUninit},
-    os::fd::{AsFd, OwnedFd},
+    net::Shutdown,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
     process,
     sync::Arc,
     time::Duration,
@@ -18,12 +22,12 @@ use std::{
 
 use rustix::{
     io::Errno,
-    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, sendmsg, shutdown},
+    net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg},
     process::Signal,
 };
 use tokio::{
-    io::Interest,
-    net::UnixStream,
+    io::{AsyncReadExt, Interest},
+    net::unix::pipe::Receiver,
     sync::{Notify, oneshot},
     time::sleep,
 };
@@ -36,6 +40,10 @@ use crate::{
     wire::{End, REPLY_SIZE, Reply, kill_frame},
 };
 
+#[cfg(target_os = "linux")]
+const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
+#[cfg(not(target_os = "linux"))]
+const SEND: SendFlags = SendFlags::DONTWAIT;
 /// Between two looks at a process that is about to end.
 const RECHECK: Duration = Duration::from_millis(2);
 /// Looks at what a dead launcher left, at most.
@@ -43,7 +51,8 @@ const SWEEPS: u32 = 100;
 
 #[derive(Debug)]
 pub(crate) struct Link {
-    socket: UnixStream,
+    /// Carries requests. It is not watched, else each request that is taken in would wake us.
+    requests: UnixStream,
     process: Lock<process::Child>,
     pid: u32,
     /// Waits for the socket. Bounded by the number of starts that may be under way, plus a few
@@ -59,6 +68,15 @@ pub(crate) struct Outgoing {
     bytes: Vec<u8>,
     sent: usize,
     descriptors: Vec<OwnedFd>,
+}
+
+/// Why a request was not sent.
+#[derive(Debug)]
+pub(crate) enum Unsent {
+    /// There is nobody to send it to. Another launcher may have it.
+    Gone(Outgoing),
+    /// The kernel does not want to carry it.
+    Refused(Errno),
 }
 
 #[derive(Debug, Default)]
@@ -80,7 +98,6 @@ pub(crate) type Started = Result<i32, (i32, Step)>;
 /// A run that is about to be asked for.
 #[derive(Debug)]
 pub(crate) struct Ticket {
-    pub(crate) id: u64,
     pub(crate) started: oneshot::Receiver<Started>,
     pub(crate) ended: oneshot::Receiver<End>,
 }
@@ -89,12 +106,13 @@ impl Link {
     /// Takes over a launcher that was just started, on tasks of `tracker`.
     pub(crate) fn new(
         process: process::Child,
-        socket: std::os::unix::net::UnixStream,
+        requests: UnixStream,
+        replies: Receiver,
         tracker: &TaskTracker,
     ) -> io::Result<Arc<Self>> {
-        socket.set_nonblocking(true)?;
+        requests.set_nonblocking(true)?;
         let link = Arc::new(Self {
-            socket: UnixStream::from_std(socket)?,
+            requests,
             pid: process.id(),
             process: Lock::new(process),
             unsent: Lock::default(),
@@ -104,7 +122,7 @@ impl Link {
         let writer = tracker.spawn(Arc::clone(&link).write());
         let reader = Arc::clone(&link);
         tracker.spawn(async move {
-            reader.read().await;
+            reader.read(replies).await;
             writer.abort();
             reader.bury().await;
         });
@@ -124,7 +142,7 @@ impl Link {
             let waiting = Waiting { started: Some(tell_started), ended: tell_ended, pid: 0 };
             runs.waiting.insert(id, waiting);
         }
-        Ticket { id, started, ended }
+        Ticket { started, ended }
     }
 
     /// Has the tree of a run ended. If the launcher is gone, that has been done already.
@@ -134,7 +152,7 @@ impl Link {
 
     /// Tells the launcher to end everything and itself.
     pub(crate) fn close(&self) {
-        let _closed = shutdown(&self.socket, Shutdown::Write);
+        let _closed = self.requests.shutdown(Shutdown::Write);
     }
 
     /// Ends a launcher that does not end by itself.
@@ -142,19 +160,19 @@ impl Link {
         let _killed = self.process.lock().kill();
     }
 
-    /// Sends a request, now or as soon as the socket takes it. Gives it back if there is nobody to
-    /// send it to.
-    pub(crate) fn send(&self, mut request: Outgoing) -> Result<(), Outgoing> {
+    /// Sends a request, now or as soon as the socket takes it.
+    pub(crate) fn send(&self, mut request: Outgoing) -> Result<(), Unsent> {
         let mut unsent = self.unsent.lock();
         if unsent.is_empty() {
-            match request.send(&self.socket) {
+            match request.send(&self.requests) {
                 Ok(()) => return Ok(()),
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => {
+                Err(Errno::AGAIN) => {}
+                Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
                     drop(unsent);
                     self.runs.lock().gone = true;
-                    return Err(request);
+                    return Err(Unsent::Gone(request));
                 }
+                Err(errno) => return Err(Unsent::Refused(errno)),
             }
         }
         unsent.push_back(request);
@@ -162,16 +180,21 @@ impl Link {
         Ok(())
     }
 
+    /// No news of this run will come.
+    pub(crate) fn forget(&self, id: u64) {
+        self.runs.lock().waiting.remove(&id);
+    }
+
     async fn write(self: Arc<Self>) {
         loop {
             self.has_unsent.notified().await;
-            loop {
-                let Ok(()) = self.socket.writable().await else { return };
-                match self.socket.try_io(Interest::WRITABLE, || self.send_first()) {
+            let Ok(twin) = self.requests.try_clone() else { continue };
+            let Ok(twin) = tokio::net::UnixStream::from_std(twin) else { continue };
+            while twin.writable().await.is_ok() {
+                match twin.try_io(Interest::WRITABLE, || self.send_first()) {
                     Ok(true) => {}
-                    Ok(false) => break,
                     Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(_) => return,
+                    Ok(false) | Err(_) => break,
                 }
             }
         }
@@ -183,26 +206,22 @@ impl Link {
         let Some(first) = unsent.front_mut() else {
             return Ok(false);
         };
-        first.send(&self.socket)?;
+        first.send(&self.requests)?;
         unsent.pop_front();
         Ok(true)
     }
 
     /// Reads replies until there are no more.
-    async fn read(&self) {
+    async fn read(&self, mut replies: Receiver) {
         let mut buffer = [0; REPLY_SIZE * 32];
         let mut filled = 0;
-        while self.socket.readable().await.is_ok() {
-            let Some(room) = buffer.get_mut(filled..) else { return };
-            match self.socket.try_read(room) {
-                Ok(0) => return,
-                Ok(size) => filled += size,
-                Err(err) if err.kind() == io::ErrorKind::WouldBlock => continue,
-                Err(_) => return,
-            }
+        while let Some(room) = buffer.get_mut(filled..)
+            && let Ok(size @ 1..) = replies.read(room).await
+        {
+            filled += size;
             let whole = filled - filled % REPLY_SIZE;
-            let (replies, _) = buffer.get(..whole).unwrap_or_default().as_chunks();
-            for reply in replies {
+            let (read, _) = buffer.get(..whole).unwrap_or_default().as_chunks();
+            for reply in read {
                 self.heard(*reply);
             }
             buffer.copy_within(whole..filled, 0);
@@ -288,7 +307,7 @@ impl Outgoing {
     }
 
     /// Sends as much as the socket takes; an error leaves the rest for later.
-    fn send(&mut self, socket: &UnixStream) -> io::Result<()> {
+    fn send(&mut self, socket: &UnixStream) -> Result<(), Errno> {
         while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
             let mut beside = SendAncillaryBuffer::new(&mut space);
@@ -296,11 +315,10 @@ impl Outgoing {
             if !descriptors.is_empty() {
                 beside.push(SendAncillaryMessage::ScmRights(&descriptors));
             }
-            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-            match sendmsg(socket, &[IoSlice::new(rest)], &mut beside, flags) {
+            match sendmsg(socket, &[IoSlice::new(rest)], &mut beside, SEND) {
                 Ok(size) => self.sent += size,
                 Err(Errno::INTR) => continue,
-                Err(errno) => return Err(errno.into()),
+                Err(errno) => return Err(errno),
             }
             // They went with the first byte.
             self.descriptors.clear();

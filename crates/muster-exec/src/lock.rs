@@ -3,7 +3,7 @@
 //! **Invariant:** it is held for the length of a few lines that cannot panic and never across an
 //! `await`, so a poisoned lock carries no broken state and is simply taken.
 
-use std::sync::{Condvar, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 #[expect(
     clippy::disallowed_types,
@@ -23,9 +23,4 @@ impl<T> Lock<T> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Waits until `changed` is notified.
-pub(crate) fn wait<'a, T>(changed: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-    changed.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }

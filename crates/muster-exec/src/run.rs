@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    os::fd::OwnedFd,
     path::PathBuf,
     pin::pin,
     time::{Duration, Instant},
@@ -13,9 +14,10 @@ use tracing::{debug, error, warn};
 
 use crate::{
     capture::Capture,
-    child::{Child, Exit},
+    child::Exit,
     command::{Command, Stdin},
-    launcher::{Launcher, StartError, Step},
+    launcher::{Launcher, StartError, Starting, Step},
+    wire::Announce,
 };
 
 /// A start takes a millisecond. One that takes this long is stuck, whatever the command's own limit.
@@ -107,37 +109,60 @@ pub async fn run(
 ) -> Finished {
     let begin = Instant::now();
     let input = input.filter(|input| !input.is_empty());
-    command.stdin = if input.is_some() { Stdin::Piped } else { Stdin::Null };
+    let announce;
+    (command.stdin, announce) = match input {
+        Some(_) => (Stdin::Piped, Announce::Now),
+        None => (Stdin::Null, Announce::Soon),
+    };
     let word = command.word().to_owned();
     debug!("Spawning: {word} (cwd={})", directory_text(&command));
     let mut stdout = Capture::new(launcher.spills(), limits.keep_bytes);
     let mut stderr = Capture::new(launcher.spills(), limits.keep_bytes);
-    let start = timeout(limits.timeout.max(START_LIMIT), launcher.start(command));
-    let (ending, pid) = match start.await {
-        Ok(Ok(child)) => {
-            let pid = child.pid;
-            debug!("Process started (pid={pid})");
-            let end = finish(child, input.unwrap_or_default(), [&mut stdout, &mut stderr]);
-            let ending = timeout(limits.timeout, end).await.unwrap_or_else(|_| {
-                let seconds = limits.timeout.as_secs_f64();
-                warn!("⏱ Timeout after {seconds:?}s (pid={pid}, cmd={word}) — killing process");
-                Ending::TimedOut
-            });
-            (ending, Some(pid))
+    let ended = match timeout(START_LIMIT, launcher.begin(command, announce)).await {
+        Ok(Ok(starting)) => {
+            let input = input.unwrap_or_default();
+            see_through(starting, input, limits.timeout, [&mut stdout, &mut stderr], &word).await
         }
-        Ok(Err(err)) => (not_started(err, &word), None),
-        Err(_) => (Ending::TimedOut, None),
+        Ok(Err(err)) => Err(err),
+        Err(_) => Err(StartError::Lost),
+    };
+    let (ending, pid) = match ended {
+        Ok((ending, pid)) => (ending, Some(pid)),
+        Err(err) => (not_started(err, &word), None),
     };
     let (stdout, stderr) = (stdout.finish(), stderr.finish());
     Finished { ending, stdout, stderr, pid, took: begin.elapsed() }
 }
 
-/// Sees a child through to its end. The tree dies with the future, unless it came to its end.
-async fn finish(child: Child, input: Vec<u8>, [stdout, stderr]: [&mut Capture<'_>; 2]) -> Ending {
-    let Child { stdin, stdout: out, stderr: err, mut tree, .. } = child;
-    let ending = async { join!(stdout.drain(out), stderr.drain(err), tree.exit()) };
-    let (_, _, exit) = until(ending, feed(stdin, input)).await;
-    tree.release();
+/// Sees a process through to its end. Its tree dies with the future, unless that came to its end.
+async fn see_through(
+    starting: Starting<'_>,
+    input: Vec<u8>,
+    limit: Duration,
+    [stdout, stderr]: [&mut Capture<'_>; 2],
+    word: &str,
+) -> Result<(Ending, u32), StartError> {
+    let Starting { turn, stdin, stdout: out, stderr: err, mut tree } = starting;
+    // The pipes hold what a child writes until its start is known, which is a moment at most.
+    let end = async {
+        let pid = tree.pid().await?;
+        drop(turn);
+        debug!("Process started (pid={pid})");
+        let (_, _, exit) = join!(stdout.drain(out), stderr.drain(err), tree.exit());
+        Ok((ending_of(exit), pid))
+    };
+    if let Ok(ended) = timeout(limit, until(end, feed(stdin, input))).await {
+        tree.release();
+        return ended;
+    }
+    tree.kill();
+    let Ok(pid) = timeout(START_LIMIT, tree.pid()).await else { return Err(StartError::Lost) };
+    let (pid, seconds) = (pid?, limit.as_secs_f64());
+    warn!("⏱ Timeout after {seconds:?}s (pid={pid}, cmd={word}) — killing process");
+    Ok((Ending::TimedOut, pid))
+}
+
+const fn ending_of(exit: Exit) -> Ending {
     match exit {
         Exit::Code(code) => Ending::Exited(code),
         Exit::Signal(signal) => Ending::Signalled(signal),
@@ -161,8 +186,8 @@ async fn until<T>(end: impl Future<Output = T>, beside: impl Future<Output = ()>
 }
 
 /// A child that does not read its input, or not all of it, is no error.
-async fn feed(stdin: Option<Sender>, input: Vec<u8>) {
-    if let Some(mut stdin) = stdin {
+async fn feed(stdin: Option<OwnedFd>, input: Vec<u8>) {
+    if let Some(Ok(mut stdin)) = stdin.map(Sender::from_owned_fd_unchecked) {
         let _written = stdin.write_all(&input).await;
     }
 }

@@ -12,13 +12,14 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io::Read,
+    process,
 };
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use rustix::process::{Pid, Signal, kill_process};
 #[cfg(target_os = "linux")]
 use rustix::{
     io::Errno,
-    process::{PidfdFlags, pidfd_open, pidfd_send_signal},
+    process::{PidfdFlags, Resource, Rlimit, getrlimit, pidfd_open, pidfd_send_signal, setrlimit},
 };
 
 /// One process at the moment it was looked at.
@@ -130,15 +131,35 @@ impl Mark {
     pub(crate) fn is_by(self, launcher: u32) -> bool {
         self.0 >> 32 == u64::from(launcher)
     }
+}
 
-    /// Marks whatever this process starts from now on.
-    pub(crate) fn put_on(self) {
+/// Marks what this process starts.
+pub(crate) struct Marker {
+    launcher: u32,
+    #[cfg(target_os = "linux")]
+    maximum: Option<u64>,
+}
+
+impl Marker {
+    pub(crate) fn new() -> Self {
+        Self {
+            launcher: process::id(),
+            #[cfg(target_os = "linux")]
+            maximum: getrlimit(Resource::Locks).maximum,
+        }
+    }
+
+    /// Whatever is started from now on carries the mark of this run. Where that is refused, parents,
+    /// groups and sessions still tell most of a tree.
+    pub(crate) fn mark(&self, id: u64) {
         #[cfg(target_os = "linux")]
         {
-            let maximum = getrlimit(Resource::Locks).maximum;
-            // Where this is refused, parents, groups and sessions still tell most of the tree.
-            let _marked = setrlimit(Resource::Locks, Rlimit { current: Some(self.0), maximum });
+            let Mark(number) = Mark::new(self.launcher, id);
+            let limit = Rlimit { current: Some(number), maximum: self.maximum };
+            let _marked = setrlimit(Resource::Locks, limit);
         }
+        #[cfg(not(target_os = "linux"))]
+        let _unmarked = Mark::new(self.launcher, id);
     }
 }
 
@@ -159,7 +180,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn this_process_is_seen_as_it_is() {
-        let me = i32::try_from(std::process::id()).unwrap();
+        let me = i32::try_from(process::id()).unwrap();
         let found = all().into_iter().find(|process| process.pid == me).unwrap();
         assert!(is_still(&found));
         assert!(!is_still(&Process { started: found.started + 1, ..found }));

@@ -1,8 +1,9 @@
 //! What the gateway and its launcher say to each other.
 //!
-//! A request is a length and that many bytes; the descriptors of a spawn travel beside its first
-//! byte, so they are there when the request is. A reply has a fixed size. Both ends are the same
-//! program on the same machine, hence native byte order and no version.
+//! A request is a length and that many bytes on a socket; the descriptors of a spawn travel beside
+//! its first byte, so they are there when the request is. A reply has a fixed size and comes through
+//! a pipe. Both ends are the same program on the same machine, hence native byte order and no
+//! version.
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt};
 
@@ -32,9 +33,20 @@ pub(crate) enum Request {
 pub(crate) struct Spawn {
     pub(crate) id: u64,
     pub(crate) piped_stdin: bool,
+    pub(crate) announce: Announce,
     pub(crate) working_dir: Option<OsString>,
     pub(crate) argv: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
+}
+
+/// When the gateway wants to hear that a process was started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Announce {
+    /// At once.
+    #[default]
+    Now,
+    /// In a moment, or with its end if that comes first.
+    Soon,
 }
 
 /// What the launcher answers.
@@ -60,9 +72,10 @@ const EXITED: u8 = 3;
 const SIGNALLED: u8 = 4;
 
 /// The bytes of a spawn request, or `None` if they are too many for any kernel.
-pub(crate) fn spawn_frame(id: u64, command: &Command) -> Option<Vec<u8>> {
+pub(crate) fn spawn_frame(id: u64, command: &Command, announce: Announce) -> Option<Vec<u8>> {
     let mut frame = Frame::new(SPAWN, id);
     frame.0.push(u8::from(command.stdin == Stdin::Piped));
+    frame.0.push(u8::from(announce == Announce::Soon));
     match &command.working_dir {
         Some(directory) => {
             frame.0.push(1);
@@ -154,7 +167,8 @@ impl Cursor<'_> {
     }
 
     fn spawn(&mut self, id: u64) -> Option<Spawn> {
-        let [piped] = self.take()?;
+        let [piped, soon] = self.take()?;
+        let announce = if soon == 0 { Announce::Now } else { Announce::Soon };
         let working_dir = match self.take()? {
             [0] => None,
             [_] => Some(self.text()?),
@@ -163,7 +177,7 @@ impl Cursor<'_> {
         let env = (0..self.count()?)
             .map(|_| Some((self.text()?, self.text()?)))
             .collect::<Option<_>>()?;
-        Some(Spawn { id, piped_stdin: piped != 0, working_dir, argv, env })
+        Some(Spawn { id, piped_stdin: piped != 0, announce, working_dir, argv, env })
     }
 
     fn count(&mut self) -> Option<u32> {
@@ -221,7 +235,7 @@ const fn step_from(byte: u8) -> Step {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use proptest::{collection::vec, option::of, prelude::*};
 
     use super::*;
 
@@ -229,6 +243,7 @@ mod tests {
         Request::Spawn(Spawn {
             id,
             piped_stdin: command.stdin == Stdin::Piped,
+            announce: Announce::Soon,
             working_dir: command.working_dir.clone().map(Into::into),
             argv: command.argv.iter().map(Into::into).collect(),
             env: command.env.iter().map(|(key, value)| (key.into(), value.into())).collect(),
@@ -239,14 +254,14 @@ mod tests {
         #[test]
         fn a_spawn_arrives_as_it_was_sent(
             id: u64,
-            argv: Vec<String>,
-            env: Vec<(String, String)>,
-            working_dir: Option<String>,
+            argv in vec(".{0,9}", 0..5),
+            env in vec((".{0,9}", ".{0,9}"), 0..5),
+            working_dir in of(".{0,9}"),
             piped: bool,
         ) {
             let stdin = if piped { Stdin::Piped } else { Stdin::Null };
             let command = Command { argv, env, working_dir: working_dir.map(Into::into), stdin };
-            let frame = spawn_frame(id, &command).unwrap();
+            let frame = spawn_frame(id, &command, Announce::Soon).unwrap();
             for cut in 0..frame.len() {
                 prop_assert_eq!(next_request(&frame[..cut]), Ok(None));
             }
@@ -284,6 +299,6 @@ mod tests {
     #[test]
     fn words_beyond_any_kernel_are_refused() {
         let command = Command::new(["x".repeat(REQUEST_LIMIT)]);
-        assert_eq!(spawn_frame(1, &command), None);
+        assert_eq!(spawn_frame(1, &command, Announce::Now), None);
     }
 }

@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
-    backend::{Backend, BoxFuture, CallTool, Cx},
+    backend::{Ask, Backend, BoxFuture, CallTool, Cx},
     call::{Call, CallError, Caller, Outcome},
     catalog::Snapshot,
+    client::Client,
     name::BackendName,
     policy::Policy,
 };
@@ -42,18 +43,39 @@ impl Dispatcher {
         Arc::clone(&self.state.borrow())
     }
 
-    async fn dispatch(&self, caller: &Caller, call: Call) -> Result<Outcome, CallError> {
+    /// Asks a backend for something else than a tool: a resource, a prompt.
+    pub async fn ask(
+        &self,
+        caller: &Caller,
+        client: &Arc<dyn Client>,
+        backend: &BackendName,
+        ask: Ask,
+    ) -> Result<Outcome, CallError> {
+        let state = self.state();
+        let Some(running) = state.backends.get(backend).map(Arc::clone) else {
+            let reason = "it is not connected".to_owned();
+            return Err(CallError::Backend { backend: backend.clone(), reason });
+        };
+        running.ask(Cx { client, caller, tools: self }, ask).await
+    }
+
+    async fn dispatch(
+        &self,
+        caller: &Caller,
+        client: &Arc<dyn Client>,
+        call: Call,
+    ) -> Result<Outcome, CallError> {
         if caller.depth > MAX_DEPTH {
             return Err(CallError::TooDeep { limit: MAX_DEPTH });
         }
         let state = self.state();
-        let permitted = state.policy.permit(&state.catalog, caller, &call)?;
+        let permitted = state.policy.permit(&state.catalog, caller, call)?;
         let name = &permitted.entry().backend;
         let Some(backend) = state.backends.get(name).map(Arc::clone) else {
             let reason = "it is not connected".to_owned();
             return Err(CallError::Backend { backend: name.clone(), reason });
         };
-        backend.run(Cx { caller, tools: self }, permitted).await
+        backend.run(Cx { client, caller, tools: self }, permitted).await
     }
 }
 
@@ -61,8 +83,9 @@ impl CallTool for Dispatcher {
     fn call<'a>(
         &'a self,
         caller: &'a Caller,
+        client: &'a Arc<dyn Client>,
         call: Call,
     ) -> BoxFuture<'a, Result<Outcome, CallError>> {
-        Box::pin(self.dispatch(caller, call))
+        Box::pin(self.dispatch(caller, client, call))
     }
 }

@@ -1,76 +1,177 @@
 //! What stands behind the transports: a surface over the call path.
 
+mod native;
+
 use std::sync::Arc;
 
 use muster_core::{
     backend::BoxFuture,
     call::{Caller, Outcome},
-    json::{Raw, raw},
-    request::{Fault, Identity, Keep, Reply, Request, Serve},
+    client::{Asking, Client},
+    json::{Object, Raw, raw},
+    request::{Asked, Change, Changes, Fault, Identity, Keep, Offers, Reply, Request, Serve},
 };
 use serde::Serialize;
-use serde_json::value::RawValue;
+use tokio::sync::broadcast;
 
-use crate::{dispatch::Dispatcher, surface::Surface};
+use crate::{
+    bridge,
+    dispatch::Dispatcher,
+    parking::{self, Parking},
+    surface::{At, Surface, ToolCall},
+};
 
 /// A gateway as its clients see it.
 #[derive(Debug)]
 pub struct Front {
+    shown: Arc<Shown>,
+    parking: Parking,
+}
+
+/// What there is to show, and the way to it.
+#[derive(Debug)]
+struct Shown {
     identity: Identity,
+    offers: Offers,
     surface: Box<dyn Surface>,
     dispatcher: Arc<Dispatcher>,
+    changes: broadcast::Sender<Change>,
 }
 
 impl Front {
-    /// Shows `surface` to clients.
-    pub fn new(identity: Identity, surface: Box<dyn Surface>, dispatcher: Arc<Dispatcher>) -> Self {
-        Self { identity, surface, dispatcher }
+    /// Shows `surface` to clients, and says that there is what `offers` says.
+    pub fn new(
+        identity: Identity,
+        offers: Offers,
+        surface: Box<dyn Surface>,
+        dispatcher: Arc<Dispatcher>,
+        changes: broadcast::Sender<Change>,
+    ) -> Self {
+        let shown = Shown { identity, offers, surface, dispatcher, changes };
+        Self { shown: Arc::new(shown), parking: Parking::default() }
     }
 }
 
 impl Serve for Front {
     fn identity(&self) -> &Identity {
-        &self.identity
+        &self.shown.identity
+    }
+
+    fn offers(&self) -> Offers {
+        self.shown.offers
+    }
+
+    fn changes(&self) -> Box<dyn Changes> {
+        Box::new(Heard(self.shown.changes.subscribe()))
     }
 
     fn serve<'a>(
         &'a self,
         caller: &'a Caller,
-        request: Request,
+        client: &'a Arc<dyn Client>,
+        asked: Asked,
     ) -> BoxFuture<'a, Result<Reply, Fault>> {
         Box::pin(async move {
-            match request {
-                Request::ListTools { cursor: _ } => {
-                    let tools = self.surface.tools(&self.dispatcher.state());
-                    Ok(Reply { result: tool_list(&tools), keep: Some(LIST_KEEP) })
+            let shown = &self.shown;
+            if parking::is_ours(&asked.continuation) {
+                return self.parking.resume(caller, client, &asked.continuation).await;
+            }
+            match client.asking() {
+                Asking::Directly => {
+                    let perform = |asked| shown.perform(caller, client, asked);
+                    bridge::ask_and_repeat(client, asked, perform).await
                 }
-                Request::CallTool { name, arguments } => {
-                    let arguments = arguments.unwrap_or_else(no_arguments);
-                    let outcome =
-                        self.surface.call(&self.dispatcher, caller, name, arguments).await;
-                    Ok(Reply { result: tool_result(outcome), keep: None })
+                Asking::ByReply if may_be_asked(client) && asked.request.may_ask() => {
+                    let (shown, caller_then) = (Arc::clone(shown), caller.clone());
+                    let perform = |client: Arc<dyn Client>| -> BoxFuture<'static, _> {
+                        Box::pin(async move { shown.perform(&caller_then, &client, asked).await })
+                    };
+                    self.parking.begin(caller, client, perform).await
                 }
+                Asking::ByReply | Asking::Never => shown.perform(caller, client, asked).await,
             }
         })
+    }
+}
+
+/// Whether a client said that it can answer any kind of question.
+fn may_be_asked(client: &Arc<dyn Client>) -> bool {
+    let capabilities = client.capabilities();
+    let declared = Object::parse(&capabilities).unwrap_or_default();
+    ["elicitation", "sampling", "roots"].iter().any(|kind| declared.get(kind).is_some())
+}
+
+impl Shown {
+    async fn perform(
+        &self,
+        caller: &Caller,
+        client: &Arc<dyn Client>,
+        asked: Asked,
+    ) -> Result<Reply, Fault> {
+        let Asked { request, meta, continuation } = asked;
+        match request {
+            Request::ListTools { .. } => {
+                Ok(listed("tools", &self.surface.tools(&self.dispatcher.state())))
+            }
+            Request::CallTool { name, arguments } => {
+                let arguments = arguments.unwrap_or_else(|| Object::new().to_raw());
+                let call = ToolCall { name, arguments, meta, continuation };
+                let at = At { dispatcher: &self.dispatcher, caller, client };
+                Ok(reply(self.surface.call(at, call).await?))
+            }
+            Request::ListResources { .. } if self.offers.resources => {
+                Ok(listed("resources", &native::resources(&self.dispatcher.state().catalog)))
+            }
+            Request::ListTemplates { .. } if self.offers.resources => {
+                let templates = native::templates(&self.dispatcher.state().catalog);
+                Ok(listed("resourceTemplates", &templates))
+            }
+            Request::ListPrompts { .. } if self.offers.prompts => {
+                Ok(listed("prompts", &native::prompts(&self.dispatcher.state().catalog)))
+            }
+            Request::Ask(what) if self.offers.resources || self.offers.prompts => {
+                let at = At { dispatcher: &self.dispatcher, caller, client };
+                native::ask(at, what, meta, continuation).await
+            }
+            Request::SetLogLevel { .. } if self.offers.logging => {
+                Ok(Reply::Done { result: Object::new().to_raw(), keep: None })
+            }
+            Request::ListResources { .. }
+            | Request::ListTemplates { .. }
+            | Request::ListPrompts { .. }
+            | Request::Ask(_)
+            | Request::SetLogLevel { .. } => Err(Fault::NotServed("Method not found".to_owned())),
+        }
     }
 }
 
 /// What is listed may change with the next configuration, and belongs to the one who asked.
 const LIST_KEEP: Keep = Keep { ttl_ms: 0, shared: false };
 
-fn no_arguments() -> Raw {
-    RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
-}
+struct Heard(broadcast::Receiver<Change>);
 
-fn tool_list(tools: &[Raw]) -> Raw {
-    #[derive(Serialize)]
-    struct List<'a> {
-        tools: &'a [Raw],
+impl Changes for Heard {
+    fn next(&mut self) -> BoxFuture<'_, Option<Change>> {
+        Box::pin(async move {
+            loop {
+                match self.0.recv().await {
+                    Ok(change) => return Some(change),
+                    // Who missed some changes hears of the next; lists are asked for anew anyway.
+                    Err(broadcast::error::RecvError::Lagged(_)) => (),
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                }
+            }
+        })
     }
-    raw(&List { tools })
 }
 
-fn tool_result(outcome: Outcome) -> Raw {
+fn listed(what: &'static str, items: &[Raw]) -> Reply {
+    let mut list = Object::new();
+    list.set_value(what, items);
+    Reply::Done { result: list.to_raw(), keep: Some(LIST_KEEP) }
+}
+
+pub(crate) fn reply(outcome: Outcome) -> Reply {
     #[derive(Serialize)]
     struct Text<'a> {
         r#type: &'static str,
@@ -85,10 +186,15 @@ fn tool_result(outcome: Outcome) -> Raw {
         is_error: bool,
     }
     match outcome {
-        Outcome::Text { text, failed, details } => raw(&Result {
-            content: [Text { r#type: "text", text: &text }],
-            structured_content: details,
-            is_error: failed,
-        }),
+        Outcome::Text { text, failed, details } => {
+            let result = raw(&Result {
+                content: [Text { r#type: "text", text: &text }],
+                structured_content: details,
+                is_error: failed,
+            });
+            Reply::Done { result, keep: None }
+        }
+        Outcome::Raw(result) => Reply::Done { result, keep: None },
+        Outcome::NeedsInput(needs) => Reply::NeedsInput(needs),
     }
 }

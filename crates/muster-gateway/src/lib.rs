@@ -3,6 +3,8 @@
 //! **Invariant:** no wire, no terminal, no process. Everything that runs a tool goes through
 //! [`dispatch::Dispatcher`]; surfaces only decide what a client is shown and how answers read.
 
+mod bridge;
 pub mod dispatch;
 pub mod front;
+mod parking;
 pub mod surface;

@@ -1,6 +1,7 @@
 //! One test binary for the gateway: the call path and the surfaces, over a backend that only notes.
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::indexing_slicing,
     clippy::needless_pass_by_value,
     reason = "a test may panic"

@@ -128,7 +128,7 @@ pub fn discovered(identity: &Identity) -> Reply {
         capabilities: CAPABILITIES,
         instructions: identity.instructions.as_deref(),
     });
-    Reply { result, keep: Some(Keep { ttl_ms: 0, shared: false }) }
+    Reply::Done { result, keep: Some(Keep { ttl_ms: 0, shared: false }) }
 }
 
 fn server_info(identity: &Identity) -> ServerInfo<'_> {
@@ -137,19 +137,20 @@ fn server_info(identity: &Identity) -> ServerInfo<'_> {
 
 /// A reply as a client of `era` expects it.
 pub fn result(era: Era, identity: &Identity, reply: Reply) -> Raw {
-    match era {
-        Era::Legacy => reply.result,
-        Era::Modern => modern(identity, &reply),
+    match (era, reply) {
+        (Era::Legacy, Reply::Done { result, .. }) => result,
+        (Era::Modern, Reply::Done { result, keep }) => modern(identity, &result, keep),
+        (_, Reply::NeedsInput(needs)) => needs.result.unwrap_or_else(|| Object::new().to_raw()),
     }
 }
 
 /// Adds what a modern result must carry; what the server behind us set already stays.
-fn modern(identity: &Identity, reply: &Reply) -> Raw {
-    let Some(mut object) = Object::parse(&reply.result) else { return reply.result.clone() };
+fn modern(identity: &Identity, result: &RawValue, keep: Option<Keep>) -> Raw {
+    let Some(mut object) = Object::parse(result) else { return result.to_owned() };
     if object.get("resultType").is_none() {
         object.set_value("resultType", "complete");
     }
-    if let Some(Keep { ttl_ms, shared }) = reply.keep {
+    if let Some(Keep { ttl_ms, shared }) = keep {
         object.set_value("ttlMs", &ttl_ms);
         object.set_value("cacheScope", if shared { "public" } else { "private" });
     }
@@ -166,8 +167,12 @@ fn modern(identity: &Identity, reply: &Reply) -> Raw {
 impl From<Fault> for RpcError {
     fn from(fault: Fault) -> Self {
         let code = match fault {
-            Fault::InvalidParams(_) => code::INVALID_PARAMS,
+            Fault::Passed { code, message, data } => return Self { code, message, data },
+            Fault::InvalidParams(_)
+            | Fault::NoResource { .. }
+            | Fault::MissingCapability { .. } => code::INVALID_PARAMS,
             Fault::Internal(_) => code::INTERNAL_ERROR,
+            Fault::NotServed(_) => code::METHOD_NOT_FOUND,
         };
         Self::new(code, fault.to_string())
     }

@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use muster_core::{call::Caller, json::Raw, request::Serve};
+use muster_core::{
+    call::Caller,
+    client::{Continuation, Nobody},
+    json::Raw,
+    request::Serve,
+};
 use serde_json::value::RawValue;
 
 use crate::{
@@ -54,7 +59,11 @@ impl Server {
                     .unwrap_or_else(|_| RawValue::NULL.to_owned()));
             }
             Asked::Own(Own::Discover) => model::discovered(identity),
-            Asked::Served(request) => self.serve.serve(caller, request).await?,
+            Asked::Served(request) => {
+                let (meta, continuation) = (None, Continuation::default());
+                let asked = muster_core::request::Asked { request, meta, continuation };
+                self.serve.serve(caller, &Nobody::shared(), asked).await?
+            }
         };
         Ok(model::result(era, identity, reply))
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     cli::{Docker, Place},
-    policy::{Default, Policy, Rule, constraint::Constraint, pattern::Pattern},
+    policy::{Default, Destructive, Policy, Rule, constraint::Constraint, pattern::Pattern},
     yaml::Node,
 };
 
@@ -35,7 +35,12 @@ fn policy(reader: &mut Reader, node: &Node) -> Option<Policy> {
     });
     let rules =
         reader.optional(&fields, "tools", Vec::new(), |reader, node| reader.map(node, rule));
-    Some(Policy { place: place?, default: default?, rules: rules?.into_iter().collect() })
+    Some(Policy {
+        place: place?,
+        default: default?,
+        rules: rules?.into_iter().collect(),
+        destructive: Destructive::default(),
+    })
 }
 
 fn place(reader: &mut Reader, node: &Node) -> Option<Place> {

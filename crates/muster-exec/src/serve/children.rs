@@ -1,135 +1,74 @@
-//! The children of the launcher: who runs, and who has ended.
+//! The first processes of the runs, by number.
 //!
 //! **Invariant:** a child is reaped and struck off the list under one lock, so a process number on
-//! the list is that of our child and no other; and the gateway hears of a start before its end.
+//! the list is that of our child and no other.
 
-use std::{collections::BTreeMap, sync::Condvar, time::Duration};
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustix::{
     io::Errno,
-    net::{SendFlags, send},
-    process::{
-        Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus, kill_process_group, wait,
-        waitid,
-    },
-    stdio::stdin,
+    process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait},
 };
 
-use super::spawn::Refused;
-use crate::{
-    lock::{self, Lock},
-    wire::{End, Reply},
-};
+use crate::{lock::Lock, wire::End};
 
 #[derive(Debug, Default)]
-pub(super) struct Children {
-    state: Lock<State>,
-    changed: Condvar,
-}
+pub(super) struct Children(Lock<BTreeMap<i32, u64>>);
 
+/// What was found to have ended.
 #[derive(Debug, Default)]
-struct State {
-    /// Runs by the process number of their first process.
-    running: BTreeMap<i32, u64>,
-    /// A spawn is under way, so an unknown child may be one we shall hear of.
-    expecting: bool,
-    /// Unknown children that ended meanwhile.
-    early: Vec<(i32, End)>,
-    /// Counts starts, so that the reaper can tell whether it missed one.
-    starts: u64,
-    /// There are no children, adopted ones included.
-    idle: bool,
+pub(super) struct Reaped {
+    /// Runs and how they ended.
+    pub(super) runs: Vec<(u64, End)>,
+    /// Processes that were adopted after their parents had ended.
+    pub(super) orphans: usize,
+    /// There are children left, own or adopted.
+    pub(super) more: bool,
 }
 
 impl Children {
-    /// A child is about to be started.
-    pub(super) fn expect_one(&self) {
-        self.state.lock().expecting = true;
-    }
-
-    pub(super) fn started(&self, id: u64, pid: i32) {
-        let mut state = self.state.lock();
-        reply(Reply::Spawned { id, pid });
-        match state.early.iter().find(|(early, _)| *early == pid) {
-            Some(&(_, end)) => reply(Reply::Exited { id, end }),
-            None => _ = state.running.insert(pid, id),
-        }
-        state.settle();
-        self.changed.notify_all();
-    }
-
-    pub(super) fn refused(&self, id: u64, refused: Refused) {
-        let mut state = self.state.lock();
-        reply(Reply::Failed { id, errno: refused.errno, step: refused.step });
-        state.settle();
-        self.changed.notify_all();
+    pub(super) fn add(&self, pid: i32, id: u64) {
+        self.0.lock().insert(pid, id);
     }
 
     /// The process number of a run whose first process has not been reaped.
     pub(super) fn pid_of(&self, id: u64) -> Option<i32> {
-        self.state.lock().running.iter().find_map(|(&pid, &run)| (run == id).then_some(pid))
+        self.0.lock().iter().find_map(|(&pid, &run)| (run == id).then_some(pid))
     }
 
     /// Signals the group of a run, if its number is certain to be its own still.
     pub(super) fn signal_group(&self, id: u64, pid: i32, signal: Signal) -> bool {
-        let state = self.state.lock();
-        state.running.get(&pid) == Some(&id)
+        let running = self.0.lock();
+        running.get(&pid) == Some(&id)
             && Pid::from_raw(pid).is_some_and(|pid| kill_process_group(pid, signal).is_ok())
     }
 
-    /// Reaps children, own and adopted, for as long as this process lives.
-    pub(super) fn reap(&self) {
-        let mut starts = 0;
-        loop {
-            // Only looks, so that the number stays taken until it is struck off below.
-            let seen = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
-            let mut state = self.state.lock();
-            let left = match seen {
-                Ok(_) => state.reap_ended(),
-                Err(errno) => errno == Errno::INTR,
-            };
-            // A start since the look has a child to wait for, whatever the look said.
-            while !left && state.starts == starts {
-                state.idle = !state.expecting;
-                self.changed.notify_all();
-                state = lock::wait(&self.changed, state);
-            }
-            starts = state.starts;
+    /// Signals the groups of all runs. Returns their numbers.
+    pub(super) fn signal_groups(&self, signal: Signal) -> BTreeSet<i32> {
+        let running = self.0.lock();
+        for pid in running.keys().filter_map(|&pid| Pid::from_raw(pid)) {
+            let _sent = kill_process_group(pid, signal);
         }
+        running.keys().copied().collect()
     }
 
-    /// Waits until no children are left, at most for `limit`.
-    pub(super) fn wait_until_idle(&self, limit: Duration) -> bool {
-        let state = self.state.lock();
-        let waited = self.changed.wait_timeout_while(state, limit, |state| !state.idle);
-        waited.map_or_else(|poisoned| poisoned.into_inner().0.idle, |(state, _)| state.idle)
-    }
-}
-
-impl State {
-    fn settle(&mut self) {
-        self.expecting = false;
-        self.early.clear();
-        self.starts += 1;
-        self.idle = false;
-    }
-
-    /// Reaps what has ended; tells whether there are children left.
-    fn reap_ended(&mut self) -> bool {
+    /// Reaps everything that has ended.
+    pub(super) fn reap(&self) -> Reaped {
+        let mut running = self.0.lock();
+        let mut reaped = Reaped::default();
         loop {
             match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) => self.ended(pid.as_raw_pid(), end_of(status)),
-                Ok(None) | Err(Errno::INTR) => return true,
-                Err(_) => return false,
+                Ok(Some((pid, status))) => match running.remove(&pid.as_raw_pid()) {
+                    Some(id) => reaped.runs.push((id, end_of(status))),
+                    None => reaped.orphans += 1,
+                },
+                Ok(None) => {
+                    reaped.more = true;
+                    return reaped;
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => return reaped,
             }
-        }
-    }
-
-    fn ended(&mut self, pid: i32, end: End) {
-        match self.running.remove(&pid) {
-            Some(id) => reply(Reply::Exited { id, end }),
-            None if self.expecting => self.early.push((pid, end)),
-            None => {}
         }
     }
 }
@@ -139,9 +78,4 @@ fn end_of(status: WaitStatus) -> End {
         Some(signal) => End::Signal(signal),
         None => End::Code(status.exit_status().unwrap_or_default()),
     }
-}
-
-/// A gateway that is gone needs no reply, and the reader of requests notices.
-fn reply(reply: Reply) {
-    let _sent = send(stdin(), &reply.encode(), SendFlags::NOSIGNAL);
 }

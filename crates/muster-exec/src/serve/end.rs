@@ -12,9 +12,11 @@ use std::{
 
 use rustix::process::Signal;
 
-use super::{STACK_SIZE, children::Children};
+use super::{children::Children, watch::Watch};
 use crate::tree::{self, Mark, Process};
 
+/// The stack of the thread that ends trees: it walks `/proc` and little more.
+const STACK_SIZE: usize = 128 * 1024;
 /// How long a process may take to end by itself.
 const GRACE: Duration = Duration::from_millis(300);
 /// Between two looks at a tree that is being killed.
@@ -23,17 +25,19 @@ const RECHECK: Duration = Duration::from_millis(10);
 const GIVE_UP: Duration = Duration::from_secs(5);
 
 /// Ends everything that descends from this process.
-pub(super) fn end_all(children: &Children) {
+pub(super) fn end_all(children: &Children, watch: &mut Watch) {
     let me = process::id().cast_signed();
     let begin = Instant::now();
     let mut signal = Signal::TERM;
     let mut patience = GRACE;
-    while !children.wait_until_idle(Duration::ZERO) && begin.elapsed() < GIVE_UP {
-        for process in tree::below(me).iter().filter(|process| !process.ended) {
-            tree::send(process, signal);
+    while !watch.until_alone(Duration::ZERO) && begin.elapsed() < GIVE_UP {
+        let told = children.signal_groups(signal);
+        let living = tree::below(me).into_iter().filter(|process| !process.ended);
+        for process in living.filter(|process| !told.contains(&process.group)) {
+            tree::send(&process, signal);
         }
-        if children.wait_until_idle(patience) {
-            break;
+        if watch.until_alone(patience) {
+            return;
         }
         (signal, patience) = (Signal::KILL, RECHECK);
     }

@@ -22,7 +22,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{launcher::Step, tree::Mark, wire::Spawn};
+use crate::{launcher::Step, tree::Marker, wire::Spawn};
 
 /// Where programs are looked for if the environment does not say.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -42,7 +42,11 @@ impl Refused {
 
 /// Starts a process with the descriptors that came with the request: standard input if it is piped,
 /// standard output, standard error.
-pub(super) fn spawn(request: &Spawn, descriptors: &mut VecDeque<OwnedFd>) -> Result<i32, Refused> {
+pub(super) fn spawn(
+    request: &Spawn,
+    descriptors: &mut VecDeque<OwnedFd>,
+    marker: &Marker,
+) -> Result<i32, Refused> {
     let stdin = if request.piped_stdin { descriptors.pop_front() } else { None };
     let (Some(stdout), Some(stderr)) = (descriptors.pop_front(), descriptors.pop_front()) else {
         return Err(Refused::at(Step::Prepare, Errno::BADF));
@@ -50,7 +54,7 @@ pub(super) fn spawn(request: &Spawn, descriptors: &mut VecDeque<OwnedFd>) -> Res
     if let Some(directory) = &request.working_dir {
         check_directory(directory).map_err(|errno| Refused::at(Step::Directory, errno))?;
     }
-    Mark::new(process::id(), request.id).put_on();
+    marker.mark(request.id);
     // As `execvp`: the first error other than "not there" is told, if nothing can be started.
     let mut told = Errno::NOENT;
     for program in candidates(request) {

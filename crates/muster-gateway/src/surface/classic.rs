@@ -2,15 +2,18 @@
 
 use muster_core::{
     backend::{BoxFuture, CallTool as _},
-    call::{Call, CallError, Caller, Checking, Outcome},
-    json::{Raw, raw},
+    call::{CallError, Checking, Outcome},
+    catalog::Entry,
+    json::{Object, Raw, raw},
     name::ToolName,
+    policy::Policy,
+    request::Fault,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Surface, texts};
-use crate::dispatch::{Dispatcher, State};
+use super::{At, Surface, ToolCall, passed, texts};
+use crate::dispatch::State;
 
 /// Shows every tool that the policy lets through.
 #[derive(Debug)]
@@ -31,32 +34,44 @@ impl Surface for Classic {
             .by_first_place()
             .into_iter()
             .filter(|entry| state.policy.shows(entry))
-            .map(|entry| {
-                raw(&Listed {
-                    name: entry.name.as_str(),
-                    description: state.policy.description(entry),
-                    input_schema: &entry.input_schema,
-                })
-            })
+            .map(|entry| listed(entry, &state.policy))
             .collect()
     }
 
-    fn call<'a>(
-        &'a self,
-        dispatcher: &'a Dispatcher,
-        caller: &'a Caller,
-        name: String,
-        arguments: Raw,
-    ) -> BoxFuture<'a, Outcome> {
+    fn call<'a>(&'a self, at: At<'a>, call: ToolCall) -> BoxFuture<'a, Result<Outcome, Fault>> {
         Box::pin(async move {
-            let call = Call { tool: ToolName::new(name), arguments, checking: Checking::Strict };
-            match dispatcher.call(caller, call).await {
-                Ok(outcome) => outcome,
-                Err(CallError::Unknown { tool, .. }) => unknown(&dispatcher.state(), &tool),
-                Err(error) => texts::outcome(&error),
+            let (name, arguments) = (call.name.clone(), call.arguments.clone());
+            let call = call.of(name, arguments, Checking::Strict);
+            match at.dispatcher.call(at.caller, at.client, call).await {
+                Ok(outcome) => Ok(outcome),
+                Err(CallError::Unknown { tool, .. }) => Ok(unknown(&at.dispatcher.state(), &tool)),
+                Err(error) => match passed(error) {
+                    Ok(fault) => Err(fault),
+                    Err(error) => Ok(texts::outcome(&error)),
+                },
             }
         })
     }
+
+    fn shows_backends(&self) -> bool {
+        true
+    }
+}
+
+/// A tool as it is listed. What an MCP server said of it stays, except for its name.
+fn listed(entry: &Entry, policy: &Policy) -> Raw {
+    let own = entry.definition.as_deref().and_then(Object::parse);
+    let Some(mut definition) = own else {
+        return raw(&Listed {
+            name: entry.name.as_str(),
+            description: policy.description(entry),
+            input_schema: &entry.input_schema,
+        });
+    };
+    if entry.name.as_str() != &*entry.local_name {
+        definition.set_value("name", entry.name.as_str());
+    }
+    definition.to_raw()
 }
 
 fn unknown(state: &State, tool: &ToolName) -> Outcome {

@@ -5,15 +5,15 @@ mod search;
 use muster_core::{
     arguments::Arguments,
     backend::{BoxFuture, CallTool as _},
-    call::{Call, Caller, Checking, Outcome},
+    call::{Checking, Outcome},
     json::{Object, Raw},
-    name::ToolName,
+    request::Fault,
     schema,
 };
 use serde_json::value::RawValue;
 
-use super::{Surface, texts};
-use crate::dispatch::{Dispatcher, State};
+use super::{At, Surface, ToolCall, passed, texts};
+use crate::dispatch::State;
 
 /// Shows `climax_search` and `climax_call`.
 #[derive(Debug)]
@@ -31,30 +31,29 @@ impl Surface for Discovery {
             .collect()
     }
 
-    fn call<'a>(
-        &'a self,
-        dispatcher: &'a Dispatcher,
-        caller: &'a Caller,
-        name: String,
-        arguments: Raw,
-    ) -> BoxFuture<'a, Outcome> {
+    fn call<'a>(&'a self, at: At<'a>, call: ToolCall) -> BoxFuture<'a, Result<Outcome, Fault>> {
         Box::pin(async move {
-            match name.as_str() {
-                "climax_search" => search::answer(&dispatcher.state(), &arguments),
-                "climax_call" => call(dispatcher, caller, &arguments).await,
-                _ => {
+            match call.name.as_str() {
+                "climax_search" => Ok(search::answer(&at.dispatcher.state(), &call.arguments)),
+                "climax_call" => climax_call(at, call).await,
+                name => {
                     tracing::warn!("Unknown tool called: {name}");
-                    Outcome::failure(format!(
+                    Ok(Outcome::failure(format!(
                         "Unknown tool: {name}. Available tools: climax_search, climax_call"
-                    ))
+                    )))
                 }
             }
         })
     }
+
+    fn shows_backends(&self) -> bool {
+        false
+    }
 }
 
-async fn call(dispatcher: &Dispatcher, caller: &Caller, arguments: &RawValue) -> Outcome {
-    let mut given = Object::parse(arguments).unwrap_or_default();
+async fn climax_call(at: At<'_>, call: ToolCall) -> Result<Outcome, Fault> {
+    let envelope = call.arguments.clone();
+    let mut given = Object::parse(&envelope).unwrap_or_default();
     // Agents send `args: null` for a tool without arguments, and it means just that.
     if given.get("args").is_some_and(|args| args.get() == "null") {
         given.remove("args");
@@ -62,12 +61,16 @@ async fn call(dispatcher: &Dispatcher, caller: &Caller, arguments: &RawValue) ->
     let shape = [("tool_name", "string", true), ("args", "object", false)];
     let checked = Arguments::from_json(&given.to_raw());
     if let Some(message) = schema::check_shape(&shape, &checked) {
-        return Outcome::failure(format!("Input validation error: {message}"));
+        return Ok(Outcome::failure(format!("Input validation error: {message}")));
     }
-    let tool = ToolName::new(given.get_text("tool_name").unwrap_or_default());
+    let tool = given.get_text("tool_name").unwrap_or_default();
     let arguments = given.get("args").map_or_else(|| Object::new().to_raw(), ToOwned::to_owned);
-    match dispatcher.call(caller, Call { tool, arguments, checking: Checking::Coerce }).await {
-        Ok(outcome) => outcome,
-        Err(error) => texts::outcome(&error),
+    let call = call.of(tool, arguments, Checking::Coerce);
+    match at.dispatcher.call(at.caller, at.client, call).await {
+        Ok(outcome) => Ok(outcome),
+        Err(error) => match passed(error) {
+            Ok(fault) => Ok(Outcome::failure(fault.to_string())),
+            Err(error) => Ok(texts::outcome(&error)),
+        },
     }
 }

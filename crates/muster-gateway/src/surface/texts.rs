@@ -38,9 +38,11 @@ fn text(error: &CallError) -> String {
             problems => listed("Argument validation failed:", problems),
         },
         CallError::Constraint { violations, .. } => listed("Policy validation failed:", violations),
-        CallError::BrokenPolicy { .. } | CallError::Backend { .. } | CallError::TooDeep { .. } => {
-            error.to_string()
-        }
+        CallError::BrokenPolicy { .. }
+        | CallError::Backend { .. }
+        | CallError::Refused { .. }
+        | CallError::Blocked { .. }
+        | CallError::TooDeep { .. } => error.to_string(),
     }
 }
 
@@ -76,6 +78,9 @@ fn help(error: &CallError) -> Help<'_> {
             ),
             ..Help::default()
         },
-        CallError::Backend { .. } | CallError::TooDeep { .. } => Help::default(),
+        CallError::Backend { .. }
+        | CallError::Refused { .. }
+        | CallError::Blocked { .. }
+        | CallError::TooDeep { .. } => Help::default(),
     }
 }

@@ -8,13 +8,14 @@ use std::{
 use muster_core::{
     backend::{Backend, BoxFuture, CallTool as _, Cx},
     call::{Call, CallError, Caller, Checking, Outcome},
-    catalog::{About, Entry, Snapshot, Source},
+    catalog::{About, Entry, Offer, Snapshot, Source},
+    client::{Client, Continuation, Nobody},
     json::raw,
     manifest,
     name::{BackendName, ToolName},
     policy::{Permitted, Policy},
     python,
-    request::{Identity, Request, Serve as _},
+    request::{Asked, Identity, Offers, Reply, Request, Serve as _},
     schema,
 };
 use muster_gateway::{
@@ -23,7 +24,7 @@ use muster_gateway::{
     surface::Surface,
 };
 use serde_json::Value;
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch};
 
 /// The tools of every test.
 const TOOLS: &str = "\
@@ -60,7 +61,8 @@ impl Backend for Notes {
         Box::pin(async move {
             if &*call.entry().local_name == "nest" {
                 let inner = Caller { depth: cx.caller.depth + 1, ..cx.caller.clone() };
-                return cx.tools.call(&inner, request("nest", serde_json::json!({}))).await;
+                let call = request("nest", serde_json::json!({}));
+                return cx.tools.call(&inner, cx.client, call).await;
             }
             Ok(Outcome::text(note))
         })
@@ -68,8 +70,7 @@ impl Backend for Notes {
 }
 
 pub(crate) fn request(tool: &str, arguments: Value) -> Call {
-    let tool = ToolName::new(tool);
-    Call { tool, arguments: raw(&arguments), checking: Checking::Coerce }
+    Call::new(ToolName::new(tool), raw(&arguments), Checking::Coerce)
 }
 
 /// A gateway, what reaches its backend, and the hand that changes its state.
@@ -94,7 +95,7 @@ impl World {
 
     /// Calls through the one door.
     pub(crate) fn call(&self, call: Call) -> Result<Outcome, CallError> {
-        block_on(self.dispatcher.call(&Caller::local(), call))
+        block_on(self.dispatcher.call(&Caller::local(), &nobody(), call))
     }
 
     /// What reached the backend since the last look.
@@ -110,10 +111,18 @@ impl World {
     pub(crate) fn ask(&self, surface: Box<dyn Surface>, request: Request) -> Value {
         let identity =
             Identity { name: "test".to_owned(), version: "1".to_owned(), instructions: None };
-        let front = Front::new(identity, surface, Arc::clone(&self.dispatcher));
-        let reply = block_on(front.serve(&Caller::local(), request)).unwrap();
-        serde_json::from_str(reply.result.get()).unwrap()
+        let (changes, _) = broadcast::channel(1);
+        let dispatcher = Arc::clone(&self.dispatcher);
+        let front = Front::new(identity, Offers::default(), surface, dispatcher, changes);
+        let asked = Asked { request, meta: None, continuation: Continuation::default() };
+        let reply = block_on(front.serve(&Caller::local(), &nobody(), asked)).unwrap();
+        let Reply::Done { result, .. } = reply else { panic!("{reply:?}") };
+        serde_json::from_str(result.get()).unwrap()
     }
+}
+
+fn nobody() -> Arc<dyn Client> {
+    Arc::new(Nobody)
 }
 
 fn name() -> BackendName {
@@ -135,8 +144,10 @@ fn source() -> Source {
         description: tool.description.into(),
         input_schema: schema::input_schema(&tool.params).into(),
         params: Some(tool.params.into()),
+        definition: None,
+        validator: Arc::default(),
     });
-    Source::new(name(), about, entries.collect())
+    Source::new(name(), about, Offer { tools: entries.collect(), ..Offer::default() })
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {

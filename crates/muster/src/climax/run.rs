@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use muster_core::request::Identity;
+use muster_core::request::{Identity, Offers};
 use muster_exec::launcher::Launcher;
 use muster_gateway::{
     dispatch::{Dispatcher, State},
@@ -20,7 +20,7 @@ use muster_mcp::{
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::watch,
+    sync::{broadcast, watch},
 };
 
 use super::{
@@ -70,7 +70,14 @@ fn serve(
     let launcher = Launcher::new();
     let served = runtime.block_on(async {
         let (_writer, reader) = watch::channel(Arc::new(assembly.running(&launcher)));
-        let front = Front::new(identity, surface, Arc::new(Dispatcher::new(reader)));
+        let (changes, _) = broadcast::channel(16);
+        let front = Front::new(
+            identity,
+            Offers::default(),
+            surface,
+            Arc::new(Dispatcher::new(reader)),
+            changes,
+        );
         let server = Server::new(Arc::new(front));
         let (input, output) = (Input::standard()?, Output::standard()?);
         let served = tokio::select! {

@@ -1,7 +1,9 @@
 //! The contract of the search, as tables of filters and the names they let through.
 
+use std::sync::Arc;
+
 use crate::{
-    catalog::{About, Entry, Snapshot, Source, search::Filter},
+    catalog::{About, Entry, Offer, Snapshot, Source, search::Filter},
     name::{BackendName, ToolName},
     schema,
 };
@@ -21,9 +23,11 @@ fn source(title: &str, category: Option<&str>, tags: &[&str], tools: &[(&str, &s
         description: description.into(),
         input_schema: schema::input_schema(&[]).into(),
         params: None,
+        definition: None,
+        validator: Arc::default(),
     });
-    let entries = entries.collect();
-    Source::new(backend, about, entries)
+    let offer = Offer { tools: entries.collect(), ..Offer::default() };
+    Source::new(backend, about, offer)
 }
 
 fn catalog() -> Snapshot {

@@ -59,31 +59,27 @@ pub(super) fn answer(state: &State, arguments: &RawValue) -> Outcome {
     Outcome::text(raw(&answer).get())
 }
 
-fn summary(state: &State) -> Vec<Cli<'_>> {
-    let sources = state.catalog.sources().map(|source| Cli {
+fn summary(state: &State) -> impl Iterator<Item = Cli<'_>> {
+    state.catalog.sources().map(|source| Cli {
         name: &source.about.title,
         description: &source.about.description,
         tool_count: source.entries().len(),
         category: source.about.category.as_deref(),
         tags: &source.about.tags,
-    });
-    sources.collect()
+    })
 }
 
-fn found<'a>(state: &'a State, filter: &Filter) -> Vec<Found<'a>> {
-    state
-        .catalog
-        .search(filter)
-        .filter(|(_, entry)| state.policy.shows(entry))
-        .map(|(source, entry)| Found {
+fn found<'a>(state: &'a State, filter: &Filter) -> impl Iterator<Item = Found<'a>> {
+    state.catalog.search(filter).filter(|(_, entry)| state.policy.shows(entry)).map(
+        |(source, entry)| Found {
             tool_name: entry.name.as_str(),
             description: &entry.description,
             cli_name: &source.about.title,
             category: source.about.category.as_deref(),
             tags: &source.about.tags,
             input_schema: &entry.input_schema,
-        })
-        .collect()
+        },
+    )
 }
 
 /// The limit as a number; one too large to hold is as good as the largest.
@@ -102,10 +98,13 @@ fn limit(given: Option<&Value>) -> i128 {
 }
 
 /// Takes the first `limit`; a negative limit leaves out as many at the end.
-fn limited<T>(mut items: Vec<T>, limit: i128) -> Vec<T> {
-    let total = i128::try_from(items.len()).unwrap_or(i128::MAX);
-    let keep = if limit < 0 { total.saturating_add(limit).max(0) } else { limit };
-    items.truncate(usize::try_from(keep).unwrap_or(usize::MAX));
+fn limited<T>(items: impl Iterator<Item = T>, limit: i128) -> Vec<T> {
+    if limit >= 0 {
+        return items.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
+    }
+    let mut items: Vec<T> = items.collect();
+    let left_out = usize::try_from(limit.unsigned_abs()).unwrap_or(usize::MAX);
+    items.truncate(items.len().saturating_sub(left_out));
     items
 }
 
@@ -117,7 +116,7 @@ mod tests {
 
     #[track_caller]
     fn check(given: Option<&Value>, expect: &[i32]) {
-        assert_eq!(limited(vec![1, 2, 3], limit(given)), expect);
+        assert_eq!(limited([1, 2, 3].into_iter(), limit(given)), expect);
     }
 
     #[track_caller]

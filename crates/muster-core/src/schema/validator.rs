@@ -1,0 +1,45 @@
+//! Arguments held against a JSON Schema, before anything is sent.
+
+use std::{fmt, sync::OnceLock};
+
+use serde_json::value::RawValue;
+
+use crate::arguments::{Mismatch, Problem};
+
+/// At most this many problems are told; the rest would only repeat them.
+const MOST_TOLD: usize = 5;
+
+/// Checks arguments against one schema. The schema is compiled at the first call and never fetched
+/// from anywhere: one that refers to the network, or that is broken, checks nothing, and the backend
+/// has its say.
+#[derive(Default)]
+pub struct Validator {
+    compiled: OnceLock<Option<jsonschema::Validator>>,
+}
+
+impl fmt::Debug for Validator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Validator").finish_non_exhaustive()
+    }
+}
+
+impl Validator {
+    /// Holds `arguments` against `schema`, which must be the same at every call.
+    pub fn check(&self, schema: &RawValue, arguments: &RawValue) -> Result<(), Mismatch> {
+        let compiled = self.compiled.get_or_init(|| {
+            let schema = serde_json::from_str(schema.get()).ok()?;
+            jsonschema::draft202012::new(&schema).ok()
+        });
+        let Some(validator) = compiled else { return Ok(()) };
+        let Ok(arguments) = serde_json::from_str(arguments.get()) else { return Ok(()) };
+        if validator.is_valid(&arguments) {
+            return Ok(());
+        }
+        let problems = validator.iter_errors(&arguments).take(MOST_TOLD).map(|error| {
+            let at = error.instance_path().to_string();
+            let place = if at.is_empty() { String::new() } else { format!(" (at `{at}`)") };
+            Problem::Schema { message: format!("{error}{place}") }
+        });
+        Err(Mismatch { problems: problems.collect(), unknown: Vec::new() })
+    }
+}

@@ -1,0 +1,198 @@
+//! Whole trees end: on timeout, when dropped, at shut-down. Others do not.
+
+use std::{fs, path::Path, time::Instant};
+
+use muster_exec::{
+    child::{Child, Exit},
+    command::Command,
+    launcher::Launcher,
+    run::{Ending, run},
+};
+use rustix::fs::{CWD, Mode, mkfifoat};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    net::unix::pipe,
+};
+
+use crate::support::{SOON, Watched, launcher, pids, run_script, sh, text, within};
+
+/// Trees of three processes that print their numbers and never end by themselves.
+const TREES: [(&str, &str); 5] = [
+    ("grandchildren", "sleep 1000 & echo $!; (sleep 1000 & echo $!; wait) & echo $$; wait"),
+    (
+        "deaf to SIGTERM",
+        "trap '' TERM; sleep 1000 & echo $!; (sleep 1000 & echo $!; wait) & echo $$; wait",
+    ),
+    (
+        "in sessions of their own",
+        "trap '' TERM; setsid sh -c 'echo $$; exec sleep 1000' & \
+         setsid sh -c 'echo $$; exec sleep 1000' & echo $$; wait",
+    ),
+    (
+        "daemons without parent, group, session or pipe",
+        "trap '' TERM; (setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &) & \
+         (setsid sh -c 'echo $$; exec env -i sleep 1000 >/dev/null 2>&1' &) & \
+         echo $$; exec sleep 1000",
+    ),
+    (
+        "stopped",
+        "sleep 1000 & echo $!; kill -STOP $!; sleep 1000 & echo $!; echo $$; kill -STOP $$",
+    ),
+];
+
+#[tokio::test]
+async fn a_tree_does_not_outlive_its_time() {
+    let launcher = launcher();
+    for (what, script) in TREES {
+        let begin = Instant::now();
+        let finished = run(&launcher, sh(script), None, within(1.0)).await;
+        assert_eq!(finished.ending, Ending::TimedOut, "{what}");
+        assert!(begin.elapsed() < SOON, "{what}: the answer does not wait");
+        let pids = pids(text(&finished.stdout));
+        assert_eq!(pids.len(), 3, "{what}");
+        Watched::new(&pids).assert_gone_within(SOON);
+    }
+    launcher.shut_down().await;
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_finished_command_times_out_too() {
+    let launcher = launcher();
+    let finished = run(&launcher, sh("sleep 1000 & echo $!"), None, within(1.0)).await;
+    assert_eq!(finished.ending, Ending::TimedOut);
+    Watched::new(&pids(text(&finished.stdout))).assert_gone_within(SOON);
+    launcher.shut_down().await;
+}
+
+#[tokio::test]
+async fn no_time_at_all_is_a_timeout_with_a_process() {
+    let launcher = launcher();
+    let finished = run(&launcher, sh("exec sleep 1000"), None, within(0.0)).await;
+    assert_eq!(finished.ending, Ending::TimedOut);
+    Watched::new(&[finished.pid.unwrap().cast_signed()]).assert_gone_within(SOON);
+    let missing = Command::new(["no-such-program-xyz"]);
+    assert_eq!(run(&launcher, missing, None, within(0.0)).await.ending, Ending::NotFound);
+    launcher.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_process_may_say_good_bye() {
+    let directory = tempfile::tempdir().unwrap();
+    let note = directory.path().join("note");
+    let launcher = launcher();
+    let script =
+        format!("trap 'echo bye > {}; exit 0' TERM; echo $$; sleep 1000 & wait", note.display());
+    let finished = run(&launcher, sh(&script), None, within(1.0)).await;
+    Watched::new(&pids(text(&finished.stdout))).assert_gone_within(SOON);
+    assert_eq!(fs::read_to_string(note).unwrap(), "bye\n");
+    launcher.shut_down().await;
+}
+
+/// Starts a tree and waits until its three processes have told their numbers.
+async fn start(launcher: &Launcher, script: &str) -> (Child, Watched) {
+    let mut child = launcher.start(sh(script)).await.unwrap();
+    let mut lines = BufReader::new(&mut child.stdout).lines();
+    let mut numbers = Vec::new();
+    while numbers.len() < 3 {
+        numbers.push(lines.next_line().await.unwrap().unwrap().parse().unwrap());
+    }
+    (child, Watched::new(&numbers))
+}
+
+#[tokio::test]
+async fn a_tree_ends_with_its_handle() {
+    let launcher = launcher();
+    for (what, script) in TREES {
+        let (child, watched) = start(&launcher, script).await;
+        assert_eq!(watched.running().len(), 3, "{what}");
+        drop(child);
+        watched.assert_gone_within(SOON);
+    }
+    launcher.shut_down().await;
+}
+
+#[tokio::test]
+async fn dropping_a_run_ends_its_tree() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("fifo");
+    mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).unwrap();
+    let launcher = launcher();
+    let script = format!("trap '' TERM; sleep 1000 & echo $! $$ > {}; wait", fifo.display());
+    let reader = pipe::OpenOptions::new().read_write(true).open_receiver(&fifo).unwrap();
+    let mut lines = BufReader::new(reader).lines();
+    let mut running = Box::pin(run(&launcher, sh(&script), None, within(1000.0)));
+    let line = tokio::select! {
+        finished = &mut running => panic!("it ended: {finished:?}"),
+        line = lines.next_line() => line.unwrap().unwrap(),
+    };
+    let numbers: Vec<i32> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let watched = Watched::new(&numbers);
+    assert_eq!(watched.running(), numbers);
+    drop(running);
+    watched.assert_gone_within(SOON);
+    launcher.shut_down().await;
+}
+
+#[tokio::test]
+async fn ending_one_tree_spares_the_others() {
+    let launcher = launcher();
+    let (first, doomed) = start(&launcher, TREES[3].1).await;
+    let (second, spared) = start(&launcher, TREES[3].1).await;
+    drop(first);
+    doomed.assert_gone_within(SOON);
+    assert_eq!(spared.running().len(), 3);
+    drop(second);
+    spared.assert_gone_within(SOON);
+    launcher.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_background_process_stays_until_shut_down() {
+    let launcher = launcher();
+    let script = "trap '' TERM; setsid sleep 1000 >/dev/null 2>&1 & echo $!";
+    let finished = run_script(&launcher, script).await;
+    assert_eq!(finished.ending, Ending::Exited(0));
+    let watched = Watched::new(&pids(text(&finished.stdout)));
+    assert_eq!(run_script(&launcher, "exit 0").await.ending, Ending::Exited(0));
+    assert_eq!(watched.running().len(), 1);
+    launcher.shut_down().await;
+    assert!(watched.running().is_empty(), "shut-down waits until everything is gone");
+}
+
+#[tokio::test]
+async fn orphans_leave_no_zombies() {
+    let launcher = launcher();
+    let finished = run_script(&launcher, "(setsid sh -c 'echo $$' &)").await;
+    let orphans = pids(text(&finished.stdout));
+    Watched::new(&orphans).assert_gone_within(SOON);
+    // Whatever has ended is reaped with the next command at the latest.
+    assert_eq!(run_script(&launcher, "exit 0").await.ending, Ending::Exited(0));
+    assert!(orphans.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
+    launcher.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_killed_child_tells_how_it_ended() {
+    let launcher = launcher();
+    let mut child = launcher.start(sh("exec sleep 1000")).await.unwrap();
+    child.tree.kill();
+    assert_eq!(child.exit().await, Exit::Signal(15));
+    assert_eq!(child.exit().await, Exit::Signal(15));
+    launcher.shut_down().await;
+}
+
+#[tokio::test]
+async fn shut_down_ends_every_tree() {
+    let launcher = launcher();
+    let mut trees = Vec::new();
+    for (_, script) in TREES {
+        trees.push(start(&launcher, script).await);
+    }
+    let begin = Instant::now();
+    launcher.shut_down().await;
+    assert!(begin.elapsed() < SOON);
+    for (mut child, watched) in trees {
+        assert!(watched.running().is_empty());
+        assert!(matches!(child.exit().await, Exit::Signal(_)));
+    }
+}
