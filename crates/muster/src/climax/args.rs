@@ -187,7 +187,9 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-const COMMANDS: [&str; 7] = ["run", "validate", "list", "skill", "tokens", "completions", "help"];
+/// The commands there are.
+pub(super) const COMMANDS: [&str; 7] =
+    ["run", "validate", "list", "skill", "tokens", "completions", "help"];
 const OPTIONS_WITH_VALUE: [&str; 4] = ["--policy", "--log-level", "--transport", "--output"];
 const ASKS_ABOUT_ALL: [&str; 4] = ["--help", "-h", "--version", "-V"];
 

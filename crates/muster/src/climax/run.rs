@@ -1,6 +1,11 @@
 //! `climax run`: the server.
 
-use std::{collections::BTreeMap, io, process::ExitCode, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io::{self, IsTerminal as _},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use muster_core::request::{Identity, Offers};
 use muster_exec::launcher::Launcher;
@@ -23,12 +28,14 @@ use super::{
     assembly::Assembly,
     load,
 };
-use crate::{env_vars, error::CommandError, log};
+use crate::{env_vars, error::CommandError, log, output};
 
 pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
     let log_file = env_vars::get("CLIMAX_LOG_FILE");
-    log::install(args.log_level.into(), log_file.as_deref().map(AsRef::as_ref))
-        .map_err(|err| CommandError::new(format!("cannot write to CLIMAX_LOG_FILE: {err}")))?;
+    log::install(args.log_level.into(), log_file.as_deref().map(AsRef::as_ref)).map_err(|err| {
+        let file = log_file.as_deref().unwrap_or_default();
+        CommandError::new(format!("cannot write to `{file}`, the CLIMAX_LOG_FILE: {err}"))
+    })?;
     let assembly =
         Assembly::new(load::configs(&args.configs)?, load::policy_or_none(args.policy.as_deref())?);
     warn_of_duplicates(&args.configs, &assembly);
@@ -40,6 +47,12 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
     };
     let tools = assembly.state.catalog.sorted().count();
     tracing::info!("Server {} ready with {tools} tools", identity.name);
+    if io::stdin().is_terminal() {
+        output::advise(&format!(
+            "{} waits for an MCP client on standard input; agents start it themselves. Ctrl-C ends it",
+            identity.name
+        ));
+    }
     let surface: Box<dyn Surface> =
         if args.classic { Box::new(Classic) } else { Box::new(Discovery) };
     match args.transport {

@@ -147,7 +147,7 @@ impl From<&Warning> for Found {
 fn print(printer: Printer, report: &Report) -> Result<(), CommandError> {
     for verdict in &report.configs {
         let what = match (&verdict.name, verdict.count) {
-            (Some(name), Some(count)) => format!("{name} — {count} tool(s)"),
+            (Some(name), Some(count)) if verdict.valid => format!("{name} — {count} tool(s)"),
             _ => verdict.file.clone(),
         };
         print_verdict(printer, &what, verdict)?;

@@ -18,6 +18,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const ONLY: &[(&str, &[&str])] = &[
     ("clap", &["muster"]),
     ("saphyr-parser", &["muster-core"]),
+    // A client for tests only; it may stand under dev-dependencies, which are not looked at here.
     ("rmcp", &[]),
     ("tokio", &["muster-exec", "muster-mcp", "muster-gateway", "muster"]),
     ("rustix", &["muster-exec", "muster-mcp", "muster"]),

@@ -1,0 +1,15 @@
+//! One test binary for the gateway: the call path and the surfaces, over a backend that only notes.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    reason = "a test may panic"
+)]
+
+#[path = "suite/dispatch.rs"]
+mod dispatch;
+#[path = "suite/surfaces.rs"]
+mod surfaces;
+#[path = "suite/world.rs"]
+mod world;
