@@ -5,6 +5,7 @@
 
 mod back;
 pub mod headers;
+pub mod http;
 mod incoming;
 mod level;
 mod listen;

@@ -70,6 +70,11 @@ impl Answer {
         Self { era, id: id.map(ToOwned::to_owned), outcome: Err(error) }
     }
 
+    /// The id it answers.
+    pub(crate) fn id(&self) -> Option<&RawValue> {
+        self.id.as_deref()
+    }
+
     /// The code, if it is an error.
     pub fn code(&self) -> Option<i64> {
         self.outcome.as_ref().err().map(|error| error.code)

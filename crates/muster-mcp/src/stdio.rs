@@ -123,7 +123,7 @@ impl Pump {
             };
             match event {
                 Event::Line(Line::Text(text)) => self.take(&text).await,
-                Event::Line(Line::TooLong) => self.refuse_long_line().await,
+                Event::Line(Line::TooLong) => send(&self.out, long_line()).await,
                 Event::Line(Line::End) => {
                     reading = false;
                     self.leaving.cancel();
@@ -150,7 +150,7 @@ impl Pump {
                 let incoming = Incoming { id, method: &method, params, headers: None };
                 match incoming.prepare() {
                     Ok(prepared) => self.start(prepared),
-                    Err(answer) => self.send(answer.to_line()).await,
+                    Err(answer) => send(&self.out, answer.to_line()).await,
                 }
             }
             Ok(Message::Notification { method, params }) => self.notice(&method, params),
@@ -161,7 +161,7 @@ impl Pump {
             }
             Err(malformed) => {
                 tracing::warn!("{malformed}");
-                self.send(error_line(None, &RpcError::from(&malformed))).await;
+                send(&self.out, error_line(None, &RpcError::from(&malformed))).await;
             }
         }
     }
@@ -178,8 +178,7 @@ impl Pump {
             let caller = Caller::local();
             let at = At { caller: &caller, back: &back, client: &client, leaving: &leaving };
             let answer = server.answer(at, prepared).await;
-            // A client that left needs no answer.
-            drop(out.send(answer.to_line()).await);
+            send(&out, answer.to_line()).await;
         });
         self.running.handles.insert(id.get().to_owned(), handle.clone());
         self.running.ids.insert(handle.id(), id);
@@ -214,16 +213,16 @@ impl Pump {
             self.running.handles.remove(id.get());
         }
     }
+}
 
-    async fn refuse_long_line(&self) {
-        let message = format!("Invalid Request: a message may have at most {} bytes", lines::LIMIT);
-        self.send(error_line(None, &RpcError::new(code::INVALID_REQUEST, message))).await;
-    }
+fn long_line() -> Vec<u8> {
+    let message = format!("Invalid Request: a message may have at most {} bytes", lines::LIMIT);
+    error_line(None, &RpcError::new(code::INVALID_REQUEST, message))
+}
 
-    async fn send(&self, line: Vec<u8>) {
-        // A client that left needs no answer.
-        drop(self.out.send(line).await);
-    }
+async fn send(out: &mpsc::Sender<Vec<u8>>, line: Vec<u8>) {
+    // A client that left needs no answer.
+    drop(out.send(line).await);
 }
 
 /// Tells a legacy client of changes.
