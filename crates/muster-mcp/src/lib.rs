@@ -3,6 +3,7 @@
 //! **Invariant:** nobody else knows JSON-RPC, and nothing here knows what a tool does. Bytes come
 //! in, a [`muster_core::request::Request`] goes through, bytes go out.
 
+pub mod client;
 pub mod model;
 pub mod server;
 pub mod stdio;

@@ -19,8 +19,20 @@ pub const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-1
 /// The modern versions, newest first.
 pub const MODERN: [&str; 1] = ["2026-07-28"];
 
-const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
-const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The key under which a modern request names its version.
+pub const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// The key under which a modern request says what its client can do.
+pub const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+
+/// The key under which a modern request may name its client.
+pub const CLIENT_INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
+
+/// The key under which a modern request asks for log lines.
+pub const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
+
+/// The key that tells which subscription a message belongs to.
+pub const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// The key under which a modern result names the server.
 pub const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";

@@ -66,6 +66,10 @@ pub mod code {
     pub const INVALID_PARAMS: i64 = -32602;
     /// Our fault.
     pub const INTERNAL_ERROR: i64 = -32603;
+    /// A header does not repeat what the body says.
+    pub const HEADER_MISMATCH: i64 = -32020;
+    /// The client did not declare what the request needs.
+    pub const MISSING_CAPABILITY: i64 = -32021;
     /// A protocol version that is not spoken here.
     pub const UNSUPPORTED_VERSION: i64 = -32022;
 }
