@@ -4,6 +4,7 @@
 //! in, a [`muster_core::request::Request`] goes through, bytes go out.
 
 mod back;
+pub mod client;
 pub mod headers;
 pub mod http;
 mod incoming;

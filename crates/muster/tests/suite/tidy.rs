@@ -9,7 +9,7 @@ use std::{
 const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-core", &[]),
     ("muster-exec", &["muster-core"]),
-    ("muster-mcp", &["muster-core"]),
+    ("muster-mcp", &["muster-core", "muster-exec"]),
     ("muster-gateway", &["muster-core"]),
     ("muster", &["muster-core", "muster-exec", "muster-mcp", "muster-gateway"]),
 ];
