@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
-    backend::{Backend, BoxFuture, CallTool, Cx},
+    backend::{Ask, Backend, BoxFuture, CallTool, Cx},
     call::{Call, CallError, Caller, Outcome},
     catalog::Snapshot,
     client::Client,
@@ -41,6 +41,30 @@ impl Dispatcher {
     /// The state as of now.
     pub fn state(&self) -> Arc<State> {
         Arc::clone(&self.state.borrow())
+    }
+
+    /// Asks a backend for something else than a tool, in its own names: a resource, a prompt. Whoever
+    /// is asked must be in the catalog.
+    pub async fn ask(
+        &self,
+        caller: &Caller,
+        client: &Arc<dyn Client>,
+        backend: &BackendName,
+        ask: Ask,
+    ) -> Result<Outcome, CallError> {
+        if caller.depth > MAX_DEPTH {
+            return Err(CallError::TooDeep { limit: MAX_DEPTH });
+        }
+        let found = {
+            let state = self.state();
+            let listed = state.catalog.sources().any(|source| source.backend == *backend);
+            state.backends.get(backend).filter(|_| listed).map(Arc::clone)
+        };
+        let Some(found) = found else {
+            let reason = "it is not connected".to_owned();
+            return Err(CallError::Backend { backend: backend.clone(), reason });
+        };
+        found.ask(Cx { client, caller, tools: self }, ask).await
     }
 
     async fn dispatch(
