@@ -83,7 +83,7 @@ impl Index {
     /// What `query` is about, best first; of equals the one that was indexed first. A tool that has
     /// none of the words is not there.
     pub fn search(&self, query: &str) -> Vec<Hit> {
-        let mut scores: BTreeMap<usize, f64> = BTreeMap::new();
+        let mut scores = vec![0.0; self.lengths.len()];
         for word in words(query).collect::<BTreeSet<_>>() {
             let Some(postings) = self.words.get(&word) else { continue };
             let share = if COMMON.contains(&&*word) { COMMON_SHARE } else { 1.0 };
@@ -91,11 +91,13 @@ impl Index {
             for posting in postings {
                 let frequency = self.frequency(posting);
                 let score = weight * frequency * (SATURATION + 1.0) / (SATURATION + frequency);
-                *scores.entry(posting.tool).or_default() += score;
+                if let Some(sum) = scores.get_mut(posting.tool) {
+                    *sum += score;
+                }
             }
         }
-        let mut hits: Vec<Hit> =
-            scores.into_iter().map(|(tool, score)| Hit { tool, score }).collect();
+        let scored = scores.into_iter().enumerate().filter(|(_, score)| *score > 0.0);
+        let mut hits: Vec<Hit> = scored.map(|(tool, score)| Hit { tool, score }).collect();
         hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.tool.cmp(&b.tool)));
         hits
     }
