@@ -80,8 +80,8 @@ impl Index {
         }
     }
 
-    /// What `query` is about, best first; of equals the one that was indexed first. A tool that has
-    /// none of the words is not there.
+    /// What `query` is about, in the order of the tools. A tool that has none of the words is not
+    /// there.
     pub fn search(&self, query: &str) -> Vec<Hit> {
         let mut scores = vec![0.0; self.lengths.len()];
         for word in words(query).collect::<BTreeSet<_>>() {
@@ -97,9 +97,7 @@ impl Index {
             }
         }
         let scored = scores.into_iter().enumerate().filter(|(_, score)| *score > 0.0);
-        let mut hits: Vec<Hit> = scored.map(|(tool, score)| Hit { tool, score }).collect();
-        hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.tool.cmp(&b.tool)));
-        hits
+        scored.map(|(tool, score)| Hit { tool, score }).collect()
     }
 
     /// How much it says that a word occurs, if it occurs in so many tools.
@@ -119,6 +117,18 @@ impl Index {
                 weight * times / (1.0 - LENGTH + LENGTH * relative)
             })
             .sum()
+    }
+}
+
+/// Brings the `count` best to the front, in order; of equals the one that was indexed first. Who wants
+/// five of ten thousand need not wait for all to be sorted.
+pub fn best_first(hits: &mut [Hit], count: usize) {
+    let better = |a: &Hit, b: &Hit| b.score.total_cmp(&a.score).then(a.tool.cmp(&b.tool));
+    if count < hits.len() {
+        hits.select_nth_unstable_by(count, better);
+    }
+    if let Some(best) = hits.get_mut(..count.min(hits.len())) {
+        best.sort_unstable_by(better);
     }
 }
 
@@ -144,7 +154,7 @@ fn parts(run: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Index, words};
+    use super::{Hit, Index, best_first, words};
 
     #[track_caller]
     fn check_words(text: &str, expect: &[&str]) {
@@ -172,9 +182,16 @@ mod tests {
         ("x_files_read", "Read a file"),
     ];
 
+    fn ranked(tools: &[(&str, &str)], query: &str) -> Vec<Hit> {
+        let mut hits = Index::new(tools.iter().copied()).search(query);
+        let all = hits.len();
+        best_first(&mut hits, all);
+        hits
+    }
+
     #[track_caller]
     fn check(query: &str, expect: &[&str]) {
-        let found = Index::new(TOOLS).search(query);
+        let found = ranked(&TOOLS, query);
         let names: Vec<&str> = found.iter().map(|hit| TOOLS[hit.tool].0).collect();
         assert_eq!(names, expect, "{query}");
         assert!(found.iter().all(|hit| hit.score > 0.0));
@@ -183,7 +200,7 @@ mod tests {
 
     #[test]
     fn rare_words_count_more() {
-        assert_eq!(Index::new(TOOLS).search("list pods").first().map(|hit| hit.tool), Some(0));
+        assert_eq!(ranked(&TOOLS, "list pods").first().map(|hit| hit.tool), Some(0));
         check("issue", &["x_github_get_issue"]);
         check("READ", &["x_files_read"]);
         check("git branches", &["x_git_list_branches", "x_git_list_tags"]);
@@ -199,14 +216,23 @@ mod tests {
     #[test]
     fn equals_stay_in_order() {
         let tools = [("b_same", "words"), ("a_same", "words"), ("c_same", "words")];
-        let order: Vec<usize> =
-            Index::new(tools).search("same").iter().map(|hit| hit.tool).collect();
+        let order: Vec<usize> = ranked(&tools, "same").iter().map(|hit| hit.tool).collect();
         assert_eq!(order, [0, 1, 2]);
     }
 
     #[test]
     fn a_name_counts_more_than_a_summary() {
         let tools = [("one", "deploy things"), ("deploy", "things one")];
-        assert_eq!(Index::new(tools).search("deploy").first().map(|hit| hit.tool), Some(1));
+        assert_eq!(ranked(&tools, "deploy").first().map(|hit| hit.tool), Some(1));
+    }
+    #[test]
+    fn the_best_are_the_same_however_many_are_wanted() {
+        let all = ranked(&TOOLS, "list git pods");
+        for count in 0..=all.len() + 1 {
+            let mut some = Index::new(TOOLS).search("list git pods");
+            best_first(&mut some, count);
+            let count = count.min(all.len());
+            assert_eq!(some[..count], all[..count]);
+        }
     }
 }

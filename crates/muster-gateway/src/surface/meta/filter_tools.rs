@@ -4,6 +4,7 @@ use muster_core::{
     call::Outcome,
     glob::{Case, Glob},
     json::{Raw, raw},
+    rank::best_first,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -143,22 +144,27 @@ impl Filter {
         Outcome::text(raw(&answer).get())
     }
 
-    /// Every tool that passes: best first if there is a query, else in the order of the list.
+    /// Every tool that passes. With a query those on the page and before it are in place, best first;
+    /// without one all are, in the order of the list.
     fn found<'a>(&self, shelf: &'a Shelf, glob: Option<&Glob>) -> Vec<Found<'a>> {
         let wanted = self.description.as_deref().map(|text| self.folded(text));
         let described = |shown: &Shown| {
-            wanted.as_ref().is_none_or(|text| self.folded(shown.description()).contains(&**text))
+            wanted.as_deref().is_none_or(|text| match self.case {
+                Case::Matters => shown.description().contains(text),
+                Case::Ignored => shown.small_description().contains(text),
+            })
         };
-        let passes = |(shown, _): &Found<'a>| {
-            glob.is_none_or(|glob| glob.matches(shown.name())) && described(shown)
+        let passes =
+            |shown: &Shown| glob.is_none_or(|glob| glob.matches(shown.name())) && described(shown);
+        let Some(query) = &self.query else {
+            let all = shelf.tools().iter().filter(|shown| passes(shown));
+            return all.map(|shown| (shown, None)).collect();
         };
-        match &self.query {
-            Some(query) => {
-                let hits = shelf.search(query).map(|(shown, score)| (shown, Some(score)));
-                hits.filter(passes).collect()
-            }
-            None => shelf.tools().iter().map(|shown| (shown, None)).filter(passes).collect(),
-        }
+        let mut hits = shelf.search(query);
+        hits.retain(|hit| shelf.at(hit.tool).is_some_and(passes));
+        let Bounds { offset, limit } = self.bounds;
+        best_first(&mut hits, offset.saturating_add(limit));
+        hits.iter().filter_map(|hit| Some((shelf.at(hit.tool)?, Some(hit.score)))).collect()
     }
 
     fn folded(&self, text: &str) -> String {

@@ -3,7 +3,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use muster_core::{catalog::Entry, rank::Index};
+use muster_core::{
+    catalog::Entry,
+    rank::{Hit, Index},
+};
 
 use crate::dispatch::State;
 
@@ -23,6 +26,8 @@ pub(super) struct Shown {
     pub(super) entry: Arc<Entry>,
     /// What the policy says in place of the tool's own description.
     instead: Option<Arc<str>>,
+    /// The description in small letters, made when someone first looks for a text in it.
+    small: OnceLock<Box<str>>,
 }
 
 impl Shelf {
@@ -44,15 +49,18 @@ impl Shelf {
         &self.tools
     }
 
-    /// The tools that a query is about, best first, each with its score.
-    pub(super) fn search(&self, query: &str) -> impl Iterator<Item = (&Shown, f64)> {
-        let index = self.index.get_or_init(|| {
-            Index::new(
-                self.tools.iter().map(|shown| (shown.name(), first_line(shown.description()))),
-            )
-        });
-        let hits = index.search(query);
-        hits.into_iter().filter_map(|hit| Some((self.tools.get(hit.tool)?, hit.score)))
+    /// The tool at a place.
+    pub(super) fn at(&self, place: usize) -> Option<&Shown> {
+        self.tools.get(place)
+    }
+
+    /// The places of the tools that a query is about.
+    pub(super) fn search(&self, query: &str) -> Vec<Hit> {
+        let index = || {
+            let tools = self.tools.iter();
+            Index::new(tools.map(|shown| (shown.name(), first_line(shown.description()))))
+        };
+        self.index.get_or_init(index).search(query)
     }
 }
 
@@ -61,7 +69,7 @@ impl Shown {
     pub(super) fn of(state: &State, entry: &Arc<Entry>) -> Self {
         let words = state.policy.description(entry);
         let instead = (*words != *entry.description).then(|| Arc::from(words));
-        Self { entry: Arc::clone(entry), instead }
+        Self { entry: Arc::clone(entry), instead, small: OnceLock::new() }
     }
 
     /// The name that agents see.
@@ -72,6 +80,11 @@ impl Shown {
     /// What it does.
     pub(super) fn description(&self) -> &str {
         self.instead.as_deref().unwrap_or(&self.entry.description)
+    }
+
+    /// The same in small letters.
+    pub(super) fn small_description(&self) -> &str {
+        self.small.get_or_init(|| self.description().to_lowercase().into())
     }
 }
 
