@@ -43,7 +43,8 @@ impl Dispatcher {
         Arc::clone(&self.state.borrow())
     }
 
-    /// Asks a backend for something else than a tool: a resource, a prompt.
+    /// Asks a backend for something else than a tool, in its own names: a resource, a prompt. Whoever
+    /// is asked must be in the catalog.
     pub async fn ask(
         &self,
         caller: &Caller,
@@ -51,12 +52,19 @@ impl Dispatcher {
         backend: &BackendName,
         ask: Ask,
     ) -> Result<Outcome, CallError> {
-        let state = self.state();
-        let Some(running) = state.backends.get(backend).map(Arc::clone) else {
+        if caller.depth > MAX_DEPTH {
+            return Err(CallError::TooDeep { limit: MAX_DEPTH });
+        }
+        let found = {
+            let state = self.state();
+            let listed = state.catalog.sources().any(|source| source.backend == *backend);
+            state.backends.get(backend).filter(|_| listed).map(Arc::clone)
+        };
+        let Some(found) = found else {
             let reason = "it is not connected".to_owned();
             return Err(CallError::Backend { backend: backend.clone(), reason });
         };
-        running.ask(Cx { client, caller, tools: self }, ask).await
+        found.ask(Cx { client, caller, tools: self }, ask).await
     }
 
     async fn dispatch(

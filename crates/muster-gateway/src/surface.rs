@@ -2,6 +2,7 @@
 
 pub mod classic;
 pub mod discovery;
+pub mod meta;
 mod texts;
 
 use std::{fmt, sync::Arc};
