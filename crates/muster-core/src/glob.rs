@@ -109,6 +109,7 @@ impl Case {
     fn of(self, sign: char) -> char {
         match self {
             Self::Matters => sign,
+            Self::Ignored if sign.is_ascii() => sign.to_ascii_lowercase(),
             Self::Ignored => sign.to_lowercase().next().unwrap_or(sign),
         }
     }

@@ -3,7 +3,9 @@
 //! The score is BM25F: a word counts for more the fewer tools have it, a hit in the name for more
 //! than one in the description, and each field is measured against its own average length.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+
+use indexmap::IndexMap;
 
 /// How fast more of the same word stops to matter.
 const SATURATION: f64 = 1.5;
@@ -24,7 +26,7 @@ pub struct Index {
     /// The averages of these.
     average: [f64; 2],
     /// Where each word occurs, in the order of the tools.
-    words: BTreeMap<String, Vec<Posting>>,
+    words: IndexMap<String, Vec<Posting>>,
 }
 
 #[derive(Debug, Clone)]
@@ -85,7 +87,7 @@ impl Index {
     pub fn search(&self, query: &str) -> Vec<Hit> {
         let mut scores = vec![0.0; self.lengths.len()];
         for word in words(query).collect::<BTreeSet<_>>() {
-            let Some(postings) = self.words.get(&word) else { continue };
+            let Some(postings) = self.words.get(word.as_str()) else { continue };
             let share = if COMMON.contains(&&*word) { COMMON_SHARE } else { 1.0 };
             let weight = share * self.rarity(postings.len());
             for posting in postings {
