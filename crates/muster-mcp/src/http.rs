@@ -36,7 +36,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::options::{Authenticate, Challenge, Health, HealthCheck, HttpOptions};
 use self::{route::Arrival, sessions::Sessions};
-use crate::{listen, server::Server};
+use crate::{back::AHEAD, listen, server::Server};
 
 /// How long a connection may take to send the head of a request, or say nothing between two. Clients
 /// that keep connections open close them earlier by themselves.
@@ -47,6 +47,9 @@ const ADRIFT_LIMIT: Duration = Duration::from_secs(300);
 
 /// How often idle sessions are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// Changes waiting for a client that has not opened its stream. It will ask for all lists anew.
+const CHANGES_AHEAD: usize = 64;
 
 /// How long to wait before accepting again when the system has no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -75,10 +78,9 @@ pub async fn serve(
     options: HttpOptions,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let (idle, most) = (options.session_idle, options.max_sessions);
     let app = Arc::new(App {
-        sessions: Sessions::new(server.clone(), idle, most),
-        streams: Sessions::new(server.clone(), idle, most),
+        sessions: Sessions::new(server.clone(), &options, CHANGES_AHEAD),
+        streams: Sessions::new(server.clone(), &options, AHEAD),
         server,
         options,
         tasks: TaskTracker::new(),

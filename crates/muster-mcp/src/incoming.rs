@@ -39,15 +39,16 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// The way back to its client; `session` is what it has settled, should it be a legacy one.
+    /// The way back to its client; `session` is what a legacy one has settled.
     pub(crate) fn back(
         &mut self,
-        session: &Arc<Session>,
+        session: Option<&Arc<Session>>,
         out: Option<mpsc::Sender<Vec<u8>>>,
     ) -> Back {
-        let who = match self.introduction.take() {
-            Some((capabilities, level)) => Who::Modern { capabilities, level },
-            None => Who::Legacy(Arc::clone(session)),
+        let who = match (self.introduction.take(), session) {
+            (None, Some(session)) => Who::Legacy(Arc::clone(session)),
+            (Some((capabilities, level)), _) => Who::Modern { capabilities, level },
+            (None, None) => Who::Modern { capabilities: model::empty(), level: None },
         };
         Back::new(who, out)
     }

@@ -7,7 +7,7 @@ use std::{
 
 use muster_core::{
     client::AskError,
-    json::{Object, Raw, raw},
+    json::{Object, Raw},
 };
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
@@ -133,5 +133,5 @@ pub(crate) fn declares(capabilities: &RawValue, capability: &str) -> bool {
     Object::parse(capabilities)
         .unwrap_or_default()
         .get(capability)
-        .is_some_and(|value| value.get() != raw(&()).get())
+        .is_some_and(|value| value.get() != "null")
 }

@@ -6,6 +6,7 @@ use std::{
     pin::pin,
     sync::Arc,
     task::Poll,
+    time::Duration,
 };
 
 use muster_core::{
@@ -16,6 +17,7 @@ use muster_core::{
     request::{self, Changes, Fault, Offers, Reply, Request, Serve},
 };
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -28,6 +30,9 @@ use crate::{
     watched::Watched,
     wire::{RpcError, code, error_body, error_line, result_body, result_line},
 };
+
+/// How long whoever leaves waits for what is still to be said behind.
+const SETTLING: Duration = Duration::from_secs(2);
 
 /// Serves requests of either era. What legacy clients settle for all their requests is kept by the
 /// transports; here nothing is kept but which resources are watched.
@@ -216,10 +221,10 @@ impl Server {
         });
     }
 
-    /// Waits for what goes on after requests are gone.
+    /// Waits for what goes on after requests are gone, though not long.
     pub(crate) async fn settled(&self) {
         self.inner.aftermath.close();
-        self.inner.aftermath.wait().await;
+        drop(timeout(SETTLING, self.inner.aftermath.wait()).await);
         self.inner.aftermath.reopen();
     }
 }

@@ -171,7 +171,7 @@ impl Pump {
             self.changes = Some(self.server.changes());
         }
         let id = prepared.id.clone();
-        let back = Arc::new(prepared.back(&self.session, Some(self.out.clone())));
+        let back = Arc::new(prepared.back(Some(&self.session), Some(self.out.clone())));
         let (server, out, leaving) = (self.server.clone(), self.out.clone(), self.leaving.clone());
         let handle = self.running.tasks.spawn(async move {
             let client: Arc<dyn Client> = Arc::<crate::back::Back>::clone(&back);

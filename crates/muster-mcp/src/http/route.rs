@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::{
     App, Local,
-    accept::{accepts, is_json},
+    accept::{Accepts, accepts, is_json},
     body::{Body, Events},
     exchange::Exchange,
     guard, reply,
@@ -114,7 +114,7 @@ impl Arrival {
             return reply::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
         let step = match self.read(body).await {
-            Ok(body) => self.step(&head.headers, &body, caller),
+            Ok(body) => self.step(&head.headers, accepts, &body, caller),
             Err(refusal) => return *refusal,
         };
         match step {
@@ -126,7 +126,7 @@ impl Arrival {
         }
     }
 
-    fn step(&self, headers: &HeaderMap, body: &[u8], caller: Caller) -> Step {
+    fn step(&self, headers: &HeaderMap, accepts: Accepts, body: &[u8], caller: Caller) -> Step {
         let text = std::str::from_utf8(body).unwrap_or_default();
         match Message::parse(text) {
             Err(malformed) => Step::Respond(refuse_message(&malformed)),
@@ -134,7 +134,7 @@ impl Arrival {
                 let said = said(headers);
                 let incoming = Incoming { id, method: &method, params, headers: Some(&said) };
                 match incoming.prepare() {
-                    Ok(prepared) => self.start(headers, caller, prepared),
+                    Ok(prepared) => self.start(headers, accepts, caller, prepared),
                     Err(answer) => Step::Respond(self.untried(headers, &caller, &answer)),
                 }
             }
@@ -159,8 +159,14 @@ impl Arrival {
         }
     }
 
-    fn start(&self, headers: &HeaderMap, caller: Caller, prepared: Prepared) -> Step {
-        let (accepts, silence) = (accepts(headers), self.app.options.keep_alive);
+    fn start(
+        &self,
+        headers: &HeaderMap,
+        accepts: Accepts,
+        caller: Caller,
+        prepared: Prepared,
+    ) -> Step {
+        let silence = self.app.options.keep_alive;
         if prepared.method == model::Method::Listen && !accepts.events {
             let message = "Accept must name text/event-stream";
             return Step::Respond(reply::refuse(StatusCode::NOT_ACCEPTABLE, message));

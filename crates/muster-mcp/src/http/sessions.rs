@@ -17,7 +17,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{back::AHEAD, lock::Lock, server::Server, session::Session};
+use super::options::HttpOptions;
+use crate::{lock::Lock, server::Server, session::Session};
 
 /// One client.
 #[derive(Debug)]
@@ -44,8 +45,8 @@ pub(super) struct HttpSession {
 }
 
 impl HttpSession {
-    fn new(id: String, caller: Caller) -> Self {
-        let (out, waiting) = mpsc::channel(AHEAD);
+    fn new(id: String, caller: Caller, ahead: usize) -> Self {
+        let (out, waiting) = mpsc::channel(ahead);
         let ended = CancellationToken::new();
         Self {
             id,
@@ -124,17 +125,20 @@ pub(super) struct Sessions {
     server: Server,
     idle: Duration,
     most: usize,
+    /// How much may wait for a client's stream.
+    ahead: usize,
     table: Lock<BTreeMap<String, Arc<HttpSession>>>,
 }
 
 impl Sessions {
-    pub(super) fn new(server: Server, idle: Duration, most: usize) -> Self {
-        Self { server, idle, most, table: Lock::default() }
+    pub(super) fn new(server: Server, options: &HttpOptions, ahead: usize) -> Self {
+        let (idle, most) = (options.session_idle, options.max_sessions);
+        Self { server, idle, most, ahead, table: Lock::default() }
     }
 
     /// A new session for `caller`; none when the system has no randomness to name it.
     pub(super) fn mint(&self, caller: &Caller) -> Option<Arc<HttpSession>> {
-        let session = Arc::new(HttpSession::new(name()?, caller.clone()));
+        let session = Arc::new(HttpSession::new(name()?, caller.clone(), self.ahead));
         let surplus = {
             let mut table = self.table.lock();
             table.insert(session.id.clone(), Arc::clone(&session));

@@ -40,7 +40,9 @@ pub(super) fn open(app: &Arc<App>, headers: &HeaderMap, caller: &Caller) -> Resp
     };
     // Only names that were let in come here; behind a proxy it is the proxy's.
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let endpoint = format!("http://{host}{MESSAGE_PATH}?sessionId={}", session.id);
+    let is_https = headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
+    let scheme = if is_https { "https" } else { "http" };
+    let endpoint = format!("{scheme}://{host}{MESSAGE_PATH}?sessionId={}", session.id);
     let first = Bytes::from(format!("event: endpoint\ndata: {endpoint}\n\n"));
     session.streams.send_modify(|streams| *streams += 1);
     let stream = Stream {

@@ -15,7 +15,6 @@ use crate::{
     back::Back,
     incoming::Prepared,
     server::{Answer, At},
-    session::Session,
 };
 
 /// How long a client may take to show that it is still there when a connection of its broke: the
@@ -38,7 +37,7 @@ impl Work {
         mut prepared: Prepared,
         out: Option<mpsc::Sender<Vec<u8>>>,
     ) -> Self {
-        let back = prepared.back(&Arc::new(Session::new()), out);
+        let back = prepared.back(None, out);
         let future = async move { Some(serve(&app, &caller, back, prepared).await) };
         Self { future: Some(Box::pin(future)), legacy: None }
     }
@@ -72,7 +71,7 @@ pub(super) fn legacy(
     out: Option<mpsc::Sender<Vec<u8>>>,
 ) -> impl std::future::Future<Output = Option<Answer>> + Send + use<> {
     let running = session.start(&prepared.id);
-    let back = prepared.back(&session.state, out);
+    let back = prepared.back(Some(&session.state), out);
     async move {
         let serving = serve(&app, &caller, back, prepared);
         running.token.run_until_cancelled(serving).await

@@ -239,6 +239,18 @@ async fn a_client_that_shows_no_sign_of_life_is_gone() {
 }
 
 #[tokio::test]
+async fn so_is_one_that_left_before_anything_was_said() {
+    let mut server = start().await;
+    {
+        let client = server.initialize(json!({})).await;
+        let waiting = client.ask(1, "tools/call", call("slow"));
+        tokio::time::timeout(Duration::from_millis(300), waiting).await.err().unwrap();
+    }
+    assert_eq!(server.journal().await, "began slow");
+    assert_eq!(server.journal().await, "dropped slow");
+}
+
+#[tokio::test]
 async fn a_client_that_still_listens_is_not_gone() {
     let mut server = start().await;
     let stream = {
