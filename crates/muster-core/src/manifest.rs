@@ -4,8 +4,11 @@
 //! that, each problem knows its line and, where there is one, the fix.
 
 pub mod cli;
+pub mod mcpserver;
 pub mod policy;
 mod reader;
+pub mod settings;
+mod writer;
 
 use std::fmt;
 
@@ -62,7 +65,10 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.join(" → "), self.message)
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path.join(" → "))?;
+        }
+        f.write_str(&self.message)
     }
 }
 
