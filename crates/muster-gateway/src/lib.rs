@@ -3,6 +3,22 @@
 //! **Invariant:** no wire, no terminal, no process. Everything that runs a tool goes through
 //! [`dispatch::Dispatcher`]; surfaces only decide what a client is shown and how answers read.
 
+mod core_tools;
 pub mod dispatch;
+mod draft;
+pub mod engine;
+pub mod events;
 pub mod front;
+mod handle;
+mod limited;
+mod offer;
+mod policies;
+mod reconcile;
+pub mod redact;
+pub mod status;
+mod status_files;
+pub mod store;
+pub mod supervisor;
 pub mod surface;
+pub mod view;
+mod watch;

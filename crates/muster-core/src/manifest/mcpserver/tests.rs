@@ -1,6 +1,7 @@
 //! Files of MCP servers, good and bad, and back to text.
 
 use expect_test::{Expect, expect};
+use proptest::prelude::*;
 
 use super::{McpServer, ServerType, Spec, Status, parse, text, with_status};
 use crate::{connect::Endpoint, manifest::LoadError};
@@ -276,4 +277,12 @@ fn words_alone_need_no_restart() {
     assert!(spec.needs_restart(&other));
     let server = McpServer::new("n", "default", spec);
     assert_eq!(server.prefix(), "n");
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "[ -~\n]{0,60}|(url|status|spec|aggregator|port): [ -~\n]{0,30}") {
+        drop(parse(&text, "x"));
+        drop(with_status(&text, &Status::default()));
+    }
 }

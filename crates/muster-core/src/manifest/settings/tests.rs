@@ -1,6 +1,7 @@
 //! Configurations, good and bad, and back to text.
 
 use expect_test::{Expect, expect};
+use proptest::prelude::*;
 
 use super::{Settings, Transport, parse};
 use crate::manifest::LoadError;
@@ -130,4 +131,11 @@ fn secrets_are_hidden_and_survive_an_update() {
     assert!(aggregator.updated(r#"{"port": "x"}"#).is_err());
     assert!(aggregator.updated("[]").is_err());
     assert_eq!(Settings::default().aggregator.transport, Transport::StreamableHttp);
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "[ -~\n]{0,60}|(url|status|spec|aggregator|port): [ -~\n]{0,30}") {
+        drop(parse(&text));
+    }
 }
