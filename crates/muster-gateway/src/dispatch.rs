@@ -1,5 +1,7 @@
 //! The call path: resolve, permit, run. There is no other.
 
+mod audit;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
@@ -11,6 +13,8 @@ use muster_core::{
     policy::Policy,
 };
 use tokio::sync::watch;
+
+use self::audit::Audit;
 
 /// How many calls deep a call may be.
 const MAX_DEPTH: u8 = 8;
@@ -94,6 +98,11 @@ impl CallTool for Dispatcher {
         client: &'a Arc<dyn Client>,
         call: Call,
     ) -> BoxFuture<'a, Result<Outcome, CallError>> {
-        Box::pin(self.dispatch(caller, client, call))
+        Box::pin(async move {
+            let audit = Audit::begin(caller, &call);
+            let result = self.dispatch(caller, client, call).await;
+            audit.end(&result);
+            result
+        })
     }
 }

@@ -10,7 +10,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-core", &[]),
     ("muster-exec", &["muster-core"]),
     ("muster-mcp", &["muster-core", "muster-exec"]),
-    ("muster-gateway", &["muster-core"]),
+    ("muster-gateway", &["muster-core", "muster-exec"]),
     ("muster", &["muster-core", "muster-exec", "muster-mcp", "muster-gateway"]),
 ];
 
