@@ -5,6 +5,7 @@
 
 pub mod cli;
 pub mod fields;
+pub mod mcp_json;
 pub mod mcpserver;
 pub mod policy;
 mod reader;

@@ -26,22 +26,30 @@ pub(crate) fn nothing(server: &McpServer) -> Source {
     Source::new(BackendName::new(server.name.as_str()), about(server), Offer::default())
 }
 
-/// Everything a server lists, under the names that clients see. What has no name cannot be called
-/// and is left out.
+/// Everything a server lists, under the names that clients see.
 pub(crate) fn source(prefix: &str, server: &McpServer, listing: Listing) -> Source {
-    let naming = Naming { prefix, server, backend: BackendName::new(server.name.as_str()) };
-    let offer = Offer {
-        tools: listing.tools.into_iter().filter_map(|tool| naming.tool(tool)).collect(),
-        resources: naming.all(listing.resources, "uri"),
-        templates: naming.all(listing.templates, "uriTemplate"),
-        prompts: naming.all(listing.prompts, "name"),
+    let backend = BackendName::new(server.name.as_str());
+    let offer = offer(&Naming::of(prefix, server), &backend, listing);
+    Source::new(backend, about(server), offer)
+}
+
+/// Everything that is listed, under the names that clients see. What has no name cannot be called and
+/// is left out.
+pub(crate) fn offer(naming: &Naming, backend: &BackendName, listing: Listing) -> Offer {
+    let all = |definitions: Vec<Raw>, key: &str| {
+        definitions.into_iter().filter_map(|raw| naming.listed(backend, raw, key)).collect()
     };
-    Source::new(naming.backend, about(server), offer)
+    Offer {
+        tools: listing.tools.into_iter().filter_map(|raw| naming.tool(backend, raw)).collect(),
+        resources: all(listing.resources, "uri"),
+        templates: all(listing.templates, "uriTemplate"),
+        prompts: all(listing.prompts, "name"),
+    }
 }
 
 /// The same under other names, or with other words about the server.
 pub(crate) fn renamed(prefix: &str, server: &McpServer, source: &Source) -> Source {
-    let naming = Naming { prefix, server, backend: source.backend.clone() };
+    let naming = Naming::of(prefix, server);
     let tool = |entry: &Arc<Entry>| Entry {
         name: ToolName::new(naming.name(&entry.local_name)),
         ..Entry::clone(entry)
@@ -62,23 +70,36 @@ pub(crate) fn renamed(prefix: &str, server: &McpServer, source: &Source) -> Sour
     Source::new(source.backend.clone(), about(server), offer)
 }
 
-/// Under which names things of one server are seen.
-struct Naming<'a> {
-    prefix: &'a str,
-    server: &'a McpServer,
-    backend: BackendName,
+/// Under which names things of a server are seen.
+#[derive(Debug, Clone)]
+pub enum Naming {
+    /// Their own: there is nobody else to confuse them with.
+    Plain,
+    /// With the gateway's prefix and the server's.
+    Prefixed {
+        /// The gateway's.
+        prefix: String,
+        /// The server's.
+        server: String,
+    },
 }
 
-impl Naming<'_> {
-    /// Addresses with a scheme are unique by themselves.
-    fn name(&self, local: &str) -> String {
-        if local.contains("://") {
-            return local.to_owned();
-        }
-        exposed(self.prefix, self.server.prefix(), local)
+impl Naming {
+    fn of(prefix: &str, server: &McpServer) -> Self {
+        Self::Prefixed { prefix: prefix.to_owned(), server: server.prefix().to_owned() }
     }
 
-    fn tool(&self, definition: Raw) -> Option<Entry> {
+    /// Addresses with a scheme are unique by themselves.
+    fn name(&self, local: &str) -> String {
+        match self {
+            Self::Prefixed { prefix, server } if !local.contains("://") => {
+                exposed(prefix, server, local)
+            }
+            Self::Prefixed { .. } | Self::Plain => local.to_owned(),
+        }
+    }
+
+    fn tool(&self, backend: &BackendName, definition: Raw) -> Option<Entry> {
         let object = Object::parse(&definition)?;
         let local_name = object.get_text("name")?;
         let description = object.get_text("description").unwrap_or_default();
@@ -88,7 +109,7 @@ impl Naming<'_> {
         };
         Some(Entry {
             name: ToolName::new(self.name(&local_name)),
-            backend: self.backend.clone(),
+            backend: backend.clone(),
             local_name: local_name.into(),
             description: description.into(),
             input_schema: input_schema.into(),
@@ -98,17 +119,14 @@ impl Naming<'_> {
         })
     }
 
-    fn all(&self, definitions: Vec<Raw>, key: &str) -> Vec<Listed> {
-        let listed = definitions.into_iter().filter_map(|definition| {
-            let local_name = Object::parse(&definition)?.get_text(key)?;
-            Some(Listed {
-                name: self.name(&local_name).into(),
-                backend: self.backend.clone(),
-                local_name: local_name.into(),
-                definition: definition.into(),
-            })
-        });
-        listed.collect()
+    fn listed(&self, backend: &BackendName, definition: Raw, key: &str) -> Option<Listed> {
+        let local_name = Object::parse(&definition)?.get_text(key)?;
+        Some(Listed {
+            name: self.name(&local_name).into(),
+            backend: backend.clone(),
+            local_name: local_name.into(),
+            definition: definition.into(),
+        })
     }
 }
 

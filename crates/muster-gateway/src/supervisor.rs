@@ -4,7 +4,7 @@
 //! busy sees only the last one.
 
 mod backoff;
-mod ear;
+pub(crate) mod ear;
 mod unit;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

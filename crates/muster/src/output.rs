@@ -88,6 +88,17 @@ fn terminal_width() -> Option<u16> {
     rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|col| *col > 0)
 }
 
+/// Prints the completion script of a program for a shell.
+pub fn completions(
+    shell: clap_complete::Shell,
+    command: &mut clap::Command,
+    name: &str,
+) -> Result<(), CommandError> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, command, name, &mut script);
+    Printer::standard().line(String::from_utf8_lossy(&script).trim_end())
+}
+
 /// Prints an error and its hints to standard error.
 pub fn report(error: &CommandError) {
     let word = painted("error", AnsiColor::Red.on_default().bold());

@@ -24,21 +24,21 @@ struct Heard {
 
 /// The unit's side.
 #[derive(Debug)]
-pub(super) struct Ear {
+pub(crate) struct Ear {
     heard: watch::Receiver<Heard>,
     updates: mpsc::Receiver<String>,
 }
 
 /// What a unit hears.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Notice {
+pub(crate) enum Notice {
     ListsChanged,
     Updated(String),
     Closed(String),
 }
 
 /// Both sides for one connection to the server `name`.
-pub(super) fn pair(name: &str) -> (Arc<dyn Events>, Ear) {
+pub(crate) fn pair(name: &str) -> (Arc<dyn Events>, Ear) {
     let (heard, hears) = watch::channel(Heard::default());
     let (updates, updated) = mpsc::channel(NOTICES);
     let mouth = Mouth { name: name.to_owned(), heard, updates };
@@ -62,7 +62,7 @@ impl Events for Mouth {
 
 impl Ear {
     /// The next notice. Dropping the future loses none.
-    pub(super) async fn next(&mut self) -> Notice {
+    pub(crate) async fn next(&mut self) -> Notice {
         tokio::select! {
             biased;
             // A connection that forgets us without a word is closed.

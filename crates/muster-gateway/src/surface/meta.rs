@@ -129,7 +129,7 @@ impl Surface for Meta {
         })
     }
 
-    fn shows_backends(&self) -> bool {
+    fn lists_catalog(&self) -> bool {
         false
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn run(args: &List) -> Result<ExitCode, CommandError> {
         Ok(policy) => policy,
         Err(err) => return failed(printer, "policy", &err),
     };
-    let assembly = Assembly::new(configs, policy);
+    let assembly = Assembly::new(configs, Vec::new(), policy);
     match args.output {
         Format::Json => printer.json(&Listing::of(&assembly))?,
         Format::Table => print(printer, &assembly)?,

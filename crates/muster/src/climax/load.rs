@@ -86,7 +86,7 @@ pub(super) fn policy_or_none(path: Option<&Path>) -> Result<Policy, CommandError
     Ok(loaded.value)
 }
 
-fn refused(what: &str, word: &str, err: &FileError) -> CommandError {
+pub(super) fn refused(what: &str, word: &str, err: &FileError) -> CommandError {
     let error = CommandError::new(match err {
         FileError::Invalid(LoadError::Fields(problems)) => {
             let lines: String = problems.iter().map(problem_line).collect();

@@ -56,7 +56,7 @@ macro_rules! section {
                 node: &$crate::yaml::Node,
             ) -> Option<Self> {
                 use $crate::manifest::settings::part::Part;
-                let fields = reader.fields(node, stringify!($name), &[$($key),*])?;
+                let fields = reader.fields(node, stringify!($name), [$($key),*].as_slice())?;
                 $(
                     let base = self.$field.clone();
                     let $field =
