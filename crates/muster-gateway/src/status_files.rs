@@ -40,6 +40,8 @@ pub(crate) async fn keep(
             }
             match store.write_status(&known.path, &status).await {
                 Ok(()) | Err(WriteError::Gone(_)) => (),
+                // The edit is about to be noticed, and then it is written.
+                Err(WriteError::Changed(_)) => continue,
                 Err(error) if refused.insert(known.path.clone()) => tracing::warn!("{error}"),
                 Err(_) => (),
             }

@@ -128,6 +128,9 @@ pub enum WriteError {
     /// There is none.
     #[error("{} does not exist", .0.display())]
     Gone(PathBuf),
+    /// It is not what it was when this was decided.
+    #[error("{} was edited at the same time", .0.display())]
+    Changed(PathBuf),
     /// The system said no.
     #[error("cannot write {}: {source}", path.display())]
     Io {
@@ -184,10 +187,17 @@ impl Store {
         self.exclusively(move || write::create(&folder, &path, &text)).await
     }
 
-    /// Writes a server anew.
-    pub(crate) async fn replace(&self, path: &Path, server: &McpServer) -> Result<(), WriteError> {
-        let (path, text) = (path.to_owned(), mcpserver::text(server));
-        self.exclusively(move || write::replace(&path, &text)).await
+    /// Writes a server anew, if its file still says what `file` says.
+    pub(crate) async fn replace(
+        &self,
+        file: &ServerFile,
+        server: &McpServer,
+    ) -> Result<(), WriteError> {
+        let (ServerFile { path, server: before }, text) = (file.clone(), mcpserver::text(server));
+        let is_meant = move |now: &str| {
+            mcpserver::parse(now, &before.name).is_ok_and(|now| now.value.spec == before.spec)
+        };
+        self.exclusively(move || write::replace(&path, &text, is_meant)).await
     }
 
     /// Removes a file.

@@ -34,17 +34,27 @@ pub(crate) enum EditError {
     Ending,
 }
 
+/// Nobody edits a file this often within a moment.
+const ATTEMPTS: u32 = 3;
+
 impl Reconciler {
     /// Writes and takes in what was written.
     pub(super) async fn edit(&mut self, edit: Edit) -> Result<(), EditError> {
-        // Who edits by hand at the same time loses nothing.
-        self.read_files().await;
         let name = match &edit {
             Edit::Create(draft) | Edit::Update(draft) => Some(draft.name.clone()),
             Edit::Delete(name) => Some(name.clone()),
             Edit::Settings(_) => None,
         };
-        let written = self.write(edit).await;
+        // Who edits by hand at the same time loses nothing: what they wrote is read first.
+        let mut attempts = 0;
+        let written = loop {
+            self.read_files().await;
+            attempts += 1;
+            match self.write(&edit).await {
+                Err(EditError::Write(WriteError::Changed(_))) if attempts < ATTEMPTS => (),
+                written => break written,
+            }
+        };
         if let (Some(name), Err(error @ EditError::Write(_))) = (name, &written) {
             let namespace = self.files.settings.namespace();
             let reason = Reason::McpServerFailed;
@@ -54,11 +64,11 @@ impl Reconciler {
         written
     }
 
-    async fn write(&self, edit: Edit) -> Result<(), EditError> {
+    async fn write(&self, edit: &Edit) -> Result<(), EditError> {
         let store = &self.means.store;
         match edit {
             Edit::Create(draft) => {
-                let server = draft.create(self.files.settings.namespace())?;
+                let server = draft.clone().create(self.files.settings.namespace())?;
                 if self.files.servers.contains_key(&server.name) {
                     return Err(EditError::Exists(server.name));
                 }
@@ -71,26 +81,25 @@ impl Reconciler {
                 let unknown = || EditError::Unknown(draft.name.clone());
                 let file = self.files.servers.get(&draft.name).ok_or_else(unknown)?;
                 let server = draft.clone().update(&file.server)?;
-                match store.replace(&file.path, &server).await {
+                match store.replace(file, &server).await {
                     Err(WriteError::Gone(_)) => Err(unknown()),
                     written => Ok(written?),
                 }
             }
             Edit::Delete(name) => {
-                let Some(file) = self.files.servers.get(&name) else {
-                    return Err(EditError::Unknown(name));
-                };
+                let unknown = || EditError::Unknown(name.clone());
+                let file = self.files.servers.get(name).ok_or_else(unknown)?;
                 match store.delete(&file.path).await {
-                    Err(WriteError::Gone(_)) => Err(EditError::Unknown(name)),
+                    Err(WriteError::Gone(_)) => Err(unknown()),
                     written => Ok(written?),
                 }
             }
             Edit::Settings(settings)
-                if settings == *self.files.settings && store.has_settings() =>
+                if *settings == *self.files.settings && store.has_settings() =>
             {
                 Ok(())
             }
-            Edit::Settings(settings) => Ok(store.write_settings(&settings).await?),
+            Edit::Settings(settings) => Ok(store.write_settings(settings).await?),
         }
     }
 }

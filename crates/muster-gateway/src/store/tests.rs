@@ -115,7 +115,8 @@ async fn files_are_written_whole_and_never_brought_back() {
     store.delete(&path).await.unwrap();
     assert!(matches!(store.delete(&path).await, Err(WriteError::Gone(_))));
     assert!(matches!(store.write_status(&path, &status).await, Err(WriteError::Gone(_))));
-    assert!(matches!(store.replace(&path, &server("new")).await, Err(WriteError::Gone(_))));
+    let gone = store.replace(&files.servers["new"], &server("new")).await;
+    assert!(matches!(gone, Err(WriteError::Gone(_))));
     let left: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -128,7 +129,11 @@ async fn links_stay_links() {
     let (real, link) = (dir.path().join("real"), dir.path().join("mcpservers/a.yaml"));
     fs::write(&real, "url: x\n").unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    store.replace(&link, &server("a")).await.unwrap();
+    let store = Arc::new(store);
+    let files = store.reload(&Files::default()).await;
+    store.replace(&files.servers["a"], &server("a")).await.unwrap();
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert!(fs::read_to_string(&real).unwrap().contains("http://h/mcp"));
+    let late = store.replace(&files.servers["a"], &server("a")).await;
+    assert!(matches!(late, Err(WriteError::Changed(_))), "what was decided on is no longer there");
 }

@@ -39,46 +39,51 @@ pub(super) fn create(folder: &Path, path: &Path, text: &str) -> Result<(), Write
     }
 }
 
-pub(super) fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
-    let failed = |source: io::Error| match source.kind() {
-        io::ErrorKind::NotFound => WriteError::Gone(path.to_owned()),
-        _ => WriteError::Io { path: path.to_owned(), source },
-    };
+/// Puts `text` in place of what a file holds, unless that is no longer what was meant.
+pub(super) fn replace(
+    path: &Path,
+    text: &str,
+    is_meant: impl Fn(&str) -> bool,
+) -> Result<(), WriteError> {
+    let failed = |source: io::Error| missing_or_failed(path, source);
     // A link to a file elsewhere stays a link.
     let target = fs::canonicalize(path).map_err(failed)?;
     let mode = fs::metadata(&target).map_err(failed)?.permissions().mode();
     let beside = beside(&target, text, mode).map_err(failed)?;
-    let replaced = match fs::metadata(&target) {
-        Ok(_) => fs::rename(&beside, &target),
-        Err(error) => Err(error),
+    // Writing to the disk takes its time, and someone may have edited the file meanwhile.
+    let replaced = match fs::read_to_string(&target) {
+        Ok(now) if is_meant(&now) => fs::rename(&beside, &target).map_err(failed),
+        Ok(_) => Err(WriteError::Changed(path.to_owned())),
+        Err(error) => Err(failed(error)),
     };
     if replaced.is_err() {
         drop(fs::remove_file(&beside));
     }
-    replaced.map_err(failed)
+    replaced
+}
+
+fn missing_or_failed(path: &Path, source: io::Error) -> WriteError {
+    match source.kind() {
+        io::ErrorKind::NotFound => WriteError::Gone(path.to_owned()),
+        _ => WriteError::Io { path: path.to_owned(), source },
+    }
 }
 
 pub(super) fn create_or_replace(folder: &Path, path: &Path, text: &str) -> Result<(), WriteError> {
-    match replace(path, text) {
+    match replace(path, text, |_| true) {
         Err(WriteError::Gone(_)) => create(folder, path, text),
         done => done,
     }
 }
 
 pub(super) fn delete(path: &Path) -> Result<(), WriteError> {
-    fs::remove_file(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => WriteError::Gone(path.to_owned()),
-        _ => WriteError::Io { path: path.to_owned(), source },
-    })
+    fs::remove_file(path).map_err(|source| missing_or_failed(path, source))
 }
 
 pub(super) fn status(path: &Path, status: &Status) -> Result<(), WriteError> {
-    let before = fs::read_to_string(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => WriteError::Gone(path.to_owned()),
-        _ => WriteError::Io { path: path.to_owned(), source },
-    })?;
+    let before = fs::read_to_string(path).map_err(|source| missing_or_failed(path, source))?;
     match mcpserver::with_status(&before, status) {
-        Some(after) if after != before => replace(path, &after),
+        Some(after) if after != before => replace(path, &after, |now| now == before),
         // It says so already, or it is a file that only its author can change.
         Some(_) | None => Ok(()),
     }
