@@ -171,7 +171,7 @@ impl Peer {
             (Era::Modern, Link::Http(_)) => {
                 Some(Mirrored::new(&self.about.version, method, name, headers))
             }
-            (Era::Legacy, _) | (Era::Modern, _) => None,
+            (Era::Legacy | Era::Modern, _) => None,
         };
         let sending = Sending { asker, accepted, mirrored, end: WhenDropped::Cancel };
         self.link.request(&self.inbox, sending, write).await
