@@ -62,8 +62,8 @@ use self::{
 };
 use crate::{version::Era, wire::code};
 
-/// How long a process may take to answer the first question, if that leaves as long for the next:
-/// some take seconds to start, and some never answer what they do not know.
+/// How long a server may take to answer the first question, if that leaves as long for the next: some
+/// take seconds to start.
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Connects to MCP servers. Everything that runs for its connections is waited for by
@@ -123,11 +123,11 @@ impl Connector {
                 let inbox = inbox();
                 let http = Http::new(dialer, Arc::clone(&inbox), me, address, headers);
                 let link = Link::Http(Arc::new(http));
-                let about = match self.known(endpoint) {
+                let verdict = match self.known(endpoint) {
                     Some(Era::Legacy) => Verdict::Legacy,
-                    Some(Era::Modern) | None => self.probe(&link, &inbox).await?,
+                    Some(Era::Modern) | None => self.probe_within(limit, &link, &inbox).await?,
                 };
-                self.introduced(about, link, inbox, endpoint).await
+                self.introduced(verdict, link, inbox, endpoint).await
             }
             Endpoint::Sse { url, headers } => {
                 let (address, headers) = (Address::parse(url)?, pool::headers(headers)?);
@@ -154,15 +154,13 @@ impl Connector {
         let (mut link, mut inbox) = start().await?;
         let mut verdict = Verdict::Legacy;
         if self.known(endpoint) != Some(Era::Legacy) {
-            let limit = PROBE_LIMIT.min(limit / 2);
-            match timeout(limit, self.probe(&link, &inbox)).await {
-                Ok(Ok(found)) => verdict = found,
-                Ok(Err(failure)) => {
+            match self.probe_within(limit, &link, &inbox).await {
+                Ok(found) => verdict = found,
+                Err(failure) => {
                     // Some servers do not survive a question before the introduction.
                     debug!(server = &*inbox.name, "started again: {failure}");
                     (link, inbox) = start().await?;
                 }
-                Err(_) => debug!(server = &*inbox.name, "no answer to a modern question"),
             }
         }
         self.introduced(verdict, link, inbox, endpoint).await
@@ -170,6 +168,22 @@ impl Connector {
 
     async fn probe(&self, link: &Link, inbox: &Arc<Inbox>) -> Result<Verdict, Failure> {
         Box::pin(handshake::probe(link, inbox, &self.me)).await
+    }
+
+    /// Some servers never answer what they do not know.
+    async fn probe_within(
+        &self,
+        limit: Duration,
+        link: &Link,
+        inbox: &Arc<Inbox>,
+    ) -> Result<Verdict, Failure> {
+        match timeout(PROBE_LIMIT.min(limit / 2), self.probe(link, inbox)).await {
+            Ok(verdict) => verdict,
+            Err(_) => {
+                debug!(server = &*inbox.name, "no answer to a modern question");
+                Ok(Verdict::Legacy)
+            }
+        }
     }
 
     /// A server that is known, after an introduction if it wants one.
@@ -186,7 +200,7 @@ impl Connector {
         };
         self.eras.lock().insert(key(endpoint), about.era);
         debug!(server = &*inbox.name, "connected, protocol {}", about.version);
-        Ok(Peer { inbox, link, about, me: Arc::clone(&self.me) })
+        Ok(Peer::new(inbox, link, about, Arc::clone(&self.me)))
     }
 
     async fn introduce(

@@ -30,9 +30,11 @@ use crate::{
     wire::{RpcError, code},
 };
 
-/// How long the stream of a legacy server may take to open before it is listed anyway. What changes
+/// How long a stream of changes may take to open before the server is listed anyway. What changes
 /// between the two is heard of by nobody.
 const OPEN_LIMIT: Duration = Duration::from_millis(500);
+/// How long a modern server may take to accept a subscription.
+const ACCEPT_LIMIT: Duration = Duration::from_secs(10);
 
 /// A connected server. Dropping it ends whatever listens to it.
 #[derive(Debug)]
@@ -77,13 +79,11 @@ impl Conn {
             (Era::Legacy, Link::Pipe(_) | Link::Sse(_)) => (),
             (Era::Modern, _) => {
                 let Some(filter) = listing::changes(&self.peer) else { return };
-                let listening = listen::listen(&self.peer, filter, Missed::Lists);
-                match Box::pin(listening).await {
-                    Ok((task, _)) => self.listening.lock().push(task),
-                    Err(failure) => {
-                        let name = &*self.peer.inbox.name;
-                        debug!(server = name, "it gives no word of changes: {failure}");
-                    }
+                let begun = listen::listen(&self.peer, filter, Missed::Lists);
+                self.listening.lock().push(begun.task.clone());
+                if let Err(failure) = begun.accepted(OPEN_LIMIT).await {
+                    let name = &*self.peer.inbox.name;
+                    debug!(server = name, "it gives no word of changes yet: {failure}");
                 }
             }
         }
@@ -168,12 +168,19 @@ impl Conn {
             return Ok(nothing);
         }
         let missed = Missed::Resource(uri.to_owned());
-        let listening = listen::listen(&self.peer, listing::changes_of(uri), missed);
-        let (task, accepted) = Box::pin(listening).await?;
-        if !listen::covers(&accepted, uri) {
+        let begun = listen::listen(&self.peer, listing::changes_of(uri), missed);
+        let task = begun.task.clone();
+        let refused = match begun.accepted(ACCEPT_LIMIT).await {
+            Ok(accepted) if listen::covers(&accepted, uri) => None,
+            Ok(_) => {
+                let message = format!("the server gives no word of changes of `{uri}`");
+                Some(Failure::refused(RpcError::new(code::INVALID_PARAMS, message)))
+            }
+            Err(failure) => Some(failure),
+        };
+        if let Some(failure) = refused {
             task.abort();
-            let message = format!("the server gives no word of changes of `{uri}`");
-            return Err(Failure::refused(RpcError::new(code::INVALID_PARAMS, message)));
+            return Err(failure);
         }
         if let Some(other) = self.watching.lock().insert(uri.to_owned(), task) {
             other.abort();

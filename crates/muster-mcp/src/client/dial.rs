@@ -70,7 +70,7 @@ impl Dialer {
             return self.shake_hands(TokioIo::new(stream), address).await;
         }
         let config = self.tls.get_or_init(system_trust).as_ref();
-        let config = config.map_err(|reason| Failure::Broken(reason.clone()))?;
+        let config = config.map_err(|reason| Failure::Insecure(reason.clone()))?;
         let name = ServerName::try_from(address.host.clone());
         let name =
             name.map_err(|_| Failure::Broken(format!("`{}` is no host name", address.host)))?;
@@ -143,5 +143,5 @@ fn no_trust(address: &Address, err: &io::Error) -> Failure {
         None => err.to_string(),
     };
     let text = format!("no TLS with {}: {text}", place(address));
-    if tls { Failure::Broken(text) } else { Failure::Lost(text) }
+    if tls { Failure::Insecure(text) } else { Failure::Lost(text) }
 }

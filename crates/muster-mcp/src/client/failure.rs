@@ -37,6 +37,9 @@ pub(super) enum Failure {
     /// It could not be reached, or went away: later it may work.
     #[error("{0}")]
     Lost(String),
+    /// It cannot be spoken to in secret, or is not who it should be.
+    #[error("{0}")]
+    Insecure(String),
     /// It will not work like this.
     #[error("{0}")]
     Broken(String),
@@ -56,6 +59,7 @@ impl Failure {
             | Self::SessionGone { .. }
             | Self::Status { .. }
             | Self::Lost(_)
+            | Self::Insecure(_)
             | Self::Broken(_) => None,
         }
     }
@@ -86,9 +90,10 @@ impl Failure {
             Self::Refused { .. } => {
                 ConnectError::Permanent(format!("it refused `{doing}`: {self}"))
             }
-            Self::SessionGone { .. } | Self::Status { .. } | Self::Broken(_) => {
-                ConnectError::Permanent(self.to_string())
-            }
+            Self::SessionGone { .. }
+            | Self::Status { .. }
+            | Self::Insecure(_)
+            | Self::Broken(_) => ConnectError::Permanent(self.to_string()),
         }
     }
 }

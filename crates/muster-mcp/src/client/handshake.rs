@@ -53,7 +53,9 @@ pub(super) async fn probe(link: &Link, inbox: &Arc<Inbox>, me: &Me) -> Result<Ve
             Err(failure) => failure,
         };
         match failure {
-            Failure::Lost(_) | Failure::Unauthorized { .. } => return Err(failure),
+            Failure::Lost(_) | Failure::Insecure(_) | Failure::Unauthorized { .. } => {
+                return Err(failure);
+            }
             Failure::Refused { error, .. } if error.code == code::UNSUPPORTED_VERSION => {
                 match mutual(&error) {
                     Some(mutual) if mutual != version => version = mutual,

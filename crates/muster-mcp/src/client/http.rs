@@ -178,7 +178,9 @@ impl Http {
         }
         let (response, sender) = self.pool.send(request).await?;
         if !response.status().is_success() {
-            return Err(refusal(response, Some(id), session.id.is_some()).await);
+            return Err(
+                refusal(&self.pool, (response, sender), Some(id), session.id.is_some()).await
+            );
         }
         let given = response.headers().get(SESSION).cloned();
         let result = match Kind::of(response.headers()) {
@@ -264,7 +266,7 @@ impl Http {
         }
         let (response, sender) = self.pool.send(request).await?;
         if !response.status().is_success() {
-            return Err(refusal(response, None, session.id.is_some()).await);
+            return Err(refusal(&self.pool, (response, sender), None, session.id.is_some()).await);
         }
         match Kind::of(response.headers()) {
             Kind::Events => Ok((Stream::new(response.into_body()), sender)),
@@ -281,7 +283,7 @@ impl Http {
         session.put(request.headers_mut());
         let (response, sender) = self.pool.send(request).await?;
         if !response.status().is_success() {
-            return Err(refusal(response, None, session.id.is_some()).await);
+            return Err(refusal(&self.pool, (response, sender), None, session.id.is_some()).await);
         }
         whole(&mut response.into_body()).await?;
         self.pool.give_back(sender);

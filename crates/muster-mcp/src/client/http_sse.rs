@@ -50,7 +50,7 @@ impl HttpSse {
         let request = pool.request(Method::GET, &pool.address().path, accept, Bytes::new());
         let (response, sender) = pool.send(request).await?;
         if !response.status().is_success() {
-            return Err(refusal(response, None, false).await);
+            return Err(refusal(&pool, (response, sender), None, false).await);
         }
         if Kind::of(response.headers()) != Kind::Events {
             return Err(Failure::Broken("it did not answer with a stream of events".to_owned()));
@@ -112,7 +112,7 @@ impl Poster {
         let request = self.pool.request(Method::POST, &self.path, "*/*", body);
         let (response, sender) = self.pool.send(request).await?;
         if !response.status().is_success() {
-            return Err(refusal(response, None, false).await);
+            return Err(refusal(&self.pool, (response, sender), None, false).await);
         }
         whole(&mut response.into_body()).await?;
         self.pool.give_back(sender);

@@ -27,9 +27,6 @@ const LONGEST_RETRY: Duration = Duration::from_secs(30);
 const GOOD: Duration = Duration::from_secs(10);
 /// A server that cannot be reached so often in a row is gone.
 const GONE: u32 = 4;
-/// How long a server may take to say what it accepts.
-const ACCEPT_LIMIT: Duration = Duration::from_secs(10);
-
 /// What is missed while a stream is down.
 #[derive(Debug, Clone)]
 pub(super) enum Missed {
@@ -39,24 +36,35 @@ pub(super) enum Missed {
     Resource(String),
 }
 
-/// Begins to listen, and gives what the server accepted of `filter`. It goes on until the handle is
-/// aborted.
-pub(super) async fn listen(
-    peer: &Arc<Peer>,
-    filter: Raw,
-    missed: Missed,
-) -> Result<(AbortHandle, Raw), Failure> {
+/// A stream that has been begun.
+#[derive(Debug)]
+pub(super) struct Begun {
+    /// It goes on until this is aborted.
+    pub(super) task: AbortHandle,
+    acceptance: oneshot::Receiver<Raw>,
+    failure: oneshot::Receiver<Failure>,
+}
+
+/// Begins to listen for what `filter` names.
+pub(super) fn listen(peer: &Arc<Peer>, filter: Raw, missed: Missed) -> Begun {
     let (accepted, acceptance) = oneshot::channel();
     let (failed, failure) = oneshot::channel();
     let listening = Listening { peer: Arc::clone(peer), filter, missed };
     let task = peer.inbox.tasks.spawn(listening.run(accepted, failed)).abort_handle();
-    let outcome = match timeout(ACCEPT_LIMIT, acceptance).await {
-        Ok(Ok(params)) => return Ok((task, params)),
-        Ok(Err(_)) => failure.await.unwrap_or_else(|_| Failure::Lost("it is gone".to_owned())),
-        Err(_) => Failure::Lost("it does not say what it will give word of".to_owned()),
-    };
-    task.abort();
-    Err(outcome)
+    Begun { task, acceptance, failure }
+}
+
+impl Begun {
+    /// What the server accepted.
+    pub(super) async fn accepted(self, limit: Duration) -> Result<Raw, Failure> {
+        match timeout(limit, self.acceptance).await {
+            Ok(Ok(params)) => Ok(params),
+            Ok(Err(_)) => {
+                Err(self.failure.await.unwrap_or_else(|_| Failure::Lost("it is gone".to_owned())))
+            }
+            Err(_) => Err(Failure::Lost("it does not say what it will give word of".to_owned())),
+        }
+    }
 }
 
 /// Whether the server accepted to give word of a resource.

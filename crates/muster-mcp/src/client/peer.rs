@@ -104,7 +104,9 @@ pub(super) struct Peer {
     pub(super) inbox: Arc<Inbox>,
     pub(super) link: Link,
     pub(super) about: About,
-    pub(super) me: Arc<Me>,
+    me: Arc<Me>,
+    /// Whether it has log lines to be asked for.
+    logs: bool,
 }
 
 /// A request, but for its parameters.
@@ -141,6 +143,11 @@ pub(super) fn asker(cx: Cx<'_>, meta: Option<&RawValue>) -> Arc<Asker> {
 }
 
 impl Peer {
+    pub(super) fn new(inbox: Arc<Inbox>, link: Link, about: About, me: Arc<Me>) -> Self {
+        let logs = about.can("logging");
+        Self { inbox, link, about, me, logs }
+    }
+
     /// Asks something and waits for the answer.
     pub(super) async fn request(
         &self,
@@ -149,7 +156,7 @@ impl Peer {
     ) -> Result<Raw, Failure> {
         let Want { method, name, headers, meta, asker, accepted } = want;
         let capabilities = asker.as_ref().map(|asker| asker.client.capabilities());
-        let logs = asker.is_some() && self.about.can("logging");
+        let logs = asker.is_some() && self.logs;
         let write = |id| {
             let writing = params(Writing::request(id, method));
             let meta = match self.about.era {
@@ -171,7 +178,7 @@ impl Peer {
             (Era::Modern, Link::Http(_)) => {
                 Some(Mirrored::new(&self.about.version, method, name, headers))
             }
-            (Era::Legacy, _) | (Era::Modern, _) => None,
+            (Era::Legacy | Era::Modern, _) => None,
         };
         let sending = Sending { asker, accepted, mirrored, end: WhenDropped::Cancel };
         self.link.request(&self.inbox, sending, write).await

@@ -124,11 +124,14 @@ impl Pipe {
     /// Ends its input and waits until it is gone; what is left then is killed.
     pub(super) async fn close(&self) {
         self.life.announced.store(false, Ordering::Relaxed);
-        // A writer that is gone has closed the pipe already.
-        drop(self.mouth.out.send(Out::End).await);
         let main = self.main.lock().take();
         let Some(mut main) = main else { return };
-        if timeout(GOODBYE, &mut main).await.is_err() {
+        let goodbye = async {
+            // A writer that is gone has closed the pipe already.
+            drop(self.mouth.out.send(Out::End).await);
+            drop((&mut main).await);
+        };
+        if timeout(GOODBYE, goodbye).await.is_err() {
             main.abort();
             drop(main.await);
         }

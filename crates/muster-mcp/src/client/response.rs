@@ -77,10 +77,11 @@ where
     });
 }
 
-/// What an answer without success says. `id` is that of the request, `session` whether it was part of
-/// one.
+/// What an answer without success says. `id` is that of the request, `in_session` whether it was part
+/// of one. The connection is kept.
 pub(super) async fn refusal(
-    response: Response<Incoming>,
+    pool: &Pool,
+    (response, sender): (Response<Incoming>, Sender),
     id: Option<u64>,
     in_session: bool,
 ) -> Failure {
@@ -94,7 +95,13 @@ pub(super) async fn refusal(
         let status = status.as_u16();
         return Failure::Broken(format!("it redirects (status {status}), which is not followed"));
     }
-    let body = whole(&mut response.into_body()).await.unwrap_or_default();
+    let body = match whole(&mut response.into_body()).await {
+        Ok(body) => {
+            pool.give_back(sender);
+            body
+        }
+        Err(_) => Bytes::new(),
+    };
     let text = String::from_utf8_lossy(&body);
     let (found, error) = match Message::parse(&text) {
         Some(Message::Answer { id, answer: Err(error) }) => (id, Some(error)),

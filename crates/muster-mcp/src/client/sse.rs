@@ -240,7 +240,7 @@ mod tests {
         ) {
             let mut stream = String::from("\u{feff}");
             for text in &texts {
-                stream += &format!("data: {text}{line_end}data: x{line_end}{line_end}");
+                stream.extend(["data: ", text, line_end, "data: x", line_end, line_end]);
             }
             let chunks: Vec<&[u8]> = stream.as_bytes().chunks(size).collect();
             let expect: Vec<Event> = texts.iter().map(|text| data(&format!("{text}\nx"))).collect();
