@@ -21,6 +21,9 @@ pub trait Client: fmt::Debug + Send + Sync {
     /// Tells it something about this request. What cannot be delivered is dropped.
     fn notify(&self, notice: Notice);
 
+    /// Says that the request cannot be served without a capability that it did not declare.
+    fn lacks(&self, _capability: &str) {}
+
     /// Asks it something and waits for the answer. Dropping the future withdraws the question.
     fn ask(&self, question: Question) -> BoxFuture<'_, Result<Raw, AskError>>;
 }

@@ -105,7 +105,7 @@ impl Serve for Front {
                     let perform = |asked| shown.perform(caller, client, asked);
                     bridge::ask_and_repeat(client, asked, perform).await
                 }
-                Asking::ByReply if may_be_asked(client) && asked.request.may_ask() => {
+                Asking::ByReply if asked.request.may_ask() => {
                     let (shown, caller_then) = (Arc::clone(shown), caller.clone());
                     let perform = |client: Arc<dyn Client>| -> BoxFuture<'static, _> {
                         Box::pin(async move { shown.perform(&caller_then, &client, asked).await })
@@ -116,13 +116,6 @@ impl Serve for Front {
             }
         })
     }
-}
-
-/// Whether a client said that it can answer any kind of question.
-fn may_be_asked(client: &Arc<dyn Client>) -> bool {
-    let capabilities = client.capabilities();
-    let declared = Object::parse(&capabilities).unwrap_or_default();
-    ["elicitation", "sampling", "roots"].iter().any(|kind| declared.get(kind).is_some())
 }
 
 impl Shown {

@@ -54,6 +54,8 @@ struct Conversation {
     /// Asked and not yet answered.
     pending: Vec<(String, Pending)>,
     result: oneshot::Receiver<Result<Reply, Fault>>,
+    /// What the client would have had to declare.
+    missing: mpsc::Receiver<String>,
     /// The client to be told things: the one whose request is open, if one is.
     listener: Listener,
     _task: EndOnDrop,
@@ -96,9 +98,14 @@ impl Parking {
     ) -> Result<Reply, Fault> {
         let (asked, questions) = mpsc::channel(8);
         let (finished, result) = oneshot::channel();
+        let (lacking, missing) = mpsc::channel(1);
         let listener: Listener = Arc::default();
-        let away =
-            Away { capabilities: client.capabilities(), asked, listener: Arc::clone(&listener) };
+        let away = Away {
+            capabilities: client.capabilities(),
+            asked,
+            lacking,
+            listener: Arc::clone(&listener),
+        };
         let work = perform(Arc::new(away));
         let task = self.tasks.spawn(async move {
             // Nobody waits for the result of a call that was given up.
@@ -106,7 +113,8 @@ impl Parking {
         });
         let task = EndOnDrop(task.abort_handle());
         let pending = Vec::new();
-        let conversation = Conversation { questions, pending, result, listener, _task: task };
+        let conversation =
+            Conversation { questions, pending, result, missing, listener, _task: task };
         self.follow(caller, client, conversation).await
     }
 
@@ -148,6 +156,9 @@ impl Parking {
         set(&conversation.listener, Some(Arc::clone(client)));
         let first = tokio::select! {
             biased;
+            Some(capability) = conversation.missing.recv() => {
+                return Err(Fault::MissingCapability { capability });
+            }
             Some(first) = conversation.questions.recv() => first,
             result = &mut conversation.result => {
                 return result.unwrap_or_else(|_| {
@@ -226,6 +237,7 @@ fn unguessable() -> Option<String> {
 struct Away {
     capabilities: Raw,
     asked: mpsc::Sender<Pending>,
+    lacking: mpsc::Sender<String>,
     listener: Listener,
 }
 
@@ -243,6 +255,11 @@ impl Client for Away {
         if let Some(client) = listener {
             client.notify(notice);
         }
+    }
+
+    fn lacks(&self, capability: &str) {
+        // One is enough to end the request.
+        drop(self.lacking.try_send(capability.to_owned()));
     }
 
     fn ask(&self, question: Question) -> BoxFuture<'_, Result<Raw, AskError>> {

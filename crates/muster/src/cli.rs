@@ -34,6 +34,10 @@ enum Command {
 /// and follows their changes. Without any of them it serves the bundled CLIs whose programs are
 /// installed.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
 #[command(after_help = "\
 Examples:
   muster serve

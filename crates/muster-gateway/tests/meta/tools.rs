@@ -54,7 +54,7 @@ fn native_tools_are_the_eleven() {
             "get_prompt"
         ]
     );
-    assert!(!gateway.meta.shows_backends());
+    assert!(!gateway.meta.lists_catalog());
 }
 
 #[test]

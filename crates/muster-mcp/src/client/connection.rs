@@ -1,6 +1,6 @@
 //! A connected server as the rest of the gateway knows it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
     backend::{Ask, Backend, BoxFuture, Cx, What},
@@ -26,7 +26,7 @@ use super::{
     peer::{Peer, Want, asker},
 };
 use crate::{
-    version::Era,
+    version::{Era, SERVER_INFO_KEY},
     wire::{RpcError, code},
 };
 
@@ -214,7 +214,8 @@ impl Conn {
     fn outcome(&self, result: Raw) -> Outcome {
         match self.peer.about.era {
             Era::Modern if result.get().contains("input_required") => needs_input(result),
-            Era::Modern | Era::Legacy => Outcome::Raw(result),
+            Era::Modern => Outcome::Raw(without_era(result)),
+            Era::Legacy => Outcome::Raw(result),
         }
     }
 
@@ -343,6 +344,24 @@ fn needs_input(result: Raw) -> Outcome {
         Some((questions, state)) => {
             Outcome::NeedsInput(NeedsInput { questions, state, result: Some(result) })
         }
-        None => Outcome::Raw(result),
+        None => Outcome::Raw(without_era(result)),
     }
+}
+
+/// Takes out what belongs to the era and not to the result: that it is complete, and who made it.
+/// Whoever passes it on says both anew, in the way its own client expects.
+fn without_era(result: Raw) -> Raw {
+    let Some(mut object) = Object::parse(&result) else { return result };
+    if object.get_text("resultType").as_deref() == Some("complete") {
+        object.remove("resultType");
+    }
+    let own = object.get("_meta").map(ToOwned::to_owned);
+    if let Some(mut meta) = own.as_deref().and_then(Object::parse) {
+        meta.remove(SERVER_INFO_KEY);
+        match meta.is_empty() {
+            true => object.remove("_meta"),
+            false => object.set("_meta", Cow::Owned(meta.to_raw())),
+        }
+    }
+    object.to_raw()
 }

@@ -193,7 +193,8 @@ impl Inbox {
         let own = own.and_then(|id| Some(Owner::One(id, self.calls.asker(id)?)));
         match own.unwrap_or_else(|| self.calls.owner(declares)) {
             Owner::One(id, asker) if declares(&asker) => Ok((id, asker)),
-            Owner::One(..) => {
+            Owner::One(_, asker) => {
+                asker.client.lacks(capability);
                 let capability = capability.to_owned();
                 Err(Err(not_answered(AskError::NotDeclared { capability })))
             }

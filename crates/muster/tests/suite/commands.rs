@@ -317,14 +317,14 @@ fn the_command_line_is_explained() {
     check(
         &["run", "good.yaml", "--transport", "pigeon"],
         &expect![[r#"
-        exit code: 2
-        ----- stdout -----
-        ----- stderr -----
-        error: invalid value 'pigeon' for '--transport <TRANSPORT>'
-          [possible values: stdio]
+            exit code: 2
+            ----- stdout -----
+            ----- stderr -----
+            error: invalid value 'pigeon' for '--transport <TRANSPORT>'
+              [possible values: stdio, streamable-http]
 
-        For more information, try '--help'.
-    "#]],
+            For more information, try '--help'.
+        "#]],
     );
     check(
         &["skill", "--path", "--install"],
