@@ -106,6 +106,11 @@ impl Calls {
         }
     }
 
+    /// Whether a request is under way.
+    pub(super) fn knows(&self, id: u64) -> bool {
+        self.state.lock().flights.contains_key(&id)
+    }
+
     /// Whom a request belongs to.
     pub(super) fn asker(&self, id: u64) -> Option<Arc<Asker>> {
         self.state.lock().flights.get(&id).and_then(|flight| flight.asker.clone())

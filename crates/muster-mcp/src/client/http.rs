@@ -6,7 +6,7 @@
 
 mod standing;
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
@@ -17,7 +17,10 @@ use muster_core::{
     connect::Event,
     json::{Object, Raw},
 };
-use tokio::{sync::Mutex, time::sleep};
+use tokio::{
+    sync::Mutex,
+    time::{sleep, timeout},
+};
 use tracing::debug;
 
 use super::{
@@ -44,6 +47,8 @@ const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
 const EVENTS: &str = "text/event-stream";
 /// How often in a row a stream that breaks off without a word is taken up again.
 const RESUMES: u32 = 5;
+/// How long the end of a session may take.
+const GOODBYE: Duration = Duration::from_secs(2);
 
 /// A server behind streamable HTTP.
 #[derive(Debug)]
@@ -307,7 +312,7 @@ impl Http {
         }
         let mut request = self.new_request(Method::DELETE, JSON_OR_EVENTS, Bytes::new());
         session.put(request.headers_mut());
-        if let Err(failure) = self.pool.send(request).await {
+        if let Ok(Err(failure)) = timeout(GOODBYE, self.pool.send(request)).await {
             debug!(server = &*self.inbox.name, "no goodbye: {failure}");
         }
     }

@@ -59,31 +59,42 @@ impl Inbox {
         own: Option<u64>,
         outlet: &Arc<dyn Outlet>,
     ) -> Option<Answer> {
+        if !message::is_batch(text) {
+            return self.take_one(text, own, outlet);
+        }
         let mut found = None;
-        for text in message::texts(text) {
-            match Message::parse(text) {
-                Some(Message::Answer { id, answer }) if own.is_some() && id == own => {
-                    found = Some(answer);
-                }
-                Some(Message::Answer { id: Some(id), answer }) => {
-                    if !self.calls.settle(id, answer) {
-                        debug!(server = &*self.name, "an answer that nobody waits for");
-                    }
-                }
-                Some(Message::Answer { id: None, answer }) => self.answered_nothing(&answer),
-                Some(Message::Notification { method, params }) => {
-                    self.notified(&method, params, own);
-                }
-                Some(Message::Request { id, method, params }) => {
-                    self.asked(id, &method, params, own, outlet);
-                }
-                None => {
-                    let shown: String = text.chars().take(SHOWN).collect();
-                    debug!(server = &*self.name, "not a message: {shown}");
-                }
-            }
+        for text in message::batch(text) {
+            found = self.take_one(text, own, outlet).or(found);
         }
         found
+    }
+
+    fn take_one(
+        self: &Arc<Self>,
+        text: &str,
+        own: Option<u64>,
+        outlet: &Arc<dyn Outlet>,
+    ) -> Option<Answer> {
+        match Message::parse(text) {
+            Some(Message::Answer { id, answer }) if own.is_some() && id == own => {
+                return Some(answer);
+            }
+            Some(Message::Answer { id: Some(id), answer }) => {
+                if !self.calls.settle(id, answer) {
+                    debug!(server = &*self.name, "an answer that nobody waits for");
+                }
+            }
+            Some(Message::Answer { id: None, answer }) => self.answered_nothing(&answer),
+            Some(Message::Notification { method, params }) => self.notified(&method, params, own),
+            Some(Message::Request { id, method, params }) => {
+                self.asked(id, &method, params, own, outlet);
+            }
+            None => {
+                let shown: String = text.chars().take(SHOWN).collect();
+                debug!(server = &*self.name, "not a message: {shown}");
+            }
+        }
+        None
     }
 
     fn answered_nothing(&self, answer: &Answer) {
@@ -96,6 +107,11 @@ impl Inbox {
         let empty = Object::new().to_raw();
         let raw_params = params.unwrap_or(&empty);
         let params = Object::parse(raw_params).unwrap_or_default();
+        let meta = params.get("_meta").and_then(Object::parse).unwrap_or_default();
+        let subscription = meta.get(SUBSCRIPTION_KEY).and_then(message::number);
+        if subscription.is_some_and(|id| !self.calls.knows(id)) {
+            return debug!(server = &*self.name, "`{method}` is for a subscription that has ended");
+        }
         match method {
             "notifications/progress" => self.progressed(&params),
             "notifications/tools/list_changed"
@@ -107,9 +123,7 @@ impl Inbox {
                 }
             }
             "notifications/subscriptions/acknowledged" => {
-                let meta = params.get("_meta").and_then(Object::parse).unwrap_or_default();
-                let id = meta.get(SUBSCRIPTION_KEY).and_then(message::number).or(own);
-                if let Some(id) = id {
+                if let Some(id) = subscription.or(own) {
                     self.calls.accept(id, raw_params.to_owned());
                 }
             }

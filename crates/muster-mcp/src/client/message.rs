@@ -66,11 +66,13 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The messages in one text: one, or several in a batch as 2025-03-26 has them.
-pub(super) fn texts(text: &str) -> Vec<&str> {
-    if !text.trim_start().starts_with('[') {
-        return vec![text];
-    }
+/// Whether a text holds several messages, as 2025-03-26 has them.
+pub(super) fn is_batch(text: &str) -> bool {
+    text.trim_start().starts_with('[')
+}
+
+/// The messages of a batch.
+pub(super) fn batch(text: &str) -> Vec<&str> {
     let batch: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
     batch.into_iter().map(RawValue::get).collect()
 }
@@ -184,7 +186,7 @@ mod tests {
     use muster_core::json::raw;
     use serde_json::value::RawValue;
 
-    use super::{Message, Writing, reply, texts};
+    use super::{Message, Writing, batch, is_batch, reply};
 
     #[track_caller]
     fn check(text: &str, expect: &str) {
@@ -226,9 +228,9 @@ mod tests {
 
     #[test]
     fn batches_come_apart() {
-        assert_eq!(texts(r#" [{"id":1}, {"id":2}]"#), [r#"{"id":1}"#, r#"{"id":2}"#]);
-        assert_eq!(texts(r#"{"id":1}"#), [r#"{"id":1}"#]);
-        assert!(texts("[1,").is_empty());
+        assert!(is_batch(" []") && !is_batch(r#"{"id":[]}"#));
+        assert_eq!(batch(r#" [{"id":1}, {"id":2}]"#), [r#"{"id":1}"#, r#"{"id":2}"#]);
+        assert!(batch("[1,").is_empty());
     }
 
     #[test]

@@ -263,8 +263,8 @@ async fn watches(mut world: World, _: Era) {
     let nothing = world.ask(What::Subscribe { uri: "test://nothing".to_owned() }).await;
     assert!(matches!(nothing, Err(CallError::Refused { .. })), "{nothing:?}");
     world.asked(What::Unsubscribe { uri: watched() }).await;
-    // It may take a moment until a stream that was closed is noticed.
-    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    // The stream is closed at the next turn of the runtime.
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     world.call(&client, "test_trigger_resource_update", "{}").await;
     world.call(&client, "test_trigger_tool_change", "{}").await;
     let next = world.event().await;

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::{
     web::{Say, Web, legacy, modern},
-    world::{Fake, LIMIT, World, http, odd, raw},
+    world::{Fake, LIMIT, World, http, odd},
 };
 
 /// Results that a typed client would change or refuse.
@@ -211,6 +211,5 @@ async fn log_lines_belong_to_the_only_call() {
     let client = Fake::able();
     world.call(&client, "log", "{}").await;
     assert_eq!(client.notices(), [r#"notifications/message {"level":"info","data":1}"#]);
-    drop(raw("1"));
     timeout(LIMIT, world.connection.close()).await.unwrap();
 }

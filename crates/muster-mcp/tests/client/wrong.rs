@@ -286,20 +286,25 @@ async fn a_server_killed_during_a_call_is_noticed() {
 /// A legacy server is told; for a modern one the end of the stream says it.
 #[tokio::test]
 async fn a_call_that_is_dropped_is_taken_back_over_http() {
-    let soon = std::time::Duration::from_millis(200);
     let nothing = |seen: &Seen| seen.is("tools/call").then_some(Say::Nothing);
     let web = Web::start(move |seen| modern(seen, nothing)).await;
     let world = World::of(&http(&web.url)).await;
     let client = Fake::able();
     let call = world.run(&client, world.permit("t", "{}", None));
-    assert!(tokio::time::timeout(soon, call).await.is_err());
+    tokio::select! {
+        _ = call => panic!("nobody answers it"),
+        _ = web.wait_for(|seen| seen.is("tools/call")) => (),
+    }
     web.wait_for(|seen| seen.method == "CLOSED").await;
     assert!(web.seen_of("notifications/cancelled").is_empty());
 
     let web = Web::start(move |seen| legacy(seen, nothing)).await;
     let world = World::of(&http(&web.url)).await;
     let call = world.run(&client, world.permit("t", "{}", None));
-    assert!(tokio::time::timeout(soon, call).await.is_err());
+    tokio::select! {
+        _ = call => panic!("nobody answers it"),
+        _ = web.wait_for(|seen| seen.is("tools/call")) => (),
+    }
     let cancelled = web.wait_for(|seen| seen.is("notifications/cancelled")).await;
     let id = web.seen_of("tools/call")[0].id();
     assert!(cancelled.body.contains(&format!(r#""requestId":{id}"#)), "{cancelled:?}");
@@ -325,4 +330,33 @@ async fn connections_are_kept_and_replaced() {
         world.call(&Fake::able(), "t", "{}").await;
     }
     assert_eq!(calls.load(Ordering::Relaxed), 5, "no call is made twice");
+}
+
+#[tokio::test]
+async fn word_of_changes_is_asked_for_again() {
+    let web = Web::start(move |seen| {
+        modern(seen, |seen| match () {
+            () if seen.is("server/discover") => Some(Say::result(
+                seen,
+                r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}"#,
+            )),
+            () if seen.is("subscriptions/listen") => {
+                let id = seen.id();
+                let meta = format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
+                Some(Say::Events(vec![
+                    format!("data: {{\"method\":\"notifications/subscriptions/acknowledged\",\"params\":{{\"notifications\":{{}},{meta}}}}}\n\n"),
+                    format!("data: {{\"id\":{id},\"result\":{{}}}}\n\n"),
+                ]))
+            }
+            () => None,
+        })
+    })
+    .await;
+    let mut world = World::of(&http(&web.url)).await;
+    let listens = web.seen_of("subscriptions/listen");
+    assert!(listens[0].body.contains(r#""notifications":{"toolsListChanged":true}"#));
+    // What changed meanwhile is not known.
+    assert!(matches!(world.event().await, Event::ListChanged));
+    let first = listens[0].id();
+    web.wait_for(|seen| seen.is("subscriptions/listen") && seen.id() != first).await;
 }
