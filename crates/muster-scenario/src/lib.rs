@@ -15,11 +15,13 @@ pub mod expect;
 pub mod goform;
 pub mod instance;
 pub mod load;
+pub mod mcp_server;
 pub mod mock;
 pub mod options;
 pub mod report;
 pub mod run;
 pub mod scenario;
+pub mod schema;
 pub mod template;
 pub mod wire;
 

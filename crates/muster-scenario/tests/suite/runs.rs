@@ -259,3 +259,49 @@ fn the_first_failure_may_end_the_run() {
     let words: Vec<Word> = report.results.iter().map(|result| result.word).collect();
     assert_eq!(words, [Word::Failed, Word::Skipped], "{printed}");
 }
+
+#[test]
+fn the_runner_is_an_mcp_server_too() {
+    let dir = directory(&[scenario("one", STEPS)]);
+    let ask = |id: u64, tool: &str, args: Value| {
+        let params = serde_json::json!({"name": tool, "arguments": args});
+        format!("{}\n", muster_scenario::wire::request(id, "tools/call", &params))
+    };
+    let empty = || serde_json::json!({});
+    let path = dir.path().to_str().unwrap();
+    let input = [
+        format!("{}\n", muster_scenario::wire::request(1, "initialize", &empty())),
+        format!("{}\n", muster_scenario::wire::request(2, "tools/list", &empty())),
+        ask(3, "test_get_results", empty()),
+        ask(4, "test_list_scenarios", empty()),
+        ask(5, "test_validate_scenario", serde_json::json!({"scenario_path": path})),
+        ask(6, "test_run_scenarios", serde_json::json!({"scenario": "one", "parallel": 1})),
+        ask(7, "test_get_results", empty()),
+        ask(8, "test_run_scenarios", serde_json::json!({"parallel": 11})),
+    ]
+    .concat();
+    let mut output = Vec::new();
+    block_on(async {
+        let launcher = launcher();
+        let options = options(dir.path());
+        muster_scenario::mcp_server::serve(&options, &launcher, input.as_bytes(), &mut output)
+            .await
+            .unwrap();
+        launcher.shut_down().await;
+    });
+    let output = String::from_utf8(output).unwrap();
+    let answers: Vec<&str> = output.lines().collect();
+    for (answer, part) in answers.iter().zip([
+        "muster-test",
+        "test_run_scenarios",
+        "no scenarios have been run yet",
+        r#"\"total\":1"#,
+        r#"\"valid\":true"#,
+        "Passed: 1",
+        r#"\"passed_scenarios\": 1"#,
+        "parallel must be between 1 and 10",
+    ]) {
+        assert!(answer.contains(part), "no {part:?} in {answer}");
+    }
+    assert_eq!(answers.len(), 8);
+}
