@@ -69,7 +69,7 @@ pub(crate) async fn run(subject: &mut Subject, tool: &str, args: &Map<String, Va
         "test_read_auth_status" => user::auth_status(subject, args).await,
         "test_call_meta_tool" => return meta_tool(subject, args).await,
         "test_restart_instance" => restart(subject, args).await,
-        "test_kill_backend" => backend::kill(subject, args),
+        "test_kill_backend" => backend::kill(subject, args).await,
         "test_start_backend" => backend::start(subject, args).await,
         "test_set_fault" => backend::set_fault(subject, args).await,
         "test_add_mock_tool" => backend::add_tool(subject, args).await,

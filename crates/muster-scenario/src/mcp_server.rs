@@ -1,7 +1,7 @@
 //! `muster test --mcp-server`: the runner as an MCP server on standard input and output, so that an
 //! agent can run scenarios and read what came of them.
 
-use std::{io, path::PathBuf};
+use std::{future::pending, io, path::PathBuf, time::Duration};
 
 use muster_exec::launcher::Launcher;
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How long a run may take that was asked for in a conversation.
-const RUN_LIMIT: std::time::Duration = std::time::Duration::from_secs(30);
+const RUN_LIMIT: Duration = Duration::from_secs(30);
 /// How many scenarios such a run may have at once.
 const MOST_PARALLEL: u64 = 10;
 
@@ -103,7 +103,9 @@ impl Server<'_> {
         }
         let mut told = Vec::new();
         // The run ends itself at its limit; this one is for a runner that does not.
-        let ran = timeout(RUN_LIMIT * 2, run::report(&options, self.launcher, &mut told)).await;
+        let ran =
+            timeout(RUN_LIMIT * 2, run::report(&options, self.launcher, pending(), &mut told))
+                .await;
         let report = ran.map_err(|_| "the run does not end")?.map_err(|err| err.to_string())?;
         let text = format!("{}{}", String::from_utf8_lossy(&told), human::summary(&report));
         self.last = Some(report);

@@ -3,8 +3,9 @@
 mod one;
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     io::{self, Write},
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -15,14 +16,15 @@ use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::{
     signal::unix::{SignalKind, signal},
-    task::{JoinError, JoinSet},
+    task::{Id, JoinError, JoinSet},
     time::{Instant, sleep_until},
 };
 
 use crate::{
+    duration,
     instance::Ground,
     load::{self, LoadError, Loaded},
-    options::{Detail, OnFailure, Options},
+    options::{Category, Concept, Detail, Directories, OnFailure, Options},
     report::{Report, ScenarioResult, Verdict, Word, human},
     scenario::Scenario,
 };
@@ -45,7 +47,15 @@ pub async fn run(
     launcher: &Launcher,
     out: &mut (dyn Write + Send),
 ) -> Result<Verdict, RunError> {
-    let report = report(options, launcher, out).await?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let interrupted = async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    };
+    let report = report(options, launcher, interrupted, out).await?;
     out.write_all(human::summary(&report).as_bytes())?;
     if let Some(dir) = &options.report {
         for file in report.write(dir, &configuration(options))? {
@@ -56,10 +66,12 @@ pub async fn run(
     Ok(report.verdict())
 }
 
-/// Runs what the options say, tells about each scenario, and gives back all there is to know.
+/// Runs what the options say unless it is interrupted, tells about each scenario, and gives back all
+/// there is to know.
 pub async fn report(
     options: &Options,
     launcher: &Launcher,
+    interrupted: impl Future<Output = ()>,
     out: &mut (dyn Write + Send),
 ) -> Result<Report, RunError> {
     let started = Timestamp::now();
@@ -84,9 +96,12 @@ pub async fn report(
         waiting: scenarios.into(),
         running: JoinSet::new(),
         results: Vec::new(),
-        names: std::collections::BTreeMap::new(),
+        names: BTreeMap::new(),
     };
-    crowd.run(begin + options.timeout, out).await?;
+    crowd.run(begin + options.timeout, interrupted, out).await?;
+    if options.directories == Directories::Keep {
+        writeln!(out, "📁 {}", crowd.ground.root().display())?;
+    }
     let mut results = crowd.results;
     let skipped = |scenario| ScenarioResult::skipped(scenario, "it says `skip: true`");
     results.extend(left_out.into_iter().map(skipped));
@@ -102,22 +117,26 @@ struct Crowd<'a> {
     running: JoinSet<ScenarioResult>,
     results: Vec<ScenarioResult>,
     /// Of those that run, by task.
-    names: std::collections::BTreeMap<tokio::task::Id, Scenario>,
+    names: BTreeMap<Id, Scenario>,
 }
 
 /// What a crowd waits for.
 enum Event {
-    Done(Box<Result<(tokio::task::Id, ScenarioResult), JoinError>>),
+    Done(Box<Result<(Id, ScenarioResult), JoinError>>),
     AllDone,
     OutOfTime,
     Interrupted,
 }
 
 impl Crowd<'_> {
-    async fn run(&mut self, deadline: Instant, out: &mut (dyn Write + Send)) -> io::Result<()> {
+    async fn run(
+        &mut self,
+        deadline: Instant,
+        interrupted: impl Future<Output = ()>,
+        out: &mut (dyn Write + Send),
+    ) -> io::Result<()> {
         let workers = self.options.workers();
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupted = pin!(interrupted);
         loop {
             while self.running.len() < workers
                 && let Some(scenario) = self.waiting.pop_front()
@@ -136,14 +155,13 @@ impl Crowd<'_> {
                     done.map_or(Event::AllDone, |done| Event::Done(Box::new(done)))
                 }
                 () = sleep_until(deadline) => Event::OutOfTime,
-                _ = interrupt.recv() => Event::Interrupted,
-                _ = terminate.recv() => Event::Interrupted,
+                () = &mut interrupted => Event::Interrupted,
             };
             match event {
                 Event::Done(done) => self.done(*done, workers, out)?,
                 Event::AllDone => return Ok(()),
                 Event::OutOfTime => {
-                    let limit = crate::duration::short(self.options.timeout);
+                    let limit = duration::short(self.options.timeout);
                     return self.give_up(&format!("the run's time is up after {limit}"), out).await;
                 }
                 Event::Interrupted => {
@@ -156,7 +174,7 @@ impl Crowd<'_> {
 
     fn done(
         &mut self,
-        done: Result<(tokio::task::Id, ScenarioResult), JoinError>,
+        done: Result<(Id, ScenarioResult), JoinError>,
         workers: usize,
         out: &mut (dyn Write + Send),
     ) -> io::Result<()> {
@@ -207,8 +225,8 @@ fn configuration(options: &Options) -> Value {
     json!({
         "muster": options.muster.display().to_string(),
         "config": options.config.display().to_string(),
-        "category": selection.category.map(crate::options::Category::name),
-        "concept": selection.concept.map(crate::options::Concept::name),
+        "category": selection.category.map(Category::name),
+        "concept": selection.concept.map(Concept::name),
         "scenario": selection.scenario,
         "parallel": options.parallel,
         "workers": options.workers(),

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     builtin,
-    client::{Client, Heard},
+    client::{Client, Failure, Heard},
     expect::{self, Difference, Outcome},
     report::{Phase, StepResult, Word},
     scenario::{ExpectedNotification, Step},
@@ -99,7 +99,9 @@ async fn call(subject: &mut Subject, step: &Step, args: &Value) -> Outcome {
     let args = args.as_object();
     let limit = subject.limit(step.timeout);
     if step.tool.starts_with(builtin::PREFIX) {
-        return builtin::run(subject, &step.tool, &args.cloned().unwrap_or_default()).await;
+        let args = args.cloned().unwrap_or_default();
+        let run = timeout(limit, builtin::run(subject, &step.tool, &args)).await;
+        return run.unwrap_or(Err(Failure::TimedOut(limit)));
     }
     subject.client()?.call(&step.tool, args, limit).await
 }

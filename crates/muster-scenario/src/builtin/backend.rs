@@ -8,7 +8,7 @@ use crate::{
     subject::Subject,
 };
 
-pub(super) fn kill(subject: &mut Subject, args: &Map<String, Value>) -> Done {
+pub(super) async fn kill(subject: &mut Subject, args: &Map<String, Value>) -> Done {
     let server = required(args, "server")?;
     let killed = match subject.instance.remote(server) {
         Some(remote) => match remote.kill() {
@@ -16,7 +16,7 @@ pub(super) fn kill(subject: &mut Subject, args: &Map<String, Value>) -> Done {
             false => Err(format!("mock server '{server}' is not running")),
         },
         None => {
-            let killed = subject.instance.switchboard().kill(server);
+            let killed = subject.instance.switchboard().kill(server).await;
             killed.map(Value::from).map_err(|err| err.to_string())
         }
     };

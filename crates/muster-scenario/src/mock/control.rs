@@ -3,7 +3,7 @@
 //! The mock connects to a port of the runner that stands in its file, says who it is, and then reads
 //! one change a line. This is how a step can kill a server that muster started, or make it misbehave.
 
-use std::{collections::BTreeMap, io, net::Ipv4Addr, sync::Arc};
+use std::{collections::BTreeMap, io, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -15,9 +15,13 @@ use tokio::{
     },
     sync::{Mutex, watch},
     task::JoinSet,
+    time::timeout,
 };
 
 use super::{config::tool_from_json, engine::Change, fault::Fault};
+
+/// How long a mock may take to call after it was started.
+const CALLING: Duration = Duration::from_secs(1);
 
 /// The runner's end: mocks that have called in, by name.
 #[derive(Debug)]
@@ -63,19 +67,28 @@ impl Switchboard {
     }
 
     /// Kills the process of a mock, without a word.
-    pub fn kill(&self, name: &str) -> Result<i32, Unreached> {
+    pub async fn kill(&self, name: &str) -> Result<i32, Unreached> {
         let gone = || Unreached::NotRunning(name.to_owned());
-        let line = self.lines.borrow().get(name).cloned().ok_or_else(gone)?;
+        let line = self.line(name).await?;
         let pid = Pid::from_raw(line.pid).ok_or_else(gone)?;
         self.lines.send_modify(|lines| drop(lines.remove(name)));
         kill_process(pid, Signal::KILL).map_err(|_| gone())?;
         Ok(line.pid)
     }
 
+    /// The line to a mock. One that was just started may still be on its way to call.
+    async fn line(&self, name: &str) -> Result<Arc<Line>, Unreached> {
+        let mut lines = self.lines.subscribe();
+        let called = lines.wait_for(|lines| lines.contains_key(name));
+        let lines = timeout(CALLING, called).await;
+        let line = lines.ok().and_then(Result::ok).and_then(|lines| lines.get(name).cloned());
+        line.ok_or_else(|| Unreached::NotRunning(name.to_owned()))
+    }
+
     /// Tells a mock to change, and waits until it has.
     pub async fn change(&self, name: &str, change: &Change) -> Result<(), Unreached> {
         let gone = || Unreached::NotRunning(name.to_owned());
-        let line = self.lines.borrow().get(name).cloned().ok_or_else(gone)?;
+        let line = self.line(name).await?;
         let mut ends = line.ends.lock().await;
         let (read, write) = &mut *ends;
         let order = format!("{}\n", write_change(change));
@@ -91,7 +104,7 @@ impl Switchboard {
 
 async fn listen(listener: TcpListener, lines: Arc<watch::Sender<BTreeMap<String, Arc<Line>>>>) {
     while let Ok((stream, _)) = listener.accept().await {
-        if let Some((name, line)) = greet(stream).await {
+        if let Ok(Some((name, line))) = timeout(CALLING, greet(stream)).await {
             lines.send_modify(|lines| drop(lines.insert(name, Arc::new(line))));
         }
     }

@@ -7,7 +7,6 @@ use tokio::time::Instant;
 use crate::{
     builtin,
     client::Listening,
-    expect::Difference,
     instance::{Ground, Instance},
     report::{Phase, ScenarioResult, Support, Word},
     scenario::Scenario,
@@ -57,10 +56,13 @@ async fn on_instance(
         }
     };
     let left = instance.stop().await;
-    if !left.is_empty() && result.word == Word::Passed {
-        let difference = Difference::new("processes", "none left behind", left.join("\n"));
-        result.word = Word::Failed;
-        result.error = Some(format!("{}: {}", difference.expected, difference.got));
+    if !left.is_empty() {
+        let left = format!("processes were left behind:\n{}", left.join("\n"));
+        let before = result.error.take().map(|error| format!("{error}\n")).unwrap_or_default();
+        result.error = Some(format!("{before}{left}"));
+        if result.word == Word::Passed {
+            result.word = Word::Failed;
+        }
     }
     result.logs = instance.logs();
 }

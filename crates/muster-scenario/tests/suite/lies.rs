@@ -140,7 +140,7 @@ fn state_that_never_comes() {
 
 #[test]
 fn orphan_left_behind() {
-    caught("orphan", ECHO, Word::Failed, &["none left behind: process", "sleep 60"]);
+    caught("orphan", ECHO, Word::Failed, &["processes were left behind:", "sleep 60"]);
 }
 
 #[test]

@@ -305,3 +305,26 @@ fn the_runner_is_an_mcp_server_too() {
     }
     assert_eq!(answers.len(), 8);
 }
+
+#[test]
+fn a_run_out_of_time_says_so_and_leaves_nothing() {
+    let slow =
+        "steps: [{id: a, tool: test_wait, args: {duration: 30s}, expected: {success: true}}]";
+    let dir = directory(&[scenario("slow", slow), scenario("waiting", STEPS)]);
+    let timeout = std::time::Duration::from_millis(1500);
+    let Ran { report, printed } = run(&Options { timeout, parallel: 1, ..options(dir.path()) });
+    let words: Vec<Word> = report.results.iter().map(|result| result.word).collect();
+    assert_eq!(words, [Word::Error, Word::Error], "{printed}");
+    assert!(printed.contains("the run's time is up after 1.5s"), "{printed}");
+}
+
+#[test]
+fn directories_may_be_kept() {
+    let dir = directory(&[scenario("kept", STEPS)]);
+    let directories = muster_scenario::options::Directories::Keep;
+    let Ran { printed, .. } = run(&Options { directories, ..options(dir.path()) });
+    let root = printed.lines().find_map(|line| line.strip_prefix("📁 ")).unwrap();
+    let instance = fs::read_dir(root).unwrap().next().unwrap().unwrap().path();
+    assert!(instance.join("muster/config.yaml").is_file());
+    fs::remove_dir_all(root).unwrap();
+}

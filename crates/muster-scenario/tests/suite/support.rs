@@ -1,6 +1,6 @@
 //! What the tests share: a run of scenarios against the fake muster.
 
-use std::{fs, path::Path};
+use std::{fs, future::pending, path::Path};
 
 use muster_exec::{launcher::Launcher, serve::LAUNCHER_ARG};
 use muster_scenario::{
@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Ran {
     block_on(async {
         let launcher = launcher();
         let mut printed = Vec::new();
-        let report = run::report(options, &launcher, &mut printed).await;
+        let report = run::report(options, &launcher, pending(), &mut printed).await;
         launcher.shut_down().await;
         let report = report.unwrap_or_else(|err| panic!("{err}"));
         Ran { report, printed: String::from_utf8(printed).expect("text") }
