@@ -3,6 +3,7 @@
 //! Backends *push* their tools here when they change; the catalog never asks a backend anything.
 //! A request works on one [`Snapshot`] from start to end.
 
+pub mod offer;
 pub mod search;
 mod template;
 

@@ -5,8 +5,12 @@
 
 pub mod cli;
 pub mod fields;
+pub mod mcp_json;
+pub mod mcpserver;
 pub mod policy;
 mod reader;
+pub mod settings;
+mod writer;
 
 use std::fmt;
 
@@ -63,7 +67,10 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.join(" → "), self.message)
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path.join(" → "))?;
+        }
+        f.write_str(&self.message)
     }
 }
 

@@ -108,6 +108,11 @@ impl Policy {
         }
     }
 
+    /// Whether a tool is kept from running because it is known to destroy things.
+    pub fn blocks(&self, entry: &Entry) -> bool {
+        self.destructive == Destructive::Blocked && denylist::names(&entry.local_name)
+    }
+
     /// The words that describe a tool under this policy.
     pub fn description<'a>(&'a self, entry: &'a Entry) -> &'a str {
         self.rules
@@ -129,7 +134,7 @@ impl Policy {
             let similar = catalog.similar(name, |entry| self.shows(entry));
             return Err(CallError::Unknown { tool: call.tool.clone(), similar });
         };
-        if self.destructive == Destructive::Blocked && denylist::names(&entry.local_name) {
+        if self.blocks(entry) {
             return Err(CallError::Blocked { local_name: entry.local_name.to_string() });
         }
         let arguments = check(entry, &call).map_err(|Mismatch { problems, unknown }| {

@@ -1,5 +1,7 @@
 //! The call path: resolve, permit, run. There is no other.
 
+mod audit;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
@@ -11,6 +13,8 @@ use muster_core::{
     policy::Policy,
 };
 use tokio::sync::watch;
+
+use self::audit::Audit;
 
 /// How many calls deep a call may be.
 const MAX_DEPTH: u8 = 8;
@@ -43,7 +47,8 @@ impl Dispatcher {
         Arc::clone(&self.state.borrow())
     }
 
-    /// Asks a backend for something else than a tool: a resource, a prompt.
+    /// Asks a backend for something else than a tool, in its own names: a resource, a prompt. Whoever
+    /// is asked must be in the catalog.
     pub async fn ask(
         &self,
         caller: &Caller,
@@ -51,12 +56,19 @@ impl Dispatcher {
         backend: &BackendName,
         ask: Ask,
     ) -> Result<Outcome, CallError> {
-        let state = self.state();
-        let Some(running) = state.backends.get(backend).map(Arc::clone) else {
+        if caller.depth > MAX_DEPTH {
+            return Err(CallError::TooDeep { limit: MAX_DEPTH });
+        }
+        let found = {
+            let state = self.state();
+            let listed = state.catalog.sources().any(|source| source.backend == *backend);
+            state.backends.get(backend).filter(|_| listed).map(Arc::clone)
+        };
+        let Some(found) = found else {
             let reason = "it is not connected".to_owned();
             return Err(CallError::Backend { backend: backend.clone(), reason });
         };
-        running.ask(Cx { client, caller, tools: self }, ask).await
+        found.ask(Cx { client, caller, tools: self }, ask).await
     }
 
     async fn dispatch(
@@ -86,6 +98,11 @@ impl CallTool for Dispatcher {
         client: &'a Arc<dyn Client>,
         call: Call,
     ) -> BoxFuture<'a, Result<Outcome, CallError>> {
-        Box::pin(self.dispatch(caller, client, call))
+        Box::pin(async move {
+            let audit = Audit::begin(caller, &call);
+            let result = self.dispatch(caller, client, call).await;
+            audit.end(&result);
+            result
+        })
     }
 }

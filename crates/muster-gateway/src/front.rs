@@ -2,7 +2,7 @@
 
 mod native;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use muster_core::{
     backend::BoxFuture,
@@ -12,7 +12,7 @@ use muster_core::{
     request::{Asked, Change, Changes, Fault, Identity, Keep, Offers, Reply, Request, Serve},
 };
 use serde::Serialize;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::{
     bridge,
@@ -21,11 +21,16 @@ use crate::{
     surface::{At, Surface, ToolCall},
 };
 
+/// How long an early request waits for backends that have just been started.
+const EARLY: Duration = Duration::from_secs(10);
+
 /// A gateway as its clients see it.
 #[derive(Debug)]
 pub struct Front {
     shown: Arc<Shown>,
     parking: Parking,
+    /// How many backends have not been tried yet, where clients may wait for them.
+    untried: Option<watch::Receiver<usize>>,
 }
 
 /// What there is to show, and the way to it.
@@ -48,7 +53,24 @@ impl Front {
         changes: broadcast::Sender<Change>,
     ) -> Self {
         let shown = Shown { identity, offers, surface, dispatcher, changes };
-        Self { shown: Arc::new(shown), parking: Parking::default() }
+        Self { shown: Arc::new(shown), parking: Parking::default(), untried: None }
+    }
+
+    /// Lets clients that ask early wait, for a while, until every backend has been tried once.
+    #[must_use]
+    pub fn waiting_for(mut self, untried: watch::Receiver<usize>) -> Self {
+        self.untried = Some(untried);
+        self
+    }
+
+    async fn settled(&self) {
+        let Some(untried) = &self.untried else { return };
+        if *untried.borrow() > 0 {
+            let mut untried = untried.clone();
+            let all_tried = untried.wait_for(|left| *left == 0);
+            // Who is slower than this shows up later.
+            drop(tokio::time::timeout(EARLY, all_tried).await);
+        }
     }
 }
 
@@ -62,7 +84,8 @@ impl Serve for Front {
     }
 
     fn changes(&self) -> Box<dyn Changes> {
-        Box::new(Heard(self.shown.changes.subscribe()))
+        let lists_catalog = self.shown.surface.lists_catalog();
+        Box::new(Heard { changes: self.shown.changes.subscribe(), lists_catalog })
     }
 
     fn serve<'a>(
@@ -72,6 +95,7 @@ impl Serve for Front {
         asked: Asked,
     ) -> BoxFuture<'a, Result<Reply, Fault>> {
         Box::pin(async move {
+            self.settled().await;
             let shown = &self.shown;
             if parking::is_ours(&asked.continuation) {
                 return self.parking.resume(caller, client, &asked.continuation).await;
@@ -148,13 +172,18 @@ impl Shown {
 /// What is listed may change with the next configuration, and belongs to the one who asked.
 const LIST_KEEP: Keep = Keep { ttl_ms: 0, shared: false };
 
-struct Heard(broadcast::Receiver<Change>);
+struct Heard {
+    changes: broadcast::Receiver<Change>,
+    /// Whether the tools shown are those of the catalog. Meta-tools stay the same whatever is behind.
+    lists_catalog: bool,
+}
 
 impl Changes for Heard {
     fn next(&mut self) -> BoxFuture<'_, Option<Change>> {
         Box::pin(async move {
             loop {
-                match self.0.recv().await {
+                match self.changes.recv().await {
+                    Ok(Change::Tools) if !self.lists_catalog => (),
                     Ok(change) => return Some(change),
                     // Who missed some changes hears of the next; lists are asked for anew anyway.
                     Err(broadcast::error::RecvError::Lagged(_)) => (),

@@ -4,7 +4,24 @@
 //! [`dispatch::Dispatcher`]; surfaces only decide what a client is shown and how answers read.
 
 mod bridge;
+mod core_tools;
 pub mod dispatch;
+mod draft;
+pub mod engine;
+pub mod events;
+pub mod fixed;
 pub mod front;
+mod handle;
+mod limited;
+pub mod offer;
 mod parking;
+mod policies;
+mod reconcile;
+pub mod redact;
+pub mod status;
+mod status_files;
+pub mod store;
+pub mod supervisor;
 pub mod surface;
+pub mod view;
+mod watch;

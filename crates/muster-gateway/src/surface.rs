@@ -2,6 +2,7 @@
 
 pub mod classic;
 pub mod discovery;
+pub mod meta;
 mod texts;
 
 use std::{fmt, sync::Arc};
@@ -25,8 +26,8 @@ pub trait Surface: fmt::Debug + Send + Sync {
     /// Runs one of the tools shown.
     fn call<'a>(&'a self, at: At<'a>, call: ToolCall) -> BoxFuture<'a, Result<Outcome, Fault>>;
 
-    /// Whether resources and prompts of backends are shown under their own methods too.
-    fn shows_backends(&self) -> bool;
+    /// Whether the tools shown are those of the catalog, and change with it.
+    fn lists_catalog(&self) -> bool;
 }
 
 /// Where a call comes in.

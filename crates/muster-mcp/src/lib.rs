@@ -3,8 +3,19 @@
 //! **Invariant:** nobody else knows JSON-RPC, and nothing here knows what a tool does. Bytes come
 //! in, a [`muster_core::request::Request`] goes through, bytes go out.
 
-pub mod model;
+mod back;
+pub mod client;
+pub mod headers;
+pub mod http;
+mod incoming;
+mod level;
+mod listen;
+mod lock;
+mod model;
+mod questions;
 pub mod server;
+mod session;
 pub mod stdio;
 pub mod version;
+mod watched;
 pub mod wire;

@@ -1,197 +1,327 @@
 //! Between the wire's words and the core's: methods to requests, replies and faults to results.
 
+mod introduction;
+mod result;
+
 use muster_core::{
-    json::{Object, Raw, raw},
-    request::{Fault, Identity, Keep, Reply, Request},
+    backend::What,
+    client::Continuation,
+    json::{Object, Raw},
+    request::{self, Request},
 };
-use serde::Serialize;
 use serde_json::value::RawValue;
 
+pub(crate) use self::{
+    introduction::{discovered, initialized},
+    result::{empty, fault, result},
+};
 use crate::{
-    version::{Era, EraFault, LEGACY, MODERN, SERVER_INFO_KEY, negotiate},
+    level::Level,
+    listen::Filter,
+    version::{self, Era},
     wire::{RpcError, code},
 };
 
-/// What a method asks for.
-#[derive(Debug)]
-pub enum Asked {
-    /// Something the wire layer answers itself.
-    Own(Own),
-    /// Something for the server behind it.
-    Served(Request),
+/// The methods that are served, of either era.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// `initialize`
+    Initialize,
+    /// `ping`
+    Ping,
+    /// `server/discover`
+    Discover,
+    /// `subscriptions/listen`
+    Listen,
+    /// `tools/list`
+    ListTools,
+    /// `tools/call`
+    CallTool,
+    /// `resources/list`
+    ListResources,
+    /// `resources/templates/list`
+    ListTemplates,
+    /// `resources/read`
+    Read,
+    /// `resources/subscribe`
+    Subscribe,
+    /// `resources/unsubscribe`
+    Unsubscribe,
+    /// `prompts/list`
+    ListPrompts,
+    /// `prompts/get`
+    Prompt,
+    /// `completion/complete`
+    Complete,
+    /// `logging/setLevel`
+    SetLogLevel,
 }
 
-/// What the wire layer answers itself.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Own {
+impl Method {
+    /// The method that a client of `era` means.
+    pub(crate) fn of(era: Era, name: &str) -> Option<Self> {
+        Some(match (name, era) {
+            ("initialize", Era::Legacy) => Self::Initialize,
+            ("ping", Era::Legacy) => Self::Ping,
+            ("resources/subscribe", Era::Legacy) => Self::Subscribe,
+            ("resources/unsubscribe", Era::Legacy) => Self::Unsubscribe,
+            ("logging/setLevel", Era::Legacy) => Self::SetLogLevel,
+            ("server/discover", Era::Modern) => Self::Discover,
+            ("subscriptions/listen", Era::Modern) => Self::Listen,
+            ("tools/list", _) => Self::ListTools,
+            ("tools/call", _) => Self::CallTool,
+            ("resources/list", _) => Self::ListResources,
+            ("resources/templates/list", _) => Self::ListTemplates,
+            ("resources/read", _) => Self::Read,
+            ("prompts/list", _) => Self::ListPrompts,
+            ("prompts/get", _) => Self::Prompt,
+            ("completion/complete", _) => Self::Complete,
+            _ => return None,
+        })
+    }
+
+    /// The parameter that a header repeats.
+    pub(crate) const fn named_by(self) -> Option<&'static str> {
+        match self {
+            Self::CallTool | Self::Prompt => Some("name"),
+            Self::Read => Some("uri"),
+            _ => None,
+        }
+    }
+
+    /// Whether a modern client must be told how long it may keep the answer.
+    pub(crate) const fn is_kept(self) -> bool {
+        matches!(
+            self,
+            Self::Discover
+                | Self::ListTools
+                | Self::ListResources
+                | Self::ListTemplates
+                | Self::ListPrompts
+                | Self::Read
+        )
+    }
+}
+
+/// What a method asks for.
+#[derive(Debug)]
+pub(crate) enum Asked {
     /// The legacy handshake.
     Initialize {
         /// The version the client would like.
         version: String,
+        /// What the client can do.
+        capabilities: Raw,
     },
     /// The modern introduction.
     Discover,
     /// Are you there?
     Ping,
+    /// Word of changes, until taken back.
+    Listen(Filter),
+    /// Something for the server behind.
+    Served(request::Asked),
 }
 
-/// Reads a method and its parameters as a client of `era` means them.
-pub fn asked(era: Era, method: &str, params: Option<&RawValue>) -> Result<Asked, RpcError> {
-    let members = match params {
-        None => Object::new(),
-        Some(params) => {
-            Object::parse(params).ok_or_else(|| invalid("`params` must be an object"))?
+/// Reads the parameters of a method; `meta` is what they have as `_meta`.
+pub(crate) fn asked(
+    method: Method,
+    params: &Object<'_>,
+    raw: Option<&RawValue>,
+) -> Result<Asked, RpcError> {
+    let request = match method {
+        Method::Initialize => {
+            let version = params.get_text("protocolVersion").unwrap_or_default();
+            return Ok(Asked::Initialize { version, capabilities: object(params, "capabilities") });
+        }
+        Method::Ping => return Ok(Asked::Ping),
+        Method::Discover => return Ok(Asked::Discover),
+        Method::Listen => return Filter::read(params).map(Asked::Listen),
+        Method::ListTools => Request::ListTools { cursor: cursor(params)? },
+        Method::ListResources => Request::ListResources { cursor: cursor(params)? },
+        Method::ListTemplates => Request::ListTemplates { cursor: cursor(params)? },
+        Method::ListPrompts => Request::ListPrompts { cursor: cursor(params)? },
+        Method::CallTool => Request::CallTool {
+            name: text(params, "name", "the name of a tool")?,
+            arguments: arguments(params)?,
+        },
+        Method::Read => Request::Ask(What::Read { uri: uri(params)? }),
+        Method::Subscribe => Request::Ask(What::Subscribe { uri: uri(params)? }),
+        Method::Unsubscribe => Request::Ask(What::Unsubscribe { uri: uri(params)? }),
+        Method::Prompt => Request::Ask(What::Prompt {
+            name: text(params, "name", "the name of a prompt")?,
+            arguments: arguments(params)?,
+        }),
+        Method::Complete => Request::Ask(What::Complete { params: completion(params, raw)? }),
+        Method::SetLogLevel => {
+            let level = text(params, "level", "a log level")?;
+            if Level::named(&level).is_none() {
+                return Err(invalid(&format!("`level` must be a log level, not `{level}`")));
+            }
+            Request::SetLogLevel { level }
         }
     };
-    match (method, era) {
-        ("initialize", Era::Legacy) => {
-            let version = members.get_text("protocolVersion").unwrap_or_default();
-            Ok(Asked::Own(Own::Initialize { version }))
-        }
-        ("ping", Era::Legacy) => Ok(Asked::Own(Own::Ping)),
-        ("server/discover", Era::Modern) => Ok(Asked::Own(Own::Discover)),
-        ("tools/list", _) => {
-            Ok(Asked::Served(Request::ListTools { cursor: members.get_text("cursor") }))
-        }
-        ("tools/call", _) => call_tool(&members).map(Asked::Served),
-        _ => Err(RpcError::new(code::METHOD_NOT_FOUND, format!("Method not found: {method}"))),
+    let meta = params.get("_meta").and_then(version::passed_on);
+    Ok(Asked::Served(request::Asked { request, meta, continuation: continuation(params) }))
+}
+
+/// What a client brings along when it comes again with answers: exactly what it sent.
+fn continuation(params: &Object<'_>) -> Continuation {
+    Continuation {
+        answers: params.get("inputResponses").map(ToOwned::to_owned),
+        state: params.get("requestState").map(ToOwned::to_owned),
     }
 }
 
-fn call_tool(params: &Object<'_>) -> Result<Request, RpcError> {
-    let Some(name) = params.get_text("name") else {
-        return Err(invalid("`name` must be the name of a tool"));
-    };
-    let arguments = match params.get("arguments") {
-        None => None,
-        Some(null) if null.get() == "null" => None,
-        Some(arguments) if Object::parse(arguments).is_some() => Some(arguments.to_owned()),
-        Some(_) => return Err(invalid("`arguments` must be an object")),
-    };
-    Ok(Request::CallTool { name, arguments })
+fn text(params: &Object<'_>, key: &str, what: &str) -> Result<String, RpcError> {
+    params.get_text(key).ok_or_else(|| invalid(&format!("`{key}` must be {what}")))
 }
 
-fn invalid(message: &str) -> RpcError {
+fn uri(params: &Object<'_>) -> Result<String, RpcError> {
+    text(params, "uri", "the address of a resource")
+}
+
+fn cursor(params: &Object<'_>) -> Result<Option<String>, RpcError> {
+    match params.get("cursor") {
+        None => Ok(None),
+        Some(null) if null.get() == "null" => Ok(None),
+        Some(_) => text(params, "cursor", "a text").map(Some),
+    }
+}
+
+fn arguments(params: &Object<'_>) -> Result<Option<Raw>, RpcError> {
+    match params.get("arguments") {
+        None => Ok(None),
+        Some(null) if null.get() == "null" => Ok(None),
+        // Whether it is JSON was seen when the message was read; what is left is its kind.
+        Some(arguments) if arguments.get().starts_with('{') => Ok(Some(arguments.to_owned())),
+        Some(_) => Err(invalid("`arguments` must be an object")),
+    }
+}
+
+fn object(params: &Object<'_>, key: &str) -> Raw {
+    match params.get(key) {
+        Some(object) if object.get().starts_with('{') => object.to_owned(),
+        _ => Object::new().to_raw(),
+    }
+}
+
+/// The parameters as sent, without what belongs to the client's connection with us.
+fn completion(params: &Object<'_>, raw: Option<&RawValue>) -> Result<Raw, RpcError> {
+    for key in ["ref", "argument"] {
+        if !params.get(key).is_some_and(|value| value.get().starts_with('{')) {
+            return Err(invalid(&format!("`{key}` must be an object")));
+        }
+    }
+    match raw {
+        Some(raw) if params.get("_meta").is_none() => Ok(raw.to_owned()),
+        _ => {
+            let mut params = params.clone();
+            params.remove("_meta");
+            Ok(params.to_raw())
+        }
+    }
+}
+
+/// The parameters do not fit.
+pub(crate) fn invalid(message: &str) -> RpcError {
     RpcError::new(code::INVALID_PARAMS, format!("Invalid params: {message}"))
 }
 
-#[derive(Serialize)]
-struct ServerInfo<'a> {
-    name: &'a str,
-    version: &'a str,
-}
+#[cfg(test)]
+mod tests {
+    use muster_core::json::Object;
+    use serde_json::value::RawValue;
 
-#[derive(Serialize)]
-struct Capabilities {
-    tools: ToolCapabilities,
-}
+    use super::{Asked, Method, asked};
+    use crate::version::Era;
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ToolCapabilities {
-    list_changed: bool,
-}
-
-const CAPABILITIES: Capabilities = Capabilities { tools: ToolCapabilities { list_changed: false } };
-
-/// The answer to `initialize`.
-pub fn initialized(identity: &Identity, requested: &str) -> Raw {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Initialized<'a> {
-        protocol_version: &'static str,
-        capabilities: Capabilities,
-        server_info: ServerInfo<'a>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        instructions: Option<&'a str>,
+    fn read(era: Era, method: &str, params: &str) -> String {
+        let raw: Box<RawValue> = serde_json::from_str(params).unwrap();
+        let Some(method) = Method::of(era, method) else { return "unknown".to_owned() };
+        match asked(method, &Object::parse(&raw).unwrap(), Some(&raw)) {
+            Ok(Asked::Served(asked)) => format!("{:?}", asked.request),
+            Ok(asked) => format!("{asked:?}"),
+            Err(error) => error.message,
+        }
     }
-    raw(&Initialized {
-        protocol_version: negotiate(requested),
-        capabilities: CAPABILITIES,
-        server_info: server_info(identity),
-        instructions: identity.instructions.as_deref(),
-    })
-}
 
-/// The answer to `server/discover`.
-pub fn discovered(identity: &Identity) -> Reply {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Discovered<'a> {
-        supported_versions: Vec<&'static str>,
-        capabilities: Capabilities,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        instructions: Option<&'a str>,
+    #[test]
+    fn each_era_has_its_methods() {
+        let both = "{}";
+        for (method, legacy, modern) in [
+            ("initialize", true, false),
+            ("ping", true, false),
+            ("server/discover", false, true),
+            ("subscriptions/listen", false, true),
+            ("logging/setLevel", true, false),
+            ("resources/subscribe", true, false),
+            ("resources/unsubscribe", true, false),
+            ("tools/list", true, true),
+            ("resources/list", true, true),
+            ("resources/templates/list", true, true),
+            ("resources/read", true, true),
+            ("prompts/list", true, true),
+            ("prompts/get", true, true),
+            ("completion/complete", true, true),
+            ("tools/call", true, true),
+            ("tasks/get", false, false),
+        ] {
+            assert_eq!(read(Era::Legacy, method, both) != "unknown", legacy, "{method}");
+            assert_eq!(read(Era::Modern, method, both) != "unknown", modern, "{method}");
+        }
     }
-    let result = raw(&Discovered {
-        supported_versions: MODERN.into_iter().chain(LEGACY).collect(),
-        capabilities: CAPABILITIES,
-        instructions: identity.instructions.as_deref(),
-    });
-    Reply::Done { result, keep: Some(Keep { ttl_ms: 0, shared: false }) }
-}
 
-fn server_info(identity: &Identity) -> ServerInfo<'_> {
-    ServerInfo { name: &identity.name, version: &identity.version }
-}
-
-/// A reply as a client of `era` expects it.
-pub fn result(era: Era, identity: &Identity, reply: Reply) -> Raw {
-    match (era, reply) {
-        (Era::Legacy, Reply::Done { result, .. }) => result,
-        (Era::Modern, Reply::Done { result, keep }) => modern(identity, &result, keep),
-        (_, Reply::NeedsInput(needs)) => needs.result.unwrap_or_else(|| Object::new().to_raw()),
-    }
-}
-
-/// Adds what a modern result must carry; what the server behind us set already stays.
-fn modern(identity: &Identity, result: &RawValue, keep: Option<Keep>) -> Raw {
-    let Some(mut object) = Object::parse(result) else { return result.to_owned() };
-    if object.get("resultType").is_none() {
-        object.set_value("resultType", "complete");
-    }
-    if let Some(Keep { ttl_ms, shared }) = keep {
-        object.set_value("ttlMs", &ttl_ms);
-        object.set_value("cacheScope", if shared { "public" } else { "private" });
-    }
-    let meta = object.get("_meta").map(ToOwned::to_owned);
-    let mut meta = meta.as_deref().and_then(Object::parse).unwrap_or_default();
-    if meta.get(SERVER_INFO_KEY).is_none() {
-        meta.set_value(SERVER_INFO_KEY, &server_info(identity));
-    }
-    let meta = meta.to_raw();
-    object.set("_meta", std::borrow::Cow::Owned(meta));
-    object.to_raw()
-}
-
-impl From<Fault> for RpcError {
-    fn from(fault: Fault) -> Self {
-        let code = match fault {
-            Fault::Passed { code, message, data } => return Self { code, message, data },
-            Fault::InvalidParams(_)
-            | Fault::NoResource { .. }
-            | Fault::MissingCapability { .. } => code::INVALID_PARAMS,
-            Fault::Internal(_) => code::INTERNAL_ERROR,
-            Fault::NotServed(_) => code::METHOD_NOT_FOUND,
+    #[test]
+    fn parameters_become_requests() {
+        let check = |method: &str, params: &str, expected: &str| {
+            assert_eq!(read(Era::Legacy, method, params), expected);
         };
-        Self::new(code, fault.to_string())
+        check("tools/list", r#"{"cursor":""}"#, r#"ListTools { cursor: Some("") }"#);
+        check("tools/list", r#"{"cursor":1}"#, "Invalid params: `cursor` must be a text");
+        check(
+            "tools/call",
+            r#"{"name":"t","arguments":{ "n" : 1.0 }}"#,
+            r#"CallTool { name: "t", arguments: Some(RawValue({ "n" : 1.0 })) }"#,
+        );
+        check(
+            "tools/call",
+            r#"{"name":"t","arguments":null}"#,
+            r#"CallTool { name: "t", arguments: None }"#,
+        );
+        check("tools/call", "{}", "Invalid params: `name` must be the name of a tool");
+        check(
+            "tools/call",
+            r#"{"name":"t","arguments":[]}"#,
+            "Invalid params: `arguments` must be an object",
+        );
+        check("resources/read", r#"{"uri":"a:b"}"#, r#"Ask(Read { uri: "a:b" })"#);
+        check("resources/read", "{}", "Invalid params: `uri` must be the address of a resource");
+        check("prompts/get", r#"{"name":"p"}"#, r#"Ask(Prompt { name: "p", arguments: None })"#);
+        check(
+            "completion/complete",
+            r#"{"ref":{},"argument":{},"_meta":{}}"#,
+            r#"Ask(Complete { params: RawValue({"ref":{},"argument":{}}) })"#,
+        );
+        check("completion/complete", "{}", "Invalid params: `ref` must be an object");
+        check("logging/setLevel", r#"{"level":"info"}"#, r#"SetLogLevel { level: "info" }"#);
+        check(
+            "logging/setLevel",
+            r#"{"level":"x"}"#,
+            "Invalid params: `level` must be a log level, not `x`",
+        );
     }
-}
 
-impl From<EraFault> for RpcError {
-    fn from(fault: EraFault) -> Self {
-        #[derive(Serialize)]
-        struct Versions {
-            supported: [&'static str; 1],
-            requested: String,
-        }
-        match fault {
-            EraFault::Incomplete { missing } => invalid(&format!("`_meta` lacks `{missing}`")),
-            EraFault::Unsupported { requested } => Self {
-                code: code::UNSUPPORTED_VERSION,
-                message: "Unsupported protocol version".to_owned(),
-                data: Some(raw(&Versions { supported: MODERN, requested })),
-            },
-        }
+    #[test]
+    fn answers_and_state_are_kept_as_sent() {
+        let params = r#"{"name":"t","inputResponses":{ "a" :1.0},"requestState":"x\u0041"}"#;
+        let raw: Box<RawValue> = serde_json::from_str(params).unwrap();
+        let Ok(Asked::Served(asked)) =
+            asked(Method::CallTool, &Object::parse(&raw).unwrap(), Some(&raw))
+        else {
+            panic!("not served");
+        };
+        assert_eq!(asked.continuation.answers.unwrap().get(), r#"{ "a" :1.0}"#);
+        assert_eq!(asked.continuation.state.unwrap().get(), r#""x\u0041""#);
     }
 }

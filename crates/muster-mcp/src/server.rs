@@ -1,70 +1,230 @@
 //! One request in, one answer out, whatever carried it.
 
-use std::sync::Arc;
+use std::{
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use muster_core::{
+    backend::What,
     call::Caller,
-    client::{Continuation, Nobody},
+    client::{Client, Continuation, Nobody},
     json::Raw,
-    request::Serve,
+    request::{self, Changes, Fault, Offers, Reply, Request, Serve},
 };
 use serde_json::value::RawValue;
+use tokio::time::timeout;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    model::{self, Asked, Own},
+    back::Back,
+    incoming::Prepared,
+    level::Level,
+    listen::listen,
+    model::{self, Asked, Method},
     version::Era,
-    wire::{RpcError, error_line, result_line},
+    watched::Watched,
+    wire::{RpcError, code, error_body, error_line, result_body, result_line},
 };
 
-/// Serves requests of either era. It keeps nothing between them.
+/// How long whoever leaves waits for what is still to be said behind.
+const SETTLING: Duration = Duration::from_secs(2);
+
+/// Serves requests of either era. What legacy clients settle for all their requests is kept by the
+/// transports; here nothing is kept but which resources are watched.
 #[derive(Debug, Clone)]
 pub struct Server {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
     serve: Arc<dyn Serve>,
+    watched: Watched,
+    /// What goes on after a request is gone: unsubscribing.
+    aftermath: TaskTracker,
+}
+
+/// Around a request while it is served.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) back: &'a Arc<Back>,
+    /// The same, for the server behind.
+    pub(crate) client: &'a Arc<dyn Client>,
+    /// Ends what would otherwise go on for ever.
+    pub(crate) leaving: &'a CancellationToken,
+}
+
+/// An answer, for a transport to write.
+#[derive(Debug)]
+pub struct Answer {
+    /// The era of the request.
+    pub era: Era,
+    id: Option<Raw>,
+    outcome: Result<Raw, RpcError>,
+}
+
+impl Answer {
+    /// An error that answers `id`; none answers something unreadable.
+    pub(crate) fn error(era: Era, id: Option<&RawValue>, error: RpcError) -> Self {
+        Self { era, id: id.map(ToOwned::to_owned), outcome: Err(error) }
+    }
+
+    /// The id it answers.
+    pub(crate) fn id(&self) -> Option<&RawValue> {
+        self.id.as_deref()
+    }
+
+    /// The code, if it is an error.
+    pub fn code(&self) -> Option<i64> {
+        self.outcome.as_ref().err().map(|error| error.code)
+    }
+
+    /// As one line.
+    pub fn to_line(&self) -> Vec<u8> {
+        match (&self.outcome, &self.id) {
+            (Ok(result), Some(id)) => result_line(id, result),
+            (Ok(result), None) => result_line(RawValue::NULL, result),
+            (Err(error), id) => error_line(id.as_deref(), error),
+        }
+    }
+
+    /// As a document of its own.
+    pub fn to_body(&self) -> Vec<u8> {
+        match (&self.outcome, &self.id) {
+            (Ok(result), Some(id)) => result_body(id, result),
+            (Ok(result), None) => result_body(RawValue::NULL, result),
+            (Err(error), id) => error_body(id.as_deref(), error),
+        }
+    }
 }
 
 impl Server {
     /// A server in front of `serve`.
     pub fn new(serve: Arc<dyn Serve>) -> Self {
-        Self { serve }
+        let (watched, aftermath) = (Watched::default(), TaskTracker::new());
+        Self { inner: Arc::new(Inner { serve, watched, aftermath }) }
     }
 
-    /// Answers one request with one line. Dropping the future cancels the work behind it.
-    pub async fn answer(
+    /// Answers one request. Dropping the future cancels the work behind it; a panic behind it is
+    /// answered too.
+    pub(crate) async fn answer(&self, at: At<'_>, prepared: Prepared) -> Answer {
+        let Prepared { id, era, method, asked, .. } = prepared;
+        let outcome = {
+            let mut work = pin!(self.outcome(at, &id, era, method, asked));
+            poll_fn(|cx| {
+                catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| {
+                    let message = "Internal error: the request crashed";
+                    Poll::Ready(Err(RpcError::new(code::INTERNAL_ERROR, message)))
+                })
+            })
+            .await
+        };
+        Answer { era, id: Some(id), outcome }
+    }
+
+    async fn outcome(
         &self,
-        caller: &Caller,
+        at: At<'_>,
         id: &RawValue,
-        method: &str,
-        params: Option<&RawValue>,
-    ) -> Vec<u8> {
-        match self.result(caller, method, params).await {
-            Ok(result) => result_line(id, &result),
-            Err(error) => error_line(Some(id), &error),
+        era: Era,
+        method: Method,
+        asked: Asked,
+    ) -> Result<Raw, RpcError> {
+        let identity = self.inner.serve.identity();
+        let reply = match asked {
+            Asked::Initialize { version, capabilities } => {
+                if let Some(session) = at.back.session() {
+                    session.begin(capabilities);
+                }
+                return Ok(model::initialized(identity, self.offers(), &version));
+            }
+            Asked::Ping => return Ok(model::empty()),
+            Asked::Discover => model::discovered(identity, self.offers()),
+            Asked::Listen(filter) => {
+                Reply::Done { result: listen(self, &at, id, filter).await?, keep: None }
+            }
+            Asked::Served(asked) => {
+                self.served(&at, asked).await.map_err(|fault| model::fault(era, fault))?
+            }
+        };
+        model::result(era, method, identity, reply)
+    }
+
+    /// Asks the server behind, and keeps what a legacy client settles by it.
+    async fn served(&self, at: &At<'_>, asked: request::Asked) -> Result<Reply, Fault> {
+        let Some(session) = at.back.session() else { return self.ask(at, asked).await };
+        match &asked.request {
+            Request::SetLogLevel { level } => {
+                let level = Level::named(level);
+                let reply = self.ask(at, asked).await?;
+                level.into_iter().for_each(|level| session.set_level(level));
+                Ok(reply)
+            }
+            Request::Ask(What::Subscribe { uri }) => {
+                let uri = uri.clone();
+                let reply = self.ask(at, asked).await?;
+                if session.watch(&uri) {
+                    self.inner.watched.add(&uri);
+                }
+                Ok(reply)
+            }
+            Request::Ask(What::Unsubscribe { uri }) => {
+                // Others may still want word of it.
+                if session.unwatch(uri) && !self.inner.watched.remove(uri) {
+                    return Ok(Reply::Done { result: model::empty(), keep: None });
+                }
+                self.ask(at, asked).await
+            }
+            _ => self.ask(at, asked).await,
         }
     }
 
-    async fn result(
-        &self,
-        caller: &Caller,
-        method: &str,
-        params: Option<&RawValue>,
-    ) -> Result<Raw, RpcError> {
-        let era = Era::of(params)?;
-        let identity = self.serve.identity();
-        let reply = match model::asked(era, method, params)? {
-            Asked::Own(Own::Initialize { version }) => {
-                return Ok(model::initialized(identity, &version));
+    pub(crate) async fn ask(&self, at: &At<'_>, asked: request::Asked) -> Result<Reply, Fault> {
+        self.inner.serve.serve(at.caller, at.client, asked).await
+    }
+
+    pub(crate) fn changes(&self) -> Box<dyn Changes> {
+        self.inner.serve.changes()
+    }
+
+    pub(crate) fn offers(&self) -> Offers {
+        self.inner.serve.offers()
+    }
+
+    pub(crate) fn watched(&self) -> &Watched {
+        &self.inner.watched
+    }
+
+    /// Ends the watch of resources for someone who is gone.
+    pub(crate) fn unwatch(&self, caller: &Caller, uris: impl IntoIterator<Item = String>) {
+        let uris: Vec<_> = uris.into_iter().filter(|uri| self.inner.watched.remove(uri)).collect();
+        if uris.is_empty() || tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        let (serve, caller) = (Arc::clone(&self.inner.serve), caller.clone());
+        self.inner.aftermath.spawn(async move {
+            let nobody = Nobody::shared();
+            for uri in uris {
+                let request = Request::Ask(What::Unsubscribe { uri });
+                let asked =
+                    request::Asked { request, meta: None, continuation: Continuation::default() };
+                if let Err(fault) = serve.serve(&caller, &nobody, asked).await {
+                    tracing::debug!("unsubscribing: {fault}");
+                }
             }
-            Asked::Own(Own::Ping) => {
-                return Ok(RawValue::from_string("{}".to_owned())
-                    .unwrap_or_else(|_| RawValue::NULL.to_owned()));
-            }
-            Asked::Own(Own::Discover) => model::discovered(identity),
-            Asked::Served(request) => {
-                let (meta, continuation) = (None, Continuation::default());
-                let asked = muster_core::request::Asked { request, meta, continuation };
-                self.serve.serve(caller, &Nobody::shared(), asked).await?
-            }
-        };
-        Ok(model::result(era, identity, reply))
+        });
+    }
+
+    /// Waits for what goes on after requests are gone, though not long.
+    pub(crate) async fn settled(&self) {
+        self.inner.aftermath.close();
+        drop(timeout(SETTLING, self.inner.aftermath.wait()).await);
+        self.inner.aftermath.reopen();
     }
 }

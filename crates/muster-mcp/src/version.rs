@@ -6,12 +6,14 @@
 //! `params._meta`, `server/discover` tells what the server can do, and every result says what type it
 //! is and how long it may be kept.
 //!
-//! Each message is judged by itself: one that carries a version in `_meta` is modern, any other is
-//! legacy. A client may therefore probe with `server/discover`, fall back to `initialize`, or change
+//! Each message is judged by itself: one that carries a version in `_meta`, or whose HTTP headers name
+//! a version that is not a legacy one, is modern; any other is legacy. A client may therefore probe with `server/discover`, fall back to `initialize`, or change
 //! its mind, and no state has to be undone.
 
-use muster_core::json::Object;
+use muster_core::json::{Object, Raw};
 use serde_json::value::RawValue;
+
+use crate::headers::{self, Headers, Mismatch};
 
 /// The legacy versions, newest first.
 pub const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -19,8 +21,22 @@ pub const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-1
 /// The modern versions, newest first.
 pub const MODERN: [&str; 1] = ["2026-07-28"];
 
-const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
-const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+/// The key under which a modern request names its version.
+pub const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// The key under which a modern request says what its client can do.
+pub const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+
+/// The key under which a modern request may name its client.
+pub const CLIENT_INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
+
+/// The key under which a modern request asks for log lines.
+pub const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
+
+/// The key that tells which subscription a message belongs to.
+pub const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
+
+const OUR_KEYS: [&str; 4] = [VERSION_KEY, CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY];
 
 /// The key under which a modern result names the server.
 pub const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
@@ -47,26 +63,67 @@ pub enum EraFault {
         /// The key.
         missing: &'static str,
     },
+    /// A header does not repeat what the body says.
+    Header(Mismatch),
 }
 
 impl Era {
-    /// Judges a request by its parameters.
-    pub fn of(params: Option<&RawValue>) -> Result<Self, EraFault> {
-        let Some(params) = params.and_then(Object::parse) else { return Ok(Self::Legacy) };
-        let Some(meta) = params.get("_meta").and_then(Object::parse) else {
-            return Ok(Self::Legacy);
-        };
-        let Some(version) = meta.get(VERSION_KEY) else { return Ok(Self::Legacy) };
-        let requested: String =
-            serde_json::from_str(version.get()).unwrap_or_else(|_| version.get().to_owned());
-        if !MODERN.contains(&requested.as_str()) {
-            return Err(EraFault::Unsupported { requested });
+    /// Judges a request: by the version its headers name, else by what it carries in `_meta`. Methods
+    /// that only the modern era has are modern without either.
+    pub fn judge(method: &str, meta: &Object<'_>, headers: Option<&Headers<'_>>) -> Self {
+        if let Some(version) = headers.and_then(|headers| headers.version)
+            && !LEGACY.contains(&version)
+        {
+            return Self::Modern;
         }
-        match meta.get(CAPABILITIES_KEY).and_then(Object::parse) {
-            Some(_) => Ok(Self::Modern),
-            None => Err(EraFault::Incomplete { missing: CAPABILITIES_KEY }),
+        let only_modern = matches!(method, "server/discover" | "subscriptions/listen");
+        if only_modern || meta.get(VERSION_KEY).is_some() { Self::Modern } else { Self::Legacy }
+    }
+}
+
+/// Whether a modern request carries what it must.
+///
+/// Clients are written against the order of these refusals. Where there are no headers, the version
+/// comes first: what else a request must carry is up to the version.
+pub fn check(meta: &Object<'_>, headers: Option<&Headers<'_>>) -> Result<(), EraFault> {
+    if let Some(Headers { version: None, .. }) = headers {
+        return Err(EraFault::Header(Mismatch::missing(headers::VERSION)));
+    }
+    let Some(version) = meta.get(VERSION_KEY) else {
+        return Err(EraFault::Incomplete { missing: VERSION_KEY });
+    };
+    let requested: String =
+        serde_json::from_str(version.get()).unwrap_or_else(|_| version.get().to_owned());
+    let complete = meta.get(CAPABILITIES_KEY).and_then(Object::parse).is_some();
+    if let Some(headers) = headers {
+        if !complete {
+            return Err(EraFault::Incomplete { missing: CAPABILITIES_KEY });
+        }
+        if headers.version != Some(requested.as_str()) {
+            return Err(EraFault::Header(Mismatch::differs(headers::VERSION)));
         }
     }
+    if !MODERN.contains(&requested.as_str()) {
+        return Err(EraFault::Unsupported { requested });
+    }
+    if complete { Ok(()) } else { Err(EraFault::Incomplete { missing: CAPABILITIES_KEY }) }
+}
+
+/// The client's capabilities, as a modern request carries them.
+pub fn capabilities(meta: &Object<'_>) -> Raw {
+    meta.get(CAPABILITIES_KEY).map_or_else(|| Object::new().to_raw(), ToOwned::to_owned)
+}
+
+/// `_meta` as it may travel on: without what is between this client and us.
+pub fn passed_on(meta: &RawValue) -> Option<Raw> {
+    let mut members = Object::parse(meta)?;
+    if members.iter().any(|(key, _)| OUR_KEYS.contains(&key)) {
+        for key in OUR_KEYS {
+            members.remove(key);
+        }
+        return (!members.is_empty()).then(|| members.to_raw());
+    }
+    (!members.is_empty()).then(|| meta.to_owned())
 }
 
 /// The version to answer `initialize` with: the client's if it is a legacy one, else our newest.
@@ -77,31 +134,62 @@ pub fn negotiate(requested: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use muster_core::json::Object;
     use serde_json::value::RawValue;
 
-    use super::{Era, EraFault, negotiate};
+    use super::{Era, EraFault, check, negotiate, passed_on};
+    use crate::headers::Headers;
 
-    fn era(params: &str) -> Result<Era, EraFault> {
-        let raw: Box<RawValue> = serde_json::from_str(params).unwrap();
-        Era::of(Some(&raw))
+    fn raw(text: &str) -> Box<RawValue> {
+        serde_json::from_str(text).unwrap()
     }
+
+    fn judged(meta: &str, version: Option<&str>) -> Result<Era, EraFault> {
+        let raw = raw(meta);
+        let meta = Object::parse(&raw).unwrap();
+        let headers = Headers { version, ..Headers::default() };
+        let headers = version.map(|_| &headers);
+        match Era::judge("tools/list", &meta, headers) {
+            Era::Legacy => Ok(Era::Legacy),
+            Era::Modern => check(&meta, headers).map(|()| Era::Modern),
+        }
+    }
+
+    const VERSION: &str = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
+    const CAPABILITIES: &str = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
 
     #[test]
     fn each_message_is_judged_by_itself() {
-        assert_eq!(Era::of(None), Ok(Era::Legacy));
-        assert_eq!(era("{}"), Ok(Era::Legacy));
-        assert_eq!(era("[]"), Ok(Era::Legacy));
-        assert_eq!(era(r#"{"_meta":{"progressToken":1}}"#), Ok(Era::Legacy));
-        let version = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
-        let capabilities = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
-        assert_eq!(era(&format!(r#"{{"_meta":{{{version},{capabilities}}}}}"#)), Ok(Era::Modern));
+        assert_eq!(judged("{}", None), Ok(Era::Legacy));
+        assert_eq!(judged("{}", Some("2025-06-18")), Ok(Era::Legacy));
+        assert_eq!(judged(r#"{"progressToken":1}"#, None), Ok(Era::Legacy));
+        assert_eq!(judged(&format!("{{{VERSION},{CAPABILITIES}}}"), None), Ok(Era::Modern));
         assert_eq!(
-            era(&format!(r#"{{"_meta":{{{version}}}}}"#)),
+            judged(&format!("{{{VERSION}}}"), None),
             Err(EraFault::Incomplete { missing: "io.modelcontextprotocol/clientCapabilities" })
         );
         assert_eq!(
-            era(r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}}"#),
+            judged(r#"{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}"#, None),
             Err(EraFault::Unsupported { requested: "2027-01-01".to_owned() })
+        );
+        assert_eq!(
+            judged("{}", Some("2026-07-28")),
+            Err(EraFault::Incomplete { missing: "io.modelcontextprotocol/protocolVersion" })
+        );
+    }
+
+    #[test]
+    fn what_is_between_client_and_gateway_stays_there() {
+        let passed = |meta: &str| passed_on(&raw(meta)).map(|raw| raw.get().to_owned());
+        assert_eq!(passed(&format!("{{{VERSION},{CAPABILITIES}}}")), None);
+        assert_eq!(passed("{}"), None);
+        assert_eq!(
+            passed(&format!(r#"{{"traceparent": "00-1",{VERSION},"n":1.0}}"#)).as_deref(),
+            Some(r#"{"traceparent":"00-1","n":1.0}"#)
+        );
+        assert_eq!(
+            passed(r#"{ "progressToken" : 7 }"#).as_deref(),
+            Some(r#"{ "progressToken" : 7 }"#)
         );
     }
 

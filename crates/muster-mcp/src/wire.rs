@@ -30,7 +30,12 @@ pub enum Message<'a> {
         params: Option<&'a RawValue>,
     },
     /// Answers a request of ours.
-    Response,
+    Response {
+        /// The id we gave the request.
+        id: &'a RawValue,
+        /// The result, or the error object.
+        outcome: Result<&'a RawValue, &'a RawValue>,
+    },
 }
 
 /// Why a message cannot be served at all.
@@ -66,6 +71,12 @@ pub mod code {
     pub const INVALID_PARAMS: i64 = -32602;
     /// Our fault.
     pub const INTERNAL_ERROR: i64 = -32603;
+    /// No such resource, in the legacy era.
+    pub const NO_RESOURCE: i64 = -32002;
+    /// A header does not repeat what the body says.
+    pub const HEADER_MISMATCH: i64 = -32020;
+    /// The client did not declare what the request needs.
+    pub const MISSING_CAPABILITY: i64 = -32021;
     /// A protocol version that is not spoken here.
     pub const UNSUPPORTED_VERSION: i64 = -32022;
 }
@@ -95,7 +106,14 @@ impl<'a> Message<'a> {
                 }
                 Ok(Self::Request { id, method, params })
             }
-            Envelope { method: None, id: Some(_), answers: true, .. } => Ok(Self::Response),
+            Envelope { id: Some(id), result: Some(result), error, .. }
+                if error.is_none_or(|error| error.get() == "null") =>
+            {
+                Ok(Self::Response { id, outcome: Ok(result) })
+            }
+            Envelope { id: Some(id), error: Some(error), .. } => {
+                Ok(Self::Response { id, outcome: Err(error) })
+            }
             Envelope { method: None, .. } => Err(Malformed::NotAMessage("`method` is missing")),
         }
     }
@@ -115,7 +133,8 @@ struct Envelope<'a> {
     id: Option<&'a RawValue>,
     method: Option<Cow<'a, str>>,
     params: Option<&'a RawValue>,
-    answers: bool,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
@@ -136,10 +155,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Envelope<'a> {
                         Key::Id => envelope.id = Some(map.next_value()?),
                         Key::Method => envelope.method = Some(map.next_value::<Text<'de>>()?.0),
                         Key::Params => envelope.params = Some(map.next_value()?),
-                        Key::Answer => {
-                            map.next_value::<IgnoredAny>()?;
-                            envelope.answers = true;
-                        }
+                        Key::Result => envelope.result = Some(map.next_value()?),
+                        Key::Error => envelope.error = Some(map.next_value()?),
                         Key::Other => drop(map.next_value::<IgnoredAny>()?),
                     }
                 }
@@ -159,8 +176,10 @@ enum Key {
     Method,
     #[serde(rename = "params")]
     Params,
-    #[serde(rename = "result", alias = "error")]
-    Answer,
+    #[serde(rename = "result")]
+    Result,
+    #[serde(rename = "error")]
+    Error,
     #[serde(other)]
     Other,
 }
@@ -168,30 +187,65 @@ enum Key {
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
+#[derive(Serialize)]
+struct ResultMessage<'a> {
+    jsonrpc: &'static str,
+    id: &'a RawValue,
+    result: &'a RawValue,
+}
+
+#[derive(Serialize)]
+struct ErrorMessage<'a> {
+    jsonrpc: &'static str,
+    id: Option<&'a RawValue>,
+    error: &'a RpcError,
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    method: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<&'a RawValue>,
+}
+
 /// Writes a successful answer as one line.
 pub fn result_line(id: &RawValue, result: &RawValue) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Line<'a> {
-        jsonrpc: &'static str,
-        id: &'a RawValue,
-        result: &'a RawValue,
-    }
-    line(&Line { jsonrpc: "2.0", id, result })
+    line(message(&ResultMessage { jsonrpc: "2.0", id, result }))
+}
+
+/// Writes a successful answer as a document of its own.
+pub fn result_body(id: &RawValue, result: &RawValue) -> Vec<u8> {
+    message(&ResultMessage { jsonrpc: "2.0", id, result })
 }
 
 /// Writes an error answer as one line; without an id it answers something unreadable.
 pub fn error_line(id: Option<&RawValue>, error: &RpcError) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Line<'a> {
-        jsonrpc: &'static str,
-        id: Option<&'a RawValue>,
-        error: &'a RpcError,
-    }
-    line(&Line { jsonrpc: "2.0", id, error })
+    line(error_body(id, error))
 }
 
-fn line(message: &impl Serialize) -> Vec<u8> {
-    let mut line = serde_json::to_vec(message).unwrap_or_default();
+/// Writes an error answer as a document of its own.
+pub fn error_body(id: Option<&RawValue>, error: &RpcError) -> Vec<u8> {
+    message(&ErrorMessage { jsonrpc: "2.0", id, error })
+}
+
+/// Writes a notification as one line.
+pub fn notice_line(method: &str, params: Option<&RawValue>) -> Vec<u8> {
+    line(message(&Told { jsonrpc: "2.0", id: None, method, params }))
+}
+
+/// Writes a request of ours as one line.
+pub fn question_line(id: &str, method: &str, params: &RawValue) -> Vec<u8> {
+    line(message(&Told { jsonrpc: "2.0", id: Some(id), method, params: Some(params) }))
+}
+
+fn message(message: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(message).unwrap_or_default()
+}
+
+fn line(mut line: Vec<u8>) -> Vec<u8> {
     // A raw value may span lines: newlines between JSON tokens are white space, and inside strings
     // they are escaped, so a blank keeps both the framing and the meaning.
     for byte in &mut line {
@@ -240,7 +294,8 @@ mod tests {
                 format!("request {} {method} {}", id.get(), params.map_or("-", |raw| raw.get()))
             }
             Ok(Message::Notification { method, .. }) => format!("notification {method}"),
-            Ok(Message::Response) => "response".to_owned(),
+            Ok(Message::Response { id, outcome: Ok(raw) }) => format!("result {id} {raw}"),
+            Ok(Message::Response { id, outcome: Err(raw) }) => format!("error {id} {raw}"),
             Err(err) => err.to_string(),
         }
     }
@@ -265,8 +320,9 @@ mod tests {
             r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
             "notification notifications/initialized",
         );
-        check(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "response");
-        check(r#"{"jsonrpc":"2.0","id":1,"error":{"code":1}}"#, "response");
+        check(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "result 1 {}");
+        check(r#"{"jsonrpc":"2.0","id":"a","error":{"code":1}}"#, r#"error "a" {"code":1}"#);
+        check(r#"{"id":1,"error":null,"result":null}"#, "result 1 null");
     }
 
     #[test]

@@ -6,45 +6,26 @@ mod completions;
 mod list;
 mod load;
 mod run;
+mod servers;
 mod skill;
 mod tokens;
 mod validate;
 
-use std::{ffi::OsString, process::ExitCode};
-
-use clap::{CommandFactory as _, FromArgMatches as _};
+use std::process::ExitCode;
 
 use self::args::{Cli, Command};
-use crate::{error::CommandError, output};
+use crate::{entry, error::CommandError};
 
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
     if let Some(code) = muster_exec::serve::serve_if_asked() {
         return code;
     }
-    let words: Vec<OsString> = std::env::args_os().collect();
-    let parsed = Cli::command()
-        .try_get_matches_from(args::with_command(words))
-        .and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = match parsed {
-        Ok(cli) => cli,
-        Err(err) => {
-            // What clap has to say goes where clap wants it; there is nowhere to report a failure.
-            drop(err.print());
-            return ExitCode::from(u8::try_from(err.exit_code()).unwrap_or(2));
-        }
-    };
-    match dispatch(cli.command) {
-        Ok(code) => code,
-        Err(error) => {
-            output::report(&error);
-            error.exit_code()
-        }
-    }
+    entry::enter(args::with_command(std::env::args_os().collect()), dispatch)
 }
 
-fn dispatch(command: Command) -> Result<ExitCode, CommandError> {
-    match command {
+fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
+    match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::List(args) => list::run(&args),

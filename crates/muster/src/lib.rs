@@ -4,8 +4,13 @@
 //! prints what came of it.
 
 pub mod bundled;
+pub mod cli;
 pub mod climax;
+mod commands;
+mod entry;
 pub mod env_vars;
 pub mod error;
+mod listen;
 pub mod log;
 pub mod output;
+mod process;

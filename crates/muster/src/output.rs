@@ -88,18 +88,41 @@ fn terminal_width() -> Option<u16> {
     rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|col| *col > 0)
 }
 
+/// Prints the completion script of a program for a shell.
+pub fn completions(
+    shell: clap_complete::Shell,
+    command: &mut clap::Command,
+    name: &str,
+) -> Result<(), CommandError> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, command, name, &mut script);
+    Printer::standard().line(String::from_utf8_lossy(&script).trim_end())
+}
+
 /// Prints an error and its hints to standard error.
 pub fn report(error: &CommandError) {
-    let coloured = io::stderr().is_terminal() && env_vars::get("NO_COLOR").is_none();
-    let (error_word, hint_word) = if coloured {
-        let (bad, hint) = (AnsiColor::Red.on_default().bold(), AnsiColor::Cyan.on_default());
-        (format!("{bad}error{bad:#}"), format!("{hint}hint{hint:#}"))
-    } else {
-        ("error".to_owned(), "hint".to_owned())
-    };
-    let hints: String =
-        error.hints().iter().map(|hint| format!("\n{hint_word}: {hint}\n")).collect();
-    let text = format!("{error_word}: {error}\n{hints}");
+    let word = painted("error", AnsiColor::Red.on_default().bold());
+    to_stderr(&format!("{word}: {error}\n"));
+    for hint in error.hints() {
+        to_stderr("\n");
+        advise(hint);
+    }
+}
+
+/// Prints a next step to standard error.
+pub fn advise(hint: &str) {
+    let word = painted("hint", AnsiColor::Cyan.on_default());
+    to_stderr(&format!("{word}: {hint}\n"));
+}
+
+fn painted(word: &str, style: Style) -> String {
+    if io::stderr().is_terminal() && env_vars::get("NO_COLOR").is_none() {
+        return format!("{style}{word}{style:#}");
+    }
+    word.to_owned()
+}
+
+fn to_stderr(text: &str) {
     // Standard error is the last resort; there is nowhere to report that it is closed.
     drop(io::stderr().write_all(text.as_bytes()));
 }

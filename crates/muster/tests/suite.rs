@@ -26,5 +26,7 @@ mod mcp;
 mod processes;
 #[path = "suite/reference.rs"]
 mod reference;
+#[path = "suite/rmcp.rs"]
+mod rmcp;
 #[path = "suite/tidy.rs"]
 mod tidy;

@@ -3,11 +3,36 @@
 /// Whether `uri` fits `template`: its literal parts occur in order, and each expression in between
 /// stands for something. What exactly, the backend decides.
 pub(super) fn fits(template: &str, uri: &str) -> bool {
-    let Some((literal, after)) = template.split_once('{') else { return template == uri };
-    let Some(rest) = uri.strip_prefix(literal) else { return false };
-    let next = after.split_once('}').map_or("", |(_, next)| next);
-    let mut ends = rest.char_indices().skip(1).map(|(at, _)| at).chain([rest.len()]);
-    !rest.is_empty() && ends.any(|at| rest.get(at..).is_some_and(|tail| fits(next, tail)))
+    let mut literals = template.split('{').enumerate().map(|(number, part)| match number {
+        0 => part,
+        _ => part.split_once('}').map_or("", |(_, literal)| literal),
+    });
+    let first = literals.next().unwrap_or_default();
+    let Some(mut rest) = uri.strip_prefix(first) else { return false };
+    let mut literals = literals.peekable();
+    if literals.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(literal) = literals.next() {
+        // An expression stands for one character at least. The last literal ends the address; one
+        // before it is taken where it first occurs, so that no template makes this slow.
+        let Some(after) = rest.chars().next().map(char::len_utf8).and_then(|at| rest.get(at..))
+        else {
+            return false;
+        };
+        if literals.peek().is_none() {
+            return after.ends_with(literal);
+        }
+        let Some((_, next)) = after.split_once(literal).filter(|_| !literal.is_empty()) else {
+            if literal.is_empty() {
+                rest = after;
+                continue;
+            }
+            return false;
+        };
+        rest = next;
+    }
+    true
 }
 
 #[cfg(test)]
@@ -32,5 +57,8 @@ mod tests {
         check("a://fixed", "a://fixed", true);
         check("a://fixed", "a://fixed/more", false);
         check("{scheme}", "anything", true);
+        check("{a}{b}", "xy", true);
+        check("{a}{b}", "x", false);
+        check("é{a}é", "ééé", true);
     }
 }

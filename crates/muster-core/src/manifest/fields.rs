@@ -14,6 +14,37 @@ pub struct Field {
     pub meaning: &'static str,
 }
 
+/// The names that a mapping may have.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Known {
+    /// Of a documented table.
+    Table(&'static [Field]),
+    /// By themselves.
+    Names(&'static [&'static str]),
+}
+
+impl Known {
+    pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
+        let (table, names): (&[Field], &[&str]) = match self {
+            Self::Table(table) => (table, &[]),
+            Self::Names(names) => (&[], names),
+        };
+        table.iter().map(|field| field.name).chain(names.iter().copied())
+    }
+}
+
+impl From<&'static [Field]> for Known {
+    fn from(table: &'static [Field]) -> Self {
+        Self::Table(table)
+    }
+}
+
+impl From<&'static [&'static str]> for Known {
+    fn from(names: &'static [&'static str]) -> Self {
+        Self::Names(names)
+    }
+}
+
 const fn required(name: &'static str, kind: &'static str, meaning: &'static str) -> Field {
     Field { name, kind, default: None, meaning }
 }

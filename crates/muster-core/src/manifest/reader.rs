@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::{LoadError, Loaded, Problem, Warning, fields::Field};
+use super::{LoadError, Loaded, Problem, Warning, fields::Known};
 use crate::{
     suggest,
     value::Value,
@@ -44,7 +44,7 @@ pub(super) fn load<T>(
 pub(super) struct Fields<'n> {
     node: &'n Node,
     pairs: &'n [(Node, Node)],
-    known: &'static [Field],
+    known: Known,
 }
 
 impl<'n> Fields<'n> {
@@ -62,7 +62,7 @@ impl<'n> Fields<'n> {
     }
 
     fn knows(&self, name: &str) -> bool {
-        self.known.iter().any(|field| field.name == name)
+        self.known.names().any(|known| known == name)
     }
 }
 
@@ -80,12 +80,13 @@ impl Reader {
         &mut self,
         node: &'n Node,
         model: &str,
-        known: &'static [Field],
+        known: impl Into<Known>,
     ) -> Option<Fields<'n>> {
         let NodeValue::Map(pairs) = &node.value else {
             let message = format!("Input should be a valid dictionary or instance of {model}");
             return self.refuse(node, message, "write `field: value` lines, or `{}` for none");
         };
+        let known = known.into();
         let fields = Fields { node, pairs, known };
         for (key, name) in fields.unknown() {
             // The usual place for what is only shared by anchors.
@@ -94,8 +95,7 @@ impl Reader {
             }
             let mut path = self.path.clone();
             path.push(name.to_owned());
-            let names = known.iter().map(|field| field.name);
-            let similar = suggest::similar(name, names).first().copied();
+            let similar = suggest::similar(name, known.names()).first().copied();
             self.warnings.push(Warning { path, line: key.line, column: key.column, similar });
         }
         Some(fields)

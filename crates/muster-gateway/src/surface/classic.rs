@@ -53,7 +53,7 @@ impl Surface for Classic {
         })
     }
 
-    fn shows_backends(&self) -> bool {
+    fn lists_catalog(&self) -> bool {
         true
     }
 }

@@ -46,7 +46,7 @@ impl Surface for Discovery {
         })
     }
 
-    fn shows_backends(&self) -> bool {
+    fn lists_catalog(&self) -> bool {
         false
     }
 }

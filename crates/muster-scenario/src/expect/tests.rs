@@ -1,3 +1,5 @@
+//! Expectations, and how differences read.
+
 use std::time::Duration;
 
 use expect_test::{Expect, expect};

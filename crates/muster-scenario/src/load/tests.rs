@@ -1,3 +1,5 @@
+//! What the loader takes, and what it says about the rest.
+
 use std::path::Path;
 
 use expect_test::{Expect, expect};

@@ -49,9 +49,11 @@ pub(super) enum Command {
 Examples:
   climax run git
   climax run git docker --policy read-only.yaml
-  climax run my-cli.yaml --classic --log-level DEBUG")]
+  climax run my-cli.yaml --classic --log-level DEBUG
+  climax run git mcp.json --transport streamable-http --port 8091")]
 pub struct Run {
-    /// Config files, or names of bundled configs (see `climax list`)
+    /// Config files, or names of bundled configs (see `climax list`); MCP servers by their YAML file
+    /// or by an agent's `mcp.json`
     #[arg(value_name = "CONFIG", required = true)]
     pub(super) configs: Vec<String>,
     /// Restrict which tools exist and what arguments they take, by the rules of this file
@@ -63,6 +65,9 @@ pub struct Run {
     /// How the client is connected
     #[arg(long, value_enum, default_value_t)]
     pub(super) transport: Transport,
+    /// The port for `--transport streamable-http`; 0 takes any that is free
+    #[arg(long, value_name = "N", default_value_t = 8091)]
+    pub(super) port: u16,
     /// The least important log lines that are still written
     #[arg(long, value_enum, default_value_t)]
     pub(super) log_level: LogLevel,
@@ -161,6 +166,8 @@ pub(super) enum Transport {
     /// Standard input and output
     #[default]
     Stdio,
+    /// HTTP, for clients that connect to an address
+    StreamableHttp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -187,8 +194,11 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-const COMMANDS: [&str; 7] = ["run", "validate", "list", "skill", "tokens", "completions", "help"];
-const OPTIONS_WITH_VALUE: [&str; 4] = ["--policy", "--log-level", "--transport", "--output"];
+/// The commands there are.
+pub(super) const COMMANDS: [&str; 7] =
+    ["run", "validate", "list", "skill", "tokens", "completions", "help"];
+const OPTIONS_WITH_VALUE: [&str; 5] =
+    ["--policy", "--log-level", "--transport", "--port", "--output"];
 const ASKS_ABOUT_ALL: [&str; 4] = ["--help", "-h", "--version", "-V"];
 
 /// Puts the command in front of its options, and `run` where none was named.

@@ -11,36 +11,39 @@ use muster_core::{
 };
 use muster_exec::{
     cli::{self, CliBackend},
-    environment::Environment,
     launcher::Launcher,
 };
-use muster_gateway::dispatch::State;
+use muster_gateway::{dispatch::State, fixed::Named, offer::Naming};
 
-use crate::env_vars;
+use super::servers::Server;
+use crate::process;
 
 /// Everything that was loaded.
 pub(super) struct Assembly {
     /// The configs, in the order they were named.
     pub(super) configs: Vec<Arc<CliConfig>>,
+    /// The MCP servers, in the order they were named.
+    pub(super) servers: Vec<Server>,
     /// What there is and what is allowed; nothing runs yet.
     pub(super) state: State,
 }
 
 impl Assembly {
-    pub(super) fn new(configs: Vec<CliConfig>, policy: Policy) -> Self {
+    pub(super) fn new(configs: Vec<CliConfig>, servers: Vec<Server>, policy: Policy) -> Self {
         let configs: Vec<_> = configs.into_iter().map(Arc::new).collect();
         let catalog =
             configs.iter().enumerate().fold(Snapshot::default(), |catalog, (place, config)| {
                 catalog.with(cli::source(&backend_name(place), config))
             });
         let state = State { catalog, policy: Arc::new(policy), backends: BTreeMap::new() };
-        Self { configs, state }
+        Self { configs, servers, state }
     }
 
     /// The name of the only config, or a common one.
     pub(super) fn server_name(&self) -> String {
-        match self.configs.as_slice() {
-            [config] => config.name.clone(),
+        match (self.configs.as_slice(), self.servers.as_slice()) {
+            ([config], []) => config.name.clone(),
+            ([], [server]) => server.name.clone(),
             _ => "climax".to_owned(),
         }
     }
@@ -63,9 +66,11 @@ impl Assembly {
         format!("{} {subcommand}", config.command).trim_end().to_owned()
     }
 
-    /// The same with something behind every tool.
-    pub(super) fn running(self, launcher: &Launcher) -> State {
-        let environment = Arc::new(environment());
+    /// The same with something behind every tool of a CLI, and the servers to be connected. Where there
+    /// is only one source, nothing needs a prefix.
+    pub(super) fn running(self, launcher: &Launcher) -> (State, Vec<Named>) {
+        let alone = self.configs.is_empty() && self.servers.len() == 1;
+        let environment = Arc::new(process::environment());
         let place = Arc::new(self.state.policy.place.clone());
         let backends = self.configs.into_iter().enumerate().map(|(number, config)| {
             let backend = CliBackend::new(
@@ -76,17 +81,20 @@ impl Assembly {
             );
             (backend_name(number), Arc::new(backend) as Arc<dyn Backend>)
         });
-        State { backends: backends.collect(), ..self.state }
+        let state = State { backends: backends.collect(), ..self.state };
+        let servers = self.servers.into_iter().map(|server| {
+            let Server { name, description, endpoint, limit } = server;
+            let naming = match alone {
+                true => Naming::Plain,
+                false => Naming::Prefixed { prefix: "x".to_owned(), server: name.clone() },
+            };
+            Named { name, description, endpoint, limit, naming }
+        });
+        (state, servers.collect())
     }
 }
 
 /// One file may be given twice, so backends are named by their place.
 fn backend_name(place: usize) -> BackendName {
     BackendName::new(format!("cli-{place}"))
-}
-
-/// The environment that configs are expanded from.
-pub(super) fn environment() -> Environment {
-    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    Environment::new(env_vars::all(), &passwd)
 }

@@ -16,7 +16,7 @@ use super::{args::List, assembly::Assembly, load};
 use crate::{
     bundled,
     error::CommandError,
-    output::{Format, Mood, Printer, table},
+    output::{self, Format, Mood, Printer, table},
 };
 
 pub(super) fn run(args: &List) -> Result<ExitCode, CommandError> {
@@ -33,7 +33,7 @@ pub(super) fn run(args: &List) -> Result<ExitCode, CommandError> {
         Ok(policy) => policy,
         Err(err) => return failed(printer, "policy", &err),
     };
-    let assembly = Assembly::new(configs, policy);
+    let assembly = Assembly::new(configs, Vec::new(), policy);
     match args.output {
         Format::Json => printer.json(&Listing::of(&assembly))?,
         Format::Table => print(printer, &assembly)?,
@@ -44,6 +44,7 @@ pub(super) fn run(args: &List) -> Result<ExitCode, CommandError> {
 /// The original says this on standard output, where scripts look for it.
 fn failed(printer: Printer, what: &str, err: &CommandError) -> Result<ExitCode, CommandError> {
     printer.line(&format!("Error loading {what}: {err}"))?;
+    err.hints().iter().for_each(|hint| output::advise(hint));
     Ok(err.exit_code())
 }
 

@@ -9,9 +9,11 @@ use muster_core::{
     cli::CliConfig,
     manifest::{self, LoadError, Loaded, Problem},
     policy::Policy,
+    suggest,
 };
 use thiserror::Error;
 
+use super::args::COMMANDS;
 use crate::{bundled, error::CommandError};
 
 /// Why a file could not be used.
@@ -30,6 +32,9 @@ fn unreadable(path: &Path, source: &io::Error) -> String {
         Some(2) => format!("[Errno 2] No such file or directory: '{path}'"),
         Some(13) => format!("[Errno 13] Permission denied: '{path}'"),
         Some(21) => format!("[Errno 21] Is a directory: '{path}'"),
+        _ if source.kind() == io::ErrorKind::InvalidData => {
+            format!("'{path}' is not text in UTF-8: {source}")
+        }
         _ => format!("cannot read '{path}': {source}"),
     }
 }
@@ -81,7 +86,7 @@ pub(super) fn policy_or_none(path: Option<&Path>) -> Result<Policy, CommandError
     Ok(loaded.value)
 }
 
-fn refused(what: &str, word: &str, err: &FileError) -> CommandError {
+pub(super) fn refused(what: &str, word: &str, err: &FileError) -> CommandError {
     let error = CommandError::new(match err {
         FileError::Invalid(LoadError::Fields(problems)) => {
             let lines: String = problems.iter().map(problem_line).collect();
@@ -91,13 +96,19 @@ fn refused(what: &str, word: &str, err: &FileError) -> CommandError {
     });
     match err {
         FileError::Unreadable { .. } if what == "config" && !word.contains(['/', '.']) => {
-            let names = bundled::CONFIGS.iter().map(|(name, _)| *name);
-            match muster_core::suggest::similar(word, names).first() {
-                Some(name) => error.hint(format!("did you mean the bundled config `{name}`?")),
-                None => error.hint("see `climax list` for the bundled configs"),
-            }
+            error.hint(what_was_meant(word))
         }
         FileError::Unreadable { .. } | FileError::Invalid(_) => error,
+    }
+}
+
+/// A word that is no path was meant for the name of something.
+fn what_was_meant(word: &str) -> String {
+    let configs = bundled::CONFIGS.iter().map(|(name, _)| *name);
+    match suggest::similar(word, configs.chain(COMMANDS)).first() {
+        Some(name) if COMMANDS.contains(name) => format!("did you mean `climax {name}`?"),
+        Some(name) => format!("did you mean the bundled config `{name}`?"),
+        None => "see `climax list` for the bundled configs".to_owned(),
     }
 }
 

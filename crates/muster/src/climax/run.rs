@@ -1,92 +1,119 @@
 //! `climax run`: the server.
 
-use std::{collections::BTreeMap, io, process::ExitCode, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io::{self, IsTerminal as _},
+    process::ExitCode,
+    sync::Arc,
+};
 
-use muster_core::request::{Identity, Offers};
+use muster_core::{
+    connect::Connect,
+    request::{Identity, Offers},
+};
 use muster_exec::launcher::Launcher;
 use muster_gateway::{
     dispatch::{Dispatcher, State},
+    fixed::Fixed,
     front::Front,
     surface::{Surface, classic::Classic, discovery::Discovery},
 };
 use muster_mcp::{
+    client::Connector,
+    http::{self, HttpOptions},
     server::Server,
     stdio::{self, Input, Output},
-};
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::{broadcast, watch},
 };
 
 use super::{
     args::{Run, Transport},
     assembly::Assembly,
-    load,
+    load, servers,
 };
-use crate::{env_vars, error::CommandError, log};
+use crate::{env_vars, error::CommandError, listen, log, output, process};
 
 pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
     let log_file = env_vars::get("CLIMAX_LOG_FILE");
-    log::install(args.log_level.into(), log_file.as_deref().map(AsRef::as_ref))
-        .map_err(|err| CommandError::new(format!("cannot write to CLIMAX_LOG_FILE: {err}")))?;
-    let assembly =
-        Assembly::new(load::configs(&args.configs)?, load::policy_or_none(args.policy.as_deref())?);
-    warn_of_duplicates(&args.configs, &assembly);
-    warn_of_unknown_rules(&assembly.state);
+    log::install(args.log_level.into(), log_file.as_deref().map(AsRef::as_ref)).map_err(|err| {
+        let file = log_file.as_deref().unwrap_or_default();
+        CommandError::new(format!("cannot write to `{file}`, the CLIMAX_LOG_FILE: {err}"))
+    })?;
+    let named = servers::tell_apart(&args.configs)?;
+    let assembly = Assembly::new(
+        load::configs(&named.clis)?,
+        named.servers,
+        load::policy_or_none(args.policy.as_deref())?,
+    );
+    warn_of_duplicates(&named.clis, &assembly);
+    warn_of_unknown_rules(&assembly);
+    let tools = assembly.state.catalog.sorted().count();
+    tracing::info!("Server {} ready with {tools} tools", assembly.server_name());
+    // What comes over pipes is one conversation; what comes over HTTP may be many.
+    let mut builder = match args.transport {
+        Transport::Stdio => tokio::runtime::Builder::new_current_thread(),
+        Transport::StreamableHttp => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let runtime = builder.enable_all().build()?;
+    let served = runtime.block_on(serve(args, assembly));
+    // A thread may still wait for a terminal's next line; nobody waits for it.
+    runtime.shutdown_background();
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
     let identity = Identity {
         name: assembly.server_name(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
     };
-    let tools = assembly.state.catalog.sorted().count();
-    tracing::info!("Server {} ready with {tools} tools", identity.name);
+    let door = match args.transport {
+        Transport::Stdio => None,
+        Transport::StreamableHttp => Some(listen::open(HOST, args.port).await?),
+    };
+    let launcher = Launcher::new();
+    let connector = Arc::new(Connector::new(launcher.clone(), &identity));
+    let connect: Arc<dyn Connect> = connector.clone();
+    let offers = if assembly.servers.is_empty() { Offers::default() } else { OFFERS };
+    let (state, servers) = assembly.running(&launcher);
+    let fixed = Fixed::start(state, servers, &connect);
     let surface: Box<dyn Surface> =
         if args.classic { Box::new(Classic) } else { Box::new(Discovery) };
-    match args.transport {
-        Transport::Stdio => serve(identity, surface, assembly)?,
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn serve(
-    identity: Identity,
-    surface: Box<dyn Surface>,
-    assembly: Assembly,
-) -> Result<(), CommandError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let launcher = Launcher::new();
-    let served = runtime.block_on(async {
-        let (_writer, reader) = watch::channel(Arc::new(assembly.running(&launcher)));
-        let (changes, _) = broadcast::channel(16);
-        let front = Front::new(
-            identity,
-            Offers::default(),
-            surface,
-            Arc::new(Dispatcher::new(reader)),
-            changes,
-        );
-        let server = Server::new(Arc::new(front));
-        let (input, output) = (Input::standard()?, Output::standard()?);
-        let served = tokio::select! {
-            served = stdio::serve(server, input, output) => served,
-            stopped = stop_requested() => stopped,
-        };
-        launcher.shut_down().await;
-        served
-    });
-    // A thread may still wait for a terminal's next line; nobody waits for it.
-    runtime.shutdown_background();
+    let name = identity.name.clone();
+    let dispatcher = Arc::new(Dispatcher::new(fixed.state()));
+    let front = Front::new(identity, offers, surface, dispatcher, fixed.changes())
+        .waiting_for(fixed.untried());
+    let server = Server::new(Arc::new(front));
+    let served = match door {
+        None => serve_stdio(server, &name).await,
+        Some(listeners) => {
+            output::advise(&format!("{name} is listening on {}", listen::url(HOST, &listeners)));
+            http::serve(server, listeners, HttpOptions::default(), process::stop_requested()).await
+        }
+    };
+    fixed.shut_down().await;
+    connector.shut_down().await;
+    launcher.shut_down().await;
     Ok(served?)
 }
 
-async fn stop_requested() -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => (),
-        _ = interrupt.recv() => (),
+/// Only this machine.
+const HOST: &str = "localhost";
+
+/// MCP servers may have all of this.
+const OFFERS: Offers =
+    Offers { tools_change: true, resources: true, prompts: true, completions: true, logging: true };
+
+async fn serve_stdio(server: Server, name: &str) -> io::Result<()> {
+    if io::stdin().is_terminal() {
+        output::advise(&format!(
+            "{name} waits for an MCP client on standard input; agents start it themselves. Ctrl-C ends it"
+        ));
     }
-    Ok(())
+    let (input, output) = (Input::standard()?, Output::standard()?);
+    tokio::select! {
+        served = stdio::serve(server, input, output) => served,
+        () = process::stop_requested() => Ok(()),
+    }
 }
 
 /// Each replacement is told, with the file that won.
@@ -103,9 +130,14 @@ fn warn_of_duplicates(words: &[String], assembly: &Assembly) {
 }
 
 /// A rule about something that is not there is most likely a typing error.
-fn warn_of_unknown_rules(state: &State) {
-    for (tool, rule) in &state.policy.rules {
-        let Some(entry) = state.catalog.sorted().find(|entry| *entry.local_name == **tool) else {
+fn warn_of_unknown_rules(assembly: &Assembly) {
+    // What a server offers is known once it is connected.
+    if !assembly.servers.is_empty() {
+        return;
+    }
+    let State { catalog, policy, .. } = &assembly.state;
+    for (tool, rule) in &policy.rules {
+        let Some(entry) = catalog.sorted().find(|entry| *entry.local_name == **tool) else {
             tracing::warn!("Policy references unknown tool {tool} — skipping");
             continue;
         };

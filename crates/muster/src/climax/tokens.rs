@@ -31,7 +31,8 @@ struct Report {
 
 pub(super) fn run(args: &Tokens) -> Result<ExitCode, CommandError> {
     let configs = load::configs(&args.configs)?;
-    let state = Assembly::new(configs, load::policy_or_none(args.policy.as_deref())?).state;
+    let state =
+        Assembly::new(configs, Vec::new(), load::policy_or_none(args.policy.as_deref())?).state;
     let tokenizer = tiktoken_rs::o200k_base()
         .map_err(|err| CommandError::new(format!("cannot load the tokenizer: {err}")))?;
     let cost = |mode, tools: &[Raw]| {

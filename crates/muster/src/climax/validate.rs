@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use super::{
     args::Validate,
-    assembly,
     load::{self, FileError},
 };
 use crate::{
     error::CommandError,
     output::{Format, Mood, Printer},
+    process,
 };
 
 /// What was found out about one file.
@@ -53,7 +53,7 @@ struct Report {
 }
 
 pub(super) fn run(args: &Validate) -> Result<ExitCode, CommandError> {
-    let environment = assembly::environment();
+    let environment = process::environment();
     let configs: Vec<Verdict> =
         args.configs.iter().map(|word| check_config(word, &environment)).collect();
     let policy = args.policy.as_deref().map(|path| match load::policy(path) {
@@ -147,7 +147,7 @@ impl From<&Warning> for Found {
 fn print(printer: Printer, report: &Report) -> Result<(), CommandError> {
     for verdict in &report.configs {
         let what = match (&verdict.name, verdict.count) {
-            (Some(name), Some(count)) => format!("{name} — {count} tool(s)"),
+            (Some(name), Some(count)) if verdict.valid => format!("{name} — {count} tool(s)"),
             _ => verdict.file.clone(),
         };
         print_verdict(printer, &what, verdict)?;

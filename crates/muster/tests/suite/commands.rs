@@ -241,6 +241,64 @@ fn a_server_that_cannot_start_says_what_to_do() {
 }
 
 #[test]
+fn words_that_were_meant_for_something_else() {
+    check(
+        &["vaildate", "good.yaml"],
+        &expect![[r#"
+        exit code: 1
+        ----- stdout -----
+        ----- stderr -----
+        error: cannot load config `vaildate`: [Errno 2] No such file or directory: 'vaildate'
+
+        hint: did you mean `climax validate`?
+    "#]],
+    );
+    check(
+        &["list", "gti"],
+        &expect![[r#"
+        exit code: 1
+        ----- stdout -----
+        Error loading configs: cannot load config `gti`: [Errno 2] No such file or directory: 'gti'
+        ----- stderr -----
+        hint: did you mean the bundled config `git`?
+    "#]],
+    );
+    check(
+        &["frobnicate"],
+        &expect![[r#"
+        exit code: 1
+        ----- stdout -----
+        ----- stderr -----
+        error: cannot load config `frobnicate`: [Errno 2] No such file or directory: 'frobnicate'
+
+        hint: see `climax list` for the bundled configs
+    "#]],
+    );
+}
+
+#[test]
+fn files_that_are_no_configs() {
+    let folder =
+        Folder::new(&[("empty.yaml", "command: ' '\ntools: []\n"), ("list.yaml", "- a\n")]);
+    std::fs::write(folder.file("bytes.yaml"), [b'a', 0xff]).unwrap();
+    let output =
+        folder.climax(&["validate", "empty.yaml", "list.yaml", "bytes.yaml", ".", "none.yaml"]);
+    expect![[r#"
+        exit code: 1
+        ----- stdout -----
+          ✗ empty.yaml
+            command: The command is empty; name the program to run
+          ✗ list.yaml: the file must hold a mapping, not list
+          ✗ bytes.yaml: 'bytes.yaml' is not text in UTF-8: invalid utf-8 sequence of 1 bytes from index 1
+          ✗ .: [Errno 21] Is a directory: '.'
+          ✗ none.yaml: [Errno 2] No such file or directory: 'none.yaml'
+
+        0 valid, 5 invalid
+        ----- stderr -----
+    "#]].assert_eq(&transcript(&output, &folder));
+}
+
+#[test]
 fn the_command_line_is_explained() {
     check(
         &[],

@@ -9,8 +9,8 @@ use std::{
 const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-core", &[]),
     ("muster-exec", &["muster-core"]),
-    ("muster-mcp", &["muster-core"]),
-    ("muster-gateway", &["muster-core"]),
+    ("muster-mcp", &["muster-core", "muster-exec"]),
+    ("muster-gateway", &["muster-core", "muster-exec"]),
     ("muster-scenario", &["muster-core", "muster-exec"]),
     ("muster", &["muster-core", "muster-exec", "muster-mcp", "muster-gateway", "muster-scenario"]),
 ];
@@ -19,6 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const ONLY: &[(&str, &[&str])] = &[
     ("clap", &["muster"]),
     ("saphyr-parser", &["muster-core"]),
+    // A client for tests only; it may stand under dev-dependencies, which are not looked at here.
     ("rmcp", &[]),
     ("tokio", &["muster-exec", "muster-mcp", "muster-gateway", "muster-scenario", "muster"]),
     ("rustix", &["muster-exec", "muster-mcp", "muster-scenario", "muster"]),

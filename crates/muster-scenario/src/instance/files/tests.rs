@@ -1,3 +1,5 @@
+//! What muster finds in its directory.
+
 use std::{collections::BTreeMap, path::Path};
 
 use expect_test::{Expect, expect};

@@ -1,3 +1,5 @@
+//! What a mock answers.
+
 use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};

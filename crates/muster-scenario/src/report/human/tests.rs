@@ -1,3 +1,5 @@
+//! What people read.
+
 use std::{path::Path, time::Duration};
 
 use expect_test::expect;

@@ -1,0 +1,97 @@
+//! From what an MCP server lists to what the catalog holds.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use crate::{
+    catalog::{Entry, Listed, Offer},
+    connect::Listing,
+    json::{Object, raw},
+    name::{BackendName, ToolName},
+};
+
+/// What a server offers, under the names that clients are to see. `rename` makes them out of the
+/// server's own; an address is kept, unless it is none but a mere name.
+pub fn offer(listing: &Listing, backend: &BackendName, rename: impl Fn(&str) -> String) -> Offer {
+    let address = |uri: &str| if uri.contains("://") { uri.to_owned() } else { rename(uri) };
+    let listed = |items: &[Box<RawValue>], key: &str, exposed: &dyn Fn(&str) -> String| {
+        let items = items.iter().filter_map(|item| {
+            let local = Object::parse(item)?.get_text(key)?;
+            Some(Listed {
+                name: exposed(&local).into(),
+                backend: backend.clone(),
+                local_name: local.into(),
+                definition: Arc::from(item.clone()),
+            })
+        });
+        items.collect()
+    };
+    Offer {
+        tools: listing.tools.iter().filter_map(|tool| entry(tool, backend, &rename)).collect(),
+        resources: listed(&listing.resources, "uri", &address),
+        templates: listed(&listing.templates, "uriTemplate", &address),
+        prompts: listed(&listing.prompts, "name", &rename),
+    }
+}
+
+fn entry(tool: &RawValue, backend: &BackendName, rename: impl Fn(&str) -> String) -> Option<Entry> {
+    let object = Object::parse(tool)?;
+    let local = object.get_text("name")?;
+    let schema = object.get("inputSchema").filter(|schema| schema.get().starts_with('{'));
+    let schema = schema.map_or_else(any_object, ToOwned::to_owned);
+    Some(Entry {
+        name: ToolName::new(rename(&local)),
+        backend: backend.clone(),
+        local_name: local.into(),
+        description: object.get_text("description").unwrap_or_default().into(),
+        input_schema: schema.into(),
+        params: None,
+        definition: Some(Arc::from(tool.to_owned())),
+        validator: Arc::default(),
+    })
+}
+
+/// What a tool takes that does not say it.
+fn any_object() -> Box<RawValue> {
+    let mut schema = Object::new();
+    schema.set_value("type", "object");
+    raw(&schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::offer;
+    use crate::{catalog::Listed, connect::Listing, name::BackendName};
+
+    fn items(items: &[&str]) -> Vec<Box<RawValue>> {
+        items.iter().map(|item| RawValue::from_string((*item).to_owned()).unwrap()).collect()
+    }
+
+    fn names(listed: &[Listed]) -> Vec<(&str, &str)> {
+        listed.iter().map(|listed| (&*listed.name, &*listed.local_name)).collect()
+    }
+
+    #[test]
+    fn names_change_and_definitions_stay() {
+        let tool = r#"{"name":"a","inputSchema":{ "type":"object","x":1.0 },"vendor":[1e9]}"#;
+        let listing = Listing {
+            tools: items(&[tool, r#"{"name":"b","description":"d"}"#, r#"{"title":"no name"}"#]),
+            resources: items(&[r#"{"uri":"file:///x"}"#, r#"{"uri":"notes"}"#]),
+            templates: items(&[r#"{"uriTemplate":"t://{id}"}"#]),
+            prompts: items(&[r#"{"name":"p"}"#]),
+            ..Listing::default()
+        };
+        let offer = offer(&listing, &BackendName::new("s"), |name| format!("x_s_{name}"));
+        let [a, b] = &*offer.tools else { panic!("{:?}", offer.tools) };
+        assert_eq!((a.name.as_str(), &*a.local_name, &*a.description), ("x_s_a", "a", ""));
+        assert_eq!(a.definition.as_deref().unwrap().get(), tool);
+        assert_eq!(a.input_schema.get(), r#"{ "type":"object","x":1.0 }"#);
+        assert_eq!((b.input_schema.get(), &*b.description), (r#"{"type":"object"}"#, "d"));
+        assert_eq!(names(&offer.resources), [("file:///x", "file:///x"), ("x_s_notes", "notes")]);
+        assert_eq!(names(&offer.templates), [("t://{id}", "t://{id}")]);
+        assert_eq!(names(&offer.prompts), [("x_s_p", "p")]);
+    }
+}

@@ -1,0 +1,183 @@
+//! How an MCP server wants to be logged in to.
+
+use serde::{Deserialize, Serialize};
+
+use super::{flag, nothing, text_or_empty, texts_or_none};
+use crate::{manifest::reader::Reader, yaml::Node};
+
+const AUTH: &[&str] = &["type", "forwardToken", "requiredAudiences", "tokenExchange", "teleport"];
+const EXCHANGE: &[&str] = &[
+    "enabled",
+    "dexTokenEndpoint",
+    "expectedIssuer",
+    "connectorId",
+    "scopes",
+    "clientCredentialsSecretRef",
+];
+const SECRET: &[&str] = &["name", "namespace", "clientIdKey", "clientSecretKey"];
+const TELEPORT: &[&str] =
+    &["identityDir", "identitySecretName", "identitySecretNamespace", "appName"];
+
+const KINDS: &[(&str, AuthType)] = &[
+    ("", AuthType::Unset),
+    ("oauth", AuthType::OAuth),
+    ("teleport", AuthType::Teleport),
+    ("none", AuthType::None),
+];
+
+/// How a login goes. Only servers that are reached over the network have one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Auth {
+    /// Which kind.
+    #[serde(rename = "type", skip_serializing_if = "nothing")]
+    pub kind: AuthType,
+    /// Whether the caller's own token is passed on.
+    #[serde(skip_serializing_if = "nothing")]
+    pub forward_token: bool,
+    /// Audiences that the token must name.
+    #[serde(skip_serializing_if = "nothing")]
+    pub required_audiences: Vec<String>,
+    /// The caller's token is exchanged for one of the server's own issuer.
+    #[serde(skip_serializing_if = "nothing")]
+    pub token_exchange: Option<TokenExchange>,
+    /// The way through Teleport.
+    #[serde(skip_serializing_if = "nothing")]
+    pub teleport: Option<Teleport>,
+}
+
+/// Which kind of login.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AuthType {
+    /// Nothing was said.
+    #[default]
+    #[serde(rename = "")]
+    Unset,
+    /// OAuth 2.1.
+    OAuth,
+    /// Teleport machine identities.
+    Teleport,
+    /// None, explicitly.
+    None,
+}
+
+/// An exchange of tokens by RFC 8693.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TokenExchange {
+    /// Whether it is done.
+    pub enabled: bool,
+    /// Where.
+    #[serde(skip_serializing_if = "nothing")]
+    pub dex_token_endpoint: String,
+    /// Who must have issued what comes back.
+    #[serde(skip_serializing_if = "nothing")]
+    pub expected_issuer: String,
+    /// The connector at the issuer.
+    #[serde(skip_serializing_if = "nothing")]
+    pub connector_id: String,
+    /// What is asked for.
+    #[serde(skip_serializing_if = "nothing")]
+    pub scopes: String,
+    /// Where our own credentials are.
+    #[serde(skip_serializing_if = "nothing")]
+    pub client_credentials_secret_ref: Option<SecretRef>,
+}
+
+/// A secret in a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SecretRef {
+    /// Its name.
+    pub name: String,
+    /// Its namespace.
+    #[serde(skip_serializing_if = "nothing")]
+    pub namespace: String,
+    /// The key of the client's id.
+    #[serde(skip_serializing_if = "nothing")]
+    pub client_id_key: String,
+    /// The key of the client's secret.
+    #[serde(skip_serializing_if = "nothing")]
+    pub client_secret_key: String,
+}
+
+/// A machine identity that opens Teleport.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Teleport {
+    /// A directory that holds it.
+    #[serde(skip_serializing_if = "nothing")]
+    pub identity_dir: String,
+    /// A secret that holds it.
+    #[serde(skip_serializing_if = "nothing")]
+    pub identity_secret_name: String,
+    /// The namespace of the secret.
+    #[serde(skip_serializing_if = "nothing")]
+    pub identity_secret_namespace: String,
+    /// The application behind Teleport.
+    #[serde(skip_serializing_if = "nothing")]
+    pub app_name: String,
+}
+
+pub(super) fn read(reader: &mut Reader, node: &Node) -> Option<Auth> {
+    let fields = reader.fields(node, "MCPServerAuth", AUTH)?;
+    let kind = reader.nullable(&fields, "type", |reader, node| reader.choice(node, KINDS));
+    let forward_token = flag(reader, &fields, "forwardToken");
+    let required_audiences = texts_or_none(reader, &fields, "requiredAudiences");
+    let token_exchange = reader.nullable(&fields, "tokenExchange", exchange);
+    let teleport = reader.nullable(&fields, "teleport", teleport);
+    Some(Auth {
+        kind: kind?.0.unwrap_or_default(),
+        forward_token: forward_token?.unwrap_or_default(),
+        required_audiences: required_audiences?,
+        token_exchange: token_exchange?.0,
+        teleport: teleport?.0,
+    })
+}
+
+fn exchange(reader: &mut Reader, node: &Node) -> Option<TokenExchange> {
+    let fields = reader.fields(node, "TokenExchangeConfig", EXCHANGE)?;
+    let enabled = flag(reader, &fields, "enabled");
+    let dex_token_endpoint = text_or_empty(reader, &fields, "dexTokenEndpoint");
+    let expected_issuer = text_or_empty(reader, &fields, "expectedIssuer");
+    let connector_id = text_or_empty(reader, &fields, "connectorId");
+    let scopes = text_or_empty(reader, &fields, "scopes");
+    let secret = reader.nullable(&fields, "clientCredentialsSecretRef", secret);
+    Some(TokenExchange {
+        enabled: enabled?.unwrap_or_default(),
+        dex_token_endpoint: dex_token_endpoint?,
+        expected_issuer: expected_issuer?,
+        connector_id: connector_id?,
+        scopes: scopes?,
+        client_credentials_secret_ref: secret?.0,
+    })
+}
+
+fn secret(reader: &mut Reader, node: &Node) -> Option<SecretRef> {
+    let fields = reader.fields(node, "ClientCredentialsSecretRef", SECRET)?;
+    let name = reader.required(&fields, "name", Reader::text);
+    let namespace = text_or_empty(reader, &fields, "namespace");
+    let client_id_key = text_or_empty(reader, &fields, "clientIdKey");
+    let client_secret_key = text_or_empty(reader, &fields, "clientSecretKey");
+    Some(SecretRef {
+        name: name?,
+        namespace: namespace?,
+        client_id_key: client_id_key?,
+        client_secret_key: client_secret_key?,
+    })
+}
+
+fn teleport(reader: &mut Reader, node: &Node) -> Option<Teleport> {
+    let fields = reader.fields(node, "TeleportAuth", TELEPORT)?;
+    let identity_dir = text_or_empty(reader, &fields, "identityDir");
+    let identity_secret_name = text_or_empty(reader, &fields, "identitySecretName");
+    let identity_secret_namespace = text_or_empty(reader, &fields, "identitySecretNamespace");
+    let app_name = text_or_empty(reader, &fields, "appName");
+    Some(Teleport {
+        identity_dir: identity_dir?,
+        identity_secret_name: identity_secret_name?,
+        identity_secret_namespace: identity_secret_namespace?,
+        app_name: app_name?,
+    })
+}

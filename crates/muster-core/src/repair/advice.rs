@@ -1,0 +1,135 @@
+//! How to put arguments right that do not fit: one line, and what the argument in question takes.
+
+use jsonschema::error::ValidationErrorKind;
+use serde::Serialize;
+use serde_json::{Value, value::RawValue};
+
+use super::{opened::members, shape::Shape};
+use crate::{
+    json::{Raw, raw},
+    suggest,
+};
+
+/// A schema longer than this is not shown with an error.
+const LONGEST_SCHEMA: usize = 1_500;
+
+/// A line that helps, and a piece of the schema.
+#[derive(Debug)]
+pub struct Advice {
+    /// What to do.
+    pub fix: String,
+    /// What the argument in question takes.
+    pub fragment: Option<Fragment>,
+}
+
+/// What one argument takes.
+#[derive(Debug)]
+pub struct Fragment {
+    /// Its name.
+    pub argument: String,
+    /// Its schema; none where it is too long to be shown.
+    pub schema: Option<Raw>,
+}
+
+/// What to do about arguments that do not fit a schema; nothing if they fit.
+pub fn advice(tool: &str, schema: &RawValue, arguments: &RawValue) -> Option<Advice> {
+    let shape = Shape::of(schema);
+    let given: Value = serde_json::from_str(arguments.get()).ok()?;
+    let validator = jsonschema::draft202012::new(shape.root()).ok()?;
+    let error = validator.iter_errors(&given).next()?;
+    let path = error.instance_path().to_string();
+    let mut steps = path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
+    let Some(argument) = steps.next() else {
+        return Some(at_top(tool, &shape, arguments, error.kind()));
+    };
+    let place = steps.fold(argument.clone(), |place, step| place + "." + &step);
+    let fix = match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            format!("add `{}` to `{place}`", property.as_str().unwrap_or_default())
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+            format!("take `{}` out of `{place}`", unexpected.join("`, `"))
+        }
+        ValidationErrorKind::Type { .. } => match expected(&shape, &argument, &place) {
+            Some(kinds) => format!("give `{place}` as {kinds}"),
+            None => format!("change the type of `{place}`"),
+        },
+        _ => format!("change `{place}` so that it fits its schema"),
+    };
+    Some(Advice { fix, fragment: fragment(&shape, &argument) })
+}
+
+/// What is said of an argument that is not declared.
+pub(super) fn undeclared(tool: &str, shape: &Shape, name: &str) -> Advice {
+    if let Some(&near) = suggest::similar(name, shape.names()).first() {
+        let fix = format!("there is no argument `{name}`; did you mean `{near}`?");
+        return Advice { fix, fragment: fragment(shape, near) };
+    }
+    let names: Vec<&str> = shape.names().take(MOST_NAMES).collect();
+    let fix = match names.as_slice() {
+        [] if shape.is_open() => format!("put `{name}` into `arguments` if it is one"),
+        [] => format!("`{tool}` takes no arguments: leave out `{name}`"),
+        names => format!("there is no argument `{name}`; there are: `{}`", names.join("`, `")),
+    };
+    Advice { fix, fragment: None }
+}
+
+const MOST_NAMES: usize = 20;
+
+fn at_top(tool: &str, shape: &Shape, given: &RawValue, kind: &ValidationErrorKind) -> Advice {
+    match kind {
+        ValidationErrorKind::Required { property } => {
+            missing(tool, shape, given, property.as_str().unwrap_or_default())
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+            let name = unexpected.first().map(String::as_str).unwrap_or_default();
+            undeclared(tool, shape, name)
+        }
+        _ => Advice { fix: format!("send {}", example(tool, shape)), fragment: None },
+    }
+}
+
+fn missing(tool: &str, shape: &Shape, given: &RawValue, name: &str) -> Advice {
+    let given = members(given).unwrap_or_default();
+    let strangers = given.iter().map(|(key, _)| key.as_str()).filter(|key| !shape.declares(key));
+    let fix = match suggest::similar(name, strangers).first() {
+        Some(near) => format!("`{near}` is called `{name}`"),
+        None => format!("add `{name}`: {}", example(tool, shape)),
+    };
+    Advice { fix, fragment: fragment(shape, name) }
+}
+
+fn fragment(shape: &Shape, argument: &str) -> Option<Fragment> {
+    let schema = raw(shape.resolved(shape.property(argument)?));
+    let schema = (schema.get().len() <= LONGEST_SCHEMA).then_some(schema);
+    Some(Fragment { argument: argument.to_owned(), schema })
+}
+
+/// The types that an argument may have, in words; only for the argument itself, not for what is in it.
+fn expected(shape: &Shape, argument: &str, place: &str) -> Option<String> {
+    let kinds = shape.types(shape.property(argument)?).filter(|_| argument == place)?;
+    Some(kinds.join(" or "))
+}
+
+/// A call of the tool as it should look.
+pub(super) fn example(tool: &str, shape: &Shape) -> String {
+    #[derive(Serialize)]
+    struct Call<'a> {
+        name: &'a str,
+        arguments: serde_json::Map<String, Value>,
+    }
+    let required = shape.required();
+    let shown = if required.is_empty() { shape.names().take(1).collect() } else { required };
+    let placeholder = |name: &str| {
+        let kinds = shape.property(name).and_then(|schema| shape.types(schema));
+        format!("<{}>", kinds.as_ref().and_then(|kinds| kinds.first()).unwrap_or(&"value"))
+    };
+    let arguments = shown
+        .into_iter()
+        .take(MOST_NAMES)
+        .map(|name| (name.to_owned(), Value::String(placeholder(name))))
+        .collect();
+    raw(&Call { name: tool, arguments }).get().to_owned()
+}

@@ -1,0 +1,106 @@
+//! The gateway's own tools: `core_*`.
+//!
+//! A tool is one place: its name, its words, its schema and its code stand together, in the file of
+//! its family. Arguments reach it as they were sent, because what is wrong with them is part of what
+//! a tool says.
+
+mod args;
+mod config;
+mod events;
+mod mcpserver;
+mod service;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use muster_core::{
+    backend::{Backend, BoxFuture, Cx},
+    call::{CallError, Outcome},
+    catalog::{About, Entry, Offer, Source},
+    json::raw,
+    name::{BackendName, ToolName},
+    policy::Permitted,
+    schema::validator::Validator,
+};
+use serde::Serialize;
+
+use self::args::Args;
+use crate::handle::Handle;
+
+/// Every family, in the order that tools are listed.
+const FAMILIES: [&[Builtin]; 4] = [service::TOOLS, config::TOOLS, mcpserver::TOOLS, events::TOOLS];
+
+/// One tool.
+struct Builtin {
+    /// The name agents use.
+    name: &'static str,
+    /// What it does, for agents.
+    summary: &'static str,
+    /// What it takes.
+    schema: fn() -> serde_json::Value,
+    /// What it does.
+    run: for<'a> fn(&'a Handle, Args) -> BoxFuture<'a, Answer>,
+}
+
+/// What a tool says: a good answer, or what went wrong.
+type Answer = Result<String, String>;
+
+/// The tools, and what runs them.
+pub(crate) fn offered(handle: Handle) -> (Source, Arc<dyn Backend>) {
+    let backend = BackendName::new("core");
+    let about = About {
+        title: "core".into(),
+        description: "The gateway itself: its servers, services, configuration and events".into(),
+        category: None,
+        tags: Arc::default(),
+    };
+    let entries = tools().map(|tool| Entry {
+        name: ToolName::new(tool.name),
+        backend: backend.clone(),
+        local_name: tool.name.into(),
+        description: tool.summary.into(),
+        input_schema: raw(&(tool.schema)()).into(),
+        params: None,
+        definition: None,
+        validator: Arc::new(Validator::trusting()),
+    });
+    let offer = Offer { tools: entries.collect(), ..Offer::default() };
+    let tools = tools().map(|tool| (tool.name, tool)).collect();
+    (Source::new(backend, about, offer), Arc::new(CoreTools { handle, tools }))
+}
+
+fn tools() -> impl Iterator<Item = &'static Builtin> {
+    FAMILIES.into_iter().flatten()
+}
+
+struct CoreTools {
+    handle: Handle,
+    tools: BTreeMap<&'static str, &'static Builtin>,
+}
+
+impl std::fmt::Debug for CoreTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CoreTools").finish_non_exhaustive()
+    }
+}
+
+impl Backend for CoreTools {
+    fn run<'a>(&'a self, _: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        Box::pin(async move {
+            let name = &*call.entry().local_name;
+            let Some(tool) = self.tools.get(name) else {
+                let known = name.strip_prefix("core_").unwrap_or(name);
+                return Ok(Outcome::failure(format!("unknown tool: {known}")));
+            };
+            let answer = (tool.run)(&self.handle, Args::new(call.raw_arguments())).await;
+            Ok(match answer {
+                Ok(text) => Outcome::text(text),
+                Err(text) => Outcome::failure(text),
+            })
+        })
+    }
+}
+
+/// An answer that is an object.
+fn object(value: &impl Serialize) -> String {
+    raw(value).get().to_owned()
+}

@@ -1,0 +1,83 @@
+//! `core_config_*`: how the gateway is configured.
+
+use serde_json::json;
+
+use super::{Answer, Args, Builtin, object};
+use crate::{handle::Handle, reconcile::Edit, store::Severity};
+
+pub(super) const TOOLS: &[Builtin] = &[
+    Builtin {
+        name: "core_config_get",
+        summary: "Show the gateway's whole configuration. Secrets are hidden.",
+        schema: nothing,
+        run: |handle, _| Box::pin(async { Ok(handle.now().settings.view().to_string()) }),
+    },
+    Builtin {
+        name: "core_config_get_aggregator",
+        summary: "Show how the gateway is reached: address, transport, prefix of tool names, logins. \
+                  Secrets are hidden.",
+        schema: nothing,
+        run: |handle, _| {
+            Box::pin(async { Ok(handle.now().settings.aggregator.view().to_string()) })
+        },
+    },
+    Builtin {
+        name: "core_config_update_aggregator",
+        summary: "Change how the gateway is reached, and save it. Keys that are not given keep their \
+                  values. A new prefix counts at once, a new address or transport with the next start.",
+        schema: || {
+            json!({"type": "object", "required": ["aggregator"], "properties": {
+                "aggregator": {"type": "object", "description": "Keys to change, as in config.yaml: \
+                    port, host, transport, musterPrefix, oauth"},
+            }})
+        },
+        run: |handle, args| Box::pin(update(handle, args)),
+    },
+    Builtin {
+        name: "core_config_save",
+        summary: "Write the configuration to config.yaml.",
+        schema: nothing,
+        run: |handle, _| Box::pin(save(handle)),
+    },
+    Builtin {
+        name: "core_config_reload",
+        summary: "Read config.yaml and all other files again. Edits are noticed without it, too.",
+        schema: nothing,
+        run: |handle, _| Box::pin(reload(handle)),
+    },
+];
+
+fn nothing() -> serde_json::Value {
+    json!({"type": "object"})
+}
+
+async fn update(handle: &Handle, args: Args) -> Answer {
+    let given = args.object("aggregator").ok_or("aggregator is required")?;
+    let mut settings = (*handle.now().settings).clone();
+    let updated = settings.aggregator.updated(&object(given));
+    settings.aggregator =
+        updated.map_err(|error| format!("Failed to parse aggregator config: {error}"))?.value;
+    let written = handle.edit(Edit::Settings(settings)).await;
+    written.map_err(|error| format!("Failed to update aggregator config: {error}"))?;
+    Ok("Successfully updated aggregator configuration".to_owned())
+}
+
+async fn save(handle: &Handle) -> Answer {
+    let settings = (*handle.now().settings).clone();
+    let written = handle.edit(Edit::Settings(settings)).await;
+    written.map_err(|error| format!("failed to write config file: {error}"))?;
+    Ok("Configuration saved successfully".to_owned())
+}
+
+async fn reload(handle: &Handle) -> Answer {
+    let failed = |reason: String| format!("failed to reload configuration: {reason}");
+    handle.reload().await.map_err(|error| failed(error.to_string()))?;
+    let view = handle.now();
+    let mut errors = view.problems.iter().filter(|problem| {
+        problem.severity == Severity::Error && problem.path.ends_with("config.yaml")
+    });
+    match errors.next() {
+        Some(problem) => Err(failed(problem.to_string())),
+        None => Ok("Configuration reloaded successfully".to_owned()),
+    }
+}

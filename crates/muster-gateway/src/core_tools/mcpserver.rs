@@ -1,0 +1,331 @@
+//! `core_mcpserver_*`: the definitions of the servers behind the gateway.
+
+use indexmap::IndexMap;
+use muster_core::manifest::mcpserver::{Auth, Status};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{
+    Answer, Args, Builtin,
+    args::{Field, Shape, unfit},
+    object,
+};
+use crate::{
+    draft::Draft,
+    handle::Handle,
+    reconcile::{Edit, EditError},
+    redact, status,
+    view::Known,
+};
+
+pub(super) const TOOLS: &[Builtin] = &[
+    Builtin {
+        name: "core_mcpserver_list",
+        summary: "List the MCP servers behind the gateway with their definitions and states. Servers \
+                  that failed are left out unless showAll is true. Secrets are hidden.",
+        schema: || {
+            json!({"type": "object", "properties": {
+                "showAll": {"type": "boolean", "default": false, "description": "Also list servers that failed"},
+                "verbose": {"type": "boolean", "default": false, "description": "Also show why a server failed"},
+            }})
+        },
+        run: |handle, args| Box::pin(async move { Ok(list(handle, &args)) }),
+    },
+    Builtin {
+        name: "core_mcpserver_get",
+        summary: "Show the definition and the state of one MCP server. Secrets are hidden.",
+        schema: || named("Name of the MCP server"),
+        run: |handle, args| Box::pin(async move { get(handle, &args) }),
+    },
+    Builtin {
+        name: "core_mcpserver_validate",
+        summary: "Check the definition of an MCP server without storing it.",
+        schema: || definition(&["name", "type"]),
+        run: |handle, args| Box::pin(async move { validate(handle, args) }),
+    },
+    Builtin {
+        name: "core_mcpserver_create",
+        summary: "Add an MCP server. Its file is written, and with autoStart it is connected at once.",
+        schema: || definition(&["name", "type"]),
+        run: |handle, args| Box::pin(create(handle, args)),
+    },
+    Builtin {
+        name: "core_mcpserver_update",
+        summary: "Change an MCP server. What is not given stays as it is; `auth` is replaced as a \
+                  whole. A server that runs is connected anew if it has to be.",
+        schema: || definition(&["name"]),
+        run: |handle, args| Box::pin(update(handle, args)),
+    },
+    Builtin {
+        name: "core_mcpserver_delete",
+        summary: "Take an MCP server away: it is disconnected, and its file is deleted.",
+        schema: || named("Name of the MCP server"),
+        run: |handle, args| Box::pin(delete(handle, args)),
+    },
+];
+
+const FIELDS: &[Field] = &[
+    ("name", Shape::Text),
+    ("type", Shape::Text),
+    ("toolPrefix", Shape::Text),
+    ("description", Shape::Text),
+    ("autoStart", Shape::Flag),
+    ("command", Shape::Text),
+    ("args", Shape::Texts),
+    ("url", Shape::Text),
+    ("env", Shape::TextMap),
+    ("headers", Shape::TextMap),
+    ("timeout", Shape::Whole),
+    ("auth", Shape::Object("api.MCPServerAuth", AUTH)),
+];
+const AUTH: &[Field] = &[
+    ("type", Shape::Text),
+    ("forwardToken", Shape::Flag),
+    ("requiredAudiences", Shape::Texts),
+    ("tokenExchange", Shape::Object("api.TokenExchangeConfig", EXCHANGE)),
+    ("teleport", Shape::Object("api.TeleportAuth", TELEPORT)),
+];
+const EXCHANGE: &[Field] = &[
+    ("enabled", Shape::Flag),
+    ("dexTokenEndpoint", Shape::Text),
+    ("expectedIssuer", Shape::Text),
+    ("connectorId", Shape::Text),
+    ("scopes", Shape::Text),
+    ("clientCredentialsSecretRef", Shape::Object("api.ClientCredentialsSecretRef", SECRET)),
+];
+const SECRET: &[Field] = &[
+    ("name", Shape::Text),
+    ("namespace", Shape::Text),
+    ("clientIdKey", Shape::Text),
+    ("clientSecretKey", Shape::Text),
+];
+const TELEPORT: &[Field] = &[
+    ("identityDir", Shape::Text),
+    ("identitySecretName", Shape::Text),
+    ("identitySecretNamespace", Shape::Text),
+    ("appName", Shape::Text),
+];
+
+/// A schema with nothing but a name.
+pub(super) fn named(description: &str) -> Value {
+    json!({"type": "object", "required": ["name"], "properties": {
+        "name": {"type": "string", "description": description},
+    }})
+}
+
+fn definition(required: &[&str]) -> Value {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let texts = |description: &str| json!({"type": "array", "items": {"type": "string"}, "description": description});
+    let map = |description: &str| json!({"type": "object", "additionalProperties": {"type": "string"}, "description": description});
+    json!({"type": "object", "required": required, "properties": {
+        "name": text("Name of the MCP server; it stands in the names of its tools"),
+        "type": {"type": "string", "enum": ["stdio", "streamable-http", "sse"],
+            "description": "How it is reached: a child process, streamable HTTP, or the older HTTP+SSE"},
+        "toolPrefix": text("Stands in the names of its tools in place of its name"),
+        "description": text("One line about it"),
+        "autoStart": {"type": "boolean", "description": "Whether it is connected with the gateway, and now"},
+        "command": text("Program to run (stdio)"),
+        "args": texts("Arguments of the program (stdio)"),
+        "url": text("Address (streamable-http, sse)"),
+        "env": map("Variables added to the program's environment (stdio)"),
+        "headers": map("HTTP headers sent with every request (streamable-http, sse)"),
+        "timeout": {"type": "integer", "description": "Seconds that connecting may take; 30 unless given"},
+        "auth": {"type": "object", "description": "How it is logged in to (streamable-http, sse)", "properties": {
+            "type": {"type": "string", "enum": ["oauth", "teleport", "none"]},
+            "forwardToken": {"type": "boolean", "description": "Pass the caller's own token on"},
+            "requiredAudiences": texts("Audiences that the token must name"),
+            "tokenExchange": {"type": "object", "description": "Exchange the caller's token (RFC 8693)", "properties": {
+                "enabled": {"type": "boolean"},
+                "dexTokenEndpoint": {"type": "string"},
+                "expectedIssuer": {"type": "string"},
+                "connectorId": {"type": "string"},
+                "scopes": {"type": "string"},
+                "clientCredentialsSecretRef": {"type": "object", "properties": {
+                    "name": {"type": "string"},
+                    "namespace": {"type": "string"},
+                    "clientIdKey": {"type": "string"},
+                    "clientSecretKey": {"type": "string"},
+                }},
+            }},
+            "teleport": {"type": "object", "description": "Identity that opens Teleport", "properties": {
+                "identityDir": {"type": "string"},
+                "identitySecretName": {"type": "string"},
+                "identitySecretNamespace": {"type": "string"},
+                "appName": {"type": "string"},
+            }},
+        }},
+    }})
+}
+
+/// A server as it is shown.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Info<'a> {
+    name: &'a str,
+    r#type: &'static str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    description: &'a str,
+    #[serde(skip_serializing_if = "is_false")]
+    auto_start: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    command: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    args: Vec<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    url: String,
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    env: IndexMap<&'a str, &'a str>,
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    headers: IndexMap<&'a str, &'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auth: Option<&'a Auth>,
+    #[serde(skip_serializing_if = "is_zero")]
+    timeout: u64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    tool_prefix: &'a str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    error: String,
+    state: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    status_message: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    consecutive_failures: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_attempt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_retry_after: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_false(truth: &bool) -> bool {
+    !*truth
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl<'a> Info<'a> {
+    fn of(known: &'a Known) -> Self {
+        let spec = &known.server.spec;
+        let Status {
+            state, last_error, consecutive_failures, last_attempt, next_retry_after, ..
+        } = known.report.stored(spec.kind);
+        Self {
+            name: &known.server.name,
+            r#type: spec.kind.as_str(),
+            description: &spec.description,
+            auto_start: spec.auto_start,
+            command: &spec.command,
+            args: spec.args.iter().map(|word| redact::argument(word)).collect(),
+            url: redact::address(&spec.url),
+            env: hidden(&spec.env),
+            headers: hidden(&spec.headers),
+            auth: spec.auth.as_ref(),
+            timeout: spec.timeout.into(),
+            tool_prefix: &spec.tool_prefix,
+            status_message: status::message(&state, &last_error, &known.server.name),
+            error: last_error,
+            state,
+            consecutive_failures,
+            last_attempt,
+            next_retry_after,
+        }
+    }
+}
+
+/// Settings as they are shown.
+pub(super) fn hidden(settings: &IndexMap<String, String>) -> IndexMap<&str, &str> {
+    settings.iter().map(|(name, value)| (name.as_str(), redact::setting(name, value))).collect()
+}
+
+fn list(handle: &Handle, args: &Args) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct List<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hidden_failed: Option<usize>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        hint: Option<String>,
+        mcp_servers: Vec<Info<'a>>,
+        mode: &'static str,
+        total: usize,
+    }
+    let view = handle.now();
+    let mut servers: Vec<Info<'_>> = view.servers.values().map(|known| Info::of(known)).collect();
+    let known = servers.len();
+    if !args.flag("showAll") {
+        servers.retain(|server| server.state != "Failed");
+    }
+    if !args.flag("verbose") {
+        servers.iter_mut().for_each(|server| server.error.clear());
+    }
+    let failed = Some(known - servers.len()).filter(|failed| *failed > 0);
+    let hint = |failed: usize| {
+        format!("({failed} failed servers hidden, use --all to show, --verbose for details)")
+    };
+    object(&List {
+        hidden_failed: failed,
+        hint: failed.map(hint),
+        total: servers.len(),
+        mcp_servers: servers,
+        mode: "filesystem",
+    })
+}
+
+fn get(handle: &Handle, args: &Args) -> Answer {
+    let name = args.text("name").ok_or("name argument is required")?;
+    match handle.now().servers.get(name) {
+        Some(known) => Ok(object(&Info::of(known))),
+        None => Err(format!("Failed to get MCP server: MCP server {name} not found")),
+    }
+}
+
+fn draft(args: Args, request: &str) -> Result<Draft, String> {
+    let fitted = args.strict(request, FIELDS)?;
+    serde_json::from_value(fitted).map_err(unfit)
+}
+
+fn validate(handle: &Handle, args: Args) -> Answer {
+    let draft = draft(args, "MCPServerValidateRequest")?;
+    let checked = draft.create(handle.now().settings.namespace());
+    let server = checked.map_err(|invalid| format!("Validation failed: {invalid}"))?;
+    Ok(format!("Validation successful for mcpserver {}", server.name))
+}
+
+async fn create(handle: &Handle, args: Args) -> Answer {
+    let draft = draft(args, "MCPServerCreateRequest")?;
+    let name = draft.name.clone();
+    match handle.edit(Edit::Create(draft)).await {
+        Ok(()) => Ok(format!("MCP server '{name}' created successfully")),
+        Err(EditError::Invalid(invalid)) => {
+            Err(format!("Invalid MCP server definition: {invalid}"))
+        }
+        Err(error @ EditError::Exists(_)) => Err(error.to_string()),
+        Err(error) => Err(format!("Failed to create MCP server: {error}")),
+    }
+}
+
+async fn update(handle: &Handle, args: Args) -> Answer {
+    let draft = draft(args, "MCPServerUpdateRequest")?;
+    let name = draft.name.clone();
+    if name.is_empty() {
+        return Err("Invalid MCP server definition: name is required".to_owned());
+    }
+    match handle.edit(Edit::Update(draft)).await {
+        Ok(()) => Ok(format!("MCP server '{name}' updated successfully")),
+        Err(EditError::Invalid(invalid)) => {
+            Err(format!("Invalid MCP server definition: {invalid}"))
+        }
+        Err(error) => Err(format!("Failed to update MCP server: {error}")),
+    }
+}
+
+async fn delete(handle: &Handle, args: Args) -> Answer {
+    let name = args.text("name").ok_or("name argument is required")?;
+    match handle.edit(Edit::Delete(name.to_owned())).await {
+        Ok(()) => Ok(format!("MCP server '{name}' deleted successfully")),
+        Err(error) => Err(format!("Failed to delete MCP server: {error}")),
+    }
+}

@@ -1,0 +1,69 @@
+//! What the gateway's own tools can do to the engine.
+
+use std::sync::Arc;
+
+use muster_core::policy::Destructive;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::{
+    dispatch::State,
+    events::Journal,
+    reconcile::{Edit, EditError, Input},
+    view::{Known, View},
+};
+
+/// The way from a tool to the reconciler, and what it reads. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Handle {
+    pub(crate) inputs: mpsc::Sender<Input>,
+    pub(crate) state: watch::Receiver<Arc<State>>,
+    pub(crate) view: watch::Receiver<Arc<View>>,
+    pub(crate) journal: Journal,
+    /// Where clients reach the gateway.
+    pub(crate) endpoint: watch::Receiver<Option<String>>,
+    pub(crate) destructive: Destructive,
+}
+
+impl Handle {
+    /// What is now.
+    pub(crate) fn now(&self) -> Arc<View> {
+        Arc::clone(&self.view.borrow())
+    }
+
+    /// Writes a file and waits until it has taken effect.
+    pub(crate) async fn edit(&self, edit: Edit) -> Result<(), EditError> {
+        let (answer, answered) = oneshot::channel();
+        let input = Input::Edit(Box::new(edit), answer);
+        self.inputs.send(input).await.map_err(|_| EditError::Ending)?;
+        answered.await.map_err(|_| EditError::Ending)?
+    }
+
+    /// Reads all files again and waits until they have taken effect.
+    pub(crate) async fn reload(&self) -> Result<(), EditError> {
+        let (answer, answered) = oneshot::channel();
+        self.inputs.send(Input::Reload(answer)).await.map_err(|_| EditError::Ending)?;
+        answered.await.map_err(|_| EditError::Ending)
+    }
+
+    /// Wishes a server to run anew, or to stop, and waits until it does or cannot. None when there
+    /// is no such server, or no longer.
+    pub(crate) async fn wish(&self, name: &str, running: bool) -> Option<Arc<Known>> {
+        let (answer, answered) = oneshot::channel();
+        let input = Input::Wish { name: name.to_owned(), running, answer };
+        self.inputs.send(input).await.ok()?;
+        let round = answered.await.ok()??;
+        self.settled(name, round).await
+    }
+
+    /// Waits until a server has done what it was last asked to, or cannot.
+    pub(crate) async fn settled(&self, name: &str, round: u64) -> Option<Arc<Known>> {
+        let done = |view: &Arc<View>| {
+            view.servers.get(name).is_none_or(|known| {
+                known.report.round >= round && !known.report.condition.is_passing()
+            })
+        };
+        let mut views = self.view.clone();
+        let view = Arc::clone(&*views.wait_for(done).await.ok()?);
+        view.servers.get(name).cloned()
+    }
+}

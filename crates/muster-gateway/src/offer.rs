@@ -1,0 +1,196 @@
+//! From what a server lists to what clients see of it.
+
+use std::sync::Arc;
+
+use muster_core::{
+    catalog::{About, Entry, Listed, Offer, Source},
+    connect::Listing,
+    json::{Object, Raw, raw},
+    manifest::mcpserver::McpServer,
+    name::{BackendName, ToolName, exposed},
+};
+use serde_json::value::RawValue;
+
+/// What a server says about itself, in the catalog.
+pub(crate) fn about(server: &McpServer) -> About {
+    About {
+        title: server.name.as_str().into(),
+        description: server.spec.description.as_str().into(),
+        category: None,
+        tags: Arc::default(),
+    }
+}
+
+/// The place of a server that offers nothing at the moment.
+pub(crate) fn nothing(server: &McpServer) -> Source {
+    Source::new(BackendName::new(server.name.as_str()), about(server), Offer::default())
+}
+
+/// Everything a server lists, under the names that clients see.
+pub(crate) fn source(prefix: &str, server: &McpServer, listing: Listing) -> Source {
+    let backend = BackendName::new(server.name.as_str());
+    let offer = offer(&Naming::of(prefix, server), &backend, listing);
+    Source::new(backend, about(server), offer)
+}
+
+/// Everything that is listed, under the names that clients see. What has no name cannot be called and
+/// is left out.
+pub(crate) fn offer(naming: &Naming, backend: &BackendName, listing: Listing) -> Offer {
+    let all = |definitions: Vec<Raw>, key: &str| {
+        definitions.into_iter().filter_map(|raw| naming.listed(backend, raw, key)).collect()
+    };
+    Offer {
+        tools: listing.tools.into_iter().filter_map(|raw| naming.tool(backend, raw)).collect(),
+        resources: all(listing.resources, "uri"),
+        templates: all(listing.templates, "uriTemplate"),
+        prompts: all(listing.prompts, "name"),
+    }
+}
+
+/// The same under other names, or with other words about the server.
+pub(crate) fn renamed(prefix: &str, server: &McpServer, source: &Source) -> Source {
+    let naming = Naming::of(prefix, server);
+    let tool = |entry: &Arc<Entry>| Entry {
+        name: ToolName::new(naming.name(&entry.local_name)),
+        ..Entry::clone(entry)
+    };
+    let all = |listed: &[Listed]| {
+        let renamed = listed.iter().map(|listed| Listed {
+            name: naming.name(&listed.local_name).into(),
+            ..listed.clone()
+        });
+        renamed.collect()
+    };
+    let offer = Offer {
+        tools: source.entries().iter().map(tool).collect(),
+        resources: all(&source.resources),
+        templates: all(&source.templates),
+        prompts: all(&source.prompts),
+    };
+    Source::new(source.backend.clone(), about(server), offer)
+}
+
+/// Under which names things of a server are seen.
+#[derive(Debug, Clone)]
+pub enum Naming {
+    /// Their own: there is nobody else to confuse them with.
+    Plain,
+    /// With the gateway's prefix and the server's.
+    Prefixed {
+        /// The gateway's.
+        prefix: String,
+        /// The server's.
+        server: String,
+    },
+}
+
+impl Naming {
+    fn of(prefix: &str, server: &McpServer) -> Self {
+        Self::Prefixed { prefix: prefix.to_owned(), server: server.prefix().to_owned() }
+    }
+
+    /// Addresses with a scheme are unique by themselves.
+    fn name(&self, local: &str) -> String {
+        match self {
+            Self::Prefixed { prefix, server } if !local.contains("://") => {
+                exposed(prefix, server, local)
+            }
+            Self::Prefixed { .. } | Self::Plain => local.to_owned(),
+        }
+    }
+
+    fn tool(&self, backend: &BackendName, definition: Raw) -> Option<Entry> {
+        let object = Object::parse(&definition)?;
+        let local_name = object.get_text("name")?;
+        let description = object.get_text("description").unwrap_or_default();
+        let input_schema = match object.get("inputSchema") {
+            Some(schema) => schema.to_owned(),
+            None => raw(&serde_json::json!({"type": "object"})),
+        };
+        Some(Entry {
+            name: ToolName::new(self.name(&local_name)),
+            backend: backend.clone(),
+            local_name: local_name.into(),
+            description: description.into(),
+            input_schema: input_schema.into(),
+            params: None,
+            definition: Some(Arc::<RawValue>::from(definition)),
+            validator: Arc::default(),
+        })
+    }
+
+    fn listed(&self, backend: &BackendName, definition: Raw, key: &str) -> Option<Listed> {
+        let local_name = Object::parse(&definition)?.get_text(key)?;
+        Some(Listed {
+            name: self.name(&local_name).into(),
+            backend: backend.clone(),
+            local_name: local_name.into(),
+            definition: definition.into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::{
+        connect::Listing,
+        json::raw,
+        manifest::mcpserver::{McpServer, ServerType, Spec},
+    };
+    use serde_json::json;
+
+    use super::{renamed, source};
+
+    fn server(prefix: &str) -> McpServer {
+        let spec = Spec { tool_prefix: prefix.to_owned(), ..Spec::of(ServerType::Stdio) };
+        McpServer::new("github", "default", spec)
+    }
+
+    #[test]
+    fn names_follow_the_rules() {
+        let listing = || Listing {
+            tools: vec![
+                raw(&json!({"name": "list"})),
+                raw(&json!({"name": "github_list", "inputSchema": {"type": "object", "x": 1}})),
+                raw(&json!({"nam": "list"})),
+                raw(&json!([])),
+            ],
+            resources: vec![raw(&json!({"uri": "file:///a"})), raw(&json!({"uri": "notes"}))],
+            templates: vec![raw(&json!({"uriTemplate": "file:///{x}"}))],
+            prompts: vec![raw(&json!({"name": "hello"}))],
+            ..Listing::default()
+        };
+        let names = |source: &super::Source| {
+            let tools = source.entries().iter().map(|entry| entry.name.to_string());
+            let listed = source.resources.iter().chain(&source.templates).chain(&source.prompts);
+            tools.chain(listed.map(|listed| listed.name.to_string())).collect::<Vec<_>>()
+        };
+        let plain = source("x", &server(""), listing());
+        assert_eq!(
+            names(&plain),
+            [
+                "x_github_list",
+                "x_github_list",
+                "file:///a",
+                "x_github_notes",
+                "file:///{x}",
+                "x_github_hello",
+            ]
+        );
+        let schemas: Vec<_> =
+            plain.entries().iter().map(|entry| entry.input_schema.get().to_owned()).collect();
+        assert_eq!(schemas, [r#"{"type":"object"}"#, r#"{"type":"object","x":1}"#]);
+        let other = renamed("m", &server("gh"), &plain);
+        assert_eq!(
+            names(&other),
+            [
+                "m_gh_list",
+                "m_gh_github_list",
+                "file:///a",
+                "m_gh_notes",
+                "file:///{x}",
+                "m_gh_hello"
+            ]
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! Several policy files as one policy.
+//!
+//! They hold together as if they were written in one file: a tool may be called when some file names
+//! it, or when no file disables what it does not name; and every limit that any file sets on it
+//! holds. A file that cannot be read counts as one that disables everything and names nothing.
+//!
+//! The policy stands for every tool, those of MCP servers and `core_*` too: whoever may only call
+//! `git_status` must not be able to add a server that runs a shell.
+
+use muster_core::{
+    cli::Place,
+    policy::{Default, Destructive, Policy, Rule, constraint::Constraint, pattern::Pattern},
+};
+
+/// The one policy that all of `policies` make. None at all allow everything.
+pub(crate) fn merged(policies: &[Policy], destructive: Destructive) -> Policy {
+    let mut whole = Policy { destructive, ..Policy::default() };
+    for policy in policies {
+        if whole.place == Place::Local {
+            whole.place = policy.place.clone();
+        }
+        if policy.default == Default::Disabled {
+            whole.default = Default::Disabled;
+        }
+        for (name, rule) in &policy.rules {
+            let known = whole.rules.entry(name.clone()).or_default();
+            *known = both(known, rule);
+        }
+    }
+    whole
+}
+
+/// What a file means that cannot be read.
+pub(crate) fn closed() -> Policy {
+    Policy { default: Default::Disabled, ..Policy::default() }
+}
+
+fn both(one: &Rule, other: &Rule) -> Rule {
+    let mut args = one.args.clone();
+    for (name, constraint) in &other.args {
+        let known = args.entry(name.clone()).or_default();
+        *known = Constraint {
+            pattern: match (&known.pattern, &constraint.pattern) {
+                (Some(one), Some(other)) => Some(both_patterns(one, other)),
+                (one, other) => one.clone().or_else(|| other.clone()),
+            },
+            min: stricter(known.min, constraint.min, f64::max),
+            max: stricter(known.max, constraint.max, f64::min),
+        };
+    }
+    let description = one.description.clone().or_else(|| other.description.clone());
+    Rule { description, args }
+}
+
+fn stricter(one: Option<f64>, other: Option<f64>, choose: impl Fn(f64, f64) -> f64) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(choose(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// A pattern that matches what both match. Groups that are referred to by number, and flags for a
+/// whole pattern, do not survive being part of another: nothing matches those.
+fn both_patterns(one: &Pattern, other: &Pattern) -> Pattern {
+    const NOTHING: &str = "(?!)";
+    let (one, other) = (one.as_str(), other.as_str());
+    if one == other {
+        return Pattern::new(one);
+    }
+    let numbered = |pattern: &str| {
+        let mut letters = pattern.chars().peekable();
+        while let Some(letter) = letters.next() {
+            let escaped = if letter == '\\' { letters.next() } else { None };
+            if escaped.is_some_and(|letter| letter.is_ascii_digit()) {
+                return true;
+            }
+        }
+        pattern.contains("(?P") || pattern.contains("(?(")
+    };
+    let flagged = |pattern: &str| {
+        let flags = pattern.strip_prefix("(?").and_then(|rest| rest.split_once(')'));
+        flags.is_some_and(|(flags, _)| flags.chars().all(|flag| flag.is_ascii_alphabetic()))
+    };
+    if [one, other].into_iter().any(|pattern| numbered(pattern) || flagged(pattern)) {
+        return Pattern::new(NOTHING);
+    }
+    Pattern::new(&format!("(?=(?:{one})\\Z)(?:{other})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::{
+        cli::Place,
+        manifest::policy::parse,
+        policy::{Default, Destructive, Policy},
+    };
+
+    use super::{closed, merged};
+
+    fn policy(files: &[&str]) -> Policy {
+        let policies: Vec<Policy> = files.iter().map(|file| parse(file).unwrap().value).collect();
+        merged(&policies, Destructive::Blocked)
+    }
+
+    #[test]
+    fn without_files_everything_is_allowed() {
+        let policy = policy(&[]);
+        assert_eq!(policy.default, Default::Enabled);
+        assert_eq!(policy.destructive, Destructive::Blocked);
+    }
+
+    #[test]
+    fn one_file_that_disables_is_enough() {
+        let policy = policy(&["default: enabled\ntools: {a: {}}", "tools: {b: {}}"]);
+        assert_eq!(policy.default, Default::Disabled);
+        assert_eq!(policy.rules.keys().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(merged(&[closed()], Destructive::Allowed).default, Default::Disabled);
+    }
+
+    #[test]
+    fn every_limit_holds() {
+        let policy = policy(&[
+            "tools: {a: {args: {n: {min: 1, max: 9}, t: {pattern: '[a-z]+|0'}, u: {pattern: 'x'}}}}",
+            "tools: {a: {description: d, args: {n: {min: 3}, t: {pattern: 'ab.*'}, v: {max: 1}}}}",
+        ]);
+        let rule = &policy.rules["a"];
+        assert_eq!(rule.description.as_deref(), Some("d"));
+        let n = &rule.args["n"];
+        assert_eq!((n.min, n.max), (Some(3.0), Some(9.0)));
+        let t = rule.args["t"].pattern.as_ref().unwrap();
+        let matches = |text: &str| t.matches(text).unwrap();
+        assert!(matches("ab") && matches("abc"));
+        assert!(!matches("ab1") && !matches("xabc") && !matches("0") && !matches("ab\n"));
+        assert!(rule.args["u"].pattern.is_some());
+        assert_eq!(rule.args["v"].max, Some(1.0));
+    }
+
+    #[test]
+    fn patterns_that_cannot_be_joined_match_nothing() {
+        let joined = |one: &str, other: &str| {
+            let file =
+                |pattern: &str| format!("tools: {{a: {{args: {{t: {{pattern: '{pattern}'}}}}}}}}");
+            let policy = policy(&[&file(one), &file(other)]);
+            policy.rules["a"].args["t"].pattern.clone().unwrap()
+        };
+        assert!(!joined("(a)\\1", "aa").matches("aa").unwrap());
+        assert!(!joined("(?i)a", "a").matches("a").unwrap());
+        assert!(joined("(?i)a", "(?i)a").matches("A").unwrap());
+        assert!(joined("\\\\1", "..").matches("\\1").unwrap());
+    }
+
+    #[test]
+    fn the_first_container_counts() {
+        let policy = policy(&[
+            "default: enabled",
+            "executor: {type: docker, image: a}",
+            "executor: {type: docker, image: b}",
+        ]);
+        let Place::Docker(docker) = policy.place else { panic!("no container") };
+        assert_eq!(docker.image, "a");
+    }
+}

@@ -1,0 +1,96 @@
+//! Files written on behalf of a tool.
+
+use muster_core::manifest::{mcpserver::Invalid, settings::Settings};
+use thiserror::Error;
+
+use super::Reconciler;
+use crate::{draft::Draft, events::Reason, store::WriteError};
+
+/// What a tool may write.
+#[derive(Debug)]
+pub(crate) enum Edit {
+    /// A server that is not there yet.
+    Create(Draft),
+    /// A server that is.
+    Update(Draft),
+    /// A server to take away.
+    Delete(String),
+    /// `config.yaml`.
+    Settings(Settings),
+}
+
+/// Why it was not written.
+#[derive(Debug, Error)]
+pub(crate) enum EditError {
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    #[error("MCP server '{0}' already exists")]
+    Exists(String),
+    #[error("MCP server {0} not found")]
+    Unknown(String),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error("the gateway is shutting down")]
+    Ending,
+}
+
+impl Reconciler {
+    /// Writes and takes in what was written.
+    pub(super) async fn edit(&mut self, edit: Edit) -> Result<(), EditError> {
+        // Who edits by hand at the same time loses nothing.
+        self.read_files().await;
+        let name = match &edit {
+            Edit::Create(draft) | Edit::Update(draft) => Some(draft.name.clone()),
+            Edit::Delete(name) => Some(name.clone()),
+            Edit::Settings(_) => None,
+        };
+        let written = self.write(edit).await;
+        if let (Some(name), Err(error @ EditError::Write(_))) = (name, &written) {
+            let namespace = self.files.settings.namespace();
+            let reason = Reason::McpServerFailed;
+            self.means.journal.tell(reason, &name, namespace, &error.to_string());
+        }
+        self.read_files().await;
+        written
+    }
+
+    async fn write(&self, edit: Edit) -> Result<(), EditError> {
+        let store = &self.means.store;
+        match edit {
+            Edit::Create(draft) => {
+                let server = draft.create(self.files.settings.namespace())?;
+                if self.files.servers.contains_key(&server.name) {
+                    return Err(EditError::Exists(server.name));
+                }
+                match store.create(&server).await {
+                    Err(WriteError::Exists(_)) => Err(EditError::Exists(server.name)),
+                    written => Ok(written?),
+                }
+            }
+            Edit::Update(draft) => {
+                let unknown = || EditError::Unknown(draft.name.clone());
+                let file = self.files.servers.get(&draft.name).ok_or_else(unknown)?;
+                let server = draft.clone().update(&file.server)?;
+                match store.replace(&file.path, &server).await {
+                    Err(WriteError::Gone(_)) => Err(unknown()),
+                    written => Ok(written?),
+                }
+            }
+            Edit::Delete(name) => {
+                let Some(file) = self.files.servers.get(&name) else {
+                    return Err(EditError::Unknown(name));
+                };
+                match store.delete(&file.path).await {
+                    Err(WriteError::Gone(_)) => Err(EditError::Unknown(name)),
+                    written => Ok(written?),
+                }
+            }
+            Edit::Settings(settings)
+                if settings == *self.files.settings && store.has_settings() =>
+            {
+                Ok(())
+            }
+            Edit::Settings(settings) => Ok(store.write_settings(&settings).await?),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What files say, taken into the state: only what differs from what is there is touched.
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use muster_core::{
+    backend::Backend,
+    catalog::{Entry, Offer, Source},
+    cli::{CliConfig, Place},
+    manifest::mcpserver::McpServer,
+    name::{BackendName, ToolName},
+};
+use muster_exec::{
+    cli::{self, CliBackend},
+    lookup,
+};
+
+use super::Reconciler;
+use crate::{
+    events::Reason,
+    limited::Limited,
+    offer, policies,
+    status::Report,
+    store::{FileProblem, Files, ServerFile, Severity},
+    view::{Counts, Known},
+};
+
+/// Where files come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// They were there when the gateway started.
+    Start,
+    /// Someone wrote them since.
+    Edited,
+}
+
+impl Reconciler {
+    pub(super) fn take_in(&mut self, files: Files, origin: Origin) {
+        log_new(&files.problems, &self.files.problems);
+        let before = std::mem::replace(&mut self.files, files);
+        let policies_differ = before.policies != self.files.policies;
+        let clis_differ = before.clis != self.files.clis;
+        if origin == Origin::Start || policies_differ {
+            self.take_policies();
+        }
+        if origin == Origin::Start || policies_differ || clis_differ {
+            self.take_clis();
+        }
+        let prefix_differs =
+            before.settings.aggregator.prefix() != self.files.settings.aggregator.prefix();
+        if prefix_differs {
+            self.rename_all();
+        }
+        let servers_differ = self.take_servers(origin);
+        // Most of what happens to files is that muster writes what became of a server.
+        if origin == Origin::Start
+            || policies_differ
+            || clis_differ
+            || prefix_differs
+            || servers_differ
+        {
+            self.publish();
+        } else {
+            self.publish_view();
+        }
+    }
+
+    /// Whether any server came, went or changed.
+    fn take_servers(&mut self, origin: Origin) -> bool {
+        let servers = self.files.servers.clone();
+        let gone: Vec<String> =
+            self.servers.keys().filter(|name| !servers.contains_key(*name)).cloned().collect();
+        let mut differ = !gone.is_empty();
+        for name in gone {
+            self.remove(&name);
+        }
+        for (name, file) in servers {
+            match self.servers.get(&name).cloned() {
+                None => {
+                    self.add(file, origin);
+                    differ = true;
+                }
+                Some(known) if known.server.spec != file.server.spec => {
+                    self.change(&known, file);
+                    differ = true;
+                }
+                Some(_) => self.note(&name, |known| {
+                    known.path = file.path;
+                    known.server = file.server;
+                }),
+            }
+        }
+        differ
+    }
+
+    fn take_policies(&mut self) {
+        let policies: Vec<_> =
+            self.files.policies.values().map(|file| (*file.policy).clone()).collect();
+        self.state.policy = Arc::new(policies::merged(&policies, self.means.destructive));
+    }
+
+    fn take_clis(&mut self) {
+        let wanted = self.wanted_clis();
+        for name in self.clis.keys().filter(|name| !wanted.contains_key(*name)) {
+            self.state.catalog = self.state.catalog.without(name);
+            self.state.backends.remove(name);
+        }
+        let place = Arc::new(self.state.policy.place.clone());
+        for (name, config) in &wanted {
+            self.state.catalog = self.state.catalog.with(cli_source(name, config));
+            self.state.backends.insert(name.clone(), self.cli_backend(config, &place));
+        }
+        self.clis = wanted;
+    }
+
+    fn wanted_clis(&self) -> BTreeMap<BackendName, Arc<CliConfig>> {
+        let name = |stem: &str| BackendName::new(format!("cli/{stem}"));
+        let stem = |path: &Path| {
+            let file = path.file_name().unwrap_or_default().to_string_lossy();
+            name(file.strip_suffix(".yaml").unwrap_or(&file))
+        };
+        match &self.files.clis {
+            Some(clis) => {
+                clis.iter().map(|(path, config)| (stem(path), Arc::clone(config))).collect()
+            }
+            None => {
+                let installed =
+                    self.means.bundled.iter().filter(|config| self.is_installed(config));
+                installed.map(|config| (name(&config.name), Arc::clone(config))).collect()
+            }
+        }
+    }
+
+    fn is_installed(&self, config: &CliConfig) -> bool {
+        let environment = &self.means.environment;
+        let words = environment.command_words(&config.command);
+        words.first().is_some_and(|program| lookup::exists(program, environment.get("PATH")))
+    }
+
+    fn cli_backend(&self, config: &Arc<CliConfig>, place: &Arc<Place>) -> Arc<dyn Backend> {
+        let backend = CliBackend::new(
+            Arc::clone(config),
+            Arc::clone(place),
+            Arc::clone(&self.means.environment),
+            self.means.launcher.clone(),
+        );
+        Arc::new(Limited::new(Arc::new(backend), self.means.calls_at_once))
+    }
+
+    fn rename_all(&mut self) {
+        let settings = Arc::clone(&self.files.settings);
+        let sources: Vec<Source> = self
+            .state
+            .catalog
+            .sources()
+            .filter_map(|source| {
+                let known = self.servers.get(source.backend.as_str())?;
+                Some(offer::renamed(settings.aggregator.prefix(), &known.server, source))
+            })
+            .collect();
+        for source in sources {
+            self.state.catalog = self.state.catalog.with(source);
+        }
+    }
+
+    fn add(&mut self, file: ServerFile, origin: Origin) {
+        let ServerFile { path, server } = file;
+        // It has its place from now on, so that which of two tools with one name is called does not
+        // depend on who connects first.
+        self.state.catalog = self.state.catalog.with(offer::nothing(&server));
+        self.supervisor.add(&server);
+        let known = Known {
+            server: Arc::clone(&server),
+            path,
+            report: Report::idle(server.spec.kind),
+            counts: Counts::default(),
+        };
+        self.servers.insert(server.name.clone(), Arc::new(known));
+        if origin == Origin::Edited {
+            self.tell_of(Reason::McpServerCreated, &server);
+        }
+        if server.spec.auto_start {
+            self.supervisor.wish(&server.name, true);
+        }
+    }
+
+    fn change(&mut self, known: &Known, file: ServerFile) {
+        let ServerFile { path, server } = file;
+        let (before, after) = (&known.server.spec, &server.spec);
+        let name = &server.name;
+        let running = self.supervisor.wants(name);
+        let begins = after.auto_start && !before.auto_start && !running;
+        let anew = before.needs_restart(after) && (running || after.auto_start);
+        let kind_differs = before.kind != after.kind;
+        self.supervisor.configure(&server);
+        self.note(name, |known| {
+            known.path = path;
+            known.server = Arc::clone(&server);
+            if kind_differs && known.report.condition.is_down() {
+                known.report = Report { round: known.report.round, ..Report::idle(after.kind) };
+            }
+        });
+        let source = self.state.catalog.sources().find(|source| source.backend.as_str() == name);
+        if let Some(source) = source {
+            let prefix = self.files.settings.aggregator.prefix();
+            self.state.catalog = self.state.catalog.with(offer::renamed(prefix, &server, source));
+        }
+        if begins || anew {
+            self.supervisor.wish(name, true);
+        }
+        self.tell_of(Reason::McpServerUpdated, &server);
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.supervisor.remove(name);
+        let backend = BackendName::new(name);
+        self.state.backends.remove(&backend);
+        self.state.catalog = self.state.catalog.without(&backend);
+        if let Some(known) = self.servers.remove(name) {
+            self.tell_of(Reason::McpServerDeleted, &known.server);
+        }
+    }
+
+    fn tell_of(&self, reason: Reason, server: &McpServer) {
+        self.means.journal.tell(reason, &server.name, &server.namespace, "");
+    }
+}
+
+/// A CLI's tools under the names that a gateway gives them; policies know them by their own.
+fn cli_source(name: &BackendName, config: &CliConfig) -> Source {
+    let source = cli::source(name, config);
+    let tools = source.entries().iter().map(|entry| Entry {
+        name: ToolName::new(format!("cli_{}", entry.local_name)),
+        ..Entry::clone(entry)
+    });
+    let offer = Offer { tools: tools.collect(), ..Offer::default() };
+    Source::new(name.clone(), source.about.clone(), offer)
+}
+
+fn log_new(problems: &[FileProblem], known: &[FileProblem]) {
+    for problem in problems.iter().filter(|problem| !known.contains(problem)) {
+        match problem.severity {
+            Severity::Warning => tracing::warn!("{problem}"),
+            Severity::Error => tracing::error!("{problem}"),
+        }
+    }
+}

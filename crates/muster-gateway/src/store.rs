@@ -1,0 +1,235 @@
+//! Where configuration lives: one directory, read whole and written one file at a time.
+//!
+//! **Invariants:** a file is replaced in one step or not at all; a file that is gone is never
+//! brought back; one bad file never keeps another from being read.
+
+mod read;
+mod write;
+
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use muster_core::{
+    cli::CliConfig,
+    manifest::{
+        mcpserver::{self, McpServer, Status},
+        settings::Settings,
+    },
+    policy::Policy,
+};
+use thiserror::Error;
+use tokio::sync::Mutex;
+
+/// The configuration directory.
+#[derive(Debug)]
+pub struct Store {
+    root: PathBuf,
+    /// What is read, changed and written back must not be written by someone else in between. Held
+    /// across the file operations, which run on a thread of their own.
+    writing: Mutex<()>,
+}
+
+/// Everything the directory says.
+#[derive(Debug, Clone, Default)]
+pub struct Files {
+    /// `config.yaml`.
+    pub settings: Arc<Settings>,
+    /// The servers by name.
+    pub servers: BTreeMap<String, ServerFile>,
+    /// The CLI definitions by file; none where there is no folder for them.
+    pub clis: Option<BTreeMap<PathBuf, Arc<CliConfig>>>,
+    /// The policies by file; one that could not be read closes everything.
+    pub policies: BTreeMap<PathBuf, PolicyFile>,
+    /// What is wrong, by file and line.
+    pub problems: Vec<FileProblem>,
+}
+
+/// A server and where it is described.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerFile {
+    /// Its file.
+    pub path: PathBuf,
+    /// What the file says.
+    pub server: Arc<McpServer>,
+}
+
+/// A policy and the text it was made of.
+#[derive(Debug, Clone)]
+pub struct PolicyFile {
+    /// What the file says.
+    pub policy: Arc<Policy>,
+    text: String,
+}
+
+impl PartialEq for PolicyFile {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Files {
+    /// Why `config.yaml` cannot be used, in one line.
+    pub fn config_error(&self) -> Option<String> {
+        let mut errors = self.problems.iter().filter(|problem| {
+            problem.severity == Severity::Error && problem.path.ends_with(CONFIG)
+        });
+        errors.next().map(|problem| format!("error loading config from {problem}"))
+    }
+}
+
+/// Something wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileProblem {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, where one can be named.
+    pub line: Option<usize>,
+    /// What is wrong, beginning with the field.
+    pub message: String,
+    /// What to do about it.
+    pub fix: Option<String>,
+    /// Whether the file is of no use as it is.
+    pub severity: Severity,
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// Something is said in vain.
+    Warning,
+    /// The file says nothing; what it said before still holds.
+    Error,
+}
+
+impl fmt::Display for FileProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        match &self.fix {
+            Some(fix) => write!(f, " ({fix})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a file was not written.
+#[derive(Debug, Error)]
+pub enum WriteError {
+    /// There is one already.
+    #[error("{} exists already", .0.display())]
+    Exists(PathBuf),
+    /// There is none.
+    #[error("{} does not exist", .0.display())]
+    Gone(PathBuf),
+    /// The system said no.
+    #[error("cannot write {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+const SERVERS: &str = "mcpservers";
+const CLIS: &str = "clis";
+const POLICIES: &str = "policies";
+const CONFIG: &str = "config.yaml";
+
+impl Store {
+    /// The directory at `root`, which need not exist yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), writing: Mutex::new(()) }
+    }
+
+    /// The directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folders in it that are read, with the directory itself.
+    pub fn folders(&self) -> [PathBuf; 4] {
+        [self.root.clone(), self.root.join(SERVERS), self.root.join(CLIS), self.root.join(POLICIES)]
+    }
+
+    /// Makes the folder for servers, so that files can be dropped into it.
+    pub fn prepare(&self) -> io::Result<()> {
+        std::fs::create_dir_all(self.root.join(SERVERS))
+    }
+
+    /// Reads everything. What cannot be read now is as it was in `before`. Blocks on files.
+    pub fn load(&self, before: &Files) -> Files {
+        read::load(&self.root, before)
+    }
+
+    /// The same, beside the runtime.
+    pub(crate) async fn reload(self: &Arc<Self>, before: &Files) -> Files {
+        let (store, before) = (Arc::clone(self), before.clone());
+        let kept = before.clone();
+        tokio::task::spawn_blocking(move || store.load(&before)).await.unwrap_or(kept)
+    }
+
+    /// Writes a server that has no file yet.
+    pub(crate) async fn create(&self, server: &McpServer) -> Result<(), WriteError> {
+        let folder = self.root.join(SERVERS);
+        let path = folder.join(format!("{}.yaml", server.name));
+        let text = mcpserver::text(server);
+        self.exclusively(move || write::create(&folder, &path, &text)).await
+    }
+
+    /// Writes a server anew.
+    pub(crate) async fn replace(&self, path: &Path, server: &McpServer) -> Result<(), WriteError> {
+        let (path, text) = (path.to_owned(), mcpserver::text(server));
+        self.exclusively(move || write::replace(&path, &text)).await
+    }
+
+    /// Removes a file.
+    pub(crate) async fn delete(&self, path: &Path) -> Result<(), WriteError> {
+        let path = path.to_owned();
+        self.exclusively(move || write::delete(&path)).await
+    }
+
+    /// Whether there is a `config.yaml`.
+    pub(crate) fn has_settings(&self) -> bool {
+        self.root.join(CONFIG).exists()
+    }
+
+    /// Writes `config.yaml`.
+    pub(crate) async fn write_settings(&self, settings: &Settings) -> Result<(), WriteError> {
+        let (root, path) = (self.root.clone(), self.root.join(CONFIG));
+        let text = settings.text();
+        self.exclusively(move || write::create_or_replace(&root, &path, &text)).await
+    }
+
+    /// Puts a status into a server's file, if that changes it.
+    pub(crate) async fn write_status(
+        &self,
+        path: &Path,
+        status: &Status,
+    ) -> Result<(), WriteError> {
+        let (path, status) = (path.to_owned(), status.clone());
+        self.exclusively(move || write::status(&path, &status)).await
+    }
+
+    async fn exclusively(
+        &self,
+        work: impl FnOnce() -> Result<(), WriteError> + Send + 'static,
+    ) -> Result<(), WriteError> {
+        let _turn = self.writing.lock().await;
+        let done = tokio::task::spawn_blocking(work).await;
+        done.unwrap_or_else(|error| {
+            let source = io::Error::other(error);
+            Err(WriteError::Io { path: self.root.clone(), source })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! The directory as values.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use muster_core::manifest::{LoadError, Loaded, Warning, cli, mcpserver, policy, settings};
+
+use super::{
+    CLIS, CONFIG, FileProblem, Files, POLICIES, PolicyFile, SERVERS, ServerFile, Severity,
+};
+use crate::policies;
+
+/// No configuration is this long.
+const LARGEST_FILE: u64 = 4 * 1024 * 1024;
+
+pub(super) fn load(root: &Path, before: &Files) -> Files {
+    let mut reading = Reading { before, files: Files::default() };
+    reading.settings(&root.join(CONFIG));
+    reading.servers(&root.join(SERVERS));
+    reading.clis(&root.join(CLIS));
+    reading.policies(&root.join(POLICIES));
+    reading.files
+}
+
+struct Reading<'a> {
+    before: &'a Files,
+    files: Files,
+}
+
+impl Reading<'_> {
+    fn settings(&mut self, path: &Path) {
+        if !path.exists() {
+            return;
+        }
+        let loaded = self.file(path, settings::parse);
+        self.files.settings = match loaded {
+            Some(settings) => Arc::new(settings),
+            None => Arc::clone(&self.before.settings),
+        };
+    }
+
+    fn servers(&mut self, folder: &Path) {
+        for path in self.folder(folder).unwrap_or_default() {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let found = match self.file(&path, |text| mcpserver::parse(text, &stem)) {
+                Some(server) => ServerFile { path: path.clone(), server: Arc::new(server) },
+                None => match self.before.servers.values().find(|known| known.path == path) {
+                    Some(known) => known.clone(),
+                    None => continue,
+                },
+            };
+            match self.files.servers.entry(found.server.name.clone()) {
+                Entry::Vacant(place) => drop(place.insert(found)),
+                Entry::Occupied(known) => {
+                    let (name, first) = (known.key(), known.get().path.display());
+                    let message = format!("the name '{name}' is taken by {first}");
+                    let fix = Some("give it another `metadata.name`".to_owned());
+                    let severity = Severity::Error;
+                    let line = None;
+                    self.files.problems.push(FileProblem { path, line, message, fix, severity });
+                }
+            }
+        }
+    }
+
+    fn clis(&mut self, folder: &Path) {
+        let Some(paths) = self.folder(folder) else { return };
+        let mut clis = BTreeMap::new();
+        for path in paths {
+            let known = self.before.clis.as_ref().and_then(|clis| clis.get(&path)).cloned();
+            let config = self.file(&path, cli::parse).map(Arc::new).or(known);
+            clis.extend(config.map(|config| (path, config)));
+        }
+        self.files.clis = Some(clis);
+    }
+
+    fn policies(&mut self, folder: &Path) {
+        for path in self.folder(folder).unwrap_or_default() {
+            let known = self.before.policies.get(&path).cloned();
+            let mut written = String::new();
+            let policy = self.file(&path, |text| {
+                text.clone_into(&mut written);
+                policy::parse(text)
+            });
+            let policy = match policy {
+                Some(policy) => PolicyFile { policy: Arc::new(policy), text: written },
+                None => known.unwrap_or_else(|| PolicyFile {
+                    policy: Arc::new(policies::closed()),
+                    text: String::new(),
+                }),
+            };
+            self.files.policies.insert(path, policy);
+        }
+    }
+
+    /// The YAML files of a folder by name; none where there is no such folder.
+    fn folder(&mut self, folder: &Path) -> Option<Vec<PathBuf>> {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                self.unreadable(folder, &error);
+                return None;
+            }
+        };
+        let mut paths: Vec<PathBuf> = entries
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| is_ours(path))
+            .collect();
+        paths.sort();
+        Some(paths)
+    }
+
+    fn file<T>(
+        &mut self,
+        path: &Path,
+        parse: impl FnOnce(&str) -> Result<Loaded<T>, LoadError>,
+    ) -> Option<T> {
+        let text = match text(path) {
+            Ok(text) => text,
+            Err(error) => {
+                self.unreadable(path, &error);
+                return None;
+            }
+        };
+        match parse(&text) {
+            Ok(Loaded { value, warnings }) => {
+                let warnings = warnings.iter().map(|warning| warned(path, warning));
+                self.files.problems.extend(warnings);
+                Some(value)
+            }
+            Err(error) => {
+                self.files.problems.extend(refused(path, error));
+                None
+            }
+        }
+    }
+
+    fn unreadable(&mut self, path: &Path, error: &io::Error) {
+        self.files.problems.push(problem(path, None, error.to_string()));
+    }
+}
+
+fn text(path: &Path) -> io::Result<String> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    if metadata.len() > LARGEST_FILE {
+        return Err(io::Error::other("it is too large"));
+    }
+    fs::read_to_string(path)
+}
+
+/// Hidden files are what editors and muster itself have in the making.
+fn is_ours(path: &Path) -> bool {
+    let ending = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+    let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+    ending && !hidden
+}
+
+fn problem(path: &Path, line: Option<usize>, message: String) -> FileProblem {
+    FileProblem { path: path.to_owned(), line, message, fix: None, severity: Severity::Error }
+}
+
+fn warned(path: &Path, warning: &Warning) -> FileProblem {
+    let severity = Severity::Warning;
+    FileProblem { severity, ..problem(path, Some(warning.line), warning.to_string()) }
+}
+
+fn refused(path: &Path, error: LoadError) -> Vec<FileProblem> {
+    match error {
+        LoadError::Fields(problems) => {
+            let problems = problems.into_iter().map(|found| FileProblem {
+                fix: found.fix.clone(),
+                ..problem(path, Some(found.line), found.to_string())
+            });
+            problems.collect()
+        }
+        LoadError::Syntax(error) => vec![problem(path, Some(error.line), error.message)],
+        error @ (LoadError::NotAMapping { .. } | LoadError::KeyNotText { .. }) => {
+            vec![problem(path, None, error.to_string())]
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The directory, read and written.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
+
+use muster_core::{
+    manifest::mcpserver::{McpServer, ServerType, Spec, Status},
+    policy::Default,
+};
+
+use super::{Files, Severity, Store, WriteError};
+
+fn put(root: &Path, name: &str, text: &str) {
+    let path = root.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn problems(files: &Files, root: &Path) -> Vec<String> {
+    let shown = files
+        .problems
+        .iter()
+        .map(|problem| problem.to_string().replace(&format!("{}/", root.display()), ""));
+    shown.collect()
+}
+
+fn server(name: &str) -> McpServer {
+    let spec = Spec { url: "http://h/mcp".to_owned(), ..Spec::of(ServerType::StreamableHttp) };
+    McpServer::new(name, "default", spec)
+}
+
+#[test]
+fn nothing_at_all_is_fine() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = Store::new(dir.path().join("none")).load(&Files::default());
+    assert!(files.problems.is_empty());
+    assert!(files.clis.is_none());
+    assert_eq!(files.settings.aggregator.port, 8090);
+}
+
+#[test]
+fn one_bad_file_does_not_hide_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    put(root, "config.yaml", "aggregator:\n  prot: 1\n");
+    put(root, "mcpservers/a.yaml", "url: http://a\n");
+    put(root, "mcpservers/b.yml", "comand: x\nurl: http://b\n");
+    put(root, "mcpservers/c.yaml", "spec:\n  type: ftp\n");
+    put(root, "mcpservers/d.yaml", "name: a\nurl: http://d\n");
+    put(root, "mcpservers/e.yaml", "a: [\n");
+    put(root, "mcpservers/.tmp-1", "a: [\n");
+    put(root, "mcpservers/notes.txt", "a: [\n");
+    put(root, "mcpservers/folder.yaml/x", "");
+    put(root, "clis/git.yaml", "command: git\ntools: []\n");
+    put(root, "clis/bad.yaml", "tools: []\n");
+    put(root, "policies/bad.yaml", "default: maybe\n");
+    let store = Store::new(root);
+    let files = store.load(&Files::default());
+    assert_eq!(files.servers.keys().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(files.clis.as_ref().unwrap().len(), 1);
+    assert_eq!(
+        problems(&files, root),
+        [
+            "config.yaml:2: aggregator → prot: unknown field; did you mean `port`?",
+            "mcpservers/b.yml:1: comand: unknown field; did you mean `command`?",
+            "mcpservers/c.yaml:2: spec: unsupported MCP server type: ftp (supported: stdio, streamable-http, sse)",
+            "mcpservers/d.yaml: the name 'a' is taken by mcpservers/a.yaml (give it another `metadata.name`)",
+            "mcpservers/e.yaml:2: while parsing a node, did not find expected node content; the `[` of line 1 is not closed",
+            "mcpservers/folder.yaml: it is not a file",
+            "clis/bad.yaml:1: command: Field required (add `command: …`)",
+            "policies/bad.yaml:1: default: Input should be 'enabled' or 'disabled'",
+        ]
+    );
+    let warnings = files.problems.iter().filter(|problem| problem.severity == Severity::Warning);
+    assert_eq!(warnings.count(), 2);
+    let policies: Vec<_> = files.policies.values().map(|file| file.policy.default).collect();
+    assert_eq!(policies, [Default::Disabled], "a policy that cannot be read closes everything");
+
+    // What was good stays as it was when its file breaks.
+    put(root, "mcpservers/a.yaml", "url: [\n");
+    put(root, "clis/git.yaml", "tools: 1\n");
+    put(root, "config.yaml", "aggregator: 1\n");
+    put(root, "policies/bad.yaml", "default: enabled\n");
+    let again = store.load(&files);
+    assert_eq!(again.servers.get("a"), files.servers.get("a"));
+    assert_eq!(again.clis, files.clis);
+    assert_eq!(again.settings, files.settings);
+    put(root, "policies/bad.yaml", "defau");
+    let last = store.load(&again);
+    let policies: Vec<_> = last.policies.values().map(|file| file.policy.default).collect();
+    assert_eq!(policies, [Default::Enabled]);
+    fs::remove_file(root.join("mcpservers/a.yaml")).unwrap();
+    assert_eq!(store.load(&last).servers["a"].server.spec.url, "http://d");
+}
+
+#[tokio::test]
+async fn files_are_written_whole_and_never_brought_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::new(dir.path()));
+    store.create(&server("new")).await.unwrap();
+    assert!(matches!(store.create(&server("new")).await, Err(WriteError::Exists(_))));
+    let path = dir.path().join("mcpservers/new.yaml");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let files = store.reload(&Files::default()).await;
+    assert_eq!(*files.servers["new"].server, server("new"));
+
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let status = Status { state: "Connected".to_owned(), ..Status::default() };
+    store.write_status(&path, &status).await.unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    let stamp = fs::metadata(&path).unwrap().modified().unwrap();
+    store.write_status(&path, &status).await.unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), stamp, "nothing to write");
+    assert!(fs::read_to_string(&path).unwrap().ends_with("status:\n  state: Connected\n"));
+
+    store.delete(&path).await.unwrap();
+    assert!(matches!(store.delete(&path).await, Err(WriteError::Gone(_))));
+    assert!(matches!(store.write_status(&path, &status).await, Err(WriteError::Gone(_))));
+    assert!(matches!(store.replace(&path, &server("new")).await, Err(WriteError::Gone(_))));
+    let left: Vec<_> = fs::read_dir(path.parent().unwrap()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn links_stay_links() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::new(dir.path());
+    store.prepare().unwrap();
+    let (real, link) = (dir.path().join("real"), dir.path().join("mcpservers/a.yaml"));
+    fs::write(&real, "url: x\n").unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    store.replace(&link, &server("a")).await.unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(fs::read_to_string(&real).unwrap().contains("http://h/mcp"));
+}

@@ -1,0 +1,103 @@
+//! Files written whole: to one beside, to the disk, then in place of the old.
+
+use std::{
+    fs, io,
+    io::Write as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use muster_core::manifest::mcpserver::{self, Status};
+
+use super::WriteError;
+
+/// Files may hold secrets: nobody else has to read them.
+const NEW_FILE: u32 = 0o600;
+
+pub(super) fn create(folder: &Path, path: &Path, text: &str) -> Result<(), WriteError> {
+    let failed = |source| WriteError::Io { path: path.to_owned(), source };
+    fs::create_dir_all(folder).map_err(failed)?;
+    let beside = beside(path, text, NEW_FILE).map_err(failed)?;
+    // A link fails where a file is already; a rename would replace it. Not every file system has
+    // links.
+    let placed = match fs::hard_link(&beside, path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
+            fs::rename(&beside, path)
+        }
+        linked => {
+            drop(fs::remove_file(&beside));
+            linked
+        }
+    };
+    match placed {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(WriteError::Exists(path.to_owned()))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+pub(super) fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => WriteError::Gone(path.to_owned()),
+        _ => WriteError::Io { path: path.to_owned(), source },
+    };
+    // A link to a file elsewhere stays a link.
+    let target = fs::canonicalize(path).map_err(failed)?;
+    let mode = fs::metadata(&target).map_err(failed)?.permissions().mode();
+    let beside = beside(&target, text, mode).map_err(failed)?;
+    let replaced = match fs::metadata(&target) {
+        Ok(_) => fs::rename(&beside, &target),
+        Err(error) => Err(error),
+    };
+    if replaced.is_err() {
+        drop(fs::remove_file(&beside));
+    }
+    replaced.map_err(failed)
+}
+
+pub(super) fn create_or_replace(folder: &Path, path: &Path, text: &str) -> Result<(), WriteError> {
+    match replace(path, text) {
+        Err(WriteError::Gone(_)) => create(folder, path, text),
+        done => done,
+    }
+}
+
+pub(super) fn delete(path: &Path) -> Result<(), WriteError> {
+    fs::remove_file(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => WriteError::Gone(path.to_owned()),
+        _ => WriteError::Io { path: path.to_owned(), source },
+    })
+}
+
+pub(super) fn status(path: &Path, status: &Status) -> Result<(), WriteError> {
+    let before = fs::read_to_string(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => WriteError::Gone(path.to_owned()),
+        _ => WriteError::Io { path: path.to_owned(), source },
+    })?;
+    match mcpserver::with_status(&before, status) {
+        Some(after) if after != before => replace(path, &after),
+        // It says so already, or it is a file that only its author can change.
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// A new file in the same folder, safely on the disk.
+fn beside(path: &Path, text: &str, mode: u32) -> io::Result<PathBuf> {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
+    let name = format!(".tmp-{}-{number}", std::process::id());
+    let beside = path.with_file_name(name);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+    let written = file
+        .set_permissions(fs::Permissions::from_mode(mode))
+        .and_then(|()| file.write_all(text.as_bytes()))
+        .and_then(|()| file.sync_all());
+    if let Err(error) = written {
+        drop(fs::remove_file(&beside));
+        return Err(error);
+    }
+    Ok(beside)
+}

@@ -1,0 +1,38 @@
+//! `describe_prompt`: everything about one prompt.
+
+use muster_core::{call::Outcome, json::Object};
+
+use super::{Builtin, Run, Seen, given::Given, words};
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "describe_prompt",
+    description: "Show one prompt in full: its description and the arguments it takes.",
+    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name, as list_prompts gives it"}},"required":["name"]}"#,
+    run: Run::Now(answer),
+};
+
+fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
+    let name = match given.required("name") {
+        Ok(name) => name,
+        Err(problem) => return Outcome::failure(problem),
+    };
+    let Some(prompt) = seen.state.catalog.prompts().find(|prompt| *prompt.name == *name) else {
+        return not_found(seen, &name);
+    };
+    let mut definition = Object::parse(&prompt.definition).unwrap_or_default();
+    definition.set_value("name", &name);
+    if definition.get("description").is_none() {
+        definition.set_value("description", "");
+    }
+    let none = |arguments: &str| serde_json::from_str::<[(); 0]>(arguments).is_ok();
+    if definition.get("arguments").is_some_and(|arguments| none(arguments.get())) {
+        definition.remove("arguments");
+    }
+    Outcome::text(definition.to_raw().get())
+}
+
+/// What is said of a prompt that nobody has.
+pub(super) fn not_found(seen: &Seen<'_>, name: &str) -> Outcome {
+    let near = words::nearest_of(name, seen.state.catalog.prompts().map(|one| &*one.name));
+    Outcome::failure(words::lines(&[format!("Prompt not found: {name}"), near]))
+}

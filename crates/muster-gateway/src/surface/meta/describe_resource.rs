@@ -1,0 +1,46 @@
+//! `describe_resource`: everything about one resource but its contents.
+
+use muster_core::{call::Outcome, catalog::Listed, json::Object};
+
+use super::{Builtin, Run, Seen, given::Given, words};
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "describe_resource",
+    description: "Show one resource in full: its name, description and MIME type.",
+    input_schema: r#"{"type":"object","properties":{"uri":{"type":"string","description":"Address, as list_resources gives it"}},"required":["uri"]}"#,
+    run: Run::Now(answer),
+};
+
+fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
+    let uri = match given.required("uri") {
+        Ok(uri) => uri,
+        Err(problem) => return Outcome::failure(problem),
+    };
+    let catalog = &seen.state.catalog;
+    let is_meant = |listed: &&Listed| *listed.name == *uri;
+    if let Some(resource) = catalog.resources().find(is_meant) {
+        return description("uri", &uri, resource);
+    }
+    if let Some(template) = catalog.templates().find(is_meant) {
+        return description("uriTemplate", &uri, template);
+    }
+    not_found(seen, &uri)
+}
+
+/// What its server says of it, with every key that clients count on.
+fn description(key: &'static str, uri: &str, listed: &Listed) -> Outcome {
+    let mut definition = Object::parse(&listed.definition).unwrap_or_default();
+    definition.set_value(key, uri);
+    for key in ["name", "description", "mimeType"] {
+        if definition.get(key).is_none() {
+            definition.set_value(key, "");
+        }
+    }
+    Outcome::text(definition.to_raw().get())
+}
+
+/// What is said of a resource that nobody has.
+pub(super) fn not_found(seen: &Seen<'_>, uri: &str) -> Outcome {
+    let near = words::nearest_of(uri, seen.state.catalog.resources().map(|one| &*one.name));
+    Outcome::failure(words::lines(&[format!("Resource not found: {uri}"), near]))
+}

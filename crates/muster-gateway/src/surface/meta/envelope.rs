@@ -1,0 +1,91 @@
+//! The result of a wrapped tool as the answer of `call_tool`: one text that holds all of it, with
+//! what programs look for mirrored outside.
+
+use std::borrow::Cow;
+
+use muster_core::{
+    call::Outcome,
+    json::{Object, Raw, raw},
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// What was done to understand a call, among the things said about its answer.
+const REPAIRED: &str = "muster/repaired";
+
+/// A text as an item of content.
+#[derive(Serialize)]
+pub(super) struct Text<'a> {
+    r#type: &'static str,
+    text: &'a str,
+}
+
+impl<'a> Text<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        Self { r#type: "text", text }
+    }
+}
+
+/// Wraps an outcome. Questions go out as they are: who answers them comes with the same call again.
+pub(super) fn wrap(outcome: Outcome, repairs: &[String]) -> Outcome {
+    match outcome {
+        Outcome::NeedsInput(needs) => Outcome::NeedsInput(needs),
+        Outcome::Raw(result) => match Object::parse(&result) {
+            Some(result) => enclose(&result, repairs),
+            None => {
+                failure("Tool execution failed: the server's answer is not a result", None, repairs)
+            }
+        },
+        Outcome::Text { text, failed, details } => {
+            let mut result = Object::new();
+            result.set_value("content", &[Text::of(&text)]);
+            result.set_value("isError", &failed);
+            if let Some(details) = details {
+                result.set("structuredContent", Cow::Owned(details));
+            }
+            enclose(&result, repairs)
+        }
+    }
+}
+
+/// An answer for a tool that did not run.
+pub(super) fn failure(text: &str, meta: Option<Raw>, repairs: &[String]) -> Outcome {
+    let mut result = Object::new();
+    result.set_value("content", &[Text::of(text)]);
+    result.set_value("isError", &true);
+    if let Some(meta) = meta {
+        result.set("_meta", Cow::Owned(meta));
+    }
+    enclose(&result, repairs)
+}
+
+fn enclose(result: &Object<'_>, repairs: &[String]) -> Outcome {
+    let failed = result.get("isError").is_some_and(|flag| flag.get() == "true");
+    let mut inner = Object::new();
+    inner.set_value("isError", &failed);
+    inner.set_value("content", &<[(); 0]>::default());
+    for (key, value) in result.iter().filter(|(key, _)| *key != "isError") {
+        inner.set(key, Cow::Borrowed(value));
+    }
+    let text = inner.to_raw();
+    let mut outer = Object::new();
+    outer.set_value("content", &[Text::of(text.get())]);
+    if let Some(structured) = result.get("structuredContent") {
+        outer.set("structuredContent", Cow::Borrowed(structured));
+    }
+    outer.set_value("isError", &failed);
+    if let Some(meta) = meta(result.get("_meta"), repairs) {
+        outer.set("_meta", meta);
+    }
+    Outcome::Raw(outer.to_raw())
+}
+
+/// What the tool said about its result, and what we have to say.
+fn meta<'a>(own: Option<&'a RawValue>, repairs: &[String]) -> Option<Cow<'a, RawValue>> {
+    if repairs.is_empty() {
+        return own.map(Cow::Borrowed);
+    }
+    let mut meta = own.and_then(Object::parse).unwrap_or_default();
+    meta.set(REPAIRED, Cow::Owned(raw(repairs)));
+    Some(Cow::Owned(meta.to_raw()))
+}

@@ -1,0 +1,77 @@
+//! `get_prompt`: the messages of a prompt, filled in.
+
+use std::borrow::Cow;
+
+use muster_core::{
+    backend::{Ask, What},
+    call::Outcome,
+    json::{Object, Raw},
+};
+use serde_json::value::RawValue;
+
+use super::{Answer, Builtin, Run, Seen, describe_prompt, envelope::Text, given::Given};
+use crate::surface::{At, ToolCall};
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "get_prompt",
+    description: "Fill in a prompt and get its messages. describe_prompt shows its arguments.",
+    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name of the prompt"},"arguments":{"type":"object","description":"Arguments of the prompt; values are text"}},"required":["name"]}"#,
+    run: Run::Ask(run),
+};
+
+fn run<'a>(seen: &'a Seen<'a>, at: At<'a>, call: ToolCall) -> Answer<'a> {
+    Box::pin(async move {
+        let ToolCall { arguments, meta, continuation, .. } = call;
+        let given = Given::read(&arguments);
+        let asked =
+            given.required("name").and_then(|name| Ok((name, texts(given.raw("arguments"))?)));
+        let (name, arguments) = match asked {
+            Ok(asked) => asked,
+            Err(problem) => return Ok(Outcome::failure(problem)),
+        };
+        let Some(prompt) = seen.state.catalog.prompts().find(|prompt| *prompt.name == *name) else {
+            return Ok(describe_prompt::not_found(seen, &name));
+        };
+        let what = What::Prompt { name: prompt.local_name.to_string(), arguments: Some(arguments) };
+        let ask = Ask { what, meta, continuation };
+        Ok(match at.dispatcher.ask(at.caller, at.client, &prompt.backend, ask).await {
+            Ok(Outcome::Raw(result)) => messages(&result),
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::failure(format!("Prompt retrieval failed: {error}")),
+        })
+    })
+}
+
+/// The arguments with every value as text, or what is said if they are not an object.
+fn texts(given: Option<&RawValue>) -> Result<Raw, String> {
+    let none = Object::new().to_raw();
+    let given = match given {
+        None => return Ok(none),
+        Some(given) if given.get() == "null" => return Ok(none),
+        Some(given) => given,
+    };
+    let written: Option<String> = serde_json::from_str(given.get()).ok();
+    let written: Option<Raw> = written.and_then(|text| serde_json::from_str(&text).ok());
+    let given = written.as_deref().unwrap_or(given);
+    let given = Object::parse(given).ok_or("arguments must be a JSON object")?;
+    let mut texts = given.clone();
+    for (name, value) in given.iter().filter(|(_, value)| !value.get().starts_with('"')) {
+        match value.get() {
+            "null" => texts.remove(name),
+            other => texts.set_value(name.to_owned(), other),
+        }
+    }
+    Ok(texts.to_raw())
+}
+
+fn messages(result: &RawValue) -> Outcome {
+    let result = Object::parse(result).unwrap_or_default();
+    let messages = result.get("messages").map_or("[]", RawValue::get);
+    let mut answer = Object::new();
+    answer.set_value("content", &[Text::of(messages)]);
+    answer.set_value("isError", &false);
+    if let Some(meta) = result.get("_meta") {
+        answer.set("_meta", Cow::Borrowed(meta));
+    }
+    Outcome::Raw(answer.to_raw())
+}

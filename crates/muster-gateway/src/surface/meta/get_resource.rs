@@ -1,0 +1,86 @@
+//! `get_resource`: the contents of a resource.
+
+use std::borrow::Cow;
+
+use muster_core::{
+    backend::{Ask, What},
+    call::Outcome,
+    json::{Object, Raw, raw},
+    name::BackendName,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Answer, Builtin, Run, Seen, describe_resource, envelope::Text, given::Given};
+use crate::surface::{At, ToolCall};
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "get_resource",
+    description: "Read a resource: its text, or its data where it is binary.",
+    input_schema: r#"{"type":"object","properties":{"uri":{"type":"string","description":"Address, as list_resources gives it"}},"required":["uri"]}"#,
+    run: Run::Ask(run),
+};
+
+fn run<'a>(seen: &'a Seen<'a>, at: At<'a>, call: ToolCall) -> Answer<'a> {
+    Box::pin(async move {
+        let ToolCall { arguments, meta, continuation, .. } = call;
+        let uri = match Given::read(&arguments).required("uri") {
+            Ok(uri) => uri,
+            Err(problem) => return Ok(Outcome::failure(problem)),
+        };
+        let Some((backend, local)) = owner(seen, &uri) else {
+            return Ok(describe_resource::not_found(seen, &uri));
+        };
+        let ask = Ask { what: What::Read { uri: local }, meta, continuation };
+        Ok(match at.dispatcher.ask(at.caller, at.client, backend, ask).await {
+            Ok(Outcome::Raw(result)) => contents(&result),
+            Ok(outcome) => outcome,
+            Err(error) => Outcome::failure(format!("Resource retrieval failed: {error}")),
+        })
+    })
+}
+
+/// Who has a resource, and what they call it.
+fn owner<'a>(seen: &'a Seen<'_>, uri: &str) -> Option<(&'a BackendName, String)> {
+    let catalog = &seen.state.catalog;
+    match catalog.resources().find(|listed| *listed.name == *uri) {
+        Some(listed) => Some((&listed.backend, listed.local_name.to_string())),
+        None => catalog.resource_owner(uri).map(|owner| (owner, uri.to_owned())),
+    }
+}
+
+/// All texts joined to one; what is not text is named in it and follows as it came.
+fn contents(result: &RawValue) -> Outcome {
+    #[derive(Serialize)]
+    struct Resource<'a> {
+        r#type: &'static str,
+        resource: &'a RawValue,
+    }
+    let result = Object::parse(result).unwrap_or_default();
+    let contents: Vec<&RawValue> = result
+        .get("contents")
+        .and_then(|contents| serde_json::from_str(contents.get()).ok())
+        .unwrap_or_default();
+    let mut texts: Vec<String> = Vec::new();
+    let mut others: Vec<Raw> = Vec::new();
+    for one in contents {
+        let object = Object::parse(one).unwrap_or_default();
+        if let Some(text) = object.get_text("text") {
+            texts.push(text);
+            continue;
+        }
+        if let Some(blob) = object.get_text("blob") {
+            texts.push(format!("[Binary data: {} bytes]", blob.len()));
+        }
+        others.push(raw(&Resource { r#type: "resource", resource: one }));
+    }
+    let mut content = vec![raw(&Text::of(&texts.join("\n")))];
+    content.append(&mut others);
+    let mut answer = Object::new();
+    answer.set_value("content", &content);
+    answer.set_value("isError", &false);
+    if let Some(meta) = result.get("_meta") {
+        answer.set("_meta", Cow::Borrowed(meta));
+    }
+    Outcome::Raw(answer.to_raw())
+}

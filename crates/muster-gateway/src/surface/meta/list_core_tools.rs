@@ -1,0 +1,35 @@
+//! `list_core_tools`: muster's own tools.
+
+use muster_core::{call::Outcome, glob::Case};
+
+use super::{
+    Builtin, Run, Seen,
+    filter_tools::{Detail, Filter},
+    given::Given,
+    page::Bounds,
+};
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "list_core_tools",
+    description: "List muster's own tools (core_*): they manage servers, services and configuration. \
+        Run them through call_tool.",
+    input_schema: r#"{"type":"object","properties":{"include_schema":{"type":"boolean","default":true},"offset":{"type":"integer","minimum":0,"default":0}}}"#,
+    run: Run::Now(answer),
+};
+
+fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
+    let bounds = match Bounds::of(given, usize::MAX) {
+        Ok(bounds) => bounds,
+        Err(problem) => return Outcome::failure(problem),
+    };
+    let include_schema = given.flag("include_schema").unwrap_or(true);
+    let filter = Filter {
+        query: None,
+        pattern: Some("core*".to_owned()),
+        description: None,
+        case: Case::Ignored,
+        detail: if include_schema { Detail::Schema } else { Detail::Description },
+        bounds,
+    };
+    filter.answer(&seen.shelf())
+}

@@ -1,0 +1,39 @@
+//! `list_prompts`: the prompts there are.
+
+use muster_core::{
+    call::Outcome,
+    catalog::Listed,
+    json::{Object, Raw, raw},
+};
+use serde::Serialize;
+
+use super::{
+    Builtin, Run, Seen,
+    given::Given,
+    listing::{self, by_name},
+    shelf::summary,
+};
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "list_prompts",
+    description: "List prompts that can be filled in with get_prompt.",
+    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0}}}"#,
+    run: Run::Now(answer),
+};
+
+#[derive(Serialize)]
+struct Item<'a> {
+    name: &'a str,
+    description: String,
+}
+
+fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
+    let prompts = by_name(seen.state.catalog.prompts());
+    listing::answer(given, &prompts, ("prompts", "No prompts available"), item)
+}
+
+fn item(prompt: &&Listed) -> Raw {
+    let definition = Object::parse(&prompt.definition).unwrap_or_default();
+    let description = summary(&definition.get_text("description").unwrap_or_default());
+    raw(&Item { name: &prompt.name, description })
+}

@@ -1,0 +1,66 @@
+//! `list_resources`: what there is to read.
+
+use muster_core::{
+    call::Outcome,
+    catalog::Listed,
+    json::{Object, Raw, raw},
+};
+use serde::Serialize;
+
+use super::{
+    Builtin, Run, Seen,
+    given::Given,
+    listing::{self, by_name, described},
+};
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "list_resources",
+    description: "List resources that can be read with get_resource. An item with `uriTemplate` stands \
+        for many: fill in its {placeholders}.",
+    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0}}}"#,
+    run: Run::Now(answer),
+};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Item<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uri: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uri_template: Option<&'a str>,
+    name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    description: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<String>,
+}
+
+/// A resource, or a template of some.
+#[derive(Clone, Copy)]
+enum Kind {
+    Resource,
+    Template,
+}
+
+fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
+    let catalog = &seen.state.catalog;
+    let resources = by_name(catalog.resources()).into_iter().map(|one| (Kind::Resource, one));
+    let templates = by_name(catalog.templates()).into_iter().map(|one| (Kind::Template, one));
+    let all: Vec<(Kind, &Listed)> = resources.chain(templates).collect();
+    listing::answer(given, &all, ("resources", "No resources available"), item)
+}
+
+fn item((kind, listed): &(Kind, &Listed)) -> Raw {
+    let definition = Object::parse(&listed.definition).unwrap_or_default();
+    let (uri, uri_template) = match kind {
+        Kind::Resource => (Some(&*listed.name), None),
+        Kind::Template => (None, Some(&*listed.name)),
+    };
+    raw(&Item {
+        uri,
+        uri_template,
+        name: definition.get_text("name").unwrap_or_default(),
+        description: described(&definition),
+        mime_type: definition.get_text("mimeType").filter(|kind| !kind.is_empty()),
+    })
+}

@@ -1,0 +1,61 @@
+//! `list_tools`: the names of everything that can be called.
+
+use muster_core::{
+    call::Outcome,
+    json::{Raw, raw},
+};
+use serde::Serialize;
+
+use super::{
+    Builtin, Run, Seen,
+    given::Given,
+    page::{Bounds, Page},
+    shelf::{Shown, summary},
+};
+
+const DEFAULT_LIMIT: usize = 100;
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "list_tools",
+    description: "List the tools that can be run through call_tool, one line each, in pages. To find a \
+        tool for a task, filter_tools with a `query` is quicker.",
+    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0,"description":"Where the page begins"}}}"#,
+    run: Run::Now(answer),
+};
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    tools: &'a [Raw],
+    total: usize,
+    truncated: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Item<'a> {
+    name: &'a str,
+    description: &'a str,
+}
+
+fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
+    let bounds = match Bounds::of(given, DEFAULT_LIMIT) {
+        Ok(bounds) => bounds,
+        Err(problem) => return Outcome::failure(problem),
+    };
+    let page = Page::of(seen.shelf().tools(), bounds, item, item);
+    let answer = Answer {
+        tools: &page.items,
+        total: page.total,
+        truncated: page.next.is_some(),
+        next_offset: page.next,
+        note: page.note("tools", ", or find one with filter_tools"),
+    };
+    Outcome::text(raw(&answer).get())
+}
+
+fn item(shown: &Shown) -> Raw {
+    raw(&Item { name: shown.name(), description: &summary(shown.description()) })
+}

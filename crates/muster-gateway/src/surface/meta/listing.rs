@@ -1,0 +1,59 @@
+//! Resources and prompts as they are listed: by name, each name once, in pages.
+//!
+//! Such a list is a plain array, so what there is to say about a page stands in a text of its own
+//! behind it.
+
+use std::collections::BTreeMap;
+
+use muster_core::{
+    call::Outcome,
+    catalog::Listed,
+    json::{Object, Raw, raw},
+};
+
+use super::{
+    envelope::Text,
+    given::Given,
+    page::{Bounds, Page},
+    shelf::summary,
+};
+
+const DEFAULT_LIMIT: usize = 100;
+
+/// Each name once, sorted; whoever was there first has it.
+pub(super) fn by_name<'a>(listed: impl Iterator<Item = &'a Listed>) -> Vec<&'a Listed> {
+    let mut names: BTreeMap<&str, &Listed> = BTreeMap::new();
+    for one in listed {
+        names.entry(&one.name).or_insert(one);
+    }
+    names.into_values().collect()
+}
+
+/// A page of a list, written with `item`; `empty` where there is nothing to list.
+pub(super) fn answer<T>(
+    given: &Given<'_>,
+    listed: &[T],
+    (what, empty): (&str, &str),
+    item: impl Fn(&T) -> Raw,
+) -> Outcome {
+    if listed.is_empty() {
+        return Outcome::text(empty);
+    }
+    let bounds = match Bounds::of(given, DEFAULT_LIMIT) {
+        Ok(bounds) => bounds,
+        Err(problem) => return Outcome::failure(problem),
+    };
+    let page = Page::of(listed, bounds, &item, &item);
+    let text = raw(&page.items);
+    let Some(note) = page.note(what, "") else { return Outcome::text(text.get()) };
+    let mut result = Object::new();
+    result.set_value("content", &[Text::of(text.get()), Text::of(&note)]);
+    result.set_value("isError", &false);
+    Outcome::Raw(result.to_raw())
+}
+
+/// The first line of a description, or of the name where there is none.
+pub(super) fn described(definition: &Object<'_>) -> String {
+    let text = |key| definition.get_text(key).filter(|text| !text.trim().is_empty());
+    summary(&text("description").or_else(|| text("name")).unwrap_or_default())
+}

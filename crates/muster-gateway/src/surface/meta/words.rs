@@ -1,0 +1,106 @@
+//! How what did not run is worded: a sentence, what to do about it, and what an argument takes.
+
+use muster_core::{
+    arguments::Problem,
+    call::CallError,
+    json::Raw,
+    repair::advice::{self, Advice, Fragment},
+    suggest,
+};
+use serde_json::value::RawValue;
+
+use super::is_meta;
+use crate::dispatch::State;
+
+/// A problem is told in at most so many letters: it may repeat what was given.
+const LONGEST_PROBLEM: usize = 300;
+
+/// Lines that are not empty, joined.
+pub(super) fn lines(lines: &[String]) -> String {
+    let lines = lines.iter().filter(|line| !line.is_empty()).map(String::as_str);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Why a tool did not run, for the one who called it with `arguments`.
+pub(super) fn error(state: &State, arguments: &RawValue, error: &CallError) -> String {
+    match error {
+        CallError::Unknown { tool, .. } => unknown(state, tool.as_str()),
+        CallError::Arguments { tool, problems, schema, .. } => {
+            let problems: Vec<String> = problems.iter().map(problem).collect();
+            let said = format!("the arguments do not fit `{tool}`: {}", problems.join("; "));
+            match advice::advice(tool.as_str(), schema, arguments) {
+                Some(Advice { fix, fragment }) => advised(said, &fix, fragment.as_ref()),
+                None => said,
+            }
+        }
+        CallError::Constraint { tool, violations } => {
+            let said = format!(
+                "the policy refuses these arguments of `{tool}`: {}",
+                violations.join("; ")
+            );
+            lines(&[said, "hint: the values allowed are set by this server's policy".to_owned()])
+        }
+        CallError::Backend { .. } | CallError::Refused { .. } => {
+            format!("failed to call tool: {error}")
+        }
+        CallError::BrokenPolicy { .. } | CallError::Blocked { .. } | CallError::TooDeep { .. } => {
+            error.to_string()
+        }
+    }
+}
+
+/// A sentence, what to do about it, and what the argument in question takes.
+pub(super) fn advised(said: String, fix: &str, fragment: Option<&Fragment>) -> String {
+    let schema = fragment.map(|Fragment { argument, schema }| match schema {
+        Some(schema) => format!("schema of `{argument}`: {schema}"),
+        None => format!("schema of `{argument}`: see describe_tool"),
+    });
+    lines(&[said, format!("hint: {fix}"), schema.unwrap_or_default()])
+}
+
+/// Names that one which is not there may have been meant for.
+pub(super) fn nearest(state: &State, name: &str) -> String {
+    if is_meta(name) {
+        return format!("hint: `{name}` is not behind call_tool: call it directly");
+    }
+    let near = state.catalog.similar(name, |entry| state.policy.shows(entry));
+    let near: Vec<&str> = near.iter().map(|name| name.as_str()).collect();
+    near_names(&near).unwrap_or_else(|| "hint: find its name with filter_tools".to_owned())
+}
+
+/// Names of resources or prompts that one which is not there may have been meant for.
+pub(super) fn nearest_of<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    near_names(&suggest::similar(name, names)).unwrap_or_default()
+}
+
+/// A backend's own error, for programs to read.
+pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
+    match error {
+        CallError::Refused { code, message, data } => Some((*code, message, data.as_ref())),
+        _ => None,
+    }
+}
+
+fn unknown(state: &State, name: &str) -> String {
+    match state.catalog.gone(name) {
+        Some(server) => format!("server not found: {server}"),
+        None => lines(&[format!("tool not found: {name}"), nearest(state, name)]),
+    }
+}
+
+fn near_names(near: &[&str]) -> Option<String> {
+    (!near.is_empty()).then(|| format!("hint: nearest names: {}", near.join(", ")))
+}
+
+fn problem(problem: &Problem) -> String {
+    let text = match problem {
+        Problem::Schema { message } => message.clone(),
+        Problem::Missing { .. } | Problem::Inconvertible { .. } | Problem::NotAllowed { .. } => {
+            problem.to_string()
+        }
+    };
+    match text.char_indices().nth(LONGEST_PROBLEM) {
+        Some((end, _)) => text.get(..end).unwrap_or_default().to_owned() + "…",
+        None => text,
+    }
+}

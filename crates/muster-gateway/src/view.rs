@@ -1,0 +1,49 @@
+//! The servers behind the gateway and how they are doing, as one immutable value.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use muster_core::manifest::{mcpserver::McpServer, settings::Settings};
+
+use crate::{status::Report, store::FileProblem};
+
+/// What the gateway is made of at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    /// How it is configured.
+    pub settings: Arc<Settings>,
+    /// The servers by name.
+    pub servers: BTreeMap<String, Arc<Known>>,
+    /// What is wrong with its files.
+    pub problems: Arc<[FileProblem]>,
+}
+
+/// A server that the gateway knows.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// What its file says.
+    pub server: Arc<McpServer>,
+    /// Its file.
+    pub path: PathBuf,
+    /// How it is doing.
+    pub report: Report,
+    /// What it offers.
+    pub counts: Counts,
+}
+
+/// How much a server offers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tools.
+    pub tools: usize,
+    /// Resources.
+    pub resources: usize,
+    /// Prompts.
+    pub prompts: usize,
+}
+
+impl View {
+    /// How many servers are up.
+    pub fn connected(&self) -> usize {
+        self.servers.values().filter(|known| known.report.condition.is_up()).count()
+    }
+}

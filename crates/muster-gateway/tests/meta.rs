@@ -1,0 +1,21 @@
+//! The meta-tools over backends that only pretend.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may panic"
+)]
+
+#[path = "meta/bounds.rs"]
+mod bounds;
+#[path = "meta/calls.rs"]
+mod calls;
+#[path = "meta/fidelity.rs"]
+mod fidelity;
+#[path = "meta/gateway.rs"]
+mod gateway;
+#[path = "meta/others.rs"]
+mod others;
+#[path = "meta/tools.rs"]
+mod tools;

@@ -1,0 +1,142 @@
+//! What a tool answers comes out of the envelope as it went in.
+
+use muster_core::{
+    call::Outcome,
+    catalog::Offer,
+    json::{Object, Raw},
+};
+use serde_json::value::RawValue;
+
+use crate::gateway::{Gateway, raw, tool};
+
+const ECHO: &str = r#"{"name":"echo","inputSchema":{"type":"object"}}"#;
+
+fn result_of(outcome: impl Fn() -> Outcome + Send + Sync + 'static) -> Raw {
+    let offer = Offer { tools: vec![tool("odd", ECHO)], ..Offer::default() };
+    let gateway =
+        Gateway::new().with("odd", offer, move |_| Ok(outcome()), |_| panic!("not asked"));
+    gateway.result("call_tool", r#"{"name":"x_odd_echo"}"#)
+}
+
+/// The text inside a result that is one text.
+fn inside(result: &RawValue) -> Raw {
+    let result = Object::parse(result).unwrap();
+    let content: Vec<&RawValue> =
+        serde_json::from_str(result.get("content").unwrap().get()).unwrap();
+    assert_eq!(content.len(), 1);
+    let item = Object::parse(content[0]).unwrap();
+    assert_eq!(item.get_text("type").as_deref(), Some("text"));
+    raw(&item.get_text("text").unwrap())
+}
+
+fn items(raw: Option<&RawValue>) -> Vec<String> {
+    let items: Vec<&RawValue> = serde_json::from_str(raw.unwrap().get()).unwrap();
+    items.into_iter().map(|item| item.get().to_owned()).collect()
+}
+
+const ODD: &[&str] = &[
+    r#"{"type":"text","text":"plain"}"#,
+    r#"{"type":"text","text":"esc \u0041 \ud83d\ude00 \/ \"q\" \n","annotations":{"audience":["user"],"priority":0.10}}"#,
+    r#"{"type":"text","text":""}"#,
+    r#"{"text":"order","type":"text"}"#,
+    r#"{"type":"image","mimeType":"image/png","data":"iVBORw0KGgo="}"#,
+    r#"{"type":"audio","data":"UklGRg==","mimeType":"audio/wav","_meta":{"a/b":null}}"#,
+    r#"{"type":"resource","resource":{"uri":"a://b","blob":"AAA=","vendor":[]}}"#,
+    r#"{"type":"resource_link","uri":"a://b","name":"n","size":123456789012345678901234567890}"#,
+    r#"{"type":"hologram","depth":1.0,"nested":{"z":1,"a":[null,true,1e400,-0]}}"#,
+    r#"{"no":"type at all"}"#,
+    r#"{"type":"text","text":"twice","text":"the same key"}"#,
+    r#"{ "type" : "text" , "text" : "blanks" }"#,
+    "null",
+    "17",
+    r#""text""#,
+    "[1, [2]]",
+];
+
+#[test]
+fn every_item_stays_as_it_is() {
+    let content = format!("[{}]", ODD.join(","));
+    let result = format!(
+        r#"{{"content":{content},"structuredContent":{{"b":{{"a":[1.10,123456789012345678901]}},"n":null}},"_meta":{{"v/x":1.0}},"vendor":{{"k":null}},"isError":false}}"#
+    );
+    let outer = result_of(move || Outcome::Raw(raw(&result)));
+    let inner = inside(&outer);
+    let inner = Object::parse(&inner).unwrap();
+    assert_eq!(items(inner.get("content")), ODD);
+    assert_eq!(inner.get("content").unwrap().get(), content);
+    assert_eq!(inner.get("vendor").unwrap().get(), r#"{"k":null}"#);
+    let outer = Object::parse(&outer).unwrap();
+    for side in [&inner, &outer] {
+        assert_eq!(side.get("isError").unwrap().get(), "false");
+        assert_eq!(side.get("_meta").unwrap().get(), r#"{"v/x":1.0}"#);
+        assert_eq!(
+            side.get("structuredContent").unwrap().get(),
+            r#"{"b":{"a":[1.10,123456789012345678901]},"n":null}"#
+        );
+    }
+}
+
+#[test]
+fn each_item_by_itself() {
+    for item in ODD {
+        let outer = result_of(move || Outcome::Raw(raw(&format!(r#"{{"content":[{item}]}}"#))));
+        assert_eq!(inside(&outer).get(), format!(r#"{{"isError":false,"content":[{item}]}}"#));
+    }
+}
+
+#[track_caller]
+fn check(outcome: fn() -> Outcome, inner: &str, outer: &[(&str, Option<&str>)]) {
+    let result = result_of(outcome);
+    assert_eq!(inside(&result).get(), inner);
+    let result = Object::parse(&result).unwrap();
+    for (key, expect) in outer {
+        assert_eq!(result.get(key).map(RawValue::get), *expect, "{key}");
+    }
+}
+
+#[test]
+fn errors_and_gaps() {
+    check(
+        || Outcome::Raw(raw(r#"{"content":[{"type":"text","text":"no"}],"isError":true}"#)),
+        r#"{"isError":true,"content":[{"type":"text","text":"no"}]}"#,
+        &[("isError", Some("true")), ("structuredContent", None), ("_meta", None)],
+    );
+    check(
+        || Outcome::Raw(raw("{}")),
+        r#"{"isError":false,"content":[]}"#,
+        &[("isError", Some("false"))],
+    );
+    check(
+        || Outcome::Raw(raw(r#"{"structuredContent":[1]}"#)),
+        r#"{"isError":false,"content":[],"structuredContent":[1]}"#,
+        &[("structuredContent", Some("[1]"))],
+    );
+    check(
+        || Outcome::Raw(raw(r#"{"content":null,"structuredContent":null}"#)),
+        r#"{"isError":false,"content":null,"structuredContent":null}"#,
+        &[("structuredContent", Some("null"))],
+    );
+    check(
+        || Outcome::Raw(raw(r#""not a result""#)),
+        r#"{"isError":true,"content":[{"type":"text","text":"Tool execution failed: the server's answer is not a result"}]}"#,
+        &[("isError", Some("true"))],
+    );
+}
+
+#[test]
+fn answers_of_our_own() {
+    check(
+        || Outcome::text("two\nlines"),
+        r#"{"isError":false,"content":[{"type":"text","text":"two\nlines"}]}"#,
+        &[("isError", Some("false")), ("structuredContent", None)],
+    );
+    check(
+        || Outcome::Text {
+            text: "no".to_owned(),
+            failed: true,
+            details: Some(raw(r#"{"code":2}"#)),
+        },
+        r#"{"isError":true,"content":[{"type":"text","text":"no"}],"structuredContent":{"code":2}}"#,
+        &[("isError", Some("true")), ("structuredContent", Some(r#"{"code":2}"#))],
+    );
+}

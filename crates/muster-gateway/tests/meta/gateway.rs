@@ -1,0 +1,229 @@
+//! A gateway over backends that only pretend.
+
+use std::{
+    fmt,
+    sync::{Arc, mpsc},
+};
+
+use muster_core::{
+    backend::{Ask, Backend, BoxFuture, Cx, What},
+    call::{CallError, Caller, Outcome},
+    catalog::{About, Collision, Entry, Listed, Offer, Snapshot, Source},
+    client::{Continuation, Nobody},
+    json::Raw,
+    name::{BackendName, ToolName},
+    policy::{Permitted, Policy},
+    request::Fault,
+};
+use muster_gateway::{
+    dispatch::{Dispatcher, State},
+    surface::{At, Surface as _, ToolCall, meta::Meta},
+};
+use serde_json::{Value, value::RawValue};
+use tokio::sync::watch;
+
+/// What a backend answers.
+pub(crate) type Answer = Result<Outcome, CallError>;
+
+/// What it makes of what it hears.
+type Says<T> = dyn Fn(&T) -> Answer + Send + Sync;
+
+/// A gateway with one client.
+pub(crate) struct Gateway {
+    pub(crate) meta: Meta,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) state: watch::Sender<Arc<State>>,
+    /// What the backends were asked, in order.
+    pub(crate) heard: mpsc::Receiver<String>,
+    tell: mpsc::Sender<String>,
+}
+
+/// A backend that says whatever it is told to say.
+pub(crate) struct Fake {
+    run: Box<Says<Permitted>>,
+    ask: Box<Says<Ask>>,
+    tell: mpsc::Sender<String>,
+}
+
+impl fmt::Debug for Fake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fake")
+    }
+}
+
+impl Backend for Fake {
+    fn run<'a>(&'a self, _: Cx<'a>, call: Permitted) -> BoxFuture<'a, Answer> {
+        let meta = call.meta().map(|meta| format!(" meta={meta}")).unwrap_or_default();
+        let state = call.continuation().state.as_ref();
+        let state = state.map(|state| format!(" state={state}")).unwrap_or_default();
+        let heard = format!("{} {}{meta}{state}", call.entry().local_name, call.raw_arguments());
+        self.tell.send(heard).unwrap();
+        Box::pin(std::future::ready((self.run)(&call)))
+    }
+
+    fn ask<'a>(&'a self, _: Cx<'a>, ask: Ask) -> BoxFuture<'a, Answer> {
+        let heard = match &ask.what {
+            What::Read { uri } => format!("read {uri}"),
+            What::Prompt { name, arguments } => {
+                format!("prompt {name} {}", arguments.as_ref().map_or("-", |raw| raw.get()))
+            }
+            other => format!("{other:?}"),
+        };
+        self.tell.send(heard).unwrap();
+        Box::pin(std::future::ready((self.ask)(&ask)))
+    }
+}
+
+impl Gateway {
+    pub(crate) fn new() -> Self {
+        let catalog = Snapshot::settling(Collision::FirstWins);
+        let (state, follow) = watch::channel(Arc::new(State { catalog, ..State::default() }));
+        let (tell, heard) = mpsc::channel();
+        Self { meta: Meta::default(), dispatcher: Dispatcher::new(follow), state, heard, tell }
+    }
+
+    /// Adds a backend that answers every call with `run` and everything else with `ask`.
+    pub(crate) fn with(
+        self,
+        name: &str,
+        offer: Offer,
+        run: impl Fn(&Permitted) -> Answer + Send + Sync + 'static,
+        ask: impl Fn(&Ask) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        let tell = self.tell.clone();
+        let fake = Fake { run: Box::new(run), ask: Box::new(ask), tell };
+        let about = About {
+            title: Arc::from(name),
+            description: Arc::from(""),
+            category: None,
+            tags: Arc::from([]),
+        };
+        let backend = BackendName::new(name);
+        self.change(|state| {
+            state.catalog = state.catalog.with(Source::new(backend.clone(), about, offer));
+            state.backends.insert(backend, Arc::new(fake));
+        });
+        self
+    }
+
+    /// Adds a backend with tools that all answer `result`.
+    pub(crate) fn with_tools(self, name: &str, tools: Vec<Entry>, result: &'static str) -> Self {
+        let offer = Offer { tools, ..Offer::default() };
+        self.with(name, offer, move |_| Ok(Outcome::Raw(raw(result))), |_| panic!("not asked"))
+    }
+
+    pub(crate) fn with_policy(self, policy: Policy) -> Self {
+        self.change(|state| state.policy = Arc::new(policy));
+        self
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = State::clone(&self.state.borrow());
+        change(&mut state);
+        self.state.send_replace(Arc::new(state));
+    }
+
+    pub(crate) fn send(&self, call: ToolCall) -> Result<Outcome, Fault> {
+        let (caller, client) = (Caller::local(), Nobody::shared());
+        let at = At { dispatcher: &self.dispatcher, caller: &caller, client: &client };
+        block_on(self.meta.call(at, call))
+    }
+
+    /// The result of a meta-tool, as it goes out.
+    pub(crate) fn result(&self, tool: &str, arguments: &str) -> Raw {
+        match self.send(tool_call(tool, arguments)).unwrap() {
+            Outcome::Raw(result) => result,
+            Outcome::Text { text, failed, details } => {
+                assert!(details.is_none());
+                let content = serde_json::json!([{"type":"text","text":text}]);
+                raw(&serde_json::json!({"content":content,"isError":failed}).to_string())
+            }
+            Outcome::NeedsInput(_) => panic!("asks back"),
+        }
+    }
+
+    /// The text of a result that is one text, with `!` before it if it is an error.
+    pub(crate) fn text(&self, tool: &str, arguments: &str) -> String {
+        let result: Value = serde_json::from_str(self.result(tool, arguments).get()).unwrap();
+        let content = result["content"].as_array().unwrap();
+        let texts: Vec<&str> = content.iter().map(|item| item["text"].as_str().unwrap()).collect();
+        let mark = if result["isError"] == true { "!" } else { "" };
+        format!("{mark}{}", texts.join("\n---\n"))
+    }
+
+    /// The text of a result, read as JSON.
+    pub(crate) fn json(&self, tool: &str, arguments: &str) -> Value {
+        serde_json::from_str(&self.text(tool, arguments)).expect("an answer in JSON")
+    }
+
+    /// What `call_tool` says inside its envelope, with `!` before it if it is an error.
+    pub(crate) fn inner(&self, arguments: &str) -> String {
+        let text = self.text("call_tool", arguments);
+        let (mark, text) = text.strip_prefix('!').map_or(("", &*text), |text| ("!", text));
+        let inner: Value = serde_json::from_str(text).unwrap_or_else(|_| panic!("{text}"));
+        assert_eq!(inner["isError"] == true, mark == "!");
+        format!("{mark}{}", inner["content"][0]["text"].as_str().unwrap())
+    }
+
+    /// What the backends heard since the last time.
+    pub(crate) fn heard(&self) -> Vec<String> {
+        self.heard.try_iter().collect()
+    }
+}
+
+pub(crate) fn tool_call(tool: &str, arguments: &str) -> ToolCall {
+    ToolCall {
+        name: tool.to_owned(),
+        arguments: raw(arguments),
+        meta: None,
+        continuation: Continuation::default(),
+    }
+}
+
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+pub(crate) fn raw(text: &str) -> Raw {
+    RawValue::from_string(text.to_owned()).expect(text)
+}
+
+/// A tool of an MCP server, from how the server lists it.
+pub(crate) fn tool(backend: &str, definition: &str) -> Entry {
+    let value: Value = serde_json::from_str(definition).unwrap();
+    let local = value["name"].as_str().unwrap();
+    Entry {
+        name: ToolName::new(format!("x_{backend}_{local}")),
+        backend: BackendName::new(backend),
+        local_name: Arc::from(local),
+        description: Arc::from(value["description"].as_str().unwrap_or_default()),
+        input_schema: Arc::from(raw(&value["inputSchema"].to_string())),
+        params: None,
+        definition: Some(Arc::from(raw(definition))),
+        validator: Arc::default(),
+    }
+}
+
+/// A tool that muster describes itself.
+pub(crate) fn plain(backend: &str, name: &str, description: &str, schema: &str) -> Entry {
+    Entry {
+        name: ToolName::new(name),
+        backend: BackendName::new(backend),
+        local_name: Arc::from(name),
+        description: Arc::from(description),
+        input_schema: Arc::from(raw(schema)),
+        params: None,
+        definition: None,
+        validator: Arc::default(),
+    }
+}
+
+/// A resource, a template or a prompt.
+pub(crate) fn listed(backend: &str, name: &str, local: &str, definition: &str) -> Listed {
+    Listed {
+        name: Arc::from(name),
+        backend: BackendName::new(backend),
+        local_name: Arc::from(local),
+        definition: Arc::from(raw(definition)),
+    }
+}

@@ -1,0 +1,255 @@
+//! The meta-tools about tools: shapes, order, words.
+
+use muster_core::{
+    name::BackendName,
+    policy::{Default as ByDefault, Policy, Rule},
+};
+use muster_gateway::{dispatch::State, surface::Surface as _};
+use serde_json::{Value, json};
+
+use crate::gateway::{Gateway, plain, tool, tool_call};
+
+const CORE_SCHEMA: &str = r#"{"type":"object","properties":{"name":{"type":"string"}}}"#;
+const READ: &str = r#"{"name":"read","title":"Read","description":"Read a file.\nAll of it.","inputSchema":{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]},"outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},"vendor":12345678901234567890}"#;
+const WRITE: &str =
+    r#"{"name":"write","description":"Write a file","inputSchema":{"type":"object"}}"#;
+const ISSUE: &str =
+    r#"{"name":"create_issue","description":"Create an issue","inputSchema":{"type":"object"}}"#;
+
+fn gateway() -> Gateway {
+    let core = vec![
+        plain("core", "core_service_list", "List services\nwith their states", CORE_SCHEMA),
+        plain("core", "core_config_get", "Show the configuration", CORE_SCHEMA),
+    ];
+    Gateway::new()
+        .with_tools("hub", vec![tool("hub", ISSUE)], "{}")
+        .with_tools("core", core, "{}")
+        .with_tools("files", vec![tool("files", WRITE), tool("files", READ)], "{}")
+}
+
+#[test]
+fn native_tools_are_the_eleven() {
+    let gateway = gateway();
+    let names: Vec<String> = gateway
+        .meta
+        .tools(&State::default())
+        .iter()
+        .map(|tool| {
+            serde_json::from_str::<Value>(tool.get()).unwrap()["name"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "list_tools",
+            "describe_tool",
+            "list_core_tools",
+            "filter_tools",
+            "call_tool",
+            "list_resources",
+            "describe_resource",
+            "get_resource",
+            "list_prompts",
+            "describe_prompt",
+            "get_prompt"
+        ]
+    );
+    assert!(!gateway.meta.shows_backends());
+}
+
+#[test]
+fn other_names_are_not_tools() {
+    let fault = |name| gateway().send(tool_call(name, "{}")).unwrap_err().to_string();
+    assert_eq!(fault("nope"), "tool 'nope' not found: tool not found");
+    assert_eq!(
+        fault("x_files_read"),
+        "tool 'x_files_read' not found: tool not found; call it with `call_tool`"
+    );
+}
+
+#[track_caller]
+fn check(tool: &str, arguments: &str, expect: &str) {
+    assert_eq!(gateway().text(tool, arguments), expect, "{tool} {arguments}");
+}
+
+#[test]
+fn list_tools() {
+    check(
+        "list_tools",
+        "{}",
+        r#"{"tools":[{"name":"core_config_get","description":"Show the configuration"},{"name":"core_service_list","description":"List services"},{"name":"x_files_read","description":"Read a file."},{"name":"x_files_write","description":"Write a file"},{"name":"x_hub_create_issue","description":"Create an issue"}],"total":5,"truncated":false}"#,
+    );
+    check(
+        "list_tools",
+        r#"{"limit":1,"offset":"1"}"#,
+        r#"{"tools":[{"name":"core_service_list","description":"List services"}],"total":5,"truncated":true,"next_offset":2,"note":"1 of 5 tools; for the next ones pass offset=2, or find one with filter_tools"}"#,
+    );
+    check("list_tools", r#"{"offset":9}"#, r#"{"tools":[],"total":5,"truncated":false}"#);
+    check("list_tools", r#"{"limit":0}"#, "!limit must be at least 1");
+    check("list_tools", r#"{"limit":"many"}"#, "!limit must be a number");
+    check("list_tools", r#"{"limit":[5]}"#, "!limit must be a number");
+    check("list_tools", r#"{"offset":-1}"#, "!offset must be at least 0");
+    check("list_tools", r#"{"offset":true}"#, "!offset must be a number");
+    let empty = Gateway::new().text("list_tools", "{}");
+    assert_eq!(empty, r#"{"tools":[],"total":0,"truncated":false}"#);
+}
+
+#[test]
+fn describe_tool() {
+    check(
+        "describe_tool",
+        r#"{"name":"core_config_get"}"#,
+        r#"{"name":"core_config_get","description":"Show the configuration","inputSchema":{"type":"object","properties":{"name":{"type":"string"}}}}"#,
+    );
+    let read = READ.replace(r#""name":"read""#, r#""name":"x_files_read""#);
+    check("describe_tool", r#"{"name":"x_files_read"}"#, &read);
+    check("describe_tool", r#"{"tool_name":"x_files_read"}"#, &read);
+    check("describe_tool", "{}", "!name argument is required");
+    check("describe_tool", r#"{"name":""}"#, "!name argument is required");
+    check("describe_tool", r#"{"name":5}"#, "!name argument is required");
+    check(
+        "describe_tool",
+        r#"{"name":"x_files_raed"}"#,
+        "!Tool not found: x_files_raed\nhint: nearest names: x_files_read",
+    );
+    check(
+        "describe_tool",
+        r#"{"name":"weather"}"#,
+        "!Tool not found: weather\nhint: find its name with filter_tools",
+    );
+    check(
+        "describe_tool",
+        r#"{"name":"call_tool"}"#,
+        "!Tool not found: call_tool\nhint: `call_tool` is not behind call_tool: call it directly",
+    );
+}
+
+#[test]
+fn list_core_tools() {
+    check(
+        "list_core_tools",
+        "{}",
+        &format!(
+            r#"{{"filters":{{"pattern":"core*","case_sensitive":false,"include_schema":true,"offset":0}},"total_tools":5,"total":2,"filtered_count":2,"truncated":false,"tools":[{{"name":"core_config_get","description":"Show the configuration","inputSchema":{CORE_SCHEMA}}},{{"name":"core_service_list","description":"List services\nwith their states","inputSchema":{CORE_SCHEMA}}}]}}"#
+        )
+        .replace("\nwith", "\\nwith"),
+    );
+    check(
+        "list_core_tools",
+        r#"{"include_schema":false,"offset":1}"#,
+        r#"{"filters":{"pattern":"core*","case_sensitive":false,"include_schema":false,"offset":1},"total_tools":5,"total":2,"filtered_count":1,"truncated":false,"tools":[{"name":"core_service_list","description":"List services\nwith their states"}]}"#,
+    );
+}
+
+#[test]
+fn filter_tools_by_pattern() {
+    check(
+        "filter_tools",
+        r#"{"pattern":"X_*_W*"}"#,
+        r#"{"filters":{"pattern":"X_*_W*","case_sensitive":false,"include_schema":false,"limit":5,"offset":0},"total_tools":5,"total":1,"filtered_count":1,"truncated":false,"tools":[{"name":"x_files_write","summary":"Write a file"}]}"#,
+    );
+    let names = |arguments: &str| -> String {
+        let found = gateway().json("filter_tools", arguments);
+        let names = found["tools"].as_array().unwrap().iter();
+        names.map(|tool| tool["name"].as_str().unwrap()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(r#"{"pattern":"x_*"}"#), "x_files_read x_files_write x_hub_create_issue");
+    assert_eq!(names(r#"{"pattern":"X_*","case_sensitive":true}"#), "");
+    assert_eq!(names(r#"{"description_filter":"A FILE"}"#), "x_files_read x_files_write");
+    assert_eq!(names(r#"{"description_filter":"A FILE","case_sensitive":true}"#), "");
+    assert_eq!(names(r#"{"description_filter":"all of it"}"#), "x_files_read");
+    assert_eq!(names(r#"{"pattern":"*read","description_filter":"write"}"#), "");
+    assert_eq!(names(r#"{"pattern":"*","limit":2,"offset":1}"#), "core_service_list x_files_read");
+    assert_eq!(names("{}").split(' ').count(), 5);
+    check(
+        "filter_tools",
+        r#"{"pattern":"[a"}"#,
+        r#"!Invalid pattern "[a": syntax error in pattern"#,
+    );
+    check("filter_tools", r#"{"limit":0}"#, "!limit must be at least 1");
+    assert_eq!(Gateway::new().text("filter_tools", "{}"), "No tools available to filter");
+}
+
+#[test]
+fn filter_tools_says_what_to_do_next() {
+    let note = |arguments: &str| gateway().json("filter_tools", arguments)["note"].clone();
+    assert_eq!(
+        note(r#"{"pattern":"*","limit":2}"#),
+        "2 of 5 matches; for the next ones pass offset=2"
+    );
+    assert_eq!(
+        note(r#"{"pattern":"issue"}"#),
+        "nothing matches; a pattern has to fit the whole name; try *issue*"
+    );
+    assert_eq!(
+        note(r#"{"query":"weather"}"#),
+        "nothing matches; try fewer or other words, or see list_tools"
+    );
+}
+
+#[test]
+fn filter_tools_by_query() {
+    let found = gateway().json("filter_tools", r#"{"query":"read a file","include_schema":true}"#);
+    assert_eq!(found["filters"]["query"], "read a file");
+    let first = &found["tools"][0];
+    assert_eq!(first["name"], "x_files_read");
+    assert_eq!(first["description"], "Read a file.\nAll of it.");
+    assert_eq!(first["inputSchema"]["required"], json!(["path"]));
+    let score = first["score"].as_f64().unwrap();
+    assert!(score > found["tools"][1]["score"].as_f64().unwrap());
+    assert!(((score * 1e4).round() - score * 1e4).abs() < 1e-6);
+    let both = gateway().json("filter_tools", r#"{"query":"file","pattern":"*write"}"#);
+    assert_eq!(
+        (both["total"].as_u64(), &both["tools"][0]["name"]),
+        (Some(1), &json!("x_files_write"))
+    );
+}
+
+#[test]
+fn what_the_policy_hides_is_not_there() {
+    let rule = Rule { description: Some("Only here".to_owned()), ..Rule::default() };
+    let policy = Policy {
+        default: ByDefault::Disabled,
+        rules: [("read".to_owned(), rule)].into_iter().collect(),
+        ..Policy::default()
+    };
+    let gateway = gateway().with_policy(policy);
+    assert_eq!(
+        gateway.text("list_tools", "{}"),
+        r#"{"tools":[{"name":"x_files_read","description":"Only here"}],"total":1,"truncated":false}"#
+    );
+    assert_eq!(
+        gateway.json("describe_tool", r#"{"name":"x_files_read"}"#)["description"],
+        "Only here"
+    );
+    assert!(
+        gateway.text("describe_tool", r#"{"name":"x_files_write"}"#).starts_with("!Tool not found")
+    );
+    assert!(gateway.inner(r#"{"name":"x_files_write"}"#).contains("tool not found: x_files_write"));
+}
+
+#[test]
+fn the_order_does_not_depend_on_who_came_first() {
+    let names = |gateway: &Gateway| gateway.text("list_tools", "{}");
+    let turned = Gateway::new()
+        .with_tools("files", vec![tool("files", READ), tool("files", WRITE)], "{}")
+        .with_tools("hub", vec![tool("hub", ISSUE)], "{}")
+        .with_tools(
+            "core",
+            vec![
+                plain("core", "core_config_get", "Show the configuration", CORE_SCHEMA),
+                plain("core", "core_service_list", "List services\nwith their states", CORE_SCHEMA),
+            ],
+            "{}",
+        );
+    assert_eq!(names(&gateway()), names(&turned));
+}
+
+#[test]
+fn listings_follow_the_state() {
+    let gateway = gateway();
+    assert_eq!(gateway.json("filter_tools", r#"{"query":"file"}"#)["total"], 2);
+    gateway.change(|state| state.catalog = state.catalog.without(&BackendName::new("files")));
+    assert_eq!(gateway.json("filter_tools", r#"{"query":"file"}"#)["total"], 0);
+    assert_eq!(gateway.json("list_tools", "{}")["total"], 3);
+}

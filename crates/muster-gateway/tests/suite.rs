@@ -1,0 +1,33 @@
+//! One test binary for the gateway: the call path, the surfaces, and the engine with real files,
+//! scripted servers and a clock that tests turn.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    clippy::disallowed_types,
+    reason = "a test may panic, and scripts are shared by a lock"
+)]
+
+#[path = "suite/audit.rs"]
+mod audit;
+#[path = "suite/clis.rs"]
+mod clis;
+#[path = "suite/core_tools.rs"]
+mod core_tools;
+#[path = "suite/dispatch.rs"]
+mod dispatch;
+#[path = "suite/fake.rs"]
+mod fake;
+#[path = "suite/files.rs"]
+mod files;
+#[path = "suite/lists.rs"]
+mod lists;
+#[path = "suite/rig.rs"]
+mod rig;
+#[path = "suite/supervision.rs"]
+mod supervision;
+#[path = "suite/surfaces.rs"]
+mod surfaces;
+#[path = "suite/world.rs"]
+mod world;

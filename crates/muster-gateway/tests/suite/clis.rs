@@ -1,0 +1,78 @@
+//! CLI definitions and policies in the configuration directory.
+
+use muster_core::{call::CallError, cli::CliConfig, manifest};
+use serde_json::json;
+
+use crate::{
+    fake::Fake,
+    rig::{REMOTE, Rig},
+};
+
+const SAY: &str = "
+name: say
+command: echo
+tools:
+  - {name: hello, description: says hello, command: hi, args: [{name: to, positional: true}]}
+  - {name: bye, description: says bye, command: bye}
+";
+
+#[tokio::test(start_paused = true)]
+async fn clis_join_the_catalog() {
+    let rig = Rig::new(&[("clis/say.yaml", SAY), ("clis/bad.yaml", "x: 1\n")]);
+    assert_eq!(rig.tools(), ["cli_bye", "cli_hello"]);
+    rig.put("clis/more.yml", "command: ls\ntools: [{name: all, description: d, command: ''}]\n");
+    rig.put(
+        "clis/say.yaml",
+        "command: echo\ntools: [{name: hello, description: d, command: hi}]\n",
+    );
+    rig.call("core_config_reload", json!({})).await;
+    assert_eq!(rig.tools(), ["cli_all", "cli_hello"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn policies_hold_for_every_tool() {
+    let files = [
+        ("clis/say.yaml", SAY),
+        ("mcpservers/a.yaml", REMOTE),
+        ("policies/a.yaml", "tools: {hello: {args: {to: {pattern: '[a-z]+'}}}}"),
+        ("policies/b.yaml", "default: enabled\ntools: {core_service_list: {}}"),
+    ];
+    let rig = Rig::new(&files);
+    rig.until_is("a", "connected").await;
+    assert_eq!(rig.tools(), ["cli_hello"], "one file that disables is enough");
+    let refused = rig.try_call("core_mcpserver_list", json!({})).await;
+    assert!(matches!(refused, Err(CallError::Unknown { .. })), "{refused:?}");
+    assert!(rig.call("core_service_list", json!({})).await.contains("mcp-aggregator"));
+    let refused = rig.try_call("cli_hello", json!({"to": "B"})).await;
+    assert!(matches!(refused, Err(CallError::Constraint { .. })), "{refused:?}");
+    rig.put("policies/a.yaml", "default: enabled");
+    rig.until(|view| view.problems.is_empty()).await;
+    while rig.tools().len() == 1 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!(rig.tools(), ["cli_bye", "cli_hello", "x_a_echo"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bundled_tools_are_served_where_nothing_else_is_said() {
+    let config = |text: &str| -> CliConfig { manifest::cli::parse(text).unwrap().value };
+    let bundled = || vec![config(SAY), config(&SAY.replace("echo", "no-such-program"))];
+    let rig = Rig::bundling(bundled(), Fake::default(), &[]);
+    assert_eq!(rig.tools(), ["cli_bye", "cli_hello"]);
+    let rig = Rig::bundling(bundled(), Fake::default(), &[("clis/none.txt", "")]);
+    assert!(rig.tools().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_destroys_is_blocked_on_this_path() {
+    let fake = Fake::default();
+    fake.plan("k8s", [crate::fake::Plan::Up(vec!["kubectl_delete", "kubectl_get"])]);
+    let rig = Rig::with(fake, &[("mcpservers/k8s.yaml", REMOTE)]);
+    rig.until_is("k8s", "connected").await;
+    let blocked = rig.try_call("x_k8s_kubectl_delete", json!({})).await;
+    assert!(matches!(blocked, Err(CallError::Blocked { .. })), "{blocked:?}");
+    let status = rig.ask("core_service_status", json!({"name": "mcp-aggregator"})).await;
+    let metadata = &status["metadata"];
+    assert_eq!((&metadata["blocked_tools"], &metadata["tools"]), (&json!(1), &json!(2)));
+    assert_eq!(metadata["yolo"], false);
+}

@@ -1,0 +1,214 @@
+//! MCP servers that do as a script says.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use muster_core::{
+    backend::{Backend, BoxFuture, Cx},
+    call::{CallError, Outcome},
+    connect::{Connect, ConnectError, Connection, Endpoint, Event, Events, Listing},
+    json::raw,
+    policy::Permitted,
+};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+/// What happens at one attempt to connect.
+#[derive(Debug, Clone)]
+pub(crate) enum Plan {
+    /// It works, and these tools are there.
+    Up(Vec<&'static str>),
+    /// It works after a while.
+    Slow(Duration, Vec<&'static str>),
+    /// It fails.
+    Refuse(ConnectError),
+    /// It neither works nor fails.
+    Hang,
+}
+
+pub(crate) fn transient() -> Plan {
+    Plan::Refuse(ConnectError::Transient("connection refused".to_owned()))
+}
+
+pub(crate) fn permanent() -> Plan {
+    Plan::Refuse(ConnectError::Permanent("command not found".to_owned()))
+}
+
+pub(crate) fn unauthorized() -> Plan {
+    Plan::Refuse(ConnectError::Unauthorized { challenge: Some("Bearer".to_owned()) })
+}
+
+/// Connects by script. Clones share one script.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Fake {
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    plans: BTreeMap<String, VecDeque<Plan>>,
+    attempts: Vec<(String, Instant)>,
+    endpoints: BTreeMap<String, Endpoint>,
+    links: BTreeMap<String, Arc<Link>>,
+    closed: Vec<String>,
+}
+
+/// A connection, as the script sees it.
+#[derive(Debug)]
+pub(crate) struct Link {
+    name: String,
+    events: Mutex<Option<Arc<dyn Events>>>,
+    tools: Mutex<Vec<&'static str>>,
+    listed: Mutex<usize>,
+    calls: Mutex<(usize, usize)>,
+}
+
+impl Fake {
+    /// What happens at the next attempts; the last one stays.
+    pub(crate) fn plan(&self, name: &str, plans: impl IntoIterator<Item = Plan>) {
+        let plans = plans.into_iter().collect();
+        self.inner.lock().unwrap().plans.insert(name.to_owned(), plans);
+    }
+
+    /// Seconds between the attempts at one server, and from `start` to the first.
+    pub(crate) fn attempts(&self, name: &str, start: Instant) -> Vec<f64> {
+        let inner = self.inner.lock().unwrap();
+        let mut last = start;
+        let of_name = inner.attempts.iter().filter(|(attempted, _)| attempted == name);
+        let pauses = of_name.map(|(_, at)| {
+            let pause = at.duration_since(last);
+            last = *at;
+            (pause.as_secs_f64() * 10.0).round() / 10.0
+        });
+        pauses.collect()
+    }
+
+    pub(crate) fn endpoint(&self, name: &str) -> Option<Endpoint> {
+        self.inner.lock().unwrap().endpoints.get(name).cloned()
+    }
+
+    pub(crate) fn link(&self, name: &str) -> Arc<Link> {
+        Arc::clone(&self.inner.lock().unwrap().links[name])
+    }
+
+    /// The servers that were said goodbye to.
+    pub(crate) fn closed(&self) -> Vec<String> {
+        self.inner.lock().unwrap().closed.clone()
+    }
+}
+
+impl Link {
+    /// Tells the gateway something.
+    pub(crate) fn happen(&self, event: Event) {
+        self.events.lock().unwrap().as_ref().unwrap().happened(event);
+    }
+
+    /// Is gone.
+    pub(crate) fn crash(&self) {
+        self.happen(Event::Closed { reason: "it exited with status 1".to_owned() });
+    }
+
+    /// Offers other tools, and says so.
+    pub(crate) fn offer(&self, tools: Vec<&'static str>) {
+        *self.tools.lock().unwrap() = tools;
+        self.happen(Event::ListChanged);
+    }
+
+    /// How often it was listed.
+    pub(crate) fn listed(&self) -> usize {
+        *self.listed.lock().unwrap()
+    }
+
+    /// The most calls at once.
+    pub(crate) fn most_calls(&self) -> usize {
+        self.calls.lock().unwrap().1
+    }
+}
+
+impl Connect for Fake {
+    fn connect<'a>(
+        &'a self,
+        name: &'a str,
+        endpoint: &'a Endpoint,
+        _limit: Duration,
+        events: Arc<dyn Events>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        Box::pin(async move {
+            let plan = {
+                let mut inner = self.inner.lock().unwrap();
+                inner.attempts.push((name.to_owned(), Instant::now()));
+                inner.endpoints.insert(name.to_owned(), endpoint.clone());
+                let plans = inner.plans.entry(name.to_owned()).or_default();
+                match plans.len() {
+                    0 => Plan::Up(vec!["echo"]),
+                    1 => plans[0].clone(),
+                    _ => plans.pop_front().unwrap(),
+                }
+            };
+            let tools = match plan {
+                Plan::Up(tools) => tools,
+                Plan::Slow(pause, tools) => {
+                    sleep(pause).await;
+                    tools
+                }
+                Plan::Refuse(error) => return Err(error),
+                Plan::Hang => std::future::pending().await,
+            };
+            let link = Arc::new(Link {
+                name: name.to_owned(),
+                events: Mutex::new(Some(events)),
+                tools: Mutex::new(tools),
+                listed: Mutex::default(),
+                calls: Mutex::default(),
+            });
+            self.inner.lock().unwrap().links.insert(name.to_owned(), Arc::clone(&link));
+            Ok(Arc::new(Connected { fake: self.clone(), link }) as Arc<dyn Connection>)
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Connected {
+    fake: Fake,
+    link: Arc<Link>,
+}
+
+impl Backend for Connected {
+    fn run<'a>(&'a self, _: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        Box::pin(async move {
+            {
+                let mut calls = self.link.calls.lock().unwrap();
+                calls.0 += 1;
+                calls.1 = calls.1.max(calls.0);
+            }
+            sleep(Duration::from_millis(1)).await;
+            self.link.calls.lock().unwrap().0 -= 1;
+            let text = format!("{} did {}", self.link.name, call.entry().local_name);
+            Ok(Outcome::text(text))
+        })
+    }
+}
+
+impl Connection for Connected {
+    fn list(&self) -> BoxFuture<'_, Result<Listing, ConnectError>> {
+        Box::pin(async move {
+            *self.link.listed.lock().unwrap() += 1;
+            let tools = self.link.tools.lock().unwrap();
+            let listed = tools.iter().map(|name| {
+                raw(&json!({"name": name, "description": "d", "inputSchema": {"type": "object"}}))
+            });
+            let resources = vec![raw(&json!({"uri": format!("{}://r", self.link.name)}))];
+            let protocol = "2025-11-25".to_owned();
+            Ok(Listing { tools: listed.collect(), resources, protocol, ..Listing::default() })
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.fake.inner.lock().unwrap().closed.push(self.link.name.clone());
+        })
+    }
+}

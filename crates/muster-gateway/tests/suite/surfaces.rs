@@ -1,0 +1,229 @@
+//! What clients are shown, and the words they read.
+
+use expect_test::{Expect, expect};
+use muster_core::{json::raw, request::Request};
+use muster_gateway::surface::{Surface, classic::Classic, discovery::Discovery};
+use serde_json::{Value, json};
+
+use super::world::World;
+
+fn ask(policy: Option<&str>, surface: impl Surface + 'static, tool: &str, args: Value) -> Value {
+    let request = Request::CallTool { name: tool.to_owned(), arguments: Some(raw(&args)) };
+    World::new(policy).ask(Box::new(surface), request)
+}
+
+/// The answer in words, and what travels beside them.
+fn told(result: &Value) -> String {
+    let text = result["content"][0]["text"].as_str().unwrap();
+    let beside = result.get("structuredContent").map(|beside| {
+        let mut beside = beside.clone();
+        // The error says the same again, for those who read only the structure.
+        assert_eq!(beside["error"].take(), *text);
+        beside.as_object_mut().unwrap().shift_remove("error");
+        format!("\nbeside: {beside}")
+    });
+    format!("failed: {}\n{text}{}\n", result["isError"], beside.unwrap_or_default())
+}
+
+#[track_caller]
+fn check_call(policy: Option<&str>, tool: &str, args: Value, expect: Expect) {
+    let result = ask(policy, Discovery, "climax_call", json!({"tool_name": tool, "args": args}));
+    expect.assert_eq(&told(&result));
+}
+
+#[track_caller]
+fn check_classic(policy: Option<&str>, tool: &str, args: Value, expect: Expect) {
+    expect.assert_eq(&told(&ask(policy, Classic, tool, args)));
+}
+
+fn names(policy: Option<&str>, surface: impl Surface + 'static) -> Vec<String> {
+    let request = Request::ListTools { cursor: None };
+    let result = World::new(policy).ask(Box::new(surface), request);
+    let tools = result["tools"].as_array().unwrap().iter();
+    tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn discovery_shows_two_tools_whatever_there_is() {
+    let nothing = Some("{}");
+    assert_eq!(names(None, Discovery), ["climax_search", "climax_call"]);
+    assert_eq!(names(nothing, Discovery), ["climax_search", "climax_call"]);
+    assert_eq!(names(None, Classic), ["say", "plain", "nest"]);
+    assert_eq!(names(Some("{tools: {nest: {}, say: {}}}"), Classic), ["say", "nest"]);
+    assert_eq!(names(nothing, Classic), [""; 0]);
+}
+
+#[test]
+fn a_policy_may_describe_anew() {
+    let policy = "{tools: {say: {description: Speak}, plain: {description: ''}}}";
+    let list = Request::ListTools { cursor: None };
+    let result = World::new(Some(policy)).ask(Box::new(Classic), list);
+    let tools = result["tools"].as_array().unwrap().iter();
+    let words: Vec<_> = tools.map(|tool| tool["description"].as_str().unwrap()).collect();
+    assert_eq!(words, ["Speak", "Takes nothing"]);
+    let found = search(Some(policy), json!({"query": "s"}));
+    assert_eq!(found["results"][0]["description"], "Says something");
+}
+
+#[test]
+fn answers_of_a_tool_pass() {
+    check_call(
+        None,
+        "say",
+        json!({"text": "x"}),
+        expect![[r#"
+        failed: false
+        say text='x'
+    "#]],
+    );
+    check_classic(
+        None,
+        "plain",
+        json!({}),
+        expect![[r#"
+        failed: false
+        plain
+    "#]],
+    );
+    for args in [json!({"tool_name": "plain", "args": null}), json!({"tool_name": "plain", "x": 1})]
+    {
+        let result = ask(None, Discovery, "climax_call", args);
+        assert_eq!(result["content"][0]["text"], "plain");
+    }
+}
+
+#[test]
+fn unknown_names() {
+    check_call(
+        None,
+        "sya",
+        json!({}),
+        expect![[r#"
+        failed: true
+        Unknown tool: sya
+        beside: {"hint":"did you mean `say`?","did_you_mean":["say"]}
+    "#]],
+    );
+    check_call(
+        Some("{}"),
+        "say",
+        json!({}),
+        expect![[r#"
+        failed: true
+        Unknown tool: say
+        beside: {"hint":"call `climax_search` to see what there is"}
+    "#]],
+    );
+    check_classic(
+        None,
+        "sya",
+        json!({}),
+        expect![[r#"
+        failed: true
+        Unknown tool: sya. Available tools: nest, plain, say
+    "#]],
+    );
+    expect![[r#"
+        failed: true
+        Unknown tool: say. Available tools: climax_search, climax_call
+    "#]]
+    .assert_eq(&told(&ask(None, Discovery, "say", json!({"text": "x"}))));
+}
+
+#[test]
+fn arguments_that_do_not_fit() {
+    check_call(
+        None,
+        "say",
+        json!({"count": "x", "txt": 1}),
+        expect![[r#"
+        failed: true
+        Argument validation failed:
+          - Missing required argument 'text'
+          - Argument 'count': cannot convert 'x' to integer
+        beside: {"hint":"there is no argument `txt`; did you mean `text`?","input_schema":{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"},"tone":{"type":"string","enum":["loud","low"]}},"required":["text"]}}
+    "#]],
+    );
+    check_classic(
+        None,
+        "say",
+        json!({"text": 1}),
+        expect![[r#"
+        failed: true
+        Input validation error: 1 is not of type 'string'
+        beside: {"input_schema":{"type":"object","properties":{"text":{"type":"string"},"count":{"type":"integer"},"tone":{"type":"string","enum":["loud","low"]}},"required":["text"]}}
+    "#]],
+    );
+}
+
+#[test]
+fn calls_that_do_not_fit_the_meta_tools() {
+    let check = |tool: &str, args: Value, message: &str| {
+        let result = ask(None, Discovery, tool, args);
+        assert_eq!(result["content"][0]["text"], format!("Input validation error: {message}"));
+        assert_eq!(result["isError"], true);
+    };
+    check("climax_call", json!({}), "'tool_name' is a required property");
+    check("climax_call", json!({"tool_name": 5}), "5 is not of type 'string'");
+    check("climax_call", json!({"tool_name": "say", "args": "x"}), "'x' is not of type 'object'");
+    check("climax_call", json!({"tool_name": "say", "args": []}), "[] is not of type 'object'");
+    check("climax_search", json!({"limit": "2"}), "'2' is not of type 'integer'");
+    check("climax_search", json!({"limit": 2.5}), "2.5 is not of type 'integer'");
+    check("climax_search", json!({"limit": true}), "True is not of type 'integer'");
+    check("climax_search", json!({"query": null}), "None is not of type 'string'");
+}
+
+#[test]
+fn what_the_policy_refuses() {
+    let policy =
+        "{default: enabled, tools: {say: {args: {text: {pattern: 'a'}, count: {max: 1}}}}}";
+    check_call(
+        Some(policy),
+        "say",
+        json!({"text": "b", "count": 2}),
+        expect![[r#"
+        failed: true
+        Policy validation failed:
+          - Argument 'text': value 'b' does not match pattern 'a'
+          - Argument 'count': value 2 exceeds maximum 1.0
+        beside: {"hint":"the values allowed are set by this server's policy"}
+    "#]],
+    );
+}
+
+fn search(policy: Option<&str>, args: Value) -> Value {
+    let result = ask(policy, Discovery, "climax_search", args);
+    assert_eq!(result["isError"], false, "{result}");
+    serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn a_search_without_filters_is_a_summary() {
+    let summary = json!({"mode": "summary", "summary": [{
+        "name": "demo", "description": "For tests", "tool_count": 3, "category": "test", "tags": [],
+    }]});
+    assert_eq!(search(None, json!({})), summary);
+    assert_eq!(search(None, json!({"limit": 5, "unknown": 1})), summary);
+    // What a policy hides is still counted.
+    assert_eq!(search(Some("{}"), json!({})), summary);
+    assert_eq!(search(None, json!({"limit": 0}))["summary"], json!([]));
+}
+
+#[test]
+fn a_search_finds_what_the_policy_shows_up_to_its_limit() {
+    let check = |policy: Option<&str>, args: Value, expect: &[&str]| {
+        let found = search(policy, args);
+        assert_eq!(found["mode"], "search");
+        let names = found["results"].as_array().unwrap().iter();
+        let names: Vec<_> = names.map(|found| found["tool_name"].as_str().unwrap()).collect();
+        assert_eq!(names, expect);
+    };
+    check(None, json!({"query": ""}), &["say", "plain", "nest"]);
+    check(None, json!({"query": "", "limit": 2}), &["say", "plain"]);
+    check(None, json!({"query": "", "limit": -1}), &["say", "plain"]);
+    check(None, json!({"cli": "DEMO", "query": "itself"}), &["nest"]);
+    check(None, json!({"category": "other"}), &[]);
+    let one = Some("{tools: {nest: {}}}");
+    check(one, json!({"query": "", "limit": 1}), &["nest"]);
+    check(one, json!({"query": "say"}), &[]);
+}

@@ -1,0 +1,155 @@
+//! A gateway over a backend that runs nothing and notes what reached it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, mpsc},
+};
+
+use muster_core::{
+    backend::{Backend, BoxFuture, CallTool as _, Cx},
+    call::{Call, CallError, Caller, Checking, Outcome},
+    catalog::{About, Entry, Offer, Snapshot, Source},
+    client::{Client, Continuation, Nobody},
+    json::raw,
+    manifest,
+    name::{BackendName, ToolName},
+    policy::{Permitted, Policy},
+    python,
+    request::{Asked, Identity, Offers, Reply, Request, Serve as _},
+    schema,
+};
+use muster_gateway::{
+    dispatch::{Dispatcher, State},
+    front::Front,
+    surface::Surface,
+};
+use serde_json::Value;
+use tokio::sync::{broadcast, watch};
+
+/// The tools of every test.
+const TOOLS: &str = "\
+name: demo
+description: For tests
+category: test
+command: never run
+tools:
+  - name: say
+    description: Says something
+    args:
+      - {name: text, required: true}
+      - {name: count, type: integer}
+      - {name: tone, enum: [loud, low]}
+  - name: plain
+    description: Takes nothing
+  - name: nest
+    description: Calls itself
+";
+
+/// Notes each call, and calls on when the tool says so.
+#[derive(Debug)]
+struct Notes {
+    sender: mpsc::Sender<String>,
+}
+
+impl Backend for Notes {
+    fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        let arguments = call.arguments().iter();
+        let arguments: String =
+            arguments.map(|(name, value)| format!(" {name}={}", python::repr(value))).collect();
+        let note = format!("{}{arguments}", call.entry().local_name);
+        self.sender.send(note.clone()).unwrap();
+        Box::pin(async move {
+            if &*call.entry().local_name == "nest" {
+                let inner = Caller { depth: cx.caller.depth + 1, ..cx.caller.clone() };
+                let call = request("nest", serde_json::json!({}));
+                return cx.tools.call(&inner, cx.client, call).await;
+            }
+            Ok(Outcome::text(note))
+        })
+    }
+}
+
+pub(crate) fn request(tool: &str, arguments: Value) -> Call {
+    Call::new(ToolName::new(tool), raw(&arguments), Checking::Coerce)
+}
+
+/// A gateway, what reaches its backend, and the hand that changes its state.
+pub(crate) struct World {
+    dispatcher: Arc<Dispatcher>,
+    reached: mpsc::Receiver<String>,
+    writer: watch::Sender<Arc<State>>,
+}
+
+impl World {
+    /// A world under this policy; without one everything is allowed.
+    pub(crate) fn new(policy: Option<&str>) -> Self {
+        let policy = policy
+            .map_or_else(Policy::default, |policy| manifest::policy::parse(policy).unwrap().value);
+        let (sender, reached) = mpsc::channel();
+        let backends = BTreeMap::from([(name(), Arc::new(Notes { sender }) as Arc<dyn Backend>)]);
+        let catalog = Snapshot::default().with(source());
+        let state = State { catalog, policy: Arc::new(policy), backends };
+        let (writer, reader) = watch::channel(Arc::new(state));
+        Self { dispatcher: Arc::new(Dispatcher::new(reader)), reached, writer }
+    }
+
+    /// Calls through the one door.
+    pub(crate) fn call(&self, call: Call) -> Result<Outcome, CallError> {
+        block_on(self.dispatcher.call(&Caller::local(), &nobody(), call))
+    }
+
+    /// What reached the backend since the last look.
+    pub(crate) fn reached(&self) -> Vec<String> {
+        self.reached.try_iter().collect()
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut State)) {
+        self.writer.send_modify(|state| change(Arc::make_mut(state)));
+    }
+
+    /// Asks as a client does, and gives the result as JSON.
+    pub(crate) fn ask(&self, surface: Box<dyn Surface>, request: Request) -> Value {
+        let identity =
+            Identity { name: "test".to_owned(), version: "1".to_owned(), instructions: None };
+        let (changes, _) = broadcast::channel(1);
+        let dispatcher = Arc::clone(&self.dispatcher);
+        let front = Front::new(identity, Offers::default(), surface, dispatcher, changes);
+        let asked = Asked { request, meta: None, continuation: Continuation::default() };
+        let reply = block_on(front.serve(&Caller::local(), &nobody(), asked)).unwrap();
+        let Reply::Done { result, .. } = reply else { panic!("{reply:?}") };
+        serde_json::from_str(result.get()).unwrap()
+    }
+}
+
+fn nobody() -> Arc<dyn Client> {
+    Arc::new(Nobody)
+}
+
+fn name() -> BackendName {
+    BackendName::new("demo")
+}
+
+fn source() -> Source {
+    let config = manifest::cli::parse(TOOLS).unwrap().value;
+    let about = About {
+        title: config.name.into(),
+        description: config.description.into(),
+        category: config.category.map(Into::into),
+        tags: config.tags.into(),
+    };
+    let entries = config.tools.into_iter().map(|tool| Entry {
+        name: ToolName::new(tool.name.as_str()),
+        backend: name(),
+        local_name: tool.name.into(),
+        description: tool.description.into(),
+        input_schema: schema::input_schema(&tool.params).into(),
+        params: Some(tool.params.into()),
+        definition: None,
+        validator: Arc::default(),
+    });
+    Source::new(name(), about, Offer { tools: entries.collect(), ..Offer::default() })
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}

@@ -1,0 +1,120 @@
+//! The way back to the client of one request.
+
+use std::sync::Arc;
+
+use muster_core::{
+    backend::BoxFuture,
+    client::{AskError, Asking, Client, Notice, Question},
+    json::{Object, Raw},
+};
+use tokio::sync::mpsc;
+
+use crate::{
+    level::Level,
+    questions::{capability, declares},
+    session::Session,
+    wire::notice_line,
+};
+
+/// Messages waiting for a client that reads slowly. When it is full, answers wait, and what is only
+/// told on the way is dropped.
+pub(crate) const AHEAD: usize = 1024;
+
+/// The client of one request.
+#[derive(Debug)]
+pub(crate) struct Back {
+    who: Who,
+    /// Lines; none when there is no way to say anything before the answer.
+    out: Option<mpsc::Sender<Vec<u8>>>,
+}
+
+/// What is known of the client.
+#[derive(Debug)]
+pub(crate) enum Who {
+    /// What it settled once.
+    Legacy(Arc<Session>),
+    /// What it said with the request.
+    Modern {
+        /// What it can do.
+        capabilities: Raw,
+        /// The least severe log line it wants; none when it wants no log lines.
+        level: Option<Level>,
+    },
+}
+
+impl Back {
+    pub(crate) const fn new(who: Who, out: Option<mpsc::Sender<Vec<u8>>>) -> Self {
+        Self { who, out }
+    }
+
+    pub(crate) const fn session(&self) -> Option<&Arc<Session>> {
+        match &self.who {
+            Who::Legacy(session) => Some(session),
+            Who::Modern { .. } => None,
+        }
+    }
+
+    /// Tells the client something that must not be lost; whether it is still there.
+    pub(crate) async fn tell(&self, line: Vec<u8>) -> bool {
+        match &self.out {
+            Some(out) => out.send(line).await.is_ok(),
+            None => false,
+        }
+    }
+
+    fn wants(&self, notice: &Notice) -> bool {
+        if notice.method != "notifications/message" {
+            return true;
+        }
+        let least = match &self.who {
+            Who::Legacy(session) => Some(session.level()),
+            Who::Modern { level, .. } => *level,
+        };
+        let level = Object::parse(&notice.params)
+            .and_then(|params| params.get_text("level"))
+            .and_then(|name| Level::named(&name));
+        // A level that nobody knows is for those who want everything.
+        least.is_some_and(|least| level.unwrap_or(Level::LEAST) >= least)
+    }
+}
+
+impl Client for Back {
+    fn capabilities(&self) -> Raw {
+        match &self.who {
+            Who::Legacy(session) => session.capabilities(),
+            Who::Modern { capabilities, .. } => capabilities.clone(),
+        }
+    }
+
+    fn asking(&self) -> Asking {
+        match &self.who {
+            Who::Modern { .. } => Asking::ByReply,
+            Who::Legacy(_) if self.out.is_some() => Asking::Directly,
+            Who::Legacy(_) => Asking::Never,
+        }
+    }
+
+    fn notify(&self, notice: Notice) {
+        let Some(out) = &self.out else { return };
+        if !self.wants(&notice) {
+            return;
+        }
+        if out.try_send(notice_line(&notice.method, Some(&notice.params))).is_err() {
+            tracing::debug!("{} not delivered", notice.method);
+        }
+    }
+
+    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Raw, AskError>> {
+        Box::pin(async move {
+            let (Who::Legacy(session), Some(out)) = (&self.who, &self.out) else {
+                return Err(AskError::Gone);
+            };
+            if let Some(capability) = capability(&question.method)
+                && !declares(&session.capabilities(), capability)
+            {
+                return Err(AskError::NotDeclared { capability: capability.to_owned() });
+            }
+            session.questions.ask(out, &question.method, &question.params).await
+        })
+    }
+}

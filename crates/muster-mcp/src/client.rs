@@ -1,0 +1,261 @@
+//! A client of MCP servers: processes of ours, streamable HTTP, and HTTP+SSE; of both eras.
+//!
+//! What a server says passes through as it was written: results, listed items, parameters of
+//! notifications and questions are never taken apart further than muster's own keys lie.
+//!
+//! ```text
+//! Connector ── connect ──▶ handshake ──▶ Conn (the port) ──▶ Peer (a request) ──▶ Link (a wire)
+//!                                                                                  │ pipe, http, http_sse
+//!                              client, events ◀── Inbox (everything that comes in) ◀┘
+//! ```
+
+mod address;
+mod calls;
+mod connection;
+mod dial;
+mod failure;
+mod handshake;
+mod http;
+mod http_sse;
+mod inbox;
+mod lines;
+mod link;
+mod listen;
+mod listing;
+mod lock;
+mod message;
+mod mirror;
+mod peer;
+mod pipe;
+mod pool;
+mod response;
+mod sse;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use muster_core::{
+    backend::BoxFuture,
+    connect::{Connect, ConnectError, Connection, Endpoint, Events},
+    request::Identity,
+};
+use muster_exec::{
+    command::{Command, Stdin},
+    launcher::Launcher,
+};
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+use tracing::debug;
+
+use self::{
+    address::Address,
+    connection::Conn,
+    dial::Dialer,
+    failure::Failure,
+    handshake::Verdict,
+    http::Http,
+    http_sse::HttpSse,
+    inbox::Inbox,
+    link::Link,
+    lock::Lock,
+    peer::{About, Me, Peer},
+    pipe::Pipe,
+};
+use crate::{version::Era, wire::code};
+
+/// How long a process may take to answer the first question, if that leaves as long for the next:
+/// some take seconds to start, and some never answer what they do not know.
+const PROBE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Connects to MCP servers. Everything that runs for its connections is waited for by
+/// [`Connector::shut_down`].
+#[derive(Debug)]
+pub struct Connector {
+    launcher: Launcher,
+    dialer: Arc<Dialer>,
+    tasks: TaskTracker,
+    me: Arc<Me>,
+    /// Which era servers turned out to be of, by where they are.
+    eras: Lock<BTreeMap<String, Era>>,
+}
+
+impl Connector {
+    /// A connector that starts processes by `launcher` and introduces itself as `identity`.
+    pub fn new(launcher: Launcher, identity: &Identity) -> Self {
+        let tasks = TaskTracker::new();
+        let dialer = Arc::new(Dialer::new(tasks.clone()));
+        Self { launcher, dialer, tasks, me: Arc::new(Me::new(identity)), eras: Lock::default() }
+    }
+
+    /// Trusts servers behind `https` as `config` says, instead of as the system does.
+    #[must_use]
+    pub fn with_tls(self, config: Arc<rustls::ClientConfig>) -> Self {
+        self.dialer.trust(config);
+        self
+    }
+
+    /// Waits until everything that ran for closed connections has ended.
+    pub async fn shut_down(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    async fn open(
+        &self,
+        name: &str,
+        endpoint: &Endpoint,
+        limit: Duration,
+        events: &Arc<dyn Events>,
+    ) -> Result<Peer, Failure> {
+        let inbox = || Inbox::new(name, self.tasks.clone(), Arc::clone(events));
+        match endpoint {
+            Endpoint::Stdio { command, args, env } => {
+                let command = Command {
+                    argv: std::iter::once(command).chain(args).cloned().collect(),
+                    env: env.clone(),
+                    stdin: Stdin::Piped,
+                    ..Command::default()
+                };
+                Box::pin(self.open_pipe(&command, endpoint, limit, inbox)).await
+            }
+            Endpoint::Http { url, headers } => {
+                let (address, headers) = (Address::parse(url)?, pool::headers(headers)?);
+                let (dialer, me) = (Arc::clone(&self.dialer), Arc::clone(&self.me));
+                let inbox = inbox();
+                let http = Http::new(dialer, Arc::clone(&inbox), me, address, headers);
+                let link = Link::Http(Arc::new(http));
+                let about = match self.known(endpoint) {
+                    Some(Era::Legacy) => Verdict::Legacy,
+                    Some(Era::Modern) | None => self.probe(&link, &inbox).await?,
+                };
+                self.introduced(about, link, inbox, endpoint).await
+            }
+            Endpoint::Sse { url, headers } => {
+                let (address, headers) = (Address::parse(url)?, pool::headers(headers)?);
+                let (dialer, inbox) = (Arc::clone(&self.dialer), inbox());
+                let sse = HttpSse::connect(dialer, &inbox, address, headers).await?;
+                let link = Link::Sse(Arc::new(sse));
+                self.introduced(Verdict::Legacy, link, inbox, endpoint).await
+            }
+        }
+    }
+
+    async fn open_pipe(
+        &self,
+        command: &Command,
+        endpoint: &Endpoint,
+        limit: Duration,
+        inbox: impl Fn() -> Arc<Inbox>,
+    ) -> Result<Peer, Failure> {
+        let start = async || {
+            let inbox = inbox();
+            let pipe = Pipe::start(&self.launcher, &inbox, command.clone()).await?;
+            Ok((Link::Pipe(Arc::new(pipe)), inbox))
+        };
+        let (mut link, mut inbox) = start().await?;
+        let mut verdict = Verdict::Legacy;
+        if self.known(endpoint) != Some(Era::Legacy) {
+            let limit = PROBE_LIMIT.min(limit / 2);
+            match timeout(limit, self.probe(&link, &inbox)).await {
+                Ok(Ok(found)) => verdict = found,
+                Ok(Err(failure)) => {
+                    // Some servers do not survive a question before the introduction.
+                    debug!(server = &*inbox.name, "started again: {failure}");
+                    (link, inbox) = start().await?;
+                }
+                Err(_) => debug!(server = &*inbox.name, "no answer to a modern question"),
+            }
+        }
+        self.introduced(verdict, link, inbox, endpoint).await
+    }
+
+    async fn probe(&self, link: &Link, inbox: &Arc<Inbox>) -> Result<Verdict, Failure> {
+        Box::pin(handshake::probe(link, inbox, &self.me)).await
+    }
+
+    /// A server that is known, after an introduction if it wants one.
+    async fn introduced(
+        &self,
+        verdict: Verdict,
+        link: Link,
+        inbox: Arc<Inbox>,
+        endpoint: &Endpoint,
+    ) -> Result<Peer, Failure> {
+        let about = match verdict {
+            Verdict::Modern(about) => about,
+            Verdict::Legacy => self.introduce(&link, &inbox, endpoint).await?,
+        };
+        self.eras.lock().insert(key(endpoint), about.era);
+        debug!(server = &*inbox.name, "connected, protocol {}", about.version);
+        Ok(Peer { inbox, link, about, me: Arc::clone(&self.me) })
+    }
+
+    async fn introduce(
+        &self,
+        link: &Link,
+        inbox: &Arc<Inbox>,
+        endpoint: &Endpoint,
+    ) -> Result<About, Failure> {
+        let failure = match Box::pin(handshake::introduce(link, inbox, &self.me)).await {
+            Ok(about) => return Ok(about),
+            Err(failure) => failure,
+        };
+        // What was true of it may be so no longer.
+        self.eras.lock().remove(&key(endpoint));
+        if failure.code() != Some(code::UNSUPPORTED_VERSION) {
+            return Err(failure);
+        }
+        // It is modern after all: the first question was answered too late.
+        match self.probe(link, inbox).await? {
+            Verdict::Modern(about) => Ok(about),
+            Verdict::Legacy => Err(failure),
+        }
+    }
+
+    fn known(&self, endpoint: &Endpoint) -> Option<Era> {
+        self.eras.lock().get(&key(endpoint)).copied()
+    }
+}
+
+impl Connect for Connector {
+    fn connect<'a>(
+        &'a self,
+        name: &'a str,
+        endpoint: &'a Endpoint,
+        limit: Duration,
+        events: Arc<dyn Events>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        Box::pin(async move {
+            let connecting = async {
+                let peer = self.open(name, endpoint, limit, &events).await?;
+                Ok(Conn::new(name, peer, limit).await)
+            };
+            match timeout(limit, connecting).await {
+                Ok(Ok(conn)) => {
+                    let conn: Arc<dyn Connection> = Arc::new(conn);
+                    Ok(conn)
+                }
+                Ok(Err(failure)) => Err(not_connected(failure, endpoint)),
+                Err(_) => {
+                    let seconds = limit.as_secs_f64();
+                    Err(ConnectError::Transient(format!("no answer within {seconds} s")))
+                }
+            }
+        })
+    }
+}
+
+/// A process that ends while it is being introduced to will do so again.
+fn not_connected(failure: Failure, endpoint: &Endpoint) -> ConnectError {
+    match failure {
+        Failure::Lost(reason) if endpoint.is_local() => ConnectError::Permanent(reason),
+        failure => failure.into_connect_error("initialize"),
+    }
+}
+
+/// Where a server is, without what is secret.
+fn key(endpoint: &Endpoint) -> String {
+    match endpoint {
+        Endpoint::Stdio { command, args, .. } => format!("{command} {args:?}"),
+        Endpoint::Http { url, .. } | Endpoint::Sse { url, .. } => url.clone(),
+    }
+}

@@ -1,0 +1,99 @@
+//! Why a request to a server has no result.
+
+use muster_core::{call::CallError, connect::ConnectError, name::BackendName};
+use thiserror::Error;
+
+use crate::wire::RpcError;
+
+/// Why a request to a server has no result. Texts never hold a secret: no header, no query.
+#[derive(Debug, Error)]
+pub(super) enum Failure {
+    /// It answered with an error.
+    #[error("{}", .error.message)]
+    Refused {
+        /// The HTTP status that came with it, if it was not a plain success.
+        status: Option<u16>,
+        /// The error.
+        error: RpcError,
+    },
+    /// It wants a login first.
+    #[error("authentication required")]
+    Unauthorized {
+        /// What it says about that.
+        challenge: Option<String>,
+    },
+    /// It does not know our session, and so has not looked at the request.
+    #[error("it does not know the session any more (status {status})")]
+    SessionGone {
+        /// The HTTP status that said so.
+        status: u16,
+    },
+    /// It did not speak of the request at all, only in terms of HTTP.
+    #[error("it answered with status {status}")]
+    Status {
+        /// The HTTP status.
+        status: u16,
+    },
+    /// It could not be reached, or went away: later it may work.
+    #[error("{0}")]
+    Lost(String),
+    /// It will not work like this.
+    #[error("{0}")]
+    Broken(String),
+}
+
+impl Failure {
+    /// An error that came without trouble of the transport.
+    pub(super) const fn refused(error: RpcError) -> Self {
+        Self::Refused { status: None, error }
+    }
+
+    /// The code of its error, if it answered with one.
+    pub(super) const fn code(&self) -> Option<i64> {
+        match self {
+            Self::Refused { error, .. } => Some(error.code),
+            Self::Unauthorized { .. }
+            | Self::SessionGone { .. }
+            | Self::Status { .. }
+            | Self::Lost(_)
+            | Self::Broken(_) => None,
+        }
+    }
+
+    /// What a call comes to.
+    pub(super) fn into_call_error(self, backend: &BackendName) -> CallError {
+        match self {
+            Self::Refused { error: RpcError { code, message, data }, .. } => {
+                CallError::Refused { code, message, data }
+            }
+            other => CallError::Backend { backend: backend.clone(), reason: other.to_string() },
+        }
+    }
+
+    /// What connecting or listing comes to; `doing` is the method that failed.
+    pub(super) fn into_connect_error(self, doing: &str) -> ConnectError {
+        match self {
+            Self::Unauthorized { challenge } => ConnectError::Unauthorized { challenge },
+            Self::Lost(reason) => ConnectError::Transient(reason),
+            Self::Status { status } if is_transient(status) => {
+                ConnectError::Transient(self.to_string())
+            }
+            Self::Refused { status: Some(status), .. } if is_transient(status) => {
+                ConnectError::Transient(format!(
+                    "it answered `{doing}` with status {status}: {self}"
+                ))
+            }
+            Self::Refused { .. } => {
+                ConnectError::Permanent(format!("it refused `{doing}`: {self}"))
+            }
+            Self::SessionGone { .. } | Self::Status { .. } | Self::Broken(_) => {
+                ConnectError::Permanent(self.to_string())
+            }
+        }
+    }
+}
+
+/// Whether the same request may be answered otherwise later: overload and faults of the server.
+const fn is_transient(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500..=599)
+}

@@ -1,0 +1,131 @@
+//! Connections to one server that are kept for the next request.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+
+use super::{
+    address::Address,
+    dial::{Dialer, Sender},
+    failure::Failure,
+    lock::Lock,
+};
+
+/// Connections that wait for the next request; more than that are closed after theirs.
+const IDLE: usize = 64;
+
+/// Connections to one server.
+#[derive(Debug)]
+pub(super) struct Pool {
+    dialer: Arc<Dialer>,
+    address: Address,
+    /// What the user wants sent with every request.
+    headers: HeaderMap,
+    /// The one used last is used next, so that those beyond need grow old and are closed.
+    idle: Lock<Vec<Sender>>,
+}
+
+impl Pool {
+    pub(super) fn new(dialer: Arc<Dialer>, address: Address, headers: HeaderMap) -> Self {
+        Self { dialer, address, headers, idle: Lock::default() }
+    }
+
+    /// A request with what every request carries, and with what the user wants sent.
+    pub(super) fn request(
+        &self,
+        method: Method,
+        path: &Uri,
+        accept: &'static str,
+        body: Bytes,
+    ) -> Request<Full<Bytes>> {
+        let has_body = !body.is_empty();
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.clone();
+        let headers = request.headers_mut();
+        headers.insert(header::HOST, self.address.authority.clone());
+        for (name, value) in &self.headers {
+            headers.insert(name, value.clone());
+        }
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        if has_body {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        request
+    }
+
+    /// Sends a request, over a connection that waits if there is one. The connection comes back with
+    /// the answer, to be given back when that has been read.
+    pub(super) async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, Sender), Failure> {
+        loop {
+            let (mut sender, is_new) = match self.waiting() {
+                Some(sender) => (sender, false),
+                None => (self.dialer.dial(&self.address).await?, true),
+            };
+            if sender.ready().await.is_err() && !is_new {
+                continue;
+            }
+            match sender.try_send_request(request).await {
+                Ok(response) => return Ok((response, sender)),
+                Err(mut err) => match err.take_message() {
+                    // Nothing of it has been sent: the server had closed the connection.
+                    Some(unsent) if !is_new => request = unsent,
+                    Some(_) | None => {
+                        let err = err.into_error();
+                        let what = format!("the connection broke before an answer: {err}");
+                        return Err(Failure::Lost(what));
+                    }
+                },
+            }
+        }
+    }
+
+    /// Keeps a connection for the next request.
+    pub(super) fn give_back(&self, sender: Sender) {
+        if sender.is_closed() {
+            return;
+        }
+        let mut idle = self.idle.lock();
+        if idle.len() >= IDLE {
+            idle.retain(|sender| !sender.is_closed());
+        }
+        if idle.len() < IDLE {
+            idle.push(sender);
+        }
+    }
+
+    fn waiting(&self) -> Option<Sender> {
+        let mut idle = self.idle.lock();
+        while let Some(sender) = idle.pop() {
+            if !sender.is_closed() {
+                return Some(sender);
+            }
+        }
+        None
+    }
+
+    pub(super) fn address(&self) -> &Address {
+        &self.address
+    }
+}
+
+/// The headers that the user wants sent.
+pub(super) fn headers(given: &[(String, String)]) -> Result<HeaderMap, Failure> {
+    let mut headers = HeaderMap::with_capacity(given.len());
+    for (name, value) in given {
+        let key: http::HeaderName = name
+            .parse()
+            .map_err(|_| Failure::Broken(format!("`{name}` cannot be the name of a header")))?;
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| Failure::Broken(format!("the value of header `{name}` cannot be sent")))?;
+        value.set_sensitive(true);
+        headers.insert(key, value);
+    }
+    Ok(headers)
+}

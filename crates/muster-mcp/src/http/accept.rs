@@ -1,0 +1,83 @@
+//! What a client sends and what it takes: media types, read with a kind eye.
+
+use http::{HeaderMap, header};
+
+/// The forms an answer may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Accepts {
+    pub(super) json: bool,
+    pub(super) events: bool,
+}
+
+/// What the client takes; without a word on it, everything.
+pub(super) fn accepts(headers: &HeaderMap) -> Accepts {
+    let mut accepts = Accepts { json: false, events: false };
+    let mut said = false;
+    for value in headers.get_all(header::ACCEPT) {
+        for range in value.to_str().unwrap_or_default().split(',') {
+            said = true;
+            match essence(range) {
+                range if range.eq_ignore_ascii_case("application/json") => accepts.json = true,
+                range if range.eq_ignore_ascii_case("text/event-stream") => accepts.events = true,
+                "application/*" => accepts.json = true,
+                "text/*" => accepts.events = true,
+                "*/*" => accepts = Accepts { json: true, events: true },
+                _ => (),
+            }
+        }
+    }
+    if said { accepts } else { Accepts { json: true, events: true } }
+}
+
+/// Whether the body may be JSON. A browser sends other types to strangers without asking first.
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return true };
+    let kind = essence(value.to_str().unwrap_or_default());
+    kind.eq_ignore_ascii_case("application/json") || kind.ends_with("+json")
+}
+
+/// A media type without its parameters.
+fn essence(value: &str) -> &str {
+    value.split(';').next().unwrap_or_default().trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue, header};
+
+    use super::{Accepts, accepts, is_json};
+
+    fn headers(name: header::HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, HeaderValue::from_str(value).unwrap())])
+    }
+
+    #[test]
+    fn what_is_taken() {
+        let check = |value: &str, json, events| {
+            assert_eq!(
+                accepts(&headers(header::ACCEPT, value)),
+                Accepts { json, events },
+                "{value}"
+            );
+        };
+        check("application/json, text/event-stream", true, true);
+        check("application/json", true, false);
+        check("text/event-stream;q=0.5", false, true);
+        check("*/*", true, true);
+        check("text/html", false, false);
+        assert_eq!(accepts(&HeaderMap::new()), Accepts { json: true, events: true });
+    }
+
+    #[test]
+    fn what_is_sent() {
+        for (value, expected) in [
+            ("application/json", true),
+            ("Application/JSON; charset=utf-8", true),
+            ("text/plain", false),
+            ("application/x-www-form-urlencoded", false),
+        ] {
+            assert_eq!(is_json(&headers(header::CONTENT_TYPE, value)), expected, "{value}");
+        }
+        assert!(is_json(&HeaderMap::new()));
+    }
+}

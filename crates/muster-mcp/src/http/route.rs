@@ -1,0 +1,331 @@
+//! From an HTTP request to its response.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode, request};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Incoming as Arriving;
+use muster_core::{
+    call::Caller,
+    json::{Object, Raw},
+};
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use super::{
+    App, Local,
+    accept::{Accepts, accepts, is_json},
+    body::{Body, Events},
+    exchange::Exchange,
+    guard, reply,
+    sessions::HttpSession,
+    sse,
+    standing::Standing,
+    work::Work,
+};
+use crate::{
+    back::AHEAD,
+    headers::{self, Headers},
+    incoming::{Incoming, Prepared},
+    model,
+    server::Answer,
+    version::{Era, LEGACY},
+    wire::{Malformed, Message, RpcError, code},
+};
+
+/// A response in the place of something else.
+type Refusal = Box<Response<Body>>;
+
+/// A request that arrived.
+pub(super) struct Arrival {
+    pub(super) app: Arc<App>,
+    pub(super) local: Local,
+}
+
+/// What is at a path.
+enum Place {
+    Endpoint,
+    Stream,
+    Messages,
+    Health,
+    Nothing,
+}
+
+/// What becomes of a message.
+enum Step {
+    Respond(Response<Body>),
+    Run(Exchange, Option<Arc<HttpSession>>),
+}
+
+impl Arrival {
+    pub(super) async fn answer(self, request: Request<Arriving>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let options = &self.app.options;
+        let place = self.place(head.uri.path());
+        if let Place::Health = place {
+            return reply::health((options.health)());
+        }
+        if !guard::is_welcome(&head.headers, self.local, &options.hosts) {
+            let message = "Forbidden: this server is not known by that Host or Origin";
+            return reply::refuse(StatusCode::FORBIDDEN, message);
+        }
+        if let Place::Nothing = place {
+            return reply::not_found(options.paths.first().map_or("/", String::as_str));
+        }
+        let caller = match (options.authenticate)(&head.headers) {
+            Ok(caller) => caller,
+            Err(challenge) => return reply::challenge(&challenge),
+        };
+        match (place, &head.method) {
+            (Place::Endpoint, &Method::POST) => self.post(&head, body, caller).await,
+            (Place::Endpoint, &Method::GET) => self.get(&head.headers, &caller),
+            (Place::Endpoint, &Method::DELETE) => self.delete(&head.headers, &caller),
+            (Place::Endpoint, _) => reply::not_allowed("POST, GET, DELETE"),
+            (Place::Stream, &Method::GET) => sse::open(&self.app, &head.headers, &caller),
+            (Place::Stream, _) => reply::not_allowed("GET"),
+            (Place::Messages, &Method::POST) => self.message(&head, body, caller).await,
+            (Place::Messages, _) => reply::not_allowed("POST"),
+            (Place::Health | Place::Nothing, _) => reply::not_found("/"),
+        }
+    }
+
+    fn place(&self, path: &str) -> Place {
+        let path = path.trim_end_matches('/');
+        if self.app.options.paths.iter().any(|known| known.trim_end_matches('/') == path) {
+            return Place::Endpoint;
+        }
+        match path {
+            "/health" => Place::Health,
+            "/sse" => Place::Stream,
+            sse::MESSAGE_PATH => Place::Messages,
+            _ => Place::Nothing,
+        }
+    }
+
+    async fn post(&self, head: &request::Parts, body: Arriving, caller: Caller) -> Response<Body> {
+        if !is_json(&head.headers) {
+            let message = "Content-Type must be application/json";
+            return reply::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
+        }
+        let accepts = accepts(&head.headers);
+        if !accepts.json && !accepts.events {
+            let message = "Accept must name application/json and text/event-stream";
+            return reply::refuse(StatusCode::NOT_ACCEPTABLE, message);
+        }
+        let step = match self.read(body).await {
+            Ok(body) => self.step(&head.headers, accepts, &body, caller),
+            Err(refusal) => return *refusal,
+        };
+        match step {
+            Step::Respond(response) => response,
+            Step::Run(exchange, None) => exchange.respond().await,
+            Step::Run(exchange, Some(session)) => {
+                reply::named(exchange.respond().await, &session.id)
+            }
+        }
+    }
+
+    fn step(&self, headers: &HeaderMap, accepts: Accepts, body: &[u8], caller: Caller) -> Step {
+        let text = std::str::from_utf8(body).unwrap_or_default();
+        match Message::parse(text) {
+            Err(malformed) => Step::Respond(refuse_message(&malformed)),
+            Ok(Message::Request { id, method, params }) => {
+                let said = said(headers);
+                let incoming = Incoming { id, method: &method, params, headers: Some(&said) };
+                match incoming.prepare() {
+                    Ok(prepared) => self.start(headers, accepts, caller, prepared),
+                    Err(answer) => Step::Respond(self.untried(headers, &caller, &answer)),
+                }
+            }
+            Ok(Message::Notification { method, params }) => {
+                Step::Respond(self.told(headers, &caller, |session| {
+                    if let Some(id) = cancelled_id(&method, params) {
+                        session.cancel(&id);
+                    }
+                }))
+            }
+            Ok(Message::Response { id, outcome }) => {
+                if is_modern(headers) {
+                    let error = RpcError::new(code::INVALID_REQUEST, "There is nothing to answer");
+                    return Step::Respond(reply::refusal(StatusCode::BAD_REQUEST, None, &error));
+                }
+                Step::Respond(self.told(headers, &caller, |session| {
+                    if !session.state.questions.answered(id, outcome) {
+                        tracing::debug!("answer to no question of ours");
+                    }
+                }))
+            }
+        }
+    }
+
+    fn start(
+        &self,
+        headers: &HeaderMap,
+        accepts: Accepts,
+        caller: Caller,
+        prepared: Prepared,
+    ) -> Step {
+        let silence = self.app.options.keep_alive;
+        if prepared.method == model::Method::Listen && !accepts.events {
+            let message = "Accept must name text/event-stream";
+            return Step::Respond(reply::refuse(StatusCode::NOT_ACCEPTABLE, message));
+        }
+        let (out, mail) = accepts.events.then(|| mpsc::channel(AHEAD)).unzip();
+        let app = &self.app;
+        let (work, session) = match prepared.era {
+            Era::Modern => (Work::modern(Arc::clone(app), caller, prepared, out), None),
+            Era::Legacy => {
+                let session = if prepared.method == model::Method::Initialize {
+                    app.sessions.mint(&caller).ok_or_else(no_randomness)
+                } else {
+                    self.session(headers, &caller, Some(&prepared.id))
+                };
+                let session = match session {
+                    Ok(session) => session,
+                    Err(refusal) => return Step::Respond(*refusal),
+                };
+                (Work::legacy(app, &session, caller, prepared, out), Some(session))
+            }
+        };
+        Step::Run(Exchange { work, mail, accepts, silence }, session)
+    }
+
+    /// A request that cannot be served; a session that is gone matters more.
+    fn untried(&self, headers: &HeaderMap, caller: &Caller, answer: &Answer) -> Response<Body> {
+        match answer.era {
+            Era::Modern => reply::untried(answer),
+            Era::Legacy => match self.session(headers, caller, answer.id()) {
+                Ok(session) => reply::named(reply::untried(answer), &session.id),
+                Err(refusal) => *refusal,
+            },
+        }
+    }
+
+    /// A message that wants no answer. In the modern era there is none that means something here.
+    fn told(
+        &self,
+        headers: &HeaderMap,
+        caller: &Caller,
+        take: impl FnOnce(&HttpSession),
+    ) -> Response<Body> {
+        if is_modern(headers) {
+            return reply::accepted();
+        }
+        match self.session(headers, caller, None) {
+            Ok(session) => {
+                take(&session);
+                reply::accepted()
+            }
+            Err(refusal) => *refusal,
+        }
+    }
+
+    fn get(&self, headers: &HeaderMap, caller: &Caller) -> Response<Body> {
+        let session = match self.session_of_stream(headers, caller) {
+            Ok(session) => session,
+            Err(refusal) => return *refusal,
+        };
+        if !accepts(headers).events {
+            let message = "Accept must name text/event-stream";
+            return reply::refuse(StatusCode::NOT_ACCEPTABLE, message);
+        }
+        let standing = Standing::new(Arc::clone(&session), self.app.draining.clone());
+        let events = Events::new(Box::new(standing), self.app.options.keep_alive);
+        reply::named(reply::events(events), &session.id)
+    }
+
+    fn delete(&self, headers: &HeaderMap, caller: &Caller) -> Response<Body> {
+        match self.session_of_stream(headers, caller) {
+            Ok(session) => {
+                self.app.sessions.end(&session.id);
+                reply::bare(StatusCode::OK)
+            }
+            Err(refusal) => *refusal,
+        }
+    }
+
+    /// GET and DELETE are there for legacy sessions only.
+    fn session_of_stream(
+        &self,
+        headers: &HeaderMap,
+        caller: &Caller,
+    ) -> Result<Arc<HttpSession>, Refusal> {
+        if is_modern(headers) || !headers.contains_key(reply::SESSION) {
+            return Err(Box::new(reply::not_allowed("POST")));
+        }
+        self.session(headers, caller, None)
+    }
+
+    fn session(
+        &self,
+        headers: &HeaderMap,
+        caller: &Caller,
+        id: Option<&RawValue>,
+    ) -> Result<Arc<HttpSession>, Refusal> {
+        let name = headers.get(reply::SESSION).map(|name| name.to_str().unwrap_or_default());
+        name.and_then(|name| self.app.sessions.find(name, caller))
+            .ok_or_else(|| Box::new(reply::no_session(name.is_some(), id)))
+    }
+
+    async fn message(
+        &self,
+        head: &request::Parts,
+        body: Arriving,
+        caller: Caller,
+    ) -> Response<Body> {
+        let Some(session) = sse::session(&self.app, head, &caller) else {
+            return reply::no_session(true, None);
+        };
+        match self.read(body).await {
+            Ok(body) => sse::take(&self.app, &session, caller, &body).await,
+            Err(refusal) => *refusal,
+        }
+    }
+
+    async fn read(&self, body: Arriving) -> Result<Bytes, Refusal> {
+        match Limited::new(body, self.app.options.max_body).collect().await {
+            Ok(body) => Ok(body.to_bytes()),
+            Err(err) if err.is::<LengthLimitError>() => {
+                let message =
+                    format!("a body may have at most {} bytes", self.app.options.max_body);
+                Err(Box::new(reply::refuse(StatusCode::PAYLOAD_TOO_LARGE, &message)))
+            }
+            Err(_) => {
+                Err(Box::new(reply::refuse(StatusCode::BAD_REQUEST, "the body is not complete")))
+            }
+        }
+    }
+}
+
+fn no_randomness() -> Refusal {
+    let message = "no randomness for a session";
+    Box::new(reply::refuse(StatusCode::INTERNAL_SERVER_ERROR, message))
+}
+
+/// What the headers repeat of the body.
+fn said(headers: &HeaderMap) -> Headers<'_> {
+    let bytes = |name| headers.get(name).map(http::HeaderValue::as_bytes);
+    Headers {
+        version: headers.get(headers::VERSION).and_then(|value| value.to_str().ok()),
+        method: bytes(headers::METHOD),
+        name: bytes(headers::NAME),
+    }
+}
+
+/// Whether the headers name a version without sessions.
+fn is_modern(headers: &HeaderMap) -> bool {
+    said(headers).version.is_some_and(|version| !LEGACY.contains(&version))
+}
+
+/// The request that a notification takes back.
+pub(super) fn cancelled_id(method: &str, params: Option<&RawValue>) -> Option<Raw> {
+    if method != "notifications/cancelled" {
+        return None;
+    }
+    params.and_then(Object::parse)?.get("requestId").map(ToOwned::to_owned)
+}
+
+pub(super) fn refuse_message(malformed: &Malformed) -> Response<Body> {
+    reply::refusal(StatusCode::BAD_REQUEST, None, &RpcError::from(malformed))
+}

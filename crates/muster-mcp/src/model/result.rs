@@ -1,0 +1,338 @@
+//! Replies and faults as a client of one era or the other expects them.
+
+use std::borrow::Cow;
+
+use muster_core::{
+    client::NeedsInput,
+    json::{Object, Raw, raw},
+    request::{Fault, Identity, Keep, Reply},
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Method, introduction::server_info, invalid};
+use crate::{
+    headers::Mismatch,
+    version::{Era, EraFault, MODERN, SERVER_INFO_KEY},
+    wire::{RpcError, code},
+};
+
+/// What a modern result says about itself; a legacy client knows none of it.
+const MODERN_KEYS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+
+/// For answers of which nobody said how long they last.
+const KEEP_NOT: Keep = Keep { ttl_ms: 0, shared: false };
+
+/// The result that says no more than "done".
+pub(crate) fn empty() -> Raw {
+    Object::new().to_raw()
+}
+
+/// A reply to `method` as a client of `era` expects it.
+pub(crate) fn result(
+    era: Era,
+    method: Method,
+    identity: &Identity,
+    reply: Reply,
+) -> Result<Raw, RpcError> {
+    match (era, reply) {
+        (Era::Legacy, Reply::Done { result, .. }) => Ok(legacy(result)),
+        (Era::Modern, Reply::Done { result, keep }) => {
+            let keep = keep.or_else(|| method.is_kept().then_some(KEEP_NOT));
+            Ok(modern(identity, &result, keep))
+        }
+        (Era::Modern, Reply::NeedsInput(needs)) => Ok(modern(identity, &questions(&needs), None)),
+        (Era::Legacy, Reply::NeedsInput(_)) => Err(RpcError::new(
+            code::INTERNAL_ERROR,
+            "Internal error: this client cannot be asked by an answer",
+        )),
+    }
+}
+
+/// Takes out what a modern server behind us said to its client. What a legacy server said stays, even
+/// under the same names.
+fn legacy(result: Raw) -> Raw {
+    if !result.get().contains("\"resultType\"") {
+        return result;
+    }
+    let Some(mut object) = Object::parse(&result) else { return result };
+    if object.get("resultType").is_none() {
+        return result;
+    }
+    for key in MODERN_KEYS {
+        object.remove(key);
+    }
+    let meta = object.get("_meta").map(ToOwned::to_owned);
+    if let Some(mut members) = meta.as_deref().and_then(Object::parse)
+        && members.get(SERVER_INFO_KEY).is_some()
+    {
+        members.remove(SERVER_INFO_KEY);
+        if members.is_empty() {
+            object.remove("_meta");
+        } else {
+            object.set("_meta", Cow::Owned(members.to_raw()));
+        }
+    }
+    object.to_raw()
+}
+
+/// Adds what a modern result must carry; what the server behind us set already stays.
+fn modern(identity: &Identity, result: &RawValue, keep: Option<Keep>) -> Raw {
+    let Some(mut object) = Object::parse(result) else { return result.to_owned() };
+    if object.get("resultType").is_none() {
+        object.set_value("resultType", "complete");
+    }
+    if let Some(Keep { ttl_ms, shared }) = keep
+        && object.get_text("resultType").as_deref() == Some("complete")
+    {
+        // One without the other says nothing; the pair has one author.
+        if object.get("ttlMs").is_none() || object.get("cacheScope").is_none() {
+            object.set_value("ttlMs", &ttl_ms);
+            object.set_value("cacheScope", if shared { "public" } else { "private" });
+        }
+    }
+    let meta = object.get("_meta").map(ToOwned::to_owned);
+    let mut meta = meta.as_deref().and_then(Object::parse).unwrap_or_default();
+    if meta.get(SERVER_INFO_KEY).is_none() {
+        meta.set_value(SERVER_INFO_KEY, &server_info(identity));
+        object.set("_meta", Cow::Owned(meta.to_raw()));
+    }
+    object.to_raw()
+}
+
+/// Questions as a result. What a server behind us said beside them stays.
+fn questions(needs: &NeedsInput) -> Raw {
+    let mut object = needs.result.as_deref().and_then(Object::parse).unwrap_or_default();
+    let earlier = object.get("inputRequests").map(ToOwned::to_owned);
+    let earlier = earlier.as_deref().and_then(Object::parse).unwrap_or_default();
+    let mut requests = Object::new();
+    for (key, question) in &needs.questions {
+        let mut request = earlier.get(key).and_then(Object::parse).unwrap_or_default();
+        request.set_value("method", &question.method);
+        request.set("params", Cow::Borrowed(&*question.params));
+        requests.set(key.as_str(), Cow::Owned(request.to_raw()));
+    }
+    object.set_value("resultType", "input_required");
+    object.set("inputRequests", Cow::Owned(requests.to_raw()));
+    match &needs.state {
+        Some(state) => object.set("requestState", Cow::Borrowed(&**state)),
+        None => object.remove("requestState"),
+    }
+    object.to_raw()
+}
+
+/// A fault as a client of `era` expects it.
+pub(crate) fn fault(era: Era, fault: Fault) -> RpcError {
+    #[derive(Serialize)]
+    struct Uri<'a> {
+        uri: &'a str,
+    }
+    let message = fault.to_string();
+    match fault {
+        Fault::Passed { code, message, data } => RpcError { code, message, data },
+        Fault::InvalidParams(_) => RpcError::new(code::INVALID_PARAMS, message),
+        Fault::Internal(_) => RpcError::new(code::INTERNAL_ERROR, message),
+        Fault::NotServed(_) => RpcError::new(code::METHOD_NOT_FOUND, message),
+        Fault::NoResource { uri } => {
+            let code = match era {
+                Era::Legacy => code::NO_RESOURCE,
+                Era::Modern => code::INVALID_PARAMS,
+            };
+            RpcError { code, message, data: Some(raw(&Uri { uri: &uri })) }
+        }
+        Fault::MissingCapability { capability } => {
+            RpcError { code: code::MISSING_CAPABILITY, message, data: Some(required(&capability)) }
+        }
+    }
+}
+
+/// `requiredCapabilities` is an object of capabilities, as a client would declare them: `a` or `a.b`.
+fn required(capability: &str) -> Raw {
+    let capabilities = match capability.split_once('.') {
+        None => within(capability, empty()),
+        Some((outer, inner)) => within(outer, within(inner, empty())),
+    };
+    within("requiredCapabilities", capabilities)
+}
+
+fn within(key: &str, value: Raw) -> Raw {
+    let mut object = Object::new();
+    object.set(key, Cow::Owned(value));
+    object.to_raw()
+}
+
+impl From<EraFault> for RpcError {
+    fn from(fault: EraFault) -> Self {
+        #[derive(Serialize)]
+        struct Versions {
+            supported: [&'static str; 1],
+            requested: String,
+        }
+        match fault {
+            EraFault::Incomplete { missing } => invalid(&format!("`_meta` lacks `{missing}`")),
+            EraFault::Header(mismatch) => mismatch.into(),
+            EraFault::Unsupported { requested } => Self {
+                code: code::UNSUPPORTED_VERSION,
+                message: "Unsupported protocol version".to_owned(),
+                data: Some(raw(&Versions { supported: MODERN, requested })),
+            },
+        }
+    }
+}
+
+impl From<Mismatch> for RpcError {
+    fn from(mismatch: Mismatch) -> Self {
+        Self::new(code::HEADER_MISMATCH, mismatch.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::{
+        client::{NeedsInput, Question},
+        json::Raw,
+        request::{Fault, Identity, Keep, Reply},
+    };
+
+    use super::{fault, result};
+    use crate::{model::Method, version::Era};
+
+    fn raw(text: &str) -> Raw {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn shown(era: Era, method: Method, reply: Reply) -> String {
+        let identity =
+            Identity { name: "n".to_owned(), version: "v".to_owned(), instructions: None };
+        match result(era, method, &identity, reply) {
+            Ok(raw) => raw.get().to_owned(),
+            Err(error) => format!("{} {}", error.code, error.message),
+        }
+    }
+
+    fn done(text: &str, keep: Option<Keep>) -> Reply {
+        Reply::Done { result: raw(text), keep }
+    }
+
+    const INFO: &str = r#""io.modelcontextprotocol/serverInfo":{"name":"n","version":"v"}"#;
+
+    #[test]
+    fn a_legacy_client_sees_nothing_of_the_modern_era() {
+        let check = |from: &str, to: &str| {
+            assert_eq!(shown(Era::Legacy, Method::CallTool, done(from, None)), to);
+        };
+        check(r#"{ "content" : [], "ttlMs": 5 }"#, r#"{ "content" : [], "ttlMs": 5 }"#);
+        check(
+            r#"{"content":["\"resultType\""],"ttlMs":5}"#,
+            r#"{"content":["\"resultType\""],"ttlMs":5}"#,
+        );
+        check(
+            r#"{"resultType":"complete","content":[ 1.0 ],"ttlMs":5,"cacheScope":"public","x":null}"#,
+            r#"{"content":[ 1.0 ],"x":null}"#,
+        );
+        check(
+            r#"{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{},"a":1}}"#,
+            r#"{"_meta":{"a":1}}"#,
+        );
+        check(
+            r#"{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{}}}"#,
+            "{}",
+        );
+    }
+
+    #[test]
+    fn a_modern_client_is_told_what_the_result_is() {
+        let check = |method, from: &str, keep, to: &str| {
+            assert_eq!(shown(Era::Modern, method, done(from, keep)), to);
+        };
+        let keep = Some(Keep { ttl_ms: 9, shared: true });
+        check(
+            Method::CallTool,
+            r#"{"content":[]}"#,
+            None,
+            &format!(r#"{{"content":[],"resultType":"complete","_meta":{{{INFO}}}}}"#),
+        );
+        check(
+            Method::CallTool,
+            r#"{"resultType":"task","ttlMs":1,"_meta":{"a":1}}"#,
+            None,
+            &format!(r#"{{"resultType":"task","ttlMs":1,"_meta":{{"a":1,{INFO}}}}}"#),
+        );
+        check(
+            Method::ListTools,
+            r#"{"tools":[]}"#,
+            keep,
+            &format!(
+                r#"{{"tools":[],"resultType":"complete","ttlMs":9,"cacheScope":"public","_meta":{{{INFO}}}}}"#
+            ),
+        );
+        check(
+            Method::Read,
+            r#"{"contents":[]}"#,
+            None,
+            &format!(
+                r#"{{"contents":[],"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{{{INFO}}}}}"#
+            ),
+        );
+        check(
+            Method::Read,
+            r#"{"contents":[],"ttlMs":7,"cacheScope":"public"}"#,
+            keep,
+            &format!(
+                r#"{{"contents":[],"ttlMs":7,"cacheScope":"public","resultType":"complete","_meta":{{{INFO}}}}}"#
+            ),
+        );
+    }
+
+    #[test]
+    fn questions_are_a_result_for_modern_clients_only() {
+        let needs = |result: Option<&str>, state: Option<&str>| {
+            let question =
+                Question { method: "elicitation/create".to_owned(), params: raw(r#"{ "m":1 }"#) };
+            Reply::NeedsInput(NeedsInput {
+                questions: vec![("k".to_owned(), question)],
+                state: state.map(raw),
+                result: result.map(raw),
+            })
+        };
+        assert_eq!(
+            shown(Era::Modern, Method::CallTool, needs(None, Some(r#""s\u0041""#))),
+            format!(
+                r#"{{"resultType":"input_required","inputRequests":{{"k":{{"method":"elicitation/create","params":{{ "m":1 }}}}}},"requestState":"s\u0041","_meta":{{{INFO}}}}}"#
+            )
+        );
+        let result = r#"{"resultType":"input_required","inputRequests":{"k":{"method":"x","v":1}},"vendor":[1.0]}"#;
+        assert_eq!(
+            shown(Era::Modern, Method::Read, needs(Some(result), None)),
+            format!(
+                r#"{{"resultType":"input_required","inputRequests":{{"k":{{"method":"elicitation/create","v":1,"params":{{ "m":1 }}}}}},"vendor":[1.0],"_meta":{{{INFO}}}}}"#
+            )
+        );
+        assert!(shown(Era::Legacy, Method::CallTool, needs(None, None)).starts_with("-32603"));
+    }
+
+    #[test]
+    fn faults_have_codes_by_era() {
+        let check = |era, given: Fault, expected: &str| {
+            let error = fault(era, given);
+            let data = error.data.map_or_else(String::new, |raw| format!(" {raw}"));
+            assert_eq!(format!("{}{data}", error.code), expected);
+        };
+        let gone = || Fault::NoResource { uri: "a:b".to_owned() };
+        check(Era::Legacy, gone(), r#"-32002 {"uri":"a:b"}"#);
+        check(Era::Modern, gone(), r#"-32602 {"uri":"a:b"}"#);
+        let missing = Fault::MissingCapability { capability: "elicitation".to_owned() };
+        check(Era::Modern, missing, r#"-32021 {"requiredCapabilities":{"elicitation":{}}}"#);
+        let missing = Fault::MissingCapability { capability: "elicitation.url".to_owned() };
+        check(
+            Era::Modern,
+            missing,
+            r#"-32021 {"requiredCapabilities":{"elicitation":{"url":{}}}}"#,
+        );
+        check(Era::Legacy, Fault::NotServed(String::new()), "-32601");
+        check(Era::Legacy, Fault::Internal(String::new()), "-32603");
+        check(Era::Legacy, Fault::InvalidParams(String::new()), "-32602");
+        let passed = Fault::Passed { code: -1, message: String::new(), data: Some(raw("[ 1.0 ]")) };
+        check(Era::Modern, passed, "-1 [ 1.0 ]");
+    }
+}

@@ -1,0 +1,172 @@
+//! What HTTP itself decides: paths, methods, types, names, sizes.
+
+use http::StatusCode;
+use muster_mcp::http::{Challenge, Health, HttpOptions};
+use serde_json::{Value, json};
+
+use super::client::{modern, request, start, start_with};
+
+#[tokio::test]
+async fn paths_and_methods() {
+    let server = start().await;
+    for (method, path, status) in [
+        ("GET", "/health", 200),
+        ("GET", "/mcp", 405),
+        ("DELETE", "/mcp", 405),
+        ("PUT", "/mcp", 405),
+        ("GET", "/", 405),
+        ("POST", "/sse", 405),
+        ("GET", "/message", 405),
+        ("POST", "/message", 404),
+        ("GET", "/elsewhere", 404),
+    ] {
+        let reply = server.send(method, path, &[], "").await;
+        assert_eq!(reply.status.as_u16(), status, "{method} {path}");
+    }
+    let health = server.send("GET", "/health", &[], "").await;
+    assert_eq!(health.json().await, json!({"status": "ok"}));
+    let lost = server.send("POST", "/mpc", &[], "").await.text().await;
+    assert_eq!(lost, "not found\nhint: the MCP endpoint is at /mcp\n");
+}
+
+#[tokio::test]
+async fn both_paths_serve_the_same() {
+    let server = start().await;
+    let message = request(1, "initialize", &json!({})).to_string();
+    for path in ["/mcp", "/mcp/", "/"] {
+        let reply = server.send("POST", path, &[], message.clone()).await;
+        assert_eq!(reply.status, StatusCode::OK, "{path}");
+        assert!(reply.header("mcp-session-id").starts_with("mcp-session-"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn types_are_read_with_a_kind_eye() {
+    let server = start().await;
+    let message = request(1, "initialize", &json!({})).to_string();
+    for (headers, status) in [
+        (vec![], 200),
+        (vec![("content-type", "application/json; charset=utf-8")], 200),
+        (vec![("content-type", "text/plain")], 415),
+        (vec![("accept", "application/json")], 200),
+        (vec![("accept", "*/*")], 200),
+        (vec![("accept", "text/html")], 406),
+    ] {
+        let reply = server.send("POST", "/mcp", &headers, message.clone()).await;
+        assert_eq!(reply.status.as_u16(), status, "{headers:?}");
+    }
+    let headers = [("accept", "text/event-stream")];
+    let mut reply = server.send("POST", "/mcp", &headers, message).await;
+    assert_eq!(reply.header("content-type"), "text/event-stream");
+    assert_eq!(reply.event().await.unwrap()["id"], 1);
+    assert_eq!(reply.event().await, None);
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_refused() {
+    let server = start().await;
+    for (body, code) in [
+        ("nonsense", -32700),
+        ("", -32700),
+        ("\u{feff}{}", -32700),
+        ("[]", -32600),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600),
+        ("5", -32600),
+        (r#"{"id":1}"#, -32600),
+        (r#"{"id":null,"method":"ping"}"#, -32600),
+    ] {
+        let reply = server.send("POST", "/mcp", &[], body).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{body}");
+        let answer = reply.json().await;
+        assert_eq!(answer["error"]["code"], code, "{body}");
+        assert_eq!(answer["id"], Value::Null);
+    }
+    let reply = server.send("POST", "/mcp", &[], vec![b'"', 0xff, b'"']).await;
+    assert_eq!(reply.json().await["error"]["code"], -32700);
+}
+
+#[tokio::test]
+async fn strangers_are_not_let_in() {
+    let server = start_with(HttpOptions {
+        hosts: vec!["gate.example".to_owned()],
+        ..HttpOptions::default()
+    })
+    .await;
+    let message = request(1, "initialize", &json!({})).to_string();
+    for (headers, status) in [
+        (vec![("host", "localhost:1")], 200),
+        (vec![("host", "gate.example")], 200),
+        (vec![("host", "evil.example")], 403),
+        (vec![("host", "localhost"), ("origin", "http://localhost:3000")], 200),
+        (vec![("host", "localhost"), ("origin", "http://evil.example")], 403),
+    ] {
+        for (method, path) in [("POST", "/mcp"), ("GET", "/sse")] {
+            let reply = server.send(method, path, &headers, message.clone()).await;
+            assert_eq!(reply.status.as_u16(), status, "{headers:?} {path}");
+            if status == 403 {
+                assert_eq!(reply.json().await["error"]["code"], -32000);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_has_a_limit() {
+    let server = start_with(HttpOptions { max_body: 300, ..HttpOptions::default() }).await;
+    let message =
+        |size: usize| request(1, "initialize", &json!({"x": "y".repeat(size)})).to_string();
+    let reply = server.send("POST", "/mcp", &[], message(10)).await;
+    assert_eq!(reply.status, StatusCode::OK);
+    let reply = server.send("POST", "/mcp", &[], message(300)).await;
+    assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert!(reply.text().await.contains("at most 300 bytes"));
+}
+
+#[tokio::test]
+async fn who_is_calling_is_asked_first() {
+    let authenticate = |headers: &http::HeaderMap| match headers.get("authorization") {
+        Some(_) => Ok(muster_core::call::Caller::local()),
+        None => Err(Challenge {
+            status: StatusCode::UNAUTHORIZED,
+            message: "who are you?".to_owned(),
+            authenticate: Some("Bearer".to_owned()),
+        }),
+    };
+    let options = HttpOptions {
+        authenticate: std::sync::Arc::new(authenticate),
+        health: std::sync::Arc::new(|| Health {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            body: muster_core::json::raw("bad"),
+        }),
+        ..HttpOptions::default()
+    };
+    let server = start_with(options).await;
+    let message = request(1, "initialize", &json!({})).to_string();
+    let reply = server.send("POST", "/mcp", &[], message.clone()).await;
+    assert_eq!(reply.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(reply.header("www-authenticate"), "Bearer");
+    let reply = server.send("POST", "/mcp", &[("authorization", "x")], message).await;
+    assert_eq!(reply.status, StatusCode::OK);
+    let health = server.send("GET", "/health", &[], "").await;
+    assert_eq!(health.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(health.json().await, json!("bad"));
+}
+
+#[tokio::test]
+async fn a_client_that_takes_no_events_gets_none() {
+    let server = start().await;
+    let params = modern(json!({"name": "progress"}));
+    let headers = [
+        ("accept", "application/json"),
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "progress"),
+    ];
+    let reply = server.post(&headers, &request(1, "tools/call", &params)).await;
+    assert_eq!(reply.json().await["result"]["content"][0]["text"], "done");
+    let params = modern(json!({"notifications": {}}));
+    let mut headers = headers;
+    headers[2].1 = "subscriptions/listen";
+    let reply = server.post(&headers, &request(1, "subscriptions/listen", &params)).await;
+    assert_eq!(reply.status, StatusCode::NOT_ACCEPTABLE);
+}

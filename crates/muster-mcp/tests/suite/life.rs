@@ -1,0 +1,66 @@
+//! How the server stops.
+
+use std::time::Duration;
+
+use muster_mcp::http::HttpOptions;
+use serde_json::json;
+use tokio::net::TcpStream;
+
+use super::client::{Running, call, soon, start, start_with};
+
+async fn stopped(server: &mut Running) {
+    soon(server.serving.join_next()).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_is_running_is_finished() {
+    let mut server = start().await;
+    let stop = server.stop.clone();
+    let (reply, ()) = tokio::join!(server.modern(1, "tools/call", call("brief")), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        stop.cancel();
+    });
+    let answer = reply.json().await;
+    assert_eq!(answer["result"]["content"][0]["text"], "finished");
+    stopped(&mut server).await;
+    assert!(TcpStream::connect(server.address).await.is_err());
+}
+
+#[tokio::test]
+async fn what_would_go_on_for_ever_ends() {
+    let mut server = start().await;
+    let listen = json!({"notifications": {"toolsListChanged": true}});
+    let mut listening = server.modern(3, "subscriptions/listen", listen).await;
+    listening.event().await.unwrap();
+    let mut standing = server.initialize(json!({})).await.send("GET").await;
+    let mut older = server.send("GET", "/sse", &[], "").await;
+    older.raw_event().await.unwrap();
+    server.stop.cancel();
+    let last = listening.event().await.unwrap();
+    assert_eq!((&last["id"], &last["result"]["resultType"]), (&json!(3), &json!("complete")));
+    assert_eq!(listening.event().await, None);
+    assert_eq!(standing.event().await, None);
+    assert_eq!(older.event().await, None);
+    stopped(&mut server).await;
+}
+
+#[tokio::test]
+async fn what_does_not_finish_is_cut() {
+    let grace = Duration::from_millis(100);
+    let mut server = start_with(HttpOptions { grace, ..HttpOptions::default() }).await;
+    let mut modern = server.modern(1, "tools/call", call("talking")).await;
+    modern.event().await.unwrap();
+    let mut legacy = server.initialize(json!({})).await.ask(1, "tools/call", call("talking")).await;
+    legacy.event().await.unwrap();
+    server.stop.cancel();
+    stopped(&mut server).await;
+    assert_eq!(modern.event().await, None);
+    assert_eq!(legacy.event().await, None);
+    let mut entries = Vec::new();
+    for _ in 0..4 {
+        entries.push(server.journal().await);
+    }
+    entries.sort();
+    let (began, dropped) = ("began talking", "dropped talking");
+    assert_eq!(entries, [began, began, dropped, dropped]);
+}

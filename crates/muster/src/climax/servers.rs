@@ -1,0 +1,88 @@
+//! MCP servers named on the command line, beside CLI configs.
+
+use std::{fs, path::Path, time::Duration};
+
+use muster_core::{
+    connect::Endpoint,
+    manifest::{mcp_json, mcpserver},
+    yaml::{self, NodeValue},
+};
+
+use super::load;
+use crate::error::CommandError;
+
+/// How long connecting may take where no file says it.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// An MCP server as a file names it.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) endpoint: Endpoint,
+    pub(super) limit: Duration,
+}
+
+/// What was named: words for CLI configs, and servers.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    pub(super) clis: Vec<String>,
+    pub(super) servers: Vec<Server>,
+}
+
+/// Tells the words apart: a JSON file holds entries of an agent's configuration, a YAML file may
+/// describe a server, everything else is a CLI config.
+pub(super) fn tell_apart(words: &[String]) -> Result<Named, CommandError> {
+    let mut named = Named::default();
+    for word in words {
+        if word.ends_with(".json") {
+            named.servers.extend(entries(word)?);
+        } else if let Some(server) = described(word)? {
+            named.servers.push(server);
+        } else {
+            named.clis.push(word.clone());
+        }
+    }
+    Ok(named)
+}
+
+fn entries(word: &str) -> Result<Vec<Server>, CommandError> {
+    let cannot = |reason: String| CommandError::new(format!("cannot load `{word}`: {reason}"));
+    let text = fs::read_to_string(word).map_err(|err| cannot(err.to_string()))?;
+    let entries = mcp_json::parse(&text).map_err(|err| cannot(err.to_string()))?;
+    let server =
+        |(name, endpoint)| Server { name, description: String::new(), endpoint, limit: LIMIT };
+    Ok(entries.into_iter().map(server).collect())
+}
+
+/// The server that a file describes; none when it is a CLI config, or cannot be told: then it is
+/// loaded as one, and what is wrong with it is said there.
+fn described(word: &str) -> Result<Option<Server>, CommandError> {
+    let path = Path::new(word);
+    let Ok(text) = fs::read_to_string(path) else { return Ok(None) };
+    if !describes_server(&text) {
+        return Ok(None);
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let loaded = mcpserver::parse(&text, &stem)
+        .map_err(|err| load::refused("MCP server", word, &err.into()))?;
+    let server = loaded.value;
+    Ok(Some(Server {
+        description: server.spec.description.clone(),
+        endpoint: server.spec.endpoint(),
+        limit: server.spec.limit(),
+        name: server.name,
+    }))
+}
+
+fn describes_server(text: &str) -> bool {
+    let Ok(document) = yaml::parse(text) else { return false };
+    let NodeValue::Map(members) = &document.value else { return false };
+    let value = |key: &str| {
+        members.iter().find(|(name, _)| name.as_text() == Some(key)).map(|(_, value)| value)
+    };
+    match value("kind").and_then(yaml::Node::as_text) {
+        Some(kind) => kind == "MCPServer",
+        None => value("tools").is_none() && (value("url").is_some() || value("type").is_some()),
+    }
+}

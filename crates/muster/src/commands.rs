@@ -1,0 +1,3 @@
+//! The commands of `muster`, one file each.
+
+pub(crate) mod serve;

@@ -1,0 +1,165 @@
+//! `muster serve`: one endpoint in front of everything.
+
+mod hints;
+
+use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+
+use muster_core::{
+    cli::CliConfig,
+    json::raw,
+    manifest::{self, settings::Transport},
+    policy::Destructive,
+    request::{Identity, Offers},
+};
+use muster_exec::launcher::Launcher;
+use muster_gateway::{
+    dispatch::Dispatcher,
+    engine::{Engine, Options},
+    front::Front,
+    store::{Files, Store},
+    surface::{Surface, discovery::Discovery, meta::Meta},
+    view::View,
+};
+use muster_mcp::{
+    client::Connector,
+    http::{self, Health, HttpOptions},
+    server::Server,
+    stdio::{self, Input, Output},
+};
+use serde::Serialize;
+use tokio::{net::TcpListener, sync::watch};
+use tracing::level_filters::LevelFilter;
+
+use crate::{
+    bundled,
+    cli::{Serve, Shown},
+    env_vars,
+    error::CommandError,
+    listen, log, process,
+};
+
+/// How long requests may take to finish once the gateway was asked to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Whatever is behind the gateway: servers come and go, so all of it may be there.
+const OFFERS: Offers =
+    Offers { tools_change: true, resources: true, prompts: true, completions: true, logging: true };
+
+pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
+    let level = match (args.silent, args.debug) {
+        (true, _) => LevelFilter::OFF,
+        (false, true) => LevelFilter::DEBUG,
+        (false, false) => LevelFilter::INFO,
+    };
+    log::install(level, None)
+        .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
+    let store = Store::new(config_path(args)?);
+    let files = store.load(&Files::default());
+    if let Some(error) = files.config_error() {
+        return Err(CommandError::new(format!("failed to initialize application: {error}")));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let served = runtime.block_on(serve(args, store, files));
+    // A thread may still wait for a terminal's next line; nobody waits for it.
+    runtime.shutdown_background();
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+fn config_path(args: &Serve) -> Result<PathBuf, CommandError> {
+    if let Some(path) = &args.config_path {
+        return Ok(path.clone());
+    }
+    let home = env_vars::get("HOME").ok_or_else(|| {
+        CommandError::new("there is no home directory to look for a configuration in")
+            .hint("set HOME, or name a folder with --config-path")
+    })?;
+    Ok(PathBuf::from(home).join(".config/muster"))
+}
+
+async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandError> {
+    let settings = Arc::clone(&files.settings);
+    let aggregator = &settings.aggregator;
+    // The port is taken before anything is started: who cannot listen starts nothing.
+    let door = match aggregator.transport {
+        Transport::Stdio => Door::Stdio,
+        Transport::StreamableHttp | Transport::Sse => {
+            Door::Http(listen::open(&aggregator.host, aggregator.port).await?)
+        }
+    };
+    let launcher = Launcher::new();
+    let identity = Identity {
+        name: "muster-aggregator".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        instructions: None,
+    };
+    let connector = Arc::new(Connector::new(launcher.clone(), &identity));
+    let options = Options {
+        bundled: bundled_clis(),
+        destructive: if args.yolo { Destructive::Allowed } else { Destructive::Blocked },
+        ..Options::new(connector.clone(), launcher.clone(), process::environment())
+    };
+    let root = store.root().to_owned();
+    let engine = Engine::start(store, files, options);
+    let surface: Box<dyn Surface> = match args.surface {
+        Shown::Muster => Box::new(Meta::default()),
+        Shown::Climax => Box::new(Discovery),
+    };
+    let dispatcher = Arc::new(Dispatcher::new(engine.state()));
+    let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
+    let server = Server::new(Arc::new(front));
+    let served = match door {
+        Door::Stdio => serve_stdio(server).await,
+        Door::Http(listeners) => {
+            let url = listen::url(&aggregator.host, &listeners);
+            engine.listening(url.clone());
+            if !args.silent {
+                hints::print(&url, &root);
+            }
+            let view = engine.view();
+            let options = HttpOptions {
+                health: Arc::new(move || health(&view)),
+                grace: GRACE,
+                ..HttpOptions::default()
+            };
+            http::serve(server, listeners, options, process::stop_requested()).await
+        }
+    };
+    engine.shut_down().await;
+    connector.shut_down().await;
+    launcher.shut_down().await;
+    Ok(served?)
+}
+
+enum Door {
+    Stdio,
+    Http(Vec<TcpListener>),
+}
+
+async fn serve_stdio(server: Server) -> io::Result<()> {
+    let (input, output) = (Input::standard()?, Output::standard()?);
+    tokio::select! {
+        served = stdio::serve(server, input, output) => served,
+        () = process::stop_requested() => Ok(()),
+    }
+}
+
+fn bundled_clis() -> Vec<CliConfig> {
+    let parsed = bundled::CONFIGS.iter().filter_map(|(_, text)| manifest::cli::parse(text).ok());
+    parsed.map(|loaded| loaded.value).collect()
+}
+
+fn health(view: &watch::Receiver<Arc<View>>) -> Health {
+    #[derive(Serialize)]
+    struct Body {
+        status: &'static str,
+        servers: Servers,
+    }
+    #[derive(Serialize)]
+    struct Servers {
+        total: usize,
+        connected: usize,
+    }
+    let view = view.borrow();
+    let servers = Servers { total: view.servers.len(), connected: view.connected() };
+    Health { body: raw(&Body { status: "ok", servers }), ..Health::ok() }
+}

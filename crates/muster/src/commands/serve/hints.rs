@@ -1,0 +1,27 @@
+//! What a person needs to know once the gateway is up.
+
+use std::{
+    io::{self, Write as _},
+    path::Path,
+};
+
+/// Says where the gateway is and how agents are connected to it.
+pub(super) fn print(url: &str, config: &Path) {
+    let text = format!(
+        "muster {version} is listening on {url}
+configuration: {config}
+
+Connect an agent:
+  Claude Code   claude mcp add --transport http muster {url}
+  Cursor        ~/.cursor/mcp.json: {{\"mcpServers\": {{\"muster\": {{\"url\": \"{url}\"}}}}}}
+  VS Code       code --add-mcp '{{\"name\":\"muster\",\"type\":\"http\",\"url\":\"{url}\"}}'
+  Codex         codex mcp add muster --url {url}
+  Gemini CLI    gemini mcp add --transport http muster {url}
+  others        any client that speaks streamable HTTP: {url}
+",
+        version = env!("CARGO_PKG_VERSION"),
+        config = config.display(),
+    );
+    // Whoever closed standard error does not want to read this.
+    drop(io::stderr().write_all(text.as_bytes()));
+}
