@@ -226,11 +226,22 @@ impl Client {
         Ok(names)
     }
 
-    /// The names that `list_tools` tells.
+    /// The names that `list_tools` tells, page by page if it has pages.
     pub async fn listed_names(&self, limit: Duration) -> Result<Vec<String>, Failure> {
-        let answer = self.call("list_tools", None, limit).await?;
-        let list = answer.first_object().unwrap_or_default();
-        Ok(names_in(&list))
+        let mut names = Vec::new();
+        let mut args = Map::new();
+        loop {
+            let answer = self.call("list_tools", Some(&args), limit).await?;
+            let list = answer.first_object().unwrap_or_default();
+            let page = names_in(&list);
+            // A page that has nothing is the last one, whatever it says.
+            let next = list.get("next_offset").filter(|next| next.is_u64() && !page.is_empty());
+            names.extend(page);
+            match next {
+                Some(next) => args.insert("offset".to_owned(), next.clone()),
+                None => return Ok(names),
+            };
+        }
     }
 
     /// The text of a resource.

@@ -121,7 +121,10 @@ impl Fake {
     async fn call(&self, params: &Value, session: &str) -> Result<Value, RpcError> {
         let name = at(params, "/name").as_str().unwrap_or_default();
         match name {
-            "list_tools" => Ok(text_result(&self.list(session).await.to_string())),
+            "list_tools" => {
+                let offset = at(params, "/arguments/offset").as_u64().unwrap_or_default();
+                Ok(text_result(&page(&self.list(session).await, offset).to_string()))
+            }
             "call_tool" => {
                 let inner = at(params, "/arguments/name").as_str().unwrap_or_default();
                 let (failed, text) =
@@ -191,6 +194,17 @@ impl Fake {
 
     pub(crate) fn notes(&self) -> broadcast::Receiver<String> {
         self.notes.subscribe()
+    }
+}
+
+/// One tool of a list, and where the next one is: a muster with pages, as small as they can be.
+fn page(list: &Value, offset: u64) -> Value {
+    let tools = at(list, "/tools").as_array().map_or(&[][..], Vec::as_slice);
+    let here = usize::try_from(offset).ok().and_then(|offset| tools.get(offset..));
+    match here.unwrap_or_default() {
+        [] => json!({"tools": []}),
+        [last] => json!({"tools": [last]}),
+        [first, ..] => json!({"tools": [first], "next_offset": offset + 1}),
     }
 }
 
