@@ -11,7 +11,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-exec", &["muster-core"]),
     ("muster-mcp", &["muster-core", "muster-exec"]),
     ("muster-gateway", &["muster-core", "muster-exec"]),
-    ("muster", &["muster-core", "muster-exec", "muster-mcp", "muster-gateway"]),
+    ("muster-scenario", &["muster-core", "muster-exec"]),
+    ("muster", &["muster-core", "muster-exec", "muster-mcp", "muster-gateway", "muster-scenario"]),
 ];
 
 /// Crates from outside that only some of ours may know.
@@ -20,15 +21,16 @@ const ONLY: &[(&str, &[&str])] = &[
     ("saphyr-parser", &["muster-core"]),
     // A client for tests only; it may stand under dev-dependencies, which are not looked at here.
     ("rmcp", &[]),
-    ("tokio", &["muster-exec", "muster-mcp", "muster-gateway", "muster"]),
-    ("rustix", &["muster-exec", "muster-mcp", "muster"]),
+    ("tokio", &["muster-exec", "muster-mcp", "muster-gateway", "muster-scenario", "muster"]),
+    ("rustix", &["muster-exec", "muster-mcp", "muster-scenario", "muster"]),
 ];
 
-/// Words that only one crate may write, and why.
-const ONLY_IN: &[(&str, &str, &str)] = &[
-    ("process::Command", "muster-exec", "only muster-exec starts processes"),
-    ("\"jsonrpc\"", "muster-mcp", "only muster-mcp knows the wire"),
-    ("jsonrpc:", "muster-mcp", "only muster-mcp knows the wire"),
+/// Words that only some crates may write, and why.
+const ONLY_IN: &[(&str, &[&str], &str)] = &[
+    ("process::Command", &["muster-exec"], "only muster-exec starts processes"),
+    // The tester judges the wire, so it has a reading of its own.
+    ("\"jsonrpc\"", &["muster-mcp", "muster-scenario"], "only muster-mcp knows the wire"),
+    ("jsonrpc:", &["muster-mcp"], "only muster-mcp knows the wire"),
 ];
 
 const MAX_LINES: usize = 500;
@@ -54,8 +56,8 @@ fn dependencies_point_down() {
 
 #[test]
 fn dangerous_words_have_one_address() {
-    for (word, owner, reason) in ONLY_IN {
-        for dir in crates().filter(|dir| !dir.ends_with(owner)) {
+    for (word, owners, reason) in ONLY_IN {
+        for dir in crates().filter(|dir| !owners.iter().any(|owner| dir.ends_with(owner))) {
             for file in rust_files(&dir.join("src")) {
                 let text = code(&fs::read_to_string(&file).unwrap()).to_owned();
                 assert!(!text.contains(word), "{} writes `{word}`: {reason}", file.display());

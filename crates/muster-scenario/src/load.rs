@@ -1,0 +1,193 @@
+//! Reading scenario files: every problem with file, line and field, then the choice of what to run.
+
+pub(crate) mod node;
+mod scenario;
+
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+};
+
+use muster_core::{suggest::similar, yaml};
+use thiserror::Error;
+
+use crate::{
+    options::{Selection, Skipped},
+    scenario::Scenario,
+};
+use node::Notes;
+
+/// How bad a problem is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The file cannot be used.
+    Error,
+    /// It can, but probably not as it was meant.
+    Warning,
+}
+
+/// Something wrong in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The line, from 1.
+    pub line: usize,
+    /// The field, as in `steps[2].expected.contains`; empty for the whole file.
+    pub field: String,
+    /// One sentence.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { line, field, message, .. } = self;
+        match field.as_str() {
+            "" => write!(f, "line {line}: {message}"),
+            field => write!(f, "line {line}: {field}: {message}"),
+        }
+    }
+}
+
+/// One file, read.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Which file.
+    pub file: PathBuf,
+    /// What it says, unless a problem is an error.
+    pub scenario: Option<Scenario>,
+    /// What is wrong with it.
+    pub problems: Vec<Problem>,
+}
+
+impl Loaded {
+    /// The errors, each as one line with the file's name.
+    pub fn errors(&self) -> impl Iterator<Item = String> {
+        self.lines(Severity::Error)
+    }
+
+    /// The warnings, each as one line with the file's name.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.lines(Severity::Warning)
+    }
+
+    fn lines(&self, severity: Severity) -> impl Iterator<Item = String> {
+        let problems = self.problems.iter().filter(move |problem| problem.severity == severity);
+        problems.map(|problem| format!("{}: {problem}", self.file.display()))
+    }
+}
+
+/// Why there is nothing to run.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The files cannot be listed or read.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Unreadable {
+        /// Which file or directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Files that cannot be used.
+    #[error("failed to load test scenarios:\n  {}", .0.join("\n  "))]
+    Invalid(Vec<String>),
+    /// No scenario has that name.
+    #[error("scenario '{name}' not found{}", suggestion(near))]
+    NotFound {
+        /// The name.
+        name: String,
+        /// Names that are similar.
+        near: Vec<String>,
+    },
+}
+
+fn suggestion(near: &[String]) -> String {
+    if near.is_empty() { String::new() } else { format!(". Did you mean: {}?", near.join(", ")) }
+}
+
+/// Reads a file, or every `.yaml` and `.yml` below a directory, in the order of their paths.
+pub fn load(path: &Path) -> Result<Vec<Loaded>, LoadError> {
+    let unreadable = |path: &Path| {
+        let path = path.to_owned();
+        move |source| LoadError::Unreadable { path, source }
+    };
+    let mut files = Vec::new();
+    if path.is_dir() {
+        collect(path, &mut files).map_err(unreadable(path))?;
+        files.sort();
+    } else {
+        files.push(path.to_owned());
+    }
+    let read = |file: PathBuf| {
+        let text = fs::read_to_string(&file).map_err(unreadable(&file))?;
+        Ok(parse(&file, &text))
+    };
+    files.into_iter().map(read).collect()
+}
+
+fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, files)?;
+        } else if path.extension().is_some_and(|ext| ext == "yaml" || ext == "yml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Reads the text of one file.
+pub fn parse(file: &Path, text: &str) -> Loaded {
+    let file = file.to_owned();
+    match yaml::parse(text) {
+        Ok(node) => {
+            let mut notes = Notes::default();
+            let scenario = scenario::read(&node, &file, &mut notes);
+            let problems = notes.into_problems();
+            let usable = problems.iter().all(|problem| problem.severity == Severity::Warning);
+            Loaded { file, scenario: scenario.filter(|_| usable), problems }
+        }
+        Err(err) => {
+            let problem = Problem {
+                severity: Severity::Error,
+                line: err.line,
+                field: String::new(),
+                message: err.message,
+            };
+            Loaded { file, scenario: None, problems: vec![problem] }
+        }
+    }
+}
+
+/// The scenarios to run, and those that are left out because they say so themselves. One file that
+/// cannot be used stops everything: a run that silently leaves it out would look green.
+pub fn choose(
+    loaded: Vec<Loaded>,
+    selection: &Selection,
+) -> Result<(Vec<Scenario>, Vec<Scenario>), LoadError> {
+    let errors: Vec<String> = loaded.iter().flat_map(Loaded::errors).collect();
+    if !errors.is_empty() {
+        return Err(LoadError::Invalid(errors));
+    }
+    let scenarios: Vec<Scenario> =
+        loaded.into_iter().filter_map(|loaded| loaded.scenario).collect();
+    let named = selection.scenario.as_deref();
+    if let Some(name) = named
+        && !scenarios.iter().any(|scenario| scenario.name == name)
+    {
+        let names = scenarios.iter().map(|scenario| scenario.name.as_str());
+        let near = similar(name, names).into_iter().map(str::to_owned).collect();
+        return Err(LoadError::NotFound { name: name.to_owned(), near });
+    }
+    let fits = |scenario: &Scenario| {
+        named.is_none_or(|name| scenario.name == name)
+            && selection.category.is_none_or(|category| scenario.category == category.name())
+            && selection.concept.is_none_or(|concept| scenario.concept == concept.name())
+    };
+    let skips = |scenario: &Scenario| scenario.skip && selection.skipped == Skipped::LeaveOut;
+    Ok(scenarios.into_iter().filter(fits).partition(|scenario| !skips(scenario)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! From YAML nodes to typed values; what does not fit is noted with its place, and reading goes on.
+
+use std::time::Duration;
+
+use muster_core::{
+    suggest::similar,
+    value::Value as Written,
+    yaml::{Node, NodeValue},
+};
+use serde_json::{Map, Number, Value};
+
+use super::{Problem, Severity};
+use crate::duration;
+
+/// Notes problems of one file.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    problems: Vec<Problem>,
+}
+
+impl Notes {
+    pub(crate) fn error(&mut self, line: usize, field: &str, message: impl Into<String>) {
+        self.note(Severity::Error, line, field, message.into());
+    }
+
+    pub(crate) fn warning(&mut self, line: usize, field: &str, message: impl Into<String>) {
+        self.note(Severity::Warning, line, field, message.into());
+    }
+
+    fn note(&mut self, severity: Severity, line: usize, field: &str, message: String) {
+        self.problems.push(Problem { severity, line, field: field.to_owned(), message });
+    }
+
+    /// The problems, from top to bottom.
+    pub(crate) fn into_problems(self) -> Vec<Problem> {
+        let mut problems = self.problems;
+        problems.sort_by_key(|problem| problem.line);
+        problems
+    }
+}
+
+/// A mapping that is being read key by key.
+pub(crate) struct Fields<'a> {
+    path: String,
+    line: usize,
+    members: Vec<(&'a str, &'a Node)>,
+    asked: Vec<&'static str>,
+}
+
+impl<'a> Fields<'a> {
+    /// Opens a mapping. Null is an empty one, as an empty key in a file is.
+    pub(crate) fn open(node: &'a Node, path: &str, notes: &mut Notes) -> Option<Self> {
+        let path = path.to_owned();
+        match &node.value {
+            NodeValue::Map(pairs) => {
+                let members = pairs.iter().filter_map(|(key, value)| Some((key.written()?, value)));
+                let members = members.collect();
+                Some(Self { path, line: node.line, members, asked: Vec::new() })
+            }
+            _ if is_null(node) => {
+                Some(Self { path, line: node.line, members: Vec::new(), asked: Vec::new() })
+            }
+            NodeValue::Scalar(_) | NodeValue::List(_) => {
+                notes.error(node.line, &path, format!("expected a mapping, found {}", kind(node)));
+                None
+            }
+        }
+    }
+
+    pub(crate) const fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The full path of a key.
+    pub(crate) fn at(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    /// The node of a key, unless it is null.
+    pub(crate) fn get(&mut self, key: &'static str) -> Option<&'a Node> {
+        self.asked.push(key);
+        let (_, node) = self.members.iter().find(|(name, _)| *name == key)?;
+        (!is_null(node)).then_some(*node)
+    }
+
+    /// Reads a key that need not be there.
+    pub(crate) fn read<T>(
+        &mut self,
+        key: &'static str,
+        notes: &mut Notes,
+        read: impl FnOnce(&Node) -> Result<T, String>,
+    ) -> Option<T> {
+        let node = self.get(key)?;
+        match read(node) {
+            Ok(value) => Some(value),
+            Err(message) => {
+                notes.error(node.line, &self.at(key), message);
+                None
+            }
+        }
+    }
+
+    /// Reads a text that has to be there; `message` says so when it is not.
+    pub(crate) fn required(
+        &mut self,
+        key: &'static str,
+        notes: &mut Notes,
+        message: &str,
+    ) -> String {
+        match self.get(key).map(text) {
+            Some(Ok(text)) if !text.is_empty() => text,
+            Some(Err(message)) => {
+                notes.error(self.line, &self.at(key), message);
+                String::new()
+            }
+            Some(Ok(_)) | None => {
+                notes.error(self.line, &self.at(key), message);
+                String::new()
+            }
+        }
+    }
+
+    /// The items of a list, each with its path. A single value is no list.
+    pub(crate) fn items(
+        &mut self,
+        key: &'static str,
+        notes: &mut Notes,
+    ) -> Vec<(String, &'a Node)> {
+        let Some(node) = self.get(key) else { return Vec::new() };
+        let path = self.at(key);
+        let NodeValue::List(items) = &node.value else {
+            notes.error(node.line, &path, format!("expected a list, found {}", kind(node)));
+            return Vec::new();
+        };
+        let items = items.iter().enumerate();
+        items.map(|(index, item)| (format!("{path}[{index}]"), item)).collect()
+    }
+
+    /// Warns of keys that nobody asked for. `inert` are known and do nothing.
+    pub(crate) fn finish(self, inert: &[&str], notes: &mut Notes) {
+        for (key, node) in &self.members {
+            if self.asked.contains(key) {
+                continue;
+            }
+            let message = if inert.contains(key) {
+                "has no effect".to_owned()
+            } else {
+                let near = similar(key, self.asked.iter().copied());
+                near.first().map_or_else(
+                    || "unknown key".to_owned(),
+                    |near| format!("unknown key, did you mean `{near}`?"),
+                )
+            };
+            notes.warning(node.line, &self.at(key), message);
+        }
+    }
+
+    /// All members that nobody has asked for.
+    pub(crate) fn rest(&self) -> Map<String, Value> {
+        let members = self.members.iter().filter(|(key, _)| !self.asked.contains(key));
+        members.map(|(key, node)| ((*key).to_owned(), json(node))).collect()
+    }
+}
+
+fn is_null(node: &Node) -> bool {
+    matches!(&node.value, NodeValue::Scalar(scalar) if scalar.value == Written::Null)
+}
+
+/// What a node is, for messages.
+pub(crate) fn kind(node: &Node) -> &'static str {
+    match &node.value {
+        NodeValue::List(_) => "a list",
+        NodeValue::Map(_) => "a mapping",
+        NodeValue::Scalar(scalar) => match &scalar.value {
+            Written::Null => "nothing",
+            Written::Bool(_) => "a truth value",
+            Written::Int(_) | Written::Float(_) => "a number",
+            Written::Stamp(_) => "a date",
+            Written::Text(_) | Written::List(_) | Written::Map(_) => "text",
+        },
+    }
+}
+
+/// Any scalar, as it was written.
+pub(crate) fn text(node: &Node) -> Result<String, String> {
+    node.written().map(str::to_owned).ok_or_else(|| format!("expected text, found {}", kind(node)))
+}
+
+/// A list of texts, or one text.
+pub(crate) fn texts(node: &Node) -> Result<Vec<String>, String> {
+    match &node.value {
+        NodeValue::List(items) => items
+            .iter()
+            .map(|item| match text(item) {
+                Ok(text) => Ok(text),
+                Err(message) => Err(format!("line {}: {message}", item.line)),
+            })
+            .collect(),
+        NodeValue::Scalar(_) => Ok(vec![text(node)?]),
+        NodeValue::Map(_) => Err("expected a list of texts, found a mapping".to_owned()),
+    }
+}
+
+/// A truth value; `yes` and `on` count as such where one is wanted.
+pub(crate) fn truth(node: &Node) -> Result<bool, String> {
+    match &node.value {
+        NodeValue::Scalar(scalar) => match scalar.value {
+            Written::Bool(truth) => Ok(truth),
+            _ => Err(format!("expected true or false, found {}", kind(node))),
+        },
+        NodeValue::List(_) | NodeValue::Map(_) => {
+            Err(format!("expected true or false, found {}", kind(node)))
+        }
+    }
+}
+
+/// A duration; a bare number is nanoseconds, as in Go.
+pub(crate) fn span(node: &Node) -> Result<Duration, String> {
+    let written = text(node)?;
+    if let Ok(nanos) = written.parse() {
+        return Ok(Duration::from_nanos(nanos));
+    }
+    duration::parse(&written)
+        .ok_or_else(|| format!("`{written}` is no duration such as `30s` or `1m30s`"))
+}
+
+/// A number that counts something.
+pub(crate) fn count(node: &Node) -> Result<usize, String> {
+    text(node)?.parse().map_err(|_| "expected a whole number of at least 0".to_owned())
+}
+
+/// A mapping as JSON.
+pub(crate) fn object(node: &Node) -> Result<Map<String, Value>, String> {
+    match json(node) {
+        Value::Object(map) => Ok(map),
+        Value::Null => Ok(Map::new()),
+        _ => Err(format!("expected a mapping, found {}", kind(node))),
+    }
+}
+
+/// A node as JSON, by the rules of the Go reader: `yes` and `1:30` are text, a date is what was
+/// written.
+pub(crate) fn json(node: &Node) -> Value {
+    match &node.value {
+        NodeValue::List(items) => Value::Array(items.iter().map(json).collect()),
+        NodeValue::Map(pairs) => Value::Object(
+            pairs
+                .iter()
+                .map(|(key, value)| (key.written().unwrap_or("null").to_owned(), json(value)))
+                .collect(),
+        ),
+        NodeValue::Scalar(scalar) => {
+            let written = node.written().unwrap_or_default();
+            let plain = |value: Option<Number>| {
+                value.map_or_else(|| Value::String(written.to_owned()), Value::Number)
+            };
+            match &scalar.value {
+                Written::Null => Value::Null,
+                Written::Bool(truth) if is_true_or_false(written) => Value::Bool(*truth),
+                Written::Int(digits) if !written.contains(':') => plain(integer(digits)),
+                Written::Float(float) if !written.contains(':') => plain(Number::from_f64(*float)),
+                Written::Text(text) => Value::String(text.clone()),
+                Written::Bool(_)
+                | Written::Int(_)
+                | Written::Float(_)
+                | Written::Stamp(_)
+                | Written::List(_)
+                | Written::Map(_) => Value::String(written.to_owned()),
+            }
+        }
+    }
+}
+
+fn is_true_or_false(written: &str) -> bool {
+    written.eq_ignore_ascii_case("true") || written.eq_ignore_ascii_case("false")
+}
+
+fn integer(digits: &str) -> Option<Number> {
+    let signed = digits.parse::<i64>().ok().map(Number::from);
+    let unsigned = || digits.parse::<u64>().ok().map(Number::from);
+    signed.or_else(unsigned).or_else(|| digits.parse().ok().and_then(Number::from_f64))
+}

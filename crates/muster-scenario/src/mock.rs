@@ -1,0 +1,59 @@
+//! Mock MCP servers: tools that answer what a scenario says, and misbehave when it says so.
+
+pub mod config;
+pub mod control;
+pub mod engine;
+pub mod fault;
+pub mod remote;
+pub mod stdio;
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use fault::Fault;
+
+/// What a mock server answers.
+#[derive(Debug, Clone, Default)]
+pub struct MockConfig {
+    /// Its tools.
+    pub tools: Vec<MockTool>,
+    /// What every call suffers.
+    pub fault: Option<Fault>,
+    /// The prefix muster is told to use, if not the server's name.
+    pub prefix: Option<String>,
+    /// The `tools` as they were written, for the file of a mock that is a process.
+    pub written: Value,
+}
+
+/// One tool of a mock server.
+#[derive(Debug, Clone)]
+pub struct MockTool {
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    pub description: String,
+    /// What is put below the arguments of a call.
+    pub defaults: Map<String, Value>,
+    /// What clients are shown. The original showed no properties.
+    pub shown_schema: Value,
+    /// What it may answer; the first that fits counts.
+    pub responses: Vec<MockResponse>,
+    /// How it was written.
+    pub written: Value,
+}
+
+/// One possible answer.
+#[derive(Debug, Clone, Default)]
+pub struct MockResponse {
+    /// It fits if all of these are among the arguments; without any it always does.
+    pub condition: Option<Map<String, Value>>,
+    /// What is answered.
+    pub response: Value,
+    /// What the error says, if it is one.
+    pub error: Option<String>,
+    /// How long it takes.
+    pub delay: Duration,
+    /// How the answer goes wrong.
+    pub fault: Option<Fault>,
+}

@@ -1,0 +1,169 @@
+//! What a mock answers.
+
+use std::{path::Path, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{Change, Mock};
+use crate::{
+    load,
+    mock::{
+        MockConfig,
+        config::tool_from_json,
+        fault::{Fault, FaultKind},
+    },
+    wire::Message,
+};
+
+const TOOLS: &str = r#"
+name: m
+category: behavioral
+concept: mcpserver
+steps: [{id: a, tool: b}]
+pre_configuration:
+  mcp_servers:
+    - name: m
+      config:
+        tools:
+          - name: scale
+            description: Change replica count
+            input_schema:
+              type: object
+              properties:
+                app: {type: string}
+                count: {type: integer, default: 2}
+            responses:
+              - condition: {app: broken}
+                error: "cannot scale {{ .app }}"
+              - condition: {app: slow, count: 3}
+                delay: 300ms
+                response: {ok: true}
+              - condition: {app: lost}
+                response: {b: "{{ gone }}"}
+              - condition: {app: bad-error}
+                error: "no {{ gone }}"
+              - condition: {app: flaky}
+                fault: {kind: reset, times: 1}
+                response: fine
+              - response: {z: 1.0, app: "{{ .app }}", count: "{{ count }}", note: [x, 5]}
+          - name: plain
+            responses: [{response: "hello {{ who }}"}]
+          - name: only-conditions
+            responses: [{condition: {a: 1}, response: first}, {condition: {a: 2}, response: second}]
+          - name: empty
+            responses: [{}]
+          - name: number
+            responses: [{response: 5}]
+          - name: silent
+"#;
+
+fn config() -> MockConfig {
+    let loaded = load::parse(Path::new("m.yaml"), TOOLS);
+    let scenario = loaded.scenario.unwrap_or_else(|| panic!("{:?}", loaded.problems));
+    scenario.before.mcp_servers[0].mock().unwrap().clone()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
+fn call(mock: &Mock, tool: &str, args: Value) -> super::Plan {
+    let params = json!({"name": tool, "arguments": args});
+    let message = Message::Request { id: json!(1), method: "tools/call".to_owned(), params };
+    mock.handle(message).unwrap().1
+}
+
+#[track_caller]
+fn check(tool: &str, args: Value, expect: &str) {
+    let plan = call(&Mock::new("m", &config()), tool, args);
+    let got = match plan.outcome {
+        Ok(result) => result["content"][0]["text"].as_str().unwrap().to_owned(),
+        Err(err) => format!("{}: {}", err.code, err.message),
+    };
+    assert_eq!(got, expect);
+}
+
+#[test]
+fn the_first_response_that_fits_is_rendered() {
+    check("scale", json!({"app": "web"}), r#"{"app":"web","count":"2","note":["x",5],"z":1}"#);
+    check(
+        "scale",
+        json!({"app": "web", "count": 7}),
+        r#"{"app":"web","count":"7.000000","note":["x",5],"z":1}"#,
+    );
+    check("scale", json!({"app": "broken"}), "-32603: cannot scale broken");
+    check(
+        "scale",
+        json!({"app": "lost"}),
+        "-32603: failed to render response: error in key 'b': missing template variables: gone",
+    );
+    check(
+        "scale",
+        json!({"app": "bad-error"}),
+        "-32603: failed to render error message: missing template variables: gone",
+    );
+    check("plain", json!({"who": "you"}), "hello you");
+    check("only-conditions", json!({"a": 2}), "second");
+    check("only-conditions", json!({"a": "2"}), "second");
+    check("only-conditions", json!({"a": 9}), "first");
+    check("empty", json!(null), "");
+    check("number", json!({}), "5");
+    check("silent", json!({}), "-32603: no response configured for tool silent");
+    check("nope", json!({}), "-32602: tool 'nope' not found: tool not found");
+}
+
+#[test]
+fn delays_and_faults_are_planned() {
+    let mock = Mock::new("m", &config());
+    let slow = call(&mock, "scale", json!({"app": "slow", "count": 3}));
+    assert_eq!(slow.delay, Duration::from_millis(300));
+    let flaky = || call(&mock, "scale", json!({"app": "flaky"})).fault;
+    assert_eq!(flaky(), Some(FaultKind::Reset));
+    assert_eq!(flaky(), None);
+    let fault = Some(Fault { kind: FaultKind::Garbage, times: Some(2) });
+    mock.change(Change::Fault { tool: Some("number".to_owned()), fault });
+    let number = || call(&mock, "number", json!({})).fault;
+    assert_eq!(
+        [number(), number(), number()],
+        [Some(FaultKind::Garbage), Some(FaultKind::Garbage), None]
+    );
+    assert_eq!(call(&mock, "empty", json!({})).fault, None);
+    mock.change(Change::Fault {
+        tool: None,
+        fault: Some(Fault { kind: FaultKind::Hang, times: None }),
+    });
+    assert_eq!(call(&mock, "empty", json!({})).fault, Some(FaultKind::Hang));
+    mock.change(Change::Fault { tool: None, fault: None });
+    assert_eq!(call(&mock, "empty", json!({})).fault, None);
+}
+
+#[test]
+fn tools_come_and_go() {
+    let mock = Mock::new("m", &config());
+    let added =
+        tool_from_json(&json!({"name": "new", "responses": [{"response": "here"}]})).unwrap();
+    assert!(mock.change(Change::AddTool(Box::new(added))));
+    assert_eq!(call(&mock, "new", json!({})).outcome.unwrap()["content"][0]["text"], "here");
+    assert!(mock.change(Change::RemoveTool("new".to_owned())));
+    assert!(!mock.change(Change::RemoveTool("new".to_owned())));
+    assert!(call(&mock, "new", json!({})).outcome.is_err());
+    assert_eq!(tool_from_json(&json!({"description": "x"})).unwrap_err(), "tool name is required");
+}
+
+#[test]
+fn the_other_methods() {
+    let mock = Mock::new("m", &config());
+    let ask = |method: &str, params: Value| {
+        let message = Message::Request { id: json!("i"), method: method.to_owned(), params };
+        mock.handle(message).unwrap().1.outcome
+    };
+    let hello = ask("initialize", json!({"protocolVersion": "2024-11-05"})).unwrap();
+    assert_eq!(hello["protocolVersion"], "2024-11-05");
+    assert_eq!(hello["serverInfo"], json!({"name": "mock-m", "version": "1.0.0"}));
+    let tools = ask("tools/list", json!({})).unwrap();
+    assert_eq!(tools["tools"][0]["name"], "scale");
+    assert_eq!(tools["tools"][0]["inputSchema"], json!({"type": "object", "properties": {}}));
+    assert_eq!(ask("server/discover", json!({})).unwrap_err().code, -32601);
+    let note = Message::Notification {
+        method: "notifications/initialized".to_owned(),
+        params: Value::Null,
+    };
+    assert!(mock.handle(note).is_none());
+}

@@ -1,0 +1,133 @@
+//! Ways in which an answer goes wrong on the wire.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::duration;
+
+/// How an answer goes wrong, and how often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    /// How.
+    pub kind: FaultKind,
+    /// How often before things go well again; without a number always.
+    pub times: Option<u32>,
+}
+
+/// How an answer goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FaultKind {
+    /// It comes, but late.
+    Delay(Duration),
+    /// The connection is reset, the process dies.
+    Reset,
+    /// Something comes that is no message.
+    Garbage,
+    /// Half of it comes, then the connection ends.
+    Half,
+    /// It never comes.
+    Hang,
+    /// The server says this status; a process answers an error.
+    Status(u16),
+}
+
+impl Fault {
+    /// Reads `reset`, or `{kind: reset, times: 1}`; `{kind: delay, delay: 2s}`, `{kind: status,
+    /// status: 503}`. The error is one sentence.
+    pub fn read(value: &Value) -> Result<Self, String> {
+        let (kind, value) = match value {
+            Value::String(kind) => (kind.as_str(), &Value::Null),
+            Value::Object(map) => match map.get("kind") {
+                Some(Value::String(kind)) => (kind.as_str(), value),
+                Some(_) | None => return Err("`kind` is required".to_owned()),
+            },
+            _ => return Err("expected a kind or a mapping".to_owned()),
+        };
+        let kind = match kind {
+            "reset" => FaultKind::Reset,
+            "garbage" => FaultKind::Garbage,
+            "half" => FaultKind::Half,
+            "hang" => FaultKind::Hang,
+            "delay" => {
+                let delay = value.get("delay").and_then(Value::as_str).and_then(duration::parse);
+                FaultKind::Delay(delay.ok_or("`delay` must be a duration such as `2s`")?)
+            }
+            "status" => {
+                let status = value.get("status").and_then(Value::as_u64);
+                let status = status.and_then(|status| u16::try_from(status).ok());
+                let range = |status: &u16| (200..600).contains(status);
+                FaultKind::Status(status.filter(range).ok_or("`status` must be an HTTP status")?)
+            }
+            other => {
+                return Err(format!(
+                    "`{other}` is none of `delay`, `reset`, `garbage`, `half`, `hang` and `status`"
+                ));
+            }
+        };
+        let times = match value.get("times") {
+            None | Some(Value::Null) => None,
+            Some(times) => {
+                let times = times.as_u64().and_then(|times| u32::try_from(times).ok());
+                Some(times.ok_or("`times` must be a whole number")?)
+            }
+        };
+        Ok(Self { kind, times })
+    }
+
+    /// The same as JSON, as [`Fault::read`] takes it.
+    pub fn to_json(self) -> Value {
+        let (kind, extra) = match self.kind {
+            FaultKind::Delay(delay) => {
+                ("delay", Some(("delay", Value::from(format!("{}ms", delay.as_millis())))))
+            }
+            FaultKind::Reset => ("reset", None),
+            FaultKind::Garbage => ("garbage", None),
+            FaultKind::Half => ("half", None),
+            FaultKind::Hang => ("hang", None),
+            FaultKind::Status(status) => ("status", Some(("status", Value::from(status)))),
+        };
+        let mut map = serde_json::Map::new();
+        map.insert("kind".to_owned(), kind.into());
+        map.extend(extra.map(|(key, value)| (key.to_owned(), value)));
+        map.extend(self.times.map(|times| ("times".to_owned(), times.into())));
+        Value::Object(map)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::Fault;
+
+    #[test]
+    fn there_and_back() {
+        for value in [
+            json!({"kind": "reset"}),
+            json!({"kind": "half", "times": 2}),
+            json!({"kind": "delay", "delay": "2000ms", "times": 1}),
+            json!({"kind": "status", "status": 503}),
+        ] {
+            assert_eq!(Fault::read(&value).unwrap().to_json(), value);
+        }
+        assert_eq!(Fault::read(&json!("hang")).unwrap().to_json(), json!({"kind": "hang"}));
+    }
+
+    #[test]
+    fn what_is_none_is_said() {
+        for (value, expect) in [
+            (
+                json!("explode"),
+                "`explode` is none of `delay`, `reset`, `garbage`, `half`, `hang` and `status`",
+            ),
+            (json!({"times": 1}), "`kind` is required"),
+            (json!("delay"), "`delay` must be a duration such as `2s`"),
+            (json!({"kind": "status", "status": 99}), "`status` must be an HTTP status"),
+            (json!({"kind": "reset", "times": -1}), "`times` must be a whole number"),
+            (json!(5), "expected a kind or a mapping"),
+        ] {
+            assert_eq!(Fault::read(&value).unwrap_err(), expect);
+        }
+    }
+}

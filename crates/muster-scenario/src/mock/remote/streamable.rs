@@ -1,0 +1,102 @@
+//! Streamable HTTP: one address, an answer to each request, a stream for whoever asks for one.
+
+use std::{
+    future::pending,
+    io,
+    sync::{Arc, Weak},
+};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use serde_json::Value;
+use tokio::{sync::mpsc, time::sleep};
+
+use super::{
+    Body, Shared, Socket, Stream, WAITING, cut, empty, new_session, reset_at_end, response, text_of,
+};
+use crate::{
+    mock::{engine::Plan, fault::FaultKind, stdio::GARBAGE},
+    wire::{self, Message},
+};
+
+const SESSION: &str = "mcp-session-id";
+
+pub(super) async fn respond(
+    shared: Arc<Shared>,
+    request: Request<Incoming>,
+    socket: Socket,
+) -> io::Result<Response<Body>> {
+    if request.uri().path() != "/mcp" {
+        return empty(StatusCode::NOT_FOUND);
+    }
+    let session = request.headers().get(SESSION).and_then(|value| value.to_str().ok());
+    let session = session.map(str::to_owned);
+    // A session that this server never gave out, or gave out in an earlier life.
+    if session.as_ref().is_some_and(|session| !shared.knows(session)) {
+        return empty(StatusCode::NOT_FOUND);
+    }
+    match *request.method() {
+        Method::POST => {
+            let text = text_of(request).await?;
+            post(&shared, &text, session, &socket).await
+        }
+        Method::GET => {
+            let (sender, chunks) = mpsc::channel(WAITING);
+            shared.announce(sender);
+            response(StatusCode::OK, "text/event-stream", Body::Stream(chunks))
+        }
+        Method::DELETE => {
+            if let Some(session) = session {
+                shared.sessions.send_modify(|sessions| drop(sessions.remove(&session)));
+            }
+            empty(StatusCode::OK)
+        }
+        _ => empty(StatusCode::METHOD_NOT_ALLOWED),
+    }
+}
+
+async fn post(
+    shared: &Shared,
+    text: &str,
+    session: Option<String>,
+    socket: &Socket,
+) -> io::Result<Response<Body>> {
+    let Some(message) = wire::parse(text) else { return empty(StatusCode::BAD_REQUEST) };
+    let begins = matches!(&message, Message::Request { method, .. } if method == "initialize");
+    let Some((id, plan)) = shared.mock.handle(message) else { return empty(StatusCode::ACCEPTED) };
+    let mut answer = send(&id, plan, socket).await?;
+    if begins && session.is_none() {
+        let session = new_session();
+        if let Ok(value) = session.parse() {
+            answer.headers_mut().insert(SESSION, value);
+        }
+        shared.open(session, Stream { sender: None, socket: Weak::new() });
+    }
+    Ok(answer)
+}
+
+async fn send(id: &Value, plan: Plan, socket: &Socket) -> io::Result<Response<Body>> {
+    const JSON: &str = "application/json";
+    sleep(plan.delay).await;
+    let answer = wire::answer(id, &plan.outcome);
+    match plan.fault {
+        None | Some(FaultKind::Delay(_)) => response(StatusCode::OK, JSON, answer.into()),
+        Some(FaultKind::Garbage) => response(StatusCode::OK, JSON, GARBAGE.to_owned().into()),
+        Some(FaultKind::Hang) => pending().await,
+        Some(FaultKind::Status(status)) => {
+            empty(StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
+        }
+        Some(FaultKind::Half) => {
+            let length = answer.len();
+            let half = Bytes::from(answer).slice(..length / 2);
+            let mut torn = response(StatusCode::OK, JSON, Body::torn(half))?;
+            torn.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+            Ok(torn)
+        }
+        Some(FaultKind::Reset) => {
+            reset_at_end(socket);
+            Err(cut())
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The report for people: a line while it runs, what is wrong below it, a summary at the end.
+
+use std::fmt::Write;
+
+use super::{Counts, Phase, Report, ScenarioResult, StepResult, Support, Word};
+use crate::{
+    duration,
+    expect::Difference,
+    options::{Detail, Options},
+};
+
+/// How many lines of the logs are shown where nothing more was asked for.
+const LOG_LINES: usize = 25;
+/// How much of an answer a verbose run shows.
+const RESPONSE: usize = 2000;
+
+/// The lines before the first scenario.
+pub fn banner(options: &Options, scenarios: usize) -> String {
+    let mut text = String::from("🧪 Starting muster tests\n");
+    let workers = options.workers();
+    let _written = writeln!(text, "🏗️  Base port: {}", options.base_port);
+    let _written = writeln!(text, "📋 {scenarios} scenarios, {workers} at once");
+    if options.detail >= Detail::Verbose {
+        let _written = writeln!(text, "   muster:    {}", options.muster.display());
+        let _written = writeln!(text, "   scenarios: {}", options.config.display());
+        let _written = writeln!(text, "   timeout:   {}", duration::short(options.timeout));
+    }
+    text.push('\n');
+    text
+}
+
+/// The beginning of the line of a scenario that runs alone.
+pub fn beginning(name: &str) -> String {
+    format!("🎯 {name}... ")
+}
+
+/// The end of that line, and what is wrong.
+pub fn ending(result: &ScenarioResult, detail: Detail) -> String {
+    let mut text = format!("{} ({})", result.word.symbol(), duration::short(result.took));
+    if result.word == Word::Skipped {
+        text = format!("{} skipped", result.word.symbol());
+        if let Some(reason) = &result.error {
+            let _written = write!(text, ": {reason}");
+        }
+        if result.support == Support::NotYet {
+            text.push_str(" (not yet supported)");
+        }
+    }
+    text.push('\n');
+    if detail >= Detail::Verbose {
+        for step in &result.steps {
+            verbose_step(step, &mut text);
+        }
+    }
+    if result.word.is_bad() {
+        trouble(result, &mut text);
+    }
+    if result.word.is_bad() || detail >= Detail::Debug {
+        logs(result, detail, &mut text);
+    }
+    text
+}
+
+/// What is wrong with a scenario.
+fn trouble(result: &ScenarioResult, text: &mut String) {
+    if let Some(error) = &result.error {
+        let _written = writeln!(text, "   {}", indented(error, "   "));
+    }
+    for step in result.bad_steps() {
+        let phase = match step.phase {
+            Phase::Steps => "step",
+            Phase::Cleanup => "cleanup step",
+        };
+        let args = step.step.args.as_ref().filter(|args| !args.is_empty());
+        let args = args.map(|args| format!(" {}", cut(&serde_json::json!(args).to_string(), 160)));
+        let _written = writeln!(
+            text,
+            "   {} {phase} `{}`: {}{}",
+            step.word.symbol(),
+            step.step.id,
+            step.step.tool,
+            args.unwrap_or_default(),
+        );
+        let (file, line) = (result.scenario.file.display(), step.step.line);
+        let _written = writeln!(text, "      at {file}:{line}");
+        if let Some(error) = &step.error {
+            let _written = writeln!(text, "      {}", indented(error, "      "));
+        }
+        for difference in &step.differences {
+            let Difference { at, expected, got } = difference;
+            let _written = writeln!(text, "      {at}");
+            let _written =
+                writeln!(text, "        expected {}", indented(expected, "                 "));
+            let _written =
+                writeln!(text, "        got      {}", indented(got, "                 "));
+        }
+    }
+}
+
+fn verbose_step(step: &StepResult, text: &mut String) {
+    let took = duration::short(step.took);
+    let (symbol, id, tool) = (step.word.symbol(), &step.step.id, &step.step.tool);
+    let _written = writeln!(text, "   {symbol} {id} ({tool}, {took})");
+    if let Some(response) = step.response.as_deref().filter(|response| !response.is_empty()) {
+        let _written = writeln!(text, "      {}", indented(&cut(response, RESPONSE), "      "));
+    }
+}
+
+fn logs(result: &ScenarioResult, detail: Detail, text: &mut String) {
+    let lines: Vec<&str> = result.logs.lines().collect();
+    if lines.is_empty() {
+        return;
+    }
+    let shown = if detail >= Detail::Debug { lines.len() } else { LOG_LINES.min(lines.len()) };
+    let hidden = lines.len() - shown;
+    let _written = match hidden {
+        0 => writeln!(text, "   instance logs:"),
+        hidden => {
+            writeln!(text, "   instance logs, the last {shown} lines ({hidden} before them):")
+        }
+    };
+    for line in lines.iter().skip(hidden) {
+        let _written = writeln!(text, "   │ {line}");
+    }
+}
+
+/// The lines after the last scenario.
+pub fn summary(report: &Report) -> String {
+    let counts = report.counts();
+    let Counts { passed, failed, errors, skipped, unsupported } = counts;
+    let mut text = String::from("\n🏁 Test Suite Complete\n");
+    let _written = writeln!(text, "⏱️  Duration: {}", duration::short(report.took));
+    let _written = writeln!(text, "✅ Passed: {passed}");
+    let _written = writeln!(text, "❌ Failed: {failed}");
+    let _written = writeln!(text, "💥 Errors: {errors}");
+    let _written = match unsupported {
+        0 => writeln!(text, "⏭️  Skipped: {skipped}"),
+        n => writeln!(text, "⏭️  Skipped: {skipped} (not yet supported: {n})"),
+    };
+    let _written = writeln!(text, "📈 Total: {}", counts.total());
+    let _written = writeln!(text, "📏 Success Rate: {:.1}%", counts.rate());
+    let bad: Vec<&str> = report
+        .results
+        .iter()
+        .filter(|result| result.word.is_bad())
+        .map(|result| result.scenario.name.as_str())
+        .collect();
+    if bad.is_empty() {
+        text.push_str(match unsupported {
+            0 => "🎉 All tests passed!\n",
+            _ => "🎉 All tests passed that can run yet\n",
+        });
+    } else {
+        text.push_str("💔 Some tests failed\n");
+        for name in bad {
+            let _written = writeln!(text, "   {name}");
+        }
+    }
+    text
+}
+
+fn indented(text: &str, indent: &str) -> String {
+    text.trim_end().replace('\n', &format!("\n{indent}"))
+}
+
+fn cut(text: &str, length: usize) -> String {
+    let short: String = text.chars().take(length).collect();
+    if short.len() < text.len() { format!("{short}…") } else { short }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! The tools of an instance as a file, and scenarios held against it.
+//!
+//! A scenario that calls a tool which does not exist, or misspells an argument, is found without
+//! running it. Steps that expect a failure may do both on purpose.
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use muster_core::suggest::similar;
+use muster_exec::launcher::Launcher;
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+use tokio::time::Instant;
+
+use crate::{
+    builtin,
+    client::{CALL_LIMIT, Failure, Listening, META_TOOLS},
+    instance::{Ground, Instance, NotStarted},
+    load::{self, LoadError},
+    options::Options,
+    report::Verdict,
+    scenario::{Scenario, Step},
+};
+
+/// How long an instance may take to tell its tools.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Tools whose names depend on what a scenario has prepared.
+const PREPARED: [&str; 3] = ["x_", "workflow_", "api_"];
+
+/// Why there is no schema.
+#[derive(Debug, Error)]
+pub enum NoSchema {
+    /// A file is not to be had.
+    #[error("cannot use `{}`: {source}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file is none of ours.
+    #[error("`{}` is no schema of tools; make one with `muster test --generate-schema`", .0.display())]
+    NotOurs(PathBuf),
+    /// No instance came up.
+    #[error(transparent)]
+    NotStarted(#[from] NotStarted),
+    /// It does not tell its tools.
+    #[error("the instance does not tell its tools: {0}")]
+    Untold(#[from] Failure),
+    /// The scenarios are not to be had.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// There is nowhere to write to.
+    #[error(transparent)]
+    Output(#[from] io::Error),
+}
+
+/// Starts an empty instance, asks for its core tools, and writes what they take.
+pub async fn generate(
+    options: &Options,
+    launcher: &Launcher,
+    file: &Path,
+    out: &mut (dyn Write + Send),
+) -> Result<(), NoSchema> {
+    let ground = Ground::new(
+        launcher.clone(),
+        options.muster.clone(),
+        options.base_port,
+        options.directories,
+    )?;
+    let deadline = Instant::now() + LIMIT;
+    let scenario = Scenario::empty("generate-schema");
+    let mut instance = Instance::start(&Arc::new(ground), &scenario, deadline).await?;
+    let target = instance.target(Listening::Closed);
+    let client = instance.ready(&target).await?;
+    let mut args = Map::new();
+    args.insert("pattern".to_owned(), "core_*".into());
+    args.insert("include_schema".to_owned(), true.into());
+    // Where pages exist, one that is large enough for all.
+    args.insert("limit".to_owned(), 1000.into());
+    let answer = client.call("filter_tools", Some(&args), CALL_LIMIT).await?;
+    let list = answer.first_object().unwrap_or_default();
+    let schema = document(&list);
+    let count = schema.get("tools").and_then(Value::as_object).map_or(0, Map::len);
+    fs::write(file, format!("{schema:#}\n"))
+        .map_err(|source| NoSchema::File { path: file.to_owned(), source })?;
+    writeln!(out, "📄 {}: {count} tools", file.display())?;
+    drop(client);
+    instance.stop().await;
+    Ok(())
+}
+
+fn document(list: &Value) -> Value {
+    let tools = list.get("tools").and_then(Value::as_array).into_iter().flatten();
+    let tools: Map<String, Value> = tools
+        .filter_map(|tool| {
+            let name = tool.get("name")?.as_str()?.to_owned();
+            let schema = tool.get("inputSchema").cloned();
+            let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
+            Some((name, json!({"description": tool.get("description"), "inputSchema": schema})))
+        })
+        .collect();
+    json!({"title": "tools of muster", "tools": tools})
+}
+
+/// Checks the format of every scenario, and the steps against a schema if there is one.
+pub fn validate(
+    scenarios: &Path,
+    schema: Option<&Path>,
+    out: &mut (dyn Write + Send),
+) -> Result<Verdict, NoSchema> {
+    let tools = schema.map(read).transpose()?;
+    let loaded = load::load(scenarios)?;
+    let mut errors = 0;
+    for loaded in &loaded {
+        let steps = loaded.scenario.iter().flat_map(|scenario| {
+            let problems = scenario.all_steps().filter_map(|step| {
+                let problem = tools.as_ref().and_then(|tools| check(step, tools))?;
+                Some(format!("{}: line {}: {problem}", scenario.file.display(), step.line))
+            });
+            problems.collect::<Vec<_>>()
+        });
+        for error in loaded.errors().chain(steps) {
+            errors += 1;
+            writeln!(out, "❌ {error}")?;
+        }
+        for warning in loaded.warnings() {
+            writeln!(out, "⚠️  {warning}")?;
+        }
+    }
+    if tools.is_none() {
+        writeln!(out, "ℹ️  without a schema the tools of steps are not checked")?;
+    }
+    writeln!(out, "{} files checked, {errors} errors", loaded.len())?;
+    Ok(if errors == 0 { Verdict::Passed } else { Verdict::Failed })
+}
+
+fn read(file: &Path) -> Result<Map<String, Value>, NoSchema> {
+    let text = fs::read_to_string(file)
+        .map_err(|source| NoSchema::File { path: file.to_owned(), source })?;
+    let schema: Option<Value> = serde_json::from_str(&text).ok();
+    let tools = schema.as_ref().and_then(|schema| schema.get("tools")?.as_object());
+    tools.cloned().ok_or_else(|| NoSchema::NotOurs(file.to_owned()))
+}
+
+/// What is wrong with a step, if its tool is one that is known beforehand.
+fn check(step: &Step, tools: &Map<String, Value>) -> Option<String> {
+    let (id, tool) = (&step.id, step.tool.as_str());
+    let near = |names: &[&str]| match similar(tool, names.iter().copied()).first() {
+        Some(near) => format!(", did you mean `{near}`?"),
+        None => String::new(),
+    };
+    if tool.starts_with(builtin::PREFIX) {
+        let known: Vec<&str> = builtin::TOOLS.into_iter().chain(builtin::OAUTH_TOOLS).collect();
+        let unknown = !known.contains(&tool);
+        return unknown.then(|| format!("step `{id}`: unknown test tool `{tool}`{}", near(&known)));
+    }
+    if PREPARED.iter().any(|prefix| tool.starts_with(prefix)) || META_TOOLS.contains(&tool) {
+        return None;
+    }
+    let Some(known) = tools.get(tool) else {
+        let names: Vec<&str> = tools.keys().map(String::as_str).collect();
+        let message = format!("step `{id}`: unknown tool `{tool}`{}", near(&names));
+        return step.expected.success.then_some(message);
+    };
+    if !step.expected.success {
+        return None;
+    }
+    let problem = arguments(step.args.as_ref(), known.get("inputSchema")?)?;
+    Some(format!("step `{id}`: {tool}: {problem}"))
+}
+
+fn arguments(args: Option<&Map<String, Value>>, schema: &Value) -> Option<String> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let names: Vec<&str> = properties.into_iter().flat_map(Map::keys).map(String::as_str).collect();
+    let given = args.into_iter().flat_map(Map::keys);
+    let unknown = given.into_iter().find(|name| !names.contains(&name.as_str()));
+    if let (Some(unknown), Some(_)) = (unknown, properties) {
+        let near = similar(unknown, names.iter().copied());
+        let near = near.first().map(|near| format!(", did you mean `{near}`?"));
+        return Some(format!("unknown argument `{unknown}`{}", near.unwrap_or_default()));
+    }
+    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let missing = required
+        .filter_map(Value::as_str)
+        .find(|name| !args.is_some_and(|args| args.contains_key(*name)));
+    missing.map(|name| format!("missing argument `{name}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::{document, validate};
+    use crate::report::Verdict;
+
+    #[test]
+    fn steps_are_held_against_the_schema() {
+        let dir = tempfile::tempdir().unwrap();
+        let schema = dir.path().join("schema.json");
+        let list = json!({"tools": [
+            {"name": "core_config_get"},
+            {"name": "core_service_status", "inputSchema": {
+                "properties": {"name": {"type": "string"}}, "required": ["name"]}},
+        ]});
+        fs::write(&schema, document(&list).to_string()).unwrap();
+        let scenario = dir.path().join("a.yaml");
+        let text = r#"
+name: a
+category: behavioral
+concept: service
+steps:
+  - {id: fine, tool: core_service_status, args: {name: a}, expected: {success: true}}
+  - {id: free, tool: core_config_get, args: {anything: 1}, expected: {success: true}}
+  - {id: typo, tool: core_service_statu, args: {name: a}, expected: {success: true}}
+  - {id: argument, tool: core_service_status, args: {nam: a}, expected: {success: true}}
+  - {id: missing, tool: core_service_status, expected: {success: true}}
+  - {id: on-purpose, tool: core_service_status}
+  - {id: prepared, tool: x_a_b, expected: {success: true}}
+  - {id: meta, tool: list_tools, expected: {success: true}}
+  - {id: built-in, tool: test_create_usr}
+"#;
+        fs::write(&scenario, text).unwrap();
+        let mut out = Vec::new();
+        let verdict = validate(&scenario, Some(&schema), &mut out).unwrap();
+        assert_eq!(verdict, Verdict::Failed);
+        let dir = format!("{}/", dir.path().display());
+        expect![[r#"
+            ❌ a.yaml: line 8: step `typo`: unknown tool `core_service_statu`, did you mean `core_service_status`?
+            ❌ a.yaml: line 9: step `argument`: core_service_status: unknown argument `nam`, did you mean `name`?
+            ❌ a.yaml: line 10: step `missing`: core_service_status: missing argument `name`
+            ❌ a.yaml: line 14: step `built-in`: unknown test tool `test_create_usr`, did you mean `test_create_user`?
+            1 files checked, 4 errors
+        "#]].assert_eq(&String::from_utf8(out).unwrap().replace(&dir, ""));
+        let mut out = Vec::new();
+        assert_eq!(validate(&scenario, None, &mut out).unwrap(), Verdict::Passed);
+        assert!(validate(&scenario, Some(&scenario), &mut out).is_err());
+    }
+}

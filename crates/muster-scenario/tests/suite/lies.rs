@@ -1,0 +1,178 @@
+//! The tester catches lies: a muster that is wrong in one way, and a scenario that is right.
+
+use muster_scenario::report::Word;
+
+use crate::support::{fails, passes, run_one, scenario};
+
+/// An honest scenario, with the steps that the lies are about.
+fn with_lie(lie: &str, steps: &str) -> String {
+    format!("pre_configuration:\n  main_config: {{config: {{lie: {lie}}}}}\n{steps}")
+}
+
+const ECHO: &str = r#"
+steps:
+  - id: echo
+    tool: core_echo
+    args: {text: hello}
+    timeout: 1s
+    expected:
+      success: true
+      contains: ["hello"]
+      not_contains: ["secret"]
+      json_path: {text: hello}
+      max_bytes: 1000
+      max_tokens: 250
+"#;
+
+const NOTE: &str = r#"
+steps:
+  - id: note
+    tool: core_note
+    expected:
+      success: true
+      notifications:
+        - {method: notifications/tools/list_changed, within: 1s}
+"#;
+
+const REFUSAL: &str = r#"
+steps:
+  - id: refused
+    tool: x_nobody_nothing
+    expected: {success: false, error_contains: ["not found"]}
+"#;
+
+const USERS: &str = r#"
+steps:
+  - id: user
+    tool: test_create_user
+    args: {name: alice}
+    expected: {success: true, contains: ["Created user session", "alice"]}
+  - id: tools
+    as_user: alice
+    tool: test_list_tools_for_user
+    expected: {success: true, contains: ["core_echo"], not_contains: ["x_private_tool"]}
+"#;
+
+const STATE: &str = r#"
+steps:
+  - id: state
+    tool: core_state
+    args: {name: s}
+    expected: {success: true, wait_for_state: 3s, json_path: {state: running}}
+"#;
+
+const BACKEND: &str = r#"
+  mcp_servers:
+    - name: one
+      config: {tools: [{name: hi, responses: [{response: hello}]}]}
+steps:
+  - id: hi
+    tool: x_one_hi
+    expected: {success: true, contains: [hello]}
+"#;
+
+#[test]
+fn the_truth_passes() {
+    for steps in [ECHO, NOTE, REFUSAL, USERS, STATE, BACKEND] {
+        passes("truth", &with_lie("none", steps));
+    }
+}
+
+#[track_caller]
+fn caught(lie: &str, steps: &str, word: Word, said: &[&str]) {
+    let printed = fails(lie, &with_lie(lie, steps), word);
+    for part in said {
+        assert!(printed.contains(part), "no {part:?} in\n{printed}");
+    }
+}
+
+#[test]
+fn wrong_text() {
+    caught(
+        "wrong-text",
+        ECHO,
+        Word::Failed,
+        &["step `echo`: core_echo", "expected \"hello\"", "got      something else", "json_path"],
+    );
+}
+
+#[test]
+fn too_much_text() {
+    caught(
+        "big",
+        ECHO,
+        Word::Failed,
+        &["expected at most 1000 bytes", "got      10000 bytes", "at most 250 tokens"],
+    );
+}
+
+#[test]
+fn slow_answer() {
+    caught("slow", ECHO, Word::Error, &["tool call failed: no answer within 1.0s"]);
+    let steps = ECHO.replace("timeout: 1s", "").replace("max_bytes: 1000", "max_duration: 500ms");
+    caught(
+        "slow",
+        &steps,
+        Word::Failed,
+        &["max_duration", "expected at most 500ms", "got      2.0s"],
+    );
+}
+
+#[test]
+fn dropped_notification() {
+    caught("silent", NOTE, Word::Failed, &["expected one within 1.0s", "got      none at all"]);
+}
+
+#[test]
+fn tool_of_another_user() {
+    caught("leak", USERS, Word::Failed, &["not_contains", "expected no \"x_private_tool\""]);
+}
+
+#[test]
+fn error_as_success() {
+    caught("never-fails", REFUSAL, Word::Failed, &["expected an error", "got      a success"]);
+}
+
+#[test]
+fn state_that_never_comes() {
+    caught("stuck", STATE, Word::Failed, &["expected \"running\"", "got      \"stopped\""]);
+}
+
+#[test]
+fn orphan_left_behind() {
+    caught("orphan", ECHO, Word::Failed, &["processes were left behind:", "sleep 60"]);
+}
+
+#[test]
+fn deaf_to_signals() {
+    caught("deaf", ECHO, Word::Failed, &["muster itself did not end within 10.0s"]);
+}
+
+#[test]
+fn broken_wire() {
+    caught("no-envelope", ECHO, Word::Error, &["call_tool answered without its envelope"]);
+    caught("wrong-id", ECHO, Word::Error, &["the answer is to request 999999"]);
+    caught("status", ECHO, Word::Error, &["request failed with status 500: oh no"]);
+    caught("garbage", ECHO, Word::Error, &["the answer is no message: {{{"]);
+}
+
+#[test]
+fn missing_tools() {
+    // Its own limit of 15 s is cut short by that of the scenario.
+    let text =
+        scenario("nothing", &with_lie("nothing", BACKEND)).replace("timeout: 60s", "timeout: 2s");
+    let (result, printed) = run_one(text);
+    assert_eq!(result.word, Word::Error, "{printed}");
+    assert!(printed.contains("not ready"), "{printed}");
+    assert!(printed.contains("missing tools x_one_hi"), "{printed}");
+}
+
+#[test]
+fn crash_at_start() {
+    caught(
+        "crash",
+        ECHO,
+        Word::Error,
+        &["ended before it was ready (exit code 1)", "│ something terrible happened"],
+    );
+}
