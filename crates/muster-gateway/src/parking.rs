@@ -156,10 +156,13 @@ impl Parking {
         set(&conversation.listener, Some(Arc::clone(client)));
         let first = tokio::select! {
             biased;
-            Some(capability) = conversation.missing.recv() => {
-                return Err(Fault::MissingCapability { capability });
-            }
             Some(first) = conversation.questions.recv() => first,
+            Some(capability) = conversation.missing.recv() => {
+                // A backend that can also ask something else may do with that.
+                let other = tokio::time::timeout(TOGETHER, conversation.questions.recv()).await;
+                let missing = Fault::MissingCapability { capability };
+                other.ok().flatten().ok_or(missing)?
+            }
             result = &mut conversation.result => {
                 return result.unwrap_or_else(|_| {
                     Err(Fault::Internal("the call ended without a result".to_owned()))

@@ -25,6 +25,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Serve),
+    Test(Test),
     Completions(Completions),
 }
 
@@ -70,6 +71,81 @@ pub(crate) enum Shown {
     Climax,
 }
 
+/// Run scenarios against real gateways
+///
+/// Starts a `muster serve` for each scenario, with mock servers behind it, runs the steps, and
+/// compares what comes back. Ends with status 1 when a scenario fails.
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
+#[command(after_help = "\
+Examples:
+  muster test --config scenarios
+  muster test --config scenarios --scenario mcpserver-crud --verbose
+  muster test --config scenarios --parallel 12 --report reports
+  muster test --config scenarios --validate-scenarios")]
+pub struct Test {
+    /// A scenario file, or a folder of them
+    #[arg(long, value_name = "PATH", default_value = "scenarios")]
+    pub(crate) config: PathBuf,
+    /// Only scenarios of this category: behavioral or integration
+    #[arg(long, value_name = "NAME")]
+    pub(crate) category: Option<String>,
+    /// Only scenarios about this: serviceclass, workflow, mcpserver or service
+    #[arg(long, value_name = "NAME")]
+    pub(crate) concept: Option<String>,
+    /// Only the scenario of this name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) scenario: Option<String>,
+    /// How many scenarios run at once, 1 to 50
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) parallel: usize,
+    /// Start nothing more after the first failure
+    #[arg(long)]
+    pub(crate) fail_fast: bool,
+    /// How long the whole run may take, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub(crate) timeout: u64,
+    /// The first port that is tried for an instance
+    #[arg(long, value_name = "PORT", default_value_t = 18_000)]
+    pub(crate) base_port: u16,
+    /// Tell about each step
+    #[arg(long)]
+    pub(crate) verbose: bool,
+    /// Tell about each step, and what the instances logged
+    #[arg(long)]
+    pub(crate) debug: bool,
+    /// Write JSON and JUnit reports into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+    /// Keep the folders of the instances
+    #[arg(long)]
+    pub(crate) keep_temp_config: bool,
+    /// Serve the runner itself as MCP tools on standard input and output
+    #[arg(long, conflicts_with_all = ["mock_mcp_server", "generate_schema", "validate_scenarios"])]
+    pub(crate) mcp_server: bool,
+    /// Be a mock MCP server on standard input and output, as --mock-config says
+    #[arg(long, conflicts_with_all = ["generate_schema", "validate_scenarios"])]
+    pub(crate) mock_mcp_server: bool,
+    /// What the mock server answers
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mock_config: Option<PathBuf>,
+    /// Write the schema of all core tools instead of running anything
+    #[arg(long, conflicts_with = "validate_scenarios")]
+    pub(crate) generate_schema: bool,
+    /// Where --generate-schema writes to [default: schema.json]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema_output: Option<PathBuf>,
+    /// Check scenarios instead of running them
+    #[arg(long)]
+    pub(crate) validate_scenarios: bool,
+    /// The schema to check steps against
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema_input: Option<PathBuf>,
+}
+
 /// Print a completion script for a shell
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -91,6 +167,7 @@ pub fn main() -> ExitCode {
 fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
         Command::Serve(args) => commands::serve::run(&args),
+        Command::Test(args) => commands::test::run(&args),
         Command::Completions(args) => {
             output::completions(args.shell, &mut Cli::command(), "muster")?;
             Ok(ExitCode::SUCCESS)

@@ -1,3 +1,4 @@
 //! The commands of `muster`, one file each.
 
 pub(crate) mod serve;
+pub(crate) mod test;

@@ -352,16 +352,23 @@ fn needs_input(result: Raw) -> Outcome {
 /// Whoever passes it on says both anew, in the way its own client expects.
 fn without_era(result: Raw) -> Raw {
     let Some(mut object) = Object::parse(&result) else { return result };
-    if object.get_text("resultType").as_deref() == Some("complete") {
+    let complete = object.get_text("resultType").as_deref() == Some("complete");
+    let own = object.get("_meta").map(ToOwned::to_owned);
+    let meta = own.as_deref().and_then(Object::parse);
+    let Some(mut meta) = meta.filter(|meta| meta.get(SERVER_INFO_KEY).is_some()) else {
+        if !complete {
+            return result;
+        }
+        object.remove("resultType");
+        return object.to_raw();
+    };
+    if complete {
         object.remove("resultType");
     }
-    let own = object.get("_meta").map(ToOwned::to_owned);
-    if let Some(mut meta) = own.as_deref().and_then(Object::parse) {
-        meta.remove(SERVER_INFO_KEY);
-        match meta.is_empty() {
-            true => object.remove("_meta"),
-            false => object.set("_meta", Cow::Owned(meta.to_raw())),
-        }
+    meta.remove(SERVER_INFO_KEY);
+    match meta.is_empty() {
+        true => object.remove("_meta"),
+        false => object.set("_meta", Cow::Owned(meta.to_raw())),
     }
     object.to_raw()
 }
