@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// What an exit code means. The reference page is made from this table.
 pub const EXIT_CODES: [(u8, &str); 3] = [
-    (0, "It worked; a server ended because its client left"),
+    (0, "It worked; a server ended because its client left or someone asked it to"),
     (1, "It failed: a file could not be loaded, a check found something invalid"),
     (2, "The command line was not understood"),
 ];

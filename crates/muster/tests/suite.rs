@@ -16,6 +16,8 @@ mod client;
 mod commands;
 #[path = "suite/docs.rs"]
 mod docs;
+#[path = "suite/fidelity.rs"]
+mod fidelity;
 #[path = "suite/garbage.rs"]
 mod garbage;
 #[path = "suite/injection.rs"]
@@ -28,5 +30,7 @@ mod processes;
 mod reference;
 #[path = "suite/rmcp.rs"]
 mod rmcp;
+#[path = "suite/serve.rs"]
+mod serve;
 #[path = "suite/tidy.rs"]
 mod tidy;

@@ -58,20 +58,22 @@ impl Surface for Classic {
     }
 }
 
-/// A tool as it is listed. What an MCP server said of it stays, except for its name.
+/// A tool as it is listed. What an MCP server said of it stays as it was written, except for its name.
 fn listed(entry: &Entry, policy: &Policy) -> Raw {
-    let own = entry.definition.as_deref().and_then(Object::parse);
-    let Some(mut definition) = own else {
+    let Some(definition) = entry.definition.as_deref() else {
         return raw(&Listed {
             name: entry.name.as_str(),
             description: policy.description(entry),
             input_schema: &entry.input_schema,
         });
     };
-    if entry.name.as_str() != &*entry.local_name {
-        definition.set_value("name", entry.name.as_str());
+    match Object::parse(definition) {
+        Some(mut renamed) if entry.name.as_str() != &*entry.local_name => {
+            renamed.set_value("name", entry.name.as_str());
+            renamed.to_raw()
+        }
+        Some(_) | None => definition.to_owned(),
     }
-    definition.to_raw()
 }
 
 fn unknown(state: &State, tool: &ToolName) -> Outcome {

@@ -108,6 +108,19 @@ impl Client {
         line
     }
 
+    /// The line that answers a request; notices on the way are passed over.
+    pub(crate) fn receive_answer_line(&mut self, id: u64) -> String {
+        loop {
+            let line = self.receive_line();
+            assert!(!line.is_empty(), "the server left without an answer");
+            let message: Value = serde_json::from_str(&line).unwrap();
+            if message["id"] == json!(id) {
+                return line;
+            }
+            assert!(message.get("method").is_some(), "an answer to no question: {line}");
+        }
+    }
+
     pub(crate) fn receive(&mut self) -> Value {
         let line = self.receive_line();
         serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line:?}"))

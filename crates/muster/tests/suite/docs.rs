@@ -25,9 +25,13 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     page.split(&fence).skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
 }
 
-/// A config says what it runs; a policy has nothing of that kind.
+/// A server says how it is reached, a config what it runs; a policy has nothing of that kind.
 fn check_yaml(block: &str) -> Result<(), String> {
-    let warnings = if block.lines().any(|line| line.starts_with("command:")) {
+    let dedented = dedent(block);
+    let block = dedented.as_str();
+    let warnings = if block.lines().any(|line| line.starts_with("type:")) {
+        manifest::mcpserver::parse(block, "example").map(|loaded| loaded.warnings)
+    } else if block.lines().any(|line| line.starts_with("command:")) {
         manifest::cli::parse(block).map(|loaded| loaded.warnings)
     } else {
         manifest::policy::parse(block).map(|loaded| loaded.warnings)
@@ -37,6 +41,13 @@ fn check_yaml(block: &str) -> Result<(), String> {
         Ok(warnings) => Err(format!("{warnings:?}")),
         Err(err) => Err(err.to_string()),
     }
+}
+
+/// A block inside a list is indented with it.
+fn dedent(block: &str) -> String {
+    let lines = || block.lines().filter(|line| !line.trim().is_empty());
+    let depth = lines().map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
+    block.lines().map(|line| format!("{}\n", line.get(depth..).unwrap_or_default())).collect()
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use clap::CommandFactory as _;
 use expect_test::expect_file;
-use muster::{climax::args::Cli, env_vars, error::EXIT_CODES};
+use muster::{cli, climax, env_vars, error::EXIT_CODES};
 use muster_core::{
     arguments::{self, Arguments},
     cli::{CliConfig, Place},
@@ -21,19 +21,25 @@ use serde_json::{Value, json};
 const MADE: &str = "<!-- Made from the program by a test; do not edit by hand. -->\n";
 
 #[test]
-fn climax_command_line() {
-    let mut command = Cli::command().term_width(90);
+fn command_lines() {
+    expect_file!["../../../../docs/reference/climax-cli.md"]
+        .assert_eq(&command_page("climax", climax::args::Cli::command()));
+    expect_file!["../../../../docs/reference/muster-cli.md"]
+        .assert_eq(&command_page("muster", cli::Cli::command()));
+}
+
+fn command_page(name: &str, command: clap::Command) -> String {
+    let mut command = command.term_width(90);
     command.build();
-    let whole = section("climax", &command.render_long_help().to_string());
+    let whole = section(name, &command.render_long_help().to_string());
     let names: Vec<String> =
         command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    let sections = names.iter().filter(|name| *name != "help").map(|name| {
-        let help = command.find_subcommand_mut(name).unwrap().render_long_help();
-        section(&format!("climax {name}"), &help.to_string())
+    let sections = names.iter().filter(|sub| *sub != "help").map(|sub| {
+        let help = command.find_subcommand_mut(sub).unwrap().render_long_help();
+        section(&format!("{name} {sub}"), &help.to_string())
     });
     let sections: String = std::iter::once(whole).chain(sections).collect();
-    expect_file!["../../../../docs/reference/climax-cli.md"]
-        .assert_eq(&format!("# `climax`: command line\n\n{MADE}{sections}"));
+    format!("# `{name}`: command line\n\n{MADE}{sections}")
 }
 
 fn section(title: &str, help: &str) -> String {

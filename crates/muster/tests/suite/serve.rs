@@ -1,0 +1,199 @@
+//! `muster serve`, through the real binary and real HTTP.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use super::client::Folder;
+
+const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
+
+/// A gateway on a free port, and what it said when it was up.
+struct Gateway {
+    child: Child,
+    port: u16,
+    _folder: Folder,
+}
+
+impl Gateway {
+    fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
+        let folder = Folder::new(&[("config.yaml", "aggregator:\n  port: 0\n")]);
+        for (name, text) in files {
+            let path = folder.file(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let mut child = Command::new(MUSTER)
+            .arg("serve")
+            .arg("--config-path")
+            .arg(folder.path())
+            .args(words)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        let port = first.rsplit_once(':').unwrap().1.trim_end_matches("/mcp").parse().unwrap();
+        // What it logs later must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, port, _folder: folder }
+    }
+
+    fn request(&self, head: &str, body: &str) -> (u16, String, String) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        write!(
+            stream,
+            "{head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, head.to_owned(), body.to_owned())
+    }
+
+    fn post(&self, session: Option<&str>, message: &Value) -> (u16, String, String) {
+        let session = session.map(|id| format!("\r\nmcp-session-id: {id}")).unwrap_or_default();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost:{}\r\ncontent-type: application/json\r\n\
+             accept: application/json, text/event-stream{session}",
+            self.port
+        );
+        self.request(&head, &message.to_string())
+    }
+
+    fn session(&self) -> String {
+        let (_, head, _) = self.post(
+            None,
+            &json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+                "protocolVersion": "2025-11-25", "capabilities": {},
+                "clientInfo": {"name": "test", "version": "1"}}}),
+        );
+        let line = head.lines().find(|line| line.to_lowercase().starts_with("mcp-session-id"));
+        line.unwrap().split_once(':').unwrap().1.trim().to_owned()
+    }
+
+    fn ask(&self, session: &str, method: &str, params: Value) -> Value {
+        let message = json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params});
+        let (status, _, body) = self.post(Some(session), &message);
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    /// The wrapped result of a tool behind `call_tool`.
+    fn call_tool(&self, session: &str, tool: &str, arguments: Value) -> Value {
+        let params =
+            json!({"name": "call_tool", "arguments": {"name": tool, "arguments": arguments}});
+        let answer = self.ask(session, "tools/call", params);
+        let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+        let inner: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(inner["isError"], answer["result"]["isError"], "{answer}");
+        inner
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+const CLI: &str = "\
+name: demo
+command: printf
+tools:
+  - {name: show, description: Prints a word, command: '[%s]', args: [{name: word, positional: true, required: true}]}
+  - {name: kubectl_delete, description: Deletes nothing, command: deleted}
+";
+
+#[test]
+fn without_any_configuration_it_serves_installed_clis_behind_eleven_tools() {
+    let gateway = Gateway::start(&[], &[]);
+    let session = gateway.session();
+    let tools = gateway.ask(&session, "tools/list", json!({}));
+    let names: Vec<&str> = tools["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|t| t["name"].as_str())
+        .collect();
+    assert_eq!(names.len(), 11, "{names:?}");
+    let known = gateway.ask(
+        &session,
+        "tools/call",
+        json!({"name": "filter_tools", "arguments": {"pattern": "cli_git_*", "limit": 20}}),
+    );
+    assert!(known["result"]["content"][0]["text"].as_str().unwrap().contains("cli_git_status"));
+}
+
+#[test]
+fn clis_policies_and_the_deny_list_hold_behind_call_tool() {
+    let policy = "default: enabled\ntools: {show: {args: {word: {pattern: '[a-z]+'}}}}\n";
+    let files = [("clis/demo.yaml", CLI), ("policies/words.yaml", policy)];
+    let gateway = Gateway::start(&files, &[]);
+    let session = gateway.session();
+    let good = gateway.call_tool(&session, "cli_show", json!({"word": "abc"}));
+    assert_eq!(good["content"][0]["text"], "[abc]");
+    let refused = gateway.call_tool(&session, "cli_show", json!({"word": "a; b"}));
+    assert_eq!(refused["isError"], true);
+    assert!(refused["content"][0]["text"].as_str().unwrap().contains("does not match pattern"));
+    let blocked = gateway.call_tool(&session, "cli_kubectl_delete", json!({}));
+    assert!(
+        blocked["content"][0]["text"].as_str().unwrap().contains("blocked as it is destructive")
+    );
+    let allowed = Gateway::start(&[("clis/demo.yaml", CLI)], &["--yolo"]);
+    let session = allowed.session();
+    let done = allowed.call_tool(&session, "cli_kubectl_delete", json!({}));
+    assert_eq!(done["content"][0]["text"], "deleted");
+}
+
+#[test]
+fn health_is_told_and_strangers_are_refused() {
+    let gateway = Gateway::start(&[], &[]);
+    let head = format!("GET /health HTTP/1.1\r\nhost: localhost:{}", gateway.port);
+    let (status, _, body) = gateway.request(&head, "");
+    assert_eq!(status, 200);
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(body["status"], "ok");
+    for wrong in ["host: evil.example", "host: localhost\r\norigin: http://evil.example"] {
+        let head = format!("POST /mcp HTTP/1.1\r\n{wrong}\r\ncontent-type: application/json");
+        assert_eq!(gateway.request(&head, "{}").0, 403, "{wrong}");
+    }
+}
+
+#[test]
+fn a_gateway_that_cannot_listen_says_so_and_fails() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let folder = Folder::new(&[(
+        "config.yaml",
+        &format!("aggregator:\n  host: 127.0.0.1\n  port: {port}\n"),
+    )]);
+    let output =
+        Command::new(MUSTER).arg("serve").arg("--config-path").arg(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains(&format!("cannot listen on 127.0.0.1:{port}")), "{words}");
+    assert!(words.contains("hint: "), "{words}");
+}
+
+#[test]
+fn the_two_tools_of_climax_can_be_shown_instead() {
+    let gateway = Gateway::start(&[("clis/demo.yaml", CLI)], &["--surface", "climax"]);
+    let session = gateway.session();
+    let tools = gateway.ask(&session, "tools/list", json!({}));
+    assert_eq!(tools["result"]["tools"][0]["name"], "climax_search");
+    assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 2);
+    let params = json!({"name": "climax_call", "arguments": {"tool_name": "cli_show", "args": {"word": "x"}}});
+    let answer = gateway.ask(&session, "tools/call", params);
+    assert_eq!(answer["result"]["content"][0]["text"], "[x]");
+}
