@@ -57,6 +57,7 @@ def call(era, command, name, arguments):
     return {
         "isError": result.get("isError", False),
         "text": "\n".join(block["text"] for block in result["content"] if block["type"] == "text"),
+        "content": result["content"],
         "structuredContent": result.get("structuredContent"),
     }
 

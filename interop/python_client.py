@@ -1,6 +1,6 @@
-"""Drives an MCP server over stdio with the Python SDK's own client; see README.md for the output.
+"""Drives an MCP server with the Python SDK's own client; see README.md for the output.
 
-    python_client.py legacy|modern|auto [--calls JSON] -- SERVER_COMMAND...
+    python_client.py legacy|modern|auto [--capable] [--calls JSON] -- SERVER_COMMAND...|URL
 """
 
 import argparse
@@ -11,6 +11,7 @@ import time
 import anyio
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_REQUEST, ErrorData
 
 # Pinned, the client sends its first request without asking `server/discover`; `auto` asks first.
 MODES = {"legacy": "legacy", "modern": "2026-07-28", "auto": "auto"}
@@ -32,6 +33,7 @@ async def call(client, name, arguments):
     return {
         "isError": bool(result.is_error),
         "text": "\n".join(block.text for block in result.content if block.type == "text"),
+        "content": [block.model_dump(by_alias=True, mode="json", exclude_none=True) for block in result.content],
         "structuredContent": result.structured_content,
     }
 
@@ -55,9 +57,23 @@ async def server_info(client, version, era):
     return info and info.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
-async def drive(era, calls, command):
-    server = StdioServerParameters(command=command[0], args=command[1:])
-    async with Client(server, mode=MODES[era], read_timeout_seconds=20) as client:
+async def refuse(*_):
+    return ErrorData(code=INVALID_REQUEST, message="nobody is here to answer")
+
+
+# Having them declares the capabilities, by which some servers decide which tools they list.
+CALLBACKS = {"sampling_callback": refuse, "elicitation_callback": refuse, "list_roots_callback": refuse}
+
+
+def target(command):
+    if command[0].startswith(("http://", "https://")):
+        return command[0]
+    return StdioServerParameters(command=command[0], args=command[1:])
+
+
+async def drive(era, capable, calls, command):
+    callbacks = CALLBACKS if capable else {}
+    async with Client(target(command), mode=MODES[era], read_timeout_seconds=20, **callbacks) as client:
         version = client.protocol_version
         enter("tools/list")
         tools = await list_all_tools(client)
@@ -91,11 +107,12 @@ def reason(error):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("era", choices=MODES)
+    parser.add_argument("--capable", action="store_true", help="declare sampling, elicitation and roots")
     parser.add_argument("--calls", type=json.loads, default=[])
     parser.add_argument("command", nargs="+")
     args = parser.parse_args()
     try:
-        document = anyio.run(drive, args.era, args.calls, args.command)
+        document = anyio.run(drive, args.era, args.capable, args.calls, args.command)
     except Exception as e:
         sys.exit(f"python {args.era}: {stage}: {reason(e)}")
     print(json.dumps(document))

@@ -1,6 +1,6 @@
-// Drives an MCP server over stdio with the TypeScript SDK's client; see README.md for the output.
+// Drives an MCP server with the TypeScript SDK's client; see README.md for the output.
 //
-//   ts_client.mjs legacy|modern|auto [--calls JSON] -- SERVER_COMMAND...
+//   ts_client.mjs legacy|modern|auto [--calls JSON] -- SERVER_COMMAND...|URL
 
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util';
 // The packages live in the cache folder, not next to this file, where a plain import would look.
 const cache = process.env.MUSTER_INTEROP_DIR ?? join(import.meta.dirname, '..', 'target', 'interop');
 const require = createRequire(join(cache, 'node', 'package.json'));
-const { Client, ProtocolError } = require('@modelcontextprotocol/client');
+const { Client, ProtocolError, StreamableHTTPClientTransport } = require('@modelcontextprotocol/client');
 const { StdioClientTransport } = require('@modelcontextprotocol/client/stdio');
 
 // Over stdio both `auto` and a pin ask `server/discover` in a throw-away second server process,
@@ -35,13 +35,19 @@ async function call(client, { name, arguments: args }) {
     return {
         isError: result.isError ?? false,
         text: result.content.filter(block => block.type === 'text').map(block => block.text).join('\n'),
+        content: result.content,
         structuredContent: result.structuredContent ?? null
     };
 }
 
-async function drive(era, calls, [command, ...args]) {
+function transport([command, ...args]) {
+    if (/^https?:/.test(command)) return new StreamableHTTPClientTransport(new URL(command));
+    return new StdioClientTransport({ command, args });
+}
+
+async function drive(era, calls, command) {
     const client = new Client({ name: 'interop', version: '1' }, { versionNegotiation: { mode: MODES[era] } });
-    await client.connect(new StdioClientTransport({ command, args }), LIMIT);
+    await client.connect(transport(command), LIMIT);
     stage = 'tools/list';
     const { tools } = await client.listTools(undefined, LIMIT);
     const results = [];
@@ -70,7 +76,7 @@ const { values, positionals } = parseArgs({
 });
 const [era, ...command] = positionals;
 if (!(era in MODES) || command.length === 0) {
-    console.error('usage: ts_client.mjs legacy|modern|auto [--calls JSON] -- SERVER_COMMAND...');
+    console.error('usage: ts_client.mjs legacy|modern|auto [--calls JSON] -- SERVER_COMMAND...|URL');
     process.exit(2);
 }
 try {
