@@ -15,6 +15,7 @@ pub mod manifest;
 pub mod name;
 pub mod policy;
 pub mod python;
+pub mod ranking;
 pub mod request;
 pub mod schema;
 pub mod suggest;
