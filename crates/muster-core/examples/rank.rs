@@ -1,7 +1,8 @@
-//! Ranks tools for queries, line by line: the bridge between `bench/retrieval/run.py` and the ranker.
+//! Ranks tools for queries, line by line: what `bench/retrieval/run.py` drives.
 //!
 //! Reads JSON lines: `{"tool": {id, server, name, description, input_schema}}` adds a tool,
-//! `{"query": text, "without": [ids]}` asks. Writes one JSON line for each query.
+//! `{"query": text, "without": [ids]}` asks, as if the tools with those ids were hidden. Writes one
+//! JSON line for each query.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,8 +13,13 @@ use std::{
 use muster_core::ranking::{
     document::{Document, parameters},
     index::Index,
+    search::Place,
+    verdict::Verdict,
 };
 use serde_json::{Value, json};
+
+/// As many as the evaluator looks at.
+const LIMIT: usize = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut tools: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -27,45 +33,31 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         let index = index.get_or_insert_with(|| index_of(&tools));
-        let without: BTreeSet<&str> = line
-            .get("without")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let id = |source: &str, position: usize| {
-            tools
-                .get(source)
-                .and_then(|tools| tools.get(position))
-                .map_or("", |tool| text(tool, "id"))
+        let without = line.get("without").and_then(Value::as_array).into_iter().flatten();
+        let without: BTreeSet<&str> = without.filter_map(Value::as_str).collect();
+        let id = |place: Place<'_>| {
+            let tool = tools.get(place.source).and_then(|tools| tools.get(place.position));
+            tool.map_or("", |tool| text(tool, "id"))
         };
-        let hits = index.search(
-            text(&line, "query"),
-            &|place| !without.contains(id(place.source, place.position)),
-            100,
-        );
-        let ids: Vec<&str> =
-            hits.iter().map(|hit| id(hit.place.source, hit.place.position)).collect();
-        let mut answer = json!({"ids": ids});
-        if line.get("explain").is_some() {
-            answer["why"] =
-                json!(hits.iter().take(5).map(|hit| format!("{hit:?}")).collect::<Vec<_>>());
-        }
-        writeln!(out, "{answer}")?;
+        let admit = |place: Place<'_>| !without.contains(id(place));
+        let answer = index.search(text(&line, "query"), &admit, LIMIT);
+        let ids: Vec<&str> = answer.hits.iter().map(|hit| id(hit.place)).collect();
+        let verdict = match answer.verdict {
+            Verdict::Found => "found",
+            Verdict::Unsure { .. } => "unsure",
+            Verdict::NoSuchTool { .. } => "no such tool",
+        };
+        writeln!(out, "{}", json!({"ids": ids, "verdict": verdict, "strength": answer.strength}))?;
     }
     out.flush()?;
     Ok(())
 }
 
 fn index_of(tools: &BTreeMap<String, Vec<Value>>) -> Index {
-    let mut index = Index::default();
-    for (server, tools) in tools {
-        let nothing = Value::Null;
-        let parameters: Vec<_> = tools
-            .iter()
-            .map(|tool| parameters(tool.get("input_schema").unwrap_or(&nothing)))
-            .collect();
+    tools.iter().fold(Index::default(), |index, (server, tools)| {
+        let schema = |tool: &'_ Value| tool.get("input_schema").cloned().unwrap_or_default();
+        let schemas: Vec<Value> = tools.iter().map(schema).collect();
+        let parameters: Vec<_> = schemas.iter().map(parameters).collect();
         let documents: Vec<_> = tools
             .iter()
             .zip(&parameters)
@@ -77,9 +69,8 @@ fn index_of(tools: &BTreeMap<String, Vec<Value>>) -> Index {
                 ..Document::default()
             })
             .collect();
-        index = index.with(server, &documents);
-    }
-    index
+        index.with(server, &documents)
+    })
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {

@@ -64,7 +64,7 @@ pub(super) type Counts = [u16; Field::ALL.len()];
 /// From how many occurrences on a further one hardly counts.
 const SATURATION: f32 = 1.2;
 /// No impact is greater.
-const MOST: f32 = SATURATION + 1.0;
+pub(super) const MOST: f32 = SATURATION + 1.0;
 
 /// What one term is worth in one document, and where it stands there: 24 bits and 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -150,16 +150,3 @@ impl fmt::Debug for Index {
             .finish()
     }
 }
-
-impl Index {
-    /// The best.
-    pub fn search<'a>(
-        &'a self,
-        text: &str,
-        admit: &super::search::Admit<'_>,
-        limit: usize,
-    ) -> Vec<super::search::Hit<'a>> {
-        let query = super::query::Query::new(self, text);
-        super::search::search(self, &query, admit, limit)
-    }
-}

@@ -39,10 +39,12 @@ fn alike<'a>(index: &'a Index, word: &str) -> Vec<&'a str> {
     const LONG: usize = 8;
     let length = word.chars().count();
     let edits = if length < LONG { 1 } else { 2 };
+    // Only outside of plain letters does one change more than one byte.
+    let bytes = if word.is_ascii() { edits as usize } else { 4 * edits as usize };
     let terms = index.parts.iter().map(|part| part.shard.terms());
     let found: BTreeSet<(usize, &str)> = terms
         .flat_map(|terms| terms.resembling(word, edits))
-        .filter(|term| term.len().abs_diff(word.len()) <= 4 * edits as usize)
+        .filter(|term| term.len().abs_diff(word.len()) <= bytes)
         .map(|term| (strsim::osa_distance(word, term), term))
         .filter(|(distance, _)| *distance <= edits as usize)
         .collect();

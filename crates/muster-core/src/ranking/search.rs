@@ -67,7 +67,7 @@ pub struct Match {
 }
 
 /// The `limit` documents among those that `admit` lets through that fit best, the best first.
-pub(super) fn search<'a>(
+pub(super) fn best<'a>(
     index: &'a Index,
     query: &Query,
     admit: &Admit<'_>,

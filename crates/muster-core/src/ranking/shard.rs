@@ -112,6 +112,7 @@ impl Shard {
             + self.terms.text.len()
             + of(&self.terms.ends)
             + of(&self.terms.letters)
+            + of(&self.terms.slots)
     }
 }
 
@@ -122,6 +123,8 @@ pub(super) struct Terms {
     ends: Vec<u32>,
     /// For each term which letters it has, so that most of those that are not alike need no look.
     letters: Vec<u32>,
+    /// Each term's number at the first free place from where its hash points; [`BREAK`] where none is.
+    slots: Vec<u32>,
 }
 
 impl Terms {
@@ -161,8 +164,14 @@ impl Terms {
     }
 
     fn find(&self, term: &str) -> Option<u32> {
-        let at = self.lower_bound(term);
-        (self.get(at) == Some(term)).then_some(at)
+        let mut slot = hash(term);
+        loop {
+            let number = *self.slots.get(slot & self.slots.len().checked_sub(1)?)?;
+            if number == BREAK || self.get(number)? == term {
+                return Some(number).filter(|number| *number != BREAK);
+            }
+            slot += 1;
+        }
     }
 
     fn lower_bound(&self, term: &str) -> u32 {
@@ -183,6 +192,33 @@ impl Terms {
         self.ends.push(self.text.len() as u32);
         self.letters.push(if term.starts_with(WHOLE) { 0 } else { letters(term) });
     }
+
+    /// To be called after the last one; nothing is found before.
+    fn finish(&mut self) {
+        self.text.shrink_to_fit();
+        // Half of the places stay free, so that a look at one or two of them decides.
+        let mut slots = vec![BREAK; (2 * self.len()).next_power_of_two()];
+        let mask = slots.len() - 1;
+        for (number, term) in self.iter().enumerate() {
+            let mut slot = hash(term);
+            while slots.get(slot & mask).is_some_and(|taken| *taken != BREAK) {
+                slot += 1;
+            }
+            if let Some(free) = slots.get_mut(slot & mask) {
+                *free = number as u32;
+            }
+        }
+        self.slots = slots;
+    }
+}
+
+/// Spreads terms over numbers (FNV-1a); the upper half of the product is stirred into the lower one,
+/// which is what is used.
+fn hash(term: &str) -> usize {
+    let hash = term.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    (hash ^ hash >> 32) as u32 as usize
 }
 
 /// Which letters a word has.

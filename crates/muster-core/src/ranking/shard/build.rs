@@ -147,6 +147,7 @@ impl Build {
         for word in &mut self.words {
             *word = numbers.get(*word as usize).copied().unwrap_or(BREAK);
         }
+        terms.finish();
         postings.shrink_to_fit();
         self.words.shrink_to_fit();
         Shard { blocks, terms, starts, postings, texts: self.texts, words: self.words }

@@ -47,6 +47,7 @@ pub(in crate::ranking) fn shard_of(parts: &[Part<'_>]) -> Shard {
             shard.texts.push(shard.words.len() as u32);
         }
     }
+    shard.terms.finish();
     shard.postings.shrink_to_fit();
     shard.words.shrink_to_fit();
     shard
