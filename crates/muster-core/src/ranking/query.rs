@@ -12,6 +12,9 @@ use super::{
 
 /// More words than this are not looked for.
 pub(super) const MOST_TERMS: usize = 64;
+/// From more words on, those of neighbouring meaning are left out: whoever says as much names things,
+/// and each word costs.
+const WORDY: usize = 12;
 /// More unknown words than this are not guessed at.
 const MOST_REPAIRS: usize = 8;
 /// What two words are worth that stand side by side here and there, as a share of the commoner one.
@@ -24,6 +27,10 @@ pub(super) struct Query {
     pub(super) terms: Vec<Term>,
     /// The words that stand side by side.
     pub(super) pairs: Vec<Pair>,
+    /// The terms that are in a pair with the one after them, as bits.
+    following: u64,
+    /// The terms that are the first, and those that are the second, of any other pair, as bits.
+    apart: (u64, u64),
     /// Names that are written out, the surest first.
     pub(super) names: Vec<Name>,
 }
@@ -88,11 +95,13 @@ impl Query {
         let mut terms: Vec<(String, Term)> = Vec::new();
         let mut order = Vec::new();
         let mut repairs = 0;
-        for (word, stem) in words::terms(&words) {
+        let found = words::terms(&words);
+        let wordy = found.len() > WORDY;
+        for (word, stem) in found {
             let known = terms.iter().position(|(term, _)| *term == stem);
             if known.is_none() && terms.len() < MOST_TERMS {
                 order.push(terms.len());
-                let term = Term::new(index, word, &stem, &mut repairs);
+                let term = Term::new(index, word, &stem, wordy, &mut repairs);
                 terms.push((stem.into_owned(), term));
             } else {
                 order.extend(known);
@@ -100,15 +109,33 @@ impl Query {
         }
         let terms: Vec<Term> = terms.into_iter().map(|(_, term)| term).collect();
         let pairs = pairs(&terms, &order);
-        Self { terms, pairs, names: names(index, text) }
+        let (mut following, mut first, mut second) = (0, 0, 0);
+        for pair in &pairs {
+            if pair.second == pair.first + 1 {
+                following |= 1 << pair.first;
+            } else {
+                first |= 1 << pair.first;
+                second |= 1 << pair.second;
+            }
+        }
+        Self { terms, pairs, following, apart: (first, second), names: names(index, text) }
+    }
+
+    /// Whether a document with these terms may have both words of a pair.
+    pub(super) fn may_pair(&self, terms: u64) -> bool {
+        let (first, second) = self.apart;
+        terms & terms >> 1 & self.following != 0 || terms & first != 0 && terms & second != 0
     }
 }
 
 impl Term {
-    fn new(index: &Index, word: &str, stem: &str, repairs: &mut usize) -> Self {
+    fn new(index: &Index, word: &str, stem: &str, wordy: bool, repairs: &mut usize) -> Self {
         let mut readings: Vec<Reading> =
             Reading::new(index, stem, How::Same, 1.0).into_iter().collect();
-        for (synonym, share) in synonyms::of(stem) {
+        let enough = wordy && !readings.is_empty();
+        let wanted =
+            synonyms::of(stem).iter().filter(|(_, share)| !enough || *share >= synonyms::SAME);
+        for (synonym, share) in wanted {
             readings.extend(Reading::new(index, synonym, How::Synonym, *share));
         }
         if readings.is_empty() && *repairs < MOST_REPAIRS && repair::worth_trying(stem) {

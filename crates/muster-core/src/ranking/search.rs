@@ -6,16 +6,14 @@
 
 mod candidates;
 mod scan;
+pub(super) mod score;
 
 use super::{
     field::Field,
     index::{Index, Part},
-    query::{How, Pair, Query, Reading, Term, rarity},
+    query::{How, Query, Reading, Term},
 };
 use candidates::{Candidate, Candidates};
-
-/// What a document gains when everything in its name was asked for, as a share of its score.
-pub(super) const NAME_COVERED: f32 = 0.5;
 
 /// Where a document is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,16 +71,10 @@ pub(super) fn best<'a>(
     admit: &Admit<'_>,
     limit: usize,
 ) -> Vec<Hit<'a>> {
-    let mut candidates = Candidates::new(index, admit, limit);
+    let mut candidates = Candidates::new(index, query, admit, limit);
     for (number, part) in index.parts.iter().enumerate() {
         scan::run(part, number, query, &mut candidates);
     }
-    let mut names = Names::new(index);
-    let best = candidates.best(|candidate| {
-        let Some(part) = index.parts.get(candidate.part) else { return 0.0 };
-        let base = candidate.base + side_by_side(part, query, candidate);
-        base * (1.0 + NAME_COVERED * names.covered(part, candidate))
-    });
     let hit = |(candidate, score): (Candidate, f32)| {
         let part = index.parts.get(candidate.part)?;
         let (source, position) = part.shard.place(candidate.document);
@@ -90,61 +82,7 @@ pub(super) fn best<'a>(
         let matches = matches(part, query, &candidate);
         Some(Hit { place, score, named: candidate.named, matches })
     };
-    best.into_iter().filter_map(hit).collect()
-}
-
-/// What a document gains from words that stand side by side.
-fn side_by_side(part: &Part, query: &Query, candidate: &Candidate) -> f32 {
-    let words = part.shard.words(candidate.document);
-    let stands = |pair: &Pair| {
-        let number = |at: usize| *query.terms.get(at)?.same()?.numbers.get(candidate.part)?;
-        let (Some(first), Some(second)) = (number(pair.first), number(pair.second)) else {
-            return false;
-        };
-        words.windows(2).any(|two| matches!(two, [a, b] if *a == first && *b == second))
-    };
-    let possible = query.pairs.iter().filter(|pair| candidate.matches_both(pair));
-    possible.filter(|pair| stands(pair)).map(|pair| pair.bonus).sum()
-}
-
-/// How much the words of names tell.
-struct Names<'a> {
-    index: &'a Index,
-    /// For each shard and term, once it was asked for.
-    rarities: Vec<Vec<f32>>,
-}
-
-impl<'a> Names<'a> {
-    fn new(index: &'a Index) -> Self {
-        Self { index, rarities: vec![Vec::new(); index.parts.len()] }
-    }
-
-    /// Which share of what the name says was asked for, from 0 to 1.
-    fn covered(&mut self, part: &Part, candidate: &Candidate) -> f32 {
-        if candidate.in_name <= 0.0 {
-            return 0.0;
-        }
-        let mut seen: Vec<u32> = part.shard.name(candidate.document).to_vec();
-        seen.sort_unstable();
-        seen.dedup();
-        let whole: f32 = seen.iter().map(|term| self.rarity(candidate.part, part, *term)).sum();
-        (candidate.in_name / whole.max(f32::MIN_POSITIVE)).min(1.0)
-    }
-
-    fn rarity(&mut self, number: usize, part: &Part, term: u32) -> f32 {
-        let Some(known) = self.rarities.get_mut(number) else { return 0.0 };
-        if known.is_empty() {
-            known.resize(part.shard.terms().len(), f32::NAN);
-        }
-        let Some(slot) = known.get_mut(term as usize) else { return 0.0 };
-        if slot.is_nan() {
-            let text = part.shard.terms().get(term).unwrap_or_default();
-            let found = self.index.parts.iter();
-            let found = found.filter_map(|part| Some(part.frequency(part.shard.find(text)?)));
-            *slot = rarity(self.index.len(), found.sum());
-        }
-        *slot
-    }
+    candidates.best().into_iter().filter_map(hit).collect()
 }
 
 fn matches(part: &Part, query: &Query, candidate: &Candidate) -> Vec<Match> {
@@ -163,5 +101,7 @@ fn matches(part: &Part, query: &Query, candidate: &Candidate) -> Vec<Match> {
             fields: impact.fields().collect(),
         })
     };
-    query.terms.iter().filter_map(best).collect()
+    let matched = |at: &usize| candidate.terms >> at & 1 != 0;
+    let terms = query.terms.iter().enumerate().filter(|(at, _)| matched(at));
+    terms.filter_map(|(_, term)| best(term)).collect()
 }

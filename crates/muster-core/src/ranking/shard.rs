@@ -150,9 +150,11 @@ impl Terms {
     /// Those that have nearly the letters of `word`, so that at most `edits` changes may be enough.
     pub(super) fn resembling(&self, word: &str, edits: u32) -> impl Iterator<Item = &str> {
         let wanted = letters(word);
-        // A change adds a letter, takes one away, or does both.
-        let resembles = move |letters: &u32| (*letters ^ wanted).count_ones() <= 2 * edits;
-        let near = self.letters.iter().enumerate().filter(move |(_, has)| resembles(has));
+        // A change brings in one new letter and takes away one at most.
+        let resembles = move |has: u32| {
+            (has & !wanted).count_ones() <= edits && (wanted & !has).count_ones() <= edits
+        };
+        let near = self.letters.iter().enumerate().filter(move |(_, has)| resembles(**has));
         near.filter_map(|(term, _)| self.get(term as u32))
     }
 

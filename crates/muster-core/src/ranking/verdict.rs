@@ -1,20 +1,23 @@
 //! Whether what was found is what was asked for.
 //!
 //! The strength of an answer is what its best document got, as a share of what a document would get
-//! that has every word of the query in its name. Short of that share lie, alike, tools that do not
-//! exist and tools that are described in other words; where the lines are drawn was measured, see
-//! `bench/retrieval`.
+//! that has every word of the query in its name. Weak answers are of two kinds that words alone cannot
+//! tell apart: the tool does not exist, or it is described in other words. To say wrongly that there is
+//! nothing is worse than to show what does not fit, so the lines are drawn low. How often each side
+//! errs is measured in `bench/retrieval`.
 
 use super::{
     field::MOST,
     index::Index,
     query::{Query, Term},
-    search::{self, Admit, Hit, NAME_COVERED, Named, Place},
+    search::{self, Admit, Hit, Named, Place, score::NAME_COVERED},
 };
 
-/// Below this, nothing that was asked for is there: one answerable question in two hundred is as weak.
-const NO_SUCH_TOOL: f32 = 0.05;
-/// Below this, it may not be what was asked for: one answerable question in fifty is as weak.
+/// Below this, nothing that was asked for is there. Half of the other line, since no answerable question
+/// in the sets to tune on is as weak and other sets will be harder.
+const NO_SUCH_TOOL: f32 = UNSURE / 2.0;
+/// Below this, it may not be what was asked for. One answerable question in fifty is as weak,
+/// in the sets to tune on.
 const UNSURE: f32 = 0.085;
 /// So many servers are named.
 const NEAREST: usize = 3;

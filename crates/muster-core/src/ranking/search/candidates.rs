@@ -5,11 +5,8 @@ use std::{
     collections::BinaryHeap,
 };
 
-use super::{Admit, NAME_COVERED, Named, Place};
-use crate::ranking::{
-    index::Index,
-    query::{Pair, Query},
-};
+use super::{Admit, Named, Place, score::Scorer};
+use crate::ranking::{index::Index, query::Query};
 
 /// What one pass knows of a document.
 #[derive(Debug, Clone)]
@@ -26,105 +23,77 @@ pub(super) struct Candidate {
     pub(super) terms: u64,
 }
 
-impl Candidate {
-    /// Whether it has both words of a pair.
-    pub(super) fn matches_both(&self, pair: &Pair) -> bool {
-        self.terms >> pair.first & self.terms >> pair.second & 1 != 0
-    }
-
-    /// No less than what it can come to.
-    fn bound(&self, query: &Query) -> f32 {
-        let possible = query.pairs.iter().filter(|pair| self.matches_both(pair));
-        let base = self.base + possible.map(|pair| pair.bonus).sum::<f32>();
-        if self.in_name > 0.0 { base * (1.0 + NAME_COVERED) } else { base }
-    }
-}
-
 /// The documents that can still make it into an answer.
 pub(super) struct Candidates<'a> {
     index: &'a Index,
     admit: &'a Admit<'a>,
     limit: usize,
-    /// The least that the best ones come to, each for a document that is let through.
-    sure: BinaryHeap<Reverse<Key>>,
-    waiting: Vec<Waiting>,
-}
-
-struct Waiting {
-    bound: Key,
-    /// Whether it is known that it is let through.
-    admitted: bool,
-    candidate: Candidate,
+    scorer: Scorer<'a>,
+    /// The best of those whose score is known.
+    best: BinaryHeap<Reverse<Ranked<'a>>>,
+    /// Those that are better than the last of the best only if everything speaks for them.
+    waiting: Vec<(Key, Candidate)>,
 }
 
 impl<'a> Candidates<'a> {
-    pub(super) fn new(index: &'a Index, admit: &'a Admit<'a>, limit: usize) -> Self {
-        Self { index, admit, limit, sure: BinaryHeap::new(), waiting: Vec::new() }
+    pub(super) fn new(
+        index: &'a Index,
+        query: &'a Query,
+        admit: &'a Admit<'a>,
+        limit: usize,
+    ) -> Self {
+        let scorer = Scorer::new(index, query);
+        Self { index, admit, limit, scorer, best: BinaryHeap::new(), waiting: Vec::new() }
     }
 
     /// Keeps a document unless enough others are better for sure.
-    pub(super) fn offer(&mut self, query: &Query, candidate: &Candidate) {
+    pub(super) fn offer(&mut self, candidate: Candidate) {
         let named = candidate.named;
-        let bound = Key { named, score: candidate.bound(query) };
-        let least = Key { named, score: candidate.base };
-        if self.out_of_reach(&bound) {
+        let bound = Key { named, score: self.scorer.bound(&candidate) };
+        if self.out_of_reach(bound) {
             return;
         }
-        let admitted = !self.out_of_reach(&least);
-        if admitted {
-            if !self.admits(candidate) {
-                return;
-            }
-            self.sure.push(Reverse(least));
-            if self.sure.len() > self.limit {
-                self.sure.pop();
-            }
+        if self.out_of_reach(Key { named, score: candidate.base }) {
+            self.waiting.push((bound, candidate));
+        } else {
+            self.judge(candidate);
         }
-        self.waiting.push(Waiting { bound, admitted, candidate: candidate.clone() });
     }
 
     /// The best ones with what they come to, the best first.
-    pub(super) fn best(
-        mut self,
-        mut score: impl FnMut(&Candidate) -> f32,
-    ) -> Vec<(Candidate, f32)> {
+    pub(super) fn best(mut self) -> Vec<(Candidate, f32)> {
         let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.retain(|waiting| !self.out_of_reach(&waiting.bound));
-        waiting.sort_unstable_by(|a, b| b.bound.cmp(&a.bound));
-        let mut best: BinaryHeap<Reverse<Ranked<'_>>> = BinaryHeap::new();
-        for Waiting { bound, admitted, candidate } in waiting {
-            let full = best.len() >= self.limit;
-            if full && best.peek().is_some_and(|Reverse(last)| bound < last.key) {
+        waiting.retain(|(bound, _)| !self.out_of_reach(*bound));
+        waiting.sort_unstable_by_key(|(bound, _)| Reverse(*bound));
+        for (bound, candidate) in waiting {
+            if self.out_of_reach(bound) {
                 break;
             }
-            if !admitted && !self.admits(&candidate) {
-                continue;
-            }
-            let key = Key { named: candidate.named, score: score(&candidate) };
-            let place = self.place(&candidate);
-            best.push(Reverse(Ranked { key, place, candidate }));
-            if best.len() > self.limit {
-                best.pop();
-            }
+            self.judge(candidate);
         }
-        let ranked = best.into_sorted_vec().into_iter();
+        let ranked = self.best.into_sorted_vec().into_iter();
         ranked.map(|Reverse(ranked)| (ranked.candidate, ranked.key.score)).collect()
     }
 
-    fn out_of_reach(&self, key: &Key) -> bool {
-        let full = self.sure.len() >= self.limit;
-        full && self.sure.peek().is_none_or(|Reverse(last)| key < last)
-    }
-
-    fn admits(&self, candidate: &Candidate) -> bool {
-        (self.admit)(self.place(candidate))
-    }
-
-    fn place(&self, candidate: &Candidate) -> Place<'a> {
+    /// Takes a document among the best, if it may be seen and is good enough.
+    fn judge(&mut self, candidate: Candidate) {
         let part = self.index.parts.get(candidate.part);
         let (source, position) =
             part.map(|part| part.shard.place(candidate.document)).unwrap_or_default();
-        Place { source, position }
+        let place = Place { source, position };
+        if !(self.admit)(place) {
+            return;
+        }
+        let key = Key { named: candidate.named, score: self.scorer.score(&candidate) };
+        self.best.push(Reverse(Ranked { key, place, candidate }));
+        if self.best.len() > self.limit {
+            self.best.pop();
+        }
+    }
+
+    fn out_of_reach(&self, key: Key) -> bool {
+        let full = self.best.len() >= self.limit;
+        full && self.best.peek().is_none_or(|Reverse(last)| key < last.key)
     }
 }
 

@@ -4,7 +4,11 @@ use super::{
     Named,
     candidates::{Candidate, Candidates},
 };
-use crate::ranking::{index::Part, query::Query, shard::Posting};
+use crate::ranking::{
+    index::Part,
+    query::{Name, Query},
+    shard::Posting,
+};
 
 /// How many documents are added up at a time.
 const RANGE: u32 = 4096;
@@ -17,7 +21,7 @@ pub(super) fn run(part: &Part, number: usize, query: &Query, candidates: &mut Ca
     let mut first = 0;
     while first < part.shard.len() {
         for reading in &mut readings {
-            let (bit, worth, name_worth) = (reading.bit, reading.worth, reading.name_worth);
+            let (bit, worth) = (reading.bit, reading.worth);
             for posting in before(&mut reading.postings, first + RANGE) {
                 let Some(sum) = sums.of(posting.document - first) else { continue };
                 let gain = worth * posting.impact.worth();
@@ -31,7 +35,7 @@ pub(super) fn run(part: &Part, number: usize, query: &Query, candidates: &mut Ca
                     sum.last = gain;
                 }
                 if posting.impact.in_name() {
-                    sum.in_name += name_worth;
+                    sum.in_name += worth;
                 }
             }
         }
@@ -45,17 +49,14 @@ pub(super) fn run(part: &Part, number: usize, query: &Query, candidates: &mut Ca
         sums.drain(|at, sum| {
             let document = first + at;
             if part.has(document) {
-                candidates.offer(
-                    query,
-                    &Candidate {
-                        part: number,
-                        document,
-                        named: sum.named.unwrap_or(Named::No),
-                        base: sum.base,
-                        in_name: sum.in_name,
-                        terms: sum.terms,
-                    },
-                );
+                candidates.offer(Candidate {
+                    part: number,
+                    document,
+                    named: sum.named.unwrap_or(Named::No),
+                    base: sum.base,
+                    in_name: sum.in_name,
+                    terms: sum.terms,
+                });
             }
         });
         first += RANGE;
@@ -65,10 +66,8 @@ pub(super) fn run(part: &Part, number: usize, query: &Query, candidates: &mut Ca
 struct Remaining<'a> {
     /// The bit of the term.
     bit: u64,
-    /// What a full match is worth.
+    /// What a full match is worth, to the document and to its name.
     worth: f32,
-    /// What a word in the name is worth for the name.
-    name_worth: f32,
     postings: &'a [Posting],
 }
 
@@ -79,14 +78,14 @@ fn readings<'a>(part: &'a Part, number: usize, query: &Query) -> Vec<Remaining<'
             let Some(Some(term)) = reading.numbers.get(number) else { continue };
             let worth = reading.share * reading.rarity;
             let postings = part.shard.postings(*term);
-            found.push(Remaining { bit: 1 << at, worth, name_worth: worth, postings });
+            found.push(Remaining { bit: 1 << at, worth, postings });
         }
     }
     found
 }
 
 fn names<'a>(part: &'a Part, number: usize, query: &Query) -> Vec<(Named, &'a [Posting])> {
-    let postings = |name: &crate::ranking::query::Name| {
+    let postings = |name: &Name| {
         let named = if name.alone { Named::Alone } else { Named::Within };
         let term = name.numbers.get(number).copied().flatten()?;
         Some((named, part.shard.postings(term)))
