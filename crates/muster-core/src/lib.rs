@@ -18,6 +18,7 @@ pub mod policy;
 pub mod python;
 pub mod rank;
 pub mod repair;
+pub mod ranking;
 pub mod request;
 pub mod schema;
 pub mod suggest;

@@ -1,0 +1,78 @@
+//! Ranks tools for queries, line by line: what `bench/retrieval/run.py` drives.
+//!
+//! Reads JSON lines: `{"tool": {id, server, name, description, input_schema}}` adds a tool,
+//! `{"query": text, "without": [ids]}` asks, as if the tools with those ids were hidden. Writes one
+//! JSON line for each query.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    error::Error,
+    io::{self, BufRead as _, Write as _},
+};
+
+use muster_core::ranking::{
+    document::{Document, parameters},
+    index::Index,
+    search::Place,
+    verdict::Verdict,
+};
+use serde_json::{Value, json};
+
+/// As many as the evaluator looks at.
+const LIMIT: usize = 100;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut tools: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut index = None;
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    for line in io::stdin().lock().lines() {
+        let mut line: Value = serde_json::from_str(&line?)?;
+        if let Some(tool) = line.get_mut("tool") {
+            let server = text(tool, "server").to_owned();
+            tools.entry(server).or_default().push(tool.take());
+            continue;
+        }
+        let index = index.get_or_insert_with(|| index_of(&tools));
+        let without = line.get("without").and_then(Value::as_array).into_iter().flatten();
+        let without: BTreeSet<&str> = without.filter_map(Value::as_str).collect();
+        let id = |place: Place<'_>| {
+            let tool = tools.get(place.source).and_then(|tools| tools.get(place.position));
+            tool.map_or("", |tool| text(tool, "id"))
+        };
+        let admit = |place: Place<'_>| !without.contains(id(place));
+        let answer = index.search(text(&line, "query"), &admit, LIMIT);
+        let ids: Vec<&str> = answer.hits.iter().map(|hit| id(hit.place)).collect();
+        let verdict = match answer.verdict {
+            Verdict::Found => "found",
+            Verdict::Unsure { .. } => "unsure",
+            Verdict::NoSuchTool { .. } => "no such tool",
+        };
+        writeln!(out, "{}", json!({"ids": ids, "verdict": verdict, "strength": answer.strength}))?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn index_of(tools: &BTreeMap<String, Vec<Value>>) -> Index {
+    tools.iter().fold(Index::default(), |index, (server, tools)| {
+        let schema = |tool: &'_ Value| tool.get("input_schema").cloned().unwrap_or_default();
+        let schemas: Vec<Value> = tools.iter().map(schema).collect();
+        let parameters: Vec<_> = schemas.iter().map(parameters).collect();
+        let documents: Vec<_> = tools
+            .iter()
+            .zip(&parameters)
+            .map(|(tool, parameters)| Document {
+                name: text(tool, "name"),
+                server,
+                description: text(tool, "description"),
+                parameters,
+                ..Document::default()
+            })
+            .collect();
+        index.with(server, &documents)
+    })
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,107 @@
+//! Finding what fits a query best.
+//!
+//! Postings are added up document by document in ranges that fit the cache. What is dear to know of a
+//! document (whether words stand side by side, how much of its name was asked for, whether the
+//! caller may see it) is asked only of those that can still make it into the answer.
+
+mod candidates;
+mod scan;
+pub(super) mod score;
+
+use super::{
+    field::Field,
+    index::{Index, Part},
+    query::{How, Query, Reading, Term},
+};
+use candidates::{Candidate, Candidates};
+
+/// Where a document is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place<'a> {
+    /// Whose it is.
+    pub source: &'a str,
+    /// Which of theirs.
+    pub position: usize,
+}
+
+/// Whether a document may be found.
+pub type Admit<'a> = dyn Fn(Place<'_>) -> bool + 'a;
+
+/// A document that fits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit<'a> {
+    /// Where it is.
+    pub place: Place<'a>,
+    /// How well it fits; only to be compared with others of the same search.
+    pub score: f32,
+    /// Whether the query names it.
+    pub named: Named,
+    /// Why it fits, in the order of the query.
+    pub matches: Vec<Match>,
+}
+
+/// Whether a query names a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Named {
+    /// It does not.
+    No,
+    /// Its name is in the query, written as only names are.
+    Within,
+    /// The query is its name.
+    Alone,
+}
+
+/// A word of a query that is in a document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Match {
+    /// The word as it was asked for.
+    pub word: String,
+    /// What is there, without its ending.
+    pub term: String,
+    /// How the one led to the other.
+    pub how: How,
+    /// Where it is.
+    pub fields: Vec<Field>,
+}
+
+/// The `limit` documents among those that `admit` lets through that fit best, the best first.
+pub(super) fn best<'a>(
+    index: &'a Index,
+    query: &Query,
+    admit: &Admit<'_>,
+    limit: usize,
+) -> Vec<Hit<'a>> {
+    let mut candidates = Candidates::new(index, query, admit, limit);
+    for (number, part) in index.parts.iter().enumerate() {
+        scan::run(part, number, query, &mut candidates);
+    }
+    let hit = |(candidate, score): (Candidate, f32)| {
+        let part = index.parts.get(candidate.part)?;
+        let (source, position) = part.shard.place(candidate.document);
+        let place = Place { source, position };
+        let matches = matches(part, query, &candidate);
+        Some(Hit { place, score, named: candidate.named, matches })
+    };
+    candidates.best().into_iter().filter_map(hit).collect()
+}
+
+fn matches(part: &Part, query: &Query, candidate: &Candidate) -> Vec<Match> {
+    let best = |term: &Term| {
+        let worth = |reading: &Reading| {
+            let number = reading.numbers.get(candidate.part).copied().flatten()?;
+            let impact = part.shard.impact(number, candidate.document)?;
+            Some((reading.share * reading.rarity * impact.worth(), impact))
+        };
+        let found = term.readings.iter().filter_map(|reading| Some((reading, worth(reading)?)));
+        let (reading, (_, impact)) = found.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))?;
+        Some(Match {
+            word: term.word.clone(),
+            term: reading.term.clone(),
+            how: reading.how,
+            fields: impact.fields().collect(),
+        })
+    };
+    let matched = |at: &usize| candidate.terms >> at & 1 != 0;
+    let terms = query.terms.iter().enumerate().filter(|(at, _)| matched(at));
+    terms.filter_map(|(_, term)| best(term)).collect()
+}

@@ -1,0 +1,252 @@
+//! Searches over small catalogs, and what holds for every search.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::{
+    document::{Document, Parameter},
+    index::Index,
+    search::{Named, Place},
+    verdict::Verdict,
+};
+
+const EVERYTHING: &dyn Fn(Place<'_>) -> bool = &|_| true;
+
+fn tool<'a>(name: &'a str, description: &'a str) -> Document<'a> {
+    Document { name, description, ..Document::default() }
+}
+
+fn index() -> Index {
+    Index::default()
+        .with(
+            "git",
+            &[
+                tool("git_status", "Shows the working tree status"),
+                tool("git_commit", "Records changes to the repository"),
+                tool("git_log", "Shows the commit logs"),
+            ],
+        )
+        .with(
+            "files",
+            &[
+                tool("read_file", "Reads the whole content of a file"),
+                tool("list_directory", "Lists what is in a folder"),
+                Document {
+                    parameters: &[Parameter { name: "pattern", description: "a glob expression" }],
+                    ..tool("search_files", "Finds files by name")
+                },
+            ],
+        )
+        .with(
+            "weather",
+            &[tool("forecast", "Predicts temperature and rain for a city"), tool("help", "")],
+        )
+}
+
+fn names(index: &Index, text: &str) -> Vec<String> {
+    let hits = index.search(text, EVERYTHING, 10).hits;
+    hits.iter().map(|hit| format!("{}/{}", hit.place.source, hit.place.position)).collect()
+}
+
+#[track_caller]
+fn first(text: &str, expect: &str) {
+    assert_eq!(names(&index(), text).first().map(String::as_str), Some(expect), "{text}");
+}
+
+#[test]
+fn the_right_tool_comes_first() {
+    first("show me what is inside this file", "files/0");
+    first("what will the weather be tomorrow, will it rain?", "weather/0");
+    first("show me the log of commits", "git/2");
+    first("glob", "files/2");
+    first("folders", "files/1");
+    first("repo changes", "git/1");
+}
+
+#[test]
+fn typos_and_beginnings_are_understood() {
+    first("temprature", "weather/0");
+    first("comit", "git/1");
+    first("forec", "weather/0");
+}
+
+#[test]
+fn names_come_first() {
+    for text in ["git_log", "Git-Log", "git log", "GitLog", "GIT_LOG"] {
+        let index = index();
+        let answer = index.search(text, EVERYTHING, 10);
+        assert_eq!(answer.hits[0].place, Place { source: "git", position: 2 }, "{text}");
+        assert_eq!(answer.hits[0].named, Named::Alone);
+        assert_eq!(answer.verdict, Verdict::Found);
+    }
+    let index = index();
+    let answer = index.search("use list_directory on the file content", EVERYTHING, 10);
+    assert_eq!(answer.hits[0].named, Named::Within);
+    assert_eq!(answer.hits[0].place, Place { source: "files", position: 1 });
+    // A name that is made of words that say nothing is still a name.
+    first("help", "weather/1");
+}
+
+#[test]
+fn full_names_and_aliases_are_names() {
+    let index = index().with(
+        "more",
+        &[Document {
+            full_names: &["x_more_frobnicate"],
+            aliases: &["git log"],
+            ..tool("frobnicate", "")
+        }],
+    );
+    let place = |text: &str| index.search(text, EVERYTHING, 3).hits[0].place.source.to_owned();
+    assert_eq!(place("x_more_frobnicate"), "more");
+    assert_eq!(names(&index, "git log")[..2], ["git/2", "more/0"]);
+}
+
+#[test]
+fn hits_say_why() {
+    let index = index();
+    let answer = index.search("repo temprature forec glob", EVERYTHING, 10);
+    let mut why = BTreeSet::new();
+    for found in answer.hits.iter().flat_map(|hit| &hit.matches) {
+        why.insert(format!("{} {} {:?} {:?}", found.word, found.term, found.how, found.fields));
+    }
+    let why: Vec<_> = why.into_iter().collect();
+    assert_eq!(
+        why,
+        [
+            "forec forecast Prefix [Name]",
+            "glob glob Same [ParameterText]",
+            "repo repositori Synonym [Description]",
+            "temprature temperatur Spelling [Description]",
+        ]
+    );
+}
+
+#[test]
+fn what_is_not_there_is_not_found() {
+    let index = index();
+    let answer = index.search("order a pizza with extra cheese", EVERYTHING, 10);
+    let Verdict::NoSuchTool { unmatched_terms, .. } = answer.verdict else { panic!("{answer:?}") };
+    assert_eq!(unmatched_terms, ["order", "pizza", "extra", "cheese"]);
+    let answer = index.search(
+        "book a flight, reserve a hotel room and find a good restaurant in the city",
+        EVERYTHING,
+        10,
+    );
+    let Verdict::NoSuchTool { nearest_servers, .. } = answer.verdict else { panic!("{answer:?}") };
+    assert_eq!(nearest_servers, ["files", "weather"]);
+}
+
+#[test]
+fn nothing_held_back_can_be_seen() {
+    let index = index();
+    let answer = index.search("repository", &|place| place.source != "git", 10);
+    assert_eq!(answer.hits, []);
+    let unmatched_terms = vec!["repository".to_owned()];
+    assert_eq!(answer.verdict, Verdict::NoSuchTool { unmatched_terms, nearest_servers: vec![] });
+    let answer = index.search("git_log", &|place| place.source != "git", 10);
+    assert!(answer.hits.iter().all(|hit| hit.place.source != "git"));
+}
+
+#[test]
+fn any_text_and_any_index_will_do() {
+    for text in ["", " ", "?", "the", "=gitlog", "\u{0}", "日", "ß ﬀ İ"] {
+        let _answer = index().search(text, EVERYTHING, 10);
+        assert_eq!(Index::default().search(text, EVERYTHING, 10).hits, []);
+    }
+    assert_eq!(index().search("git", EVERYTHING, 0).hits, []);
+    assert!(Index::default().with("a", &[]).is_empty());
+}
+
+#[test]
+fn a_source_is_replaced_as_a_whole() {
+    let index = index().with("git", &[tool("blame", "Tells who wrote a line")]);
+    assert_eq!(index.len(), 6);
+    assert_eq!(names(&index, "repository"), [""; 0]);
+    assert_eq!(names(&index, "who wrote this line?"), ["git/0"]);
+    assert_eq!(index.without("git").without("files").without("weather").len(), 0);
+    assert!(index.bytes() > 0);
+    assert_eq!(format!("{:?}", index.without("nobody")), format!("{index:?}"));
+}
+
+/// Words of which few are made, so that many tools share some.
+fn text(most: usize) -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        3 => "(get|list|delete|file|files|user|issue|repo|search|log|in|the|weather|status)",
+        1 => "[a-e]{1,6}",
+        1 => "\\PC{0,6}",
+    ];
+    let gap = prop_oneof![Just("_"), Just(" "), Just("-")];
+    prop::collection::vec((word, gap), 0..most)
+        .prop_map(|words| words.into_iter().map(|(word, gap)| word + gap).collect())
+}
+
+fn sources() -> impl Strategy<Value = Vec<Vec<(String, String)>>> {
+    prop::collection::vec(prop::collection::vec((text(3), text(8)), 0..6), 0..6)
+}
+
+fn documents(tools: &[(String, String)]) -> Vec<Document<'_>> {
+    tools.iter().map(|(name, description)| tool(name, description)).collect()
+}
+
+fn built<'a>(sources: impl Iterator<Item = (usize, &'a Vec<(String, String)>)>) -> Index {
+    sources.fold(Index::default(), |index, (number, tools)| {
+        index.with(&format!("source{number}"), &documents(tools))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn the_order_of_the_sources_does_not_matter(
+        sources in sources(), query in text(6), detour in 0_usize..6
+    ) {
+        let forwards = built(sources.iter().enumerate());
+        let mut backwards = built(sources.iter().enumerate().rev());
+        // Nor does what a source held before.
+        if let Some(tools) = sources.get(detour) {
+            let name = format!("source{detour}");
+            backwards = backwards.with(&name, &[tool("list files", "other")]).without(&name);
+            backwards = backwards.with(&name, &documents(tools));
+        }
+        let one = forwards.search(&query, EVERYTHING, 10);
+        let other = backwards.search(&query, EVERYTHING, 10);
+        prop_assert_eq!(one, other);
+    }
+
+    #[test]
+    fn filters_come_before_the_limit(sources in sources(), query in text(6), limit in 0_usize..5) {
+        let index = built(sources.iter().enumerate());
+        let admit = |place: Place<'_>| (place.position + place.source.len()).is_multiple_of(2);
+        let everything = index.search(&query, EVERYTHING, usize::MAX).hits;
+        let filtered = index.search(&query, &admit, limit).hits;
+        let expect: Vec<_> =
+            everything.into_iter().filter(|hit| admit(hit.place)).take(limit).collect();
+        prop_assert_eq!(filtered, expect);
+    }
+
+    #[test]
+    fn an_exact_name_is_first(sources in sources(), at in any::<prop::sample::Index>()) {
+        let index = built(sources.iter().enumerate());
+        let names: Vec<&String> = sources.iter().flatten().map(|(name, _)| name).collect();
+        prop_assume!(!names.is_empty());
+        let name = at.get(&names);
+        prop_assume!(name.chars().any(char::is_alphanumeric));
+        let answer = index.search(name, EVERYTHING, 3);
+        let place = answer.hits[0].place;
+        let number: usize = place.source.trim_start_matches("source").parse().unwrap();
+        let squeezed = |text: &str| super::words::squeezed(text);
+        prop_assert_eq!(squeezed(&sources[number][place.position].0), squeezed(name));
+        prop_assert_eq!(answer.verdict, Verdict::Found);
+    }
+
+    #[test]
+    fn better_never_comes_after_worse(sources in sources(), query in "\\PC{0,40}") {
+        let index = built(sources.iter().enumerate());
+        let answer = index.search(&query, EVERYTHING, 10);
+        prop_assert!(answer.hits.is_sorted_by(|a, b| (a.named, a.score) >= (b.named, b.score)));
+        prop_assert!((0.0..=1.0).contains(&answer.strength));
+    }
+}
