@@ -92,7 +92,9 @@ def memory(pid):
     program = os.stat(f"/proc/{pid}/exe").st_ino
     for each in [pid, *descendants(pid)]:
         with contextlib.suppress(OSError):
-            if os.stat(f"/proc/{each}/exe").st_ino == program:
+            # The floor and its backend are one program.
+            backend = b"backend-stdio" in pathlib.Path(f"/proc/{each}/cmdline").read_bytes().split(b"\0")[1:2]
+            if os.stat(f"/proc/{each}/exe").st_ino == program and not backend:
                 lines = pathlib.Path(f"/proc/{each}/smaps_rollup").read_text().splitlines()
                 for key, label in (("rss", "Rss:"), ("pss", "Pss:")):
                     total[key] += next(int(line.split()[1]) for line in lines if line.startswith(label)) * 1024
@@ -140,9 +142,9 @@ class Bench:
     def __init__(self, program, secs):
         self.program, self.secs = program, secs
 
-    def load(self, side, callers=1, secs=None, options=()):
+    def load(self, side, callers=1, secs=None, warm=0.3, options=()):
         secs = secs or self.secs
-        command = [self.program, "load", f"--url={side.url}", f"--conc={callers}", f"--secs={secs}", "--warm=0.3"]
+        command = [self.program, "load", f"--url={side.url}", f"--conc={callers}", f"--secs={secs}", f"--warm={warm}"]
         if side.pid:
             command += [f"--pid={side.pid}", "--exclude=bench"]
         return run_load([*command, *side.options, *options])
@@ -155,7 +157,8 @@ class Bench:
         end = time.monotonic() + START_LIMIT
         while True:
             try:
-                return self.load(side, secs=0.02)
+                # Few calls: what is idle must not have been under load.
+                return self.load(side, secs=0.01, warm=0)
             except Broken as e:
                 if process.poll() is not None:
                     raise Broken(f"{process.args[0]} ended with status {process.returncode}") from None

@@ -99,6 +99,13 @@ SERVERS = {
     "everything": {
         "command": lambda folder: node("everything"),
         "calls": [
+            # Running while the server asks for roots, 350 ms after its start, on nobody's behalf. FAILS in
+            # the modern era: the gateway takes the question for this call's, and refuses the call (-32021).
+            (
+                "trigger-long-running-operation",
+                {"duration": 1, "steps": 1},
+                text("Long running operation completed. Duration: 1 seconds, Steps: 1."),
+            ),
             ("echo", {"message": "grüß dich 👋"}, text("Echo: grüß dich 👋")),
             ("get-structured-content", {"location": "Chicago"}, text(json.dumps(WEATHER, separators=(",", ":")), WEATHER)),
             ("get-tiny-image", {}, None),
@@ -238,22 +245,23 @@ def left_in(folder):
     """Command lines of the processes that work in a folder, once they had time to end."""
     end = time.monotonic() + GONE_LIMIT
     while True:
-        left = [
-            words.split(b"\0\0")[0].replace(b"\0", b" ").decode(errors="replace")[:200]
-            for pid, _, words in processes()
-            if str(folder).encode() in words and pid != os.getpid()
-        ]
+        left = [shown(words) for _, _, words in processes() if str(folder).encode() in words]
         if not left or time.monotonic() > end:
             return left
         time.sleep(0.05)
 
 
+def shown(words):
+    return words.partition(b"\0\0")[0].replace(b"\0", b" ").decode(errors="replace")[:200]
+
+
 def own_descendants():
-    parents = {pid: parent for pid, parent, _ in processes()}
+    """Command lines of what was started from here, at whatever remove, and still runs."""
+    running = {pid: (parent, words) for pid, parent, words in processes()}
     found = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+    while more := {pid for pid, (parent, _) in running.items() if parent in found} - found:
         found |= more
-    return sorted(found - {os.getpid()})
+    return [shown(running[pid][1]) for pid in sorted(found - {os.getpid()})]
 
 
 def hop(kind, server, client, era, climax, scratch):
@@ -289,13 +297,10 @@ def check_direct(tally, server, capable, bare):
     tally.check(f"direct/{server}", "tools only for capable clients", sorted(FOR_CAPABLE_CLIENTS[server]), sorted(hidden))
 
 
-def check_results(tally, where, server, document, folder, reference=None):
+def check_results(tally, where, server, document, folder):
     for number, (name, _, expected) in enumerate(SERVERS[server]["calls"]):
-        got = plain(document["results"][number], folder)
         if expected is not None:
-            tally.check(where, f"result of {name}", expected, got)
-        if reference:
-            tally.check(where, f"result of {name} as without a gateway", reference[number], got)
+            tally.check(where, f"result of {name}", expected, plain(document["results"][number], folder))
 
 
 def check_gateway(tally, where, server, era, run, direct):
@@ -370,6 +375,7 @@ def prefixed(server, tool):
 
 def check_muster(tally, servers, clients, eras, muster, scratch, directs):
     """All servers at once behind one gateway."""
+    failed_before = tally.failed
     root = scratch / "muster"
     (root / "mcpservers").mkdir(parents=True)
     port = free_port()
@@ -399,7 +405,7 @@ def check_muster(tally, servers, clients, eras, muster, scratch, directs):
             gateway.wait()
     tally.check("muster", "ends by SIGTERM", 0, status)
     tally.check("muster", "no process is left", [], left_in(root))
-    if tally.failed:
+    if tally.failed > failed_before:
         log.seek(0)
         print(f"      log of muster: {log.read()[-2000:]}")
     log.close()

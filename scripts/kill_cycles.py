@@ -44,7 +44,10 @@ META = "io.modelcontextprotocol/"
 
 # Leaves its process group and session, so that only a search of the whole tree finds it.
 # None of it holds the output, so that a call ends with its first process.
-TREE = "exec >/dev/null 2>&1; sleep 61 & (setsid sleep 62 &) ; setsid sh -c 'sleep 63 & sleep 64' & {last}"
+TREE = (
+    "exec >/dev/null 2>&1; sleep 61.{tag} & (setsid sleep 62.{tag} &)"
+    "; setsid sh -c 'sleep 63.{tag} & sleep 64.{tag}' & {last}"
+)
 CLI = """\
 name: trees
 command: sh
@@ -186,9 +189,9 @@ def connected(port):
 class Call(threading.Thread):
     """Calls on one connection, one after the other, until told to stop. Keeps what went wrong."""
 
-    def __init__(self, port, tool, arguments, again=True):
+    def __init__(self, port, tool, arguments, pause=0.01):
         super().__init__(daemon=True)
-        self.tool, self.arguments, self.again = tool, arguments, again
+        self.tool, self.arguments, self.pause = tool, arguments, pause
         self.stopping, self.problem, self.cut, self.answers = threading.Event(), None, False, []
         self.client = Client(port)
         self.client.initialize()
@@ -198,9 +201,7 @@ class Call(threading.Thread):
             while not self.stopping.is_set():
                 params = {"name": "call_tool", "arguments": {"name": self.tool, "arguments": self.arguments}}
                 self.answers.append(self.client.request("tools/call", params)[1])
-                if not self.again:
-                    break
-                time.sleep(0.01)
+                time.sleep(self.pause)
         except TimeoutError:
             self.problem = f"{self.tool}: no answer within {ANSWER_LIMIT} s"
         except (OSError, ValueError):
@@ -278,10 +279,10 @@ class Cycle:
             "piped slow": Call(self.port, "x_piped_slow_compute", slow),
             "web": Call(self.port, "x_web_greet", {"name": "cycle"}),
             "web slow": Call(self.port, "x_web_slow_compute", slow),
-            "tree": Call(self.port, "cli_tree", {"script": TREE.format(last="sleep 0.05")}),
+            "tree": Call(self.port, "cli_tree", {"script": TREE.format(tag=1, last="sleep 0.05")}, pause=0.3),
         }
         if self.victim.startswith("gateway"):
-            calls["long tree"] = Call(self.port, "cli_tree", {"script": TREE.format(last="sleep 60")}, again=False)
+            calls["long tree"] = Call(self.port, "cli_tree", {"script": TREE.format(tag=2, last="sleep 60")})
         for call in calls.values():
             call.start()
         return calls
@@ -298,14 +299,17 @@ class Cycle:
     def nothing_left(self):
         wait_for(GONE_LIMIT, lambda: not marked(self.mark), lambda: f"left behind: {marked(self.mark)}")
 
-    def end_gateway(self):
-        """Every cycle that leaves the gateway alive kills it in one of the two ways."""
-        self.gateway.send_signal(self.random.choice([signal.SIGKILL, signal.SIGTERM]))
+    def gateway_ends(self, began):
         try:
-            self.gateway.wait(DRAIN_LIMIT)
+            self.gateway.wait(max(began + DRAIN_LIMIT - time.monotonic(), 0.01))
         except subprocess.TimeoutExpired:
             raise Wrong(f"the gateway still ran {DRAIN_LIMIT} s after it was asked to end") from None
         self.nothing_left()
+
+    def end_gateway(self):
+        """Every cycle that leaves the gateway alive kills it in one of the two ways."""
+        self.gateway.send_signal(self.random.choice([signal.SIGKILL, signal.SIGTERM]))
+        self.gateway_ends(time.monotonic())
 
     def gateway_kill(self):
         self.gateway.kill()
@@ -316,15 +320,14 @@ class Cycle:
             raise Wrong("/health answers for a dead gateway")
 
     def gateway_term(self):
+        began = time.monotonic()
         self.gateway.terminate()
-        self.finish_calls(may_be_cut=True)
-        try:
-            self.gateway.wait(DRAIN_LIMIT)
-        except subprocess.TimeoutExpired:
-            raise Wrong(f"the gateway still ran {DRAIN_LIMIT} s after it was asked to end") from None
+        for call in self.calls.values():
+            call.stopping.set()
+        self.gateway_ends(began)
         if self.gateway.returncode != 0:
             raise Wrong(f"the gateway ended with status {self.gateway.returncode}")
-        self.nothing_left()
+        self.finish_calls(may_be_cut=True)
 
     def lost(self, name):
         """The count drops, the others go on, and the count returns."""
@@ -357,7 +360,7 @@ class Cycle:
         modern = self.random.random() < 0.5
         victims = []
         for tool, arguments in (
-            ("cli_tree", {"script": TREE.format(last="sleep 60.5")}),
+            ("cli_tree", {"script": TREE.format(tag=55, last="sleep 60.55")}),
             ("x_piped_slow_compute", {"seconds": 30}),
             ("x_web_slow_compute", {"seconds": 30}),
         ):
@@ -372,7 +375,10 @@ class Cycle:
             victim.close()
         # In the modern era a closed stream is a cancellation; in the older one the call goes on.
         if modern:
-            left = lambda: [words for words in marked(self.mark).values() if "sleep 60.5" in words]
+
+            def left():
+                return [words for words in marked(self.mark).values() if ".55" in words]
+
             wait_for(GONE_LIMIT, lambda: not left(), lambda: f"a cancelled call goes on: {left()}")
         for _ in range(5):
             if (count := connected(self.port)) != 2:
@@ -409,6 +415,8 @@ def main():
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32), metavar="N")
     parser.add_argument("--only", choices=VICTIMS, metavar="VICTIM", help=f"one of {', '.join(VICTIMS)}")
     args = parser.parse_args()
+    # Lanes clean up behind themselves, so they are waited for.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"seed {args.seed}", flush=True)
     muster = str(args.muster.resolve())
     order = random.Random(args.seed)

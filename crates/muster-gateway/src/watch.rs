@@ -27,13 +27,14 @@ pub(crate) async fn watch(store: Arc<Store>, inputs: mpsc::Sender<Input>, timing
         if let Some(watcher) = &mut watcher {
             follow(watcher, &store);
         }
+        // Also before the first edit: there may have been one before anything was watched.
+        if inputs.send(Input::FilesChanged).await.is_err() {
+            return;
+        }
         tokio::select! {
             () = inputs.closed() => return,
             () = sleep(timing.resync) => (),
             () = edited.notified() => settle(&edited, timing.files).await,
-        }
-        if inputs.send(Input::FilesChanged).await.is_err() {
-            return;
         }
     }
 }

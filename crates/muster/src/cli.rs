@@ -32,7 +32,7 @@ enum Command {
 /// Serve everything that is configured behind one endpoint
 ///
 /// Reads `config.yaml`, `mcpservers/*.yaml`, `clis/*.yaml` and `policies/*.yaml` of the config folder,
-/// and follows their changes. Without any of them it serves the bundled CLIs whose programs are
+/// and follows their changes. Without a folder `clis` it serves the bundled CLIs whose programs are
 /// installed.
 #[derive(Debug, Args)]
 #[expect(
