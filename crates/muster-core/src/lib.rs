@@ -18,5 +18,6 @@ pub mod python;
 pub mod request;
 pub mod schema;
 pub mod suggest;
+pub mod template;
 pub mod value;
 pub mod yaml;

@@ -16,7 +16,8 @@ pub(super) fn fits(template: &str, uri: &str) -> bool {
     while let Some(literal) = literals.next() {
         // An expression stands for one character at least. The last literal ends the address; one
         // before it is taken where it first occurs, so that no template makes this slow.
-        let Some(after) = rest.chars().next().map(char::len_utf8).and_then(|at| rest.get(at..)) else {
+        let Some(after) = rest.chars().next().map(char::len_utf8).and_then(|at| rest.get(at..))
+        else {
             return false;
         };
         if literals.peek().is_none() {
