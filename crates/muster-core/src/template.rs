@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 pub use error::{Stage, TemplateError};
 pub use functions::REFUSED;
 pub use references::{Reference, Refusal};
-pub use run::{Context, Limits};
+pub use run::{Context, Limits, Random};
 
 use ast::{Node, Pipe, Tree};
 use exec::Exec;
@@ -242,8 +242,271 @@ fn literal_key(text: &str) -> Option<(&str, &str)> {
     ROOTS.contains(&root).then_some((root, key))
 }
 
-/// Whether `key` is spelled like the name of a step or an argument.
+/// Whether `key` is spelled like the name of a step or an argument that Go cannot read as a field.
 fn is_key(key: &str) -> bool {
-    let allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-    !key.is_empty() && key.chars().all(allowed)
+    let allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    key.contains('-') && key.chars().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
+    use serde_json::{Value as Json, json};
+
+    use super::{Context, Limits, Stage, Template, functions};
+
+    const ARGUMENTS: &[&str] = &[
+        "0",
+        "1",
+        "-1",
+        "3",
+        "64",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "1.5",
+        "1e300",
+        "true",
+        "nil",
+        "\"\"",
+        "\"a\"",
+        "\"héllo wörld\"",
+        "\"a,b,c\"",
+        "\"%5.2f %*d %[2]v %q\"",
+        "\"(a)(b)?|[^x]{2,9}\"",
+        "\"2006-01-02T15:04:05Z07:00\"",
+        "\"2024-02-29T01:02:03+02:00\"",
+        "\"1.2.3-rc.1+m\"",
+        "\">=1, <2 || ~3.x\"",
+        "\"1h30m\"",
+        "\"http://u:p@[::1]:8/%20?q#f\"",
+        "\"{\\\"a\\\":[1,null]}\"",
+        "\"/w==\"",
+        "\"\\xff\"",
+        ".",
+        ".text",
+        ".number",
+        ".list",
+        ".map",
+        "(list 1 \"a\" nil 2.5)",
+        "(list (list) (dict))",
+        "(dict \"a\" (dict \"b\" (list 1)))",
+        "(dict)",
+        "(until 5)",
+        "(splitList \",\" \"b,a\")",
+        "(toDate \"2006-01-02\" \"2024-02-29\")",
+        "now",
+        "(semver \"1.2.3\")",
+        "(now.Sub now)",
+        "(index \"a\" 0)",
+        "(b64dec \"/w==\")",
+    ];
+
+    fn data() -> Json {
+        json!({"text": "some text", "number": 7, "list": [1, "b", null], "map": {"k": {"n": true}}})
+    }
+
+    fn context() -> Context<'static> {
+        let random: super::Random<'static> = &|bytes: &mut [u8]| bytes.fill(0x5a);
+        let limits = Limits { steps: 20_000, bytes: 1 << 20 };
+        Context {
+            now: (1_700_000_000, 123_456_789),
+            random: Some(random),
+            limits,
+            ..Context::default()
+        }
+    }
+
+    #[track_caller]
+    fn limited(text: &str) {
+        let rendered =
+            Template::parse(text).and_then(|template| template.render(&data(), &context()));
+        let stage = rendered.as_ref().map_err(|error| error.stage);
+        assert_eq!(stage, Err(Stage::Limit), "{text}");
+    }
+
+    #[test]
+    fn nothing_runs_forever_or_fills_the_memory() {
+        limited("{{ range until 1000 }}{{ range until 1000 }}{{ end }}{{ end }}");
+        limited("{{ range 9223372036854775807 }}{{ end }}");
+        limited("{{ until 9223372036854775807 }}");
+        limited("{{ seq 1 9223372036854775807 }}");
+        limited("{{ repeat 9223372036854775807 \"a\" }}");
+        limited("{{ indent 100000000 \"a\\nb\" }}");
+        limited("{{ printf \"%1000000d%1000000d\" 1 1 }}");
+        limited("{{ printf \"%.1000000f%.1000000f\" 1.0 1.0 }}");
+        limited("{{ randAlphaNum 100000000 }}");
+        limited("{{ $s := \"ab\" }}{{ range until 100 }}{{ $s = print $s $s }}{{ end }}");
+        limited("{{ $l := list 1 }}{{ range until 90 }}{{ $l = list $l $l }}{{ end }}{{ $l }}");
+        limited(
+            "{{ $l := list 1 }}{{ range until 90 }}{{ $l = list $l $l }}{{ end }}{{ toJson $l }}",
+        );
+        limited(
+            "{{ $l := list 1 }}{{ range until 90 }}{{ $l = list $l $l }}{{ end }}{{ deepCopy $l }}",
+        );
+        limited("{{ $l := list 1 }}{{ range until 500 }}{{ $l = list $l }}{{ end }}");
+        limited("{{ $d := dict }}{{ $_ := set $d \"d\" $d }}{{ $d }}");
+        limited("{{ $d := dict }}{{ $_ := set $d \"d\" $d }}{{ toJson $d }}");
+        limited("{{ define \"t\" }}{{ template \"t\" }}{{ end }}{{ template \"t\" }}");
+        limited("{{ range until 100 }}{{ bcrypt \"x\" }}{{ end }}");
+        limited("{{ regexReplaceAll \"\" (repeat 2000 \"a\") (repeat 2000 \"b\") }}");
+        limited("{{ replace \"\" (repeat 2000 \"b\") (repeat 2000 \"a\") }}");
+    }
+
+    #[test]
+    fn long_chains_of_maps_are_freed() {
+        let text = "{{ $d := dict }}{{ $first := $d }}{{ range until 3000 }}{{ $next := dict }}\
+                    {{ $_ := set $d \"n\" $next }}{{ $d = $next }}{{ end }}done";
+        let template = Template::parse(text).unwrap();
+        let cx = Context { limits: Limits::default(), ..context() };
+        assert_eq!(template.render(&data(), &cx), Ok("done".to_owned()));
+    }
+
+    #[test]
+    fn what_nests_deeply_is_refused_or_rendered() {
+        for depth in [50, 99, 100, 5000] {
+            let nested = [
+                format!("{{{{ {}1{} }}}}", "(".repeat(depth), ")".repeat(depth)),
+                format!("{}x{}", "{{ if true }}".repeat(depth), "{{ end }}".repeat(depth)),
+                format!(
+                    "{}{}",
+                    "{{ if false }}{{ else if true }}".repeat(depth),
+                    "{{ end }}{{ end }}".repeat(depth)
+                ),
+                format!("{}x{}", "{{ range . }}".repeat(depth), "{{ end }}".repeat(depth)),
+            ];
+            for text in nested {
+                let rendered = Template::parse(&text).and_then(|t| t.render(&data(), &context()));
+                assert!(depth < 5000 || rendered.is_err(), "{depth}");
+            }
+        }
+    }
+
+    #[test]
+    fn arguments_keep_the_type_of_what_they_refer_to() {
+        let data = json!({
+            "input": {"n": 5, "list": [1, {"a": null}], "none": null, "my-key": "dashed"},
+            "results": {"a": {"b": 1.5, "my-step": true}, "a.b": "one key"},
+        });
+        let check = |text: &str, expect: Json| {
+            let value = Template::parse(text).unwrap().evaluate(&data, &context());
+            assert_eq!(value.map_err(|error| error.to_string()), Ok(expect), "{text}");
+        };
+        check("{{ .input.n }}", json!(5));
+        check(" {{.input.list}}\n", json!([1, {"a": null}]));
+        check("{{ .results.a }}", data["results"]["a"].clone());
+        check("{{ .results.a.b }}", json!("one key"));
+        check("{{ $.input.n }}", json!(5));
+        check("{{ .input.my-key }}", json!("dashed"));
+        check("{{ .input.none }}", json!("<no value>"));
+        check("{{ .input.n }}.", json!("5."));
+        check("{{ eq .input.n 5.0 }}", json!(true));
+        check("fal{{ \"se\" }}", json!(false));
+        check("{{ add 40 2 }}", json!("42"));
+        let missing = Template::parse("{{ .input.no-key }}").unwrap();
+        assert_eq!(missing.evaluate(&data, &context()).map_err(|e| e.stage), Err(Stage::Parse));
+        assert_eq!(missing.bare_reference(), Some(&["input".to_owned(), "no-key".to_owned()][..]));
+    }
+
+    #[test]
+    fn computed_values_have_the_type_they_were_computed_in() {
+        let check = |text: &str, expect: Json| {
+            let value = Template::parse(text).unwrap().compute(&data(), &context());
+            assert_eq!(value.map_err(|error| error.to_string()), Ok(expect), "{text}");
+        };
+        check("{{ add 40 2 }}", json!(42));
+        check("{{ printf \"%d\" 42 }}", json!("42"));
+        check("{{ .number }}", json!(7));
+        check("{{ mulf .number 1.5 }}", json!(10.5));
+        check("{{ .list | first }}", json!(1));
+        check("{{ dict \"a\" (list 1 nil) }}", json!({"a": [1, null]}));
+        check("{{ float64 \"inf\" }}", json!("+Inf"));
+        check("{{ semver \"v1.2\" }}", json!("1.2.0"));
+        check("n={{ .number }}", json!("n=7"));
+    }
+
+    #[test]
+    fn references_are_paths_from_the_root() {
+        let text = "{{ .input.a.b }}{{ with .results.x }}{{ .y }}{{ $.input.c }}{{ else }}{{ .z }}\
+                    {{ end }}{{ if index .vars \"k\" }}{{ end }}\n {{ (list .q).w | len }}";
+        let template = Template::parse(text).unwrap();
+        let paths: Vec<_> = template.references().iter().map(|r| r.path.join(".")).collect();
+        assert_eq!(paths, ["input.a.b", "results.x", "input.c", "z", "vars", "q"]);
+        let last = template.references().last().unwrap();
+        assert_eq!((last.line, last.column), (2, 10));
+    }
+
+    #[test]
+    fn refused_calls_are_known_before_they_run() {
+        let template = Template::parse("{{ if false }}\n {{ env \"HOME\" }}{{ end }}").unwrap();
+        assert_eq!(template.render(&data(), &context()), Ok(String::new()));
+        let refusals = template.refusals();
+        let [refusal] = &*refusals else { panic!("{refusals:?}") };
+        assert_eq!((refusal.name, refusal.line, refusal.column), ("env", 2, 4));
+        let called = Template::parse("{{ env \"HOME\" }}").unwrap().render(&data(), &context());
+        assert!(called.unwrap_err().to_string().contains("pass the value as an argument"));
+    }
+
+    #[test]
+    fn templates_are_shared_between_threads() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Template>();
+        shared::<Context<'static>>();
+    }
+
+    /// Calls of any function with anything, and now and then blocks around them.
+    fn templates() -> impl Strategy<Value = String> {
+        let names: Vec<&'static str> = functions().into_keys().collect();
+        let argument = || prop::sample::select(ARGUMENTS);
+        let call = (prop::sample::select(names), prop::collection::vec(argument(), 0..5))
+            .prop_map(|(name, arguments)| format!("{name} {}", arguments.join(" ")));
+        let pipeline = prop::collection::vec(call, 1..4).prop_map(|calls| calls.join(" | "));
+        let block = prop_oneof![
+            Just("{{ # }}"),
+            Just("{{ $x := # }}{{ $x }}{{ toJson $x }}{{ printf \"%#v %d %s\" $x $x $x }}"),
+            Just("{{ range $k, $v := # }}{{ $k }}{{ $v }}{{ else }}{{ break }}{{ end }}"),
+            Just("{{ with # }}{{ . }}{{ .k }}{{ else }}{{ . }}{{ end }}"),
+            Just("{{ if # }}{{ index (#) 0 }}{{ end }}"),
+        ];
+        (block, pipeline).prop_map(|(block, pipeline)| block.replace('#', &pipeline))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn any_call_ends(text in templates()) {
+            if let Ok(template) = Template::parse(&text) {
+                drop(template.render(&data(), &context()));
+                drop(template.compute(&data(), &context()));
+                drop(template.evaluate(&data(), &context()));
+            }
+        }
+
+        #[test]
+        fn any_text_ends(pieces in prop::collection::vec(prop_oneof![
+            any::<String>(),
+            prop::sample::select(ARGUMENTS).prop_map(str::to_owned),
+            prop::sample::select(&[
+                "{{", "}}", "{{-", "-}}", "|", "(", ")", ".", "$", ":=", "=", ",", "if", "else", "end",
+                "range", "with", "define", "template", "block", "break", "/*", "*/", " ", "\n", "'", "`",
+            ][..]).prop_map(str::to_owned),
+        ], 0..12)) {
+            let text = pieces.concat();
+            match Template::parse(&text) {
+                Ok(template) => drop(template.render(&data(), &context())),
+                Err(error) => assert!(error.to_string().starts_with("template: ")),
+            }
+            if !text.contains("{{") {
+                let rendered = Template::parse(&text).and_then(|t| t.render(&data(), &context()));
+                assert_eq!(rendered, Ok(text));
+            }
+        }
+
+        #[test]
+        fn a_bare_reference_is_what_it_points_to(n in any::<i64>(), text in any::<String>()) {
+            let data = json!({"input": {"x": {"n": n, "text": text}}});
+            let template = Template::parse("{{ .input.x }}").unwrap();
+            assert_eq!(template.evaluate(&data, &context()), Ok(data["input"]["x"].clone()));
+        }
+    }
 }

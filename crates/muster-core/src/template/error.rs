@@ -34,9 +34,23 @@ impl TemplateError {
 
     /// The line and column of a byte.
     pub(crate) fn place(source: &str, at: usize) -> (usize, usize) {
-        let before = source.as_bytes().get(..at).unwrap_or(source.as_bytes());
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-        (line, before.len() - start)
+        Lines::of(source).place(at)
+    }
+}
+
+/// Where the lines of a text begin, for those who ask more than once.
+pub(crate) struct Lines(Vec<usize>);
+
+impl Lines {
+    pub(crate) fn of(source: &str) -> Self {
+        let newlines = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        Self(std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect())
+    }
+
+    /// The line of a byte, from 1, and its place in it, from 0.
+    pub(crate) fn place(&self, at: usize) -> (usize, usize) {
+        let line = self.0.partition_point(|start| *start <= at);
+        let start = line.checked_sub(1).and_then(|line| self.0.get(line)).copied().unwrap_or(0);
+        (line, at - start)
     }
 }

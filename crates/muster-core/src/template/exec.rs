@@ -183,7 +183,11 @@ impl<'t, 'r> Exec<'t, 'r> {
             }
         }
         let flow = match (round.ran, &branch.otherwise) {
-            (false, Some(otherwise)) => self.nodes(dot, otherwise)?,
+            // A `break` in the `else` ends this range, though it has nothing left to end.
+            (false, Some(otherwise)) => match self.nodes(dot, otherwise)? {
+                Flow::Break => Flow::On,
+                flow => flow,
+            },
             _ => Flow::On,
         };
         self.variables.truncate(scope);

@@ -15,7 +15,11 @@ use super::{
 pub(crate) fn find(receiver: &Value, name: &str) -> Option<&'static Function> {
     let methods = match receiver {
         Value::Time(_) => TIME,
-        Value::Version(_) => VERSION,
+        Value::Version(version) if version.by_value => VERSION,
+        Value::Version(_) => {
+            let pointers = POINTED_VERSION.iter().find(|method| method.name == name);
+            return pointers.or_else(|| VERSION.iter().find(|method| method.name == name));
+        }
         Value::Int(_, IntKind::Duration) => DURATION,
         Value::Int(_, IntKind::Month | IntKind::Weekday) => NAMED,
         _ => return None,
@@ -97,7 +101,6 @@ const TIME: &[Function] = &[
 
 const VERSION: &[Function] = &[
     method("String", &[], words),
-    method("Original", &[], |run, args| on_version(args, |v| run.text(&*v.original))),
     method("Major", &[], |_, args| number(args, |v| v.major)),
     method("Minor", &[], |_, args| number(args, |v| v.minor)),
     method("Patch", &[], |_, args| number(args, |v| v.patch)),
@@ -119,6 +122,11 @@ const VERSION: &[Function] = &[
     method("SetMetadata", &[Type::Text], |_, args| {
         derived(args, |v| v.derived((v.major, v.minor, v.patch), &v.pre, &args.str(1)))
     }),
+];
+
+/// What only a pointer to a version has: not those that were derived from others.
+const POINTED_VERSION: &[Function] = &[
+    method("Original", &[], |run, args| on_version(args, |v| run.text(&*v.original))),
     method("Compare", &[Type::Version], |_, args| {
         on_versions(args, |one, other| Value::int(one.compare(other) as i64))
     }),

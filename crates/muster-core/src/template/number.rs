@@ -32,7 +32,7 @@ impl Number {
         if let Some(im) = imaginary.and_then(parse_float) {
             return Ok(none.complex((0.0, im)));
         }
-        none.real().ok_or_else(|| illegal(text))
+        none.real()
     }
 
     fn complex(self, (re, im): (f64, f64)) -> Self {
@@ -41,16 +41,17 @@ impl Number {
         Self { int, uint, float: real, complex: Some((re, im)), ..self }
     }
 
-    fn real(self) -> Option<Self> {
+    fn real(self) -> Result<Self, String> {
         let (int, uint) = (parse_int(&self.text), parse_uint(&self.text));
         let uint = if int == Some(0) { Some(0) } else { uint };
         if let Some(float) = int.map(|n| n as f64).or(uint.map(|n| n as f64)) {
-            return Some(Self { int, uint, float: Some(float), ..self });
+            return Ok(Self { int, uint, float: Some(float), ..self });
         }
-        // Without a point or an exponent it is an integer that does not fit.
-        let float =
-            parse_float(&self.text).filter(|_| self.text.contains(['.', 'e', 'E', 'p', 'P']))?;
-        Some(Self { int: whole(float), uint: unsigned(float), float: Some(float), ..self })
+        let float = parse_float(&self.text).ok_or_else(|| illegal(&self.text))?;
+        if !self.text.contains(['.', 'e', 'E', 'p', 'P']) {
+            return Err(format!("integer overflow: {:?}", self.text));
+        }
+        Ok(Self { int: whole(float), uint: unsigned(float), float: Some(float), ..self })
     }
 
     /// Whether it stands for a float when nothing else is asked for.

@@ -53,7 +53,8 @@ struct Parser<'a> {
     variables: Vec<&'a str>,
     ranges: u32,
     depth: u32,
-    action_line: Option<usize>,
+    /// Where the action begins that is being read.
+    action: Option<Pos>,
     trees: Vec<Tree>,
 }
 
@@ -62,8 +63,8 @@ type Parsed<T> = Result<T, TemplateError>;
 impl<'a> Parser<'a> {
     fn new(lexed: &'a Lexed<'a>, text: &'a str) -> Self {
         let variables = vec!["$"];
-        let (action_line, trees) = (None, Vec::new());
-        Self { lexed, text, next: 0, seen: 0, variables, ranges: 0, depth: 0, action_line, trees }
+        let (action, trees) = (None, Vec::new());
+        Self { lexed, text, next: 0, seen: 0, variables, ranges: 0, depth: 0, action, trees }
     }
 
     fn token(&self, at: usize) -> Token<'a> {
@@ -111,14 +112,11 @@ impl<'a> Parser<'a> {
             return self.error(&format!("unexpected {} in {context}", shown(token)));
         }
         let error = &self.lexed.error;
-        let extra = match self.action_line {
-            Some(line) if line != self.line(token.at) && error.ends_with(" action") => {
-                format!(" started at template:{line}")
-            }
-            Some(line) if line != self.line(token.at) => {
-                format!(" in action started at template:{line}")
-            }
-            _ => String::new(),
+        let begun = self.action.map(|at| self.line(at)).filter(|line| *line != self.line(token.at));
+        let extra = match begun {
+            Some(line) if error.ends_with(" action") => format!(" started at template:{line}"),
+            Some(line) => format!(" in action started at template:{line}"),
+            None => String::new(),
         };
         self.error(&format!("{error}{extra}"))
     }
@@ -213,9 +211,9 @@ impl<'a> Parser<'a> {
         match token.kind {
             Kind::Text => Ok(Item::Node(Node::Text(token.text.to_owned()))),
             Kind::LeftDelim => {
-                self.action_line = Some(self.line(token.at));
+                self.action = Some(token.at);
                 let item = self.action();
-                self.action_line = None;
+                self.action = None;
                 item
             }
             _ => self.unexpected(token, "input"),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    TemplateError,
     ast::{Branch, Node, Pipe, Term, Tree, Word},
+    error::Lines,
     functions::{Call, Function},
 };
 
@@ -36,7 +36,7 @@ impl Reference {
     /// The reference of a text that is one key under a root.
     pub(super) fn key(text: &str, root: &str, key: &str) -> Self {
         let at = text.find("{{").unwrap_or(0);
-        let (line, column) = TemplateError::place(text, at);
+        let (line, column) = Lines::of(text).place(at);
         Self { path: vec![root.to_owned(), key.to_owned()], line, column }
     }
 }
@@ -60,10 +60,11 @@ impl Pipe {
 
 /// The references of the first tree; the others are given their data by it.
 pub(super) fn of(text: &str, trees: &[Tree]) -> Vec<Reference> {
+    let lines = Lines::of(text);
     let mut found = Vec::new();
     let mut visit = |at, seen: Seen<'_>| {
         if let Seen::Path(path) = seen {
-            let (line, column) = TemplateError::place(text, at);
+            let (line, column) = lines.place(at);
             found.push(Reference { path: path.to_vec(), line, column });
         }
     };
@@ -75,10 +76,11 @@ pub(super) fn of(text: &str, trees: &[Tree]) -> Vec<Reference> {
 
 /// The refused calls of all trees.
 pub(super) fn refusals(text: &str, trees: &[Tree]) -> Vec<Refusal> {
+    let lines = Lines::of(text);
     let mut found = Vec::new();
     let mut visit = |at, seen: Seen<'_>| {
         if let Seen::Call(Function { name, call: Call::Refused(reason), .. }) = seen {
-            let (line, column) = TemplateError::place(text, at);
+            let (line, column) = lines.place(at);
             found.push(Refusal { name, reason, line, column });
         }
     };
@@ -153,7 +155,7 @@ fn word(word: &Word, dot: Dot, visit: Visit<'_>) {
 pub(super) struct Wanted<'t> {
     /// This and everything below.
     pub(super) all: bool,
-    pub(super) keys: BTreeMap<&'t str, Wanted<'t>>,
+    pub(super) keys: BTreeMap<&'t str, Self>,
 }
 
 impl<'t> Wanted<'t> {

@@ -6,7 +6,7 @@
 
 use std::{fmt::Write as _, iter::Peekable, str::Chars};
 
-use regex::bytes::{Regex, RegexBuilder};
+use regex::{Regex, RegexBuilder};
 
 /// A compiled pattern; the error is worded like Go's.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
@@ -19,6 +19,11 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
         regex::Error::CompiledTooBig(_) => failed("expression too large"),
         _ => failed("invalid or unsupported syntax"),
     })
+}
+
+/// What a group called `name` is called in a compiled pattern.
+pub(crate) fn group_name(name: &str) -> String {
+    format!("n{name}")
 }
 
 struct Rewriter<'p> {
@@ -68,7 +73,8 @@ impl Rewriter<'_> {
 
     /// The bounds of `{2}`, `{2,}` or `{2,3}`, whose `{` was taken; and the length of the rest.
     fn repetition(&self) -> Option<(u32, Option<u32>, usize)> {
-        let rest: String = self.rest.clone().take_while(|c| *c != '}').collect();
+        const LONGEST: usize = 16;
+        let rest: String = self.rest.clone().take(LONGEST).take_while(|c| *c != '}').collect();
         let closed = self.rest.clone().nth(rest.chars().count()) == Some('}');
         let (low, high) =
             rest.split_once(',').map_or((&*rest, None), |(low, high)| (low, Some(high)));
@@ -107,9 +113,9 @@ impl Rewriter<'_> {
         }
         self.out.push('?');
         if matches!(self.rest.peek(), Some('P' | '<')) {
-            return Ok(());
+            return self.name();
         }
-        while let Some(c) = self.rest.next() {
+        for c in self.rest.by_ref() {
             if !matches!(c, 'i' | 'm' | 's' | 'U' | '-' | ':' | ')') {
                 return Err("invalid or unsupported Perl syntax".to_owned());
             }
@@ -119,6 +125,18 @@ impl Rewriter<'_> {
             }
         }
         Err("missing argument to repetition operator".to_owned())
+    }
+
+    /// `P<name>` or `<name>`; a letter in front lets names begin with a digit, as they may in Go.
+    fn name(&mut self) -> Result<(), String> {
+        self.rest.next_if_eq(&'P');
+        let name: String = self.rest.by_ref().take_while(|c| *c != '>').collect();
+        let plain = |name: &&str| name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric());
+        match name.strip_prefix('<').filter(plain).filter(|name| !name.is_empty()) {
+            Some(name) => _ = write!(self.out, "P<{}>", group_name(name)),
+            None => return Err("invalid named capture".to_owned()),
+        }
+        Ok(())
     }
 
     /// `[…]`, whose bracket was taken.

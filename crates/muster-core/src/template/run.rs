@@ -16,6 +16,9 @@ use super::{
     value::{Element, List, Map, Value},
 };
 
+/// Fills a buffer with random bytes.
+pub type Random<'a> = &'a (dyn Fn(&mut [u8]) + Sync);
+
 /// What a template is told of the world: the time, chance, and its limits.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
@@ -24,7 +27,7 @@ pub struct Context<'a> {
     /// The IANA name of the zone that Go calls `Local`; an unknown one is UTC.
     pub zone: &'a str,
     /// Fills a buffer with random bytes; without it the random functions fail.
-    pub random: Option<&'a dyn Fn(&mut [u8])>,
+    pub random: Option<Random<'a>>,
     /// How much one rendering may spend.
     pub limits: Limits,
 }
@@ -62,7 +65,8 @@ impl Default for Limits {
     }
 }
 
-/// How deep blocks, parentheses, template calls and values may nest.
+/// How deep blocks, parentheses, template calls and values may nest. A level takes up to ten
+/// kilobytes of stack in an unoptimised build; a thread has two megabytes.
 pub(crate) const DEPTH: u32 = 100;
 
 /// Why a function did not answer.

@@ -21,10 +21,10 @@ pub enum Unfilled {
     Missing(Vec<String>),
     /// A part of a larger value.
     #[error("error in key '{0}': {1}")]
-    Key(String, Box<Unfilled>),
+    Key(String, Box<Self>),
     /// An element of a list.
     #[error("error at index {0}: {1}")]
-    Index(usize, Box<Unfilled>),
+    Index(usize, Box<Self>),
     /// More than one text may hold.
     #[error("{0}")]
     TooMuch(&'static str),

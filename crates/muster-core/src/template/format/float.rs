@@ -16,7 +16,8 @@ pub(crate) fn format_float(n: f64, verb: u8, precision: Option<usize>) -> String
     }
     match verb {
         b'f' => fixed(n, precision),
-        b'g' | b'G' => general(n, verb - b'g' + b'e', precision),
+        b'g' => general(n, b'e', precision),
+        b'G' => general(n, b'E', precision),
         b'b' => binary(n),
         b'x' | b'X' => hexadecimal(n, verb, precision),
         _ => exponential(n, verb, precision),

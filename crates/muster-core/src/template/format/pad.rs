@@ -166,7 +166,7 @@ impl Printer<'_> {
                 text.insert_str(0, &"0".repeat(precision.saturating_sub(text.len())));
                 text.insert_str(0, "U+");
                 if let Some(c) = valid.filter(|c| self.flags.sharp && is_print(*c)) {
-                    text.push_str(&format!(" '{c}'"));
+                    text.extend([' ', '\'', c, '\'']);
                 }
                 self.pad_with_spaces(text.as_bytes())?;
             }

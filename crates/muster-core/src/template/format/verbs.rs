@@ -11,6 +11,7 @@ use crate::template::{
 const TOO_LARGE: usize = 1_000_000;
 
 /// A walk along a format string and its arguments.
+#[expect(clippy::struct_excessive_bools, reason = "three facts about `[n]` that vary freely")]
 struct Walk<'a> {
     rest: &'a [u8],
     args: &'a [Value],

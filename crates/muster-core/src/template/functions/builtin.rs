@@ -61,11 +61,11 @@ fn index(args: Args<'_>) -> Answer {
         item = match &item {
             Value::List(list) => {
                 let at = position(index, list.items.len())?;
-                list.items.get(at).cloned().ok_or_else(|| out_of_range(at))?
+                list.items.get(at).cloned().ok_or_else(|| out_of_range("slice"))?
             }
             Value::Text(text) => {
                 let at = position(index, text.len())?;
-                let byte = text.get(at).ok_or_else(|| out_of_range(at))?;
+                let byte = text.get(at).ok_or_else(|| out_of_range("string"))?;
                 Value::Uint((*byte).into(), UintKind::Byte)
             }
             Value::Map(map) => entry(map, index)?,
@@ -78,8 +78,9 @@ fn index(args: Args<'_>) -> Answer {
     Ok(item)
 }
 
-fn out_of_range(at: usize) -> Fail {
-    Fail::new(format!("reflect: slice index out of range: {at}"))
+/// One past the end is where Go's own check lets through.
+fn out_of_range(what: &str) -> Fail {
+    Fail::new(format!("reflect: {what} index out of range"))
 }
 
 fn position(index: &Value, length: usize) -> Answer<usize> {

@@ -2,7 +2,10 @@
 
 use num_bigint::BigInt;
 
-use crate::template::run::{Answer, Fail};
+use crate::template::{
+    format::float::format_float,
+    run::{Answer, Fail},
+};
 
 /// `digits` times ten to the `exponent`.
 #[derive(Debug, Clone)]
@@ -18,7 +21,8 @@ impl Decimal {
     /// The shortest decimal that reads back as `n`.
     pub(super) fn new(n: f64) -> Answer<Self> {
         if !n.is_finite() {
-            return Err(Fail::new(format!("Cannot create a Decimal from {n}")));
+            let shown = format_float(n, b'g', None);
+            return Err(Fail::new(format!("Cannot create a Decimal from {shown}")));
         }
         let text = format!("{n:e}");
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));

@@ -19,10 +19,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(lookup(args.map(0).map(|map| &**map), args.bytes(1)).unwrap_or(Value::text("")))
     }),
     plain("set", &[MAP, TEXT, ANY], set),
-    plain("unset", &[MAP, TEXT], |_, args| {
-        if let Some(map) = args.map(0) {
-            map.entries.borrow_mut().remove(&Text::from(args.bytes(1)));
-        }
+    plain("unset", &[MAP, TEXT], |run, args| {
+        let Some(map) = args.map(0) else { return run.map(BTreeMap::new()) };
+        map.entries.borrow_mut().remove(&Text::from(args.bytes(1)));
         Ok(args.any(0).clone())
     }),
     plain("hasKey", &[MAP, TEXT], |_, args| {

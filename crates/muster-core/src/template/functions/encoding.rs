@@ -19,12 +19,17 @@ pub(super) const FUNCTIONS: &[Function] = &[
         run.room(args.bytes(0).len())?;
         run.text(BASE32.encode(args.bytes(0)))
     }),
-    plain("b32dec", TEXT, |run, args| match BASE32.decode(args.bytes(0)) {
+    plain("b32dec", TEXT, |run, args| match BASE32.decode(&without_breaks(args.bytes(0))) {
         Ok(bytes) => run.text(bytes),
         Err(Fail::Said(problem)) => run.text(problem),
         Err(spent) => Err(spent),
     }),
 ];
+
+/// Go counts bytes of base 32 without line breaks, and those of base 64 with them.
+fn without_breaks(text: &[u8]) -> Vec<u8> {
+    text.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect()
+}
 
 /// A power of two as a base, and its digits.
 pub(super) struct Base {
@@ -77,7 +82,9 @@ impl Base {
         let (mut buffer, mut count) = (0u64, 0usize);
         let mut rest = visible();
         while let Some((at, byte)) = rest.next() {
-            if *byte == b'=' {
+            // In base 32 only the last group may be padded, and not after a single digit.
+            let padded = self.bits == 6 || count > 1 && text.len() - at <= *group;
+            if *byte == b'=' && padded {
                 self.check_padding(count, at, rest, text.len())?;
                 let used = count as u32 * bits;
                 let whole = used / 8;
@@ -94,17 +101,7 @@ impl Base {
                 (buffer, count) = (0, 0);
             }
         }
-        if count == 0 { Ok(bytes) } else { Err(corrupt(text.len() - self.tail(text, count))) }
-    }
-
-    /// Where an unfinished group begins, from the end.
-    fn tail(&self, text: &[u8], count: usize) -> usize {
-        if self.bits == 5 {
-            return 0;
-        }
-        let visible = text.iter().rev().enumerate();
-        let mut visible = visible.filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));
-        visible.nth(count - 1).map_or(0, |(at, _)| at + 1)
+        if count == 0 { Ok(bytes) } else { Err(corrupt(text.len() - count)) }
     }
 
     /// The padding that begins at `at`, after `count` digits, must fill the group and end the text.
@@ -116,20 +113,22 @@ impl Base {
         end: usize,
     ) -> Result<(), Fail> {
         let corrupt =
-            |at: usize| Fail::new(format!("illegal {} data at input byte {at}", self.name));
-        let spare = count as u32 * self.bits % 8;
-        if count == 0 || spare >= self.bits || count as u32 * self.bits < 8 {
-            return Err(corrupt(at));
+            |at: usize| Err(Fail::new(format!("illegal {} data at input byte {at}", self.name)));
+        let used = count as u32 * self.bits;
+        let whole = used >= 8 && used % 8 < self.bits;
+        if !whole && self.bits == 6 {
+            return corrupt(at);
         }
         for _ in count + 1..self.group {
             match rest.next() {
                 Some((_, b'=')) => {}
-                Some((at, _)) => return Err(corrupt(at)),
-                None => return Err(corrupt(end)),
+                Some((at, _)) => return corrupt(at - 1),
+                None => return corrupt(end),
             }
         }
         match rest.next() {
-            Some((at, _)) => Err(corrupt(at)),
+            Some((at, _)) => corrupt(at),
+            None if !whole => corrupt(at),
             None => Ok(()),
         }
     }

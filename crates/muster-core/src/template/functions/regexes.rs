@@ -1,10 +1,10 @@
 //! Regular expressions.
 
-use regex::bytes::{Captures, Regex};
+use ::regex::{Captures, Regex};
 
 use super::{Args, Function, Type, plain};
 use crate::template::{
-    regex::compile,
+    regex::{self, compile},
     run::{Answer, Fail, Run},
     text::Text,
     unicode::is_alphanumeric,
@@ -40,20 +40,23 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// The pattern that comes first; the text that comes second is paid for.
 fn pattern(run: &Run<'_>, args: Args<'_>) -> Answer<Regex> {
-    let (pattern, text) = (args.str(0), args.bytes(1));
+    let text = args.bytes(1);
+    let Ok(pattern) = std::str::from_utf8(args.bytes(0)) else {
+        return Err(Fail::new("error parsing regexp: invalid UTF-8"));
+    };
     let classes = pattern.matches('{').count() + pattern.matches(r"\p").count();
     run.work(100 + 10 * pattern.len() + 500 * classes)?;
     run.read(pattern.len().saturating_mul(text.len()))?;
-    compile(&pattern).map_err(Fail::new)
+    compile(pattern).map_err(Fail::new)
 }
 
 fn matches(run: &Run<'_>, args: Args<'_>) -> Answer {
-    Ok(Value::Bool(pattern(run, args)?.is_match(args.bytes(1))))
+    Ok(Value::Bool(pattern(run, args)?.is_match(&args.str(1))))
 }
 
 fn find(run: &Run<'_>, args: Args<'_>) -> Answer {
-    let found = pattern(run, args)?;
-    run.text(found.find(args.bytes(1)).map_or(&[][..], |found| found.as_bytes()))
+    let (regex, text) = (pattern(run, args)?, args.str(1));
+    run.text(regex.find(&text).map_or("", |found| found.as_str()))
 }
 
 /// At most `n` of them; all of them if it is negative.
@@ -62,68 +65,67 @@ fn limit(n: i64) -> usize {
 }
 
 fn find_all(run: &Run<'_>, args: Args<'_>) -> Answer {
-    let regex = pattern(run, args)?;
-    let found = regex.find_iter(args.bytes(1)).take(limit(args.int(2)));
+    let (regex, text) = (pattern(run, args)?, args.str(1));
     let mut texts = Vec::new();
-    for found in found {
+    for found in regex.find_iter(&text).take(limit(args.int(2))) {
         run.room(size_of::<Text>())?;
-        texts.push(found.as_bytes());
+        texts.push(found.as_str());
     }
     if texts.is_empty() { Ok(Run::nil_list(Element::Text)) } else { run.texts(texts) }
 }
 
 fn replace(run: &Run<'_>, args: Args<'_>, expand: bool) -> Answer {
     let regex = pattern(run, args)?;
-    let (text, replacement) = (args.bytes(1), args.str(2));
-    let (mut out, mut last) = (Vec::with_capacity(text.len()), 0);
-    for captures in regex.captures_iter(text) {
+    let (text, replacement) = (args.str(1), args.str(2));
+    let (mut out, mut last) = (String::with_capacity(text.len()), 0);
+    for captures in regex.captures_iter(&text) {
         let Some(whole) = captures.get(0) else { continue };
         run.room(replacement.len())?;
-        out.extend_from_slice(text.get(last..whole.start()).unwrap_or_default());
+        out.push_str(text.get(last..whole.start()).unwrap_or_default());
         if expand {
             expanded(run, &mut out, &replacement, &captures)?;
         } else {
-            out.extend_from_slice(replacement.as_bytes());
+            out.push_str(&replacement);
         }
         last = whole.end();
     }
-    out.extend_from_slice(text.get(last..).unwrap_or_default());
+    out.push_str(text.get(last..).unwrap_or_default());
     run.text(out)
 }
 
 /// Appends `template`, in which `$1`, `$name` and `${name}` stand for groups.
 fn expanded(
     run: &Run<'_>,
-    out: &mut Vec<u8>,
+    out: &mut String,
     template: &str,
     captures: &Captures<'_>,
 ) -> Answer<()> {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('$') {
         run.work(1)?;
-        out.extend_from_slice(before.as_bytes());
+        out.push_str(before);
         if let Some(after) = after.strip_prefix('$') {
-            out.push(b'$');
+            out.push('$');
             rest = after;
             continue;
         }
         let Some((name, after)) = group_name(after) else {
-            out.push(b'$');
+            out.push('$');
             rest = after;
             continue;
         };
         let number = name.bytes().all(|byte| byte.is_ascii_digit()).then(|| name.parse::<usize>());
         let group = match number {
             Some(number) => number.ok().and_then(|number| captures.get(number)),
-            None => captures.name(name),
+            None => captures.name(&regex::group_name(name)),
         };
         if let Some(group) = group {
             run.room(group.len())?;
-            out.extend_from_slice(group.as_bytes());
+            out.push_str(group.as_str());
         }
         rest = after;
     }
-    out.extend_from_slice(rest.as_bytes());
+    out.push_str(rest);
     Ok(())
 }
 
@@ -139,7 +141,7 @@ fn group_name(after: &str) -> Option<(&str, &str)> {
 }
 
 fn split(run: &Run<'_>, args: Args<'_>) -> Answer {
-    let (text, n) = (args.bytes(1), args.int(2));
+    let (text, n) = (args.str(1), args.int(2));
     let regex = pattern(run, args)?;
     if n == 0 {
         return Ok(Run::nil_list(Element::Text));
@@ -148,7 +150,7 @@ fn split(run: &Run<'_>, args: Args<'_>) -> Answer {
         return run.texts([""]);
     }
     let (mut pieces, mut start, mut end) = (Vec::new(), 0, 0);
-    for found in regex.find_iter(text) {
+    for found in regex.find_iter(&text) {
         run.room(size_of::<Text>())?;
         if n > 0 && pieces.len() + 1 == limit(n) {
             break;

@@ -35,8 +35,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     plain("trim", &[TEXT], |run, args| run.text(args.str(0).trim())),
     plain("substr", &[INT, INT, TEXT], substr),
     plain("repeat", &[INT, TEXT], repeat),
-    plain("trimall", &[TEXT; 2], |run, args| trim_all(run, args)),
-    plain("trimAll", &[TEXT; 2], |run, args| trim_all(run, args)),
+    plain("trimall", &[TEXT; 2], trim_all),
+    plain("trimAll", &[TEXT; 2], trim_all),
     plain("trimSuffix", &[TEXT; 2], |run, args| {
         run.text(args.bytes(1).strip_suffix(args.bytes(0)).unwrap_or(args.bytes(1)))
     }),
@@ -89,7 +89,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
         run.texts(pieces(run, args.bytes(1), args.bytes(0), None)?)
     }),
     plain("sortAlpha", &[Type::Any], |run, args| {
-        let mut texts = strings(run, args.any(0))?;
+        let mut texts = match args.any(0) {
+            Value::List(_) => strings(run, args.any(0))?,
+            other => vec![strval(run, other)?],
+        };
         texts.sort();
         run.texts(texts)
     }),

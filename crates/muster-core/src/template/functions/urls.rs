@@ -301,7 +301,7 @@ fn unescape(text: &[u8], place: Place) -> Parsed<Vec<u8>> {
             hex.filter(|_| code.len() == 2).and_then(|hex| u8::from_str_radix(&hex, 16).ok());
         match code {
             Some(code) if place != Place::Host || !code.is_ascii() || code == b'%' => {
-                out.push(code)
+                out.push(code);
             }
             _ => {
                 let bad = rest.get(..3).unwrap_or(rest);
