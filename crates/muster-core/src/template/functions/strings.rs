@@ -145,11 +145,8 @@ fn abbreviate(text: &[u8], offset: i64, width: i64) -> Text {
     if length <= width {
         return text.into();
     }
-    let offset = if length - offset.min(length) < width - 3 {
-        length - (width - 3)
-    } else {
-        offset.min(length)
-    };
+    let offset = offset.clamp(0, length);
+    let offset = if length - offset < width - 3 { length - (width - 3) } else { offset };
     if offset <= 4 {
         return [part(0, width - 3), b"..."].concat().into();
     }
