@@ -22,5 +22,6 @@ pub mod repair;
 pub mod request;
 pub mod schema;
 pub mod suggest;
+pub mod template;
 pub mod value;
 pub mod yaml;
