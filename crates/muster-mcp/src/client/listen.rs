@@ -21,12 +21,12 @@ use super::{
     peer::{Peer, Want},
 };
 
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_millis(250);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// A stream that lasted this long was a good one.
 const GOOD: Duration = Duration::from_secs(10);
-/// A server that cannot be reached so often in a row is gone.
-const GONE: u32 = 4;
+/// A server that cannot be reached so often in a row is gone; whoever looks after it tries again.
+const GONE: u32 = 2;
 /// What is missed while a stream is down.
 #[derive(Debug, Clone)]
 pub(super) enum Missed {

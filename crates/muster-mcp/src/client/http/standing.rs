@@ -11,10 +11,10 @@ use super::Http;
 use crate::client::{failure::Failure, sse};
 
 /// How long to wait before coming again, where the server does not say.
-const RETRY: Duration = Duration::from_secs(1);
+const RETRY: Duration = Duration::from_millis(250);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
-/// A server that cannot be reached so often in a row is gone.
-const GONE: u32 = 4;
+/// A server that cannot be reached so often in a row is gone; whoever looks after it tries again.
+const GONE: u32 = 2;
 
 /// How far a stream has been read.
 #[derive(Debug, Default)]
