@@ -99,8 +99,8 @@ SERVERS = {
     "everything": {
         "command": lambda folder: node("everything"),
         "calls": [
-            # Running while the server asks for roots, 350 ms after its start, on nobody's behalf. FAILS in
-            # the modern era: the gateway takes the question for this call's, and refuses the call (-32021).
+            # Running while the server asks for roots, 350 ms after its start, on nobody's behalf: no call may
+            # end for that.
             (
                 "trigger-long-running-operation",
                 {"duration": 1, "steps": 1},
