@@ -176,7 +176,7 @@ impl Follower {
             tags: Arc::from([]),
         };
         let backend = BackendName::new(name.as_str());
-        let source = Source::new(backend.clone(), about, offer::offer(naming, &backend, listing));
+        let source = Source::new(backend.clone(), about, offer::offer(naming, &backend, &listing));
         let running: Arc<dyn Backend> = Arc::clone(connection) as Arc<dyn Backend>;
         self.state.send_modify(|state| {
             let mut next = State::clone(state);

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use muster_core::{
-    catalog::{About, Entry, Listed, Offer, Source},
+    catalog::{self, About, Entry, Listed, Offer, Source},
     connect::Listing,
-    json::{Object, Raw, raw},
     manifest::mcpserver::McpServer,
     name::{BackendName, ToolName, exposed},
 };
-use serde_json::value::RawValue;
 
 /// What a server says about itself, in the catalog.
 pub(crate) fn about(server: &McpServer) -> About {
@@ -27,7 +25,7 @@ pub(crate) fn nothing(server: &McpServer) -> Source {
 }
 
 /// Everything a server lists, under the names that clients see.
-pub(crate) fn source(prefix: &str, server: &McpServer, listing: Listing) -> Source {
+pub(crate) fn source(prefix: &str, server: &McpServer, listing: &Listing) -> Source {
     let backend = BackendName::new(server.name.as_str());
     let offer = offer(&Naming::of(prefix, server), &backend, listing);
     Source::new(backend, about(server), offer)
@@ -35,16 +33,8 @@ pub(crate) fn source(prefix: &str, server: &McpServer, listing: Listing) -> Sour
 
 /// Everything that is listed, under the names that clients see. What has no name cannot be called and
 /// is left out.
-pub(crate) fn offer(naming: &Naming, backend: &BackendName, listing: Listing) -> Offer {
-    let all = |definitions: Vec<Raw>, key: &str| {
-        definitions.into_iter().filter_map(|raw| naming.listed(backend, raw, key)).collect()
-    };
-    Offer {
-        tools: listing.tools.into_iter().filter_map(|raw| naming.tool(backend, raw)).collect(),
-        resources: all(listing.resources, "uri"),
-        templates: all(listing.templates, "uriTemplate"),
-        prompts: all(listing.prompts, "name"),
-    }
+pub(crate) fn offer(naming: &Naming, backend: &BackendName, listing: &Listing) -> Offer {
+    catalog::offer::offer(listing, backend, |local| naming.name(local))
 }
 
 /// The same under other names, or with other words about the server.
@@ -98,36 +88,6 @@ impl Naming {
             Self::Prefixed { .. } | Self::Plain => local.to_owned(),
         }
     }
-
-    fn tool(&self, backend: &BackendName, definition: Raw) -> Option<Entry> {
-        let object = Object::parse(&definition)?;
-        let local_name = object.get_text("name")?;
-        let description = object.get_text("description").unwrap_or_default();
-        let input_schema = match object.get("inputSchema") {
-            Some(schema) => schema.to_owned(),
-            None => raw(&serde_json::json!({"type": "object"})),
-        };
-        Some(Entry {
-            name: ToolName::new(self.name(&local_name)),
-            backend: backend.clone(),
-            local_name: local_name.into(),
-            description: description.into(),
-            input_schema: input_schema.into(),
-            params: None,
-            definition: Some(Arc::<RawValue>::from(definition)),
-            validator: Arc::default(),
-        })
-    }
-
-    fn listed(&self, backend: &BackendName, definition: Raw, key: &str) -> Option<Listed> {
-        let local_name = Object::parse(&definition)?.get_text(key)?;
-        Some(Listed {
-            name: self.name(&local_name).into(),
-            backend: backend.clone(),
-            local_name: local_name.into(),
-            definition: definition.into(),
-        })
-    }
 }
 
 #[cfg(test)]
@@ -165,7 +125,7 @@ mod tests {
             let listed = source.resources.iter().chain(&source.templates).chain(&source.prompts);
             tools.chain(listed.map(|listed| listed.name.to_string())).collect::<Vec<_>>()
         };
-        let plain = source("x", &server(""), listing());
+        let plain = source("x", &server(""), &listing());
         assert_eq!(
             names(&plain),
             [

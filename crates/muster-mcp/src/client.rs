@@ -22,7 +22,6 @@ mod lines;
 mod link;
 mod listen;
 mod listing;
-mod lock;
 mod message;
 mod mirror;
 mod peer;
@@ -56,10 +55,10 @@ use self::{
     http_sse::HttpSse,
     inbox::Inbox,
     link::Link,
-    lock::Lock,
     peer::{About, Me, Peer},
     pipe::Pipe,
 };
+use crate::lock::Lock;
 use crate::{version::Era, wire::code};
 
 /// How long a server may take to answer the first question, if that leaves as long for the next: some

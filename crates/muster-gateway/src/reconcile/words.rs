@@ -34,9 +34,9 @@ impl Reconciler {
                 let backend: Arc<dyn Backend> = Arc::new(backend);
                 self.state.backends.insert(BackendName::new(name), backend);
                 self.note(name, |known| known.report = report);
-                self.offers(&known, listing);
+                self.offers(&known, &listing);
             }
-            Word::Relisted(listing) => self.offers(&known, listing),
+            Word::Relisted(listing) => self.offers(&known, &listing),
             Word::Down(report) => {
                 self.tell(&known, &report);
                 self.state.backends.remove(&BackendName::new(name));
@@ -59,7 +59,7 @@ impl Reconciler {
         }
     }
 
-    fn offers(&mut self, known: &Known, listing: Listing) {
+    fn offers(&mut self, known: &Known, listing: &Listing) {
         let prefix = self.files.settings.aggregator.prefix();
         let source = offer::source(prefix, &known.server, listing);
         let counts = Counts {

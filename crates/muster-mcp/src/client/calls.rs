@@ -11,7 +11,8 @@ use std::{
 use muster_core::{client::Client, json::Raw};
 use tokio::{sync::oneshot, task::AbortHandle};
 
-use super::{failure::Failure, lock::Lock, message::Answer};
+use super::{failure::Failure, message::Answer};
+use crate::lock::Lock;
 
 /// Whom a request is made for.
 #[derive(Debug)]

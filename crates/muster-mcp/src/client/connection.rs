@@ -20,12 +20,12 @@ use super::{
     link::Link,
     listen::{self, Missed},
     listing::{self, PROMPTS, RESOURCES, TEMPLATES, TOOLS},
-    lock::Lock,
     message::Writing,
     mirror::{self, Headed},
     peer::{Peer, Want, asker},
 };
 use crate::{
+    lock::Lock,
     version::{Era, SERVER_INFO_KEY},
     wire::{RpcError, code},
 };

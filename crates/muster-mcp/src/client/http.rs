@@ -30,7 +30,6 @@ use super::{
     failure::Failure,
     handshake,
     inbox::{Inbox, Outlet, Ticket},
-    lock::Lock,
     message::Writing,
     mirror::Mirrored,
     peer::Me,
@@ -38,6 +37,7 @@ use super::{
     response::{Kind, refusal, retire, whole},
     sse::Stream,
 };
+use crate::lock::Lock;
 use standing::Place;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");

@@ -31,8 +31,8 @@ use super::{
     failure::Failure,
     inbox::{Inbox, Outlet},
     lines::{self, Lines},
-    lock::Lock,
 };
+use crate::lock::Lock;
 
 /// Messages waiting for a server that reads slowly. When it is full, new calls wait with theirs.
 const AHEAD: usize = 256;

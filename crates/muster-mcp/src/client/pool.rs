@@ -11,8 +11,8 @@ use super::{
     address::Address,
     dial::{Dialer, Sender},
     failure::Failure,
-    lock::Lock,
 };
+use crate::lock::Lock;
 
 /// Connections that wait for the next request; more than that are closed after theirs.
 const IDLE: usize = 64;
