@@ -38,7 +38,7 @@ struct Builtin {
     /// What it takes.
     schema: fn() -> serde_json::Value,
     /// What it does.
-    run: for<'a> fn(&'a Handle, Args) -> BoxFuture<'a, Answer>,
+    run: for<'a> fn(&'a Handle, Cx<'a>, Args) -> BoxFuture<'a, Answer>,
 }
 
 /// What a tool says: a good answer, or what went wrong.
@@ -84,14 +84,14 @@ impl std::fmt::Debug for CoreTools {
 }
 
 impl Backend for CoreTools {
-    fn run<'a>(&'a self, _: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             let name = &*call.entry().local_name;
             let Some(tool) = self.tools.get(name) else {
                 let known = name.strip_prefix("core_").unwrap_or(name);
                 return Ok(Outcome::failure(format!("unknown tool: {known}")));
             };
-            let answer = (tool.run)(&self.handle, Args::new(call.raw_arguments())).await;
+            let answer = (tool.run)(&self.handle, cx, Args::new(call.raw_arguments())).await;
             Ok(match answer {
                 Ok(text) => Outcome::text(text),
                 Err(text) => Outcome::failure(text),

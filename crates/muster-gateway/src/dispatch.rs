@@ -42,8 +42,8 @@ impl Dispatcher {
         Self { state }
     }
 
-    /// The state as of now.
-    pub fn state(&self) -> Arc<State> {
+    /// What there is for one caller, as of now.
+    pub fn state(&self, _: &Caller) -> Arc<State> {
         Arc::clone(&self.state.borrow())
     }
 
@@ -60,7 +60,7 @@ impl Dispatcher {
             return Err(CallError::TooDeep { limit: MAX_DEPTH });
         }
         let found = {
-            let state = self.state();
+            let state = self.state(caller);
             let listed = state.catalog.sources().any(|source| source.backend == *backend);
             state.backends.get(backend).filter(|_| listed).map(Arc::clone)
         };
@@ -80,7 +80,7 @@ impl Dispatcher {
         if caller.depth > MAX_DEPTH {
             return Err(CallError::TooDeep { limit: MAX_DEPTH });
         }
-        let state = self.state();
+        let state = self.state(caller);
         let permitted = state.policy.permit(&state.catalog, caller, call)?;
         let name = &permitted.entry().backend;
         let Some(backend) = state.backends.get(name).map(Arc::clone) else {

@@ -128,7 +128,7 @@ impl Shown {
         let Asked { request, meta, continuation } = asked;
         match request {
             Request::ListTools { .. } => {
-                Ok(listed("tools", &self.surface.tools(&self.dispatcher.state())))
+                Ok(listed("tools", &self.surface.tools(&self.dispatcher.state(caller))))
             }
             Request::CallTool { name, arguments } => {
                 let arguments = arguments.unwrap_or_else(|| Object::new().to_raw());
@@ -137,14 +137,14 @@ impl Shown {
                 Ok(reply(self.surface.call(at, call).await?))
             }
             Request::ListResources { .. } if self.offers.resources => {
-                Ok(listed("resources", &native::resources(&self.dispatcher.state().catalog)))
+                Ok(listed("resources", &native::resources(&self.dispatcher.state(caller).catalog)))
             }
             Request::ListTemplates { .. } if self.offers.resources => {
-                let templates = native::templates(&self.dispatcher.state().catalog);
+                let templates = native::templates(&self.dispatcher.state(caller).catalog);
                 Ok(listed("resourceTemplates", &templates))
             }
             Request::ListPrompts { .. } if self.offers.prompts => {
-                Ok(listed("prompts", &native::prompts(&self.dispatcher.state().catalog)))
+                Ok(listed("prompts", &native::prompts(&self.dispatcher.state(caller).catalog)))
             }
             Request::Ask(what) if self.offers.resources || self.offers.prompts => {
                 let at = At { dispatcher: &self.dispatcher, caller, client };

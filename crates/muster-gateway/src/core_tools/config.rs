@@ -10,14 +10,14 @@ pub(super) const TOOLS: &[Builtin] = &[
         name: "core_config_get",
         summary: "Show the gateway's whole configuration. Secrets are hidden.",
         schema: nothing,
-        run: |handle, _| Box::pin(async { Ok(handle.now().settings.view().to_string()) }),
+        run: |handle, _, _| Box::pin(async { Ok(handle.now().settings.view().to_string()) }),
     },
     Builtin {
         name: "core_config_get_aggregator",
         summary: "Show how the gateway is reached: address, transport, prefix of tool names, logins. \
                   Secrets are hidden.",
         schema: nothing,
-        run: |handle, _| {
+        run: |handle, _, _| {
             Box::pin(async { Ok(handle.now().settings.aggregator.view().to_string()) })
         },
     },
@@ -31,19 +31,19 @@ pub(super) const TOOLS: &[Builtin] = &[
                     port, host, transport, musterPrefix, oauth"},
             }})
         },
-        run: |handle, args| Box::pin(update(handle, args)),
+        run: |handle, _, args| Box::pin(update(handle, args)),
     },
     Builtin {
         name: "core_config_save",
         summary: "Write the configuration to config.yaml.",
         schema: nothing,
-        run: |handle, _| Box::pin(save(handle)),
+        run: |handle, _, _| Box::pin(save(handle)),
     },
     Builtin {
         name: "core_config_reload",
         summary: "Read config.yaml and all other files again. Edits are noticed without it, too.",
         schema: nothing,
-        run: |handle, _| Box::pin(reload(handle)),
+        run: |handle, _, _| Box::pin(reload(handle)),
     },
 ];
 

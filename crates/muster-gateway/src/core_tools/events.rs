@@ -29,7 +29,7 @@ pub(super) const TOOLS: &[Builtin] = &[Builtin {
             "follow": {"type": "boolean", "default": false, "description": "Accepted for compatibility: what there is now is shown"},
         }})
     },
-    run: |handle, args| Box::pin(find(handle, args)),
+    run: |handle, _, args| Box::pin(find(handle, args)),
 }];
 
 #[derive(Serialize)]

@@ -29,38 +29,38 @@ pub(super) const TOOLS: &[Builtin] = &[
                 "verbose": {"type": "boolean", "default": false, "description": "Also show why a server failed"},
             }})
         },
-        run: |handle, args| Box::pin(async move { Ok(list(handle, &args)) }),
+        run: |handle, _, args| Box::pin(async move { Ok(list(handle, &args)) }),
     },
     Builtin {
         name: "core_mcpserver_get",
         summary: "Show the definition and the state of one MCP server. Secrets are hidden.",
         schema: || named("Name of the MCP server"),
-        run: |handle, args| Box::pin(async move { get(handle, &args) }),
+        run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
     },
     Builtin {
         name: "core_mcpserver_validate",
         summary: "Check the definition of an MCP server without storing it.",
         schema: || definition(&["name", "type"]),
-        run: |handle, args| Box::pin(async move { validate(handle, args) }),
+        run: |handle, _, args| Box::pin(async move { validate(handle, args) }),
     },
     Builtin {
         name: "core_mcpserver_create",
         summary: "Add an MCP server. Its file is written, and with autoStart it is connected at once.",
         schema: || definition(&["name", "type"]),
-        run: |handle, args| Box::pin(create(handle, args)),
+        run: |handle, _, args| Box::pin(create(handle, args)),
     },
     Builtin {
         name: "core_mcpserver_update",
         summary: "Change an MCP server. What is not given stays as it is; `auth` is replaced as a \
                   whole. A server that runs is connected anew if it has to be.",
         schema: || definition(&["name"]),
-        run: |handle, args| Box::pin(update(handle, args)),
+        run: |handle, _, args| Box::pin(update(handle, args)),
     },
     Builtin {
         name: "core_mcpserver_delete",
         summary: "Take an MCP server away: it is disconnected, and its file is deleted.",
         schema: || named("Name of the MCP server"),
-        run: |handle, args| Box::pin(delete(handle, args)),
+        run: |handle, _, args| Box::pin(delete(handle, args)),
     },
 ];
 

@@ -25,37 +25,37 @@ pub(super) const TOOLS: &[Builtin] = &[
         summary: "List everything that runs or could: the gateway itself and every MCP server, with \
                   state and health.",
         schema: || json!({"type": "object"}),
-        run: |handle, _| Box::pin(async { Ok(list(handle)) }),
+        run: |handle, _, _| Box::pin(async { Ok(list(handle)) }),
     },
     Builtin {
         name: "core_service_start",
         summary: "Start a service, and wait until it is up or cannot be.",
         schema: || named("Name of the service"),
-        run: |handle, args| Box::pin(start(handle, args)),
+        run: |handle, _, args| Box::pin(start(handle, args)),
     },
     Builtin {
         name: "core_service_stop",
         summary: "Stop a service. Its tools are gone until it is started again.",
         schema: || named("Name of the service"),
-        run: |handle, args| Box::pin(stop(handle, args)),
+        run: |handle, _, args| Box::pin(stop(handle, args)),
     },
     Builtin {
         name: "core_service_restart",
         summary: "Stop a service and start it again.",
         schema: || named("Name of the service"),
-        run: |handle, args| Box::pin(restart(handle, args)),
+        run: |handle, _, args| Box::pin(restart(handle, args)),
     },
     Builtin {
         name: "core_service_status",
         summary: "Show state, health and details of one service.",
         schema: || named("Name of the service"),
-        run: |handle, args| Box::pin(async move { status(handle, &args) }),
+        run: |handle, _, args| Box::pin(async move { status(handle, &args) }),
     },
     Builtin {
         name: "core_service_get",
         summary: "Show one service with all that is known about it.",
         schema: || named("Name of the service"),
-        run: |handle, args| Box::pin(async move { get(handle, &args) }),
+        run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
     },
 ];
 

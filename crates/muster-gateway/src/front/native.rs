@@ -49,7 +49,7 @@ pub(super) async fn ask(
     meta: Option<Raw>,
     continuation: Continuation,
 ) -> Result<Reply, Fault> {
-    let state = at.dispatcher.state();
+    let state = at.dispatcher.state(at.caller);
     let is_read = matches!(what, What::Read { .. });
     let (backend, what) = addressed(&state.catalog, what)?;
     let ask = Ask { what, meta, continuation };

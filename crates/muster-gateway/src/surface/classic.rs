@@ -44,7 +44,9 @@ impl Surface for Classic {
             let call = call.of(name, arguments, Checking::Strict);
             match at.dispatcher.call(at.caller, at.client, call).await {
                 Ok(outcome) => Ok(outcome),
-                Err(CallError::Unknown { tool, .. }) => Ok(unknown(&at.dispatcher.state(), &tool)),
+                Err(CallError::Unknown { tool, .. }) => {
+                    Ok(unknown(&at.dispatcher.state(at.caller), &tool))
+                }
                 Err(error) => match passed(error) {
                     Ok(fault) => Err(fault),
                     Err(error) => Ok(texts::outcome(&error)),

@@ -34,7 +34,9 @@ impl Surface for Discovery {
     fn call<'a>(&'a self, at: At<'a>, call: ToolCall) -> BoxFuture<'a, Result<Outcome, Fault>> {
         Box::pin(async move {
             match call.name.as_str() {
-                "climax_search" => Ok(search::answer(&at.dispatcher.state(), &call.arguments)),
+                "climax_search" => {
+                    Ok(search::answer(&at.dispatcher.state(at.caller), &call.arguments))
+                }
                 "climax_call" => climax_call(at, call).await,
                 name => {
                     tracing::warn!("Unknown tool called: {name}");

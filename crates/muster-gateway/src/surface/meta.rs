@@ -117,7 +117,7 @@ impl Surface for Meta {
 
     fn call<'a>(&'a self, at: At<'a>, call: ToolCall) -> BoxFuture<'a, Result<Outcome, Fault>> {
         Box::pin(async move {
-            let state = at.dispatcher.state();
+            let state = at.dispatcher.state(at.caller);
             let Some(tool) = TOOLS.into_iter().find(|tool| tool.name == call.name) else {
                 return Err(not_shown(&state, &call.name));
             };

@@ -70,7 +70,7 @@ async fn meant_call(
             Err(Fault::Passed { code, message, data })
         }
         Err(error) => {
-            let text = words::error(&at.dispatcher.state(), &arguments, &error);
+            let text = words::error(&at.dispatcher.state(at.caller), &arguments, &error);
             let text = format!("Tool execution failed: {text}");
             Ok(envelope::failure(&text, refusal(&error), &repairs))
         }
