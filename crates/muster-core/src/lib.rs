@@ -24,4 +24,5 @@ pub mod schema;
 pub mod suggest;
 pub mod template;
 pub mod value;
+pub mod workflow;
 pub mod yaml;

@@ -10,6 +10,7 @@ pub mod mcpserver;
 pub mod policy;
 mod reader;
 pub mod settings;
+pub mod workflow;
 mod writer;
 
 use std::fmt;

@@ -9,6 +9,8 @@ mod config;
 mod events;
 mod mcpserver;
 mod service;
+mod workflow;
+mod workflow_execution;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,7 +29,14 @@ use self::args::Args;
 use crate::handle::Handle;
 
 /// Every family, in the order that tools are listed.
-const FAMILIES: [&[Builtin]; 4] = [service::TOOLS, config::TOOLS, mcpserver::TOOLS, events::TOOLS];
+const FAMILIES: [&[Builtin]; 6] = [
+    workflow::TOOLS,
+    workflow_execution::TOOLS,
+    service::TOOLS,
+    config::TOOLS,
+    mcpserver::TOOLS,
+    events::TOOLS,
+];
 
 /// One tool.
 struct Builtin {
@@ -49,7 +58,8 @@ pub(crate) fn offered(handle: Handle) -> (Source, Arc<dyn Backend>) {
     let backend = BackendName::new("core");
     let about = About {
         title: "core".into(),
-        description: "The gateway itself: its servers, services, configuration and events".into(),
+        description:
+            "The gateway itself: its workflows, servers, services, configuration and events".into(),
         category: None,
         tags: Arc::default(),
     };

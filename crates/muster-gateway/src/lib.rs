@@ -25,3 +25,4 @@ pub mod supervisor;
 pub mod surface;
 pub mod view;
 mod watch;
+mod workflows;

@@ -9,6 +9,7 @@ mod edit;
 mod files;
 mod seen;
 mod words;
+mod workflows;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,14 +17,18 @@ use muster_core::{cli::CliConfig, name::BackendName, policy::Destructive, reques
 use muster_exec::{environment::Environment, launcher::Launcher};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-pub(crate) use self::edit::{Edit, EditError};
 use self::seen::Seen;
+pub(crate) use self::{
+    edit::{Edit, EditError},
+    workflows::{Surroundings, WorkflowEdit},
+};
 use crate::{
     dispatch::State,
     events::Journal,
-    store::{Files, Store},
+    store::{FileProblem, Files, Store},
     supervisor::{Supervisor, UnitId, Word},
     view::{Known, View},
+    workflows::{Definitions, Means as WorkflowMeans},
 };
 
 /// Everything that can change the gateway's state.
@@ -68,6 +73,7 @@ pub(crate) struct Means {
     pub(crate) bundled: Vec<Arc<CliConfig>>,
     pub(crate) destructive: Destructive,
     pub(crate) calls_at_once: usize,
+    pub(crate) workflows: WorkflowMeans,
 }
 
 /// Where what comes out goes.
@@ -89,6 +95,9 @@ pub(crate) struct Reconciler {
     servers: BTreeMap<String, Arc<Known>>,
     /// The CLI definitions that are served, by backend.
     clis: BTreeMap<BackendName, Arc<CliConfig>>,
+    workflows: Definitions,
+    /// What workflows say that will not work.
+    findings: Vec<FileProblem>,
     seen: Seen,
 }
 
@@ -116,6 +125,8 @@ impl Reconciler {
             state,
             servers: BTreeMap::new(),
             clis: BTreeMap::new(),
+            workflows: Definitions::default(),
+            findings: Vec::new(),
             seen: Seen::default(),
         };
         reconciler.take_in(files, files::Origin::Start);
@@ -173,7 +184,8 @@ impl Reconciler {
         self.outlets.view.send_replace(Arc::new(View {
             settings: Arc::clone(&self.files.settings),
             servers: self.servers.clone(),
-            problems: self.files.problems.clone().into(),
+            workflows: Arc::clone(&self.workflows),
+            problems: self.files.problems.iter().chain(&self.findings).cloned().collect(),
         }));
     }
 

@@ -39,6 +39,11 @@ impl Args {
         whole.and_then(|whole| usize::try_from(whole).ok()).filter(|whole| *whole > 0)
     }
 
+    /// Whatever was sent, null included.
+    pub(super) fn any(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
     /// An object, as it was sent.
     pub(super) fn object(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| value.is_object())
@@ -75,6 +80,14 @@ pub(super) enum Shape {
     Texts,
     TextMap,
     Object(&'static str, &'static [Field]),
+    /// Whatever it is.
+    Any,
+    /// An object of whatever.
+    Things,
+    /// A list of objects: the name of the list, and what they hold.
+    List(&'static str, &'static [Field]),
+    /// Objects by name: the name of the map, and what they hold.
+    Map(&'static str, &'static [Field]),
 }
 
 impl Shape {
@@ -86,7 +99,9 @@ impl Shape {
             Self::Whole => "int",
             Self::Texts => "[]string",
             Self::TextMap => "map[string]string",
-            Self::Object(name, _) => name,
+            Self::Object(name, _) | Self::List(name, _) | Self::Map(name, _) => name,
+            Self::Any => "interface {}",
+            Self::Things => "map[string]interface {}",
         }
     }
 }
@@ -131,6 +146,19 @@ fn fit(value: Value, place: &str, shape: Shape) -> Result<Value, String> {
             fitted.map(Value::Object)
         }
         (Shape::Object(_, fields), Value::Object(pairs)) => object(pairs, place, fields),
+        (Shape::Any, value) | (Shape::Things, value @ Value::Object(_)) => Ok(value),
+        (Shape::List(name, fields), Value::Array(items)) => {
+            let shape = Shape::Object(name.trim_start_matches("[]"), fields);
+            items.into_iter().map(|item| fit(item, place, shape)).collect()
+        }
+        (Shape::Map(name, fields), Value::Object(pairs)) => {
+            let shape = Shape::Object(name.trim_start_matches("map[string]"), fields);
+            let fitted: Result<Map<String, Value>, String> = pairs
+                .into_iter()
+                .map(|(name, value)| Ok((name, fit(value, place, shape)?)))
+                .collect();
+            fitted.map(Value::Object)
+        }
         (shape, value) => Err(format!(
             "cannot unmarshal {} into Go struct field {place} of type {}",
             kind(&value),

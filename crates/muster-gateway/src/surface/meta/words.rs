@@ -6,6 +6,7 @@ use muster_core::{
     json::Raw,
     repair::advice::{self, Advice, Fragment},
     suggest,
+    workflow::PREFIX,
 };
 use serde_json::value::RawValue;
 
@@ -82,6 +83,9 @@ pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
 }
 
 fn unknown(state: &State, name: &str) -> String {
+    if let Some(workflow) = name.strip_prefix(PREFIX) {
+        return lines(&[format!("workflow {workflow} not found"), nearest(state, name)]);
+    }
     match state.catalog.gone(name) {
         Some(server) => format!("server not found: {server}"),
         None => lines(&[format!("tool not found: {name}"), nearest(state, name)]),
