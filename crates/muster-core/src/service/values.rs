@@ -99,7 +99,8 @@ mod tests {
     }
 
     fn object(value: Json) -> Map<String, Json> {
-        value.as_object().unwrap().clone()
+        let Json::Object(pairs) = value else { panic!("not an object") };
+        pairs
     }
 
     #[test]

@@ -233,7 +233,7 @@ fn refused(handle: &Handle, name: &str, error: EditError, failed: &str) -> Strin
 async fn create(handle: &Handle, args: Args) -> Answer {
     let draft = draft(args, "ServiceClassCreateRequest")?;
     let name = draft.name.clone();
-    match handle.edit(Edit::Class(ClassEdit::Create(draft))).await {
+    match handle.edit(Edit::Class(Box::new(ClassEdit::Create(draft)))).await {
         Ok(()) => Ok(format!("ServiceClass '{name}' created successfully")),
         Err(error) => Err(refused(handle, &name, error, "create")),
     }
@@ -245,7 +245,7 @@ async fn update(handle: &Handle, args: Args) -> Answer {
     if name.is_empty() {
         return Err("Invalid ServiceClass definition: name is required".to_owned());
     }
-    match handle.edit(Edit::Class(ClassEdit::Update(draft))).await {
+    match handle.edit(Edit::Class(Box::new(ClassEdit::Update(draft)))).await {
         Ok(()) => Ok(format!("ServiceClass '{name}' updated successfully")),
         Err(error) => Err(refused(handle, &name, error, "update")),
     }
@@ -253,7 +253,7 @@ async fn update(handle: &Handle, args: Args) -> Answer {
 
 async fn delete(handle: &Handle, args: Args) -> Answer {
     let name = name(&args)?;
-    match handle.edit(Edit::Class(ClassEdit::Delete(name.to_owned()))).await {
+    match handle.edit(Edit::Class(Box::new(ClassEdit::Delete(name.to_owned())))).await {
         Ok(()) => Ok(format!("ServiceClass '{name}' deleted successfully")),
         Err(error) => Err(format!("Failed to delete ServiceClass: {error}")),
     }

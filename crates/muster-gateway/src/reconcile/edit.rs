@@ -18,7 +18,7 @@ pub(crate) enum Edit {
     /// `config.yaml`.
     Settings(Settings),
     /// A service class.
-    Class(ClassEdit),
+    Class(Box<ClassEdit>),
     /// A service that is to outlive the gateway, or no longer is.
     Service(ServiceEdit),
 }

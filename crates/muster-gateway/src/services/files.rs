@@ -1,6 +1,10 @@
 //! Services that outlive the gateway: one file each.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use muster_core::{
@@ -28,18 +32,18 @@ impl Services {
         }
     }
 
-    fn take_again(&self, known: &Instance, path: &PathBuf, file: &ServiceFile) {
-        let same = known.path.as_ref() == Some(path) && *known.service == file.service;
+    fn take_again(&self, known: &Instance, path: &Path, file: &ServiceFile) {
+        let same = known.path.as_deref() == Some(path) && *known.service == file.service;
         if !same && !known.leaving {
             self.change(&known.service.name, known.id, |instance| {
-                instance.path = Some(path.clone());
+                instance.path = Some(path.to_owned());
                 // What runs, runs by what it was started with; this counts from the next start.
                 instance.service = Arc::new(file.service.clone());
             });
         }
     }
 
-    fn take_new(&self, path: &PathBuf, file: &ServiceFile, first: bool) {
+    fn take_new(&self, path: &Path, file: &ServiceFile, first: bool) {
         let ServiceFile { service, record } = file;
         if self.is_static(&service.name) {
             tracing::warn!("{}: the name '{}' is that of a server", path.display(), service.name);
@@ -57,7 +61,7 @@ impl Services {
         };
         let Record { last_error, given, outputs, created_at, .. } = record.clone();
         let mut instance = Instance::new(service.clone(), class, state);
-        instance.path = Some(path.clone());
+        instance.path = Some(path.to_owned());
         instance.given = given;
         instance.outputs = outputs;
         instance.error = Some(last_error).filter(|error| !error.is_empty());
