@@ -110,12 +110,7 @@ fn too_much_text() {
 fn slow_answer() {
     caught("slow", ECHO, Word::Error, &["tool call failed: no answer within 1.0s"]);
     let steps = ECHO.replace("timeout: 1s", "").replace("max_bytes: 1000", "max_duration: 500ms");
-    caught(
-        "slow",
-        &steps,
-        Word::Failed,
-        &["max_duration", "expected at most 500ms", "got      2.0s"],
-    );
+    caught("slow", &steps, Word::Failed, &["max_duration", "expected at most 500ms"]);
 }
 
 #[test]
