@@ -9,6 +9,7 @@ mod config;
 mod events;
 mod mcpserver;
 mod service;
+mod serviceclass;
 mod workflow;
 mod workflow_execution;
 
@@ -26,14 +27,17 @@ use muster_core::{
 use serde::Serialize;
 
 use self::args::Args;
+pub(crate) use self::service::AGGREGATOR;
 use crate::handle::Handle;
 
 /// Every family, in the order that tools are listed.
-const FAMILIES: [&[Builtin]; 6] = [
+const FAMILIES: [&[Builtin]; 8] = [
     workflow::TOOLS,
     workflow_execution::TOOLS,
     service::TOOLS,
+    service::INSTANCE_TOOLS,
     config::TOOLS,
+    serviceclass::TOOLS,
     mcpserver::TOOLS,
     events::TOOLS,
 ];

@@ -22,6 +22,7 @@ use crate::{
     events::Journal,
     handle::Handle,
     reconcile::{self, Input, Outlets, Reconciler},
+    services::{self, Services},
     status_files,
     store::{Files, Store},
     supervisor::{Supervisor, Timing},
@@ -99,11 +100,21 @@ impl Engine {
         let (changes, _) = broadcast::channel(CHANGES);
         let (endpoint, endpoints) = watch::channel(None);
         let executions = Arc::new(workflows::Executions::new(store.root(), tasks.clone()));
+        let services = Services::new(services::Means {
+            store: Arc::clone(&store),
+            journal: journal.clone(),
+            view: views.clone(),
+            state: states.clone(),
+            inputs: inputs.downgrade(),
+            tasks: tasks.clone(),
+            timing,
+        });
         let handle = Handle {
             inputs: inputs.clone(),
             state: states,
             view: views.clone(),
             journal: journal.clone(),
+            services: services.clone(),
             endpoint: endpoints,
             destructive,
             executions: Arc::clone(&executions),
@@ -115,6 +126,7 @@ impl Engine {
         let means = reconcile::Means {
             store: Arc::clone(&store),
             journal,
+            services,
             launcher,
             environment,
             bundled: bundled.into_iter().map(Arc::new).collect(),
@@ -156,9 +168,10 @@ impl Engine {
         self.endpoint.send_replace(Some(endpoint.into()));
     }
 
-    /// Ends everything: servers are let go and said goodbye to, then the last words are written.
+    /// Ends everything: services are stopped, servers are let go and said goodbye to, then the last words are written.
     /// Calls should be over by then, and the launcher be shut down after.
     pub async fn shut_down(self) {
+        self.handle.services.end().await;
         let (answer, answered) = oneshot::channel();
         if self.handle.inputs.send(Input::ShutDown(answer)).await.is_ok() {
             drop(answered.await);

@@ -5,6 +5,7 @@
 //! [`State`] for those who call tools, a new [`View`] for those who look, and word of what really
 //! changed. A file written by a tool and one edited by hand end in the same place.
 
+mod classes;
 mod edit;
 mod files;
 mod seen;
@@ -19,13 +20,15 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use self::seen::Seen;
 pub(crate) use self::{
+    classes::{ClassDraft, ClassEdit, ClassError, ServiceEdit},
     edit::{Edit, EditError},
     workflows::{Surroundings, WorkflowEdit},
 };
 use crate::{
     dispatch::State,
     events::Journal,
-    store::{FileProblem, Files, Store},
+    services::Services,
+    store::{ClassFile, FileProblem, Files, Store},
     supervisor::{Supervisor, UnitId, Word},
     view::{Known, View},
     workflows::{Definitions, Means as WorkflowMeans},
@@ -67,6 +70,7 @@ pub(crate) enum Input {
 pub(crate) struct Means {
     pub(crate) store: Arc<Store>,
     pub(crate) journal: Journal,
+    pub(crate) services: Services,
     pub(crate) launcher: Launcher,
     pub(crate) environment: Arc<Environment>,
     /// Served where there is no folder for CLI definitions.
@@ -93,6 +97,7 @@ pub(crate) struct Reconciler {
     files: Files,
     state: State,
     servers: BTreeMap<String, Arc<Known>>,
+    classes: Arc<BTreeMap<String, ClassFile>>,
     /// The CLI definitions that are served, by backend.
     clis: BTreeMap<BackendName, Arc<CliConfig>>,
     workflows: Definitions,
@@ -124,6 +129,7 @@ impl Reconciler {
             files: Files::default(),
             state,
             servers: BTreeMap::new(),
+            classes: Arc::default(),
             clis: BTreeMap::new(),
             workflows: Definitions::default(),
             findings: Vec::new(),
@@ -185,6 +191,7 @@ impl Reconciler {
             settings: Arc::clone(&self.files.settings),
             servers: self.servers.clone(),
             workflows: Arc::clone(&self.workflows),
+            classes: Arc::clone(&self.classes),
             problems: self.files.problems.iter().chain(&self.findings).cloned().collect(),
         }));
     }

@@ -4,6 +4,7 @@
 //! brought back; one bad file never keeps another from being read.
 
 mod read;
+mod services;
 mod workflows;
 mod write;
 
@@ -18,9 +19,11 @@ use muster_core::{
     cli::CliConfig,
     manifest::{
         mcpserver::{self, McpServer, Status},
+        service::ServiceFile,
         settings::Settings,
     },
     policy::Policy,
+    service::ServiceClass,
     workflow::Workflow,
 };
 use thiserror::Error;
@@ -44,6 +47,10 @@ pub struct Files {
     pub servers: BTreeMap<String, ServerFile>,
     /// The workflows by name.
     pub workflows: BTreeMap<String, WorkflowFile>,
+    /// The service classes by name.
+    pub classes: BTreeMap<String, ClassFile>,
+    /// The services that outlive the gateway, by name.
+    pub services: BTreeMap<String, (PathBuf, Arc<ServiceFile>)>,
     /// The CLI definitions by file; none where there is no folder for them.
     pub clis: Option<BTreeMap<PathBuf, Arc<CliConfig>>>,
     /// The policies by file; one that could not be read closes everything.
@@ -72,6 +79,15 @@ pub struct WorkflowFile {
     pub text: Arc<str>,
     /// Whether there is nothing to say about it: then it need not be read again while it is the same.
     pub is_clean: bool,
+}
+
+/// A service class and where it is described.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassFile {
+    /// Its file.
+    pub path: PathBuf,
+    /// What the file says.
+    pub class: Arc<ServiceClass>,
 }
 
 /// A policy and the text it was made of.
@@ -167,6 +183,8 @@ pub enum WriteError {
 
 const SERVERS: &str = "mcpservers";
 const WORKFLOWS: &str = "workflows";
+const CLASSES: &str = "serviceclasses";
+const SERVICES: &str = "services";
 const CLIS: &str = "clis";
 const POLICIES: &str = "policies";
 const CONFIG: &str = "config.yaml";
@@ -184,16 +202,16 @@ impl Store {
 
     /// The folders in it that are read, with the directory itself.
     pub fn folders(&self) -> Vec<PathBuf> {
-        let folders = [SERVERS, WORKFLOWS, CLIS, POLICIES].map(|folder| self.root.join(folder));
-        std::iter::once(self.root.clone()).chain(folders).collect()
+        let below = [SERVERS, WORKFLOWS, CLASSES, SERVICES, CLIS, POLICIES];
+        let below = below.map(|name| self.root.join(name));
+        std::iter::once(self.root.clone()).chain(below).collect()
     }
 
-    /// Makes the folders for servers and workflows, so that files can be dropped into them.
+    /// Makes the folders for definitions, so that files can be dropped into them.
     pub fn prepare(&self) -> io::Result<()> {
-        for folder in [SERVERS, WORKFLOWS] {
-            std::fs::create_dir_all(self.root.join(folder))?;
-        }
-        Ok(())
+        [SERVERS, WORKFLOWS, CLASSES]
+            .iter()
+            .try_for_each(|name| std::fs::create_dir_all(self.root.join(name)))
     }
 
     /// Reads everything. What cannot be read now is as it was in `before`. Blocks on files.

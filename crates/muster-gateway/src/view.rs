@@ -7,7 +7,10 @@ use muster_core::{
     workflow::Workflow,
 };
 
-use crate::{status::Report, store::FileProblem};
+use crate::{
+    status::Report,
+    store::{ClassFile, FileProblem},
+};
 
 /// What the gateway is made of at one moment.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +21,8 @@ pub struct View {
     pub servers: BTreeMap<String, Arc<Known>>,
     /// The workflows by name.
     pub workflows: Arc<BTreeMap<String, Arc<Workflow>>>,
+    /// The service classes by name.
+    pub classes: Arc<BTreeMap<String, ClassFile>>,
     /// What is wrong with its files.
     pub problems: Arc<[FileProblem]>,
 }

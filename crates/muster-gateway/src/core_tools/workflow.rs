@@ -79,7 +79,7 @@ const FIELDS: &[Field] = &[
     ("name", Shape::Text),
     ("description", Shape::Text),
     ("version", Shape::Text),
-    ("args", Shape::Map("map[string]api.ArgDefinition", ARGUMENT)),
+    ("args", Shape::MapOf("api.ArgDefinition", ARGUMENT)),
     ("steps", Shape::List("[]api.WorkflowStep", STEP)),
     ("on_failure", Shape::List("[]api.WorkflowStep", PLAIN)),
     ("onFailure", Shape::List("[]api.WorkflowStep", PLAIN)),
@@ -94,11 +94,11 @@ const ARGUMENT: &[Field] = &[
 const STEP: &[Field] = &[
     ("id", Shape::Text),
     ("tool", Shape::Text),
-    ("args", Shape::Things),
+    ("args", Shape::AnyMap),
     ("condition", Shape::Object("api.WorkflowCondition", CONDITION)),
     ("allow_failure", Shape::Flag),
     ("allowFailure", Shape::Flag),
-    ("outputs", Shape::Things),
+    ("outputs", Shape::AnyMap),
     ("store", Shape::Flag),
     ("output", Shape::Flag),
     ("idempotent", Shape::Flag),
@@ -111,11 +111,11 @@ const STEP: &[Field] = &[
 const PLAIN: &[Field] = &[
     ("id", Shape::Text),
     ("tool", Shape::Text),
-    ("args", Shape::Things),
+    ("args", Shape::AnyMap),
     ("condition", Shape::Object("api.WorkflowCondition", CONDITION)),
     ("allow_failure", Shape::Flag),
     ("allowFailure", Shape::Flag),
-    ("outputs", Shape::Things),
+    ("outputs", Shape::AnyMap),
     ("store", Shape::Flag),
     ("output", Shape::Flag),
     ("idempotent", Shape::Flag),
@@ -131,13 +131,13 @@ const CONDITION: &[Field] = &[
     ("tool", Shape::Text),
     ("from_step", Shape::Text),
     ("fromStep", Shape::Text),
-    ("args", Shape::Things),
+    ("args", Shape::AnyMap),
     ("expect", Shape::Object("api.WorkflowConditionExpectation", EXPECTATION)),
     ("expect_not", Shape::Object("api.WorkflowConditionExpectation", EXPECTATION)),
     ("expectNot", Shape::Object("api.WorkflowConditionExpectation", EXPECTATION)),
 ];
 const EXPECTATION: &[Field] =
-    &[("success", Shape::Flag), ("json_path", Shape::Things), ("jsonPath", Shape::Things)];
+    &[("success", Shape::Flag), ("json_path", Shape::AnyMap), ("jsonPath", Shape::AnyMap)];
 
 fn definition() -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});

@@ -52,6 +52,7 @@ impl Reconciler {
         }
         let servers_differ = self.take_servers(origin);
         let workflows_differ = self.take_workflows(&before.workflows, origin);
+        self.take_classes(origin);
         // Most of what happens to files is that muster writes what became of a server.
         if origin == Origin::Start
             || policies_differ
@@ -64,6 +65,7 @@ impl Reconciler {
         } else {
             self.publish_view();
         }
+        self.means.services.take(&self.files.services, origin == Origin::Start);
     }
 
     /// Whether any server came, went or changed.

@@ -8,12 +8,12 @@ use std::{
 };
 
 use muster_core::manifest::{
-    LoadError, Loaded, Warning, cli, mcpserver, policy, settings, workflow,
+    LoadError, Loaded, Warning, cli, mcpserver, policy, service, serviceclass, settings, workflow,
 };
 
 use super::{
-    CLIS, CONFIG, FileProblem, Files, POLICIES, PolicyFile, SERVERS, ServerFile, Severity,
-    WORKFLOWS, WorkflowFile,
+    CLASSES, CLIS, CONFIG, ClassFile, FileProblem, Files, POLICIES, PolicyFile, SERVERS, SERVICES,
+    ServerFile, Severity, WORKFLOWS, WorkflowFile,
 };
 use crate::policies;
 
@@ -25,6 +25,8 @@ pub(super) fn load(root: &Path, before: &Files) -> Files {
     reading.settings(&root.join(CONFIG));
     reading.servers(&root.join(SERVERS));
     reading.workflows(&root.join(WORKFLOWS));
+    reading.classes(&root.join(CLASSES));
+    reading.services(&root.join(SERVICES));
     reading.clis(&root.join(CLIS));
     reading.policies(&root.join(POLICIES));
     reading.files
@@ -49,8 +51,7 @@ impl Reading<'_> {
 
     fn servers(&mut self, folder: &Path) {
         for path in self.folder(folder).unwrap_or_default() {
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let found = match self.file(&path, |text| mcpserver::parse(text, &stem)) {
+            let found = match self.file(&path, |text| mcpserver::parse(text, &stem(&path))) {
                 Some(server) => ServerFile { path: path.clone(), server: Arc::new(server) },
                 None => match self.before.servers.values().find(|known| known.path == path) {
                     Some(known) => known.clone(),
@@ -60,8 +61,8 @@ impl Reading<'_> {
             match self.files.servers.entry(found.server.name.clone()) {
                 Entry::Vacant(place) => drop(place.insert(found)),
                 Entry::Occupied(known) => {
-                    let taken = taken(path, known.key(), &known.get().path);
-                    self.files.problems.push(taken);
+                    let problem = taken(path, known.key(), &known.get().path);
+                    self.files.problems.push(problem);
                 }
             }
         }
@@ -71,7 +72,6 @@ impl Reading<'_> {
         let before: BTreeMap<&Path, &WorkflowFile> =
             self.before.workflows.values().map(|known| (known.path.as_path(), known)).collect();
         for path in self.folder(folder).unwrap_or_default() {
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             let known = before.get(path.as_path()).copied();
             let mut written: Arc<str> = Arc::default();
             let mut same = None;
@@ -83,10 +83,11 @@ impl Reading<'_> {
                         let value = Arc::clone(&known.workflow);
                         Ok(Loaded { value, warnings: Vec::new() })
                     }
-                    None => workflow::parse(text, &stem).map(|Loaded { value, warnings }| Loaded {
-                        value: Arc::new(value),
-                        warnings,
-                    }),
+                    None => {
+                        workflow::parse(text, &stem(&path)).map(|Loaded { value, warnings }| {
+                            Loaded { value: Arc::new(value), warnings }
+                        })
+                    }
                 }
             });
             let found = match (read, known) {
@@ -102,6 +103,44 @@ impl Reading<'_> {
                 Entry::Occupied(known) => {
                     let taken = taken(path, known.key(), &known.get().path);
                     self.files.problems.push(taken);
+                }
+            }
+        }
+    }
+
+    fn classes(&mut self, folder: &Path) {
+        for path in self.folder(folder).unwrap_or_default() {
+            let found = match self.file(&path, |text| serviceclass::parse(text, &stem(&path))) {
+                Some(class) => ClassFile { path: path.clone(), class: Arc::new(class) },
+                None => match self.before.classes.values().find(|known| known.path == path) {
+                    Some(known) => known.clone(),
+                    None => continue,
+                },
+            };
+            match self.files.classes.entry(found.class.name.clone()) {
+                Entry::Vacant(place) => drop(place.insert(found)),
+                Entry::Occupied(known) => {
+                    let problem = taken(path, known.key(), &known.get().path);
+                    self.files.problems.push(problem);
+                }
+            }
+        }
+    }
+
+    fn services(&mut self, folder: &Path) {
+        for path in self.folder(folder).unwrap_or_default() {
+            let found = match self.file(&path, |text| service::parse(text, &stem(&path))) {
+                Some(service) => (path.clone(), Arc::new(service)),
+                None => match self.before.services.values().find(|(known, _)| *known == path) {
+                    Some(known) => known.clone(),
+                    None => continue,
+                },
+            };
+            match self.files.services.entry(found.1.service.name.clone()) {
+                Entry::Vacant(place) => drop(place.insert(found)),
+                Entry::Occupied(known) => {
+                    let problem = taken(path, known.key(), &known.get().0);
+                    self.files.problems.push(problem);
                 }
             }
         }
@@ -185,7 +224,12 @@ impl Reading<'_> {
     }
 }
 
-/// Two files with one name.
+/// What a file calls what it describes, if the file itself does not say.
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Two files describe what has one name.
 fn taken(path: PathBuf, name: &str, first: &Path) -> FileProblem {
     let message = format!("the name '{name}' is taken by {}", first.display());
     let fix = Some("give it another `metadata.name`".to_owned());
