@@ -25,12 +25,15 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     page.split(&fence).skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
 }
 
-/// A server says how it is reached, a config what it runs; a policy has nothing of that kind.
+/// A server says how it is reached, a config what it runs, a workflow its steps; a policy has nothing of
+/// that kind.
 fn check_yaml(block: &str) -> Result<(), String> {
     let dedented = dedent(block);
     let block = dedented.as_str();
     let warnings = if block.lines().any(|line| line.starts_with("type:")) {
         manifest::mcpserver::parse(block, "example").map(|loaded| loaded.warnings)
+    } else if block.lines().any(|line| line.starts_with("steps:")) {
+        manifest::workflow::parse(block, "example").map(|loaded| loaded.warnings)
     } else if block.lines().any(|line| line.starts_with("command:")) {
         manifest::cli::parse(block).map(|loaded| loaded.warnings)
     } else {
