@@ -47,6 +47,14 @@ pub enum Reason {
     McpServerRecoveryFailed,
     /// It wants a login first.
     McpServerAuthRequired,
+    /// Someone's login to the gateway was good enough for it.
+    McpServerTokenForwarded,
+    /// Someone's login to the gateway was not.
+    McpServerTokenForwardingFailed,
+    /// Someone's token was exchanged for one of its own issuer.
+    McpServerTokenExchanged,
+    /// Someone's token could not be exchanged.
+    McpServerTokenExchangeFailed,
 }
 
 impl Reason {
@@ -67,6 +75,10 @@ impl Reason {
             Self::McpServerRecoverySucceeded => "MCPServerRecoverySucceeded",
             Self::McpServerRecoveryFailed => "MCPServerRecoveryFailed",
             Self::McpServerAuthRequired => "MCPServerAuthRequired",
+            Self::McpServerTokenForwarded => "MCPServerTokenForwarded",
+            Self::McpServerTokenForwardingFailed => "MCPServerTokenForwardingFailed",
+            Self::McpServerTokenExchanged => "MCPServerTokenExchanged",
+            Self::McpServerTokenExchangeFailed => "MCPServerTokenExchangeFailed",
         }
     }
 
@@ -79,7 +91,11 @@ impl Reason {
     pub const fn is_warning(self) -> bool {
         matches!(
             self,
-            Self::McpServerFailed | Self::McpServerToolsUnavailable | Self::McpServerRecoveryFailed
+            Self::McpServerFailed
+                | Self::McpServerToolsUnavailable
+                | Self::McpServerRecoveryFailed
+                | Self::McpServerTokenForwardingFailed
+                | Self::McpServerTokenExchangeFailed
         )
     }
 
@@ -100,6 +116,10 @@ impl Reason {
             Self::McpServerRecoverySucceeded => "is back",
             Self::McpServerRecoveryFailed => "could not be connected again",
             Self::McpServerAuthRequired => "requires a login",
+            Self::McpServerTokenForwarded => "accepted a forwarded token",
+            Self::McpServerTokenForwardingFailed => "did not accept a forwarded token",
+            Self::McpServerTokenExchanged => "accepted an exchanged token",
+            Self::McpServerTokenExchangeFailed => "could not be reached by an exchanged token",
         };
         let kind = self.kind().as_str();
         match detail {

@@ -34,6 +34,10 @@ use crate::{
     wire::{Malformed, Message, RpcError, code},
 };
 
+/// A session that a client names by itself, and how long that name is.
+const OWN_SESSION: &str = "x-muster-session-id";
+const OWN_SESSION_LENGTH: std::ops::RangeInclusive<usize> = 16..=256;
+
 /// A response in the place of something else.
 type Refusal = Box<Response<Body>>;
 
@@ -74,7 +78,7 @@ impl Arrival {
             return reply::not_found(options.paths.first().map_or("/", String::as_str));
         }
         let caller = match (options.authenticate)(&head.headers) {
-            Ok(caller) => caller,
+            Ok(caller) => claimed(&head.headers, caller),
             Err(challenge) => return reply::challenge(&challenge),
         };
         match (place, &head.method) {
@@ -301,6 +305,17 @@ impl Arrival {
 fn no_randomness() -> Refusal {
     let message = "no randomness for a session";
     Box::new(reply::refuse(StatusCode::INTERNAL_SERVER_ERROR, message))
+}
+
+/// Clients that keep no session may name one of their own. It counts only where nobody logs in, and only
+/// if it cannot be guessed: whoever knows it is taken for its owner.
+fn claimed(headers: &HeaderMap, mut caller: Caller) -> Caller {
+    if caller.principal.is_none() {
+        let name = headers.get(OWN_SESSION).and_then(|name| name.to_str().ok());
+        let name = name.filter(|name| OWN_SESSION_LENGTH.contains(&name.len()));
+        caller.session = name.map(|name| format!("client/{name}").into());
+    }
+    caller
 }
 
 /// What the headers repeat of the body.
