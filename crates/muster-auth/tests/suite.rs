@@ -1,0 +1,4 @@
+//! Logins against scripted peers over real sockets.
+
+#[path = "suite/ssrf.rs"]
+mod ssrf;
