@@ -45,6 +45,7 @@ const ONLY: &[(&str, &[&str])] = &[
         ],
     ),
     ("ring", &["muster-auth"]),
+    ("redis", &["muster-auth"]),
     ("rustix", &["muster-exec", "muster-mcp", "muster-scenario", "muster"]),
 ];
 
