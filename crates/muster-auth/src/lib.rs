@@ -11,4 +11,5 @@ pub mod jwt;
 mod lock;
 pub mod random;
 pub mod secret;
+pub mod server;
 pub mod store;
