@@ -5,6 +5,7 @@
 
 mod files;
 mod logs;
+mod oauth;
 mod ports;
 mod process;
 mod ready;
@@ -27,6 +28,7 @@ use crate::{
     client::{Client, Failure, Listening, Target},
     duration,
     mock::{control::Switchboard, remote::RemoteMock},
+    oauth::{Providers, book::Person, door::Door},
     options::Directories,
     scenario::{PreConfiguration, Scenario, ServerKind},
 };
@@ -89,6 +91,9 @@ pub struct Instance {
     port: Port,
     mark: String,
     before: PreConfiguration,
+    providers: Providers,
+    /// What its users come with, if it asks for a login.
+    bearer: Option<String>,
     remotes: BTreeMap<String, RemoteMock>,
     switchboard: Switchboard,
     logs: Logs,
@@ -145,19 +150,17 @@ impl Instance {
         let dir = ground.root.join(directory_name(&scenario.name));
         fs::create_dir_all(dir.join("muster"))?;
         fs::create_dir_all(dir.join("mocks"))?;
-        let mut remotes = BTreeMap::new();
-        for server in &scenario.before.mcp_servers {
-            if let ServerKind::Remote { mock, transport, .. } = &server.kind {
-                let remote = RemoteMock::start(&server.name, mock, *transport).await?;
-                remotes.insert(server.name.clone(), remote);
-            }
-        }
+        let providers = Providers::start(&scenario.before.oauth_servers).await?;
+        let remotes = remotes(&scenario.before, &providers).await?;
+        let idp = providers.muster().map(|provider| provider.core());
         let mut instance = Self {
             ground: Arc::clone(ground),
             dir,
             port: ground.ports.take()?,
             mark: random_hex(),
             before: scenario.before.clone(),
+            bearer: idp.map(|idp| idp.mint(&Person::default(), "").access),
+            providers,
             remotes,
             switchboard: Switchboard::open().await?,
             logs: Logs::default(),
@@ -227,8 +230,9 @@ impl Instance {
             port: self.port.number(),
             control: self.switchboard.port(),
             urls: urls.collect(),
+            providers: &self.providers,
         };
-        files::write(&files::plan(&self.before, &surroundings))
+        files::write(&files::plan(&self.before, &surroundings)?)
     }
 
     /// Stops the process and starts it again, with the same directory and port.
@@ -263,12 +267,27 @@ impl Instance {
 
     /// A new session of its own.
     pub fn target(&self, listening: Listening) -> Target {
-        Target { port: self.port(), session: session_id(), bearer: None, listening }
+        Target { port: self.port(), session: session_id(), bearer: self.bearer.clone(), listening }
     }
 
     /// Everything that its processes have printed.
     pub fn logs(&self) -> String {
         self.logs.text()
+    }
+
+    /// The identity providers.
+    pub const fn providers(&self) -> &Providers {
+        &self.providers
+    }
+
+    /// The identity providers, to kill one or to bring it back.
+    pub const fn providers_mut(&mut self) -> &mut Providers {
+        &mut self.providers
+    }
+
+    /// What the scenario has prepared.
+    pub const fn before(&self) -> &PreConfiguration {
+        &self.before
     }
 
     /// A mock server that lives in this process.
@@ -304,6 +323,25 @@ impl Drop for Instance {
             let _left = fs::remove_dir_all(&self.dir);
         }
     }
+}
+
+/// Starts the mock servers that live in this process, each behind its door if it has one.
+async fn remotes(
+    before: &PreConfiguration,
+    providers: &Providers,
+) -> io::Result<BTreeMap<String, RemoteMock>> {
+    let mut remotes = BTreeMap::new();
+    for server in &before.mcp_servers {
+        let ServerKind::Remote { mock, transport, oauth } = &server.kind else { continue };
+        let guard = oauth.as_deref().filter(|guard| guard.required);
+        let door = guard.and_then(|guard| {
+            let provider = providers.get(guard.provider.as_deref()?)?;
+            Some(Door::new(Arc::clone(provider.core()), guard.clone()))
+        });
+        let remote = RemoteMock::behind(door, &server.name, mock, *transport).await?;
+        remotes.insert(server.name.clone(), remote);
+    }
+    Ok(remotes)
 }
 
 /// `test-<name>-<nanoseconds>`, the name cut and made harmless.

@@ -22,8 +22,20 @@ pub struct MockConfig {
     pub fault: Option<Fault>,
     /// The prefix muster is told to use, if not the server's name.
     pub prefix: Option<String>,
+    /// How the errors of its tools are told.
+    pub failing: Failing,
     /// The `tools` as they were written, for the file of a mock that is a process.
     pub written: Value,
+}
+
+/// How the errors of a mock's tools are told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Failing {
+    /// As errors of the protocol.
+    #[default]
+    AsError,
+    /// As results that say that they are errors, as protected servers do.
+    AsResult,
 }
 
 /// One tool of a mock server.

@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Duration};
 use muster_core::yaml::{self, Node};
 use serde_json::{Map, Value, json};
 
-use super::{MockConfig, MockResponse, MockTool, fault::Fault};
+use super::{Failing, MockConfig, MockResponse, MockTool, fault::Fault};
 use crate::load::{
     Severity,
     node::{Fields, Notes, json, object, span, text, truth},
@@ -48,7 +48,7 @@ pub(crate) fn read(node: &Node, fields: &mut Fields<'_>, notes: &mut Notes) -> M
     let fault = fields.read("fault", notes, |node| Fault::read(&json(node)));
     let prefix = fields.read("toolPrefix", notes, text);
     let tools = tools.into_iter().filter_map(|(path, node)| tool(node, &path, notes)).collect();
-    MockConfig { tools, fault, prefix, written }
+    MockConfig { tools, fault, prefix, written, failing: Failing::default() }
 }
 
 /// Reads one tool from JSON, as a step gives it. The error is one sentence.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::{
-    MockConfig, MockResponse, MockTool,
+    Failing, MockConfig, MockResponse, MockTool,
     fault::{Fault, FaultKind},
 };
 use crate::{
@@ -24,6 +24,7 @@ const VERSIONS: [&str; 4] = ["2025-06-18", "2025-11-25", "2025-03-26", "2024-11-
 #[derive(Debug, Clone)]
 pub struct Mock {
     name: Arc<str>,
+    failing: Failing,
     state: Arc<watch::Sender<State>>,
 }
 
@@ -71,7 +72,11 @@ impl Mock {
     /// A mock that calls itself `mock-<name>`.
     pub fn new(name: &str, config: &MockConfig) -> Self {
         let state = State { tools: config.tools.clone(), fault: config.fault, ..State::default() };
-        Self { name: name.into(), state: Arc::new(watch::Sender::new(state)) }
+        Self {
+            name: name.into(),
+            failing: config.failing,
+            state: Arc::new(watch::Sender::new(state)),
+        }
     }
 
     /// Changes it. Whether there was anything to change.
@@ -144,7 +149,18 @@ impl Mock {
             plan = Some(state.call(&name, given));
             false
         });
-        plan.unwrap_or_else(|| Plan::now(Err(RpcError::new(INTERNAL_ERROR, "no answer"))))
+        let no_answer = || Plan::now(Err(RpcError::new(INTERNAL_ERROR, "no answer")));
+        let plan = plan.unwrap_or_else(no_answer);
+        match (plan.outcome, self.failing) {
+            (Err(error), Failing::AsResult) if error.code == INTERNAL_ERROR => {
+                let mut result = text_result(&error.message);
+                if let Some(result) = result.as_object_mut() {
+                    result.insert("isError".to_owned(), true.into());
+                }
+                Plan { outcome: Ok(result), ..plan }
+            }
+            (outcome, _) => Plan { outcome, ..plan },
+        }
     }
 }
 

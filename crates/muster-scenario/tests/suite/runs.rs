@@ -191,13 +191,13 @@ fn many_run_at_once_and_all_is_reported() {
     assert_eq!(verdict, Verdict::Failed, "{printed}");
     for line in [
         "🎯 good-3... ✅",
-        "🎯 oauth... ⏭️ skipped: needs OAuth mocks (not yet supported)",
-        "✅ Passed: 6",
+        "🎯 oauth... ✅",
+        "✅ Passed: 7",
         "❌ Failed: 1",
         "💥 Errors: 0",
-        "⏭️  Skipped: 2 (not yet supported: 1)",
+        "⏭️  Skipped: 1",
         "📈 Total: 9",
-        "📏 Success Rate: 85.7%",
+        "📏 Success Rate: 87.5%",
         "💔 Some tests failed",
     ] {
         assert!(printed.contains(line), "no {line:?} in\n{printed}");
@@ -211,8 +211,8 @@ fn many_run_at_once_and_all_is_reported() {
     assert_eq!(json["scenario_results"][8]["step_results"][0]["differences"][0]["at"], "success");
     let xml = fs::read_to_string(&files[1]).unwrap();
     assert!(xml.contains("name=\"bad &lt;&amp;&gt;\""), "{xml}");
-    assert!(xml.contains("<skipped message=\"needs OAuth mocks\"/>"), "{xml}");
-    assert!(xml.contains("tests=\"9\" failures=\"1\" errors=\"0\" skipped=\"2\""), "{xml}");
+    assert!(xml.contains("<skipped message=\"it says `skip: true`\"/>"), "{xml}");
+    assert!(xml.contains("tests=\"9\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{xml}");
 }
 
 #[test]
