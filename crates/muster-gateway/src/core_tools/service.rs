@@ -152,7 +152,7 @@ fn aggregator(handle: &Handle, view: &View) -> Status {
         "host": settings.host,
         "port": settings.port,
         "prompts": catalog.prompts().count(),
-        "resources": catalog.resources().count(),
+        "resources": catalog.resources().filter(|one| !super::is_own(one)).count(),
         "servers_connected": view.connected(),
         "servers_total": view.servers.len(),
         "service_type": "aggregator",
