@@ -1,5 +1,6 @@
 //! `muster serve`: one endpoint in front of everything.
 
+mod backends;
 mod hints;
 
 use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
@@ -86,6 +87,7 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
             Door::Http(listen::open(&aggregator.host, aggregator.port).await?)
         }
     };
+    let client = backends::of(&aggregator.oauth.mcp_client, None)?;
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-aggregator".to_owned(),
@@ -96,6 +98,7 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
     let options = Options {
         bundled: bundled_clis(),
         destructive: if args.yolo { Destructive::Allowed } else { Destructive::Blocked },
+        logins: client.as_ref().map(|client| client.logins()),
         ..Options::new(connector.clone(), launcher.clone(), process::environment())
     };
     let root = store.root().to_owned();
@@ -104,7 +107,8 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
         Shown::Muster => Box::new(Meta::default()),
         Shown::Climax => Box::new(Discovery),
     };
-    let dispatcher = Arc::new(Dispatcher::new(engine.state()));
+    let dispatcher = Dispatcher::new(engine.state()).with_principals(engine.principals());
+    let dispatcher = Arc::new(dispatcher);
     let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
     let served = match door {
@@ -116,11 +120,14 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
                 hints::print(&url, &root);
             }
             let view = engine.view();
-            let options = HttpOptions {
+            let mut options = HttpOptions {
                 health: Arc::new(move || health(&view)),
                 grace: GRACE,
                 ..HttpOptions::default()
             };
+            if let Some(client) = &client {
+                options.pages.push(Arc::new(client.pages()));
+            }
             http::serve(server, listeners, options, process::stop_requested()).await
         }
     };
