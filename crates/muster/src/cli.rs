@@ -25,6 +25,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Serve),
+    Agent(commands::agent::Agent),
     Test(Test),
     Completions(Completions),
 }
@@ -167,6 +168,7 @@ pub fn main() -> ExitCode {
 fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
         Command::Serve(args) => commands::serve::run(&args),
+        Command::Agent(args) => commands::agent::run(&args),
         Command::Test(args) => commands::test::run(&args),
         Command::Completions(args) => {
             output::completions(args.shell, &mut Cli::command(), "muster")?;

@@ -1,4 +1,5 @@
 //! The commands of `muster`, one file each.
 
+pub(crate) mod agent;
 pub(crate) mod serve;
 pub(crate) mod test;
