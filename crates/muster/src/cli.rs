@@ -26,6 +26,7 @@ Examples:
 enum Command {
     Serve(Serve),
     Agent(commands::agent::Agent),
+    Standalone(commands::standalone::Standalone),
     Test(Test),
     Completions(Completions),
 }
@@ -167,7 +168,8 @@ pub fn main() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
-        Command::Serve(args) => commands::serve::run(&args),
+        Command::Serve(args) => commands::serve::run(&args, commands::serve::Clients::Configured),
+        Command::Standalone(args) => commands::standalone::run(&args),
         Command::Agent(args) => commands::agent::run(&args),
         Command::Test(args) => commands::test::run(&args),
         Command::Completions(args) => {

@@ -2,4 +2,5 @@
 
 pub(crate) mod agent;
 pub(crate) mod serve;
+pub(crate) mod standalone;
 pub(crate) mod test;

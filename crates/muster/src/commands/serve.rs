@@ -7,7 +7,10 @@ use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 use muster_core::{
     cli::CliConfig,
     json::raw,
-    manifest::{self, settings::Transport},
+    manifest::{
+        self,
+        settings::{Aggregator, Transport},
+    },
     policy::Destructive,
     request::{Identity, Offers},
 };
@@ -27,7 +30,10 @@ use muster_mcp::{
     stdio::{self, Input, Output},
 };
 use serde::Serialize;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, watch},
+};
 use tracing::level_filters::LevelFilter;
 
 use crate::{
@@ -45,7 +51,16 @@ const GRACE: Duration = Duration::from_secs(5);
 const OFFERS: Offers =
     Offers { tools_change: true, resources: true, prompts: true, completions: true, logging: true };
 
-pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
+/// Who is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clients {
+    /// Those that the configuration speaks of.
+    Configured,
+    /// One on standard input and output, and whoever else comes by HTTP while it is there.
+    Standalone,
+}
+
+pub(crate) fn run(args: &Serve, clients: Clients) -> Result<ExitCode, CommandError> {
     let level = match (args.silent, args.debug) {
         (true, _) => LevelFilter::OFF,
         (false, true) => LevelFilter::DEBUG,
@@ -59,7 +74,7 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
         return Err(CommandError::new(format!("failed to initialize application: {error}")));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(serve(args, store, files));
+    let served = runtime.block_on(serve(args, clients, store, files));
     // A thread may still wait for a terminal's next line; nobody waits for it.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
@@ -76,16 +91,16 @@ fn config_path(args: &Serve) -> Result<PathBuf, CommandError> {
     Ok(PathBuf::from(home).join(".config/muster"))
 }
 
-async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandError> {
+async fn serve(
+    args: &Serve,
+    clients: Clients,
+    store: Store,
+    files: Files,
+) -> Result<(), CommandError> {
     let settings = Arc::clone(&files.settings);
     let aggregator = &settings.aggregator;
     // The port is taken before anything is started: who cannot listen starts nothing.
-    let door = match aggregator.transport {
-        Transport::Stdio => Door::Stdio,
-        Transport::StreamableHttp | Transport::Sse => {
-            Door::Http(listen::open(&aggregator.host, aggregator.port).await?)
-        }
-    };
+    let door = door(aggregator, clients).await?;
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-aggregator".to_owned(),
@@ -121,7 +136,12 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
                 grace: GRACE,
                 ..HttpOptions::default()
             };
-            http::serve(server, listeners, options, process::stop_requested()).await
+            match clients {
+                Clients::Configured => {
+                    http::serve(server, listeners, options, process::stop_requested()).await
+                }
+                Clients::Standalone => serve_both(server, listeners, options).await,
+            }
         }
     };
     engine.shut_down().await;
@@ -133,6 +153,41 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
 enum Door {
     Stdio,
     Http(Vec<TcpListener>),
+}
+
+async fn door(aggregator: &Aggregator, clients: Clients) -> Result<Door, CommandError> {
+    match aggregator.transport {
+        Transport::Stdio => Ok(Door::Stdio),
+        Transport::StreamableHttp | Transport::Sse => {
+            let opened = listen::open(&aggregator.host, aggregator.port).await;
+            match (opened, clients) {
+                (Ok(listeners), _) => Ok(Door::Http(listeners)),
+                // Every program that starts one of these names the same port.
+                (Err(err), Clients::Standalone) => {
+                    tracing::warn!("only the client on standard input is served: {err}");
+                    Ok(Door::Stdio)
+                }
+                (Err(err), Clients::Configured) => Err(err),
+            }
+        }
+    }
+}
+
+/// Serves the client on standard input and output, and others by HTTP until it leaves.
+async fn serve_both(
+    server: Server,
+    listeners: Vec<TcpListener>,
+    options: HttpOptions,
+) -> io::Result<()> {
+    let left = Notify::new();
+    let client = async {
+        let served = serve_stdio(server.clone()).await;
+        left.notify_one();
+        served
+    };
+    let others = http::serve(server.clone(), listeners, options, left.notified());
+    let (client, others) = tokio::join!(client, others);
+    client.and(others)
 }
 
 async fn serve_stdio(server: Server) -> io::Result<()> {
