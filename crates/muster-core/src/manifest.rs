@@ -10,7 +10,7 @@ pub mod mcpserver;
 pub mod policy;
 mod reader;
 pub mod settings;
-mod writer;
+pub mod writer;
 
 use std::fmt;
 
