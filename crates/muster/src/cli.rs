@@ -27,6 +27,8 @@ enum Command {
     Serve(Serve),
     Agent(commands::agent::Agent),
     Standalone(commands::standalone::Standalone),
+    Import(commands::import::Import),
+    Connect(commands::connect::Connect),
     Test(Test),
     Completions(Completions),
 }
@@ -170,6 +172,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
         Command::Serve(args) => commands::serve::run(&args, commands::serve::Clients::Configured),
         Command::Standalone(args) => commands::standalone::run(&args),
+        Command::Import(args) => commands::import::run(&args),
+        Command::Connect(args) => commands::connect::run(&args),
         Command::Agent(args) => commands::agent::run(&args),
         Command::Test(args) => commands::test::run(&args),
         Command::Completions(args) => {

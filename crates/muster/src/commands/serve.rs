@@ -42,6 +42,7 @@ use crate::{
     env_vars,
     error::CommandError,
     listen, log, process,
+    secrets::{Secrets, WithSecrets},
 };
 
 /// How long requests may take to finish once the gateway was asked to stop.
@@ -108,10 +109,11 @@ async fn serve(
         instructions: None,
     };
     let connector = Arc::new(Connector::new(launcher.clone(), &identity));
+    let connect = Arc::new(WithSecrets::new(Secrets::of(store.root()), Arc::clone(&connector)));
     let options = Options {
         bundled: bundled_clis(),
         destructive: if args.yolo { Destructive::Allowed } else { Destructive::Blocked },
-        ..Options::new(connector.clone(), launcher.clone(), process::environment())
+        ..Options::new(connect, launcher.clone(), process::environment())
     };
     let root = store.root().to_owned();
     let engine = Engine::start(store, files, options);

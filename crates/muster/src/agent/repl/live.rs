@@ -3,23 +3,50 @@
 use std::{sync::Arc, time::Duration};
 
 use anstyle::AnsiColor;
-use tokio::{sync::mpsc::UnboundedReceiver, time::sleep};
+use muster_core::json::raw;
+use serde_json::{Value, json};
+use tokio::{
+    sync::mpsc::UnboundedReceiver,
+    time::{MissedTickBehavior, sleep},
+};
 
 use super::{Shell, Told};
 use crate::{
-    agent::{connection, known::Known},
+    agent::{
+        connection,
+        known::{Known, document},
+    },
     remote::{Kind, Notice, Remote},
 };
 
 /// How often a gateway that is away is tried.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// How often it is looked whether there are more or fewer tools: a gateway that shows only meta-tools
+/// does not tell of the tools behind them.
+const LOOK: Duration = Duration::from_secs(3);
+
 /// Prints above the line that is being typed.
 pub(super) type Say = Box<dyn FnMut(String) + Send>;
 
 /// Tells of changes for as long as the shell is there.
 pub(super) async fn live(shell: Arc<Shell>, mut notices: UnboundedReceiver<Notice>, mut say: Say) {
-    while let Some(notice) = notices.recv().await {
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut count = None;
+    loop {
+        let notice = tokio::select! {
+            notice = notices.recv() => notice,
+            _ = look.tick() => {
+                let now = counted(&shell).await;
+                if now.is_some() && count.is_some() && now != count {
+                    change(&shell, Kind::Tools, "Tool", &mut say).await;
+                }
+                count = now.or(count);
+                continue;
+            }
+        };
+        let Some(notice) = notice else { return };
         let changed = match notice.method.as_str() {
             "notifications/tools/list_changed" => Some((Kind::Tools, "Tool")),
             "notifications/resources/list_changed" => Some((Kind::Resources, "Resource")),
@@ -42,6 +69,15 @@ pub(super) async fn live(shell: Arc<Shell>, mut notices: UnboundedReceiver<Notic
             }
         }
     }
+}
+
+/// How many tools there are behind the meta-tools.
+async fn counted(shell: &Shell) -> Option<u64> {
+    let remote = shell.remote().ok()?;
+    let answer = remote.call("list_tools", &raw(&json!({"limit": 1}))).await.ok()?;
+    let answer = document(&answer)?;
+    let listed = || answer.get("tools").and_then(Value::as_array).map(|tools| tools.len() as u64);
+    answer.get("total").and_then(Value::as_u64).or_else(listed)
 }
 
 /// A list has changed: what is new in it, and what is gone.
