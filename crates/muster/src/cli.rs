@@ -25,6 +25,10 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Serve),
+    Agent(commands::agent::Agent),
+    Standalone(commands::standalone::Standalone),
+    Import(commands::import::Import),
+    Connect(commands::connect::Connect),
     Test(Test),
     Completions(Completions),
 }
@@ -169,7 +173,11 @@ pub fn main() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
-        Command::Serve(args) => commands::serve::run(&args),
+        Command::Serve(args) => commands::serve::run(&args, commands::serve::Clients::Configured),
+        Command::Standalone(args) => commands::standalone::run(&args),
+        Command::Import(args) => commands::import::run(&args),
+        Command::Connect(args) => commands::connect::run(&args),
+        Command::Agent(args) => commands::agent::run(&args),
         Command::Test(args) => commands::test::run(&args),
         Command::Completions(args) => {
             output::completions(args.shell, &mut Cli::command(), "muster")?;
