@@ -5,7 +5,12 @@ use std::{cell::Cell, sync::Arc};
 use super::{Entry, Snapshot, Source, indexed};
 use crate::{
     name::BackendName,
-    ranking::{index::Index, search::Place, verdict::Verdict},
+    ranking::{
+        index::Index,
+        query::How,
+        search::{Match, Named, Place},
+        verdict::Verdict,
+    },
 };
 
 /// Words of a question, and the index they are looked for in.
@@ -37,6 +42,8 @@ pub struct Found<'a> {
     pub entry: &'a Arc<Entry>,
     /// How well it fits; only to be compared with others of the same answer.
     pub score: f32,
+    /// Whether no word is there as it was asked for, only some that are written alike.
+    pub guessed: bool,
 }
 
 impl Snapshot {
@@ -87,7 +94,9 @@ impl<'a> Ranker<'a> {
         let answer = self.index.search(text, &admitted, limit);
         let found = answer.hits.iter().filter_map(|hit| {
             let (source, entry) = tool(hit.place)?;
-            Some(Found { source, entry, score: hit.score })
+            let alike = |one: &Match| matches!(one.how, How::Prefix | How::Spelling);
+            let guessed = hit.named == Named::No && hit.matches.iter().all(alike);
+            Some(Found { source, entry, score: hit.score, guessed })
         });
         let found = found.collect();
         let total = self.index.matching(text, &admitted);

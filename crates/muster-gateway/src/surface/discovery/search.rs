@@ -89,7 +89,8 @@ fn found<'a>(state: &'a State, filter: &Filter) -> impl Iterator<Item = Found<'a
     found.map(|(source, entry)| item(source, entry))
 }
 
-/// What fits the words best; nothing if nothing does.
+/// What fits the words best; nothing if nothing does. A word that is nowhere is not taken for another:
+/// who wrote it may search again.
 fn ranked<'a>(state: &'a State, query: &str, filter: &Filter, limit: i128) -> Vec<Found<'a>> {
     let admit = |source: &Source, entry: &Arc<Entry>| {
         filter.takes_source(source) && state.policy.shows(entry)
@@ -99,7 +100,8 @@ fn ranked<'a>(state: &'a State, query: &str, filter: &Filter, limit: i128) -> Ve
     match ranked.verdict {
         Verdict::NoSuchTool { .. } => Vec::new(),
         Verdict::Found | Verdict::Unsure { .. } => {
-            ranked.found.iter().map(|found| item(found.source, found.entry)).collect()
+            let found = ranked.found.iter().filter(|found| !found.guessed);
+            found.map(|found| item(found.source, found.entry)).collect()
         }
     }
 }

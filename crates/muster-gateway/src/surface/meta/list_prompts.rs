@@ -18,7 +18,7 @@ pub(super) const TOOL: Builtin = Builtin {
     name: "list_prompts",
     description: "List prompts that can be filled in with get_prompt.",
     input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer"}}}"#,
-    budget: 6_000,
+    budget: 8_000,
     run: Run::List(answer),
 };
 

@@ -18,7 +18,7 @@ pub(super) const TOOL: Builtin = Builtin {
     description: "List resources that can be read with get_resource. An item with `uriTemplate` stands \
         for many: fill in its {placeholders}.",
     input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer"}}}"#,
-    budget: 6_000,
+    budget: 8_000,
     run: Run::List(answer),
 };
 

@@ -21,7 +21,7 @@ pub(super) const TOOL: Builtin = Builtin {
     description: "List the tools that can be run through call_tool, one line each, in pages. To find a \
         tool for a task, filter_tools with a `query` is quicker.",
     input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0,"description":"Where the page begins"},"max_tokens":{"type":"integer"}}}"#,
-    budget: 6_000,
+    budget: 8_000,
     run: Run::List(answer),
 };
 
