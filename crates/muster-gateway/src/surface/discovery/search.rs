@@ -65,8 +65,12 @@ pub(super) fn answer(state: &State, arguments: &RawValue) -> Outcome {
     } else {
         let filter = Filter::new(query, category, cli);
         let mut results = limited(found(state, &filter), limit);
-        // Words that are nowhere as they stand may still say what is wanted.
-        if let Some(query) = query.filter(|_| found(state, &filter).next().is_none()) {
+        // Words that are nowhere as they stand may still say what is wanted. One word by itself in
+        // another script is meant as it stands: which of its letters are the same is contract.
+        let in_words = |query: &&str| query.is_ascii() || query.trim().contains(' ');
+        if let Some(query) =
+            query.filter(in_words).filter(|_| found(state, &filter).next().is_none())
+        {
             results = limited(ranked(state, query, &filter, limit).into_iter(), limit);
         }
         Answer::Search { results }
