@@ -95,6 +95,8 @@ enum Run {
     List(fn(&Seen<'_>, &Given<'_>) -> Outcome),
     /// By asking a backend for something that does not change anything.
     Ask(for<'a> fn(&'a Seen<'a>, At<'a>, ToolCall) -> Answer<'a>),
+    /// With a piece of what is kept, which keeps to the budget by itself.
+    Look(for<'a> fn(&'a Seen<'a>, At<'a>, ToolCall) -> Answer<'a>),
     /// By running a tool, whatever that does.
     Call(for<'a> fn(&'a Seen<'a>, At<'a>, ToolCall) -> Answer<'a>),
 }
@@ -178,7 +180,7 @@ impl Surface for Meta {
                 Run::Now(answer) => Ok(fit(answer(&seen, &given), budget, &keeper).await),
                 Run::Ask(run) => Ok(fit(run(&seen, at, call).await?, budget, &keeper).await),
                 // What it runs is made to fit before it is wrapped.
-                Run::Call(run) => run(&seen, at, call).await,
+                Run::Call(run) | Run::Look(run) => run(&seen, at, call).await,
             }
         })
     }

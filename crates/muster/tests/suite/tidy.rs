@@ -8,6 +8,7 @@ use std::{
 /// The layers, bottom first: which of our crates each may use.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-core", &[]),
+    ("muster-embed", &[]),
     ("muster-exec", &["muster-core"]),
     ("muster-mcp", &["muster-core", "muster-exec"]),
     ("muster-gateway", &["muster-core", "muster-exec"]),
@@ -22,6 +23,7 @@ const ONLY: &[(&str, &[&str])] = &[
     // A client for tests only; it may stand under dev-dependencies, which are not looked at here.
     ("rmcp", &[]),
     ("tokio", &["muster-exec", "muster-mcp", "muster-gateway", "muster-scenario", "muster"]),
+    ("ndarray", &["muster-embed"]),
     ("rustix", &["muster-exec", "muster-mcp", "muster-scenario", "muster"]),
 ];
 

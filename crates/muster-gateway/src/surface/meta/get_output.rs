@@ -19,7 +19,7 @@ pub(super) const TOOL: Builtin = Builtin {
         just a `count`.",
     input_schema: r#"{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer","minimum":0,"description":"Where to go on, as the last piece said"},"line":{"type":"integer","minimum":1},"limit":{"type":"integer","minimum":1,"description":"Lines at most"},"grep":{"type":"string","description":"Regular expression"},"path":{"type":"string","description":"JSON path such as $.items[0].name"},"tail":{"type":"integer","minimum":1},"count":{"type":"boolean","description":"Count lines, matches or selected items"},"max_tokens":{"type":"integer","default":4000}},"required":["handle"]}"#,
     budget: 4_000,
-    run: Run::Ask(run),
+    run: Run::Look(run),
 };
 
 /// What is said beside a piece costs no more.
