@@ -14,6 +14,7 @@ pub mod front;
 mod handle;
 mod limited;
 pub mod offer;
+pub mod outputs;
 mod parking;
 mod policies;
 pub mod principals;
