@@ -13,6 +13,7 @@ pub mod env_vars;
 pub mod error;
 mod listen;
 pub mod log;
+pub mod login;
 pub mod output;
 mod process;
 pub mod remote;
