@@ -14,7 +14,7 @@ pub mod service;
 pub mod serviceclass;
 pub mod settings;
 pub mod workflow;
-mod writer;
+pub mod writer;
 
 use std::fmt;
 

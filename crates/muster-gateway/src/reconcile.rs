@@ -61,6 +61,11 @@ pub(crate) enum Input {
         /// What it says.
         word: Box<Word>,
     },
+    /// Someone has logged in to a server.
+    LoggedIn {
+        /// The server.
+        name: String,
+    },
     /// The gateway ends.
     ShutDown(oneshot::Sender<()>),
 }
@@ -159,6 +164,7 @@ impl Reconciler {
                         self.hear(&name, *word);
                     }
                 }
+                Input::LoggedIn { name } => self.logged_in(&name),
                 Input::ShutDown(answer) => {
                     self.shut_down();
                     tell(answer, ());

@@ -144,6 +144,14 @@ pub enum Reason {
     ServiceInstanceToolExecutionCompleted,
     /// One of its tools has failed.
     ServiceInstanceToolExecutionFailed,
+    /// Someone's login to the gateway was good enough for it.
+    McpServerTokenForwarded,
+    /// Someone's login to the gateway was not.
+    McpServerTokenForwardingFailed,
+    /// Someone's token was exchanged for one of its own issuer.
+    McpServerTokenExchanged,
+    /// Someone's token could not be exchanged.
+    McpServerTokenExchangeFailed,
 }
 
 impl Reason {
@@ -208,6 +216,10 @@ impl Reason {
             Self::ServiceInstanceToolExecutionStarted => "ServiceInstanceToolExecutionStarted",
             Self::ServiceInstanceToolExecutionCompleted => "ServiceInstanceToolExecutionCompleted",
             Self::ServiceInstanceToolExecutionFailed => "ServiceInstanceToolExecutionFailed",
+            Self::McpServerTokenForwarded => "MCPServerTokenForwarded",
+            Self::McpServerTokenForwardingFailed => "MCPServerTokenForwardingFailed",
+            Self::McpServerTokenExchanged => "MCPServerTokenExchanged",
+            Self::McpServerTokenExchangeFailed => "MCPServerTokenExchangeFailed",
         }
     }
 
@@ -238,6 +250,8 @@ impl Reason {
                 | Self::ServiceInstanceUnhealthy
                 | Self::ServiceInstanceHealthCheckFailed
                 | Self::ServiceInstanceToolExecutionFailed
+                | Self::McpServerTokenForwardingFailed
+                | Self::McpServerTokenExchangeFailed
         )
     }
 
@@ -302,6 +316,10 @@ impl Reason {
             Self::ServiceInstanceToolExecutionStarted => "calls a tool",
             Self::ServiceInstanceToolExecutionCompleted => "called a tool",
             Self::ServiceInstanceToolExecutionFailed => "called a tool that failed",
+            Self::McpServerTokenForwarded => "accepted a forwarded token",
+            Self::McpServerTokenForwardingFailed => "did not accept a forwarded token",
+            Self::McpServerTokenExchanged => "accepted an exchanged token",
+            Self::McpServerTokenExchangeFailed => "could not be reached by an exchanged token",
         };
         let kind = self.kind().as_str();
         let is_step = self.as_str().starts_with("WorkflowStep");
