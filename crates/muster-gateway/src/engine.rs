@@ -143,10 +143,9 @@ impl Engine {
             services: services.clone(),
             endpoint: endpoints,
             destructive,
-            executions: Arc::clone(&executions),
+            executions,
         };
-        let workflows =
-            workflows::Means { executions, journal: journal.clone(), state: handle.state.clone() };
+        let workflows = workflows::Means::of(&handle);
         workflows::take_up(&workflows, &files.definitions(), &tasks);
         let outlets = Outlets { state, view, changes: changes.clone() };
         let means = reconcile::Means {
