@@ -16,6 +16,7 @@ mod limited;
 pub mod offer;
 mod parking;
 mod policies;
+pub mod principals;
 mod reconcile;
 pub mod redact;
 mod services;

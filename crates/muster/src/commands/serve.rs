@@ -1,9 +1,12 @@
 //! `muster serve`: one endpoint in front of everything.
 
+mod backends;
 mod hints;
+mod logins;
 
 use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
+use muster_auth::server::AuthServer;
 use muster_core::{
     cli::CliConfig,
     json::raw,
@@ -79,6 +82,7 @@ fn config_path(args: &Serve) -> Result<PathBuf, CommandError> {
 async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandError> {
     let settings = Arc::clone(&files.settings);
     let aggregator = &settings.aggregator;
+    let logins = logins::of(&aggregator.oauth.server)?;
     // The port is taken before anything is started: who cannot listen starts nothing.
     let door = match aggregator.transport {
         Transport::Stdio => Door::Stdio,
@@ -86,6 +90,7 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
             Door::Http(listen::open(&aggregator.host, aggregator.port).await?)
         }
     };
+    let client = backends::of(&aggregator.oauth.mcp_client, None)?;
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-aggregator".to_owned(),
@@ -96,6 +101,7 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
     let options = Options {
         bundled: bundled_clis(),
         destructive: if args.yolo { Destructive::Allowed } else { Destructive::Blocked },
+        logins: client.as_ref().map(|client| client.logins()),
         ..Options::new(connector.clone(), launcher.clone(), process::environment())
     };
     let root = store.root().to_owned();
@@ -104,7 +110,8 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
         Shown::Muster => Box::new(Meta::default()),
         Shown::Climax => Box::new(Discovery),
     };
-    let dispatcher = Arc::new(Dispatcher::new(engine.state()));
+    let dispatcher = Dispatcher::new(engine.state()).with_principals(engine.principals());
+    let dispatcher = Arc::new(dispatcher);
     let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
     let served = match door {
@@ -115,13 +122,19 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
             if !args.silent {
                 hints::print(&url, &root);
             }
-            let view = engine.view();
-            let options = HttpOptions {
-                health: Arc::new(move || health(&view)),
+            let (view, waiting) = (engine.view(), logins.clone());
+            let mut options = HttpOptions {
+                health: Arc::new(move || health(&view, waiting.as_ref())),
                 grace: GRACE,
-                ..HttpOptions::default()
+                ..logins::options(logins.as_ref())
             };
-            http::serve(server, listeners, options, process::stop_requested()).await
+            if let Some(client) = &client {
+                options.pages.push(Arc::new(client.pages()));
+            }
+            tokio::select! {
+                served = http::serve(server, listeners, options, process::stop_requested()) => served,
+                never = logins::keep_up(logins.as_ref()) => match never {},
+            }
         }
     };
     engine.shut_down().await;
@@ -148,10 +161,12 @@ fn bundled_clis() -> Vec<CliConfig> {
     parsed.map(|loaded| loaded.value).collect()
 }
 
-fn health(view: &watch::Receiver<Arc<View>>) -> Health {
+fn health(view: &watch::Receiver<Arc<View>>, logins: Option<&AuthServer>) -> Health {
     #[derive(Serialize)]
     struct Body {
         status: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'static str>,
         servers: Servers,
     }
     #[derive(Serialize)]
@@ -161,5 +176,7 @@ fn health(view: &watch::Receiver<Arc<View>>) -> Health {
     }
     let view = view.borrow();
     let servers = Servers { total: view.servers.len(), connected: view.connected() };
-    Health { body: raw(&Body { status: "ok", servers }), ..Health::ok() }
+    let reason = logins.and_then(AuthServer::waits_for);
+    let status = if reason.is_some() { "degraded" } else { "ok" };
+    Health { body: raw(&Body { status, reason, servers }), ..Health::ok() }
 }
