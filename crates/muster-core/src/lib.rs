@@ -21,6 +21,7 @@ pub mod ranking;
 pub mod repair;
 pub mod request;
 pub mod schema;
+pub mod service;
 pub mod suggest;
 pub mod template;
 pub mod value;

@@ -9,6 +9,7 @@ mod config;
 mod events;
 mod mcpserver;
 mod service;
+mod serviceclass;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,10 +25,18 @@ use muster_core::{
 use serde::Serialize;
 
 use self::args::Args;
+pub(crate) use self::service::AGGREGATOR;
 use crate::handle::Handle;
 
 /// Every family, in the order that tools are listed.
-const FAMILIES: [&[Builtin]; 4] = [service::TOOLS, config::TOOLS, mcpserver::TOOLS, events::TOOLS];
+const FAMILIES: [&[Builtin]; 6] = [
+    service::TOOLS,
+    service::INSTANCE_TOOLS,
+    config::TOOLS,
+    serviceclass::TOOLS,
+    mcpserver::TOOLS,
+    events::TOOLS,
+];
 
 /// One tool.
 struct Builtin {

@@ -9,6 +9,7 @@ use crate::{
     dispatch::State,
     events::Journal,
     reconcile::{Edit, EditError, Input},
+    services::Services,
     view::{Known, View},
 };
 
@@ -19,6 +20,7 @@ pub(crate) struct Handle {
     pub(crate) state: watch::Receiver<Arc<State>>,
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) journal: Journal,
+    pub(crate) services: Services,
     /// Where clients reach the gateway.
     pub(crate) endpoint: watch::Receiver<Option<String>>,
     pub(crate) destructive: Destructive,

@@ -18,6 +18,7 @@ mod parking;
 mod policies;
 mod reconcile;
 pub mod redact;
+mod services;
 pub mod status;
 mod status_files;
 pub mod store;
