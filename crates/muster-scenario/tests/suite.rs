@@ -7,6 +7,8 @@
     reason = "a test that cannot go on should fail where it stands"
 )]
 
+#[path = "suite/docs.rs"]
+mod docs;
 #[path = "suite/lies.rs"]
 mod lies;
 #[path = "suite/mocks.rs"]

@@ -16,7 +16,7 @@ pub struct ProviderConfig {
     pub name: String,
     /// The path of its issuer; empty for an issuer that is a whole origin.
     pub path: String,
-    /// What it can grant; without any, whatever is asked for.
+    /// What it says it can grant, and grants if nothing is asked for.
     pub scopes: Vec<String>,
     /// How long its tokens are good for.
     pub lifetime: Duration,

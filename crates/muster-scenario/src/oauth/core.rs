@@ -174,18 +174,15 @@ impl Core {
         }
     }
 
-    /// What of a wish is granted; without a wish, everything.
+    /// What is granted: what is asked for, each once; without a wish, everything it speaks of.
     fn granted(&self, scope: &str) -> Vec<String> {
-        let all = &self.config.scopes;
         let mut granted: Vec<String> = Vec::new();
         for wish in scope.split_whitespace() {
-            let special = wish == "offline_access" || wish.starts_with(AUDIENCE_SCOPE);
-            let known = special || all.is_empty() || all.iter().any(|scope| scope == wish);
-            if known && !granted.iter().any(|scope| scope == wish) {
+            if !granted.iter().any(|scope| scope == wish) {
                 granted.push(wish.to_owned());
             }
         }
-        if scope.trim().is_empty() { all.clone() } else { granted }
+        if granted.is_empty() { self.config.scopes.clone() } else { granted }
     }
 
     /// Gives out an access token, an ID token and a refresh token.
