@@ -13,7 +13,7 @@ mod resource;
 pub mod service;
 pub mod serviceclass;
 pub mod settings;
-mod writer;
+pub mod writer;
 
 use std::fmt;
 

@@ -6,6 +6,7 @@ use muster_core::{
     catalog::{Collision, Snapshot},
     cli::CliConfig,
     connect::Connect,
+    logins::Logins,
     policy::Destructive,
     request::Change,
 };
@@ -21,6 +22,7 @@ use crate::{
     dispatch::State,
     events::Journal,
     handle::Handle,
+    principals::{self, Principals},
     reconcile::{self, Input, Outlets, Reconciler},
     services::{self, Services},
     status_files,
@@ -54,6 +56,8 @@ pub struct Options {
     pub timing: Timing,
     /// How many calls one backend gets at once.
     pub calls_at_once: usize,
+    /// Logs people in at servers that want it.
+    pub logins: Option<Arc<dyn Logins>>,
 }
 
 impl Options {
@@ -67,6 +71,7 @@ impl Options {
             destructive: Destructive::Blocked,
             timing: Timing::default(),
             calls_at_once: 64,
+            logins: None,
         }
     }
 }
@@ -84,8 +89,16 @@ impl Engine {
     /// Starts with what `files` say; they are what `store` was just read as. Returns at once: servers
     /// are connected one beside the other afterwards.
     pub fn start(store: Store, files: Files, options: Options) -> Self {
-        let Options { connect, launcher, environment, bundled, destructive, timing, calls_at_once } =
-            options;
+        let Options {
+            connect,
+            launcher,
+            environment,
+            bundled,
+            destructive,
+            timing,
+            calls_at_once,
+            logins,
+        } = options;
         if let Err(error) = store.prepare() {
             tracing::warn!("cannot write to {}: {error}", store.root().display());
         }
@@ -108,7 +121,20 @@ impl Engine {
             tasks: tasks.clone(),
             timing,
         });
+        let principals = Principals::new(principals::Tools {
+            connect: Arc::clone(&connect),
+            logins,
+            timing,
+            calls_at_once,
+            view: views.clone(),
+            inputs: inputs.downgrade(),
+            changes: changes.clone(),
+            journal: journal.clone(),
+            tasks: tasks.clone(),
+        });
+        tasks.spawn(principals::watch_over(Arc::downgrade(&principals), views.clone()));
         let handle = Handle {
+            principals,
             inputs: inputs.clone(),
             state: states,
             view: views.clone(),
@@ -147,6 +173,11 @@ impl Engine {
         self.handle.view.clone()
     }
 
+    /// Who has what for themselves.
+    pub fn principals(&self) -> Arc<Principals> {
+        Arc::clone(&self.handle.principals)
+    }
+
     /// Where changes of what clients can list are told.
     pub fn changes(&self) -> broadcast::Sender<Change> {
         self.changes.clone()
@@ -170,6 +201,7 @@ impl Engine {
         if self.handle.inputs.send(Input::ShutDown(answer)).await.is_ok() {
             drop(answered.await);
         }
+        self.handle.principals.close();
         self.handle.journal.close().await;
         self.tasks.close();
         if timeout(LONGEST_END, self.tasks.wait()).await.is_err() {

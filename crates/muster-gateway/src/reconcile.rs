@@ -58,6 +58,11 @@ pub(crate) enum Input {
         /// What it says.
         word: Box<Word>,
     },
+    /// Someone has logged in to a server.
+    LoggedIn {
+        /// The server.
+        name: String,
+    },
     /// The gateway ends.
     ShutDown(oneshot::Sender<()>),
 }
@@ -150,6 +155,7 @@ impl Reconciler {
                         self.hear(&name, *word);
                     }
                 }
+                Input::LoggedIn { name } => self.logged_in(&name),
                 Input::ShutDown(answer) => {
                     self.shut_down();
                     tell(answer, ());

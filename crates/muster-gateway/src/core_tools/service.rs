@@ -159,7 +159,7 @@ fn aggregator(handle: &Handle, view: &View) -> Status {
         "host": settings.host,
         "port": settings.port,
         "prompts": catalog.prompts().count(),
-        "resources": catalog.resources().count(),
+        "resources": catalog.resources().filter(|one| !super::is_own(one)).count(),
         "servers_connected": view.connected(),
         "servers_total": view.servers.len(),
         "service_type": "aggregator",

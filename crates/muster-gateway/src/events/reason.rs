@@ -107,6 +107,14 @@ pub enum Reason {
     ServiceInstanceToolExecutionCompleted,
     /// One of its tools has failed.
     ServiceInstanceToolExecutionFailed,
+    /// Someone's login to the gateway was good enough for it.
+    McpServerTokenForwarded,
+    /// Someone's login to the gateway was not.
+    McpServerTokenForwardingFailed,
+    /// Someone's token was exchanged for one of its own issuer.
+    McpServerTokenExchanged,
+    /// Someone's token could not be exchanged.
+    McpServerTokenExchangeFailed,
 }
 
 impl Reason {
@@ -154,6 +162,10 @@ impl Reason {
             Self::ServiceInstanceToolExecutionStarted => "ServiceInstanceToolExecutionStarted",
             Self::ServiceInstanceToolExecutionCompleted => "ServiceInstanceToolExecutionCompleted",
             Self::ServiceInstanceToolExecutionFailed => "ServiceInstanceToolExecutionFailed",
+            Self::McpServerTokenForwarded => "MCPServerTokenForwarded",
+            Self::McpServerTokenForwardingFailed => "MCPServerTokenForwardingFailed",
+            Self::McpServerTokenExchanged => "MCPServerTokenExchanged",
+            Self::McpServerTokenExchangeFailed => "MCPServerTokenExchangeFailed",
         }
     }
 
@@ -180,6 +192,8 @@ impl Reason {
                 | Self::ServiceInstanceUnhealthy
                 | Self::ServiceInstanceHealthCheckFailed
                 | Self::ServiceInstanceToolExecutionFailed
+                | Self::McpServerTokenForwardingFailed
+                | Self::McpServerTokenExchangeFailed
         )
     }
 
@@ -227,6 +241,10 @@ impl Reason {
             Self::ServiceInstanceToolExecutionStarted => "calls a tool",
             Self::ServiceInstanceToolExecutionCompleted => "called a tool",
             Self::ServiceInstanceToolExecutionFailed => "called a tool that failed",
+            Self::McpServerTokenForwarded => "accepted a forwarded token",
+            Self::McpServerTokenForwardingFailed => "did not accept a forwarded token",
+            Self::McpServerTokenExchanged => "accepted an exchanged token",
+            Self::McpServerTokenExchangeFailed => "could not be reached by an exchanged token",
         };
         let kind = self.kind().as_str();
         match detail {

@@ -7,6 +7,8 @@ use muster_core::{
 };
 use serde::Serialize;
 
+use crate::core_tools;
+
 use super::{
     Builtin, Run, Seen,
     given::Given,
@@ -17,8 +19,9 @@ pub(super) const TOOL: Builtin = Builtin {
     name: "list_resources",
     description: "List resources that can be read with get_resource. An item with `uriTemplate` stands \
         for many: fill in its {placeholders}.",
-    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0}}}"#,
-    run: Run::Now(answer),
+    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer"}}}"#,
+    budget: 8_000,
+    run: Run::List(answer),
 };
 
 #[derive(Serialize)]
@@ -44,10 +47,12 @@ enum Kind {
 
 fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
     let catalog = &seen.state.catalog;
-    let resources = by_name(catalog.resources()).into_iter().map(|one| (Kind::Resource, one));
+    // The gateway's own are listed by the protocol's own method.
+    let others = catalog.resources().filter(|one| !core_tools::is_own(one));
+    let resources = by_name(others).into_iter().map(|one| (Kind::Resource, one));
     let templates = by_name(catalog.templates()).into_iter().map(|one| (Kind::Template, one));
     let all: Vec<(Kind, &Listed)> = resources.chain(templates).collect();
-    listing::answer(given, &all, ("resources", "No resources available"), item)
+    listing::answer((given, seen.budget), &all, ("resources", "No resources available"), item)
 }
 
 fn item((kind, listed): &(Kind, &Listed)) -> Raw {
