@@ -9,6 +9,8 @@
 
 #[path = "suite/docs.rs"]
 mod docs;
+#[path = "suite/doors.rs"]
+mod doors;
 #[path = "suite/lies.rs"]
 mod lies;
 #[path = "suite/mocks.rs"]
@@ -21,3 +23,5 @@ mod runs;
 mod shared;
 #[path = "suite/support.rs"]
 mod support;
+#[path = "suite/web.rs"]
+mod web;

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{
-    book::{Bearer, Book, Grant, Kind, Person, Registered},
+    book::{Bearer, Book, Endpoint, Grant, Kind, Person, Registered},
     clock::Clock,
     config::{Clients, Feature, ProviderConfig},
     jwt::{self, Key},
     reply::Refusal,
 };
-use crate::instance::random_hex;
+use crate::{instance::random_hex, mock::fault::Fault};
 
 /// Dex asks for the audience of a token by such a scope.
 const AUDIENCE_SCOPE: &str = "audience:server:client_id:";
@@ -133,6 +133,14 @@ impl Core {
     /// Makes the token endpoint answer everything with an error, or work again.
     pub fn fail_with(&self, error: Option<&str>) {
         self.write(|book| book.error = error.map(str::to_owned));
+    }
+
+    /// Makes the answers of an endpoint go wrong, or well again.
+    pub fn set_fault(&self, endpoint: Endpoint, fault: Option<Fault>) {
+        self.write(|book| match fault {
+            Some(fault) => drop(book.faults.insert(endpoint, fault)),
+            None => drop(book.faults.remove(&endpoint)),
+        });
     }
 
     /// Forgets all tokens. How many there were.
