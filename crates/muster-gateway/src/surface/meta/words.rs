@@ -87,8 +87,11 @@ fn unknown(state: &State, name: &str) -> String {
     if let Some(workflow) = name.strip_prefix(PREFIX) {
         return lines(&[format!("workflow {workflow} not found"), nearest(state, name)]);
     }
-    let is_here =
-        |backend: &&BackendName| state.catalog.sources().any(|source| source.backend == **backend);
+    // A server that is stopped keeps its place in the catalog, with nothing in it.
+    let is_here = |backend: &&BackendName| {
+        let mut sources = state.catalog.sources();
+        sources.any(|source| source.backend == **backend && !source.entries().is_empty())
+    };
     let gone = state.catalog.gone(name).filter(|backend| !is_here(backend));
     match gone.map(BackendName::as_str) {
         Some(gone) if !gone.contains('/') => format!("server not found: {gone}"),
