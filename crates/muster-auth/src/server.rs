@@ -19,7 +19,7 @@ mod reply;
 mod token;
 mod turns;
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -44,8 +44,14 @@ use crate::{
 const ASKING: usize = 16;
 
 /// The protected endpoint.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AuthServer(Arc<Inner>);
+
+impl fmt::Debug for AuthServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AuthServer").field(&self.0.config.base_url).finish()
+    }
+}
 
 #[derive(Debug)]
 struct Inner {

@@ -14,6 +14,9 @@ use crate::{
 /// Google, as it calls itself.
 const GOOGLE: &str = "https://accounts.google.com";
 
+/// How long the provider may take to answer: a browser waits meanwhile.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The configuration cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigError {
@@ -105,6 +108,8 @@ pub struct ProviderConfig {
     pub audiences: Vec<String>,
     /// How far requests to it may go.
     pub reach: Reach,
+    /// How long one may take.
+    pub patience: Duration,
 }
 
 /// Someone else whose signed tokens are taken.
@@ -241,6 +246,7 @@ fn provider(said: &OAuthServer) -> Result<ProviderConfig, ConfigError> {
                 connector: text(&dex.connector_id),
                 audiences: Vec::new(),
                 reach,
+                patience: PATIENCE,
             })
         }
         "google" => {
@@ -255,6 +261,7 @@ fn provider(said: &OAuthServer) -> Result<ProviderConfig, ConfigError> {
                 connector: None,
                 audiences: Vec::new(),
                 reach: Reach::Public,
+                patience: PATIENCE,
             })
         }
         other => Err(ConfigError::Provider(other.to_owned())),

@@ -125,7 +125,7 @@ impl Inner {
         let mut principal = foreigner(&self.provider.config.issuer, identity);
         // Their own last login here has proof that others take.
         if let Some(login) = self.vault.get::<String>(&last_key(&principal.id)).await? {
-            principal.identity = Some(Arc::new(LoginTokens::new(Arc::clone(self), login)));
+            principal.identity = Some(Arc::new(LoginTokens::new(self, login)));
         }
         Ok((Judged::Good(Arc::new(principal)), FOREIGN))
     }

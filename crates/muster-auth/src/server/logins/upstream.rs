@@ -1,6 +1,10 @@
 //! The provider's tokens of a login, renewed by one at a time among all gateways.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use muster_core::{
     backend::BoxFuture,
@@ -90,23 +94,28 @@ impl Inner {
     }
 }
 
-/// The ID tokens of one login.
-#[derive(Debug)]
+/// The ID tokens of one login. What remembers them must not be kept alive by them.
 pub(in crate::server) struct LoginTokens {
-    inner: Arc<Inner>,
+    inner: Weak<Inner>,
     login: String,
 }
 
+impl fmt::Debug for LoginTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LoginTokens")
+    }
+}
+
 impl LoginTokens {
-    pub(in crate::server) const fn new(inner: Arc<Inner>, login: String) -> Self {
-        Self { inner, login }
+    pub(in crate::server) fn new(inner: &Arc<Inner>, login: String) -> Self {
+        Self { inner: Arc::downgrade(inner), login }
     }
 }
 
 impl IdTokens for LoginTokens {
     fn id_token(&self) -> BoxFuture<'_, Option<Bearer>> {
         Box::pin(async move {
-            let inner = &self.inner;
+            let inner = self.inner.upgrade()?;
             let mut login = inner.login(&self.login).await.ok().flatten()?;
             if login.upstream.fresh_id_token(inner.clock.now()).is_none()
                 && login.upstream.refresh.is_some()
