@@ -3,6 +3,7 @@
 //! **Invariant:** tokens and client secrets have their one address here. Everyone else sees a
 //! `Principal`, and a `Bearer` that prints as nothing.
 
+pub mod client;
 pub mod clock;
 pub mod dialer;
 pub mod jwks;

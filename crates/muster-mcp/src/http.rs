@@ -20,12 +20,13 @@ mod route;
 mod sessions;
 mod sse;
 mod standing;
+mod tick;
 mod work;
 
 use std::{io, net::IpAddr, sync::Arc, time::Duration};
 
 use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use muster_core::request::Change;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -35,7 +36,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::options::{Health, HealthCheck, HttpOptions};
-use self::{route::Arrival, sessions::Sessions};
+use self::{route::Arrival, sessions::Sessions, tick::Ticking};
 use crate::{back::AHEAD, listen, server::Server};
 
 /// How long a connection may take to send the head of a request, or say nothing between two. Clients
@@ -126,18 +127,23 @@ async fn connection(app: Arc<App>, stream: TcpStream, peer: IpAddr, permit: Owne
         async move { Ok::<_, std::convert::Infallible>(arrival.answer(request).await) }
     });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(Ticking)
         .header_read_timeout(HEAD_LIMIT)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    let served = tokio::select! {
-        served = connection.as_mut() => served,
-        () = app.draining.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                served = connection.as_mut() => served,
-                () = app.cut.cancelled() => Ok(()),
+    let mut draining = std::pin::pin!(app.draining.cancelled());
+    let mut ticks = tick::every(app.options.keep_alive.min(HEAD_LIMIT));
+    let mut leaving = false;
+    let served = loop {
+        tokio::select! {
+            biased;
+            served = connection.as_mut() => break served,
+            _ = ticks.tick() => (),
+            () = draining.as_mut(), if !leaving => {
+                leaving = true;
+                connection.as_mut().graceful_shutdown();
             }
+            () = app.cut.cancelled(), if leaving => break Ok(()),
         }
     };
     if let Err(err) = served {
@@ -168,9 +174,10 @@ async fn keep_house(app: Arc<App>) {
 
 impl App {
     fn announce(&self, change: &Change) {
-        let line = listen::line(change);
         for session in self.sessions.all().iter().chain(&self.streams.all()) {
-            if session.state.hears(change) && session.out.try_send(line.clone()).is_err() {
+            let Some(change) = change.seen_by(&session.caller.owner()) else { continue };
+            let line = listen::line(change);
+            if session.state.hears(change) && session.out.try_send(line).is_err() {
                 tracing::debug!("a client that does not listen was not told of a change");
             }
         }

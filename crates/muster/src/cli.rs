@@ -105,9 +105,12 @@ pub struct Test {
     /// Start nothing more after the first failure
     #[arg(long)]
     pub(crate) fail_fast: bool,
-    /// How long the whole run may take, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    pub(crate) timeout: u64,
+    /// Also run scenarios that say `skip: true`
+    #[arg(long)]
+    pub(crate) run_skipped: bool,
+    /// How long the whole run may take: `90s`, `10m`; a bare number is seconds
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    pub(crate) timeout: String,
     /// The first port that is tried for an instance
     #[arg(long, value_name = "PORT", default_value_t = 18_000)]
     pub(crate) base_port: u16,

@@ -23,6 +23,7 @@ use crate::{
     yaml::{Node, NodeValue},
 };
 
+pub(super) use self::write::{pairs, put_status};
 pub use self::{
     auth::{Auth, AuthType, SecretRef, Teleport, TokenExchange},
     check::{Invalid, check_name, server_type},
@@ -33,8 +34,8 @@ pub use self::{
 /// How long a connection may take unless the file says otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-const RESOURCE: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
-const METADATA: &[&str] = &["name", "namespace", "labels", "annotations"];
+pub(super) const RESOURCE: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
+pub(super) const METADATA: &[&str] = &["name", "namespace", "labels", "annotations"];
 const SPEC: &[&str] = &[
     "type",
     "autoStart",
@@ -46,6 +47,7 @@ const SPEC: &[&str] = &[
     "url",
     "headers",
     "timeout",
+    "callTimeout",
     "auth",
 ];
 const SHORT: &[&str] = &[
@@ -60,6 +62,7 @@ const SHORT: &[&str] = &[
     "url",
     "headers",
     "timeout",
+    "callTimeout",
     "auth",
     "status",
 ];
@@ -119,6 +122,9 @@ pub struct Spec {
     /// Seconds that a connection may take; zero for the usual.
     #[serde(skip_serializing_if = "nothing")]
     pub timeout: u32,
+    /// Seconds that a call may take; zero for as long as it likes.
+    #[serde(skip_serializing_if = "nothing")]
+    pub call_timeout: u32,
     /// How it is logged in to.
     #[serde(skip_serializing_if = "nothing")]
     pub auth: Option<Auth>,
@@ -166,6 +172,7 @@ impl Spec {
             url: String::new(),
             headers: IndexMap::new(),
             timeout: 0,
+            call_timeout: 0,
             auth: None,
         }
     }
@@ -196,6 +203,11 @@ impl Spec {
             0 => DEFAULT_TIMEOUT,
             seconds => Duration::from_secs(seconds.into()),
         }
+    }
+
+    /// How long a call may take, if there is a limit.
+    pub fn call_limit(&self) -> Option<Duration> {
+        (self.call_timeout > 0).then(|| Duration::from_secs(self.call_timeout.into()))
     }
 
     /// Whether a server that runs by `self` has to be started anew to run by `next`.
@@ -257,7 +269,7 @@ fn short(reader: &mut Reader, node: &Node, file_name: &str) -> Option<McpServer>
 }
 
 /// Where things are that say nothing about it.
-const DEFAULT_NAMESPACE: &str = "default";
+pub(super) const DEFAULT_NAMESPACE: &str = "default";
 
 fn resource(reader: &mut Reader, node: &Node, file_name: &str) -> Option<McpServer> {
     let fields = reader.fields(node, "MCPServer", RESOURCE)?;
@@ -312,6 +324,7 @@ fn spec(reader: &mut Reader, fields: &Fields<'_>, node: &Node, form: Form) -> Op
     let url = text_or_empty(reader, fields, "url");
     let headers = reader.nullable(fields, "headers", |reader, node| reader.map(node, written));
     let timeout = reader.nullable(fields, "timeout", seconds);
+    let call_timeout = reader.nullable(fields, "callTimeout", seconds);
     let auth = reader.nullable(fields, "auth", auth::read);
     let (kind, command, url) = (kind?, command?, url?);
     let kind = match (kind.as_str(), command.as_str(), url.as_str()) {
@@ -335,6 +348,7 @@ fn spec(reader: &mut Reader, fields: &Fields<'_>, node: &Node, form: Form) -> Op
         url,
         headers: headers?.0.unwrap_or_default().into_iter().collect(),
         timeout: timeout?.0.unwrap_or_default(),
+        call_timeout: call_timeout?.0.unwrap_or_default(),
         auth: auth?.0,
     };
     match spec.check() {
@@ -344,7 +358,7 @@ fn spec(reader: &mut Reader, fields: &Fields<'_>, node: &Node, form: Form) -> Op
 }
 
 /// Text, also where YAML sees a number or a truth value: `args: [--port, 8080]` is clear.
-fn written(reader: &mut Reader, node: &Node) -> Option<String> {
+pub(super) fn written(reader: &mut Reader, node: &Node) -> Option<String> {
     match node.written() {
         Some(text) => Some(text.to_owned()),
         None => match &node.value {
@@ -371,12 +385,20 @@ fn seconds(reader: &mut Reader, node: &Node) -> Option<u32> {
     reader.refuse(node, "Input should be a whole number of seconds", "write a whole number")
 }
 
-fn text_or_empty(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<String> {
+pub(super) fn text_or_empty(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    name: &str,
+) -> Option<String> {
     let Setting(text) = reader.nullable(fields, name, Reader::text)?;
     Some(text.unwrap_or_default())
 }
 
-fn texts_or_none(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<Vec<String>> {
+pub(super) fn texts_or_none(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    name: &str,
+) -> Option<Vec<String>> {
     let Setting(texts) =
         reader.nullable(fields, name, |reader, node| reader.list(node, Reader::text))?;
     Some(texts.unwrap_or_default())
@@ -384,16 +406,16 @@ fn texts_or_none(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option
 
 /// A truth value that may be left out; the outer option says whether it could be read.
 #[expect(clippy::option_option, reason = "left out is not unreadable")]
-fn flag(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<Option<bool>> {
+pub(super) fn flag(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<Option<bool>> {
     reader.nullable(fields, name, Reader::truth).map(|Setting(truth)| truth)
 }
 
-fn name_or(name: String, fallback: &str) -> String {
+pub(super) fn name_or(name: String, fallback: &str) -> String {
     if name.is_empty() { fallback.to_owned() } else { name }
 }
 
 /// The pairs of a mapping that `known` does not name.
-fn rest(node: &Node, known: &[&str]) -> Vec<(Value, Value)> {
+pub(super) fn rest(node: &Node, known: &[&str]) -> Vec<(Value, Value)> {
     let NodeValue::Map(pairs) = &node.value else { return Vec::new() };
     let unknown =
         pairs.iter().filter(|(key, _)| key.as_text().is_none_or(|key| !known.contains(&key)));

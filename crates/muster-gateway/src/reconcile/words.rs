@@ -12,7 +12,7 @@ use muster_core::{
 use super::Reconciler;
 use crate::{
     events::Reason,
-    limited::Limited,
+    limited::{Limited, Patience},
     offer,
     status::{Condition, Report},
     supervisor::Word,
@@ -30,7 +30,10 @@ impl Reconciler {
             }
             Word::Up(report, listing, backend) => {
                 self.tell(&known, &report);
-                let backend = Limited::new(backend, self.means.calls_at_once);
+                let patience = known.server.spec.call_limit();
+                let patience =
+                    patience.map(|limit| Patience { server: BackendName::new(name), limit });
+                let backend = Limited::new(backend, self.means.calls_at_once).within(patience);
                 let backend: Arc<dyn Backend> = Arc::new(backend);
                 self.state.backends.insert(BackendName::new(name), backend);
                 self.note(name, |known| known.report = report);
@@ -57,6 +60,18 @@ impl Reconciler {
                 drop(self.outlets.changes.send(Change::Resource { uri }));
             }
         }
+    }
+
+    /// A server that someone has logged in to is up, though not for everybody.
+    pub(super) fn logged_in(&mut self, name: &str) {
+        let kind = self.servers.get(name).map(|known| known.server.spec.kind);
+        let Some(kind) = kind else { return };
+        self.note(name, |known| {
+            if known.report.condition == Condition::AuthRequired {
+                known.report.condition = Condition::up(kind);
+            }
+        });
+        self.publish_view();
     }
 
     fn offers(&mut self, known: &Known, listing: &Listing) {

@@ -1,5 +1,6 @@
 //! `muster serve`: one endpoint in front of everything.
 
+mod backends;
 mod hints;
 mod logins;
 
@@ -89,6 +90,7 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
             Door::Http(listen::open(&aggregator.host, aggregator.port).await?)
         }
     };
+    let client = backends::of(&aggregator.oauth.mcp_client, None)?;
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-aggregator".to_owned(),
@@ -99,6 +101,7 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
     let options = Options {
         bundled: bundled_clis(),
         destructive: if args.yolo { Destructive::Allowed } else { Destructive::Blocked },
+        logins: client.as_ref().map(|client| client.logins()),
         ..Options::new(connector.clone(), launcher.clone(), process::environment())
     };
     let root = store.root().to_owned();
@@ -107,7 +110,8 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
         Shown::Muster => Box::new(Meta::default()),
         Shown::Climax => Box::new(Discovery),
     };
-    let dispatcher = Arc::new(Dispatcher::new(engine.state()));
+    let dispatcher = Dispatcher::new(engine.state()).with_principals(engine.principals());
+    let dispatcher = Arc::new(dispatcher);
     let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
     let served = match door {
@@ -119,11 +123,14 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
                 hints::print(&url, &root);
             }
             let (view, waiting) = (engine.view(), logins.clone());
-            let options = HttpOptions {
+            let mut options = HttpOptions {
                 health: Arc::new(move || health(&view, waiting.as_ref())),
                 grace: GRACE,
                 ..logins::options(logins.as_ref())
             };
+            if let Some(client) = &client {
+                options.pages.push(Arc::new(client.pages()));
+            }
             tokio::select! {
                 served = http::serve(server, listeners, options, process::stop_requested()) => served,
                 never = logins::keep_up(logins.as_ref()) => match never {},
