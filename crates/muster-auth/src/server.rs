@@ -119,6 +119,16 @@ impl AuthServer {
         (!self.0.provider.is_known()).then_some("oidc-discovery-pending")
     }
 
+    /// Web pages that may talk to us from a browser, by their origin.
+    pub fn origins(&self) -> &[String] {
+        &self.0.config.origins
+    }
+
+    /// Where logins are kept, for those at servers as well.
+    pub fn vault(&self) -> Vault {
+        self.0.vault.clone()
+    }
+
     /// The host that clients address us by.
     pub fn host(&self) -> &str {
         let url = &self.0.config.base_url;

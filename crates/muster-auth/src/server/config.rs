@@ -157,6 +157,8 @@ pub struct ServerConfig {
     pub localhost_redirects: bool,
     /// How long a login lasts.
     pub session: Duration,
+    /// Web pages that may talk to us from a browser, by their origin.
+    pub origins: Vec<String>,
 }
 
 /// Everything the configuration says.
@@ -191,6 +193,10 @@ pub fn load(said: &OAuthServer) -> Result<Loaded, ConfigError> {
         cimd: said.enable_cimd.then_some(Reach::Public),
         localhost_redirects: said.allow_localhost_redirect_uris,
         session: duration(&said.session_duration)?,
+        origins: {
+            let origins = said.allowed_origins.split([',', ' ']).map(str::trim);
+            origins.filter(|origin| !origin.is_empty()).map(str::to_owned).collect()
+        },
     };
     let mut trust = Trust::system();
     if !said.dex.ca_file.is_empty() {
@@ -344,3 +350,6 @@ fn duration(text: &str) -> Result<Duration, ConfigError> {
 fn text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
+
+#[cfg(test)]
+mod tests;

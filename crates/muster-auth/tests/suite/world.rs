@@ -224,6 +224,7 @@ fn config(issuer: &str) -> ServerConfig {
         cimd: Some(Reach::Public),
         localhost_redirects: true,
         session: Duration::from_secs(24 * 3600),
+        origins: Vec::new(),
     }
 }
 

@@ -82,7 +82,7 @@ fn config_path(args: &Serve) -> Result<PathBuf, CommandError> {
 async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandError> {
     let settings = Arc::clone(&files.settings);
     let aggregator = &settings.aggregator;
-    let logins = logins::of(&aggregator.oauth.server)?;
+    let logins = logins::of(&aggregator.oauth.server, &files)?;
     // The port is taken before anything is started: who cannot listen starts nothing.
     let door = match aggregator.transport {
         Transport::Stdio => Door::Stdio,
@@ -90,7 +90,8 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
             Door::Http(listen::open(&aggregator.host, aggregator.port).await?)
         }
     };
-    let client = backends::of(&aggregator.oauth.mcp_client, None)?;
+    let client =
+        backends::of(&aggregator.oauth.mcp_client, logins.as_ref().map(AuthServer::vault))?;
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-aggregator".to_owned(),
