@@ -13,7 +13,8 @@ mod resource;
 pub mod service;
 pub mod serviceclass;
 pub mod settings;
-mod writer;
+pub mod workflow;
+pub mod writer;
 
 use std::fmt;
 

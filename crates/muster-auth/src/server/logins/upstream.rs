@@ -12,7 +12,7 @@ use muster_core::{
 };
 use tokio::time::Instant;
 
-use super::{Login, login_key};
+use super::{Login, last_key, login_key};
 use crate::{
     jwt::Jwt,
     server::{
@@ -97,7 +97,15 @@ impl Inner {
 /// The ID tokens of one login. What remembers them must not be kept alive by them.
 pub(in crate::server) struct LoginTokens {
     inner: Weak<Inner>,
-    login: String,
+    whose: Whose,
+}
+
+/// Which login it is.
+enum Whose {
+    /// This one.
+    Login(String),
+    /// The last one of somebody, if there is one by then.
+    Person(Arc<str>),
 }
 
 impl fmt::Debug for LoginTokens {
@@ -107,8 +115,12 @@ impl fmt::Debug for LoginTokens {
 }
 
 impl LoginTokens {
-    pub(in crate::server) fn new(inner: &Arc<Inner>, login: String) -> Self {
-        Self { inner: Arc::downgrade(inner), login }
+    pub(in crate::server) fn of_login(inner: &Arc<Inner>, login: String) -> Self {
+        Self { inner: Arc::downgrade(inner), whose: Whose::Login(login) }
+    }
+
+    pub(in crate::server) fn of_person(inner: &Arc<Inner>, principal: Arc<str>) -> Self {
+        Self { inner: Arc::downgrade(inner), whose: Whose::Person(principal) }
     }
 }
 
@@ -116,7 +128,11 @@ impl IdTokens for LoginTokens {
     fn id_token(&self) -> BoxFuture<'_, Option<Bearer>> {
         Box::pin(async move {
             let inner = self.inner.upgrade()?;
-            let mut login = inner.login(&self.login).await.ok().flatten()?;
+            let id = match &self.whose {
+                Whose::Login(id) => id.clone(),
+                Whose::Person(id) => inner.vault.get(&last_key(id)).await.ok().flatten()?,
+            };
+            let mut login = inner.login(&id).await.ok().flatten()?;
             if login.upstream.fresh_id_token(inner.clock.now()).is_none()
                 && login.upstream.refresh.is_some()
             {
