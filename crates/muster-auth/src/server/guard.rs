@@ -8,7 +8,7 @@ use muster_core::credentials::{Bearer, IdTokens, Principal};
 use super::{
     Inner,
     cache::{Digest, Judged},
-    logins::{LoginTokens, Token, access_key, last_key},
+    logins::{LoginTokens, Token, access_key},
     provider::{Identity, ProviderError},
     reply::{self, Failure, Reply},
 };
@@ -124,9 +124,8 @@ impl Inner {
         };
         let mut principal = foreigner(&self.provider.config.issuer, identity);
         // Their own last login here has proof that others take.
-        if let Some(login) = self.vault.get::<String>(&last_key(&principal.id)).await? {
-            principal.identity = Some(Arc::new(LoginTokens::new(Arc::clone(self), login)));
-        }
+        let proof = LoginTokens::of_person(self, Arc::clone(&principal.id));
+        principal.identity = Some(Arc::new(proof));
         Ok((Judged::Good(Arc::new(principal)), FOREIGN))
     }
 

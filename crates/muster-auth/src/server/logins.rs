@@ -73,7 +73,7 @@ fn spent_key(token: &str) -> String {
 }
 
 /// The last login of somebody.
-pub(super) fn last_key(principal: &str) -> String {
+fn last_key(principal: &str) -> String {
     format!("last:{}", random::digest_of(principal))
 }
 
@@ -132,7 +132,7 @@ impl Inner {
             name: login.name.as_deref().map(Into::into),
             groups: login.groups.clone().into(),
             login: login.id.as_str().into(),
-            identity: Some(Arc::new(LoginTokens::new(Arc::clone(self), login.id.clone()))),
+            identity: Some(Arc::new(LoginTokens::of_login(self, login.id.clone()))),
         }
     }
 
