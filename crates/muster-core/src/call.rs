@@ -8,6 +8,7 @@ use thiserror::Error;
 use crate::{
     arguments::Problem,
     client::{Continuation, NeedsInput},
+    credentials::Principal,
     json::Raw,
     name::{BackendName, ToolName},
 };
@@ -19,12 +20,19 @@ pub struct Caller {
     pub subject: Arc<str>,
     /// Number of calls above this one; bounded by the dispatcher.
     pub depth: u8,
+    /// Who that is, where logins are asked for.
+    pub principal: Option<Arc<Principal>>,
 }
 
 impl Caller {
     /// The one caller at the other end of a pipe that the user opened.
     pub fn local() -> Self {
-        Self { subject: Arc::from("local"), depth: 0 }
+        Self { subject: Arc::from("local"), depth: 0, principal: None }
+    }
+
+    /// Someone who has logged in.
+    pub fn known(principal: Arc<Principal>) -> Self {
+        Self { subject: Arc::clone(&principal.id), depth: 0, principal: Some(principal) }
     }
 }
 

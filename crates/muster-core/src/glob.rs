@@ -5,6 +5,7 @@
 
 use std::str::Chars;
 
+use memchr::memchr2_iter;
 use thiserror::Error;
 
 /// A pattern, read once.
@@ -12,6 +13,8 @@ use thiserror::Error;
 pub struct Glob {
     parts: Vec<Part>,
     case: Case,
+    /// The longest text of plain signs that every name must contain.
+    needle: Vec<u8>,
 }
 
 /// Whether capital letters differ from small ones.
@@ -55,11 +58,37 @@ impl Glob {
                 sign => Part::Char(case.of(sign)),
             });
         }
-        Ok(Self { parts, case })
+        let needle = needle(&parts);
+        Ok(Self { parts, case, needle })
     }
 
     /// Whether the whole of `name` fits.
     pub fn matches(&self, name: &str) -> bool {
+        self.may_match(name) && self.does_match(name)
+    }
+
+    /// Tells most names of a long list apart without going through the pattern.
+    fn may_match(&self, name: &str) -> bool {
+        let Some(&first) = self.needle.first() else { return true };
+        // Letters of other alphabets may have plain ones as their small forms.
+        if !name.is_ascii() {
+            return true;
+        }
+        let name = name.as_bytes();
+        let is_here = |at| {
+            let found = name.get(at..).and_then(|rest| rest.get(..self.needle.len()));
+            found.is_some_and(|found| match self.case {
+                Case::Matters => found == self.needle,
+                Case::Ignored => found.eq_ignore_ascii_case(&self.needle),
+            })
+        };
+        match self.case {
+            Case::Matters => memchr::memchr_iter(first, name).any(is_here),
+            Case::Ignored => memchr2_iter(first, first.to_ascii_uppercase(), name).any(is_here),
+        }
+    }
+
+    fn does_match(&self, name: &str) -> bool {
         let mut parts = self.parts.as_slice();
         let mut text = name.chars();
         // Where to go on after a mismatch: behind the last star, which takes one sign more.
@@ -89,6 +118,16 @@ impl Glob {
             retry = Some((rest, from));
         }
     }
+}
+
+fn needle(parts: &[Part]) -> Vec<u8> {
+    let plain = |part: &Part| match part {
+        Part::Char(sign) => u8::try_from(*sign).ok().filter(u8::is_ascii),
+        Part::Star | Part::Any | Part::Class { .. } => None,
+    };
+    let runs = parts.split(|part| plain(part).is_none());
+    let longest = runs.max_by_key(|run| run.len()).unwrap_or_default();
+    longest.iter().filter_map(plain).collect()
 }
 
 impl Part {
@@ -215,6 +254,8 @@ mod tests {
         assert!(glob.matches("core_list"));
         assert!(glob.matches("Core_Mist"));
         assert!(!glob.matches("core_get"));
+        // The Kelvin sign is a capital k.
+        assert!(Glob::new("*ok*", Case::Ignored).unwrap().matches("tO\u{212a}en"));
     }
 
     #[test]
@@ -232,6 +273,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_sorted_out_early_does_not_fit(pattern in "[aAbK*?_\u{212a}]{0,8}", name in "[aAbBkK_\u{212a}]{0,12}") {
+            for case in [Case::Matters, Case::Ignored] {
+                let glob = Glob::new(&pattern, case).unwrap();
+                prop_assert!(glob.may_match(&name) || !glob.does_match(&name));
+            }
+        }
+
         #[test]
         fn any_pattern_ends(pattern in ".{0,20}", name in ".{0,40}") {
             if let Ok(glob) = Glob::new(&pattern, Case::Ignored) {

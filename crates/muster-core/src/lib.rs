@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod cli;
 pub mod client;
 pub mod connect;
+pub mod credentials;
 pub mod glob;
 pub mod json;
 pub mod manifest;

@@ -7,12 +7,13 @@ pub mod pattern;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use serde_json::value::RawValue;
 
 use crate::{
     arguments::{self, Arguments, Mismatch},
     call::{Call, CallError, Caller, Checking},
     catalog::{Entry, Snapshot},
-    cli::Place,
+    cli::{Param, Place},
     client::Continuation,
     json::Raw,
     policy::constraint::Constraint,
@@ -26,7 +27,7 @@ pub struct Policy {
     pub place: Place,
     /// What holds for a tool that no rule names.
     pub default: Default,
-    /// Rules by the backend's own name of a tool, in the order written.
+    /// Rules in the order written, by the name that callers use or by the backend's own name of a tool.
     pub rules: IndexMap<String, Rule>,
     /// Whether tools that are known to destroy things may run.
     pub destructive: Destructive,
@@ -100,11 +101,16 @@ impl Permitted {
 }
 
 impl Policy {
+    /// What is said about a tool: about this very one, else about all that their backends name so.
+    pub fn rule(&self, entry: &Entry) -> Option<&Rule> {
+        self.rules.get(entry.name.as_str()).or_else(|| self.rules.get(&*entry.local_name))
+    }
+
     /// Whether a tool exists for callers.
     pub fn shows(&self, entry: &Entry) -> bool {
         match self.default {
             Default::Enabled => true,
-            Default::Disabled => self.rules.contains_key(&*entry.local_name),
+            Default::Disabled => self.rule(entry).is_some(),
         }
     }
 
@@ -115,8 +121,7 @@ impl Policy {
 
     /// The words that describe a tool under this policy.
     pub fn description<'a>(&'a self, entry: &'a Entry) -> &'a str {
-        self.rules
-            .get(&*entry.local_name)
+        self.rule(entry)
             .and_then(|rule| rule.description.as_deref())
             .filter(|text| !text.is_empty())
             .unwrap_or(&entry.description)
@@ -141,17 +146,31 @@ impl Policy {
             let schema = Arc::clone(&entry.input_schema);
             CallError::Arguments { tool: call.tool.clone(), problems, unknown, schema }
         })?;
-        self.constrain(entry, &arguments)?;
+        self.constrain(entry, &arguments, &call.arguments)?;
         let Call { arguments: raw, meta, continuation, .. } = call;
         Ok(Permitted { entry: Arc::clone(entry), arguments, raw, meta, continuation })
     }
 
-    fn constrain(&self, entry: &Entry, arguments: &Arguments) -> Result<(), CallError> {
-        let Some(rule) = self.rules.get(&*entry.local_name) else { return Ok(()) };
-        let params = entry.params.as_deref().unwrap_or_default();
+    fn constrain(
+        &self,
+        entry: &Entry,
+        checked: &Arguments,
+        raw: &RawValue,
+    ) -> Result<(), CallError> {
+        let rule = self.rule(entry).filter(|rule| !rule.args.is_empty());
+        let Some(rule) = rule else { return Ok(()) };
+        let given;
+        let arguments = match &entry.params {
+            Some(_) => checked,
+            None => {
+                given = Arguments::from_json(raw);
+                &given
+            }
+        };
         let mut violations = Vec::new();
         for (name, constraint) in &rule.args {
-            if !params.iter().any(|param| param.name == *name) {
+            let takes = |params: &[Param]| params.iter().any(|param| param.name == *name);
+            if !entry.params.as_deref().is_none_or(takes) {
                 continue;
             }
             let Some(value) = arguments.get(name) else { continue };

@@ -23,6 +23,7 @@ pub(crate) struct Draft {
     env: Option<IndexMap<String, String>>,
     headers: Option<IndexMap<String, String>>,
     timeout: i64,
+    call_timeout: i64,
     auth: Option<Auth>,
 }
 
@@ -64,6 +65,9 @@ impl Draft {
         keep_hidden(&mut spec.headers, self.headers);
         if self.timeout > 0 {
             spec.timeout = u32::try_from(self.timeout).unwrap_or(u32::MAX);
+        }
+        if self.call_timeout > 0 {
+            spec.call_timeout = u32::try_from(self.call_timeout).unwrap_or(u32::MAX);
         }
         if self.auth.is_some() {
             spec.auth = self.auth;

@@ -1,13 +1,14 @@
-//! A backend that is given only so much to do at once.
+//! A backend that is given only so much to do at once, and only so long for it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use muster_core::{
     backend::{Ask, Backend, BoxFuture, Cx},
     call::{CallError, Outcome},
+    name::BackendName,
     policy::Permitted,
 };
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
 
 /// Passes on as many calls at once as there is room for; the others wait. Who goes away while
 /// waiting takes no room.
@@ -15,11 +16,40 @@ use tokio::sync::Semaphore;
 pub(crate) struct Limited {
     backend: Arc<dyn Backend>,
     room: Semaphore,
+    patience: Option<Patience>,
+}
+
+/// How long a server may take for a call.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    pub(crate) server: BackendName,
+    pub(crate) limit: Duration,
 }
 
 impl Limited {
     pub(crate) fn new(backend: Arc<dyn Backend>, at_once: usize) -> Self {
-        Self { backend, room: Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)) }
+        let room = Semaphore::new(at_once.min(Semaphore::MAX_PERMITS));
+        Self { backend, room, patience: None }
+    }
+
+    /// Gives up on a call that takes longer.
+    pub(crate) fn within(self, patience: Option<Patience>) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Waits for work to be done, as long as there is patience. Time in the queue does not count.
+    async fn done(
+        &self,
+        work: BoxFuture<'_, Result<Outcome, CallError>>,
+    ) -> Result<Outcome, CallError> {
+        let Some(Patience { server, limit }) = &self.patience else { return work.await };
+        timeout(*limit, work).await.unwrap_or_else(|_| {
+            let seconds = limit.as_secs();
+            let reason = format!(
+                "it did not answer within {seconds} s, which is the `callTimeout` of this server"
+            );
+            Err(CallError::Backend { backend: server.clone(), reason })
+        })
     }
 }
 
@@ -28,14 +58,69 @@ impl Backend for Limited {
         Box::pin(async move {
             // It is never closed.
             let _room = self.room.acquire().await;
-            self.backend.run(cx, call).await
+            self.done(self.backend.run(cx, call)).await
         })
     }
 
     fn ask<'a>(&'a self, cx: Cx<'a>, ask: Ask) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             let _room = self.room.acquire().await;
-            self.backend.ask(cx, ask).await
+            self.done(self.backend.ask(cx, ask)).await
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, sync::Arc, time::Duration};
+
+    use muster_core::{
+        backend::{Ask, Backend, BoxFuture, CallTool, Cx, What},
+        call::{Call, CallError, Caller, Outcome},
+        client::{Client, Continuation, Nobody},
+        name::BackendName,
+        policy::Permitted,
+    };
+
+    use super::{Limited, Patience};
+
+    /// Never answers, and has no other tools.
+    #[derive(Debug)]
+    struct Silent;
+
+    impl Backend for Silent {
+        fn run<'a>(&'a self, _: Cx<'a>, _: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+            Box::pin(pending())
+        }
+
+        fn ask<'a>(&'a self, _: Cx<'a>, _: Ask) -> BoxFuture<'a, Result<Outcome, CallError>> {
+            Box::pin(pending())
+        }
+    }
+
+    impl CallTool for Silent {
+        fn call<'a>(
+            &'a self,
+            _: &'a Caller,
+            _: &'a Arc<dyn Client>,
+            _: Call,
+        ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+            Box::pin(pending())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_answer_is_given_up() {
+        let server = BackendName::new("slow");
+        let limit = Duration::from_secs(7);
+        let limited = Limited::new(Arc::new(Silent), 1).within(Some(Patience { server, limit }));
+        let (client, caller) = (Nobody::shared(), Caller::local());
+        let cx = Cx { client: &client, caller: &caller, tools: &Silent };
+        let what = What::Read { uri: "a:b".to_owned() };
+        let ask = Ask { what, meta: None, continuation: Continuation::default() };
+        let error = limited.ask(cx, ask).await.unwrap_err();
+        let expected = "backend `slow` is not available: it did not answer within 7 s, \
+            which is the `callTimeout` of this server";
+        assert_eq!(error.to_string(), expected);
     }
 }

@@ -20,12 +20,13 @@ mod route;
 mod sessions;
 mod sse;
 mod standing;
+mod tick;
 mod work;
 
 use std::{io, net::IpAddr, sync::Arc, time::Duration};
 
 use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use muster_core::request::Change;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -34,8 +35,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::options::{Authenticate, Challenge, Health, HealthCheck, HttpOptions};
-use self::{route::Arrival, sessions::Sessions};
+pub use self::options::{Health, HealthCheck, HttpOptions};
+use self::{route::Arrival, sessions::Sessions, tick::Ticking};
 use crate::{back::AHEAD, listen, server::Server};
 
 /// How long a connection may take to send the head of a request, or say nothing between two. Clients
@@ -104,8 +105,9 @@ async fn accept(app: Arc<App>, listener: TcpListener, room: Arc<Semaphore>) {
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => {
-                app.tasks.spawn(connection(Arc::clone(&app), stream, permit));
+            Ok((stream, peer)) => {
+                let peer = peer.ip().to_canonical();
+                app.tasks.spawn(connection(Arc::clone(&app), stream, peer, permit));
             }
             Err(err) => {
                 tracing::warn!("cannot accept a connection: {err}");
@@ -115,27 +117,33 @@ async fn accept(app: Arc<App>, listener: TcpListener, room: Arc<Semaphore>) {
     }
 }
 
-async fn connection(app: Arc<App>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+async fn connection(app: Arc<App>, stream: TcpStream, peer: IpAddr, permit: OwnedSemaphorePermit) {
     // Without it small answers wait for the client's acknowledgement of earlier ones.
     drop(stream.set_nodelay(true));
     let local = stream.local_addr().ok().map(|address| address.ip().to_canonical());
     let service = service_fn(|request| {
         let app = Arc::clone(&app);
-        async move { Ok::<_, std::convert::Infallible>(Arrival { app, local }.answer(request).await) }
+        let arrival = Arrival { app, local, peer };
+        async move { Ok::<_, std::convert::Infallible>(arrival.answer(request).await) }
     });
     let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(Ticking)
         .header_read_timeout(HEAD_LIMIT)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    let served = tokio::select! {
-        served = connection.as_mut() => served,
-        () = app.draining.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                served = connection.as_mut() => served,
-                () = app.cut.cancelled() => Ok(()),
+    let mut draining = std::pin::pin!(app.draining.cancelled());
+    let mut ticks = tick::every(app.options.keep_alive.min(HEAD_LIMIT));
+    let mut leaving = false;
+    let served = loop {
+        tokio::select! {
+            biased;
+            served = connection.as_mut() => break served,
+            _ = ticks.tick() => (),
+            () = draining.as_mut(), if !leaving => {
+                leaving = true;
+                connection.as_mut().graceful_shutdown();
             }
+            () = app.cut.cancelled(), if leaving => break Ok(()),
         }
     };
     if let Err(err) = served {

@@ -15,6 +15,7 @@ pub mod error;
 mod import;
 mod listen;
 pub mod log;
+pub mod login;
 pub mod output;
 mod process;
 pub mod remote;

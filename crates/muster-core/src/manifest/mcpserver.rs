@@ -46,6 +46,7 @@ const SPEC: &[&str] = &[
     "url",
     "headers",
     "timeout",
+    "callTimeout",
     "auth",
 ];
 const SHORT: &[&str] = &[
@@ -60,6 +61,7 @@ const SHORT: &[&str] = &[
     "url",
     "headers",
     "timeout",
+    "callTimeout",
     "auth",
     "status",
 ];
@@ -119,6 +121,9 @@ pub struct Spec {
     /// Seconds that a connection may take; zero for the usual.
     #[serde(skip_serializing_if = "nothing")]
     pub timeout: u32,
+    /// Seconds that a call may take; zero for as long as it likes.
+    #[serde(skip_serializing_if = "nothing")]
+    pub call_timeout: u32,
     /// How it is logged in to.
     #[serde(skip_serializing_if = "nothing")]
     pub auth: Option<Auth>,
@@ -166,6 +171,7 @@ impl Spec {
             url: String::new(),
             headers: IndexMap::new(),
             timeout: 0,
+            call_timeout: 0,
             auth: None,
         }
     }
@@ -196,6 +202,11 @@ impl Spec {
             0 => DEFAULT_TIMEOUT,
             seconds => Duration::from_secs(seconds.into()),
         }
+    }
+
+    /// How long a call may take, if there is a limit.
+    pub fn call_limit(&self) -> Option<Duration> {
+        (self.call_timeout > 0).then(|| Duration::from_secs(self.call_timeout.into()))
     }
 
     /// Whether a server that runs by `self` has to be started anew to run by `next`.
@@ -312,6 +323,7 @@ fn spec(reader: &mut Reader, fields: &Fields<'_>, node: &Node, form: Form) -> Op
     let url = text_or_empty(reader, fields, "url");
     let headers = reader.nullable(fields, "headers", |reader, node| reader.map(node, written));
     let timeout = reader.nullable(fields, "timeout", seconds);
+    let call_timeout = reader.nullable(fields, "callTimeout", seconds);
     let auth = reader.nullable(fields, "auth", auth::read);
     let (kind, command, url) = (kind?, command?, url?);
     let kind = match (kind.as_str(), command.as_str(), url.as_str()) {
@@ -335,6 +347,7 @@ fn spec(reader: &mut Reader, fields: &Fields<'_>, node: &Node, form: Form) -> Op
         url,
         headers: headers?.0.unwrap_or_default().into_iter().collect(),
         timeout: timeout?.0.unwrap_or_default(),
+        call_timeout: call_timeout?.0.unwrap_or_default(),
         auth: auth?.0,
     };
     match spec.check() {

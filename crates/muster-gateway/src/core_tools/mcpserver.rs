@@ -76,6 +76,7 @@ const FIELDS: &[Field] = &[
     ("env", Shape::TextMap),
     ("headers", Shape::TextMap),
     ("timeout", Shape::Whole),
+    ("callTimeout", Shape::Whole),
     ("auth", Shape::Object("api.MCPServerAuth", AUTH)),
 ];
 const AUTH: &[Field] = &[
@@ -130,6 +131,7 @@ fn definition(required: &[&str]) -> Value {
         "env": map("Variables added to the program's environment (stdio)"),
         "headers": map("HTTP headers sent with every request (streamable-http, sse)"),
         "timeout": {"type": "integer", "description": "Seconds that connecting may take; 30 unless given"},
+        "callTimeout": {"type": "integer", "description": "Seconds that a call may take; no limit unless given"},
         "auth": {"type": "object", "description": "How it is logged in to (streamable-http, sse)", "properties": {
             "type": {"type": "string", "enum": ["oauth", "teleport", "none"]},
             "forwardToken": {"type": "boolean", "description": "Pass the caller's own token on"},
@@ -181,6 +183,8 @@ struct Info<'a> {
     auth: Option<&'a Auth>,
     #[serde(skip_serializing_if = "is_zero")]
     timeout: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    call_timeout: u64,
     #[serde(skip_serializing_if = "str::is_empty")]
     tool_prefix: &'a str,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -224,6 +228,7 @@ impl<'a> Info<'a> {
             headers: hidden(&spec.headers),
             auth: spec.auth.as_ref(),
             timeout: spec.timeout.into(),
+            call_timeout: spec.call_timeout.into(),
             tool_prefix: &spec.tool_prefix,
             status_message: status::message(&state, &last_error, &known.server.name),
             error: last_error,

@@ -7,6 +7,7 @@ use muster_core::{
     json::Object,
     name::ToolName,
 };
+use serde_json::value::RawValue;
 
 /// A call that is being served. When it is dropped before its end, it was cancelled.
 pub(super) struct Audit(Option<Line>);
@@ -63,11 +64,11 @@ impl Drop for Audit {
     }
 }
 
-const fn word(result: &Result<Outcome, CallError>) -> &'static str {
+fn word(result: &Result<Outcome, CallError>) -> &'static str {
     match result {
-        // Whether the server's own result is a failure is in the result, which is not opened here.
-        Ok(Outcome::Text { failed: false, .. } | Outcome::Raw(_)) => "ok",
         Ok(Outcome::Text { failed: true, .. }) => "failed",
+        Ok(Outcome::Raw(result)) if is_failure(result) => "failed",
+        Ok(Outcome::Text { failed: false, .. } | Outcome::Raw(_)) => "ok",
         Ok(Outcome::NeedsInput(_)) => "needs_input",
         Err(CallError::Unknown { .. }) => "unknown",
         Err(CallError::Arguments { .. }) => "arguments",
@@ -80,4 +81,12 @@ const fn word(result: &Result<Outcome, CallError>) -> &'static str {
         Err(CallError::Refused { .. }) => "refused",
         Err(CallError::TooDeep { .. }) => "too_deep",
     }
+}
+
+/// Whether a server's own result says that the tool failed. Most results have no such word in them.
+fn is_failure(result: &RawValue) -> bool {
+    result.get().contains("isError")
+        && Object::parse(result)
+            .and_then(|result| result.get("isError").map(|value| value.get() == "true"))
+            .unwrap_or(false)
 }

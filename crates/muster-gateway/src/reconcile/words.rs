@@ -12,7 +12,7 @@ use muster_core::{
 use super::Reconciler;
 use crate::{
     events::Reason,
-    limited::Limited,
+    limited::{Limited, Patience},
     offer,
     status::{Condition, Report},
     supervisor::Word,
@@ -30,7 +30,10 @@ impl Reconciler {
             }
             Word::Up(report, listing, backend) => {
                 self.tell(&known, &report);
-                let backend = Limited::new(backend, self.means.calls_at_once);
+                let patience = known.server.spec.call_limit();
+                let patience =
+                    patience.map(|limit| Patience { server: BackendName::new(name), limit });
+                let backend = Limited::new(backend, self.means.calls_at_once).within(patience);
                 let backend: Arc<dyn Backend> = Arc::new(backend);
                 self.state.backends.insert(BackendName::new(name), backend);
                 self.note(name, |known| known.report = report);

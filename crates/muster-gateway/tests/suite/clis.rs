@@ -54,6 +54,22 @@ async fn policies_hold_for_every_tool() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_policy_limits_one_server_and_not_another() {
+    let policy = "tools: {x_a_echo: {args: {message: {pattern: '[a-z]+'}}}}";
+    let files =
+        [("mcpservers/a.yaml", REMOTE), ("mcpservers/b.yaml", REMOTE), ("policies/a.yaml", policy)];
+    let rig = Rig::new(&files);
+    rig.until_is("a", "connected").await;
+    rig.until_is("b", "connected").await;
+    assert_eq!(rig.tools(), ["x_a_echo"]);
+    let refused = rig.try_call("x_b_echo", json!({"message": "hi"})).await;
+    assert!(matches!(refused, Err(CallError::Unknown { .. })), "{refused:?}");
+    let refused = rig.try_call("x_a_echo", json!({"message": "HI"})).await;
+    assert!(matches!(refused, Err(CallError::Constraint { .. })), "{refused:?}");
+    assert!(rig.try_call("x_a_echo", json!({"message": "hi"})).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn bundled_tools_are_served_where_nothing_else_is_said() {
     let config = |text: &str| -> CliConfig { manifest::cli::parse(text).unwrap().value };
     let bundled = || vec![config(SAY), config(&SAY.replace("echo", "no-such-program"))];

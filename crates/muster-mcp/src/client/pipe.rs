@@ -231,6 +231,8 @@ async fn listen(mut stdout: Receiver, inbox: &Arc<Inbox>, outlet: &Arc<dyn Outle
 async fn write(stdin: Option<Sender>, mut waiting: mpsc::Receiver<Out>) {
     let Some(mut stdin) = stdin else { return };
     while let Some(Out::Line(mut bytes)) = waiting.recv().await {
+        // Whoever else is about to speak does so first: one write wakes the server once.
+        tokio::task::yield_now().await;
         let mut over = false;
         while bytes.len() < TOGETHER && !over {
             match waiting.try_recv() {

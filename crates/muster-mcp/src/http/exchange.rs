@@ -3,19 +3,19 @@
 use std::{
     collections::VecDeque,
     future::poll_fn,
-    pin::Pin,
     task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
 use http::Response;
-use tokio::{sync::mpsc, time::Sleep};
+use tokio::sync::mpsc;
 
 use super::{
     accept::Accepts,
     body::{Body, Events, Source, event},
     reply,
+    tick::Due,
     work::Work,
 };
 use crate::server::Answer;
@@ -39,8 +39,8 @@ enum First {
 impl Exchange {
     /// Runs until it is clear what the response will be.
     pub(super) async fn respond(mut self) -> Response<Body> {
-        let mut alarm = None;
-        let first = poll_fn(|cx| self.poll_first(&mut alarm, cx)).await;
+        let patience = Due::after(self.silence);
+        let first = poll_fn(|cx| self.poll_first(&patience, cx)).await;
         let Self { work, mail, accepts, silence } = self;
         let mut stream = Stream { ready: VecDeque::new(), work: Some(work), mail };
         match first {
@@ -62,11 +62,7 @@ impl Exchange {
         reply::events(Events::new(Box::new(stream), silence))
     }
 
-    fn poll_first(
-        &mut self,
-        alarm: &mut Option<Pin<Box<Sleep>>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<First> {
+    fn poll_first(&mut self, patience: &Due, cx: &mut Context<'_>) -> Poll<First> {
         if let Poll::Ready(answer) = self.work.poll(cx) {
             return Poll::Ready(First::Answer(answer));
         }
@@ -75,9 +71,7 @@ impl Exchange {
             return Poll::Ready(First::Line(line));
         }
         // After a long silence the stream is opened, so that nobody takes us for dead.
-        let silence = self.silence;
-        let alarm = alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep(silence)));
-        alarm.as_mut().poll(cx).map(|()| First::Silence)
+        if patience.has_come() { Poll::Ready(First::Silence) } else { Poll::Pending }
     }
 }
 

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -12,7 +12,7 @@ use std::{
 use muster_core::call::Caller;
 use serde_json::value::RawValue;
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{Notify, mpsc, watch},
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
@@ -38,8 +38,10 @@ pub(super) struct HttpSession {
     /// How many standing streams there are.
     pub(super) streams: watch::Sender<usize>,
     /// How many requests are running.
-    pub(super) busy: watch::Sender<usize>,
-    running: Lock<BTreeMap<String, (u64, CancellationToken)>>,
+    busy: AtomicUsize,
+    /// Told when none is running any more.
+    quiet: Notify,
+    running: Lock<BTreeMap<Arc<str>, (u64, CancellationToken)>>,
     started: AtomicU64,
     used: Lock<Instant>,
 }
@@ -57,7 +59,8 @@ impl HttpSession {
             standing: Lock::new(ended.child_token()),
             ended,
             streams: watch::Sender::new(0),
-            busy: watch::Sender::new(0),
+            busy: AtomicUsize::new(0),
+            quiet: Notify::new(),
             running: Lock::default(),
             started: AtomicU64::new(0),
             used: Lock::new(Instant::now()),
@@ -68,9 +71,10 @@ impl HttpSession {
     pub(super) fn start(self: &Arc<Self>, id: &RawValue) -> Running {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let token = self.ended.child_token();
-        self.running.lock().insert(id.get().to_owned(), (number, token.clone()));
-        self.busy.send_modify(|busy| *busy += 1);
-        Running { session: Arc::clone(self), id: id.get().to_owned(), number, token }
+        let id: Arc<str> = id.get().into();
+        self.running.lock().insert(Arc::clone(&id), (number, token.clone()));
+        self.busy.fetch_add(1, Ordering::AcqRel);
+        Running { session: Arc::clone(self), id, number, token }
     }
 
     /// The client takes a request back.
@@ -87,13 +91,24 @@ impl HttpSession {
         token
     }
 
+    /// Returns when nothing is running.
+    pub(super) async fn quiet(&self) {
+        loop {
+            let quiet = self.quiet.notified();
+            if self.busy.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            quiet.await;
+        }
+    }
+
     fn touch(&self) {
         *self.used.lock() = Instant::now();
     }
 
     /// Since when nobody uses it; none while somebody does.
     fn idle_since(&self) -> Option<Instant> {
-        let in_use = *self.busy.borrow() > 0 || *self.streams.borrow() > 0;
+        let in_use = self.busy.load(Ordering::Acquire) > 0 || *self.streams.borrow() > 0;
         (!in_use).then(|| *self.used.lock())
     }
 }
@@ -101,7 +116,7 @@ impl HttpSession {
 /// A request of a session. Dropping it takes it off the list.
 pub(super) struct Running {
     session: Arc<HttpSession>,
-    id: String,
+    id: Arc<str>,
     number: u64,
     pub(super) token: CancellationToken,
 }
@@ -115,7 +130,9 @@ impl Drop for Running {
             }
         }
         self.session.touch();
-        self.session.busy.send_modify(|busy| *busy -= 1);
+        if self.session.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.session.quiet.notify_waiters();
+        }
     }
 }
 

@@ -58,8 +58,7 @@ pub(super) fn open(app: &Arc<App>, headers: &HeaderMap, caller: &Caller) -> Resp
 async fn over(app: Arc<App>, session: Arc<HttpSession>) {
     let finished = async {
         app.draining.cancelled().await;
-        // The sender is in the session, so it cannot be gone.
-        drop(session.busy.subscribe().wait_for(|busy| *busy == 0).await);
+        session.quiet().await;
     };
     tokio::select! {
         () = session.ended.cancelled() => (),

@@ -119,7 +119,7 @@ fn print(printer: Printer, assembly: &Assembly) -> Result<(), CommandError> {
 }
 
 fn arguments(entry: &Entry, policy: &Policy) -> String {
-    let rule = policy.rules.get(&*entry.local_name);
+    let rule = policy.rule(entry);
     let lines: Vec<String> = entry
         .params
         .iter()

@@ -9,10 +9,22 @@ use std::{
 const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-core", &[]),
     ("muster-exec", &["muster-core"]),
+    // Transports and logins meet in `muster_core::credentials` only.
+    ("muster-auth", &["muster-core"]),
     ("muster-mcp", &["muster-core", "muster-exec"]),
     ("muster-gateway", &["muster-core", "muster-exec"]),
     ("muster-scenario", &["muster-core", "muster-exec"]),
-    ("muster", &["muster-core", "muster-exec", "muster-mcp", "muster-gateway", "muster-scenario"]),
+    (
+        "muster",
+        &[
+            "muster-core",
+            "muster-auth",
+            "muster-exec",
+            "muster-mcp",
+            "muster-gateway",
+            "muster-scenario",
+        ],
+    ),
 ];
 
 /// Crates from outside that only some of ours may know.
@@ -21,7 +33,19 @@ const ONLY: &[(&str, &[&str])] = &[
     ("saphyr-parser", &["muster-core"]),
     // A client for tests only; it may stand under dev-dependencies, which are not looked at here.
     ("rmcp", &[]),
-    ("tokio", &["muster-exec", "muster-mcp", "muster-gateway", "muster-scenario", "muster"]),
+    (
+        "tokio",
+        &[
+            "muster-auth",
+            "muster-exec",
+            "muster-mcp",
+            "muster-gateway",
+            "muster-scenario",
+            "muster",
+        ],
+    ),
+    ("ring", &["muster-auth"]),
+    ("redis", &["muster-auth"]),
     ("rustix", &["muster-exec", "muster-mcp", "muster-scenario", "muster"]),
 ];
 

@@ -4,6 +4,7 @@ use muster_core::{
     arguments::Problem,
     call::CallError,
     json::Raw,
+    name::BackendName,
     repair::advice::{self, Advice, Fragment},
     suggest,
 };
@@ -82,9 +83,13 @@ pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
 }
 
 fn unknown(state: &State, name: &str) -> String {
-    match state.catalog.gone(name) {
-        Some(server) => format!("server not found: {server}"),
-        None => lines(&[format!("tool not found: {name}"), nearest(state, name)]),
+    let is_here =
+        |backend: &&BackendName| state.catalog.sources().any(|source| source.backend == **backend);
+    let gone = state.catalog.gone(name).filter(|backend| !is_here(backend));
+    match gone.map(BackendName::as_str) {
+        Some(gone) if !gone.contains('/') => format!("server not found: {gone}"),
+        // A CLI is no server; what is left of it is that its tool is not there.
+        Some(_) | None => lines(&[format!("tool not found: {name}"), nearest(state, name)]),
     }
 }
 
