@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use serde::Deserialize;
 use tokio::{sync::Mutex, time::Instant};
 
@@ -105,19 +106,36 @@ pub enum KeysError {
     Document,
 }
 
+/// Where the keys are.
+#[derive(Debug)]
+enum Place {
+    /// At an address.
+    At(String),
+    /// Where the issuer says.
+    Of(String),
+}
+
+/// Keys, and since when they are here.
+type Held = (Instant, Arc<[Key]>);
+
 /// The keys of one issuer.
 #[derive(Debug)]
 pub struct Keys {
     dialer: Dialer,
-    url: String,
+    place: Place,
     reach: Reach,
-    held: Mutex<Option<(Instant, Arc<[Key]>)>>,
+    held: Mutex<Option<Held>>,
 }
 
 impl Keys {
     /// Keys that are at an address.
     pub fn new(dialer: Dialer, url: String, reach: Reach) -> Self {
-        Self { dialer, url, reach, held: Mutex::new(None) }
+        Self { dialer, place: Place::At(url), reach, held: Mutex::new(None) }
+    }
+
+    /// Keys of an issuer that tells where they are.
+    pub fn discovered(dialer: Dialer, issuer: &str, reach: Reach) -> Self {
+        Self { dialer, place: Place::Of(issuer.to_owned()), reach, held: Mutex::new(None) }
     }
 
     /// Believes a token, if the issuer signed it. Keys may have changed since they were fetched, so a
@@ -151,10 +169,31 @@ impl Keys {
     }
 
     async fn fetch(&self) -> Result<Arc<[Key]>, KeysError> {
-        let answer = self.dialer.send(Outgoing::get(self.url.as_str(), self.reach)).await?;
-        if !answer.status.is_success() {
-            return Err(KeysError::Document);
+        let url = match &self.place {
+            Place::At(url) => url.clone(),
+            Place::Of(issuer) => self.told(issuer).await?,
+        };
+        let body = self.document(url).await?;
+        parse(&body).map(Into::into).ok_or(KeysError::Document)
+    }
+
+    async fn told(&self, issuer: &str) -> Result<String, KeysError> {
+        #[derive(Deserialize)]
+        struct Metadata {
+            issuer: String,
+            jwks_uri: String,
         }
-        parse(&answer.body).map(Into::into).ok_or(KeysError::Document)
+        let body = self.document(format!("{issuer}/.well-known/openid-configuration")).await?;
+        let told: Metadata = serde_json::from_slice(&body).map_err(|_| KeysError::Document)?;
+        if told.issuer.trim_end_matches('/') == issuer {
+            Ok(told.jwks_uri)
+        } else {
+            Err(KeysError::Document)
+        }
+    }
+
+    async fn document(&self, url: String) -> Result<Bytes, KeysError> {
+        let answer = self.dialer.send(Outgoing::get(url, self.reach)).await?;
+        if answer.status.is_success() { Ok(answer.body) } else { Err(KeysError::Document) }
     }
 }

@@ -3,6 +3,7 @@
 //! **Invariant:** tokens and client secrets have their one address here. Everyone else sees a
 //! `Principal`, and a `Bearer` that prints as nothing.
 
+pub mod client;
 pub mod clock;
 pub mod dialer;
 pub mod jwks;
@@ -10,4 +11,5 @@ pub mod jwt;
 mod lock;
 pub mod random;
 pub mod secret;
+pub mod server;
 pub mod store;

@@ -140,11 +140,18 @@ impl Snapshot {
     /// that was added later.
     #[must_use]
     pub fn with(&self, source: Source) -> Self {
+        self.with_all([source])
+    }
+
+    /// The same for several sources at once.
+    #[must_use]
+    pub fn with_all(&self, added: impl IntoIterator<Item = Source>) -> Self {
         let mut sources = self.sources.to_vec();
-        let source = Arc::new(source);
-        match sources.iter_mut().find(|other| other.backend == source.backend) {
-            Some(place) => *place = source,
-            None => sources.push(source),
+        for source in added.into_iter().map(Arc::new) {
+            match sources.iter_mut().find(|other| other.backend == source.backend) {
+                Some(place) => *place = source,
+                None => sources.push(source),
+            }
         }
         self.of(sources)
     }

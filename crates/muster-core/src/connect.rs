@@ -8,6 +8,7 @@ use thiserror::Error;
 use crate::{
     backend::{Backend, BoxFuture},
     json::Raw,
+    logins::Access,
 };
 
 /// How an MCP server is reached.
@@ -55,6 +56,20 @@ pub trait Connect: fmt::Debug + Send + Sync {
         limit: Duration,
         events: Arc<dyn Events>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>>;
+
+    /// The same for one person alone: every request carries the token that `access` gives.
+    fn connect_as<'a>(
+        &'a self,
+        name: &'a str,
+        endpoint: &'a Endpoint,
+        access: Arc<dyn Access>,
+        limit: Duration,
+        events: Arc<dyn Events>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        let (_, _, _, _, _) = (name, endpoint, access, limit, events);
+        let error = "this server cannot be logged in to".to_owned();
+        Box::pin(std::future::ready(Err(ConnectError::Permanent(error))))
+    }
 }
 
 /// A connected server. Dropping the last handle ends the connection, and the process behind it.

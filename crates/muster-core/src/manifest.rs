@@ -9,6 +9,9 @@ pub mod mcp_json;
 pub mod mcpserver;
 pub mod policy;
 mod reader;
+mod resource;
+pub mod service;
+pub mod serviceclass;
 pub mod settings;
 pub mod writer;
 

@@ -25,6 +25,10 @@ mod files;
 mod lists;
 #[path = "suite/rig.rs"]
 mod rig;
+#[path = "suite/service_life.rs"]
+mod service_life;
+#[path = "suite/services.rs"]
+mod services;
 #[path = "suite/supervision.rs"]
 mod supervision;
 #[path = "suite/surfaces.rs"]

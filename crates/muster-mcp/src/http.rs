@@ -174,9 +174,10 @@ async fn keep_house(app: Arc<App>) {
 
 impl App {
     fn announce(&self, change: &Change) {
-        let line = listen::line(change);
         for session in self.sessions.all().iter().chain(&self.streams.all()) {
-            if session.state.hears(change) && session.out.try_send(line.clone()).is_err() {
+            let Some(change) = change.seen_by(&session.caller.owner()) else { continue };
+            let line = listen::line(change);
+            if session.state.hears(change) && session.out.try_send(line).is_err() {
                 tracing::debug!("a client that does not listen was not told of a change");
             }
         }

@@ -47,6 +47,8 @@ enum Command {
     Standalone(commands::standalone::Standalone),
     Import(commands::import::Import),
     Connect(commands::connect::Connect),
+    Doctor(commands::doctor::Doctor),
+    Top(Box<commands::top::Top>),
     List(Box<List>),
     Get(Box<Get>),
     Create(Box<Create>),
@@ -141,9 +143,12 @@ pub struct Test {
     /// Start nothing more after the first failure
     #[arg(long)]
     pub(crate) fail_fast: bool,
-    /// How long the whole run may take, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    pub(crate) timeout: u64,
+    /// Also run scenarios that say `skip: true`
+    #[arg(long)]
+    pub(crate) run_skipped: bool,
+    /// How long the whole run may take: `90s`, `10m`; a bare number is seconds
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    pub(crate) timeout: String,
     /// The first port that is tried for an instance
     #[arg(long, value_name = "PORT", default_value_t = 18_000)]
     pub(crate) base_port: u16,
@@ -211,6 +216,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Agent(args) => commands::agent::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Connect(args) => commands::connect::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Top(args) => commands::top::run(&args),
         Command::List(args) => commands::list::run(&args),
         Command::Get(args) => commands::get::run(&args),
         Command::Create(args) => commands::create::run(&args),

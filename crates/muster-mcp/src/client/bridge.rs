@@ -95,7 +95,7 @@ pub async fn serve(
     let (out, waiting) = mpsc::channel(AHEAD);
     let tasks = TaskTracker::new();
     let dialer = Arc::new(Dialer::new(tasks.clone()));
-    let pool = Pool::new(dialer, address, http::HeaderMap::new());
+    let pool = Pool::new(dialer, address, http::HeaderMap::new(), None);
     let far = Arc::new(Far::new(pool, options, out.clone()));
     let mut writer = JoinSet::new();
     writer.spawn(write(output, waiting));

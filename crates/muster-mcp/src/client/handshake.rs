@@ -53,7 +53,10 @@ pub(super) async fn probe(link: &Link, inbox: &Arc<Inbox>, me: &Me) -> Result<Ve
             Err(failure) => failure,
         };
         match failure {
-            Failure::Lost(_) | Failure::Insecure(_) | Failure::Unauthorized { .. } => {
+            Failure::Lost(_)
+            | Failure::Insecure(_)
+            | Failure::Unauthorized { .. }
+            | Failure::NotAdmitted(_) => {
                 return Err(failure);
             }
             Failure::Refused { error, .. } if error.code == code::UNSUPPORTED_VERSION => {

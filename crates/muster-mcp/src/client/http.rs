@@ -24,9 +24,8 @@ use tokio::{
 use tracing::debug;
 
 use super::{
-    address::Address,
     calls::Flight,
-    dial::{Dialer, Sender},
+    dial::Sender,
     failure::Failure,
     handshake,
     inbox::{Inbox, Outlet, Ticket},
@@ -96,14 +95,7 @@ impl AsRef<Pool> for Http {
 }
 
 impl Http {
-    pub(super) fn new(
-        dialer: Arc<Dialer>,
-        inbox: Arc<Inbox>,
-        me: Arc<Me>,
-        address: Address,
-        headers: HeaderMap,
-    ) -> Self {
-        let pool = Pool::new(dialer, address, headers);
+    pub(super) fn new(pool: Pool, inbox: Arc<Inbox>, me: Arc<Me>) -> Self {
         let (session, renewing) = (Lock::default(), Mutex::new(()));
         Self { inbox, pool, me, session, renewing, watched: Lock::default() }
     }

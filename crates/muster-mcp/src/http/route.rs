@@ -34,6 +34,10 @@ use crate::{
     wire::{Malformed, Message, RpcError, code},
 };
 
+/// A session that a client names by itself, and how long that name is.
+const OWN_SESSION: &str = "x-muster-session-id";
+const OWN_SESSION_LENGTH: std::ops::RangeInclusive<usize> = 16..=256;
+
 /// Pages take forms, and are there for everybody.
 const MAX_PAGE_BODY: usize = 64 * 1024;
 
@@ -87,7 +91,7 @@ impl Arrival {
             return reply::not_found(options.paths.first().map_or("/", String::as_str));
         }
         let caller = match &options.guard {
-            None => Caller::local(),
+            None => claimed(&head.headers),
             Some(guard) => match guard.admit(&head.headers).await {
                 Ok(principal) => Caller::known(principal),
                 Err(refusal) => return reply::ready(refusal),
@@ -314,6 +318,14 @@ async fn read(body: Arriving, limit: usize) -> Result<Bytes, Refusal> {
 fn no_randomness() -> Refusal {
     let message = "no randomness for a session";
     Box::new(reply::refuse(StatusCode::INTERNAL_SERVER_ERROR, message))
+}
+
+/// Clients that keep no session may name one of their own. It counts only where nobody logs in, and only
+/// if it cannot be guessed: whoever knows it is taken for its owner.
+fn claimed(headers: &HeaderMap) -> Caller {
+    let name = headers.get(OWN_SESSION).and_then(|name| name.to_str().ok());
+    let name = name.filter(|name| OWN_SESSION_LENGTH.contains(&name.len()));
+    Caller { session: name.map(|name| format!("client/{name}").into()), ..Caller::local() }
 }
 
 /// What the headers repeat of the body.

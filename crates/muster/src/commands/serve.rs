@@ -1,9 +1,12 @@
 //! `muster serve`: one endpoint in front of everything.
 
+mod backends;
 mod hints;
+mod logins;
 
 use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
+use muster_auth::server::AuthServer;
 use muster_core::{
     cli::CliConfig,
     json::raw,
@@ -100,8 +103,10 @@ async fn serve(
 ) -> Result<(), CommandError> {
     let settings = Arc::clone(&files.settings);
     let aggregator = &settings.aggregator;
+    let logins = logins::of(&aggregator.oauth.server)?;
     // The port is taken before anything is started: who cannot listen starts nothing.
     let door = door(aggregator, clients).await?;
+    let client = backends::of(&aggregator.oauth.mcp_client, None)?;
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-aggregator".to_owned(),
@@ -113,6 +118,7 @@ async fn serve(
     let options = Options {
         bundled: bundled_clis(),
         destructive: if args.yolo { Destructive::Allowed } else { Destructive::Blocked },
+        logins: client.as_ref().map(|client| client.logins()),
         ..Options::new(connect, launcher.clone(), process::environment())
     };
     let root = store.root().to_owned();
@@ -121,7 +127,10 @@ async fn serve(
         Shown::Muster => Box::new(Meta::default()),
         Shown::Climax => Box::new(Discovery),
     };
-    let dispatcher = Arc::new(Dispatcher::new(engine.state()));
+    let dispatcher = Dispatcher::new(engine.state())
+        .with_principals(engine.principals())
+        .with_tally(engine.tally());
+    let dispatcher = Arc::new(dispatcher);
     let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
     let served = match door {
@@ -132,17 +141,26 @@ async fn serve(
             if !args.silent {
                 hints::print(&url, &root);
             }
-            let view = engine.view();
-            let options = HttpOptions {
-                health: Arc::new(move || health(&view)),
+            let (view, waiting) = (engine.view(), logins.clone());
+            let mut options = HttpOptions {
+                health: Arc::new(move || health(&view, waiting.as_ref())),
                 grace: GRACE,
-                ..HttpOptions::default()
+                ..logins::options(logins.as_ref())
             };
-            match clients {
-                Clients::Configured => {
-                    http::serve(server, listeners, options, process::stop_requested()).await
+            if let Some(client) = &client {
+                options.pages.push(Arc::new(client.pages()));
+            }
+            let serving = async {
+                match clients {
+                    Clients::Configured => {
+                        http::serve(server, listeners, options, process::stop_requested()).await
+                    }
+                    Clients::Standalone => serve_both(server, listeners, options).await,
                 }
-                Clients::Standalone => serve_both(server, listeners, options).await,
+            };
+            tokio::select! {
+                served = serving => served,
+                never = logins::keep_up(logins.as_ref()) => match never {},
             }
         }
     };
@@ -205,10 +223,12 @@ fn bundled_clis() -> Vec<CliConfig> {
     parsed.map(|loaded| loaded.value).collect()
 }
 
-fn health(view: &watch::Receiver<Arc<View>>) -> Health {
+fn health(view: &watch::Receiver<Arc<View>>, logins: Option<&AuthServer>) -> Health {
     #[derive(Serialize)]
     struct Body {
         status: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'static str>,
         servers: Servers,
     }
     #[derive(Serialize)]
@@ -218,5 +238,7 @@ fn health(view: &watch::Receiver<Arc<View>>) -> Health {
     }
     let view = view.borrow();
     let servers = Servers { total: view.servers.len(), connected: view.connected() };
-    Health { body: raw(&Body { status: "ok", servers }), ..Health::ok() }
+    let reason = logins.and_then(AuthServer::waits_for);
+    let status = if reason.is_some() { "degraded" } else { "ok" };
+    Health { body: raw(&Body { status, reason, servers }), ..Health::ok() }
 }
