@@ -23,15 +23,19 @@ pub(crate) enum Hop {
     Login,
 }
 
-/// What an exit code of `muster doctor` means, by hop.
-pub(crate) const EXIT_CODES: [(Hop, u8, &str); 6] = [
-    (Hop::Config, 10, "a file of the configuration cannot be used"),
-    (Hop::Programs, 11, "a program is not there"),
-    (Hop::Gateway, 12, "the gateway cannot be reached and its port is taken"),
-    (Hop::Certificates, 13, "the certificate of a server is not trusted"),
-    (Hop::Handshake, 14, "a server does not answer as an MCP server does"),
-    (Hop::Login, 15, "a login is missing or has expired"),
-];
+impl Hop {
+    /// The exit code when this is the first broken hop.
+    const fn exit_code(self) -> u8 {
+        match self {
+            Self::Config => 10,
+            Self::Programs => 11,
+            Self::Gateway => 12,
+            Self::Certificates => 13,
+            Self::Handshake => 14,
+            Self::Login => 15,
+        }
+    }
+}
 
 /// How a check ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -81,8 +85,7 @@ impl Finding {
 /// The exit code for what was found: that of the first broken hop.
 pub(crate) fn exit_code(findings: &[Finding]) -> u8 {
     let broken = findings.iter().filter(|found| found.verdict == Verdict::Bad);
-    let Some(first) = broken.map(|found| found.hop).min() else { return 0 };
-    EXIT_CODES.iter().find(|(hop, ..)| *hop == first).map_or(1, |(_, code, _)| *code)
+    broken.map(|found| found.hop).min().map_or(0, Hop::exit_code)
 }
 
 #[cfg(test)]
