@@ -130,7 +130,7 @@ def drive(terminal, gateway):
     terminal.wait("a new tool is told", "Tools list changed!", "+ Added: cli_late")
     terminal.type("call cli_la\t")
     terminal.wait("and completed", "cli_late ")
-    terminal.command("and called", "word=1", "[1]", "»")
+    terminal.command("and called", "word=soon", "[soon]", "»")
 
     gateway.kill()
     terminal.wait("the gateway goes away", "The gateway has gone away")
