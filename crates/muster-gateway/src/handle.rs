@@ -12,6 +12,7 @@ use crate::{
     reconcile::{Edit, EditError, Input},
     services::Services,
     view::{Known, View},
+    workflows::Executions,
 };
 
 /// The way from a tool to the reconciler, and what it reads. Cheap to clone.
@@ -29,6 +30,8 @@ pub(crate) struct Handle {
     pub(crate) destructive: Destructive,
     /// How many calls were run.
     pub(crate) tally: Tally,
+    /// The records of workflow runs.
+    pub(crate) executions: Arc<Executions>,
 }
 
 impl Handle {

@@ -102,7 +102,7 @@ pub struct Serve {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Shown {
-    /// The eleven meta-tools of muster
+    /// The meta-tools of muster
     #[default]
     Muster,
     /// The two of CLImax: climax_search and climax_call

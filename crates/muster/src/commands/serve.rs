@@ -22,6 +22,7 @@ use muster_gateway::{
     dispatch::Dispatcher,
     engine::{Engine, Options},
     front::Front,
+    outputs::Outputs,
     store::{Files, Store},
     surface::{Surface, discovery::Discovery, meta::Meta},
     view::View,
@@ -124,7 +125,7 @@ async fn serve(
     let root = store.root().to_owned();
     let engine = Engine::start(store, files, options);
     let surface: Box<dyn Surface> = match args.surface {
-        Shown::Muster => Box::new(Meta::default()),
+        Shown::Muster => Box::new(Meta::keeping(Outputs::at(root.join("outputs")))),
         Shown::Climax => Box::new(Discovery),
     };
     let dispatcher = Dispatcher::new(engine.state())
