@@ -129,7 +129,9 @@ async fn serve(
         Shown::Muster => Box::new(Meta::keeping(Outputs::at(root.join("outputs")))),
         Shown::Climax => Box::new(Discovery),
     };
-    let dispatcher = Dispatcher::new(engine.state()).with_principals(engine.principals());
+    let dispatcher = Dispatcher::new(engine.state())
+        .with_principals(engine.principals())
+        .with_tally(engine.tally());
     let dispatcher = Arc::new(dispatcher);
     let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
