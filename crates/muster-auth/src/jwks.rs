@@ -115,13 +115,16 @@ enum Place {
     Of(String),
 }
 
+/// Keys, and since when they are here.
+type Held = (Instant, Arc<[Key]>);
+
 /// The keys of one issuer.
 #[derive(Debug)]
 pub struct Keys {
     dialer: Dialer,
     place: Place,
     reach: Reach,
-    held: Mutex<Option<(Instant, Arc<[Key]>)>>,
+    held: Mutex<Option<Held>>,
 }
 
 impl Keys {

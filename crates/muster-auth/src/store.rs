@@ -122,7 +122,7 @@ impl Vault {
         let Some(held) = held else { return Ok(None) };
         let plain = match &self.seal {
             None => held,
-            Some(seal) => seal.open(name, held).ok_or(StoreError::Unreadable)?,
+            Some(seal) => seal.open(name, &held).ok_or(StoreError::Unreadable)?,
         };
         serde_json::from_slice(&plain).map(Some).map_err(|_| StoreError::Unreadable)
     }

@@ -122,7 +122,7 @@ impl Inner {
             Ok(identity) => identity,
             Err(err) => return bad_or_later(&err),
         };
-        let mut principal = self.foreigner(&self.provider.config.issuer, identity);
+        let mut principal = foreigner(&self.provider.config.issuer, identity);
         // Their own last login here has proof that others take.
         if let Some(login) = self.vault.get::<String>(&last_key(&principal.id)).await? {
             principal.identity = Some(Arc::new(LoginTokens::new(Arc::clone(self), login)));
@@ -133,24 +133,10 @@ impl Inner {
     /// Someone with a token that was signed; one of the provider is proof for others as well.
     fn signed(&self, issuer: &str, claims: Claims, proof: Option<&str>) -> (Judged, Duration) {
         let left = Duration::from_secs(claims.end().saturating_sub(self.clock.now()));
-        let mut principal = self.foreigner(issuer, claims.into());
+        let mut principal = foreigner(issuer, claims.into());
         principal.identity =
             proof.map(|token| Arc::new(Shown(Bearer::new(token))) as Arc<dyn IdTokens>);
         (Judged::Good(Arc::new(principal)), left.min(ALONE))
-    }
-
-    fn foreigner(&self, issuer: &str, identity: Identity) -> Principal {
-        let id = Principal::id_of(issuer, &identity.subject);
-        Principal {
-            login: id.clone(),
-            id,
-            issuer: issuer.into(),
-            subject: identity.subject.into(),
-            email: identity.email.map(Into::into),
-            name: identity.name.map(Into::into),
-            groups: identity.groups.into(),
-            identity: None,
-        }
     }
 
     /// Tells a client how to become someone.
@@ -167,6 +153,21 @@ impl Inner {
             reply.headers_mut().insert(header::WWW_AUTHENTICATE, value);
         }
         reply
+    }
+}
+
+/// Someone who has no login here.
+fn foreigner(issuer: &str, identity: Identity) -> Principal {
+    let id = Principal::id_of(issuer, &identity.subject);
+    Principal {
+        login: id.clone(),
+        id,
+        issuer: issuer.into(),
+        subject: identity.subject.into(),
+        email: identity.email.map(Into::into),
+        name: identity.name.map(Into::into),
+        groups: identity.groups.into(),
+        identity: None,
     }
 }
 

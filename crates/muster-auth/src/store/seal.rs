@@ -52,7 +52,7 @@ impl Seal {
         Some([nonce.as_slice(), &value].concat())
     }
 
-    pub(super) fn open(&self, name: &str, sealed: Vec<u8>) -> Option<Vec<u8>> {
+    pub(super) fn open(&self, name: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, value) = sealed.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut value = value.to_vec();
@@ -98,12 +98,12 @@ mod tests {
         let seal = Seal::new(KEY).unwrap();
         let sealed = seal.close("a", b"canary".to_vec()).unwrap();
         assert!(!sealed.windows(6).any(|window| window == b"canary"));
-        assert_eq!(seal.open("a", sealed.clone()).unwrap(), b"canary");
-        assert_eq!(seal.open("b", sealed.clone()), None);
+        assert_eq!(seal.open("a", &sealed).unwrap(), b"canary");
+        assert_eq!(seal.open("b", &sealed), None);
         let mut bent = sealed.clone();
         *bent.last_mut().unwrap() ^= 1;
-        assert_eq!(seal.open("a", bent), None);
-        assert_eq!(seal.open("a", Vec::new()), None);
+        assert_eq!(seal.open("a", &bent), None);
+        assert_eq!(seal.open("a", &[]), None);
         assert_ne!(seal.close("a", b"canary".to_vec()).unwrap(), sealed);
     }
 }

@@ -2,9 +2,11 @@
 
 mod backends;
 mod hints;
+mod logins;
 
 use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
+use muster_auth::server::AuthServer;
 use muster_core::{
     cli::CliConfig,
     json::raw,
@@ -80,6 +82,7 @@ fn config_path(args: &Serve) -> Result<PathBuf, CommandError> {
 async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandError> {
     let settings = Arc::clone(&files.settings);
     let aggregator = &settings.aggregator;
+    let logins = logins::of(&aggregator.oauth.server)?;
     // The port is taken before anything is started: who cannot listen starts nothing.
     let door = match aggregator.transport {
         Transport::Stdio => Door::Stdio,
@@ -119,16 +122,19 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
             if !args.silent {
                 hints::print(&url, &root);
             }
-            let view = engine.view();
+            let (view, waiting) = (engine.view(), logins.clone());
             let mut options = HttpOptions {
-                health: Arc::new(move || health(&view)),
+                health: Arc::new(move || health(&view, waiting.as_ref())),
                 grace: GRACE,
-                ..HttpOptions::default()
+                ..logins::options(logins.as_ref())
             };
             if let Some(client) = &client {
                 options.pages.push(Arc::new(client.pages()));
             }
-            http::serve(server, listeners, options, process::stop_requested()).await
+            tokio::select! {
+                served = http::serve(server, listeners, options, process::stop_requested()) => served,
+                never = logins::keep_up(logins.as_ref()) => match never {},
+            }
         }
     };
     engine.shut_down().await;
@@ -155,10 +161,12 @@ fn bundled_clis() -> Vec<CliConfig> {
     parsed.map(|loaded| loaded.value).collect()
 }
 
-fn health(view: &watch::Receiver<Arc<View>>) -> Health {
+fn health(view: &watch::Receiver<Arc<View>>, logins: Option<&AuthServer>) -> Health {
     #[derive(Serialize)]
     struct Body {
         status: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'static str>,
         servers: Servers,
     }
     #[derive(Serialize)]
@@ -168,5 +176,7 @@ fn health(view: &watch::Receiver<Arc<View>>) -> Health {
     }
     let view = view.borrow();
     let servers = Servers { total: view.servers.len(), connected: view.connected() };
-    Health { body: raw(&Body { status: "ok", servers }), ..Health::ok() }
+    let reason = logins.and_then(AuthServer::waits_for);
+    let status = if reason.is_some() { "degraded" } else { "ok" };
+    Health { body: raw(&Body { status, reason, servers }), ..Health::ok() }
 }

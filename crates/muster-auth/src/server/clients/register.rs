@@ -73,7 +73,7 @@ impl Inner {
         let method = wish.token_endpoint_auth_method.as_deref();
         let public = match (method, wish.client_type.as_deref()) {
             (Some("none"), _) | (None, Some("public")) => true,
-            (Some("client_secret_basic" | "client_secret_post"), _) | (None, _) => false,
+            (Some("client_secret_basic" | "client_secret_post") | None, _) => false,
             (Some(other), _) => {
                 return Err(bad(format!(
                     "token_endpoint_auth_method {} is not supported",
