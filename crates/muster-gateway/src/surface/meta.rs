@@ -55,10 +55,13 @@ const TOOLS: [&Builtin; 11] = [
 /// Shows the eleven meta-tools.
 #[derive(Debug, Default)]
 pub struct Meta {
-    /// What was last made of a state, for as long as it is the state. The lock is held to look, never
-    /// to make one.
-    shelf: RwLock<(Weak<State>, Arc<Shelf>)>,
+    /// What was last made of states, for as long as they are the state of someone. The lock is held to
+    /// look, never to make one.
+    shelves: RwLock<Vec<(Weak<State>, Arc<Shelf>)>>,
 }
+
+/// People who have something of their own have a state of their own; of so many the shelf is kept.
+const SHELVES: usize = 32;
 
 /// One of the tools.
 struct Builtin {
@@ -97,14 +100,20 @@ impl Seen<'_> {
 
 impl Meta {
     fn shelf(&self, state: &Arc<State>) -> Arc<Shelf> {
-        if let Ok(kept) = self.shelf.read()
-            && std::ptr::eq(kept.0.as_ptr(), Arc::as_ptr(state))
+        let is_of =
+            |(of, _): &&(Weak<State>, Arc<Shelf>)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(state));
+        if let Ok(kept) = self.shelves.read()
+            && let Some((_, shelf)) = kept.iter().find(is_of)
         {
-            return Arc::clone(&kept.1);
+            return Arc::clone(shelf);
         }
         let made = Arc::new(Shelf::of(state));
-        if let Ok(mut kept) = self.shelf.write() {
-            *kept = (Arc::downgrade(state), Arc::clone(&made));
+        if let Ok(mut kept) = self.shelves.write() {
+            kept.retain(|(of, _)| of.strong_count() > 0);
+            if kept.len() >= SHELVES {
+                kept.remove(0);
+            }
+            kept.push((Arc::downgrade(state), Arc::clone(&made)));
         }
         made
     }

@@ -90,7 +90,8 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
             Door::Http(listen::open(&aggregator.host, aggregator.port).await?)
         }
     };
-    let client = backends::of(&aggregator.oauth.mcp_client, None)?;
+    let vault = logins.as_ref().map(AuthServer::vault);
+    let client = backends::of(&aggregator.oauth.mcp_client, vault)?;
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-aggregator".to_owned(),
