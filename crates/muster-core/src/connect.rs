@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::{
@@ -112,6 +113,9 @@ pub struct Listing {
 pub trait Events: fmt::Debug + Send + Sync {
     /// Something happened.
     fn happened(&self, event: Event);
+
+    /// It said something, before that is understood: the method and its parameters as sent.
+    fn said(&self, _method: &str, _params: &RawValue) {}
 }
 
 /// What a connected server may say unasked.

@@ -10,6 +10,7 @@ mod config;
 mod events;
 mod mcpserver;
 mod service;
+mod serviceclass;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,11 +26,19 @@ use muster_core::{
 use serde::Serialize;
 
 use self::args::Args;
+pub(crate) use self::service::AGGREGATOR;
 use crate::handle::Handle;
 
 /// Every family, in the order that tools are listed.
-const FAMILIES: [&[Builtin]; 5] =
-    [service::TOOLS, config::TOOLS, mcpserver::TOOLS, events::TOOLS, auth::TOOLS];
+const FAMILIES: [&[Builtin]; 7] = [
+    service::TOOLS,
+    service::INSTANCE_TOOLS,
+    config::TOOLS,
+    serviceclass::TOOLS,
+    mcpserver::TOOLS,
+    events::TOOLS,
+    auth::TOOLS,
+];
 
 /// What runs them.
 const BACKEND: &str = "core";

@@ -24,6 +24,7 @@ use crate::{
     handle::Handle,
     principals::{self, Principals},
     reconcile::{self, Input, Outlets, Reconciler},
+    services::{self, Services},
     status_files,
     store::{Files, Store},
     supervisor::{Supervisor, Timing},
@@ -111,6 +112,15 @@ impl Engine {
         let (view, views) = watch::channel(Arc::new(View::default()));
         let (changes, _) = broadcast::channel(CHANGES);
         let (endpoint, endpoints) = watch::channel(None);
+        let services = Services::new(services::Means {
+            store: Arc::clone(&store),
+            journal: journal.clone(),
+            view: views.clone(),
+            state: states.clone(),
+            inputs: inputs.downgrade(),
+            tasks: tasks.clone(),
+            timing,
+        });
         let principals = Principals::new(principals::Tools {
             connect: Arc::clone(&connect),
             logins,
@@ -129,6 +139,7 @@ impl Engine {
             state: states,
             view: views.clone(),
             journal: journal.clone(),
+            services: services.clone(),
             endpoint: endpoints,
             destructive,
         };
@@ -136,6 +147,7 @@ impl Engine {
         let means = reconcile::Means {
             store: Arc::clone(&store),
             journal,
+            services,
             launcher,
             environment,
             bundled: bundled.into_iter().map(Arc::new).collect(),
@@ -181,9 +193,10 @@ impl Engine {
         self.endpoint.send_replace(Some(endpoint.into()));
     }
 
-    /// Ends everything: servers are let go and said goodbye to, then the last words are written.
+    /// Ends everything: services are stopped, servers are let go and said goodbye to, then the last words are written.
     /// Calls should be over by then, and the launcher be shut down after.
     pub async fn shut_down(self) {
+        self.handle.services.end().await;
         let (answer, answered) = oneshot::channel();
         if self.handle.inputs.send(Input::ShutDown(answer)).await.is_ok() {
             drop(answered.await);

@@ -10,6 +10,7 @@ use crate::{
     events::Journal,
     principals::Principals,
     reconcile::{Edit, EditError, Input},
+    services::Services,
     view::{Known, View},
 };
 
@@ -22,6 +23,7 @@ pub(crate) struct Handle {
     pub(crate) state: watch::Receiver<Arc<State>>,
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) journal: Journal,
+    pub(crate) services: Services,
     /// Where clients reach the gateway.
     pub(crate) endpoint: watch::Receiver<Option<String>>,
     pub(crate) destructive: Destructive,

@@ -5,6 +5,7 @@
 //! [`State`] for those who call tools, a new [`View`] for those who look, and word of what really
 //! changed. A file written by a tool and one edited by hand end in the same place.
 
+mod classes;
 mod edit;
 mod files;
 mod seen;
@@ -16,12 +17,16 @@ use muster_core::{cli::CliConfig, name::BackendName, policy::Destructive, reques
 use muster_exec::{environment::Environment, launcher::Launcher};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-pub(crate) use self::edit::{Edit, EditError};
 use self::seen::Seen;
+pub(crate) use self::{
+    classes::{ClassDraft, ClassEdit, ClassError, ServiceEdit},
+    edit::{Edit, EditError},
+};
 use crate::{
     dispatch::State,
     events::Journal,
-    store::{Files, Store},
+    services::Services,
+    store::{ClassFile, Files, Store},
     supervisor::{Supervisor, UnitId, Word},
     view::{Known, View},
 };
@@ -67,6 +72,7 @@ pub(crate) enum Input {
 pub(crate) struct Means {
     pub(crate) store: Arc<Store>,
     pub(crate) journal: Journal,
+    pub(crate) services: Services,
     pub(crate) launcher: Launcher,
     pub(crate) environment: Arc<Environment>,
     /// Served where there is no folder for CLI definitions.
@@ -92,6 +98,7 @@ pub(crate) struct Reconciler {
     files: Files,
     state: State,
     servers: BTreeMap<String, Arc<Known>>,
+    classes: Arc<BTreeMap<String, ClassFile>>,
     /// The CLI definitions that are served, by backend.
     clis: BTreeMap<BackendName, Arc<CliConfig>>,
     seen: Seen,
@@ -120,6 +127,7 @@ impl Reconciler {
             files: Files::default(),
             state,
             servers: BTreeMap::new(),
+            classes: Arc::default(),
             clis: BTreeMap::new(),
             seen: Seen::default(),
         };
@@ -191,6 +199,7 @@ impl Reconciler {
         self.outlets.view.send_replace(Arc::new(View {
             settings: Arc::clone(&self.files.settings),
             servers: self.servers.clone(),
+            classes: Arc::clone(&self.classes),
             problems: self.files.problems.clone().into(),
         }));
     }

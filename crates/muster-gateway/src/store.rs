@@ -4,6 +4,7 @@
 //! brought back; one bad file never keeps another from being read.
 
 mod read;
+mod services;
 mod write;
 
 use std::{
@@ -17,9 +18,11 @@ use muster_core::{
     cli::CliConfig,
     manifest::{
         mcpserver::{self, McpServer, Status},
+        service::ServiceFile,
         settings::Settings,
     },
     policy::Policy,
+    service::ServiceClass,
 };
 use thiserror::Error;
 use tokio::sync::Mutex;
@@ -40,6 +43,10 @@ pub struct Files {
     pub settings: Arc<Settings>,
     /// The servers by name.
     pub servers: BTreeMap<String, ServerFile>,
+    /// The service classes by name.
+    pub classes: BTreeMap<String, ClassFile>,
+    /// The services that outlive the gateway, by name.
+    pub services: BTreeMap<String, (PathBuf, Arc<ServiceFile>)>,
     /// The CLI definitions by file; none where there is no folder for them.
     pub clis: Option<BTreeMap<PathBuf, Arc<CliConfig>>>,
     /// The policies by file; one that could not be read closes everything.
@@ -55,6 +62,15 @@ pub struct ServerFile {
     pub path: PathBuf,
     /// What the file says.
     pub server: Arc<McpServer>,
+}
+
+/// A service class and where it is described.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassFile {
+    /// Its file.
+    pub path: PathBuf,
+    /// What the file says.
+    pub class: Arc<ServiceClass>,
 }
 
 /// A policy and the text it was made of.
@@ -142,6 +158,8 @@ pub enum WriteError {
 }
 
 const SERVERS: &str = "mcpservers";
+const CLASSES: &str = "serviceclasses";
+const SERVICES: &str = "services";
 const CLIS: &str = "clis";
 const POLICIES: &str = "policies";
 const CONFIG: &str = "config.yaml";
@@ -158,13 +176,14 @@ impl Store {
     }
 
     /// The folders in it that are read, with the directory itself.
-    pub fn folders(&self) -> [PathBuf; 4] {
-        [self.root.clone(), self.root.join(SERVERS), self.root.join(CLIS), self.root.join(POLICIES)]
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let below = [SERVERS, CLASSES, SERVICES, CLIS, POLICIES].map(|name| self.root.join(name));
+        std::iter::once(self.root.clone()).chain(below).collect()
     }
 
-    /// Makes the folder for servers, so that files can be dropped into it.
+    /// Makes the folders for definitions, so that files can be dropped into them.
     pub fn prepare(&self) -> io::Result<()> {
-        std::fs::create_dir_all(self.root.join(SERVERS))
+        [SERVERS, CLASSES].iter().try_for_each(|name| std::fs::create_dir_all(self.root.join(name)))
     }
 
     /// Reads everything. What cannot be read now is as it was in `before`. Blocks on files.

@@ -3,7 +3,7 @@
 //! A wish is a value that is replaced, never a queue: whoever wishes does not wait, and a unit that is
 //! busy sees only the last one.
 
-mod backoff;
+pub(crate) mod backoff;
 pub(crate) mod ear;
 pub(crate) mod unit;
 

@@ -29,6 +29,10 @@ mod lists;
 mod people;
 #[path = "suite/rig.rs"]
 mod rig;
+#[path = "suite/service_life.rs"]
+mod service_life;
+#[path = "suite/services.rs"]
+mod services;
 #[path = "suite/supervision.rs"]
 mod supervision;
 #[path = "suite/surfaces.rs"]

@@ -10,10 +10,12 @@
 //! ```
 
 mod address;
+pub mod bridge;
 mod calls;
 mod connection;
 mod dial;
 mod failure;
+pub mod fetch;
 mod handshake;
 mod http;
 mod http_sse;
@@ -29,6 +31,7 @@ mod pipe;
 mod pool;
 mod response;
 mod sse;
+pub mod talk;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -85,6 +88,12 @@ impl Connector {
         let tasks = TaskTracker::new();
         let dialer = Arc::new(Dialer::new(tasks.clone()));
         Self { launcher, dialer, tasks, me: Arc::new(Me::new(identity)), eras: Lock::default() }
+    }
+
+    /// A connector for a program that only asks: it has nothing to offer to a server, and says so.
+    pub fn plain(launcher: Launcher, identity: &Identity) -> Self {
+        let me = Arc::new(Me::plain(identity));
+        Self { me, ..Self::new(launcher, identity) }
     }
 
     /// Trusts servers behind `https` as `config` says, instead of as the system does.

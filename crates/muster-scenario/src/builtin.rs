@@ -19,10 +19,11 @@ use crate::{
 pub const PREFIX: &str = "test_";
 
 /// The tools there are, for messages and for the check of scenarios.
-pub const TOOLS: [&str; 25] = [
+pub const TOOLS: [&str; 26] = [
     "test_create_user",
     "test_switch_user",
     "test_list_tools_for_user",
+    "test_list_native_tools",
     "test_get_current_user",
     "test_read_auth_status",
     "test_call_meta_tool",
@@ -56,6 +57,7 @@ pub(crate) async fn run(subject: &mut Subject, tool: &str, args: &Map<String, Va
         "test_create_user" => user::create(subject, args).await,
         "test_switch_user" => user::switch(subject, args),
         "test_list_tools_for_user" => user::list_tools(subject, args).await,
+        "test_list_native_tools" => user::list_native(subject, args).await,
         "test_get_current_user" => Ok(user::current(subject)),
         "test_read_auth_status" => user::auth_status(subject, args).await,
         "test_call_meta_tool" => return meta_tool(subject, args).await,

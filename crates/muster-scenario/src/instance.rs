@@ -99,6 +99,8 @@ pub struct Instance {
     logs: Logs,
     process: Option<Process>,
     wanted: Wanted,
+    /// Processes that outlived an earlier life of it.
+    left: Vec<String>,
     deadline: Instant,
 }
 
@@ -166,6 +168,7 @@ impl Instance {
             logs: Logs::default(),
             process: None,
             wanted: Wanted::by(&scenario.before),
+            left: Vec::new(),
             deadline,
         };
         instance.write_files()?;
@@ -235,7 +238,8 @@ impl Instance {
         files::write(&files::plan(&self.before, &surroundings)?)
     }
 
-    /// Stops the process and starts it again, with the same directory and port.
+    /// Stops the process and starts it again, with the same directory and port. What it leaves behind is
+    /// told when it stops for good.
     pub async fn restart(&mut self, how: Stop, target: &Target) -> Result<Client, NotStarted> {
         self.end_process(how).await;
         self.launch().await?;
@@ -244,20 +248,23 @@ impl Instance {
 
     /// Stops the process; the processes that it left behind, which are ended too.
     pub async fn stop(&mut self) -> Vec<String> {
-        self.end_process(Stop::Asked).await
+        self.end_process(Stop::Asked).await;
+        std::mem::take(&mut self.left)
     }
 
-    async fn end_process(&mut self, how: Stop) -> Vec<String> {
-        let Some(mut process) = self.process.take() else { return Vec::new() };
+    async fn end_process(&mut self, how: Stop) {
+        let Some(mut process) = self.process.take() else { return };
         let signalled = process.end(how).await;
         if signalled == Signalled::Insisted {
             let text = format!("did not end within {}", duration::short(process::STOP_LIMIT));
             self.logs.note(&text);
-            return vec![format!("muster itself {text}")];
+            self.left.push(format!("muster itself {text}"));
+            return;
         }
-        let survivors = survivors::wait(&self.mark).await;
+        self.left.extend(survivors::wait(&self.mark).await);
+        // The next life has a mark of its own, so that nothing is told twice.
+        self.mark = random_hex();
         process.drain().await;
-        survivors
     }
 
     /// Its port.

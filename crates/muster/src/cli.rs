@@ -25,6 +25,10 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Serve),
+    Agent(commands::agent::Agent),
+    Standalone(commands::standalone::Standalone),
+    Import(commands::import::Import),
+    Connect(commands::connect::Connect),
     Test(Test),
     Completions(Completions),
 }
@@ -64,7 +68,7 @@ pub struct Serve {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Shown {
-    /// The eleven meta-tools of muster
+    /// The meta-tools of muster
     #[default]
     Muster,
     /// The two of CLImax: climax_search and climax_call
@@ -105,9 +109,12 @@ pub struct Test {
     /// Start nothing more after the first failure
     #[arg(long)]
     pub(crate) fail_fast: bool,
-    /// How long the whole run may take, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    pub(crate) timeout: u64,
+    /// Also run scenarios that say `skip: true`
+    #[arg(long)]
+    pub(crate) run_skipped: bool,
+    /// How long the whole run may take: `90s`, `10m`; a bare number is seconds
+    #[arg(long, value_name = "DURATION", default_value = "10m")]
+    pub(crate) timeout: String,
     /// The first port that is tried for an instance
     #[arg(long, value_name = "PORT", default_value_t = 18_000)]
     pub(crate) base_port: u16,
@@ -166,7 +173,11 @@ pub fn main() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     match cli.command {
-        Command::Serve(args) => commands::serve::run(&args),
+        Command::Serve(args) => commands::serve::run(&args, commands::serve::Clients::Configured),
+        Command::Standalone(args) => commands::standalone::run(&args),
+        Command::Import(args) => commands::import::run(&args),
+        Command::Connect(args) => commands::connect::run(&args),
+        Command::Agent(args) => commands::agent::run(&args),
         Command::Test(args) => commands::test::run(&args),
         Command::Completions(args) => {
             output::completions(args.shell, &mut Cli::command(), "muster")?;

@@ -17,18 +17,26 @@ pub const EXIT_CODES: [(u8, &str); 3] = [
 pub struct CommandError {
     message: String,
     hints: Vec<String>,
+    code: u8,
 }
 
 impl CommandError {
     /// A failure in one sentence.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hints: Vec::new() }
+        Self { message: message.into(), hints: Vec::new(), code: 1 }
     }
 
     /// Adds a next step.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
+        self
+    }
+
+    /// Ends the process with another code than 1.
+    #[must_use]
+    pub const fn code(mut self, code: u8) -> Self {
+        self.code = code;
         self
     }
 
@@ -39,7 +47,7 @@ impl CommandError {
 
     /// The code the process ends with.
     pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(1)
+        ExitCode::from(self.code)
     }
 }
 

@@ -1,6 +1,12 @@
 //! What people read: data on standard output, everything else on standard error.
 
+pub mod cell;
+pub mod detail;
+pub mod grid;
+pub mod layout;
+pub mod list;
 pub mod table;
+pub mod yaml;
 
 use std::io::{self, IsTerminal as _, Write as _};
 

@@ -4,6 +4,7 @@
 //! *Strict*: all are held against a shape, and what does not fit is said in the words that users of
 //! the original know.
 
+use muster_core::service::class::Span;
 use serde_json::{Map, Value, value::RawValue};
 
 /// The arguments of one call.
@@ -75,6 +76,14 @@ pub(super) enum Shape {
     Texts,
     TextMap,
     Object(&'static str, &'static [Field]),
+    /// Anything at all.
+    Any,
+    /// Anything, by name.
+    AnyMap,
+    /// Objects by name.
+    MapOf(&'static str, &'static [Field]),
+    /// Nanoseconds.
+    Span,
 }
 
 impl Shape {
@@ -86,7 +95,10 @@ impl Shape {
             Self::Whole => "int",
             Self::Texts => "[]string",
             Self::TextMap => "map[string]string",
-            Self::Object(name, _) => name,
+            Self::Object(name, _) | Self::MapOf(name, _) => name,
+            Self::Any => "interface {}",
+            Self::AnyMap => "map[string]interface {}",
+            Self::Span => "time.Duration",
         }
     }
 }
@@ -112,15 +124,31 @@ fn object(given: Map<String, Value>, owner: &str, fields: &[Field]) -> Result<Va
 
 fn fit(value: Value, place: &str, shape: Shape) -> Result<Value, String> {
     match (shape, value) {
-        (Shape::Text, value @ Value::String(_)) | (Shape::Flag, value @ Value::Bool(_)) => {
-            Ok(value)
-        }
-        (Shape::Whole, Value::Number(number)) => match whole(&number) {
+        (Shape::Text, value @ Value::String(_))
+        | (Shape::Flag, value @ Value::Bool(_))
+        | (Shape::AnyMap, value @ Value::Object(_))
+        | (Shape::Any, value) => Ok(value),
+        (Shape::Whole | Shape::Span, Value::Number(number)) => match whole(&number) {
             Some(whole) => Ok(Value::from(whole)),
             None => Err(format!(
-                "cannot unmarshal number {number} into Go struct field {place} of type int"
+                "cannot unmarshal number {number} into Go struct field {place} of type {}",
+                shape.name()
             )),
         },
+        (Shape::Span, Value::String(text)) => {
+            let example = Span::parse(&text).map(|span| (text, span.as_nanoseconds()));
+            let (text, example) = example.unwrap_or_else(|_| ("30s".to_owned(), 30_000_000_000));
+            Err(format!(
+                "cannot unmarshal string into Go struct field {place} of type time.Duration (write nanoseconds: {example} for {text})"
+            ))
+        }
+        (Shape::MapOf(name, fields), Value::Object(pairs)) => {
+            let fitted: Result<Map<String, Value>, String> = pairs
+                .into_iter()
+                .map(|(key, value)| Ok((key, fit(value, place, Shape::Object(name, fields))?)))
+                .collect();
+            fitted.map(Value::Object)
+        }
         (Shape::Texts, Value::Array(items)) => {
             items.into_iter().map(|item| fit(item, place, Shape::Text)).collect()
         }

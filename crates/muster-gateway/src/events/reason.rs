@@ -5,6 +5,10 @@
 pub enum Kind {
     /// A server behind the gateway.
     McpServer,
+    /// A class of services.
+    ServiceClass,
+    /// A service.
+    ServiceInstance,
 }
 
 impl Kind {
@@ -12,6 +16,8 @@ impl Kind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::McpServer => "MCPServer",
+            Self::ServiceClass => "ServiceClass",
+            Self::ServiceInstance => "ServiceInstance",
         }
     }
 }
@@ -47,6 +53,60 @@ pub enum Reason {
     McpServerRecoveryFailed,
     /// It wants a login first.
     McpServerAuthRequired,
+    /// A tool or a file added a class.
+    ServiceClassCreated,
+    /// A tool or a file changed one.
+    ServiceClassUpdated,
+    /// A tool or a file took one away.
+    ServiceClassDeleted,
+    /// A definition was checked and is good.
+    ServiceClassValidated,
+    /// A definition was checked and is not.
+    ServiceClassValidationFailed,
+    /// All of its tools are there.
+    ServiceClassAvailable,
+    /// Not all of them are.
+    ServiceClassUnavailable,
+    /// Its tools are there for the first time.
+    ServiceClassToolsDiscovered,
+    /// Tools that it needs are not there.
+    ServiceClassToolsMissing,
+    /// Tools that were missing are back.
+    ServiceClassToolsRestored,
+    /// Somebody made a service.
+    ServiceInstanceCreated,
+    /// It is being started.
+    ServiceInstanceStarting,
+    /// It runs.
+    ServiceInstanceStarted,
+    /// It is being stopped.
+    ServiceInstanceStopping,
+    /// It does not run any more.
+    ServiceInstanceStopped,
+    /// It is being started anew.
+    ServiceInstanceRestarting,
+    /// It was started anew.
+    ServiceInstanceRestarted,
+    /// Somebody took it away.
+    ServiceInstanceDeleted,
+    /// It could not be started or stopped.
+    ServiceInstanceFailed,
+    /// Its checks are good.
+    ServiceInstanceHealthy,
+    /// Too many checks in a row were bad.
+    ServiceInstanceUnhealthy,
+    /// A check was bad.
+    ServiceInstanceHealthCheckFailed,
+    /// A check is good again after bad ones.
+    ServiceInstanceHealthCheckRecovered,
+    /// Its state is another.
+    ServiceInstanceStateChanged,
+    /// One of its tools is being called.
+    ServiceInstanceToolExecutionStarted,
+    /// One of its tools has done its work.
+    ServiceInstanceToolExecutionCompleted,
+    /// One of its tools has failed.
+    ServiceInstanceToolExecutionFailed,
     /// Someone's login to the gateway was good enough for it.
     McpServerTokenForwarded,
     /// Someone's login to the gateway was not.
@@ -75,6 +135,33 @@ impl Reason {
             Self::McpServerRecoverySucceeded => "MCPServerRecoverySucceeded",
             Self::McpServerRecoveryFailed => "MCPServerRecoveryFailed",
             Self::McpServerAuthRequired => "MCPServerAuthRequired",
+            Self::ServiceClassCreated => "ServiceClassCreated",
+            Self::ServiceClassUpdated => "ServiceClassUpdated",
+            Self::ServiceClassDeleted => "ServiceClassDeleted",
+            Self::ServiceClassValidated => "ServiceClassValidated",
+            Self::ServiceClassValidationFailed => "ServiceClassValidationFailed",
+            Self::ServiceClassAvailable => "ServiceClassAvailable",
+            Self::ServiceClassUnavailable => "ServiceClassUnavailable",
+            Self::ServiceClassToolsDiscovered => "ServiceClassToolsDiscovered",
+            Self::ServiceClassToolsMissing => "ServiceClassToolsMissing",
+            Self::ServiceClassToolsRestored => "ServiceClassToolsRestored",
+            Self::ServiceInstanceCreated => "ServiceInstanceCreated",
+            Self::ServiceInstanceStarting => "ServiceInstanceStarting",
+            Self::ServiceInstanceStarted => "ServiceInstanceStarted",
+            Self::ServiceInstanceStopping => "ServiceInstanceStopping",
+            Self::ServiceInstanceStopped => "ServiceInstanceStopped",
+            Self::ServiceInstanceRestarting => "ServiceInstanceRestarting",
+            Self::ServiceInstanceRestarted => "ServiceInstanceRestarted",
+            Self::ServiceInstanceDeleted => "ServiceInstanceDeleted",
+            Self::ServiceInstanceFailed => "ServiceInstanceFailed",
+            Self::ServiceInstanceHealthy => "ServiceInstanceHealthy",
+            Self::ServiceInstanceUnhealthy => "ServiceInstanceUnhealthy",
+            Self::ServiceInstanceHealthCheckFailed => "ServiceInstanceHealthCheckFailed",
+            Self::ServiceInstanceHealthCheckRecovered => "ServiceInstanceHealthCheckRecovered",
+            Self::ServiceInstanceStateChanged => "ServiceInstanceStateChanged",
+            Self::ServiceInstanceToolExecutionStarted => "ServiceInstanceToolExecutionStarted",
+            Self::ServiceInstanceToolExecutionCompleted => "ServiceInstanceToolExecutionCompleted",
+            Self::ServiceInstanceToolExecutionFailed => "ServiceInstanceToolExecutionFailed",
             Self::McpServerTokenForwarded => "MCPServerTokenForwarded",
             Self::McpServerTokenForwardingFailed => "MCPServerTokenForwardingFailed",
             Self::McpServerTokenExchanged => "MCPServerTokenExchanged",
@@ -83,8 +170,12 @@ impl Reason {
     }
 
     /// What it is about.
-    pub const fn kind(self) -> Kind {
-        Kind::McpServer
+    pub fn kind(self) -> Kind {
+        let about = |kind: &Kind| self.as_str().starts_with(kind.as_str());
+        [Kind::ServiceClass, Kind::ServiceInstance]
+            .into_iter()
+            .find(about)
+            .unwrap_or(Kind::McpServer)
     }
 
     /// Whether somebody should look.
@@ -94,6 +185,13 @@ impl Reason {
             Self::McpServerFailed
                 | Self::McpServerToolsUnavailable
                 | Self::McpServerRecoveryFailed
+                | Self::ServiceClassValidationFailed
+                | Self::ServiceClassUnavailable
+                | Self::ServiceClassToolsMissing
+                | Self::ServiceInstanceFailed
+                | Self::ServiceInstanceUnhealthy
+                | Self::ServiceInstanceHealthCheckFailed
+                | Self::ServiceInstanceToolExecutionFailed
                 | Self::McpServerTokenForwardingFailed
                 | Self::McpServerTokenExchangeFailed
         )
@@ -116,6 +214,33 @@ impl Reason {
             Self::McpServerRecoverySucceeded => "is back",
             Self::McpServerRecoveryFailed => "could not be connected again",
             Self::McpServerAuthRequired => "requires a login",
+            Self::ServiceClassCreated => "was created",
+            Self::ServiceClassUpdated => "was updated",
+            Self::ServiceClassDeleted => "was deleted",
+            Self::ServiceClassValidated => "was checked and is valid",
+            Self::ServiceClassValidationFailed => "is not valid",
+            Self::ServiceClassAvailable => "is available",
+            Self::ServiceClassUnavailable => "is not available",
+            Self::ServiceClassToolsDiscovered => "has all of its tools",
+            Self::ServiceClassToolsMissing => "lacks tools",
+            Self::ServiceClassToolsRestored => "has its tools again",
+            Self::ServiceInstanceCreated => "was created",
+            Self::ServiceInstanceStarting => "is starting",
+            Self::ServiceInstanceStarted => "started",
+            Self::ServiceInstanceStopping => "is stopping",
+            Self::ServiceInstanceStopped => "stopped",
+            Self::ServiceInstanceRestarting => "is restarting",
+            Self::ServiceInstanceRestarted => "restarted",
+            Self::ServiceInstanceDeleted => "was deleted",
+            Self::ServiceInstanceFailed => "failed",
+            Self::ServiceInstanceHealthy => "is healthy",
+            Self::ServiceInstanceUnhealthy => "is unhealthy",
+            Self::ServiceInstanceHealthCheckFailed => "failed a health check",
+            Self::ServiceInstanceHealthCheckRecovered => "passes its health check again",
+            Self::ServiceInstanceStateChanged => "changed its state",
+            Self::ServiceInstanceToolExecutionStarted => "calls a tool",
+            Self::ServiceInstanceToolExecutionCompleted => "called a tool",
+            Self::ServiceInstanceToolExecutionFailed => "called a tool that failed",
             Self::McpServerTokenForwarded => "accepted a forwarded token",
             Self::McpServerTokenForwardingFailed => "did not accept a forwarded token",
             Self::McpServerTokenExchanged => "accepted an exchanged token",

@@ -3,7 +3,7 @@
 use muster_core::manifest::{mcpserver::Invalid, settings::Settings};
 use thiserror::Error;
 
-use super::Reconciler;
+use super::{ClassEdit, ClassError, Reconciler, ServiceEdit};
 use crate::{draft::Draft, events::Reason, store::WriteError};
 
 /// What a tool may write.
@@ -17,6 +17,10 @@ pub(crate) enum Edit {
     Delete(String),
     /// `config.yaml`.
     Settings(Settings),
+    /// A service class.
+    Class(Box<ClassEdit>),
+    /// A service that is to outlive the gateway, or no longer is.
+    Service(ServiceEdit),
 }
 
 /// Why it was not written.
@@ -28,6 +32,8 @@ pub(crate) enum EditError {
     Exists(String),
     #[error("MCP server {0} not found")]
     Unknown(String),
+    #[error(transparent)]
+    Class(#[from] ClassError),
     #[error(transparent)]
     Write(#[from] WriteError),
     #[error("the gateway is shutting down")]
@@ -43,7 +49,7 @@ impl Reconciler {
         let name = match &edit {
             Edit::Create(draft) | Edit::Update(draft) => Some(draft.name.clone()),
             Edit::Delete(name) => Some(name.clone()),
-            Edit::Settings(_) => None,
+            Edit::Settings(_) | Edit::Class(_) | Edit::Service(_) => None,
         };
         // Who edits by hand at the same time loses nothing: what they wrote is read first.
         let mut attempts = 0;
@@ -100,6 +106,8 @@ impl Reconciler {
                 Ok(())
             }
             Edit::Settings(settings) => Ok(store.write_settings(settings).await?),
+            Edit::Class(edit) => self.write_class(edit).await,
+            Edit::Service(edit) => self.write_service(edit).await,
         }
     }
 }

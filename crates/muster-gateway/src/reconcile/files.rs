@@ -51,6 +51,7 @@ impl Reconciler {
             self.rename_all();
         }
         let servers_differ = self.take_servers(origin);
+        self.take_classes(origin);
         // Most of what happens to files is that muster writes what became of a server.
         if origin == Origin::Start
             || policies_differ
@@ -62,6 +63,7 @@ impl Reconciler {
         } else {
             self.publish_view();
         }
+        self.means.services.take(&self.files.services, origin == Origin::Start);
     }
 
     /// Whether any server came, went or changed.

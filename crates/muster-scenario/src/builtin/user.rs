@@ -58,6 +58,14 @@ pub(super) async fn list_tools(subject: &Subject, args: &Map<String, Value>) -> 
     Ok(json!({"success": true, "user": name, "tool_count": tools.len(), "tools": tools}))
 }
 
+/// What `tools/list` shows, and nothing that is found in other ways.
+pub(super) async fn list_native(subject: &Subject, args: &Map<String, Value>) -> Done {
+    let name = optional(args, "name").unwrap_or_else(|| subject.current());
+    let client = subject.user(name).ok_or_else(|| format!("user '{name}' not found"))?;
+    let tools = client.native_names(subject.limit(None)).await.map_err(|err| err.to_string())?;
+    Ok(json!({"success": true, "user": name, "tool_count": tools.len(), "tools": tools}))
+}
+
 pub(super) fn current(subject: &Subject) -> Value {
     let users = subject.user_names();
     json!({

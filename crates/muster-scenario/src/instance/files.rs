@@ -115,17 +115,16 @@ fn server_spec(
         ServerKind::Plain(spec) => spec.clone(),
         ServerKind::Stdio(mock) => {
             let path = below(&around.dir.join("mocks"), &format!("{}.yaml", server.name));
-            let mut file = json!({"tools": mock.written, "control": around.control});
-            if let (Some(fault), Some(file)) = (mock.fault, file.as_object_mut()) {
-                file.insert("fault".to_owned(), fault.to_json());
-            }
+            let mut file = mock.written.clone();
+            file.insert("control".to_owned(), around.control.into());
+            file.extend(mock.fault.map(|fault| ("fault".to_owned(), fault.to_json())));
             let spec = json!({
                 "type": "stdio",
                 "autoStart": true,
                 "command": around.muster.display().to_string(),
                 "args": ["test", "--mock-mcp-server", "--mock-config", path.display().to_string()],
             });
-            files.push(Planned { path, text: yaml::document(&file) });
+            files.push(Planned { path, text: yaml::document(&file.into()) });
             object(spec)
         }
         ServerKind::Remote { transport, .. } => {

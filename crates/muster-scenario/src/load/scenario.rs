@@ -212,7 +212,7 @@ fn server(node: &Node, path: &str, notes: &mut Notes) -> Option<Server> {
 
 fn server_kind(node: &Node, path: &str, notes: &mut Notes) -> Option<ServerKind> {
     let mut fields = Fields::open(node, path, notes)?;
-    if fields.get("tools").is_none() {
+    if mock::config::WRITTEN.into_iter().all(|key| fields.get(key).is_none()) {
         return object(node).ok().map(ServerKind::Plain);
     }
     let transport = fields.read("type", notes, |node| match text(node)?.as_str() {

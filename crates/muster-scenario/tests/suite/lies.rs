@@ -136,6 +136,13 @@ fn state_that_never_comes() {
 #[test]
 fn orphan_left_behind() {
     caught("orphan", ECHO, Word::Failed, &["processes were left behind:", "sleep 60"]);
+    let restarted = r#"
+steps:
+  - {id: honest, tool: test_write_file, args: {path: honest, text: ""}, expected: {success: true}}
+  - {id: restart, tool: test_restart_instance, expected: {success: true}}
+"#;
+    // Its second life is honest, so only the first one can have left anything.
+    caught("orphan", restarted, Word::Failed, &["processes were left behind:", "sleep 60"]);
 }
 
 #[test]

@@ -14,6 +14,25 @@ use crate::support::{Ran, block_on, directory, fails, launcher, options, passes,
 const STEPS: &str = "steps: [{id: a, tool: core_echo, expected: {success: true}}]";
 
 #[test]
+fn results_of_steps_become_expectations() {
+    let steps = r#"
+steps:
+  - {id: first, tool: core_echo, args: {id: e7, n: 5, deep: {x: y}}, expected: {success: true}}
+  - id: second
+    tool: core_echo
+    args: {id: WHICH, n: 5, deep: {x: y, z: 1}}
+    expected:
+      success: true
+      contains: ['"id":"{{ first.id }}"', "{{ first.n }}"]
+      not_contains: ["not-{{ first.id }}"]
+      json_path: {id: "{{ first.id }}", n: "{{ first.n }}", deep: "{{ first.deep }}"}
+"#;
+    passes("expectations", &steps.replace("WHICH", "e7"));
+    let printed = fails("expectations", &steps.replace("WHICH", "e8"), Word::Failed);
+    assert!(printed.contains("json_path id") && printed.contains("\"e7\""), "{printed}");
+}
+
+#[test]
 fn results_of_steps_become_arguments() {
     let result = passes(
         "variables",
