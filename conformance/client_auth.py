@@ -31,6 +31,17 @@ START_LIMIT = 20
 SCENARIO_LIMIT = 90
 # A user who has logged in so often in vain gives up.
 LOGINS = 3
+# Where a server or an issuer cannot be trusted, giving up is right.
+REFUSED = {
+    "auth/scope-retry-limit",
+    "auth/resource-mismatch",
+    "auth/iss-supported-missing",
+    "auth/iss-wrong-issuer",
+    "auth/iss-unexpected",
+    "auth/iss-normalized",
+    "auth/metadata-issuer-mismatch",
+}
+SAID = "the user "
 DOCUMENT = "https://conformance-test.local/client-metadata.json"
 
 
@@ -121,7 +132,9 @@ def client(muster, url):
         command = [muster, "serve", "--config-path", folder, "--debug"]
         with Child(command, stdout=sys.stderr, stderr=sys.stderr) as gateway:
             agent = connect(f"http://127.0.0.1:{port}/mcp", gateway)
-            return use(agent)
+            done = use(agent)
+            print(f"{SAID}{'is served' if done else 'gives up'}")
+            return 0 if done else 1
 
 
 def connect(url, gateway):
@@ -139,14 +152,14 @@ def use(agent):
     """What a user wants: every tool called once. Whether that worked in the end."""
     for _ in range(LOGINS):
         if not log_in(agent):
-            return 1
+            return False
         tools = agent.tools()
         failed = [agent.call(tool, {}) for tool in tools]
         failed = [said for is_error, said in failed if is_error]
         print(tools, failed, file=sys.stderr)
         if tools and not failed:
-            return 0
-    return 1
+            return True
+    return False
 
 
 def scenarios(revision):
@@ -175,6 +188,10 @@ def check(muster, revision, scenario, out):
     found = list((out / "results").glob("**/checks.json"))
     checks = json.loads(found[0].read_text()) if found else None
     failed = run.failed_checks(checks, True)
+    said = "".join(path.read_text() for path in (out / "results").glob("**/stdout.txt"))
+    expected = SAID + ("gives up" if scenario in REFUSED else "is served")
+    if expected not in said:
+        failed["outcome"] = f"expected that {expected}"
     warnings = {c["id"]: c["description"] for c in checks or () if c["status"] == "WARNING"}
     return failed | warnings
 
