@@ -107,8 +107,8 @@ async fn serve(
     let logins = logins::of(&aggregator.oauth.server, &files)?;
     // The port is taken before anything is started: who cannot listen starts nothing.
     let door = door(aggregator, clients).await?;
-    let client =
-        backends::of(&aggregator.oauth.mcp_client, logins.as_ref().map(AuthServer::vault))?;
+    let vault = logins.as_ref().map(AuthServer::vault);
+    let client = backends::of(&aggregator.oauth.mcp_client, vault)?;
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-aggregator".to_owned(),
