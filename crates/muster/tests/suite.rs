@@ -10,6 +10,8 @@
 
 #[path = "suite/bundled.rs"]
 mod bundled;
+#[path = "suite/cli.rs"]
+mod cli;
 #[path = "suite/client.rs"]
 mod client;
 #[path = "suite/commands.rs"]
@@ -22,6 +24,8 @@ mod fidelity;
 mod garbage;
 #[path = "suite/injection.rs"]
 mod injection;
+#[path = "suite/login.rs"]
+mod login;
 #[path = "suite/mcp.rs"]
 mod mcp;
 #[path = "suite/processes.rs"]

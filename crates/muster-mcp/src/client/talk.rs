@@ -100,7 +100,9 @@ impl From<Failure> for TalkError {
             Failure::Unauthorized { challenge } => Self::Unauthorized { challenge },
             Failure::Status { status } | Failure::SessionGone { status } => Self::Status { status },
             Failure::Lost(reason) => Self::Lost(reason),
-            Failure::Insecure(reason) | Failure::Broken(reason) => Self::Broken(reason),
+            Failure::NotAdmitted(reason) | Failure::Insecure(reason) | Failure::Broken(reason) => {
+                Self::Broken(reason)
+            }
         }
     }
 }
@@ -117,7 +119,7 @@ impl Connector {
     ) -> Result<Talk, TalkError> {
         const NAME: &str = "muster";
         let connecting = async {
-            let peer = self.open(NAME, endpoint, limit, &events).await?;
+            let peer = self.open(NAME, endpoint, None, limit, &events).await?;
             Ok::<_, Failure>(match hearing {
                 Hearing::Nothing => {
                     peer.link.introduced();
