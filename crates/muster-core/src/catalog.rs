@@ -3,11 +3,16 @@
 //! Backends *push* their tools here when they change; the catalog never asks a backend anything.
 //! A request works on one [`Snapshot`] from start to end.
 
+mod indexed;
+mod names;
 pub mod offer;
+pub mod ranked;
 pub mod search;
 mod template;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
+
+use rpds::RedBlackTreeMapSync;
 
 use serde_json::value::RawValue;
 
@@ -17,6 +22,8 @@ use crate::{
     schema::validator::Validator,
     suggest,
 };
+use indexed::Indexed;
+use names::Names;
 
 /// One tool in the catalog.
 #[derive(Debug, Clone)]
@@ -124,13 +131,17 @@ pub enum Collision {
 }
 
 /// Every tool at one moment.
+///
+/// **Invariant:** one that differs from another by a source shares everything else with it, so a
+/// catalog of one's own costs as much as what is one's own in it.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    collision: Collision,
-    sources: Arc<[Arc<Source>]>,
-    by_name: Arc<BTreeMap<ToolName, Arc<Entry>>>,
-    /// Whose tools they were that are no longer there.
-    gone: Arc<BTreeMap<ToolName, BackendName>>,
+    /// By when they were first added.
+    sources: RedBlackTreeMapSync<u64, Arc<Source>>,
+    /// When each backend was first added.
+    orders: RedBlackTreeMapSync<BackendName, u64>,
+    names: Names,
+    indexed: Indexed,
 }
 
 impl Snapshot {
@@ -140,73 +151,62 @@ impl Snapshot {
     /// that was added later.
     #[must_use]
     pub fn with(&self, source: Source) -> Self {
-        self.with_all([source])
+        let mut next = self.clone();
+        let source = Arc::new(source);
+        let order = match self.orders.get(&source.backend) {
+            Some(order) => *order,
+            None => self.sources.last().map_or(0, |(last, _)| last + 1),
+        };
+        let before = self.sources.get(&order).map(|source| source.entries()).unwrap_or_default();
+        next.names.replace(order, before, source.entries());
+        next.indexed = self.indexed.with(source.backend.clone(), Some(Arc::clone(&source)));
+        next.orders.insert_mut(source.backend.clone(), order);
+        next.sources.insert_mut(order, source);
+        next
     }
 
     /// The same for several sources at once.
     #[must_use]
     pub fn with_all(&self, added: impl IntoIterator<Item = Source>) -> Self {
-        let mut sources = self.sources.to_vec();
-        for source in added.into_iter().map(Arc::new) {
-            match sources.iter_mut().find(|other| other.backend == source.backend) {
-                Some(place) => *place = source,
-                None => sources.push(source),
-            }
-        }
-        self.of(sources)
+        added.into_iter().fold(self.clone(), |snapshot, source| snapshot.with(source))
     }
 
     /// A snapshot without what `backend` offers. Whose its tools were is remembered.
     #[must_use]
     pub fn without(&self, backend: &BackendName) -> Self {
-        let stays = |source: &&Arc<Source>| source.backend != *backend;
-        self.of(self.sources.iter().filter(stays).cloned().collect())
+        let mut next = self.clone();
+        let Some(order) = self.orders.get(backend) else { return next };
+        let before = self.sources.get(order).map(|source| source.entries()).unwrap_or_default();
+        next.names.replace(*order, before, &[]);
+        next.indexed = self.indexed.with(backend.clone(), None);
+        next.orders.remove_mut(backend);
+        next.sources.remove_mut(order);
+        next
     }
 
     /// An empty snapshot that settles collisions as told.
     pub fn settling(collision: Collision) -> Self {
-        Self { collision, ..Self::default() }
-    }
-
-    fn of(&self, sources: Vec<Arc<Source>>) -> Self {
-        let mut by_name: BTreeMap<ToolName, Arc<Entry>> = BTreeMap::new();
-        for entry in sources.iter().flat_map(|source| &source.entries) {
-            match (self.collision, by_name.get(&entry.name)) {
-                (Collision::FirstWins, Some(_)) => (),
-                _ => drop(by_name.insert(entry.name.clone(), Arc::clone(entry))),
-            }
-        }
-        let mut gone = BTreeMap::clone(&self.gone);
-        for (name, entry) in self.by_name.iter() {
-            gone.insert(name.clone(), entry.backend.clone());
-        }
-        gone.retain(|name, _| !by_name.contains_key(name));
-        Self {
-            collision: self.collision,
-            sources: sources.into(),
-            by_name: Arc::new(by_name),
-            gone: Arc::new(gone),
-        }
+        Self { names: Names::settling(collision), ..Self::default() }
     }
 
     /// Whose tool it was, if it is no longer there.
     pub fn gone(&self, name: &str) -> Option<&BackendName> {
-        self.gone.get(name)
+        self.names.gone(name)
     }
 
     /// The prompts, in the order of their sources.
     pub fn prompts(&self) -> impl Iterator<Item = &Listed> {
-        self.sources.iter().flat_map(|source| &source.prompts)
+        self.sources().flat_map(|source| &source.prompts)
     }
 
     /// The resources, in the order of their sources.
     pub fn resources(&self) -> impl Iterator<Item = &Listed> {
-        self.sources.iter().flat_map(|source| &source.resources)
+        self.sources().flat_map(|source| &source.resources)
     }
 
     /// The templates of resources, in the order of their sources.
     pub fn templates(&self) -> impl Iterator<Item = &Listed> {
-        self.sources.iter().flat_map(|source| &source.templates)
+        self.sources().flat_map(|source| &source.templates)
     }
 
     /// Who answers for an address: who lists it, else who has a template that fits it.
@@ -218,27 +218,40 @@ impl Snapshot {
 
     /// Who offers something, in the order they were added.
     pub fn sources(&self) -> impl Iterator<Item = &Source> {
-        self.sources.iter().map(|source| &**source)
+        self.sources.values().map(|source| &**source)
+    }
+
+    /// What one backend offers.
+    pub fn source(&self, backend: &str) -> Option<&Source> {
+        self.sources.get(self.orders.get(backend)?).map(|source| &**source)
     }
 
     /// Finds a tool by its exact name.
     pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
-        self.by_name.get(name)
+        self.names.get(name)
+    }
+
+    /// How many tools can be called.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there is no tool.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// The tools that can be called, each at the place of the definition that won.
     pub fn surviving(&self) -> impl Iterator<Item = (&Source, &Arc<Entry>)> {
-        self.sources
-            .iter()
-            .flat_map(|source| source.entries.iter().map(|entry| (&**source, entry)))
+        self.sources()
+            .flat_map(|source| source.entries.iter().map(move |entry| (source, entry)))
             .filter(|(_, entry)| self.survives(entry))
     }
 
     /// The tools that can be called, each at the place where its name first occurs.
     pub fn by_first_place(&self) -> Vec<&Arc<Entry>> {
         let mut seen = std::collections::BTreeSet::new();
-        self.sources
-            .iter()
+        self.sources()
             .flat_map(|source| &source.entries)
             .filter(|entry| seen.insert(&entry.name))
             .filter_map(|entry| self.get(entry.name.as_str()))
@@ -247,7 +260,7 @@ impl Snapshot {
 
     /// The tools that can be called, sorted by name.
     pub fn sorted(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        self.by_name.values()
+        self.names.winners()
     }
 
     /// Names that `name` may have been meant for, among those that `shown` lets through.
@@ -257,6 +270,9 @@ impl Snapshot {
     }
 
     fn survives(&self, entry: &Arc<Entry>) -> bool {
-        self.get(entry.name.as_str()).is_some_and(|winner| Arc::ptr_eq(winner, entry))
+        self.names.survives(entry)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,6 +57,12 @@ impl BackendName {
     }
 }
 
+impl std::borrow::Borrow<str> for BackendName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Display for BackendName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

@@ -62,6 +62,11 @@ pub struct Rule {
     pub args: IndexMap<String, Constraint>,
 }
 
+/// Whether tools of that name are known to destroy things, whoever has them.
+pub fn is_known_destructive(local_name: &str) -> bool {
+    denylist::names(local_name)
+}
+
 /// A call that may run. Its fields are private: only [`Policy::permit`] makes one.
 #[derive(Debug)]
 pub struct Permitted {

@@ -3,6 +3,7 @@
 //! The words for what does not fit are those of Python's `jsonschema`, which answers for the
 //! original. It tells one thing at a time, and so does this.
 
+pub mod signature;
 pub mod validator;
 
 use indexmap::{IndexMap, IndexSet};

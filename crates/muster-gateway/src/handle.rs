@@ -12,6 +12,7 @@ use crate::{
     reconcile::{Edit, EditError, Input},
     services::Services,
     view::{Known, View},
+    workflows::Executions,
 };
 
 /// The way from a tool to the reconciler, and what it reads. Cheap to clone.
@@ -27,6 +28,8 @@ pub(crate) struct Handle {
     /// Where clients reach the gateway.
     pub(crate) endpoint: watch::Receiver<Option<String>>,
     pub(crate) destructive: Destructive,
+    /// The records of workflow runs.
+    pub(crate) executions: Arc<Executions>,
 }
 
 impl Handle {

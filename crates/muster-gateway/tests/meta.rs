@@ -9,6 +9,8 @@
 
 #[path = "meta/bounds.rs"]
 mod bounds;
+#[path = "meta/budget.rs"]
+mod budget;
 #[path = "meta/calls.rs"]
 mod calls;
 #[path = "meta/fidelity.rs"]

@@ -10,6 +10,7 @@
 //! ```
 
 mod address;
+pub mod bridge;
 mod calls;
 mod connection;
 mod dial;

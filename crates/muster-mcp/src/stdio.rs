@@ -5,7 +5,7 @@
 //! what is running is cancelled.
 
 mod ends;
-mod lines;
+pub(crate) mod lines;
 
 use std::{collections::BTreeMap, io, sync::Arc};
 

@@ -43,6 +43,10 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Serve),
+    Agent(commands::agent::Agent),
+    Standalone(commands::standalone::Standalone),
+    Import(commands::import::Import),
+    Connect(commands::connect::Connect),
     List(Box<List>),
     Get(Box<Get>),
     Create(Box<Create>),
@@ -96,7 +100,7 @@ pub struct Serve {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Shown {
-    /// The eleven meta-tools of muster
+    /// The meta-tools of muster
     #[default]
     Muster,
     /// The two of CLImax: climax_search and climax_call
@@ -205,7 +209,11 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         return Ok(ExitCode::SUCCESS);
     };
     match command {
-        Command::Serve(args) => commands::serve::run(&args),
+        Command::Serve(args) => commands::serve::run(&args, commands::serve::Clients::Configured),
+        Command::Standalone(args) => commands::standalone::run(&args),
+        Command::Import(args) => commands::import::run(&args),
+        Command::Connect(args) => commands::connect::run(&args),
+        Command::Agent(args) => commands::agent::run(&args),
         Command::List(args) => commands::list::run(&args),
         Command::Get(args) => commands::get::run(&args),
         Command::Create(args) => commands::create::run(&args),

@@ -3,7 +3,7 @@
 use std::env;
 
 /// A variable: its name and what it does.
-pub const ALL: [(&str, &str); 11] = [
+pub const ALL: [(&str, &str); 13] = [
     ("CLIMAX_LOG_FILE", "Append log lines to this file, at the level of `--log-level`"),
     ("NO_COLOR", "Print without colour, even on a terminal, when set and not empty"),
     (
@@ -18,6 +18,8 @@ pub const ALL: [(&str, &str); 11] = [
     ("MUSTER_CONTEXT", "The context that names the gateway, unless `--context` says otherwise"),
     ("MUSTER_AUTH_MODE", "`auto`, `prompt` or `none`: what happens when a gateway wants a login"),
     ("MUSTER_OAUTH_CALLBACK_PORT", "Where `muster auth login` waits for the browser; default 3000"),
+    ("TERM", "Whether the prompt of the REPL has letters beyond ASCII: not when empty or `dumb`"),
+    ("TMPDIR", "Where the REPL keeps its history; default `/tmp`"),
     ("MUSTER_RELEASES_URL", "The document that `muster self-update` reads the newest release from"),
     ("MUSTER_COMPLETE", "Set by completion scripts to the name of their shell"),
     ("PATH", "Where programs are looked for, unless a config's `env` sets its own"),

@@ -3,6 +3,7 @@
 //! **Invariant:** no behaviour lives here. A command reads what was typed, calls a library, and
 //! prints what came of it.
 
+mod agent;
 pub mod bundled;
 pub mod cli;
 pub mod climax;
@@ -11,9 +12,11 @@ pub mod contexts;
 mod entry;
 pub mod env_vars;
 pub mod error;
+mod import;
 mod listen;
 pub mod log;
 pub mod login;
 pub mod output;
 mod process;
 pub mod remote;
+mod secrets;

@@ -21,7 +21,8 @@ impl Filter {
         Self { query: lower(query), category: lower(category), title: lower(title) }
     }
 
-    fn takes_source(&self, source: &Source) -> bool {
+    /// Whether the tools of a source may pass.
+    pub fn takes_source(&self, source: &Source) -> bool {
         let same = |wanted: &Option<String>, got: Option<&str>| {
             wanted
                 .as_ref()

@@ -85,6 +85,36 @@ pub(super) fn best<'a>(
     candidates.best().into_iter().filter_map(hit).collect()
 }
 
+impl Index {
+    /// How many documents among those that `admit` lets through have anything of what was asked for.
+    pub fn matching(&self, text: &str, admit: &Admit<'_>) -> usize {
+        let query = Query::new(self, text);
+        let readings = || query.terms.iter().flat_map(|term| &term.readings);
+        let count = |(number, part): (usize, &Part)| {
+            let mut seen = vec![0_u64; (part.shard.len() as usize).div_ceil(64)];
+            let names = query.names.iter().map(|name| &name.numbers);
+            for numbers in readings().map(|reading| &reading.numbers).chain(names) {
+                let Some(Some(term)) = numbers.get(number) else { continue };
+                for posting in part.shard.postings(*term) {
+                    if let Some(bits) = seen.get_mut(posting.document as usize / 64) {
+                        *bits |= 1 << (posting.document % 64);
+                    }
+                }
+            }
+            let counted = |document: u32| {
+                let (source, position) = part.shard.place(document);
+                part.has(document) && admit(Place { source, position })
+            };
+            let set = |document: &u32| {
+                let bits = seen.get(*document as usize / 64).copied().unwrap_or_default();
+                bits >> (document % 64) & 1 != 0
+            };
+            (0..part.shard.len()).filter(set).filter(|document| counted(*document)).count()
+        };
+        self.parts.iter().enumerate().map(count).sum()
+    }
+}
+
 fn matches(part: &Part, query: &Query, candidate: &Candidate) -> Vec<Match> {
     let best = |term: &Term| {
         let worth = |reading: &Reading| {

@@ -1,15 +1,19 @@
-//! Eleven tools in place of hundreds: find one, look at it, call it; the same for resources and
-//! prompts.
+//! Twelve tools in place of hundreds: find one, look at it, call it; the same for resources and
+//! prompts; and one for what was too long to be given at once.
 //!
-//! Each of the eleven has a file of its own with its name, its words, its schema and its code. What
-//! they list is bounded in bytes, whatever there is behind them.
+//! Each of them has a file of its own with its name, its words, its schema and its code. What
+//! they answer costs no more tokens than it may, whatever there is behind them.
 
+mod advert;
+mod budget;
 mod call_tool;
 mod describe_prompt;
 mod describe_resource;
 mod describe_tool;
 mod envelope;
 mod filter_tools;
+mod fitting;
+mod get_output;
 mod get_prompt;
 mod get_resource;
 mod given;
@@ -33,12 +37,17 @@ use muster_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use self::{given::Given, shelf::Shelf};
+use self::{
+    budget::Budget,
+    fitting::{Keeper, fit},
+    given::Given,
+    shelf::Shelf,
+};
 use super::{At, Surface, ToolCall};
-use crate::dispatch::State;
+use crate::{dispatch::State, outputs::Outputs};
 
 /// The tools, in the order they are listed.
-const TOOLS: [&Builtin; 11] = [
+const TOOLS: [&Builtin; 12] = [
     &list_tools::TOOL,
     &describe_tool::TOOL,
     &list_core_tools::TOOL,
@@ -50,14 +59,18 @@ const TOOLS: [&Builtin; 11] = [
     &list_prompts::TOOL,
     &describe_prompt::TOOL,
     &get_prompt::TOOL,
+    &get_output::TOOL,
 ];
 
-/// Shows the eleven meta-tools.
+/// So many states are remembered: callers may each have their own.
+const MOST_SHELVES: usize = 16;
+
+/// Shows the meta-tools.
 #[derive(Debug, Default)]
 pub struct Meta {
-    /// What was last made of a state, for as long as it is the state. The lock is held to look, never
-    /// to make one.
-    shelf: RwLock<(Weak<State>, Arc<Shelf>)>,
+    /// What was last made of states, the newest last. The lock is held to look, never to make one.
+    shelves: RwLock<Vec<(Weak<State>, Arc<Shelf>)>>,
+    outputs: Arc<Outputs>,
 }
 
 /// One of the tools.
@@ -66,6 +79,8 @@ struct Builtin {
     description: &'static str,
     /// As JSON Schema.
     input_schema: &'static str,
+    /// What an answer may cost, unless the caller says otherwise.
+    budget: usize,
     run: Run,
 }
 
@@ -76,43 +91,74 @@ type Answer<'a> = BoxFuture<'a, Result<Outcome, Fault>>;
 enum Run {
     /// From what there is.
     Now(fn(&Seen<'_>, &Given<'_>) -> Outcome),
+    /// With a list that keeps to the budget by itself.
+    List(fn(&Seen<'_>, &Given<'_>) -> Outcome),
     /// By asking a backend for something that does not change anything.
     Ask(for<'a> fn(&'a Seen<'a>, At<'a>, ToolCall) -> Answer<'a>),
+    /// With a piece of what is kept, which keeps to the budget by itself.
+    Look(for<'a> fn(&'a Seen<'a>, At<'a>, ToolCall) -> Answer<'a>),
     /// By running a tool, whatever that does.
     Call(for<'a> fn(&'a Seen<'a>, At<'a>, ToolCall) -> Answer<'a>),
 }
 
-/// What there is, as of one moment.
+/// What there is, as of one moment, and what may be said about it.
 struct Seen<'a> {
     state: Arc<State>,
     meta: &'a Meta,
+    budget: Budget,
+    /// Whether the caller has set the budget.
+    budget_given: bool,
 }
 
 impl Seen<'_> {
-    /// Its tools in order.
+    /// What has been made of the state.
     fn shelf(&self) -> Arc<Shelf> {
         self.meta.shelf(&self.state)
+    }
+
+    /// The budget that the caller has set, or another default.
+    fn budget_or(&self, default: usize) -> Budget {
+        if self.budget_given { self.budget } else { Budget(default) }
     }
 }
 
 impl Meta {
+    /// Keeps long answers in `outputs`.
+    pub fn keeping(outputs: Outputs) -> Self {
+        Self { outputs: Arc::new(outputs), ..Self::default() }
+    }
+
+    fn outputs(&self) -> Arc<Outputs> {
+        Arc::clone(&self.outputs)
+    }
+
     fn shelf(&self, state: &Arc<State>) -> Arc<Shelf> {
-        if let Ok(kept) = self.shelf.read()
-            && std::ptr::eq(kept.0.as_ptr(), Arc::as_ptr(state))
+        let known =
+            |kept: &&(Weak<State>, Arc<Shelf>)| std::ptr::eq(kept.0.as_ptr(), Arc::as_ptr(state));
+        if let Ok(kept) = self.shelves.read()
+            && let Some((_, shelf)) = kept.iter().find(known)
         {
-            return Arc::clone(&kept.1);
+            return Arc::clone(shelf);
         }
-        let made = Arc::new(Shelf::of(state));
-        if let Ok(mut kept) = self.shelf.write() {
-            *kept = (Arc::downgrade(state), Arc::clone(&made));
+        let made = Arc::new(Shelf::default());
+        if let Ok(mut kept) = self.shelves.write() {
+            kept.retain(|(state, _)| state.strong_count() > 0);
+            let over = (kept.len() + 1).saturating_sub(MOST_SHELVES);
+            kept.drain(..over);
+            kept.push((Arc::downgrade(state), Arc::clone(&made)));
         }
         made
     }
 }
 
 impl Surface for Meta {
-    fn tools(&self, _state: &State) -> Vec<Raw> {
-        TOOLS.into_iter().map(Builtin::definition).collect()
+    fn tools(&self, state: &State) -> Vec<Raw> {
+        let advert = advert::line(state);
+        let definition = |tool: &Builtin| match tool.name == filter_tools::TOOL.name {
+            true => tool.definition(&advert),
+            false => tool.definition(""),
+        };
+        TOOLS.into_iter().map(definition).collect()
     }
 
     fn call<'a>(&'a self, at: At<'a>, call: ToolCall) -> BoxFuture<'a, Result<Outcome, Fault>> {
@@ -121,10 +167,20 @@ impl Surface for Meta {
             let Some(tool) = TOOLS.into_iter().find(|tool| tool.name == call.name) else {
                 return Err(not_shown(&state, &call.name));
             };
-            let seen = Seen { state, meta: self };
+            let given = Given::read(&call.arguments);
+            let budget = match Budget::of(&given, tool.budget) {
+                Ok(budget) => budget,
+                Err(problem) => return Ok(Outcome::failure(problem)),
+            };
+            let budget_given = given.raw("max_tokens").is_some();
+            let seen = Seen { state, meta: self, budget, budget_given };
+            let keeper = Keeper { outputs: self.outputs(), owner: Arc::clone(&at.caller.subject) };
             match tool.run {
-                Run::Now(answer) => Ok(answer(&seen, &Given::read(&call.arguments))),
-                Run::Ask(run) | Run::Call(run) => run(&seen, at, call).await,
+                Run::List(answer) => Ok(answer(&seen, &given)),
+                Run::Now(answer) => Ok(fit(answer(&seen, &given), budget, &keeper).await),
+                Run::Ask(run) => Ok(fit(run(&seen, at, call).await?, budget, &keeper).await),
+                // What it runs is made to fit before it is wrapped.
+                Run::Call(run) | Run::Look(run) => run(&seen, at, call).await,
             }
         })
     }
@@ -135,12 +191,12 @@ impl Surface for Meta {
 }
 
 impl Builtin {
-    fn definition(&self) -> Raw {
+    fn definition(&self, advert: &str) -> Raw {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Definition<'a> {
             name: &'a str,
-            description: &'a str,
+            description: String,
             input_schema: Option<&'a RawValue>,
             annotations: Annotations,
         }
@@ -151,7 +207,7 @@ impl Builtin {
         }
         raw(&Definition {
             name: self.name,
-            description: self.description,
+            description: format!("{}{advert}", self.description),
             input_schema: serde_json::from_str(self.input_schema).ok(),
             annotations: Annotations { read_only_hint: !matches!(self.run, Run::Call(_)) },
         })
@@ -178,12 +234,12 @@ mod tests {
     use crate::{dispatch::State, surface::Surface as _};
 
     #[test]
-    fn eleven_tools_that_cost_little() {
+    fn twelve_tools_that_cost_little() {
         let tools = Meta::default().tools(&State::default());
         let bytes: usize = tools.iter().map(|tool| tool.get().len()).sum();
-        assert_eq!(tools.len(), 11);
+        assert_eq!(tools.len(), 12);
         // A token is about four bytes of such text.
-        assert!(bytes < 7_000, "{bytes}");
+        assert!(bytes < 9_000, "{bytes}");
     }
 
     #[test]

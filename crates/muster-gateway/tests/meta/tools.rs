@@ -28,7 +28,7 @@ fn gateway() -> Gateway {
 }
 
 #[test]
-fn native_tools_are_the_eleven() {
+fn native_tools_are_the_twelve() {
     let gateway = gateway();
     let names: Vec<String> = gateway
         .meta
@@ -51,7 +51,8 @@ fn native_tools_are_the_eleven() {
             "get_resource",
             "list_prompts",
             "describe_prompt",
-            "get_prompt"
+            "get_prompt",
+            "get_output"
         ]
     );
     assert!(!gateway.meta.lists_catalog());
@@ -77,12 +78,12 @@ fn list_tools() {
     check(
         "list_tools",
         "{}",
-        r#"{"tools":[{"name":"core_config_get","description":"Show the configuration"},{"name":"core_service_list","description":"List services"},{"name":"x_files_read","description":"Read a file."},{"name":"x_files_write","description":"Write a file"},{"name":"x_hub_create_issue","description":"Create an issue"}],"total":5,"truncated":false}"#,
+        r#"{"tools":[{"name":"core_config_get","description":"Show the configuration","effect":"read"},{"name":"core_service_list","description":"List services","effect":"read"},{"name":"x_files_read","description":"Read a file.","effect":"read"},{"name":"x_files_write","description":"Write a file","effect":"write"},{"name":"x_hub_create_issue","description":"Create an issue","effect":"write"}],"total":5,"truncated":false}"#,
     );
     check(
         "list_tools",
         r#"{"limit":1,"offset":"1"}"#,
-        r#"{"tools":[{"name":"core_service_list","description":"List services"}],"total":5,"truncated":true,"next_offset":2,"note":"1 of 5 tools; for the next ones pass offset=2, or find one with filter_tools"}"#,
+        r#"{"tools":[{"name":"core_service_list","description":"List services","effect":"read"}],"total":5,"truncated":true,"next_offset":2,"note":"1 of 5 tools; for the next ones pass offset=2, or find one with filter_tools"}"#,
     );
     check("list_tools", r#"{"offset":9}"#, r#"{"tools":[],"total":5,"truncated":false}"#);
     check("list_tools", r#"{"limit":0}"#, "!limit must be at least 1");
@@ -99,9 +100,10 @@ fn describe_tool() {
     check(
         "describe_tool",
         r#"{"name":"core_config_get"}"#,
-        r#"{"name":"core_config_get","description":"Show the configuration","inputSchema":{"type":"object","properties":{"name":{"type":"string"}}}}"#,
+        r#"{"name":"core_config_get","description":"Show the configuration","inputSchema":{"type":"object","properties":{"name":{"type":"string"}}},"effect":"read"}"#,
     );
     let read = READ.replace(r#""name":"read""#, r#""name":"x_files_read""#);
+    let read = read.replace("12345678901234567890}", r#"12345678901234567890,"effect":"read"}"#);
     check("describe_tool", r#"{"name":"x_files_read"}"#, &read);
     check("describe_tool", r#"{"tool_name":"x_files_read"}"#, &read);
     check("describe_tool", "{}", "!name argument is required");
@@ -130,14 +132,14 @@ fn list_core_tools() {
         "list_core_tools",
         "{}",
         &format!(
-            r#"{{"filters":{{"pattern":"core*","case_sensitive":false,"include_schema":true,"offset":0}},"total_tools":5,"total":2,"filtered_count":2,"truncated":false,"tools":[{{"name":"core_config_get","description":"Show the configuration","inputSchema":{CORE_SCHEMA}}},{{"name":"core_service_list","description":"List services\nwith their states","inputSchema":{CORE_SCHEMA}}}]}}"#
+            r#"{{"filters":{{"pattern":"core*","case_sensitive":false,"include_schema":true,"offset":0}},"total_tools":5,"total":2,"filtered_count":2,"truncated":false,"tools":[{{"name":"core_config_get","description":"Show the configuration","inputSchema":{CORE_SCHEMA},"effect":"read"}},{{"name":"core_service_list","description":"List services\nwith their states","inputSchema":{CORE_SCHEMA},"effect":"read"}}]}}"#
         )
         .replace("\nwith", "\\nwith"),
     );
     check(
         "list_core_tools",
         r#"{"include_schema":false,"offset":1}"#,
-        r#"{"filters":{"pattern":"core*","case_sensitive":false,"include_schema":false,"offset":1},"total_tools":5,"total":2,"filtered_count":1,"truncated":false,"tools":[{"name":"core_service_list","description":"List services\nwith their states"}]}"#,
+        r#"{"filters":{"pattern":"core*","case_sensitive":false,"include_schema":false,"offset":1},"total_tools":5,"total":2,"filtered_count":1,"truncated":false,"tools":[{"name":"core_service_list","description":"List services\nwith their states","effect":"read"}]}"#,
     );
 }
 
@@ -146,7 +148,7 @@ fn filter_tools_by_pattern() {
     check(
         "filter_tools",
         r#"{"pattern":"X_*_W*"}"#,
-        r#"{"filters":{"pattern":"X_*_W*","case_sensitive":false,"include_schema":false,"limit":5,"offset":0},"total_tools":5,"total":1,"filtered_count":1,"truncated":false,"tools":[{"name":"x_files_write","summary":"Write a file"}]}"#,
+        r#"{"filters":{"pattern":"X_*_W*","case_sensitive":false,"include_schema":false,"limit":5,"offset":0},"total_tools":5,"total":1,"filtered_count":1,"truncated":false,"tools":[{"name":"x_files_write","summary":"Write a file","effect":"write"}]}"#,
     );
     let names = |arguments: &str| -> String {
         let found = gateway().json("filter_tools", arguments);
@@ -216,7 +218,7 @@ fn what_the_policy_hides_is_not_there() {
     let gateway = gateway().with_policy(policy);
     assert_eq!(
         gateway.text("list_tools", "{}"),
-        r#"{"tools":[{"name":"x_files_read","description":"Only here"}],"total":1,"truncated":false}"#
+        r#"{"tools":[{"name":"x_files_read","description":"Only here","effect":"read"}],"total":1,"truncated":false}"#
     );
     assert_eq!(
         gateway.json("describe_tool", r#"{"name":"x_files_read"}"#)["description"],

@@ -39,11 +39,11 @@ use super::{
 use crate::lock::Lock;
 use standing::Place;
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
-const EVENTS: &str = "text/event-stream";
+pub(super) const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
+pub(super) const EVENTS: &str = "text/event-stream";
 /// How often in a row a stream that breaks off without a word is taken up again.
 const RESUMES: u32 = 5;
 /// How long the end of a session may take.

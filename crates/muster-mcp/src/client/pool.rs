@@ -22,6 +22,15 @@ use crate::lock::Lock;
 /// Connections that wait for the next request; more than that are closed after theirs.
 const IDLE: usize = 64;
 
+/// What the server may have seen of a request that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// Nothing: it can be sent again.
+    Nothing,
+    /// All of it.
+    Maybe,
+}
+
 /// Connections to one server.
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -94,12 +103,23 @@ impl Pool {
 
     async fn transmit(
         &self,
-        mut request: Request<Full<Bytes>>,
+        request: Request<Full<Bytes>>,
     ) -> Result<(Response<Incoming>, Sender), Failure> {
+        self.try_send(request).await.map_err(|(failure, _)| failure)
+    }
+
+    /// The same, for whoever wants to know whether the server may have seen a request that failed.
+    pub(super) async fn try_send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, Sender), (Failure, Sent)> {
         loop {
             let (mut sender, is_new) = match self.waiting() {
                 Some(sender) => (sender, false),
-                None => (self.dialer.dial(&self.address).await?, true),
+                None => match self.dialer.dial(&self.address).await {
+                    Ok(sender) => (sender, true),
+                    Err(failure) => return Err((failure, Sent::Nothing)),
+                },
             };
             if sender.ready().await.is_err() && !is_new {
                 continue;
@@ -109,10 +129,11 @@ impl Pool {
                 Err(mut err) => match err.take_message() {
                     // Nothing of it has been sent: the server had closed the connection.
                     Some(unsent) if !is_new => request = unsent,
-                    Some(_) | None => {
+                    unsent => {
+                        let sent = if unsent.is_some() { Sent::Nothing } else { Sent::Maybe };
                         let err = err.into_error();
                         let what = format!("the connection broke before an answer: {err}");
-                        return Err(Failure::Lost(what));
+                        return Err((Failure::Lost(what), sent));
                     }
                 },
             }

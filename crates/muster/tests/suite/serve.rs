@@ -116,7 +116,7 @@ tools:
 ";
 
 #[test]
-fn without_any_configuration_it_serves_installed_clis_behind_eleven_tools() {
+fn without_any_configuration_it_serves_installed_clis_behind_the_meta_tools() {
     let gateway = Gateway::start(&[], &[]);
     let session = gateway.session();
     let tools = gateway.ask(&session, "tools/list", json!({}));
@@ -126,7 +126,7 @@ fn without_any_configuration_it_serves_installed_clis_behind_eleven_tools() {
         .iter()
         .filter_map(|t| t["name"].as_str())
         .collect();
-    assert_eq!(names.len(), 11, "{names:?}");
+    assert_eq!(names.len(), 12, "{names:?}");
     let known = gateway.ask(
         &session,
         "tools/call",

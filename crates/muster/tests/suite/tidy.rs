@@ -8,6 +8,7 @@ use std::{
 /// The layers, bottom first: which of our crates each may use.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-core", &[]),
+    ("muster-embed", &[]),
     ("muster-exec", &["muster-core"]),
     // Transports and logins meet in `muster_core::credentials` only.
     ("muster-auth", &["muster-core"]),
@@ -46,6 +47,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ),
     ("ring", &["muster-auth"]),
     ("redis", &["muster-auth"]),
+    ("ndarray", &["muster-embed"]),
     ("rustix", &["muster-exec", "muster-mcp", "muster-scenario", "muster"]),
 ];
 

@@ -1,7 +1,15 @@
 //! `climax_search`: a summary of what is there, or the tools that match.
 
+use std::sync::Arc;
+
 use muster_core::{
-    arguments::Arguments, call::Outcome, catalog::search::Filter, json::raw, schema, value::Value,
+    arguments::Arguments,
+    call::Outcome,
+    catalog::{Entry, Source, search::Filter},
+    json::raw,
+    ranking::verdict::Verdict,
+    schema,
+    value::Value,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -9,6 +17,8 @@ use serde_json::value::RawValue;
 use crate::dispatch::State;
 
 const DEFAULT_LIMIT: i128 = 10;
+/// More than this are not ranked.
+const MOST_RANKED: usize = 1_000;
 
 #[derive(Serialize)]
 #[serde(tag = "mode", rename_all = "lowercase")]
@@ -54,7 +64,16 @@ pub(super) fn answer(state: &State, arguments: &RawValue) -> Outcome {
         Answer::Summary { summary: limited(summary(state), limit) }
     } else {
         let filter = Filter::new(query, category, cli);
-        Answer::Search { results: limited(found(state, &filter), limit) }
+        let mut results = limited(found(state, &filter), limit);
+        // Words that are nowhere as they stand may still say what is wanted. One word by itself in
+        // another script is meant as it stands: which of its letters are the same is contract.
+        let in_words = |query: &&str| query.is_ascii() || query.trim().contains(' ');
+        if let Some(query) =
+            query.filter(in_words).filter(|_| found(state, &filter).next().is_none())
+        {
+            results = limited(ranked(state, query, &filter, limit).into_iter(), limit);
+        }
+        Answer::Search { results }
     };
     Outcome::text(raw(&answer).get())
 }
@@ -70,16 +89,36 @@ fn summary(state: &State) -> impl Iterator<Item = Cli<'_>> {
 }
 
 fn found<'a>(state: &'a State, filter: &Filter) -> impl Iterator<Item = Found<'a>> {
-    state.catalog.search(filter).filter(|(_, entry)| state.policy.shows(entry)).map(
-        |(source, entry)| Found {
-            tool_name: entry.name.as_str(),
-            description: &entry.description,
-            cli_name: &source.about.title,
-            category: source.about.category.as_deref(),
-            tags: &source.about.tags,
-            input_schema: &entry.input_schema,
-        },
-    )
+    let found = state.catalog.search(filter).filter(|(_, entry)| state.policy.shows(entry));
+    found.map(|(source, entry)| item(source, entry))
+}
+
+/// What fits the words best; nothing if nothing does. A word that is nowhere is not taken for another:
+/// who wrote it may search again.
+fn ranked<'a>(state: &'a State, query: &str, filter: &Filter, limit: i128) -> Vec<Found<'a>> {
+    let admit = |source: &Source, entry: &Arc<Entry>| {
+        filter.takes_source(source) && state.policy.shows(entry)
+    };
+    let most = usize::try_from(limit).unwrap_or(MOST_RANKED).min(MOST_RANKED);
+    let ranked = state.catalog.ranker(state.catalog.index()).search(query, admit, most);
+    match ranked.verdict {
+        Verdict::NoSuchTool { .. } => Vec::new(),
+        Verdict::Found | Verdict::Unsure { .. } => {
+            let found = ranked.found.iter().filter(|found| !found.guessed);
+            found.map(|found| item(found.source, found.entry)).collect()
+        }
+    }
+}
+
+fn item<'a>(source: &'a Source, entry: &'a Entry) -> Found<'a> {
+    Found {
+        tool_name: entry.name.as_str(),
+        description: &entry.description,
+        cli_name: &source.about.title,
+        category: source.about.category.as_deref(),
+        tags: &source.about.tags,
+        input_schema: &entry.input_schema,
+    }
 }
 
 /// The limit as a number; one too large to hold is as good as the largest.

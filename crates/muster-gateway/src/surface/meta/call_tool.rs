@@ -1,18 +1,29 @@
 //! `call_tool`: runs any tool there is.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use muster_core::{
     backend::CallTool as _,
     call::{Call, CallError, Checking, Outcome},
     catalog::Entry,
+    effect::Effect,
     json::{Object, Raw},
     name::ToolName,
     repair::{Meant, Misuse, envelope::read, values},
     request::Fault,
 };
 
-use super::{Answer, Builtin, Run, Seen, envelope, words};
+use serde_json::value::RawValue;
+
+use super::{
+    Answer, Builtin, Run, Seen,
+    budget::Budget,
+    envelope,
+    fitting::{Keeper, fit},
+    given::Given,
+    page::echo,
+    words,
+};
 use crate::surface::{At, ToolCall};
 
 pub(super) const TOOL: Builtin = Builtin {
@@ -20,8 +31,10 @@ pub(super) const TOOL: Builtin = Builtin {
     description: "Run a tool that filter_tools or list_tools showed. Example: {\"name\":\
         \"x_github_create_issue\",\"arguments\":{\"title\":\"Bug\"}}. `arguments` must fit the input \
         schema that describe_tool shows. The answer is JSON text: {\"isError\":…,\"content\":[…]} with \
-        the tool's own result; errors say how to correct the call.",
-    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name of the tool"},"arguments":{"type":"object","description":"Arguments of the tool"}},"required":["name"]}"#,
+        the tool's own result; errors say how to correct the call. A long result is kept, and a preview \
+        with a handle for get_output is given.",
+    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name of the tool"},"arguments":{"type":"object","description":"Arguments of the tool"},"effect":{"enum":["read","write","destructive"],"description":"The most that the tool may do: it is not run if it may do worse"},"max_tokens":{"type":"integer","default":16000}},"required":["name"]}"#,
+    budget: 16_000,
     run: Run::Call(run),
 };
 
@@ -32,8 +45,15 @@ const ERROR: &str = "muster/error";
 
 fn run<'a>(seen: &'a Seen<'a>, at: At<'a>, call: ToolCall) -> Answer<'a> {
     Box::pin(async move {
-        match read(&call.arguments, &|name| shown(seen, name)) {
-            Ok(meant) => meant_call(seen, at, &call, meant).await,
+        let (given, bounds) = match bounds(seen, &call.arguments) {
+            Ok(read) => read,
+            Err(problem) => return Ok(Outcome::failure(problem)),
+        };
+        match read(&given, &|name| shown(seen, name)) {
+            Ok(meant) => match bounds.refusal(seen, &meant) {
+                Some(refusal) => Ok(envelope::failure(&refusal, None, &meant.repairs)),
+                None => meant_call(seen, at, &call, meant).await,
+            },
             Err(misuse) => Ok(misused(misuse)),
         }
     })
@@ -65,7 +85,7 @@ async fn meant_call(
         answer = at.dispatcher.call(at.caller, at.client, send(arguments.clone())).await;
     }
     match answer {
-        Ok(outcome) => Ok(envelope::wrap(outcome, &repairs)),
+        Ok(outcome) => Ok(wrapped(seen, at, outcome, &repairs).await),
         Err(CallError::Refused { code: code @ URL_ELICITATION, message, data }) => {
             Err(Fault::Passed { code, message, data })
         }
@@ -75,6 +95,69 @@ async fn meant_call(
             Ok(envelope::failure(&text, refusal(&error), &repairs))
         }
     }
+}
+
+/// What the caller says about the call besides what the tool is to be given.
+struct Bounds {
+    effect: Option<Effect>,
+}
+
+/// Takes what is said to us out of what is said to the tool, unless the tool takes an argument of that
+/// name and it may be meant for it.
+fn bounds(seen: &Seen<'_>, given: &RawValue) -> Result<(Raw, Bounds), String> {
+    let own = ["max_tokens", "effect"];
+    let Some(mut members) = Object::parse(given) else {
+        return Ok((given.to_owned(), Bounds { effect: None }));
+    };
+    let complete = members.get("arguments").is_some();
+    let entry = members.get_text("name").and_then(|name| shown(seen, &name));
+    let takes = |key: &str| {
+        entry.is_some_and(|entry| entry.input_schema.get().contains(&format!("\"{key}\"")))
+    };
+    let mut effect = None;
+    for key in own.into_iter().filter(|key| complete || !takes(key)) {
+        let said = Given::read(given).text(key).filter(|_| key == "effect");
+        if let Some(word) = said {
+            let unknown =
+                || format!("effect must be read, write or destructive, not `{}`", echo(&word));
+            effect = Some(Effect::named(&word.to_lowercase()).ok_or_else(unknown)?);
+        }
+        members.remove(key);
+    }
+    Ok((members.to_raw(), Bounds { effect }))
+}
+
+impl Bounds {
+    /// Why a call is not made that may do worse than its caller said.
+    fn refusal(&self, seen: &Seen<'_>, meant: &Meant) -> Option<String> {
+        let most = self.effect?;
+        let effect = Effect::of(shown(seen, &meant.tool)?);
+        (effect > most).then(|| {
+            words::lines(&[
+                format!(
+                    "Tool execution failed: `{}` is {effect}, and the call said `{most}`",
+                    meant.tool
+                ),
+                format!("hint: if that is wanted, call again with effect `{effect}`"),
+            ])
+        })
+    }
+}
+
+/// The result in its envelope, in no more than it may cost.
+async fn wrapped(seen: &Seen<'_>, at: At<'_>, outcome: Outcome, repairs: &[String]) -> Outcome {
+    let keeper = Keeper { outputs: seen.meta.outputs(), owner: Arc::clone(&at.caller.subject) };
+    let outcome = fit(outcome, seen.budget, &keeper).await;
+    let whole = envelope::wrap(outcome.clone(), repairs);
+    let fits = match &whole {
+        Outcome::Raw(result) => envelope::text(result).is_none_or(|text| seen.budget.holds(&text)),
+        Outcome::Text { .. } | Outcome::NeedsInput(_) => true,
+    };
+    if fits {
+        return whole;
+    }
+    // Signs that have to be escaped in the envelope cost up to twice as much.
+    envelope::wrap(fit(outcome, Budget(seen.budget.0 / 3), &keeper).await, repairs)
 }
 
 fn shown<'a>(seen: &'a Seen<'_>, name: &str) -> Option<&'a Entry> {

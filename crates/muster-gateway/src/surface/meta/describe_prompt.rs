@@ -7,7 +7,8 @@ use super::{Builtin, Run, Seen, given::Given, words};
 pub(super) const TOOL: Builtin = Builtin {
     name: "describe_prompt",
     description: "Show one prompt in full: its description and the arguments it takes.",
-    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name, as list_prompts gives it"}},"required":["name"]}"#,
+    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name, as list_prompts gives it"},"max_tokens":{"type":"integer"}},"required":["name"]}"#,
+    budget: 8_000,
     run: Run::Now(answer),
 };
 

@@ -7,7 +7,8 @@ use super::{Builtin, Run, Seen, given::Given, words};
 pub(super) const TOOL: Builtin = Builtin {
     name: "describe_resource",
     description: "Show one resource in full: its name, description and MIME type.",
-    input_schema: r#"{"type":"object","properties":{"uri":{"type":"string","description":"Address, as list_resources gives it"}},"required":["uri"]}"#,
+    input_schema: r#"{"type":"object","properties":{"uri":{"type":"string","description":"Address, as list_resources gives it"},"max_tokens":{"type":"integer"}},"required":["uri"]}"#,
+    budget: 4_000,
     run: Run::Now(answer),
 };
 

@@ -1,58 +1,140 @@
-//! `describe_tool`: everything about one tool.
+//! `describe_tool`: everything about one tool, or about a few.
 
 use muster_core::{
     call::Outcome,
+    effect::Effect,
     json::{Object, Raw, raw},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Builtin, Run, Seen, given::Given, shelf::Shown, words};
+use super::{
+    Builtin, Run, Seen,
+    given::Given,
+    page::{Bounds, Page, echo},
+    shelf::{Shown, summary},
+    words,
+};
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "describe_tool",
-    description: "Show one tool in full: its description and the JSON Schema of its arguments. Do this \
-        before the first call_tool of a tool.",
-    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name, as filter_tools or list_tools give it"}},"required":["name"]}"#,
+    description: "Show a tool in full, or several: description, JSON Schema of the arguments, effect. Do \
+        this before the first call_tool of a tool.",
+    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name, as filter_tools or list_tools give it"},"names":{"type":"array","items":{"type":"string"},"description":"Several, in place of `name`"},"include_schema":{"type":"boolean","default":true},"max_tokens":{"type":"integer","default":8000}}}"#,
+    budget: 8_000,
     run: Run::Now(answer),
 };
+
+/// So many are described at once.
+const MOST: usize = 20;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Description<'a> {
     name: &'a str,
     description: &'a str,
-    input_schema: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_schema: Option<&'a RawValue>,
+    effect: Effect,
+}
+
+#[derive(Serialize)]
+struct Several<'a> {
+    tools: &'a [Raw],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_found: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Short<'a> {
+    name: &'a str,
+    summary: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<String>,
+    effect: Effect,
 }
 
 fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
-    let name = match given.tool() {
+    let with_schema = given.flag("include_schema").unwrap_or(true);
+    let mut names = given.texts("names");
+    if names.is_empty() {
+        names = given.texts("name");
+    }
+    if let [_, _, ..] = names.as_slice() {
+        names.truncate(MOST);
+        return several(seen, &names, with_schema);
+    }
+    let name = match names.pop().filter(|name| !name.is_empty()).map_or_else(|| given.tool(), Ok) {
         Ok(name) => name,
         Err(problem) => return Outcome::failure(problem),
     };
-    let state = &seen.state;
-    match state.catalog.get(&name).filter(|entry| state.policy.shows(entry)) {
-        Some(entry) => Outcome::text(description(&Shown::of(state, entry)).get()),
+    match found(seen, &name) {
+        Some(shown) => Outcome::text(description(&shown, with_schema).get()),
         None => {
-            let hint = words::nearest(state, &name);
+            let hint = words::nearest(&seen.state, &name);
             Outcome::failure(words::lines(&[format!("Tool not found: {name}"), hint]))
         }
     }
 }
 
+/// Those that do not fit in full are shown in short.
+fn several(seen: &Seen<'_>, names: &[String], with_schema: bool) -> Outcome {
+    let mut tools = Vec::new();
+    let mut not_found = Vec::new();
+    for name in names {
+        match found(seen, name) {
+            Some(shown) => tools.push(shown),
+            None => not_found.push(echo(name).to_owned()),
+        }
+    }
+    let share = seen.budget.0 / names.len().max(1);
+    let full = |shown: &&Shown| {
+        let full = description(shown, with_schema);
+        if muster_core::tokens::exceeds(full.get(), share) { short(shown) } else { full }
+    };
+    let bounds = Bounds { offset: 0, limit: MOST };
+    let page = Page::of(tools.iter(), tools.len(), bounds, seen.budget, full, |shown| short(shown));
+    let left =
+        page.next.map(|_| "not all fit: ask for fewer at once, or raise max_tokens".to_owned());
+    Outcome::text(raw(&Several { tools: &page.items, not_found, note: left }).get())
+}
+
+fn found(seen: &Seen<'_>, name: &str) -> Option<Shown> {
+    let state = &seen.state;
+    let entry = state.catalog.get(name).filter(|entry| state.policy.shows(entry))?;
+    Some(Shown::of(state, entry))
+}
+
+fn short(shown: &Shown) -> Raw {
+    raw(&Short {
+        name: shown.name(),
+        summary: summary(shown.description()),
+        args: shown.signature(),
+        effect: shown.effect(),
+    })
+}
+
 /// What an MCP server says of its tool stays as it is, except for the words that are ours.
-fn description(shown: &Shown) -> Raw {
+fn description(shown: &Shown, with_schema: bool) -> Raw {
     let own = shown.entry.definition.as_deref().and_then(Object::parse);
     let Some(mut definition) = own else {
         return raw(&Description {
             name: shown.name(),
             description: shown.description(),
-            input_schema: &shown.entry.input_schema,
+            input_schema: with_schema.then_some(&*shown.entry.input_schema),
+            effect: shown.effect(),
         });
     };
     definition.set_value("name", shown.name());
     if *shown.description() != *shown.entry.description {
         definition.set_value("description", shown.description());
     }
+    if !with_schema {
+        definition.remove("inputSchema");
+        definition.remove("outputSchema");
+    }
+    definition.set_value("effect", &shown.effect());
     definition.to_raw()
 }

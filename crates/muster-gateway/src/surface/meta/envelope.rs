@@ -59,6 +59,13 @@ pub(super) fn failure(text: &str, meta: Option<Raw>, repairs: &[String]) -> Outc
     enclose(&result, repairs)
 }
 
+/// The text of a wrapped result.
+pub(super) fn text(result: &RawValue) -> Option<String> {
+    let content = Object::parse(result)?;
+    let [item]: [&RawValue; 1] = serde_json::from_str(content.get("content")?.get()).ok()?;
+    Object::parse(item)?.get_text("text")
+}
+
 fn enclose(result: &Object<'_>, repairs: &[String]) -> Outcome {
     let failed = result.get("isError").is_some_and(|flag| flag.get() == "true");
     let mut inner = Object::new();

@@ -1,31 +1,38 @@
 //! `filter_tools`: the tools for a task, by words or by patterns.
 
+mod answer;
+
+use std::sync::Arc;
+
 use muster_core::{
     call::Outcome,
+    catalog::{Entry, Source, ranked::Ranked},
+    effect::Effect,
     glob::{Case, Glob},
-    json::{Raw, raw},
-    rank::best_first,
 };
-use serde::Serialize;
-use serde_json::value::RawValue;
 
+use self::answer::{Answer, Missing, item};
 use super::{
     Builtin, Run, Seen,
     given::Given,
     page::{Bounds, Page, echo},
-    shelf::{Shelf, Shown, summary},
+    shelf::{self, Shown},
 };
 
 /// The one who asks keeps the answer in mind for every later step: it has to be short.
 const DEFAULT_LIMIT: usize = 5;
+/// What an answer with schemas may cost, unless the caller says otherwise.
+const WITH_SCHEMAS: usize = 6_000;
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "filter_tools",
     description: "Find tools. Say what you want to do in `query` (\"create github issue\") and get the \
-        best matches with a one-line summary; or narrow down by `pattern` and `description_filter`. All \
-        filters given must match. Then look at one with describe_tool and run it with call_tool.",
-    input_schema: r#"{"type":"object","properties":{"query":{"type":"string","description":"Words of the task; results come best first with a score"},"pattern":{"type":"string","description":"Glob over the whole name: * ? [a-z], such as *issue*"},"description_filter":{"type":"string","description":"Text that the description contains"},"case_sensitive":{"type":"boolean","default":false},"include_schema":{"type":"boolean","default":false,"description":"Give full descriptions and input schemas"},"limit":{"type":"integer","minimum":1,"default":5},"offset":{"type":"integer","minimum":0,"default":0}}}"#,
-    run: Run::Now(answer),
+        best matches, each with a one-line summary, its arguments (`?`: optional) and its effect; or \
+        narrow down by the other filters. All filters given must match. Run a match with call_tool, \
+        after describe_tool where the line of arguments is not enough.",
+    input_schema: r#"{"type":"object","properties":{"query":{"type":"string","description":"Words of the task; results come best first with a score"},"pattern":{"type":"string","description":"Glob over the whole name: * ? [a-z], such as *issue*"},"description_filter":{"type":"string","description":"Text that the description contains"},"server":{"type":"string"},"category":{"type":"string"},"tags":{"type":"array","items":{"type":"string"}},"effect":{"enum":["read","write","destructive"],"description":"The most that a tool may do"},"case_sensitive":{"type":"boolean","default":false},"include_schema":{"type":"boolean","default":false,"description":"Give full descriptions and input schemas"},"limit":{"type":"integer","minimum":1,"default":5},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer","description":"What the answer may cost"}}}"#,
+    budget: 1_200,
+    run: Run::List(answer),
 };
 
 /// What is looked for, and how it is shown.
@@ -33,15 +40,25 @@ pub(super) struct Filter {
     pub(super) query: Option<String>,
     pub(super) pattern: Option<String>,
     pub(super) description: Option<String>,
+    pub(super) of: Of,
     pub(super) case: Case,
     pub(super) detail: Detail,
     pub(super) bounds: Bounds,
 }
 
+/// Whose tools are looked for, and what they may do.
+#[derive(Default)]
+pub(super) struct Of {
+    server: Option<String>,
+    category: Option<String>,
+    tags: Vec<String>,
+    effect: Option<Effect>,
+}
+
 /// How much is shown of each tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// The first line of its description.
+    /// The first line of its description, and its arguments in a line.
     Summary,
     /// Its description.
     Description,
@@ -50,121 +67,133 @@ pub(super) enum Detail {
 }
 
 fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
-    let bounds = match Bounds::of(given, DEFAULT_LIMIT) {
-        Ok(bounds) => bounds,
-        Err(problem) => return Outcome::failure(problem),
-    };
-    let case_sensitive = given.flag("case_sensitive").unwrap_or(false);
-    let include_schema = given.flag("include_schema").unwrap_or(false);
-    let filter = Filter {
-        query: given.text("query"),
-        pattern: given.text("pattern"),
-        description: given.text("description_filter"),
-        case: if case_sensitive { Case::Matters } else { Case::Ignored },
-        detail: if include_schema { Detail::Schema } else { Detail::Summary },
-        bounds,
-    };
-    filter.answer(&seen.shelf())
+    match Filter::read(given) {
+        Ok(filter) => filter.answer(seen),
+        Err(problem) => Outcome::failure(problem),
+    }
 }
 
-#[derive(Serialize)]
-struct Answer<'a> {
-    filters: Filters<'a>,
-    total_tools: usize,
-    total: usize,
-    filtered_count: usize,
-    truncated: bool,
-    tools: &'a [Raw],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_offset: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<String>,
+/// What passes, in order, from the start of the page on.
+enum Passing<'a> {
+    Listed(Vec<&'a Shown>),
+    Ranked(Ranked<'a>),
 }
 
-/// The filters as they were understood.
-#[derive(Serialize)]
-struct Filters<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    query: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pattern: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description_filter: Option<&'a str>,
-    case_sensitive: bool,
-    include_schema: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<usize>,
-    offset: usize,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Item<'a> {
-    name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    summary: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    input_schema: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    score: Option<f64>,
-}
-
+/// A tool and how well it fits.
 type Found<'a> = (&'a Shown, Option<f64>);
 
 impl Filter {
+    /// Everything there is.
+    pub(super) fn all(bounds: Bounds) -> Self {
+        let (query, pattern, description) = (None, None, None);
+        let (case, detail) = (Case::Ignored, Detail::Summary);
+        Self { query, pattern, description, of: Of::default(), case, detail, bounds }
+    }
+
+    fn read(given: &Given<'_>) -> Result<Self, String> {
+        let bounds = Bounds::of(given, DEFAULT_LIMIT)?;
+        let case_sensitive = given.flag("case_sensitive").unwrap_or(false);
+        let include_schema = given.flag("include_schema").unwrap_or(false);
+        let effect = given.text("effect").map(|word| {
+            let unknown = || format!("effect must be read, write or destructive, not `{word}`");
+            Effect::named(&word.to_lowercase()).ok_or_else(unknown)
+        });
+        Ok(Self {
+            query: given.text("query"),
+            pattern: given.text("pattern"),
+            description: given.text("description_filter"),
+            of: Of {
+                server: given.text("server"),
+                category: given.text("category"),
+                tags: given.texts("tags"),
+                effect: effect.transpose()?,
+            },
+            case: if case_sensitive { Case::Matters } else { Case::Ignored },
+            detail: if include_schema { Detail::Schema } else { Detail::Summary },
+            bounds,
+        })
+    }
+
     /// The page asked for.
-    pub(super) fn answer(&self, shelf: &Shelf) -> Outcome {
-        if shelf.tools().is_empty() {
+    pub(super) fn answer(&self, seen: &Seen<'_>) -> Outcome {
+        let total_tools = shelf::count(&seen.state);
+        if total_tools == 0 {
             return Outcome::text("No tools available to filter");
         }
         let pattern = self.pattern.as_deref();
         let glob = match pattern.map(|pattern| Glob::new(pattern, self.case)).transpose() {
             Ok(glob) => glob,
             Err(problem) => {
-                let pattern = pattern.unwrap_or_default();
+                let pattern = echo(pattern.unwrap_or_default());
                 return Outcome::failure(format!("Invalid pattern {pattern:?}: {problem}"));
             }
         };
-        let found = self.found(shelf, glob.as_ref());
+        let budget = match self.detail {
+            Detail::Schema => seen.budget_or(WITH_SCHEMAS),
+            Detail::Summary | Detail::Description => seen.budget,
+        };
+        let shelf = seen.shelf();
         let full = |found: &Found<'_>| item(*found, self.detail);
         let short = |found: &Found<'_>| item(*found, Detail::Summary);
-        let page = Page::of(&found, self.bounds, full, short);
-        let answer = Answer {
-            filters: self.echo(),
-            total_tools: shelf.tools().len(),
-            total: page.total,
-            filtered_count: page.items.len(),
-            truncated: page.next.is_some(),
-            tools: &page.items,
-            next_offset: page.next,
-            note: self.note(&page),
+        let (page, missing) = match self.passing(&shelf, seen, glob.as_ref()) {
+            Passing::Listed(passing) => {
+                let rest = passing.iter().skip(self.bounds.offset).map(|shown| (*shown, None));
+                (Page::of(rest, passing.len(), self.bounds, budget, full, short), None)
+            }
+            Passing::Ranked(ranked) => {
+                let missing = Missing::of(&ranked);
+                let nothing = missing.as_ref().is_some_and(|missing| missing.nothing);
+                let total = if nothing { 0 } else { ranked.total };
+                let scored: Vec<(Shown, f64)> = ranked
+                    .found
+                    .iter()
+                    .filter(|_| !nothing)
+                    .map(|found| (Shown::of(&seen.state, found.entry), f64::from(found.score)))
+                    .collect();
+                let rest = scored.iter().skip(self.bounds.offset);
+                let rest = rest.map(|(shown, score)| (shown, Some(*score)));
+                (Page::of(rest, total, self.bounds, budget, full, short), missing)
+            }
         };
-        Outcome::text(raw(&answer).get())
+        Outcome::text(Answer { filter: self, total_tools, page, missing }.within(budget))
     }
 
-    /// Every tool that passes. With a query those on the page and before it are in place, best first;
-    /// without one all are, in the order of the list.
-    fn found<'a>(&self, shelf: &'a Shelf, glob: Option<&Glob>) -> Vec<Found<'a>> {
+    /// Every tool that passes; with a query those on the page and before it, best first.
+    fn passing<'a>(
+        &self,
+        shelf: &'a shelf::Shelf,
+        seen: &'a Seen<'_>,
+        glob: Option<&Glob>,
+    ) -> Passing<'a> {
+        let state = &*seen.state;
         let wanted = self.description.as_deref().map(|text| self.folded(text));
-        let described = |shown: &Shown| {
-            wanted.as_deref().is_none_or(|text| match self.case {
-                Case::Matters => shown.description().contains(text),
-                Case::Ignored => shown.small_description().contains(text),
-            })
+        let described = |description: &dyn Fn(Case) -> String| {
+            wanted.as_deref().is_none_or(|text| description(self.case).contains(text))
         };
-        let passes =
-            |shown: &Shown| glob.is_none_or(|glob| glob.matches(shown.name())) && described(shown);
+        let named = |name: &str| glob.is_none_or(|glob| glob.matches(name));
         let Some(query) = &self.query else {
-            let all = shelf.tools().iter().filter(|shown| passes(shown));
-            return all.map(|shown| (shown, None)).collect();
+            let passes = |shown: &&Shown| {
+                let entry = &shown.entry;
+                let source = state.catalog.source(entry.backend.as_str());
+                named(shown.name())
+                    && wanted.as_deref().is_none_or(|text| match self.case {
+                        Case::Matters => shown.description().contains(text),
+                        Case::Ignored => shown.small_description().contains(text),
+                    })
+                    && source.is_some_and(|source| self.of.takes(source, entry))
+            };
+            return Passing::Listed(shelf.tools(state).iter().filter(passes).collect());
         };
-        let mut hits = shelf.search(query);
-        hits.retain(|hit| shelf.at(hit.tool).is_some_and(passes));
-        let Bounds { offset, limit } = self.bounds;
-        best_first(&mut hits, offset.saturating_add(limit));
-        hits.iter().filter_map(|hit| Some((shelf.at(hit.tool)?, Some(hit.score)))).collect()
+        let admit = |source: &Source, entry: &Arc<Entry>| {
+            let words = |case| match case {
+                Case::Matters => state.policy.description(entry).to_owned(),
+                Case::Ignored => state.policy.description(entry).to_lowercase(),
+            };
+            self.of.takes(source, entry) && named(entry.name.as_str()) && described(&words)
+        };
+        // One more than the page has, so that it is known whether there is another.
+        let limit = self.bounds.offset.saturating_add(self.bounds.limit).saturating_add(1);
+        Passing::Ranked(shelf.search(state, query, admit, limit))
     }
 
     fn folded(&self, text: &str) -> String {
@@ -173,40 +202,21 @@ impl Filter {
             Case::Ignored => text.to_lowercase(),
         }
     }
-
-    fn echo(&self) -> Filters<'_> {
-        Filters {
-            query: self.query.as_deref().map(echo),
-            pattern: self.pattern.as_deref().map(echo),
-            description_filter: self.description.as_deref().map(echo),
-            case_sensitive: self.case == Case::Matters,
-            include_schema: self.detail == Detail::Schema,
-            limit: Some(self.bounds.limit).filter(|limit| *limit != usize::MAX),
-            offset: self.bounds.offset,
-        }
-    }
-
-    fn note(&self, page: &Page) -> Option<String> {
-        if page.total > 0 {
-            return page.note("matches", "");
-        }
-        let pattern = self.pattern.as_deref().unwrap_or_default();
-        let hint = if !pattern.is_empty() && !pattern.contains(['*', '?', '[']) {
-            format!("a pattern has to fit the whole name; try *{}*", echo(pattern))
-        } else {
-            "try fewer or other words, or see list_tools".to_owned()
-        };
-        Some(format!("nothing matches; {hint}"))
-    }
 }
 
-fn item((shown, score): Found<'_>, detail: Detail) -> Raw {
-    let schema = &*shown.entry.input_schema;
-    raw(&Item {
-        name: shown.name(),
-        summary: (detail == Detail::Summary).then(|| summary(shown.description())),
-        description: (detail != Detail::Summary).then(|| shown.description()),
-        input_schema: (detail == Detail::Schema).then_some(schema),
-        score: score.map(|score| ((score * 1e4).round() / 1e4).max(1e-4)),
-    })
+impl Of {
+    fn takes(&self, source: &Source, entry: &Entry) -> bool {
+        let same = |wanted: &Option<String>, got: Option<&str>| {
+            let same = |wanted: &String| {
+                got.is_some_and(|got| got.to_lowercase() == wanted.to_lowercase())
+            };
+            wanted.as_ref().is_none_or(same)
+        };
+        let tagged =
+            |tag: &String| source.about.tags.iter().any(|one| one.eq_ignore_ascii_case(tag));
+        same(&self.server, Some(&source.about.title))
+            && same(&self.category, source.about.category.as_deref())
+            && self.tags.iter().all(tagged)
+            && self.effect.is_none_or(|most| Effect::of(entry) <= most)
+    }
 }

@@ -15,7 +15,8 @@ use crate::surface::{At, ToolCall};
 pub(super) const TOOL: Builtin = Builtin {
     name: "get_prompt",
     description: "Fill in a prompt and get its messages. describe_prompt shows its arguments.",
-    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name of the prompt"},"arguments":{"type":"object","description":"Arguments of the prompt; values are text"}},"required":["name"]}"#,
+    input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name of the prompt"},"arguments":{"type":"object","description":"Arguments of the prompt; values are text"},"max_tokens":{"type":"integer"}},"required":["name"]}"#,
+    budget: 16_000,
     run: Run::Ask(run),
 };
 

@@ -20,6 +20,12 @@ impl<'a> Given<'a> {
         self.members.get_text(key).filter(|text| !text.is_empty())
     }
 
+    /// Texts in a list; one by itself is a list of one.
+    pub(super) fn texts(&self, key: &str) -> Vec<String> {
+        let list = || serde_json::from_str(self.members.get(key)?.get()).ok();
+        list().unwrap_or_else(|| self.text(key).into_iter().collect())
+    }
+
     /// A text that a tool cannot do without, or what is said if it is missing.
     pub(super) fn required(&self, key: &str) -> Result<String, String> {
         self.text(key).ok_or_else(|| format!("{key} argument is required"))

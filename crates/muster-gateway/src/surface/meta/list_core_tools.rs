@@ -1,6 +1,6 @@
 //! `list_core_tools`: muster's own tools.
 
-use muster_core::{call::Outcome, glob::Case};
+use muster_core::call::Outcome;
 
 use super::{
     Builtin, Run, Seen,
@@ -13,8 +13,9 @@ pub(super) const TOOL: Builtin = Builtin {
     name: "list_core_tools",
     description: "List muster's own tools (core_*): they manage servers, services and configuration. \
         Run them through call_tool.",
-    input_schema: r#"{"type":"object","properties":{"include_schema":{"type":"boolean","default":true},"offset":{"type":"integer","minimum":0,"default":0}}}"#,
-    run: Run::Now(answer),
+    input_schema: r#"{"type":"object","properties":{"include_schema":{"type":"boolean","default":true},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer"}}}"#,
+    budget: 20_000,
+    run: Run::List(answer),
 };
 
 fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
@@ -24,12 +25,9 @@ fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
     };
     let include_schema = given.flag("include_schema").unwrap_or(true);
     let filter = Filter {
-        query: None,
         pattern: Some("core*".to_owned()),
-        description: None,
-        case: Case::Ignored,
         detail: if include_schema { Detail::Schema } else { Detail::Description },
-        bounds,
+        ..Filter::all(bounds)
     };
-    filter.answer(&seen.shelf())
+    filter.answer(seen)
 }

@@ -17,8 +17,9 @@ use super::{
 pub(super) const TOOL: Builtin = Builtin {
     name: "list_prompts",
     description: "List prompts that can be filled in with get_prompt.",
-    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0}}}"#,
-    run: Run::Now(answer),
+    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer"}}}"#,
+    budget: 8_000,
+    run: Run::List(answer),
 };
 
 #[derive(Serialize)]
@@ -29,7 +30,7 @@ struct Item<'a> {
 
 fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
     let prompts = by_name(seen.state.catalog.prompts());
-    listing::answer(given, &prompts, ("prompts", "No prompts available"), item)
+    listing::answer((given, seen.budget), &prompts, ("prompts", "No prompts available"), item)
 }
 
 fn item(prompt: &&Listed) -> Raw {

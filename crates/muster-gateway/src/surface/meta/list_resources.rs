@@ -19,8 +19,9 @@ pub(super) const TOOL: Builtin = Builtin {
     name: "list_resources",
     description: "List resources that can be read with get_resource. An item with `uriTemplate` stands \
         for many: fill in its {placeholders}.",
-    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0}}}"#,
-    run: Run::Now(answer),
+    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer"}}}"#,
+    budget: 8_000,
+    run: Run::List(answer),
 };
 
 #[derive(Serialize)]
@@ -51,7 +52,7 @@ fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
     let resources = by_name(others).into_iter().map(|one| (Kind::Resource, one));
     let templates = by_name(catalog.templates()).into_iter().map(|one| (Kind::Template, one));
     let all: Vec<(Kind, &Listed)> = resources.chain(templates).collect();
-    listing::answer(given, &all, ("resources", "No resources available"), item)
+    listing::answer((given, seen.budget), &all, ("resources", "No resources available"), item)
 }
 
 fn item((kind, listed): &(Kind, &Listed)) -> Raw {

@@ -12,6 +12,7 @@ use super::{
     page::{Bounds, Page},
     shelf::{Shown, summary},
 };
+use muster_core::effect::Effect;
 
 const DEFAULT_LIMIT: usize = 100;
 
@@ -19,8 +20,9 @@ pub(super) const TOOL: Builtin = Builtin {
     name: "list_tools",
     description: "List the tools that can be run through call_tool, one line each, in pages. To find a \
         tool for a task, filter_tools with a `query` is quicker.",
-    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0,"description":"Where the page begins"}}}"#,
-    run: Run::Now(answer),
+    input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0,"description":"Where the page begins"},"max_tokens":{"type":"integer"}}}"#,
+    budget: 8_000,
+    run: Run::List(answer),
 };
 
 #[derive(Serialize)]
@@ -38,6 +40,7 @@ struct Answer<'a> {
 struct Item<'a> {
     name: &'a str,
     description: &'a str,
+    effect: Effect,
 }
 
 fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
@@ -45,7 +48,10 @@ fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
         Ok(bounds) => bounds,
         Err(problem) => return Outcome::failure(problem),
     };
-    let page = Page::of(seen.shelf().tools(), bounds, item, item);
+    let shelf = seen.shelf();
+    let tools = shelf.tools(&seen.state);
+    let rest = tools.iter().skip(bounds.offset);
+    let page = Page::of(rest, tools.len(), bounds, seen.budget, item, item);
     let answer = Answer {
         tools: &page.items,
         total: page.total,
@@ -56,6 +62,7 @@ fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
     Outcome::text(raw(&answer).get())
 }
 
-fn item(shown: &Shown) -> Raw {
-    raw(&Item { name: shown.name(), description: &summary(shown.description()) })
+fn item(shown: &&Shown) -> Raw {
+    let description = &summary(shown.description());
+    raw(&Item { name: shown.name(), description, effect: shown.effect() })
 }

@@ -12,6 +12,7 @@ use muster_core::{
 };
 
 use super::{
+    budget::Budget,
     envelope::Text,
     given::Given,
     page::{Bounds, Page},
@@ -31,7 +32,7 @@ pub(super) fn by_name<'a>(listed: impl Iterator<Item = &'a Listed>) -> Vec<&'a L
 
 /// A page of a list, written with `item`; `empty` where there is nothing to list.
 pub(super) fn answer<T>(
-    given: &Given<'_>,
+    (given, budget): (&Given<'_>, Budget),
     listed: &[T],
     (what, empty): (&str, &str),
     item: impl Fn(&T) -> Raw,
@@ -43,7 +44,8 @@ pub(super) fn answer<T>(
         Ok(bounds) => bounds,
         Err(problem) => return Outcome::failure(problem),
     };
-    let page = Page::of(listed, bounds, &item, &item);
+    let rest = listed.iter().skip(bounds.offset);
+    let page = Page::of(rest, listed.len(), bounds, budget, |one| item(one), |one| item(one));
     let text = raw(&page.items);
     let Some(note) = page.note(what, "") else { return Outcome::text(text.get()) };
     let mut result = Object::new();

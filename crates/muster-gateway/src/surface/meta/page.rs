@@ -1,13 +1,13 @@
-//! A piece of a list, bounded in number and in bytes.
+//! A piece of a list, bounded in number and in what it costs.
 
-use muster_core::json::Raw;
+use muster_core::{json::Raw, tokens};
 
-use super::given::Given;
+use super::{budget::Budget, given::Given};
 
-/// The most bytes of all items of a page. With what stands around them, an answer stays below 64 KiB.
-const MOST_BYTES: usize = 56 * 1024;
 /// The most bytes of the caller's own words that are repeated in an answer.
 const MOST_ECHO: usize = 200;
+/// What stands around the items costs no more than this, beside what is repeated of the caller's words.
+const AROUND: usize = 110;
 
 /// Where a page begins and how many items it may have.
 #[derive(Debug, Clone, Copy)]
@@ -37,29 +37,34 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Takes items until one of the bounds is reached. An item that is too long for any page is
-    /// written `short`, and left out if even that is too long.
+    /// Takes items until one of the bounds is reached. `items` begin with the first of the page, and
+    /// there are `total` on all pages. An item that is too long for any page is written `short`, and
+    /// left out if even that is too long.
     pub(super) fn of<T>(
-        items: &[T],
+        items: impl Iterator<Item = T>,
+        total: usize,
         bounds: Bounds,
+        budget: Budget,
         full: impl Fn(&T) -> Raw,
         short: impl Fn(&T) -> Raw,
     ) -> Self {
         let Bounds { offset, limit } = bounds;
-        let mut page = Self { items: Vec::new(), total: items.len(), next: None };
-        let mut bytes = 0;
-        for (at, item) in items.iter().enumerate().skip(offset) {
+        let room = budget.0.saturating_sub(AROUND);
+        let mut page = Self { items: Vec::new(), total, next: None };
+        let mut cost = 0;
+        for (at, item) in (offset..).zip(items) {
             if page.items.len() == limit {
                 page.next = Some(at);
                 break;
             }
-            let fitting = Some(full(item)).filter(|item| item.get().len() <= MOST_BYTES);
-            let item = fitting.unwrap_or_else(|| short(item));
-            if item.get().len() > MOST_BYTES {
+            let fitting = Some(full(&item)).filter(|item| !tokens::exceeds(item.get(), room));
+            let item = fitting.unwrap_or_else(|| short(&item));
+            if tokens::exceeds(item.get(), room) {
                 continue;
             }
-            bytes += item.get().len();
-            if bytes > MOST_BYTES {
+            // A comma stands between two.
+            cost += tokens::most(item.get()) + 1;
+            if cost > room {
                 page.next = Some(at);
                 break;
             }
@@ -78,6 +83,12 @@ impl Page {
 
 /// The beginning of what a caller said.
 pub(super) fn echo(text: &str) -> &str {
-    let end = (0..=MOST_ECHO.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    shortened(text, MOST_ECHO)
+}
+
+/// The same, of at most so many bytes.
+pub(super) fn shortened(text: &str, most: usize) -> &str {
+    let most = most.min(MOST_ECHO).min(text.len());
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at));
     end.and_then(|end| text.get(..end)).unwrap_or_default()
 }

@@ -1,23 +1,29 @@
 //! The tools that a client may find, in the order they are listed: core tools, then the others, each
-//! by name. Made once for each state, and the index over it when someone first searches.
+//! by name. What is listed and what is searched is made when someone first wants it.
 
 use std::sync::{Arc, OnceLock};
 
 use muster_core::{
-    catalog::Entry,
-    rank::{Hit, Index},
+    catalog::{Entry, Source, ranked::Ranked},
+    effect::Effect,
+    name::BackendName,
+    ranking::index::Index,
+    schema::signature,
 };
 
 use crate::dispatch::State;
 
 /// The longest summary, in letters.
 const LONGEST_SUMMARY: usize = 120;
+/// The longest line of arguments, in letters.
+const LONGEST_SIGNATURE: usize = 100;
 
-/// The tools in order.
+/// The tools of a state.
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
-    tools: Vec<Shown>,
-    index: OnceLock<Index>,
+    tools: OnceLock<Vec<Shown>>,
+    /// An index in the words of the policy, where it has words of its own.
+    index: OnceLock<Option<Index>>,
 }
 
 /// A tool, with the words that describe it under the policy.
@@ -31,36 +37,55 @@ pub(super) struct Shown {
 }
 
 impl Shelf {
-    /// What a state has to show.
-    pub(super) fn of(state: &State) -> Self {
-        let shown = |entry: &&Arc<Entry>| state.policy.shows(entry);
-        let (mut tools, others): (Vec<Shown>, Vec<Shown>) = state
-            .catalog
-            .sorted()
-            .filter(shown)
-            .map(|entry| Shown::of(state, entry))
-            .partition(|shown| shown.name().starts_with("core_"));
-        tools.extend(others);
-        Self { tools, index: OnceLock::new() }
-    }
-
     /// The tools in order.
-    pub(super) fn tools(&self) -> &[Shown] {
-        &self.tools
+    pub(super) fn tools(&self, state: &State) -> &[Shown] {
+        self.tools.get_or_init(|| {
+            let shown = |entry: &&Arc<Entry>| state.policy.shows(entry);
+            let (mut tools, others): (Vec<Shown>, Vec<Shown>) = state
+                .catalog
+                .sorted()
+                .filter(shown)
+                .map(|entry| Shown::of(state, entry))
+                .partition(|shown| shown.name().starts_with("core_"));
+            tools.extend(others);
+            tools
+        })
     }
 
-    /// The tool at a place.
-    pub(super) fn at(&self, place: usize) -> Option<&Shown> {
-        self.tools.get(place)
+    /// The tools that a question in words is about, best first.
+    pub(super) fn search<'a>(
+        &'a self,
+        state: &'a State,
+        query: &str,
+        admit: impl Fn(&Source, &Arc<Entry>) -> bool,
+        limit: usize,
+    ) -> Ranked<'a> {
+        let own = self.index.get_or_init(|| {
+            let other = |entry: &Entry| *state.policy.description(entry) != *entry.description;
+            let mut backends: Vec<&BackendName> = state
+                .catalog
+                .sources()
+                .filter(|source| source.entries().iter().any(|entry| other(entry)))
+                .map(|source| &source.backend)
+                .collect();
+            backends.dedup();
+            let words = |entry| state.policy.description(entry);
+            (!backends.is_empty()).then(|| state.catalog.reworded(backends.into_iter(), words))
+        });
+        let index = own.as_ref().unwrap_or_else(|| state.catalog.index());
+        let shown =
+            |source: &Source, entry: &Arc<Entry>| state.policy.shows(entry) && admit(source, entry);
+        state.catalog.ranker(index).search(query, shown, limit)
     }
+}
 
-    /// The places of the tools that a query is about.
-    pub(super) fn search(&self, query: &str) -> Vec<Hit> {
-        let index = || {
-            let tools = self.tools.iter();
-            Index::new(tools.map(|shown| (shown.name(), first_line(shown.description()))))
-        };
-        self.index.get_or_init(index).search(query)
+/// How many tools a state shows.
+pub(super) fn count(state: &State) -> usize {
+    match state.policy.default {
+        muster_core::policy::Default::Enabled => state.catalog.len(),
+        muster_core::policy::Default::Disabled => {
+            state.catalog.sorted().filter(|entry| state.policy.shows(entry)).count()
+        }
     }
 }
 
@@ -85,6 +110,17 @@ impl Shown {
     /// The same in small letters.
     pub(super) fn small_description(&self) -> &str {
         self.small.get_or_init(|| self.description().to_lowercase().into())
+    }
+
+    /// What it may do.
+    pub(super) fn effect(&self) -> Effect {
+        Effect::of(&self.entry)
+    }
+
+    /// What it takes, in a line; none if it takes nothing.
+    pub(super) fn signature(&self) -> Option<String> {
+        let line = signature::line(&self.entry.input_schema, LONGEST_SIGNATURE);
+        (!line.is_empty()).then_some(line)
     }
 }
 

@@ -1,0 +1,105 @@
+//! The tools that fit a question in words, best first.
+
+use std::{cell::Cell, sync::Arc};
+
+use super::{Entry, Snapshot, Source, indexed};
+use crate::{
+    name::BackendName,
+    ranking::{
+        index::Index,
+        query::How,
+        search::{Match, Named, Place},
+        verdict::Verdict,
+    },
+};
+
+/// Words of a question, and the index they are looked for in.
+#[derive(Debug, Clone, Copy)]
+pub struct Ranker<'a> {
+    catalog: &'a Snapshot,
+    index: &'a Index,
+}
+
+/// What a question came to.
+#[derive(Debug)]
+pub struct Ranked<'a> {
+    /// What fits, best first. With no such tool, what comes nearest.
+    pub found: Vec<Found<'a>>,
+    /// How many tools have anything of what was asked for.
+    pub total: usize,
+    /// Whether it is what was asked for.
+    pub verdict: Verdict<'a>,
+    /// How well the best one fits, from 0 to 1.
+    pub strength: f32,
+}
+
+/// A tool that fits.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'a> {
+    /// Who offers it.
+    pub source: &'a Source,
+    /// The tool.
+    pub entry: &'a Arc<Entry>,
+    /// How well it fits; only to be compared with others of the same answer.
+    pub score: f32,
+    /// Whether no word is there as it was asked for, only some that are written alike.
+    pub guessed: bool,
+}
+
+impl Snapshot {
+    /// The index over all tools, in the words of those who offer them.
+    pub fn index(&self) -> &Index {
+        self.indexed.get()
+    }
+
+    /// The index as if the tools of some backends were described in other words.
+    #[must_use]
+    pub fn reworded<'a>(
+        &'a self,
+        backends: impl Iterator<Item = &'a BackendName>,
+        words: impl Fn(&'a Entry) -> &'a str,
+    ) -> Index {
+        backends
+            .filter_map(|backend| self.source(backend.as_str()))
+            .fold(self.index().clone(), |index, source| {
+                indexed::with_source(&index, source, &words)
+            })
+    }
+
+    /// Looks for words in an index of this catalog.
+    pub fn ranker<'a>(&'a self, index: &'a Index) -> Ranker<'a> {
+        Ranker { catalog: self, index }
+    }
+}
+
+impl<'a> Ranker<'a> {
+    /// The `limit` tools that fit `text` best, among those that `admit` lets through.
+    pub fn search(
+        self,
+        text: &str,
+        admit: impl Fn(&Source, &Arc<Entry>) -> bool,
+        limit: usize,
+    ) -> Ranked<'a> {
+        let last: Cell<Option<&'a Source>> = Cell::new(None);
+        let tool = |place: Place<'_>| {
+            let known = last.get().filter(|source| source.backend.as_str() == place.source);
+            let source = known.or_else(|| self.catalog.source(place.source))?;
+            last.set(Some(source));
+            Some((source, source.entries().get(place.position)?))
+        };
+        let admitted = |place: Place<'_>| {
+            tool(place)
+                .is_some_and(|(source, entry)| self.catalog.survives(entry) && admit(source, entry))
+        };
+        let answer = self.index.search(text, &admitted, limit);
+        let found = answer.hits.iter().filter_map(|hit| {
+            let (source, entry) = tool(hit.place)?;
+            let alike = |one: &Match| matches!(one.how, How::Prefix | How::Spelling);
+            let guessed = hit.named == Named::No && hit.matches.iter().all(alike);
+            Some(Found { source, entry, score: hit.score, guessed })
+        });
+        let found = found.collect();
+        let total = self.index.matching(text, &admitted);
+        Ranked { found, total, verdict: answer.verdict, strength: answer.strength }
+    }
+}

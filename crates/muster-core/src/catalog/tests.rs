@@ -1,0 +1,110 @@
+//! Catalogs that grow and shrink: who has a name, what is found, what is shared.
+
+use std::sync::Arc;
+
+use super::{About, Collision, Entry, Offer, Snapshot, Source};
+use crate::{
+    name::{BackendName, ToolName},
+    ranking::verdict::Verdict,
+    schema,
+};
+
+fn source(backend: &str, tools: &[(&str, &str)]) -> Source {
+    let backend = BackendName::new(backend);
+    let about = About {
+        title: backend.as_str().into(),
+        description: "".into(),
+        category: None,
+        tags: Arc::from([]),
+    };
+    let entries = tools.iter().map(|&(name, description)| Entry {
+        name: ToolName::new(name),
+        backend: backend.clone(),
+        local_name: name.into(),
+        description: description.into(),
+        input_schema: schema::input_schema(&[]).into(),
+        params: None,
+        definition: None,
+        validator: Arc::default(),
+    });
+    let offer = Offer { tools: entries.collect(), ..Offer::default() };
+    Source::new(backend, about, offer)
+}
+
+fn who(catalog: &Snapshot, name: &str) -> Option<String> {
+    catalog.get(name).map(|entry| format!("{} {}", entry.backend, entry.description))
+}
+
+#[test]
+fn names_go_back_to_whoever_is_left() {
+    for (collision, wins, then) in
+        [(Collision::LastWins, "b 2", "a 1"), (Collision::FirstWins, "a 1", "b 2")]
+    {
+        let catalog = Snapshot::settling(collision)
+            .with(source("a", &[("same", "1"), ("mine", "")]))
+            .with(source("b", &[("same", "2")]));
+        assert_eq!(who(&catalog, "same").as_deref(), Some(wins));
+        assert_eq!(catalog.len(), 2);
+        assert_eq!(catalog.surviving().count(), 2);
+        let loser = BackendName::new(&wins[..1]);
+        let without = catalog.without(&loser);
+        assert_eq!(who(&without, "same").as_deref(), Some(then));
+        assert!(without.gone("same").is_none());
+        let none = without.without(&BackendName::new(&then[..1]));
+        assert!(none.is_empty());
+        assert_eq!(none.gone("same").map(|backend| backend.as_str()), Some(&then[..1]));
+        assert!(none.with(source("c", &[("same", "3")])).gone("same").is_none());
+        assert_eq!(who(&catalog, "same").as_deref(), Some(wins), "the old one stays as it was");
+    }
+}
+
+#[test]
+fn who_comes_again_keeps_the_place() {
+    let catalog = Snapshot::default()
+        .with(source("a", &[("same", "1")]))
+        .with(source("b", &[("same", "2")]))
+        .with(source("a", &[("same", "3"), ("same", "4"), ("new", "")]));
+    assert_eq!(who(&catalog, "same").as_deref(), Some("b 2"));
+    let backends: Vec<_> = catalog.sources().map(|source| source.backend.to_string()).collect();
+    assert_eq!(backends, ["a", "b"]);
+    let alone = catalog.without(&BackendName::new("b"));
+    assert_eq!(who(&alone, "same").as_deref(), Some("a 4"));
+    assert_eq!(alone.surviving().count(), 2);
+}
+
+fn found(catalog: &Snapshot, query: &str) -> Vec<String> {
+    let ranked = catalog.ranker(catalog.index()).search(query, |_, _| true, 10);
+    assert_eq!(ranked.total, ranked.found.len());
+    ranked.found.iter().map(|found| found.entry.description.to_string()).collect()
+}
+
+#[test]
+fn what_is_found_follows_the_changes() {
+    let first = Snapshot::default().with(source("a", &[("read_file", "Read a file")]));
+    assert_eq!(found(&first, "read file"), ["Read a file"]);
+    let second = first
+        .with(source("b", &[("read_file", "Read another file"), ("send_mail", "Send mail")]))
+        .with(source("c", &[("list_pods", "List pods")]));
+    assert_eq!(found(&second, "read file"), ["Read another file"], "who lost is not found");
+    assert_eq!(found(&second.without(&BackendName::new("b")), "read file"), ["Read a file"]);
+    assert_eq!(found(&second.without(&BackendName::new("b")), "send mail"), [""; 0]);
+    assert_eq!(found(&first, "read file"), ["Read a file"]);
+    let answer = second.ranker(second.index());
+    let hidden = answer.search("pods", |source, _| source.backend.as_str() != "c", 10);
+    assert!(hidden.found.is_empty() && hidden.total == 0);
+    assert!(matches!(hidden.verdict, Verdict::NoSuchTool { .. }));
+}
+
+#[test]
+fn other_words_are_found_in_place_of_a_tools_own() {
+    let catalog = Snapshot::default().with(source("a", &[("x", "Read a file"), ("y", "Mail")]));
+    let words = |entry: &'_ Entry| if &*entry.local_name == "x" { "Weather" } else { "Mail" };
+    let backend = BackendName::new("a");
+    let index = catalog.reworded([&backend].into_iter(), words);
+    let names = |query: &str| -> Vec<String> {
+        let found = catalog.ranker(&index).search(query, |_, _| true, 10).found;
+        found.iter().map(|found| found.entry.name.to_string()).collect()
+    };
+    assert_eq!(names("weather"), ["x"]);
+    assert_eq!(names("file"), [""; 0]);
+}

@@ -1,0 +1,250 @@
+//! What a tool may do to the world, as far as its server, its name and the policy tell.
+//!
+//! **Invariant:** nothing a server says about its own tool makes it look more harmless than its name
+//! does. Whoever is in doubt is told the worse.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{catalog::Entry, json::Object, policy};
+
+/// What a tool may do, the least harmful first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    /// It only looks.
+    Read,
+    /// It changes something, or nobody says that it does not.
+    Write,
+    /// It may take away what was there.
+    Destructive,
+}
+
+impl Effect {
+    /// What a tool may do.
+    pub fn of(entry: &Entry) -> Self {
+        if policy::is_known_destructive(&entry.local_name) {
+            return Self::Destructive;
+        }
+        let said = entry.definition.as_deref().and_then(Object::parse).and_then(|definition| {
+            let hints = Object::parse(definition.get("annotations")?)?;
+            let flag = |key: &str| match hints.get(key)?.get() {
+                "true" => Some(true),
+                "false" => Some(false),
+                _ => None,
+            };
+            Self::said(flag("readOnlyHint"), flag("destructiveHint"))
+        });
+        match (said, named(&entry.local_name)) {
+            (_, Some(Self::Destructive)) => Self::Destructive,
+            (Some(said), _) => said,
+            (None, named) => named.unwrap_or(Self::Write),
+        }
+    }
+
+    fn said(read_only: Option<bool>, destructive: Option<bool>) -> Option<Self> {
+        match (read_only, destructive) {
+            (_, Some(true)) => Some(Self::Destructive),
+            (Some(true), _) => Some(Self::Read),
+            (Some(false), _) | (None, Some(false)) => Some(Self::Write),
+            (None, None) => None,
+        }
+    }
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Destructive => "destructive",
+        }
+    }
+
+    /// What a word stands for.
+    pub fn named(word: &str) -> Option<Self> {
+        [Self::Read, Self::Write, Self::Destructive].into_iter().find(|one| one.as_str() == word)
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a name says. The first word that says anything decides, but one that destroys always does.
+fn named(name: &str) -> Option<Effect> {
+    let words = words(name);
+    let has = |list: &[&str], word: &String| list.contains(&word.as_str());
+    if words.iter().any(|word| has(DESTROYING, word)) {
+        return Some(Effect::Destructive);
+    }
+    words.iter().find_map(|word| {
+        let writes = has(WRITING, word).then_some(Effect::Write);
+        writes.or_else(|| has(READING, word).then_some(Effect::Read))
+    })
+}
+
+fn words(name: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut before_is_small = false;
+    let mut open = false;
+    for sign in name.chars() {
+        let hump = before_is_small && sign.is_uppercase();
+        before_is_small = sign.is_lowercase();
+        if !sign.is_alphanumeric() {
+            open = false;
+            continue;
+        }
+        if !open || hump {
+            words.push(String::new());
+            open = true;
+        }
+        if let Some(word) = words.last_mut() {
+            word.extend(sign.to_lowercase());
+        }
+    }
+    words
+}
+
+const DESTROYING: &[&str] = &[
+    "delete",
+    "deletes",
+    "remove",
+    "rm",
+    "rmi",
+    "rmdir",
+    "drop",
+    "destroy",
+    "purge",
+    "wipe",
+    "erase",
+    "truncate",
+    "prune",
+    "kill",
+    "terminate",
+    "uninstall",
+    "revoke",
+    "reset",
+    "overwrite",
+    "format",
+    "shutdown",
+    "unlink",
+    "trash",
+    "cleanup",
+];
+
+const WRITING: &[&str] = &[
+    "create", "add", "set", "update", "write", "edit", "put", "post", "patch", "send", "insert",
+    "upload", "move", "rename", "copy", "merge", "push", "commit", "apply", "start", "stop",
+    "restart", "run", "execute", "exec", "install", "enable", "disable", "assign", "publish",
+    "deploy", "register", "save", "store", "append", "replace", "modify", "change", "book", "buy",
+    "order", "pay", "submit", "reply", "archive", "close", "open", "checkout", "login", "logout",
+    "click", "type", "navigate", "fill", "approve", "reject", "cancel", "scale", "rollback",
+    "import", "make", "mkdir", "touch",
+];
+
+const READING: &[&str] = &[
+    "get",
+    "list",
+    "read",
+    "search",
+    "find",
+    "query",
+    "show",
+    "describe",
+    "fetch",
+    "view",
+    "count",
+    "check",
+    "status",
+    "info",
+    "log",
+    "logs",
+    "diff",
+    "ps",
+    "top",
+    "stat",
+    "stats",
+    "inspect",
+    "lookup",
+    "version",
+    "help",
+    "tail",
+    "head",
+    "cat",
+    "ls",
+    "tree",
+    "grep",
+    "browse",
+    "preview",
+    "explain",
+    "validate",
+    "verify",
+    "test",
+    "compare",
+    "calculate",
+    "convert",
+    "translate",
+    "events",
+    "history",
+    "whoami",
+    "ping",
+    "available",
+];
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::value::RawValue;
+
+    use super::Effect;
+    use crate::{
+        catalog::Entry,
+        name::{BackendName, ToolName},
+        schema,
+    };
+
+    #[track_caller]
+    fn check(name: &str, annotations: &str, expect: Effect) {
+        let definition = format!(r#"{{"name":"{name}","annotations":{annotations}}}"#);
+        let entry = Entry {
+            name: ToolName::new(name),
+            backend: BackendName::new("b"),
+            local_name: name.into(),
+            description: "".into(),
+            input_schema: schema::input_schema(&[]).into(),
+            params: None,
+            definition: RawValue::from_string(definition).ok().map(Arc::from),
+            validator: Arc::default(),
+        };
+        assert_eq!(Effect::of(&entry), expect, "{name} {annotations}");
+    }
+
+    #[test]
+    fn a_server_is_believed_unless_the_name_is_worse() {
+        check("look", r#"{"readOnlyHint":true}"#, Effect::Read);
+        check("look", r#"{"readOnlyHint":false}"#, Effect::Write);
+        check("look", r#"{"destructiveHint":true}"#, Effect::Destructive);
+        check("look", r#"{"readOnlyHint":true,"destructiveHint":true}"#, Effect::Destructive);
+        check("create_issue", r#"{"destructiveHint":false}"#, Effect::Write);
+        check("delete_repo", r#"{"readOnlyHint":true}"#, Effect::Destructive);
+        check("kubectl_apply", r#"{"readOnlyHint":true}"#, Effect::Destructive);
+        check("get_issue", r#"{"readOnlyHint":false}"#, Effect::Write);
+    }
+
+    #[test]
+    fn names_tell_where_servers_do_not() {
+        check("get_issue", "{}", Effect::Read);
+        check("listPods", "null", Effect::Read);
+        check("createPullRequest", "{}", Effect::Write);
+        check("set_list", "{}", Effect::Write);
+        check("docker_rm", "{}", Effect::Destructive);
+        check("git-reset", "{}", Effect::Destructive);
+        check("get_and_delete", "{}", Effect::Destructive);
+        check("frobnicate", "{}", Effect::Write);
+        check("targets", "{}", Effect::Write);
+    }
+}

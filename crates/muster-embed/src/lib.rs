@@ -1,0 +1,14 @@
+//! Sentences as vectors: a small BERT encoder, run in this process.
+//!
+//! A model is a folder with `config.json`, `vocab.txt` and `model.safetensors`, as sentence encoders are
+//! published. What is near in meaning is near as a vector.
+//!
+//! **Invariant:** nothing is fetched and nothing outside is started; the same text gives the same vector.
+
+mod bert;
+mod layer;
+mod tokenizer;
+mod weights;
+
+pub use bert::Model;
+pub use weights::LoadError;

@@ -1,0 +1,214 @@
+//! Answers that are too long to be given, kept on disk until they are asked for.
+//!
+//! Each is a file beside a short description of it, readable by the gateway's user only. A handle is
+//! good for the caller it was given to and for nobody else, until it expires or newer ones need the
+//! room. They outlive the gateway: the next one finds what is still good.
+//!
+//! **Invariant:** whoever does not own a handle cannot tell it from one that never was.
+
+pub mod look;
+pub mod preview;
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, BufReader, Read as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// How long a handle is good.
+const GOOD_FOR: Duration = Duration::from_secs(60 * 60);
+/// What all of them may take on disk.
+const MOST_BYTES: u64 = 1 << 30;
+const PREFIX: &str = "out_";
+/// How much is read at a time.
+const CHUNK: usize = 64 * 1024;
+
+/// The answers kept in one folder.
+#[derive(Debug, Clone)]
+pub struct Outputs {
+    folder: PathBuf,
+    good_for: Duration,
+    most_bytes: u64,
+}
+
+/// What an answer is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Kind {
+    /// Lines of text.
+    Text,
+    /// One JSON value.
+    Json,
+    /// Something else, in Base64.
+    Binary {
+        /// Its media type.
+        #[serde(rename = "mimeType")]
+        mime_type: String,
+    },
+}
+
+/// What is to be kept.
+#[derive(Debug)]
+pub enum Body {
+    /// In memory.
+    Text(String),
+    /// A file that is given away.
+    File(PathBuf),
+}
+
+/// An answer that is kept.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Kept {
+    /// What it is asked for by.
+    pub handle: String,
+    /// What it is.
+    #[serde(flatten)]
+    pub kind: Kind,
+    /// How long it is.
+    pub bytes: u64,
+    /// How many lines it has.
+    pub lines: u64,
+    /// Until when it is good, in seconds since 1970.
+    pub expires: i64,
+    /// Whose it is.
+    owner: String,
+    /// Where it is.
+    #[serde(skip)]
+    path: PathBuf,
+}
+
+/// There is no such answer, or it is somebody else's.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("there is no output `{handle}`; it may have expired: call the tool again")]
+pub struct NoSuchOutput {
+    handle: String,
+}
+
+impl Outputs {
+    /// Keeps answers in a folder, which is made when the first one comes.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into(), good_for: GOOD_FOR, most_bytes: MOST_BYTES }
+    }
+
+    /// The same within other bounds.
+    #[must_use]
+    pub fn within(self, good_for: Duration, most_bytes: u64) -> Self {
+        Self { good_for, most_bytes, ..self }
+    }
+
+    /// Keeps an answer for `owner`. Takes time; not for a task that others wait for.
+    pub fn keep(&self, owner: &str, kind: Kind, body: Body) -> io::Result<Kept> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        let mut random = [0_u8; 12];
+        getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+        let handle = random.iter().fold(PREFIX.to_owned(), |id, byte| format!("{id}{byte:02x}"));
+        let path = self.folder.join(&handle);
+        match body {
+            Body::Text(text) => {
+                private(&path)?.write_all(text.as_bytes())?;
+            }
+            Body::File(from) => {
+                if fs::rename(&from, &path).is_err() {
+                    io::copy(&mut fs::File::open(&from)?, &mut private(&path)?)?;
+                    fs::remove_file(&from)?;
+                }
+            }
+        }
+        let (bytes, lines) = measure(&path)?;
+        let good_for = i64::try_from(self.good_for.as_secs()).unwrap_or(i64::MAX);
+        let expires = Timestamp::now().as_second().saturating_add(good_for);
+        let kept = Kept { handle, kind, bytes, lines, expires, owner: owner.to_owned(), path };
+        private(&described(&kept.path))?.write_all(&serde_json::to_vec(&kept)?)?;
+        self.make_room(&kept.handle);
+        Ok(kept)
+    }
+
+    /// Finds an answer that `owner` may see.
+    pub fn find(&self, owner: &str, handle: &str) -> Result<Kept, NoSuchOutput> {
+        let is_ours = handle.strip_prefix(PREFIX).is_some_and(|digits| {
+            digits.len() == 24 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+        });
+        let none = || NoSuchOutput { handle: handle.chars().take(60).collect() };
+        let kept = is_ours.then(|| self.read(&self.folder.join(handle))).flatten();
+        let now = Timestamp::now().as_second();
+        kept.filter(|kept| kept.owner == owner && kept.expires > now).ok_or_else(none)
+    }
+
+    fn read(&self, path: &Path) -> Option<Kept> {
+        let mut kept: Kept = serde_json::from_slice(&fs::read(described(path)).ok()?).ok()?;
+        kept.path = path.to_owned();
+        path.exists().then_some(kept)
+    }
+
+    /// Removes what has expired, and the oldest others if there is too much.
+    fn make_room(&self, newest: &str) {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return };
+        let now = Timestamp::now().as_second();
+        let paths = entries.flatten().map(|entry| entry.path());
+        let described = paths.filter(|path| path.extension().is_some_and(|ext| ext == "json"));
+        let mut kept: Vec<Kept> =
+            described.filter_map(|path| self.read(&path.with_extension(""))).collect();
+        kept.sort_by_key(|kept| kept.expires);
+        let mut total: u64 = kept.iter().map(|kept| kept.bytes).sum();
+        for kept in kept.iter().filter(|kept| kept.handle != newest) {
+            if kept.expires <= now || total > self.most_bytes {
+                total -= kept.bytes;
+                kept.remove();
+            }
+        }
+    }
+}
+
+impl Default for Outputs {
+    /// In the temporary folder, apart from what other processes keep.
+    fn default() -> Self {
+        Self::at(std::env::temp_dir().join(format!("muster-outputs-{}", std::process::id())))
+    }
+}
+
+impl Kept {
+    /// Reads it from a byte on.
+    pub fn open(&self) -> io::Result<fs::File> {
+        fs::File::open(&self.path)
+    }
+
+    fn remove(&self) {
+        for path in [described(&self.path), self.path.clone()] {
+            if let Err(error) = fs::remove_file(&path) {
+                tracing::debug!("cannot remove {}: {error}", path.display());
+            }
+        }
+    }
+}
+
+fn described(path: &Path) -> PathBuf {
+    path.with_extension("json")
+}
+
+fn private(path: &Path) -> io::Result<fs::File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// How many bytes and lines a file has.
+fn measure(path: &Path) -> io::Result<(u64, u64)> {
+    let mut file = BufReader::with_capacity(CHUNK, fs::File::open(path)?);
+    let mut chunk = vec![0; CHUNK];
+    let (mut bytes, mut lines, mut last) = (0, 0, b'\n');
+    loop {
+        let size = file.read(&mut chunk)?;
+        let Some(read) = chunk.get(..size).filter(|read| !read.is_empty()) else { break };
+        bytes += read.len() as u64;
+        lines += read.iter().filter(|byte| **byte == b'\n').count() as u64;
+        last = read.last().copied().unwrap_or(last);
+    }
+    Ok((bytes, lines + u64::from(last != b'\n')))
+}
+
+#[cfg(test)]
+mod tests;

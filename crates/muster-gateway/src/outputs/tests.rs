@@ -1,0 +1,144 @@
+//! What is kept, for whom, for how long, and how it is looked at.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
+
+use super::{Body, Kept, Kind, Outputs, look::Look, preview};
+
+fn outputs() -> (tempfile::TempDir, Outputs) {
+    let folder = tempfile::tempdir().unwrap();
+    let outputs = Outputs::at(folder.path().join("outputs"));
+    (folder, outputs)
+}
+
+fn text(outputs: &Outputs, text: &str) -> Kept {
+    outputs.keep("ada", Kind::Text, Body::Text(text.to_owned())).unwrap()
+}
+
+#[test]
+fn a_handle_is_good_for_its_owner_only() {
+    let (_folder, outputs) = outputs();
+    let kept = text(&outputs, "a\nb");
+    assert_eq!((kept.bytes, kept.lines), (3, 2));
+    assert_eq!(outputs.find("ada", &kept.handle).unwrap().bytes, 3);
+    let others = outputs.find("bob", &kept.handle).unwrap_err().to_string();
+    let never = outputs.find("bob", "out_000000000000000000000000").unwrap_err().to_string();
+    assert_eq!(
+        others.replace(&kept.handle, "H"),
+        never.replace("out_000000000000000000000000", "H")
+    );
+    for strange in ["", "../x", "out_../../../../etc/passwd", "out_0"] {
+        assert!(outputs.find("ada", strange).is_err());
+    }
+    let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(kept.path.clone()), 0o600);
+    assert_eq!(mode(kept.path.parent().unwrap().to_owned()), 0o700);
+    let again = Outputs::at(outputs.folder.clone());
+    assert!(again.find("ada", &kept.handle).is_ok(), "it outlives the gateway");
+}
+
+#[test]
+fn what_has_expired_or_is_too_much_goes() {
+    let (_folder, outputs) = outputs();
+    let gone = text(&outputs.clone().within(Duration::ZERO, 1 << 20), "old");
+    assert!(outputs.find("ada", &gone.handle).is_err());
+    let first = text(&outputs, "1234567890");
+    assert!(!gone.path.exists(), "the next one removes it");
+    let small = outputs.clone().within(Duration::from_secs(4000), 15);
+    let second = text(&small, "1234567890");
+    assert!(outputs.find("ada", &first.handle).is_err());
+    assert!(outputs.find("ada", &second.handle).is_ok());
+}
+
+#[test]
+fn a_file_is_taken_over() {
+    let (folder, outputs) = outputs();
+    let spilled = folder.path().join("spilled");
+    fs::write(&spilled, "one\ntwo\n").unwrap();
+    let kept = outputs.keep("ada", Kind::Text, Body::File(spilled.clone())).unwrap();
+    assert!(!spilled.exists());
+    assert_eq!((kept.bytes, kept.lines), (8, 2));
+}
+
+#[track_caller]
+fn look(kept: &Kept, look: &Look, budget: usize) -> (String, Option<u64>) {
+    let piece = kept.look(look, budget).unwrap();
+    (piece.text, piece.next)
+}
+
+#[test]
+fn pages_follow_each_other_and_nothing_is_lost() {
+    let (_folder, outputs) = outputs();
+    let all: String = (0..500).map(|n| format!("line {n} with größe 日本\n")).collect();
+    for whole in [all.clone(), all.replace('\n', " ")] {
+        let kept = text(&outputs, &whole);
+        let (mut read, mut offset) = (String::new(), Some(0));
+        while let Some(at) = offset {
+            let (piece, next) = look(&kept, &Look { offset: Some(at), ..Look::default() }, 100);
+            assert!(!piece.is_empty());
+            read.push_str(&piece);
+            offset = next;
+        }
+        assert_eq!(read, whole);
+    }
+}
+
+#[test]
+fn lines_are_found() {
+    let (_folder, outputs) = outputs();
+    let kept = text(&outputs, "alpha\nbeta\ngamma\nbeta 2\n");
+    let from_line = Look { line: Some(3), limit: Some(1), ..Look::default() };
+    assert_eq!(look(&kept, &from_line, 100), ("gamma\n".to_owned(), Some(17)));
+    let grep = |offset, count| Look {
+        grep: Some("^b.ta".to_owned()),
+        limit: Some(1),
+        offset,
+        count,
+        ..Look::default()
+    };
+    assert_eq!(look(&kept, &grep(None, false), 100), ("2: beta\n".to_owned(), Some(1)));
+    assert_eq!(look(&kept, &grep(Some(1), false), 100), ("4: beta 2\n".to_owned(), None));
+    assert_eq!(look(&kept, &grep(None, true), 100), ("2".to_owned(), None));
+    let tail = Look { tail: Some(2), ..Look::default() };
+    assert_eq!(look(&kept, &tail, 100), ("gamma\nbeta 2".to_owned(), None));
+    let count = Look { count: true, ..Look::default() };
+    assert_eq!(look(&kept, &count, 100), ("4".to_owned(), None));
+    let bad = Look { grep: Some("(".to_owned()), ..Look::default() };
+    assert!(kept.look(&bad, 100).unwrap_err().starts_with("grep must be a regular expression"));
+    let long = text(&outputs, &format!("{}needle{}", "x".repeat(5000), "y".repeat(5000)));
+    let (found, _) = look(&long, &Look { grep: Some("needle".to_owned()), ..Look::default() }, 900);
+    assert!(found.contains("needle") && found.len() < 600, "{found}");
+}
+
+#[test]
+fn parts_of_json_are_selected() {
+    let (_folder, outputs) = outputs();
+    let json = r#"{"items":[{"name":"a","n":1},{"name":"b","n":2}],"big":"xyz"}"#;
+    let kept = outputs.keep("ada", Kind::Json, Body::Text(json.to_owned())).unwrap();
+    let path = |path: &str, count| Look { path: Some(path.to_owned()), count, ..Look::default() };
+    assert_eq!(look(&kept, &path("$.items[1]", false), 100).0, r#"{"name":"b","n":2}"#);
+    assert_eq!(look(&kept, &path("$.items[*].name", false), 100).0, r#"["a","b"]"#);
+    assert_eq!(look(&kept, &path("$.big", false), 100).0, "xyz");
+    assert_eq!(look(&kept, &path("$.items", true), 100).0, "2");
+    assert!(kept.look(&path("items[", false), 100).unwrap_err().starts_with("path must be"));
+    assert!(
+        text(&outputs, "plain").look(&path("$", false), 100).unwrap_err().contains("is not JSON")
+    );
+}
+
+#[test]
+fn previews_are_short_and_typed() {
+    let lines: String = (0..1000).map(|n| format!("line {n}\n")).collect();
+    let shown = preview::of(&Kind::Text, &lines, 60);
+    assert!(shown.starts_with("line 0\n") && shown.trim_end().ends_with("line 999"), "{shown}");
+    assert!(muster_core::tokens::most(&shown) <= 60);
+    let items: Vec<String> =
+        (0..100).map(|n| format!(r#"{{"id":{n},"tags":["a","b"]}}"#)).collect();
+    let json = format!(r#"{{"items":[{}],"text":"{}"}}"#, items.join(","), "z".repeat(500));
+    let shown = preview::of(&Kind::Json, &json, 200);
+    assert!(
+        shown.starts_with(r#"{"items":[{"id":0,"tags":["a","… 2 items"]},"… 100 items"],"#),
+        "{shown}"
+    );
+    let binary = Kind::Binary { mime_type: "image/png".to_owned() };
+    assert_eq!(preview::of(&binary, "AAAA", 100), "");
+}

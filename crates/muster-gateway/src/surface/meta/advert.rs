@@ -1,0 +1,47 @@
+//! One line of what is behind the search, for those who only see that there is one.
+//!
+//! **Invariant:** it depends on which servers and CLIs are configured, not on whether they are up and
+//! what they list, so that it does not change when one of them comes and goes.
+
+use muster_core::catalog::Source;
+
+use crate::dispatch::State;
+
+/// The longest line, in letters.
+const LONGEST: usize = 320;
+/// What is said of one of them, in letters.
+const LONGEST_WORDS: usize = 40;
+
+/// ` Behind it: files (Local files), github (Issues), and 3 more.`
+pub(super) fn line(state: &State) -> String {
+    let mut sources: Vec<&Source> = state.catalog.sources().collect();
+    sources.sort_by(|a, b| a.about.title.cmp(&b.about.title));
+    let mut line = String::new();
+    for (at, source) in sources.iter().enumerate() {
+        let said = said(source);
+        if line.chars().count() + said.chars().count() > LONGEST {
+            let more = sources.len() - at;
+            return format!(" Behind it: {line}, and {more} more.");
+        }
+        if at > 0 {
+            line.push_str(", ");
+        }
+        line.push_str(&said);
+    }
+    if line.is_empty() { line } else { format!(" Behind it: {line}.") }
+}
+
+fn said(source: &Source) -> String {
+    let title: String = source.about.title.chars().take(LONGEST_WORDS).collect();
+    let words = source.about.description.trim();
+    let words = words.split(['\n', '.', ';', '(']).next().unwrap_or_default().trim();
+    match words.char_indices().nth(LONGEST_WORDS) {
+        _ if words.is_empty() => title,
+        Some((end, _)) => {
+            let cut = words.get(..end).unwrap_or_default();
+            let cut = cut.rsplit_once(' ').map_or(cut, |(before, _)| before);
+            format!("{title} ({cut}…)")
+        }
+        None => format!("{title} ({words})"),
+    }
+}

@@ -1,0 +1,191 @@
+//! An answer made to cost no more than it may: what is too long is kept, and a preview is given.
+
+use std::{borrow::Cow, path::PathBuf, sync::Arc};
+
+use muster_core::{
+    call::Outcome,
+    json::{Object, Raw, raw},
+    tokens,
+};
+use serde::{Serialize, de::IgnoredAny};
+use serde_json::value::RawValue;
+
+use super::{budget::Budget, envelope::Text};
+use crate::outputs::{
+    Body, Kept, Kind, Outputs,
+    look::Look,
+    preview::{self, note},
+};
+
+/// What is said about a kept answer, among the things said about an answer.
+const OUTPUT: &str = "muster/output";
+/// What a tool itself says about its answer is passed on if it is no longer than this.
+const MOST_META: usize = 2_000;
+/// The last lines of a long output that are shown.
+const TAIL: usize = 5;
+
+/// Where answers are kept, and for whom.
+#[derive(Debug, Clone)]
+pub(super) struct Keeper {
+    pub(super) outputs: Arc<Outputs>,
+    pub(super) owner: Arc<str>,
+}
+
+/// What there is to keep of an answer.
+struct Long {
+    kind: Kind,
+    body: Body,
+    /// The beginning of what is in the body, if that is a file.
+    beginning: String,
+    failed: bool,
+    meta: Option<Raw>,
+}
+
+/// Gives an answer as it is if it costs no more than `budget`, else a preview of it.
+pub(super) async fn fit(outcome: Outcome, budget: Budget, keeper: &Keeper) -> Outcome {
+    let Some(long) = long(&outcome, budget) else { return outcome };
+    drop(outcome);
+    let keeper = keeper.clone();
+    let fitted = tokio::task::spawn_blocking(move || previewed(long, budget, &keeper)).await;
+    fitted.unwrap_or_else(|_| Outcome::failure("the answer is too long, and could not be kept"))
+}
+
+fn long(outcome: &Outcome, budget: Budget) -> Option<Long> {
+    match outcome {
+        Outcome::NeedsInput(_) => None,
+        Outcome::Raw(result) => (!budget.holds(result.get())).then(|| of_result(result))?,
+        Outcome::Text { text, failed, details } => {
+            if let Some(file) = details.as_deref().and_then(spilled) {
+                let (body, beginning) = (Body::File(file), text.clone());
+                return Some(Long {
+                    kind: Kind::Text,
+                    body,
+                    beginning,
+                    failed: *failed,
+                    meta: None,
+                });
+            }
+            let details = details.as_deref();
+            let short = |details: &RawValue| budget.holds(details.get());
+            if budget.holds(text) && details.is_none_or(short) {
+                return None;
+            }
+            let mut result = Object::new();
+            result.set_value("content", &[Text::of(text)]);
+            if let Some(details) = details {
+                result.set("structuredContent", Cow::Borrowed(details));
+            }
+            result.set_value("isError", failed);
+            of_result(&result.to_raw())
+        }
+    }
+}
+
+/// The file with all that a command wrote, if that was too much for memory.
+fn spilled(details: &RawValue) -> Option<PathBuf> {
+    let details = Object::parse(details)?;
+    let file = |key| details.get_text(key).map(PathBuf::from);
+    file("stdout_file").or_else(|| file("stderr_file"))
+}
+
+/// One text, or one thing that is not text, is kept by itself; anything else as a whole.
+fn of_result(result: &RawValue) -> Option<Long> {
+    let members = Object::parse(result)?;
+    let failed = members.get("isError").is_some_and(|flag| flag.get() == "true");
+    let meta = members.get("_meta").filter(|meta| meta.get().len() <= MOST_META);
+    let meta = meta.map(ToOwned::to_owned);
+    let content: Vec<&RawValue> = members
+        .get("content")
+        .and_then(|content| serde_json::from_str(content.get()).ok())
+        .unwrap_or_default();
+    let structured = members.get("structuredContent");
+    let (kind, body) = match content.as_slice() {
+        [only] => single(only, structured),
+        _ => None,
+    }
+    .unwrap_or_else(|| (Kind::Json, result.get().to_owned()));
+    Some(Long { kind, body: Body::Text(body), beginning: String::new(), failed, meta })
+}
+
+fn single(item: &RawValue, structured: Option<&RawValue>) -> Option<(Kind, String)> {
+    let item = Object::parse(item)?;
+    if let Some(text) = item.get_text("text") {
+        // Most servers that give structure give the same as text.
+        let same = |structured: &RawValue| {
+            let read = |text| serde_json::from_str::<serde_json::Value>(text).ok();
+            read(&text).is_some_and(|value| Some(value) == read(structured.get()))
+        };
+        if !structured.is_none_or(same) {
+            return None;
+        }
+        let kind = if is_json(&text) { Kind::Json } else { Kind::Text };
+        return Some((kind, text));
+    }
+    let data = item.get_text("data").filter(|_| structured.is_none())?;
+    let mime_type = item.get_text("mimeType").unwrap_or_else(|| "data".to_owned());
+    Some((Kind::Binary { mime_type }, data))
+}
+
+fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+fn previewed(long: Long, budget: Budget, keeper: &Keeper) -> Outcome {
+    let Long { kind, body, beginning, failed, meta } = long;
+    let shown = match &body {
+        Body::Text(text) => text.clone(),
+        Body::File(_) => beginning,
+    };
+    let is_file = matches!(body, Body::File(_));
+    let kept = match keeper.outputs.keep(&keeper.owner, kind.clone(), body) {
+        Ok(kept) => kept,
+        Err(error) => {
+            tracing::warn!("a long answer could not be kept: {error}");
+            let head = tokens::prefix(&shown, budget.0 / 2);
+            let text = format!("{head}\n\n[cut: the rest could not be kept; narrow the call]");
+            return Outcome::Text { text, failed, details: None };
+        }
+    };
+    let written = |share: usize| {
+        let room = budget.0 / share;
+        let preview =
+            if is_file { of_file(&kept, &shown, room) } else { preview::of(&kind, &shown, room) };
+        result(&preview, &kept, failed, meta.as_deref())
+    };
+    let fitting = [2, 4, 8, 16].into_iter().map(written).find(|one| budget.holds(one.get()));
+    Outcome::Raw(fitting.unwrap_or_else(|| result("", &kept, failed, None)))
+}
+
+/// The beginning of what a command wrote, from memory, and its end from the file.
+fn of_file(kept: &Kept, beginning: &str, room: usize) -> String {
+    let head = tokens::prefix(beginning, room * 7 / 10);
+    let head = head.rfind('\n').and_then(|end| head.get(..end)).unwrap_or(head);
+    let look = Look { tail: Some(TAIL), ..Look::default() };
+    let tail = kept.look(&look, room / 5).map(|piece| piece.text).unwrap_or_default();
+    format!("{head}\n…\n{tail}")
+}
+
+/// What callers are told about a kept answer.
+#[derive(Serialize)]
+struct About<'a> {
+    handle: &'a str,
+    #[serde(flatten)]
+    kind: &'a Kind,
+    bytes: u64,
+    lines: u64,
+    expires: i64,
+}
+
+fn result(preview: &str, kept: &Kept, failed: bool, own: Option<&RawValue>) -> Raw {
+    let note = note(kept);
+    let text = if preview.is_empty() { note } else { format!("{preview}\n\n{note}") };
+    let Kept { handle, kind, bytes, lines, expires, .. } = kept;
+    let about = About { handle, kind, bytes: *bytes, lines: *lines, expires: *expires };
+    let mut meta = own.and_then(Object::parse).unwrap_or_default();
+    meta.set(OUTPUT, Cow::Owned(raw(&about)));
+    let mut result = Object::new();
+    result.set_value("content", &[Text::of(&text)]);
+    result.set_value("isError", &failed);
+    result.set("_meta", Cow::Owned(meta.to_raw()));
+    result.to_raw()
+}

@@ -1,0 +1,82 @@
+//! `get_output`: pieces of an answer that was too long to be given.
+
+use muster_core::{
+    call::Outcome,
+    json::{Object, raw},
+};
+use serde::Serialize;
+
+use super::{Answer, Builtin, Run, Seen, envelope::Text, given::Given};
+use crate::{
+    outputs::look::{Look, Piece},
+    surface::{At, ToolCall},
+};
+
+pub(super) const TOOL: Builtin = Builtin {
+    name: "get_output",
+    description: "Read an answer that was too long and kept under a handle: a page from `offset` (bytes) \
+        or `line`, the lines that match `grep`, what a JSON `path` selects, the last `tail` lines, or \
+        just a `count`.",
+    input_schema: r#"{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer","minimum":0,"description":"Where to go on, as the last piece said"},"line":{"type":"integer","minimum":1},"limit":{"type":"integer","minimum":1,"description":"Lines at most"},"grep":{"type":"string","description":"Regular expression"},"path":{"type":"string","description":"JSON path such as $.items[0].name"},"tail":{"type":"integer","minimum":1},"count":{"type":"boolean","description":"Count lines, matches or selected items"},"max_tokens":{"type":"integer","default":4000}},"required":["handle"]}"#,
+    budget: 4_000,
+    run: Run::Look(run),
+};
+
+/// What is said beside a piece costs no more.
+const AROUND: usize = 100;
+
+#[derive(Serialize)]
+struct Rest {
+    #[serde(rename = "muster/next_offset")]
+    next: u64,
+}
+
+fn run<'a>(seen: &'a Seen<'a>, at: At<'a>, call: ToolCall) -> Answer<'a> {
+    Box::pin(async move {
+        let given = Given::read(&call.arguments);
+        let (handle, look) = match read(&given) {
+            Ok(read) => read,
+            Err(problem) => return Ok(Outcome::failure(problem)),
+        };
+        let (outputs, owner) = (seen.meta.outputs(), at.caller.subject.clone());
+        let budget = seen.budget.0.saturating_sub(AROUND);
+        let looked = tokio::task::spawn_blocking(move || {
+            let kept = outputs.find(&owner, &handle).map_err(|error| error.to_string())?;
+            kept.look(&look, budget)
+        });
+        Ok(match looked.await {
+            Ok(Ok(piece)) => shown(&piece),
+            Ok(Err(problem)) => Outcome::failure(problem),
+            Err(_) => Outcome::failure("the output could not be read"),
+        })
+    })
+}
+
+fn read(given: &Given<'_>) -> Result<(String, Look), String> {
+    let number = |key, least| -> Result<Option<u64>, String> {
+        Ok(given.count(key, least)?.map(|count| count as u64))
+    };
+    let look = Look {
+        offset: number("offset", 0)?,
+        line: number("line", 1)?,
+        limit: given.count("limit", 1)?,
+        grep: given.text("grep"),
+        path: given.text("path"),
+        tail: given.count("tail", 1)?,
+        count: given.flag("count").unwrap_or(false),
+    };
+    Ok((given.required("handle")?, look))
+}
+
+/// The piece as it is, and behind it what there is to say about it.
+fn shown(piece: &Piece) -> Outcome {
+    let more = piece.next.map(|next| format!("; for more pass offset={next}"));
+    let note = format!("{}{}", piece.note, more.unwrap_or_default());
+    let mut result = Object::new();
+    result.set_value("content", &[Text::of(&piece.text), Text::of(&note)]);
+    result.set_value("isError", &false);
+    if let Some(next) = piece.next {
+        result.set("_meta", std::borrow::Cow::Owned(raw(&Rest { next })));
+    }
+    Outcome::Raw(result.to_raw())
+}

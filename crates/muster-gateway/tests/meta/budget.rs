@@ -1,0 +1,237 @@
+//! No answer costs more than it may, and nothing of what is too long is lost.
+
+use std::sync::Arc;
+
+use muster_core::{
+    call::{Caller, Outcome},
+    catalog::{Entry, Offer},
+    client::Nobody,
+    json::Raw,
+    tokens,
+};
+use muster_gateway::surface::{At, Surface as _};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use tiktoken_rs::CoreBPE;
+
+use crate::gateway::{Gateway, block_on, plain, raw, tool, tool_call};
+
+/// What a text costs by a tokenizer that is in wide use.
+fn cost(tokenizer: &CoreBPE, text: &str) -> usize {
+    tokenizer.encode_ordinary(text).len()
+}
+
+fn words(most: usize) -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        6 => "[a-z]{1,9}",
+        1 => "[A-Z][a-z]{2,8}",
+        1 => "[0-9]{1,6}",
+        1 => Just("größe".to_owned()),
+        1 => "[あ-ん一-龠]{1,4}",
+        1 => "[-{}\"\\\\:,./🙂]{1,3}",
+        1 => Just("issue".to_owned()),
+    ];
+    proptest::collection::vec(word, 0..most).prop_map(|words| words.join(" "))
+}
+
+fn entry() -> impl Strategy<Value = (String, String, Vec<(String, String)>)> {
+    let argument = ("[a-z_]{1,20}", words(12));
+    ("[a-z]{2,8}(_[a-z]{2,8}){0,5}", words(60), proptest::collection::vec(argument, 0..12))
+}
+
+fn schema(arguments: &[(String, String)]) -> String {
+    let properties: serde_json::Map<String, Value> = arguments
+        .iter()
+        .map(|(name, text)| (name.clone(), json!({"type": "string", "description": text})))
+        .collect();
+    json!({"type": "object", "properties": properties}).to_string()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_search_never_costs_more_than_it_may(
+        tools in proptest::collection::vec(entry(), 1..25),
+        query in words(80),
+        (limit, offset, max_tokens) in (1_usize..30, 0_usize..10, 300_usize..3_000),
+        (include_schema, by_pattern) in (any::<bool>(), any::<bool>()),
+    ) {
+        let tokenizer = tiktoken_rs::o200k_base_singleton();
+        let entries: Vec<Entry> = tools
+            .iter()
+            .map(|(name, text, arguments)| plain("many", name, text, &schema(arguments)))
+            .collect();
+        let gateway = Gateway::new().with_tools("many", entries, "{}");
+        let mut arguments = json!({"limit": limit, "offset": offset, "include_schema": include_schema});
+        let key = if by_pattern { "description_filter" } else { "query" };
+        arguments[key] = json!(query);
+        let usual = gateway.text("filter_tools", &arguments.to_string());
+        let most = if include_schema { 6_000 } else { 1_200 };
+        prop_assert!(cost(tokenizer, &usual) <= most, "{usual}");
+        arguments["max_tokens"] = json!(max_tokens);
+        let bounded = gateway.text("filter_tools", &arguments.to_string());
+        prop_assert!(cost(tokenizer, &bounded) <= max_tokens, "{bounded}");
+        prop_assert!(tokens::most(&bounded) <= max_tokens, "{bounded}");
+    }
+}
+
+/// A gateway whose one tool answers with `result`.
+fn answering(result: impl Fn() -> Outcome + Send + Sync + 'static) -> Gateway {
+    let look = tool("srv", r#"{"name":"look","inputSchema":{"type":"object"}}"#);
+    let offer = Offer { tools: vec![look], ..Offer::default() };
+    Gateway::new().with("srv", offer, move |_| Ok(result()), |_| panic!("not asked"))
+}
+
+fn called(gateway: &Gateway, max_tokens: usize) -> (Value, Value) {
+    let arguments = json!({"name": "x_srv_look", "max_tokens": max_tokens}).to_string();
+    let result: Value =
+        serde_json::from_str(gateway.result("call_tool", &arguments).get()).unwrap();
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(tokens::most(text) <= max_tokens, "{text}");
+    (serde_json::from_str(text).unwrap(), result["_meta"]["muster/output"].clone())
+}
+
+fn text_result(text: &str) -> Raw {
+    raw(&json!({"content": [{"type": "text", "text": text}]}).to_string())
+}
+
+#[test]
+fn a_long_text_is_kept_and_read_in_pages() {
+    let whole: String = (0..3_000).map(|n| format!("line {n} says \"größe\"\n")).collect();
+    let sent = whole.clone();
+    let gateway = answering(move || Outcome::Raw(text_result(&sent)));
+    let (inner, output) = called(&gateway, 1_000);
+    let shown = inner["content"][0]["text"].as_str().unwrap();
+    assert!(shown.starts_with("line 0 says") && shown.contains("line 2999 says"), "{shown}");
+    assert_eq!(output["kind"], "text");
+    assert_eq!(
+        (output["bytes"].as_u64(), output["lines"].as_u64()),
+        (Some(whole.len() as u64), Some(3_000))
+    );
+    let handle = output["handle"].as_str().unwrap();
+    let (mut read, mut offset) = (String::new(), Some(0));
+    while let Some(at) = offset {
+        let arguments = json!({"handle": handle, "offset": at, "max_tokens": 2_000}).to_string();
+        let piece: Value =
+            serde_json::from_str(gateway.result("get_output", &arguments).get()).unwrap();
+        let text = piece["content"][0]["text"].as_str().unwrap();
+        assert!(tokens::most(text) <= 2_000);
+        read.push_str(text);
+        offset = piece["_meta"]["muster/next_offset"].as_u64();
+    }
+    assert_eq!(read, whole);
+    let ask = |arguments: Value| gateway.text("get_output", &arguments.to_string());
+    assert_eq!(
+        ask(json!({"handle": handle, "grep": "line 29\\d\\d ", "count": true})),
+        "100\n---\n100 of 3000 lines match"
+    );
+    assert!(ask(json!({"handle": handle, "tail": 1})).starts_with("line 2999 says"));
+    assert!(ask(json!({"handle": "out_1"})).starts_with("!there is no output `out_1`"));
+    assert_eq!(ask(json!({})), "!handle argument is required");
+}
+
+#[test]
+fn a_handle_is_good_for_one_caller() {
+    let gateway = answering(|| Outcome::Raw(text_result(&"word ".repeat(10_000))));
+    let (_, output) = called(&gateway, 1_000);
+    let arguments = json!({"handle": output["handle"]}).to_string();
+    assert!(gateway.text("get_output", &arguments).starts_with("word"));
+    let other = Caller { subject: Arc::from("somebody else"), ..Caller::local() };
+    let client = Nobody::shared();
+    let at = At { dispatcher: &gateway.dispatcher, caller: &other, client: &client };
+    let answer = block_on(gateway.meta.call(at, tool_call("get_output", &arguments))).unwrap();
+    let Outcome::Text { text, failed: true, .. } = answer else { panic!("{answer:?}") };
+    assert!(text.starts_with("there is no output"), "{text}");
+}
+
+#[test]
+fn long_json_is_shown_by_its_shape() {
+    let items: Vec<Value> = (0..2_000).map(|n| json!({"id": n, "name": format!("n{n}")})).collect();
+    let whole = json!({"items": items, "total": 2_000});
+    let (text, structured) = (whole.to_string(), whole);
+    let gateway = answering(move || {
+        let content = json!([{"type": "text", "text": text}]);
+        Outcome::Raw(raw(&json!({"content": content, "structuredContent": structured}).to_string()))
+    });
+    let (inner, output) = called(&gateway, 1_000);
+    assert_eq!(output["kind"], "json");
+    let shown = inner["content"][0]["text"].as_str().unwrap();
+    assert!(
+        shown.starts_with(r#"{"items":[{"id":0,"name":"n0"},"… 2000 items"],"total":2000}"#),
+        "{shown}"
+    );
+    let path = json!({"handle": output["handle"], "path": "$.items[1999].name"}).to_string();
+    assert!(gateway.text("get_output", &path).starts_with("n1999"));
+}
+
+#[test]
+fn what_is_not_text_is_named() {
+    let data = "QUJD".repeat(20_000);
+    let sent = data.clone();
+    let gateway = answering(move || {
+        let item = json!({"type": "image", "mimeType": "image/png", "data": sent});
+        Outcome::Raw(raw(&json!({"content": [item]}).to_string()))
+    });
+    let (inner, output) = called(&gateway, 1_000);
+    assert_eq!((&output["kind"], &output["mimeType"]), (&json!("binary"), &json!("image/png")));
+    assert!(inner["content"][0]["text"].as_str().unwrap().contains("image/png, 80000 bytes"));
+    let page = json!({"handle": output["handle"], "max_tokens": 400_000}).to_string();
+    assert!(gateway.text("get_output", &page).starts_with(&data));
+}
+
+#[test]
+fn several_things_are_kept_as_a_whole() {
+    let gateway = answering(|| {
+        let long = "x y ".repeat(9_000);
+        let content = json!([{"type": "text", "text": "short"}, {"type": "text", "text": long}]);
+        Outcome::Raw(raw(&json!({"content": content, "isError": true}).to_string()))
+    });
+    let arguments = json!({"name": "x_srv_look", "max_tokens": 1_000}).to_string();
+    let result: Value =
+        serde_json::from_str(gateway.result("call_tool", &arguments).get()).unwrap();
+    assert_eq!(result["isError"], true);
+    let handle = &result["_meta"]["muster/output"]["handle"];
+    let path = json!({"handle": handle, "path": "$.content[0].text"}).to_string();
+    assert!(gateway.text("get_output", &path).starts_with("short"));
+}
+
+#[test]
+fn what_fits_stays_as_it_is() {
+    let gateway = answering(|| Outcome::Raw(text_result("small")));
+    assert_eq!(called(&gateway, 300).1, Value::Null);
+    let refused = gateway.text("call_tool", r#"{"name":"x_srv_look","max_tokens":5}"#);
+    assert_eq!(refused, "!max_tokens must be at least 300");
+}
+
+#[test]
+fn a_call_does_no_worse_than_its_caller_said() {
+    let tools = ["delete_repo", "get_repo"].map(|name| {
+        let definition = format!(
+            r#"{{"name":"{name}","inputSchema":{{"type":"object","properties":{{"effect":{{"type":"string"}}}}}},"annotations":{{"readOnlyHint":true}}}}"#
+        );
+        tool("hub", &definition)
+    });
+    let gateway = Gateway::new().with_tools("hub", tools.to_vec(), r#"{"content":[]}"#);
+    assert_eq!(
+        gateway.inner(r#"{"name":"x_hub_delete_repo","arguments":{},"effect":"read"}"#),
+        "!Tool execution failed: `x_hub_delete_repo` is destructive, and the call said `read`\nhint: if that is wanted, call again with effect `destructive`"
+    );
+    assert!(gateway.heard().is_empty());
+    gateway
+        .text("call_tool", r#"{"name":"x_hub_delete_repo","arguments":{},"effect":"destructive"}"#);
+    gateway.text("call_tool", r#"{"name":"x_hub_get_repo","arguments":{},"effect":"read"}"#);
+    gateway.text("call_tool", r#"{"name":"x_hub_get_repo","effect":"read"}"#);
+    assert_eq!(
+        gateway.heard(),
+        ["delete_repo {}", "get_repo {}", r#"get_repo {"effect":"read"}"#],
+        "an argument of the tool is the tool's"
+    );
+    assert_eq!(
+        gateway.text("call_tool", r#"{"name":"x_hub_get_repo","arguments":{},"effect":"none"}"#),
+        "!effect must be read, write or destructive, not `none`"
+    );
+    let found = gateway.json("filter_tools", r#"{"effect":"write"}"#);
+    assert_eq!(found["total"], 1);
+    assert_eq!(found["tools"][0]["name"], "x_hub_get_repo");
+}
