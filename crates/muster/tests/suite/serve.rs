@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 
 use super::client::Folder;
 
-const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
+pub(crate) const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
 
 /// A gateway on a free port, and what it said when it was up.
-struct Gateway {
+pub(crate) struct Gateway {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     _folder: Folder,
 }
 
 impl Gateway {
-    fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
+    pub(crate) fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
         let folder = Folder::new(&[("config.yaml", "aggregator:\n  port: 0\n")]);
         for (name, text) in files {
             let path = folder.file(name);
