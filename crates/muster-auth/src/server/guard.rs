@@ -8,7 +8,7 @@ use muster_core::credentials::{Bearer, IdTokens, Principal};
 use super::{
     Inner,
     cache::{Digest, Judged},
-    logins::{LoginTokens, Token, access_key},
+    logins::{LoginTokens, Token, access_key, last_key},
     provider::{Identity, ProviderError},
     reply::{self, Failure, Reply},
 };
