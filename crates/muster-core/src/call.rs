@@ -8,6 +8,7 @@ use thiserror::Error;
 use crate::{
     arguments::Problem,
     client::{Continuation, NeedsInput},
+    credentials::Principal,
     json::Raw,
     name::{BackendName, ToolName},
 };
@@ -19,13 +20,41 @@ pub struct Caller {
     pub subject: Arc<str>,
     /// Number of calls above this one; bounded by the dispatcher.
     pub depth: u8,
+    /// Who that is, where logins are asked for.
+    pub principal: Option<Arc<Principal>>,
+    /// The session of someone who has not logged in. What a request says about itself is no proof, but
+    /// a session was named by us, and only its client knows the name.
+    pub session: Option<Arc<str>>,
 }
 
 impl Caller {
     /// The one caller at the other end of a pipe that the user opened.
     pub fn local() -> Self {
-        Self { subject: Arc::from("local"), depth: 0 }
+        Self { subject: Arc::from("local"), depth: 0, principal: None, session: None }
     }
+
+    /// Someone who has logged in.
+    pub fn known(principal: Arc<Principal>) -> Self {
+        let subject = Arc::clone(&principal.id);
+        Self { subject, depth: 0, principal: Some(principal), session: None }
+    }
+
+    /// Whom things belong to that this caller has for itself.
+    pub fn owner(&self) -> Owner {
+        match (&self.principal, &self.session) {
+            (None, Some(session)) => Owner::Session(Arc::clone(session)),
+            (Some(_), _) | (None, None) => Owner::Subject(Arc::clone(&self.subject)),
+        }
+    }
+}
+
+/// Whom something belongs to that is not for everybody.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// Someone whose login says who they are, or the one user of a gateway that asks for none.
+    Subject(Arc<str>),
+    /// Whoever is at the other end of a session.
+    Session(Arc<str>),
 }
 
 /// A request to run a tool. It has not been checked against anything yet.

@@ -165,6 +165,12 @@ impl Snapshot {
         next
     }
 
+    /// The same for several sources at once.
+    #[must_use]
+    pub fn with_all(&self, added: impl IntoIterator<Item = Source>) -> Self {
+        added.into_iter().fold(self.clone(), |snapshot, source| snapshot.with(source))
+    }
+
     /// A snapshot without what `backend` offers. Whose its tools were is remembered.
     #[must_use]
     pub fn without(&self, backend: &BackendName) -> Self {

@@ -2,11 +2,13 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::{
     backend::{Backend, BoxFuture},
     json::Raw,
+    logins::Access,
 };
 
 /// How an MCP server is reached.
@@ -54,6 +56,20 @@ pub trait Connect: fmt::Debug + Send + Sync {
         limit: Duration,
         events: Arc<dyn Events>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>>;
+
+    /// The same for one person alone: every request carries the token that `access` gives.
+    fn connect_as<'a>(
+        &'a self,
+        name: &'a str,
+        endpoint: &'a Endpoint,
+        access: Arc<dyn Access>,
+        limit: Duration,
+        events: Arc<dyn Events>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        let (_, _, _, _, _) = (name, endpoint, access, limit, events);
+        let error = "this server cannot be logged in to".to_owned();
+        Box::pin(std::future::ready(Err(ConnectError::Permanent(error))))
+    }
 }
 
 /// A connected server. Dropping the last handle ends the connection, and the process behind it.
@@ -97,6 +113,9 @@ pub struct Listing {
 pub trait Events: fmt::Debug + Send + Sync {
     /// Something happened.
     fn happened(&self, event: Event);
+
+    /// It said something, before that is understood: the method and its parameters as sent.
+    fn said(&self, _method: &str, _params: &RawValue) {}
 }
 
 /// What a connected server may say unasked.

@@ -9,8 +9,12 @@ pub mod mcp_json;
 pub mod mcpserver;
 pub mod policy;
 mod reader;
+mod resource;
+pub mod service;
+pub mod serviceclass;
 pub mod settings;
-mod writer;
+pub mod workflow;
+pub mod writer;
 
 use std::fmt;
 

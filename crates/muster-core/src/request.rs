@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::{
     backend::{BoxFuture, What},
-    call::Caller,
+    call::{Caller, Owner},
     client::{Client, Continuation, NeedsInput},
     json::Raw,
 };
@@ -172,6 +172,29 @@ pub enum Change {
         /// Its address.
         uri: String,
     },
+    /// One of these for one owner alone: nobody else is told.
+    Own {
+        /// Whose it is.
+        owner: Owner,
+        /// What has changed.
+        change: Box<Change>,
+    },
+}
+
+impl Change {
+    /// The same for `owner` alone.
+    #[must_use]
+    pub fn own(self, owner: Owner) -> Self {
+        Self::Own { owner, change: Box::new(self) }
+    }
+
+    /// What `owner` is told of it.
+    pub fn seen_by(&self, owner: &Owner) -> Option<&Self> {
+        match self {
+            Self::Own { owner: whose, change } => (whose == owner).then_some(&**change),
+            other => Some(other),
+        }
+    }
 }
 
 /// Hears of changes until it is dropped.

@@ -45,6 +45,8 @@ mod time;
 mod unicode;
 mod value;
 
+pub(crate) use self::time::duration;
+
 /// A parsed template.
 #[derive(Debug)]
 pub struct Template {

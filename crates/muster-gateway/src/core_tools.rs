@@ -5,18 +5,22 @@
 //! a tool says.
 
 mod args;
+mod auth;
 mod config;
 mod events;
 mod mcpserver;
 mod service;
+mod serviceclass;
+mod workflow;
+mod workflow_execution;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
-    backend::{Backend, BoxFuture, Cx},
+    backend::{Ask, Backend, BoxFuture, Cx, What},
     call::{CallError, Outcome},
-    catalog::{About, Entry, Offer, Source},
-    json::raw,
+    catalog::{About, Entry, Listed, Offer, Source},
+    json::{Object, raw},
     name::{BackendName, ToolName},
     policy::Permitted,
     schema::validator::Validator,
@@ -24,10 +28,24 @@ use muster_core::{
 use serde::Serialize;
 
 use self::args::Args;
+pub(crate) use self::service::AGGREGATOR;
 use crate::handle::Handle;
 
 /// Every family, in the order that tools are listed.
-const FAMILIES: [&[Builtin]; 4] = [service::TOOLS, config::TOOLS, mcpserver::TOOLS, events::TOOLS];
+const FAMILIES: [&[Builtin]; 9] = [
+    workflow::TOOLS,
+    workflow_execution::TOOLS,
+    service::TOOLS,
+    service::INSTANCE_TOOLS,
+    config::TOOLS,
+    serviceclass::TOOLS,
+    mcpserver::TOOLS,
+    events::TOOLS,
+    auth::TOOLS,
+];
+
+/// What runs them.
+const BACKEND: &str = "core";
 
 /// One tool.
 struct Builtin {
@@ -46,10 +64,11 @@ type Answer = Result<String, String>;
 
 /// The tools, and what runs them.
 pub(crate) fn offered(handle: Handle) -> (Source, Arc<dyn Backend>) {
-    let backend = BackendName::new("core");
+    let backend = BackendName::new(BACKEND);
     let about = About {
         title: "core".into(),
-        description: "The gateway itself: its servers, services, configuration and events".into(),
+        description:
+            "The gateway itself: its workflows, servers, services, configuration and events".into(),
         category: None,
         tags: Arc::default(),
     };
@@ -63,7 +82,8 @@ pub(crate) fn offered(handle: Handle) -> (Source, Arc<dyn Backend>) {
         definition: None,
         validator: Arc::new(Validator::trusting()),
     });
-    let offer = Offer { tools: entries.collect(), ..Offer::default() };
+    let resources = vec![auth::status::listed(&backend)];
+    let offer = Offer { tools: entries.collect(), resources, ..Offer::default() };
     let tools = tools().map(|tool| (tool.name, tool)).collect();
     (Source::new(backend, about, offer), Arc::new(CoreTools { handle, tools }))
 }
@@ -98,6 +118,31 @@ impl Backend for CoreTools {
             })
         })
     }
+
+    fn ask<'a>(&'a self, cx: Cx<'a>, ask: Ask) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        let answer = match ask.what {
+            What::Read { uri } if uri == auth::status::URI => {
+                Ok(Outcome::Raw(auth::status::read(&self.handle, cx.caller)))
+            }
+            // Nobody is told when it changes: reading it costs nothing.
+            What::Subscribe { .. } | What::Unsubscribe { .. } => {
+                Ok(Outcome::Raw(Object::new().to_raw()))
+            }
+            What::Read { .. } | What::Prompt { .. } | What::Complete { .. } => {
+                Err(CallError::Refused {
+                    code: -32602,
+                    message: "the gateway itself has no such thing".to_owned(),
+                    data: None,
+                })
+            }
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+/// Whether something listed is the gateway's own.
+pub(crate) fn is_own(listed: &Listed) -> bool {
+    listed.backend.as_str() == BACKEND
 }
 
 /// An answer that is an object.

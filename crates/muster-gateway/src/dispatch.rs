@@ -15,6 +15,7 @@ use muster_core::{
 use tokio::sync::watch;
 
 use self::audit::Audit;
+use crate::principals::Principals;
 
 /// How many calls deep a call may be.
 const MAX_DEPTH: u8 = 8;
@@ -34,17 +35,36 @@ pub struct State {
 #[derive(Debug)]
 pub struct Dispatcher {
     state: watch::Receiver<Arc<State>>,
+    principals: Option<Arc<Principals>>,
 }
 
 impl Dispatcher {
     /// A dispatcher that follows `state`.
     pub fn new(state: watch::Receiver<Arc<State>>) -> Self {
-        Self { state }
+        Self { state, principals: None }
+    }
+
+    /// The same, where people also have servers for themselves.
+    #[must_use]
+    pub fn with_principals(mut self, principals: Arc<Principals>) -> Self {
+        self.principals = Some(principals);
+        self
     }
 
     /// What there is for one caller, as of now.
-    pub fn state(&self, _: &Caller) -> Arc<State> {
-        Arc::clone(&self.state.borrow())
+    pub fn state(&self, caller: &Caller) -> Arc<State> {
+        let shared = Arc::clone(&self.state.borrow());
+        match &self.principals {
+            Some(principals) => principals.state(caller, shared),
+            None => shared,
+        }
+    }
+
+    /// Notices who is there, before anything is done for them.
+    pub(crate) fn greet(&self, caller: &Caller) {
+        if let Some(principals) = &self.principals {
+            principals.greet(caller);
+        }
     }
 
     /// Asks a backend for something else than a tool, in its own names: a resource, a prompt. Whoever

@@ -6,6 +6,7 @@ use muster_core::{
     catalog::{Collision, Snapshot},
     cli::CliConfig,
     connect::Connect,
+    logins::Logins,
     policy::Destructive,
     request::Change,
 };
@@ -21,12 +22,14 @@ use crate::{
     dispatch::State,
     events::Journal,
     handle::Handle,
+    principals::{self, Principals},
     reconcile::{self, Input, Outlets, Reconciler},
+    services::{self, Services},
     status_files,
     store::{Files, Store},
     supervisor::{Supervisor, Timing},
     view::View,
-    watch as files_watch,
+    watch as files_watch, workflows,
 };
 
 /// How many changes may wait; units wait their turn when it is full.
@@ -53,6 +56,8 @@ pub struct Options {
     pub timing: Timing,
     /// How many calls one backend gets at once.
     pub calls_at_once: usize,
+    /// Logs people in at servers that want it.
+    pub logins: Option<Arc<dyn Logins>>,
 }
 
 impl Options {
@@ -66,6 +71,7 @@ impl Options {
             destructive: Destructive::Blocked,
             timing: Timing::default(),
             calls_at_once: 64,
+            logins: None,
         }
     }
 }
@@ -83,8 +89,16 @@ impl Engine {
     /// Starts with what `files` say; they are what `store` was just read as. Returns at once: servers
     /// are connected one beside the other afterwards.
     pub fn start(store: Store, files: Files, options: Options) -> Self {
-        let Options { connect, launcher, environment, bundled, destructive, timing, calls_at_once } =
-            options;
+        let Options {
+            connect,
+            launcher,
+            environment,
+            bundled,
+            destructive,
+            timing,
+            calls_at_once,
+            logins,
+        } = options;
         if let Err(error) = store.prepare() {
             tracing::warn!("cannot write to {}: {error}", store.root().display());
         }
@@ -98,23 +112,53 @@ impl Engine {
         let (view, views) = watch::channel(Arc::new(View::default()));
         let (changes, _) = broadcast::channel(CHANGES);
         let (endpoint, endpoints) = watch::channel(None);
+        let executions = Arc::new(workflows::Executions::new(store.root(), tasks.clone()));
+        let services = Services::new(services::Means {
+            store: Arc::clone(&store),
+            journal: journal.clone(),
+            view: views.clone(),
+            state: states.clone(),
+            inputs: inputs.downgrade(),
+            tasks: tasks.clone(),
+            timing,
+        });
+        let principals = Principals::new(principals::Tools {
+            connect: Arc::clone(&connect),
+            logins,
+            timing,
+            calls_at_once,
+            view: views.clone(),
+            inputs: inputs.downgrade(),
+            changes: changes.clone(),
+            journal: journal.clone(),
+            tasks: tasks.clone(),
+        });
+        tasks.spawn(principals::watch_over(Arc::downgrade(&principals), views.clone()));
         let handle = Handle {
+            principals,
             inputs: inputs.clone(),
             state: states,
             view: views.clone(),
             journal: journal.clone(),
+            services: services.clone(),
             endpoint: endpoints,
             destructive,
+            executions: Arc::clone(&executions),
         };
+        let workflows =
+            workflows::Means { executions, journal: journal.clone(), state: handle.state.clone() };
+        workflows::take_up(&workflows, &files.definitions(), &tasks);
         let outlets = Outlets { state, view, changes: changes.clone() };
         let means = reconcile::Means {
             store: Arc::clone(&store),
             journal,
+            services,
             launcher,
             environment,
             bundled: bundled.into_iter().map(Arc::new).collect(),
             destructive,
             calls_at_once,
+            workflows,
         };
         let supervisor = Supervisor::new(connect, timing, inputs.downgrade(), tasks.clone());
         let state = with_core_tools(&handle);
@@ -135,6 +179,11 @@ impl Engine {
         self.handle.view.clone()
     }
 
+    /// Who has what for themselves.
+    pub fn principals(&self) -> Arc<Principals> {
+        Arc::clone(&self.handle.principals)
+    }
+
     /// Where changes of what clients can list are told.
     pub fn changes(&self) -> broadcast::Sender<Change> {
         self.changes.clone()
@@ -150,13 +199,15 @@ impl Engine {
         self.endpoint.send_replace(Some(endpoint.into()));
     }
 
-    /// Ends everything: servers are let go and said goodbye to, then the last words are written.
+    /// Ends everything: services are stopped, servers are let go and said goodbye to, then the last words are written.
     /// Calls should be over by then, and the launcher be shut down after.
     pub async fn shut_down(self) {
+        self.handle.services.end().await;
         let (answer, answered) = oneshot::channel();
         if self.handle.inputs.send(Input::ShutDown(answer)).await.is_ok() {
             drop(answered.await);
         }
+        self.handle.principals.close();
         self.handle.journal.close().await;
         self.tasks.close();
         if timeout(LONGEST_END, self.tasks.wait()).await.is_err() {

@@ -11,7 +11,7 @@ use std::{collections::VecDeque, path::Path, sync::Arc};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use self::disk::Disk;
@@ -24,6 +24,9 @@ pub use self::{
 const KEPT: usize = 10_000;
 /// How many may wait to be taken down.
 const WAITING: usize = 4096;
+
+/// How many a slow follower may fall behind before it misses some.
+const FOLLOWED: usize = 1024;
 
 /// Something that happened to a resource. This is also a line of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,12 +78,13 @@ pub struct Object {
 #[derive(Debug, Clone)]
 pub struct Journal {
     entries: mpsc::Sender<Entry>,
+    told: broadcast::Sender<Arc<Event>>,
 }
 
 /// Everything the journal's task may be asked.
 #[derive(Debug)]
 enum Entry {
-    Happened(Event),
+    Happened(Arc<Event>),
     Find(Filter, oneshot::Sender<Vec<Arc<Event>>>),
     Close,
 }
@@ -90,7 +94,8 @@ impl Journal {
     pub(crate) fn start(root: &Path, tasks: &TaskTracker) -> Self {
         let (entries, heard) = mpsc::channel(WAITING);
         tasks.spawn(keep(Disk::new(root), heard));
-        Self { entries }
+        let (told, _) = broadcast::channel(FOLLOWED);
+        Self { entries, told }
     }
 
     /// Takes down what happened.
@@ -108,11 +113,19 @@ impl Journal {
             severity: if reason.is_warning() { "Warning" } else { "Normal" }.to_owned(),
             source: "muster".to_owned(),
         };
+        let event = Arc::new(event);
+        // Nobody may be following.
+        drop(self.told.send(Arc::clone(&event)));
         if let Err(mpsc::error::TrySendError::Full(Entry::Happened(event))) =
             self.entries.try_send(Entry::Happened(event))
         {
             tracing::warn!("event not taken down: {} {}", event.reason, event.involved_object.name);
         }
+    }
+
+    /// What happens from now on, as it happens.
+    pub(crate) fn follow(&self) -> broadcast::Receiver<Arc<Event>> {
+        self.told.subscribe()
     }
 
     /// Takes down what waits and nothing after it.
@@ -141,7 +154,6 @@ async fn keep(disk: Disk, mut heard: mpsc::Receiver<Entry>) {
         for entry in entries.drain(..) {
             match entry {
                 Entry::Happened(event) => {
-                    let event = Arc::new(event);
                     unwritten.push(Arc::clone(&event));
                     if kept.len() == KEPT {
                         kept.pop_front();

@@ -97,6 +97,7 @@ impl Serve for Front {
         Box::pin(async move {
             self.settled().await;
             let shown = &self.shown;
+            shown.dispatcher.greet(caller);
             if parking::is_ours(&asked.continuation) {
                 return self.parking.resume(caller, client, &asked.continuation).await;
             }
@@ -176,6 +177,7 @@ impl Changes for Heard {
         Box::pin(async move {
             loop {
                 match self.changes.recv().await {
+                    // Who logged in themselves wants to know, whatever is shown.
                     Ok(Change::Tools) if !self.lists_catalog => (),
                     Ok(change) => return Some(change),
                     // Who missed some changes hears of the next; lists are asked for anew anyway.

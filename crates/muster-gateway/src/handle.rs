@@ -8,20 +8,28 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::{
     dispatch::State,
     events::Journal,
+    principals::Principals,
     reconcile::{Edit, EditError, Input},
+    services::Services,
     view::{Known, View},
+    workflows::Executions,
 };
 
 /// The way from a tool to the reconciler, and what it reads. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
+    /// Who has what for themselves.
+    pub(crate) principals: Arc<Principals>,
     pub(crate) inputs: mpsc::Sender<Input>,
     pub(crate) state: watch::Receiver<Arc<State>>,
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) journal: Journal,
+    pub(crate) services: Services,
     /// Where clients reach the gateway.
     pub(crate) endpoint: watch::Receiver<Option<String>>,
     pub(crate) destructive: Destructive,
+    /// The records of workflow runs.
+    pub(crate) executions: Arc<Executions>,
 }
 
 impl Handle {

@@ -5,10 +5,12 @@
 //! [`State`] for those who call tools, a new [`View`] for those who look, and word of what really
 //! changed. A file written by a tool and one edited by hand end in the same place.
 
+mod classes;
 mod edit;
 mod files;
 mod seen;
 mod words;
+mod workflows;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,14 +18,20 @@ use muster_core::{cli::CliConfig, name::BackendName, policy::Destructive, reques
 use muster_exec::{environment::Environment, launcher::Launcher};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-pub(crate) use self::edit::{Edit, EditError};
 use self::seen::Seen;
+pub(crate) use self::{
+    classes::{ClassDraft, ClassEdit, ClassError, ServiceEdit},
+    edit::{Edit, EditError},
+    workflows::{Surroundings, WorkflowEdit},
+};
 use crate::{
     dispatch::State,
     events::Journal,
-    store::{Files, Store},
+    services::Services,
+    store::{ClassFile, FileProblem, Files, Store},
     supervisor::{Supervisor, UnitId, Word},
     view::{Known, View},
+    workflows::{Definitions, Means as WorkflowMeans},
 };
 
 /// Everything that can change the gateway's state.
@@ -53,6 +61,11 @@ pub(crate) enum Input {
         /// What it says.
         word: Box<Word>,
     },
+    /// Someone has logged in to a server.
+    LoggedIn {
+        /// The server.
+        name: String,
+    },
     /// The gateway ends.
     ShutDown(oneshot::Sender<()>),
 }
@@ -62,12 +75,14 @@ pub(crate) enum Input {
 pub(crate) struct Means {
     pub(crate) store: Arc<Store>,
     pub(crate) journal: Journal,
+    pub(crate) services: Services,
     pub(crate) launcher: Launcher,
     pub(crate) environment: Arc<Environment>,
     /// Served where there is no folder for CLI definitions.
     pub(crate) bundled: Vec<Arc<CliConfig>>,
     pub(crate) destructive: Destructive,
     pub(crate) calls_at_once: usize,
+    pub(crate) workflows: WorkflowMeans,
 }
 
 /// Where what comes out goes.
@@ -87,8 +102,12 @@ pub(crate) struct Reconciler {
     files: Files,
     state: State,
     servers: BTreeMap<String, Arc<Known>>,
+    classes: Arc<BTreeMap<String, ClassFile>>,
     /// The CLI definitions that are served, by backend.
     clis: BTreeMap<BackendName, Arc<CliConfig>>,
+    workflows: Definitions,
+    /// What workflows say that will not work.
+    findings: Vec<FileProblem>,
     seen: Seen,
 }
 
@@ -115,7 +134,10 @@ impl Reconciler {
             files: Files::default(),
             state,
             servers: BTreeMap::new(),
+            classes: Arc::default(),
             clis: BTreeMap::new(),
+            workflows: Definitions::default(),
+            findings: Vec::new(),
             seen: Seen::default(),
         };
         reconciler.take_in(files, files::Origin::Start);
@@ -142,6 +164,7 @@ impl Reconciler {
                         self.hear(&name, *word);
                     }
                 }
+                Input::LoggedIn { name } => self.logged_in(&name),
                 Input::ShutDown(answer) => {
                     self.shut_down();
                     tell(answer, ());
@@ -173,7 +196,9 @@ impl Reconciler {
         self.outlets.view.send_replace(Arc::new(View {
             settings: Arc::clone(&self.files.settings),
             servers: self.servers.clone(),
-            problems: self.files.problems.clone().into(),
+            workflows: Arc::clone(&self.workflows),
+            classes: Arc::clone(&self.classes),
+            problems: self.files.problems.iter().chain(&self.findings).cloned().collect(),
         }));
     }
 

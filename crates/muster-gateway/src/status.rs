@@ -123,6 +123,8 @@ pub struct Report {
     pub protocol: Option<String>,
     /// What it sent when it asked for a login.
     pub challenge: Option<String>,
+    /// Whether everybody logs in to it for themselves.
+    pub needs_login: bool,
 }
 
 impl Report {
@@ -139,6 +141,7 @@ impl Report {
             next_retry: None,
             protocol: None,
             challenge: None,
+            needs_login: false,
         }
     }
 

@@ -4,6 +4,8 @@
 //! brought back; one bad file never keeps another from being read.
 
 mod read;
+mod services;
+mod workflows;
 mod write;
 
 use std::{
@@ -17,9 +19,12 @@ use muster_core::{
     cli::CliConfig,
     manifest::{
         mcpserver::{self, McpServer, Status},
+        service::ServiceFile,
         settings::Settings,
     },
     policy::Policy,
+    service::ServiceClass,
+    workflow::Workflow,
 };
 use thiserror::Error;
 use tokio::sync::Mutex;
@@ -40,6 +45,12 @@ pub struct Files {
     pub settings: Arc<Settings>,
     /// The servers by name.
     pub servers: BTreeMap<String, ServerFile>,
+    /// The workflows by name.
+    pub workflows: BTreeMap<String, WorkflowFile>,
+    /// The service classes by name.
+    pub classes: BTreeMap<String, ClassFile>,
+    /// The services that outlive the gateway, by name.
+    pub services: BTreeMap<String, (PathBuf, Arc<ServiceFile>)>,
     /// The CLI definitions by file; none where there is no folder for them.
     pub clis: Option<BTreeMap<PathBuf, Arc<CliConfig>>>,
     /// The policies by file; one that could not be read closes everything.
@@ -57,6 +68,28 @@ pub struct ServerFile {
     pub server: Arc<McpServer>,
 }
 
+/// A workflow and where it is described.
+#[derive(Debug, Clone)]
+pub struct WorkflowFile {
+    /// Its file.
+    pub path: PathBuf,
+    /// What the file says.
+    pub workflow: Arc<Workflow>,
+    /// The file itself.
+    pub text: Arc<str>,
+    /// Whether there is nothing to say about it: then it need not be read again while it is the same.
+    pub is_clean: bool,
+}
+
+/// A service class and where it is described.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClassFile {
+    /// Its file.
+    pub path: PathBuf,
+    /// What the file says.
+    pub class: Arc<ServiceClass>,
+}
+
 /// A policy and the text it was made of.
 #[derive(Debug, Clone)]
 pub struct PolicyFile {
@@ -72,6 +105,13 @@ impl PartialEq for PolicyFile {
 }
 
 impl Files {
+    /// The workflows without their files.
+    pub(crate) fn definitions(&self) -> Arc<BTreeMap<String, Arc<Workflow>>> {
+        let workflows = self.workflows.iter();
+        let workflows = workflows.map(|(name, file)| (name.clone(), Arc::clone(&file.workflow)));
+        Arc::new(workflows.collect())
+    }
+
     /// Why `config.yaml` cannot be used, in one line.
     pub fn config_error(&self) -> Option<String> {
         let mut errors = self.problems.iter().filter(|problem| {
@@ -142,6 +182,9 @@ pub enum WriteError {
 }
 
 const SERVERS: &str = "mcpservers";
+const WORKFLOWS: &str = "workflows";
+const CLASSES: &str = "serviceclasses";
+const SERVICES: &str = "services";
 const CLIS: &str = "clis";
 const POLICIES: &str = "policies";
 const CONFIG: &str = "config.yaml";
@@ -158,13 +201,17 @@ impl Store {
     }
 
     /// The folders in it that are read, with the directory itself.
-    pub fn folders(&self) -> [PathBuf; 4] {
-        [self.root.clone(), self.root.join(SERVERS), self.root.join(CLIS), self.root.join(POLICIES)]
+    pub fn folders(&self) -> Vec<PathBuf> {
+        let below = [SERVERS, WORKFLOWS, CLASSES, SERVICES, CLIS, POLICIES];
+        let below = below.map(|name| self.root.join(name));
+        std::iter::once(self.root.clone()).chain(below).collect()
     }
 
-    /// Makes the folder for servers, so that files can be dropped into it.
+    /// Makes the folders for definitions, so that files can be dropped into them.
     pub fn prepare(&self) -> io::Result<()> {
-        std::fs::create_dir_all(self.root.join(SERVERS))
+        [SERVERS, WORKFLOWS, CLASSES]
+            .iter()
+            .try_for_each(|name| std::fs::create_dir_all(self.root.join(name)))
     }
 
     /// Reads everything. What cannot be read now is as it was in `before`. Blocks on files.

@@ -3,14 +3,14 @@
 //! A wish is a value that is replaced, never a queue: whoever wishes does not wait, and a unit that is
 //! busy sees only the last one.
 
-mod backoff;
+pub(crate) mod backoff;
 pub(crate) mod ear;
-mod unit;
+pub(crate) mod unit;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
-    backend::Backend,
+    backend::{Backend, BoxFuture},
     connect::{Connect, Listing},
     manifest::mcpserver::McpServer,
 };
@@ -60,11 +60,31 @@ impl Default for Timing {
 
 /// What is wanted of a unit.
 #[derive(Debug, Clone)]
-struct Wish {
-    server: Arc<McpServer>,
-    running: bool,
+pub(crate) struct Wish {
+    pub(crate) server: Arc<McpServer>,
+    pub(crate) running: bool,
     /// Which wish it is. The same number again changes only the words about a server.
-    round: u64,
+    pub(crate) round: u64,
+}
+
+/// Hears what units say.
+pub(crate) trait Hear: Send + Sync {
+    /// A unit says something about its server.
+    fn hear<'a>(&'a self, name: &'a str, id: UnitId, word: Word) -> BoxFuture<'a, ()>;
+}
+
+/// What units say goes to the reconciler; nobody hears it when the gateway is on its way out.
+struct ToReconciler(mpsc::WeakSender<Input>);
+
+impl Hear for ToReconciler {
+    fn hear<'a>(&'a self, name: &'a str, id: UnitId, word: Word) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some(words) = self.0.upgrade() {
+                let name = name.to_owned();
+                drop(words.send(Input::Unit { name, id, word: Box::new(word) }).await);
+            }
+        })
+    }
 }
 
 /// What a unit says.
@@ -84,7 +104,7 @@ pub(crate) enum Word {
 
 /// Tells one unit from another that had the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct UnitId(u64);
+pub(crate) struct UnitId(pub(crate) u64);
 
 /// Starts units and passes wishes on.
 #[derive(Debug)]
@@ -124,7 +144,7 @@ impl Supervisor {
             unit::Means {
                 connect: Arc::clone(&self.connect),
                 timing: self.timing,
-                words: self.words.clone(),
+                words: Arc::new(ToReconciler(self.words.clone())),
             },
             wishes,
         );

@@ -25,9 +25,15 @@ mod files;
 mod lists;
 #[path = "suite/rig.rs"]
 mod rig;
+#[path = "suite/service_life.rs"]
+mod service_life;
+#[path = "suite/services.rs"]
+mod services;
 #[path = "suite/supervision.rs"]
 mod supervision;
 #[path = "suite/surfaces.rs"]
 mod surfaces;
+#[path = "suite/workflows.rs"]
+mod workflows;
 #[path = "suite/world.rs"]
 mod world;

@@ -10,6 +10,7 @@
 //! ```
 
 mod address;
+pub mod bridge;
 mod calls;
 mod connection;
 mod dial;
@@ -29,12 +30,14 @@ mod pipe;
 mod pool;
 mod response;
 mod sse;
+pub mod talk;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
     backend::BoxFuture,
     connect::{Connect, ConnectError, Connection, Endpoint, Events},
+    logins::Access,
     request::Identity,
 };
 use muster_exec::{
@@ -57,6 +60,7 @@ use self::{
     link::Link,
     peer::{About, Me, Peer},
     pipe::Pipe,
+    pool::Pool,
 };
 use crate::lock::Lock;
 use crate::{version::Era, wire::code};
@@ -85,6 +89,12 @@ impl Connector {
         Self { launcher, dialer, tasks, me: Arc::new(Me::new(identity)), eras: Lock::default() }
     }
 
+    /// A connector for a program that only asks: it has nothing to offer to a server, and says so.
+    pub fn plain(launcher: Launcher, identity: &Identity) -> Self {
+        let me = Arc::new(Me::plain(identity));
+        Self { me, ..Self::new(launcher, identity) }
+    }
+
     /// Trusts servers behind `https` as `config` says, instead of as the system does.
     #[must_use]
     pub fn with_tls(self, config: Arc<rustls::ClientConfig>) -> Self {
@@ -106,6 +116,7 @@ impl Connector {
         &self,
         name: &str,
         endpoint: &Endpoint,
+        access: Option<Arc<dyn Access>>,
         limit: Duration,
         events: &Arc<dyn Events>,
     ) -> Result<Peer, Failure> {
@@ -124,7 +135,8 @@ impl Connector {
                 let (address, headers) = (Address::parse(url)?, pool::headers(headers)?);
                 let (dialer, me) = (Arc::clone(&self.dialer), Arc::clone(&self.me));
                 let inbox = inbox();
-                let http = Http::new(dialer, Arc::clone(&inbox), me, address, headers);
+                let pool = Pool::new(dialer, address, headers, access);
+                let http = Http::new(pool, Arc::clone(&inbox), me);
                 let link = Link::Http(Arc::new(http));
                 let verdict = match self.known(endpoint) {
                     Some(Era::Legacy) => Verdict::Legacy,
@@ -135,7 +147,8 @@ impl Connector {
             Endpoint::Sse { url, headers } => {
                 let (address, headers) = (Address::parse(url)?, pool::headers(headers)?);
                 let (dialer, inbox) = (Arc::clone(&self.dialer), inbox());
-                let sse = HttpSse::connect(dialer, &inbox, address, headers).await?;
+                let pool = Pool::new(dialer, address, headers, access);
+                let sse = HttpSse::connect(pool, &inbox).await?;
                 let link = Link::Sse(Arc::new(sse));
                 self.introduced(Verdict::Legacy, link, inbox, endpoint).await
             }
@@ -233,6 +246,33 @@ impl Connector {
     }
 }
 
+impl Connector {
+    async fn reach(
+        &self,
+        name: &str,
+        endpoint: &Endpoint,
+        access: Option<Arc<dyn Access>>,
+        limit: Duration,
+        events: Arc<dyn Events>,
+    ) -> Result<Arc<dyn Connection>, ConnectError> {
+        let connecting = async {
+            let peer = self.open(name, endpoint, access, limit, &events).await?;
+            Ok(Conn::new(name, peer, limit).await)
+        };
+        match timeout(limit, connecting).await {
+            Ok(Ok(conn)) => {
+                let conn: Arc<dyn Connection> = Arc::new(conn);
+                Ok(conn)
+            }
+            Ok(Err(failure)) => Err(not_connected(failure, endpoint)),
+            Err(_) => {
+                let seconds = limit.as_secs_f64();
+                Err(ConnectError::Transient(format!("no answer within {seconds} s")))
+            }
+        }
+    }
+}
+
 impl Connect for Connector {
     fn connect<'a>(
         &'a self,
@@ -241,23 +281,18 @@ impl Connect for Connector {
         limit: Duration,
         events: Arc<dyn Events>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
-        Box::pin(async move {
-            let connecting = async {
-                let peer = self.open(name, endpoint, limit, &events).await?;
-                Ok(Conn::new(name, peer, limit).await)
-            };
-            match timeout(limit, connecting).await {
-                Ok(Ok(conn)) => {
-                    let conn: Arc<dyn Connection> = Arc::new(conn);
-                    Ok(conn)
-                }
-                Ok(Err(failure)) => Err(not_connected(failure, endpoint)),
-                Err(_) => {
-                    let seconds = limit.as_secs_f64();
-                    Err(ConnectError::Transient(format!("no answer within {seconds} s")))
-                }
-            }
-        })
+        Box::pin(self.reach(name, endpoint, None, limit, events))
+    }
+
+    fn connect_as<'a>(
+        &'a self,
+        name: &'a str,
+        endpoint: &'a Endpoint,
+        access: Arc<dyn Access>,
+        limit: Duration,
+        events: Arc<dyn Events>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        Box::pin(self.reach(name, endpoint, Some(access), limit, events))
     }
 }
 

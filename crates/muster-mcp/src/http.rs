@@ -35,7 +35,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::options::{Authenticate, Challenge, Health, HealthCheck, HttpOptions};
+pub use self::options::{Health, HealthCheck, HttpOptions};
 use self::{route::Arrival, sessions::Sessions, tick::Ticking};
 use crate::{back::AHEAD, listen, server::Server};
 
@@ -105,8 +105,9 @@ async fn accept(app: Arc<App>, listener: TcpListener, room: Arc<Semaphore>) {
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => {
-                app.tasks.spawn(connection(Arc::clone(&app), stream, permit));
+            Ok((stream, peer)) => {
+                let peer = peer.ip().to_canonical();
+                app.tasks.spawn(connection(Arc::clone(&app), stream, peer, permit));
             }
             Err(err) => {
                 tracing::warn!("cannot accept a connection: {err}");
@@ -116,13 +117,14 @@ async fn accept(app: Arc<App>, listener: TcpListener, room: Arc<Semaphore>) {
     }
 }
 
-async fn connection(app: Arc<App>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+async fn connection(app: Arc<App>, stream: TcpStream, peer: IpAddr, permit: OwnedSemaphorePermit) {
     // Without it small answers wait for the client's acknowledgement of earlier ones.
     drop(stream.set_nodelay(true));
     let local = stream.local_addr().ok().map(|address| address.ip().to_canonical());
     let service = service_fn(|request| {
         let app = Arc::clone(&app);
-        async move { Ok::<_, std::convert::Infallible>(Arrival { app, local }.answer(request).await) }
+        let arrival = Arrival { app, local, peer };
+        async move { Ok::<_, std::convert::Infallible>(arrival.answer(request).await) }
     });
     let connection = http1::Builder::new()
         .timer(Ticking)
@@ -172,9 +174,10 @@ async fn keep_house(app: Arc<App>) {
 
 impl App {
     fn announce(&self, change: &Change) {
-        let line = listen::line(change);
         for session in self.sessions.all().iter().chain(&self.streams.all()) {
-            if session.state.hears(change) && session.out.try_send(line.clone()).is_err() {
+            let Some(change) = change.seen_by(&session.caller.owner()) else { continue };
+            let line = listen::line(change);
+            if session.state.hears(change) && session.out.try_send(line).is_err() {
                 tracing::debug!("a client that does not listen was not told of a change");
             }
         }

@@ -80,6 +80,7 @@ impl Filter {
             Change::Resource { uri } => {
                 self.resource_subscriptions.iter().flatten().any(|u| u == uri)
             }
+            Change::Own { change, .. } => self.wants(change),
         }
     }
 }
@@ -101,7 +102,7 @@ pub(crate) async fn listen(
     if !watching.uris.is_empty() {
         filter.resource_subscriptions = Some(watching.uris.clone());
     }
-    let tag = tag(id);
+    let (tag, owner) = (tag(id), at.caller.owner());
     if !tell(at.back, "notifications/subscriptions/acknowledged", acknowledged(&filter, &tag)).await
     {
         return Err(not_streamed());
@@ -112,8 +113,8 @@ pub(crate) async fn listen(
             () = at.leaving.cancelled() => None,
         };
         let Some(change) = change else { break };
-        if filter.wants(&change)
-            && !tell(at.back, method(&change), params(&change, Some(&tag))).await
+        let Some(change) = change.seen_by(&owner) else { continue };
+        if filter.wants(change) && !tell(at.back, method(change), params(change, Some(&tag))).await
         {
             break;
         }
@@ -147,12 +148,13 @@ fn acknowledged(filter: &Filter, tag: &RawValue) -> Option<Raw> {
 }
 
 /// The notification of a change.
-const fn method(change: &Change) -> &'static str {
+fn method(change: &Change) -> &'static str {
     match change {
         Change::Tools => "notifications/tools/list_changed",
         Change::Resources => "notifications/resources/list_changed",
         Change::Prompts => "notifications/prompts/list_changed",
         Change::Resource { .. } => "notifications/resources/updated",
+        Change::Own { change, .. } => method(change),
     }
 }
 

@@ -69,6 +69,7 @@ impl Session {
         match change {
             Change::Tools | Change::Resources | Change::Prompts => true,
             Change::Resource { uri } => self.watched.lock().contains(uri),
+            Change::Own { change, .. } => self.hears(change),
         }
     }
 }

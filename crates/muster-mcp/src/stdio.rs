@@ -5,7 +5,7 @@
 //! what is running is cancelled.
 
 mod ends;
-mod lines;
+pub(crate) mod lines;
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
@@ -231,8 +231,10 @@ async fn announce(
     session: Arc<Session>,
     out: mpsc::Sender<Vec<u8>>,
 ) {
+    let owner = Caller::local().owner();
     while let Some(change) = changes.next().await {
-        if session.hears(&change) && out.send(listen::line(&change)).await.is_err() {
+        let Some(change) = change.seen_by(&owner) else { continue };
+        if session.hears(change) && out.send(listen::line(change)).await.is_err() {
             return;
         }
     }

@@ -245,7 +245,8 @@ fn message(message: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(message).unwrap_or_default()
 }
 
-fn line(mut line: Vec<u8>) -> Vec<u8> {
+/// A message as one line.
+pub(crate) fn line(mut line: Vec<u8>) -> Vec<u8> {
     // A raw value may span lines: newlines between JSON tokens are white space, and inside strings
     // they are escaped, so a blank keeps both the framing and the meaning.
     for byte in &mut line {

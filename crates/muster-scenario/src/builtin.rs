@@ -1,6 +1,8 @@
 //! The `test_*` tools: done by the runner, never sent to the instance.
 
 mod backend;
+mod login;
+mod oauth;
 mod user;
 
 use serde_json::{Map, Value, json};
@@ -10,7 +12,6 @@ use crate::{
     duration,
     expect::Outcome,
     instance::Stop,
-    scenario::Scenario,
     subject::Subject,
 };
 
@@ -18,10 +19,11 @@ use crate::{
 pub const PREFIX: &str = "test_";
 
 /// The tools there are, for messages and for the check of scenarios.
-pub const TOOLS: [&str; 15] = [
+pub const TOOLS: [&str; 26] = [
     "test_create_user",
     "test_switch_user",
     "test_list_tools_for_user",
+    "test_list_native_tools",
     "test_get_current_user",
     "test_read_auth_status",
     "test_call_meta_tool",
@@ -34,27 +36,17 @@ pub const TOOLS: [&str; 15] = [
     "test_write_file",
     "test_delete_file",
     "test_wait",
-];
-
-/// The tools that need mock OAuth servers, which do not exist yet.
-pub const OAUTH_TOOLS: [&str; 7] = [
     "test_get_oauth_server_info",
     "test_simulate_oauth_callback",
     "test_inject_token",
+    "test_mint_token",
     "test_advance_oauth_clock",
     "test_revoke_token",
+    "test_set_oauth_error",
     "test_muster_auth_login",
     "test_simulate_muster_reauth",
+    "test_reconnect_with_token",
 ];
-
-/// What a scenario needs that the runner cannot do yet.
-pub fn unsupported(scenario: &Scenario) -> Option<&'static str> {
-    let before = &scenario.before;
-    let needs_oauth = !before.oauth_servers.is_empty()
-        || before.mcp_servers.iter().any(crate::scenario::Server::is_protected)
-        || scenario.all_steps().any(|step| OAUTH_TOOLS.contains(&step.tool.as_str()));
-    needs_oauth.then_some("needs OAuth mocks")
-}
 
 /// What a tool did, or why not.
 type Done = Result<Value, String>;
@@ -65,6 +57,7 @@ pub(crate) async fn run(subject: &mut Subject, tool: &str, args: &Map<String, Va
         "test_create_user" => user::create(subject, args).await,
         "test_switch_user" => user::switch(subject, args),
         "test_list_tools_for_user" => user::list_tools(subject, args).await,
+        "test_list_native_tools" => user::list_native(subject, args).await,
         "test_get_current_user" => Ok(user::current(subject)),
         "test_read_auth_status" => user::auth_status(subject, args).await,
         "test_call_meta_tool" => return meta_tool(subject, args).await,
@@ -77,6 +70,16 @@ pub(crate) async fn run(subject: &mut Subject, tool: &str, args: &Map<String, Va
         "test_write_file" => write_file(subject, args),
         "test_delete_file" => delete_file(subject, args),
         "test_wait" => wait(subject, args).await,
+        "test_get_oauth_server_info" => oauth::info(subject, args),
+        "test_inject_token" => oauth::inject(subject, args),
+        "test_mint_token" => oauth::mint(subject, args),
+        "test_advance_oauth_clock" => oauth::advance(subject, args),
+        "test_revoke_token" => oauth::revoke(subject, args),
+        "test_set_oauth_error" => oauth::set_error(subject, args),
+        "test_simulate_oauth_callback" => login::simulate_callback(subject, args).await,
+        "test_muster_auth_login" => login::into_muster(subject, args).await,
+        "test_simulate_muster_reauth" => login::again(subject).await,
+        "test_reconnect_with_token" => login::reconnect(subject, args).await,
         other => Err(format!("unknown test tool: {other}")),
     };
     let value = done.map_err(Failure::Wrong)?;

@@ -217,13 +217,28 @@ impl Client {
     /// are listed natively.
     pub async fn tool_names(&self, limit: Duration) -> Result<Vec<String>, Failure> {
         let mut names = self.listed_names(limit).await.unwrap_or_default();
-        let native = self.request("tools/list", &json!({}), limit).await?;
-        for name in names_in(&native) {
+        for name in self.native_names(limit).await? {
             if !names.contains(&name) {
                 names.push(name);
             }
         }
         Ok(names)
+    }
+
+    /// The names that `tools/list` tells, page by page if it has pages.
+    pub async fn native_names(&self, limit: Duration) -> Result<Vec<String>, Failure> {
+        let mut names = Vec::new();
+        let mut params = json!({});
+        loop {
+            let list = self.request("tools/list", &params, limit).await?;
+            let page = names_in(&list);
+            let next = list.get("nextCursor").filter(|next| next.is_string() && !page.is_empty());
+            names.extend(page);
+            match next {
+                Some(next) => params = json!({"cursor": next}),
+                None => return Ok(names),
+            }
+        }
     }
 
     /// The names that `list_tools` tells, page by page if it has pages.

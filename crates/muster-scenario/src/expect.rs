@@ -1,6 +1,7 @@
 //! Holding an answer against what was expected, and saying where they differ.
 
 mod compare;
+mod fill;
 
 use std::time::Duration;
 

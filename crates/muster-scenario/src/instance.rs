@@ -5,6 +5,7 @@
 
 mod files;
 mod logs;
+mod oauth;
 mod ports;
 mod process;
 mod ready;
@@ -27,6 +28,7 @@ use crate::{
     client::{Client, Failure, Listening, Target},
     duration,
     mock::{control::Switchboard, remote::RemoteMock},
+    oauth::{Providers, book::Person, door::Door},
     options::Directories,
     scenario::{PreConfiguration, Scenario, ServerKind},
 };
@@ -89,11 +91,16 @@ pub struct Instance {
     port: Port,
     mark: String,
     before: PreConfiguration,
+    providers: Providers,
+    /// What its users come with, if it asks for a login.
+    bearer: Option<String>,
     remotes: BTreeMap<String, RemoteMock>,
     switchboard: Switchboard,
     logs: Logs,
     process: Option<Process>,
     wanted: Wanted,
+    /// Processes that outlived an earlier life of it.
+    left: Vec<String>,
     deadline: Instant,
 }
 
@@ -145,24 +152,23 @@ impl Instance {
         let dir = ground.root.join(directory_name(&scenario.name));
         fs::create_dir_all(dir.join("muster"))?;
         fs::create_dir_all(dir.join("mocks"))?;
-        let mut remotes = BTreeMap::new();
-        for server in &scenario.before.mcp_servers {
-            if let ServerKind::Remote { mock, transport, .. } = &server.kind {
-                let remote = RemoteMock::start(&server.name, mock, *transport).await?;
-                remotes.insert(server.name.clone(), remote);
-            }
-        }
+        let providers = Providers::start(&scenario.before.oauth_servers).await?;
+        let remotes = remotes(&scenario.before, &providers).await?;
+        let idp = providers.muster().map(|provider| provider.core());
         let mut instance = Self {
             ground: Arc::clone(ground),
             dir,
             port: ground.ports.take()?,
             mark: random_hex(),
             before: scenario.before.clone(),
+            bearer: idp.map(|idp| idp.mint(&Person::default(), "").access),
+            providers,
             remotes,
             switchboard: Switchboard::open().await?,
             logs: Logs::default(),
             process: None,
             wanted: Wanted::by(&scenario.before),
+            left: Vec::new(),
             deadline,
         };
         instance.write_files()?;
@@ -227,11 +233,13 @@ impl Instance {
             port: self.port.number(),
             control: self.switchboard.port(),
             urls: urls.collect(),
+            providers: &self.providers,
         };
-        files::write(&files::plan(&self.before, &surroundings))
+        files::write(&files::plan(&self.before, &surroundings)?)
     }
 
-    /// Stops the process and starts it again, with the same directory and port.
+    /// Stops the process and starts it again, with the same directory and port. What it leaves behind is
+    /// told when it stops for good.
     pub async fn restart(&mut self, how: Stop, target: &Target) -> Result<Client, NotStarted> {
         self.end_process(how).await;
         self.launch().await?;
@@ -240,20 +248,23 @@ impl Instance {
 
     /// Stops the process; the processes that it left behind, which are ended too.
     pub async fn stop(&mut self) -> Vec<String> {
-        self.end_process(Stop::Asked).await
+        self.end_process(Stop::Asked).await;
+        std::mem::take(&mut self.left)
     }
 
-    async fn end_process(&mut self, how: Stop) -> Vec<String> {
-        let Some(mut process) = self.process.take() else { return Vec::new() };
+    async fn end_process(&mut self, how: Stop) {
+        let Some(mut process) = self.process.take() else { return };
         let signalled = process.end(how).await;
         if signalled == Signalled::Insisted {
             let text = format!("did not end within {}", duration::short(process::STOP_LIMIT));
             self.logs.note(&text);
-            return vec![format!("muster itself {text}")];
+            self.left.push(format!("muster itself {text}"));
+            return;
         }
-        let survivors = survivors::wait(&self.mark).await;
+        self.left.extend(survivors::wait(&self.mark).await);
+        // The next life has a mark of its own, so that nothing is told twice.
+        self.mark = random_hex();
         process.drain().await;
-        survivors
     }
 
     /// Its port.
@@ -263,12 +274,27 @@ impl Instance {
 
     /// A new session of its own.
     pub fn target(&self, listening: Listening) -> Target {
-        Target { port: self.port(), session: session_id(), bearer: None, listening }
+        Target { port: self.port(), session: session_id(), bearer: self.bearer.clone(), listening }
     }
 
     /// Everything that its processes have printed.
     pub fn logs(&self) -> String {
         self.logs.text()
+    }
+
+    /// The identity providers.
+    pub const fn providers(&self) -> &Providers {
+        &self.providers
+    }
+
+    /// The identity providers, to kill one or to bring it back.
+    pub const fn providers_mut(&mut self) -> &mut Providers {
+        &mut self.providers
+    }
+
+    /// What the scenario has prepared.
+    pub const fn before(&self) -> &PreConfiguration {
+        &self.before
     }
 
     /// A mock server that lives in this process.
@@ -304,6 +330,25 @@ impl Drop for Instance {
             let _left = fs::remove_dir_all(&self.dir);
         }
     }
+}
+
+/// Starts the mock servers that live in this process, each behind its door if it has one.
+async fn remotes(
+    before: &PreConfiguration,
+    providers: &Providers,
+) -> io::Result<BTreeMap<String, RemoteMock>> {
+    let mut remotes = BTreeMap::new();
+    for server in &before.mcp_servers {
+        let ServerKind::Remote { mock, transport, oauth } = &server.kind else { continue };
+        let guard = oauth.as_deref().filter(|guard| guard.required);
+        let door = guard.and_then(|guard| {
+            let provider = providers.get(guard.provider.as_deref()?)?;
+            Some(Door::new(Arc::clone(provider.core()), guard.clone()))
+        });
+        let remote = RemoteMock::behind(door, &server.name, mock, *transport).await?;
+        remotes.insert(server.name.clone(), remote);
+    }
+    Ok(remotes)
 }
 
 /// `test-<name>-<nanoseconds>`, the name cut and made harmless.

@@ -17,6 +17,7 @@ pub mod instance;
 pub mod load;
 pub mod mcp_server;
 pub mod mock;
+pub mod oauth;
 pub mod options;
 pub mod report;
 pub mod run;

@@ -79,17 +79,6 @@ pub struct ScenarioResult {
     pub error: Option<String>,
     /// What the instance printed.
     pub logs: String,
-    /// Whether it did not run because the runner cannot do what it needs yet.
-    pub support: Support,
-}
-
-/// Whether the runner can do what a scenario needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Support {
-    /// It can.
-    Supported,
-    /// Not yet.
-    NotYet,
 }
 
 /// What came of a run.
@@ -114,8 +103,6 @@ pub struct Counts {
     pub errors: usize,
     /// Did not run.
     pub skipped: usize,
-    /// Of those, because the runner cannot do what they need yet.
-    pub unsupported: usize,
 }
 
 /// Whether a run is good.
@@ -180,7 +167,6 @@ impl ScenarioResult {
             steps: Vec::new(),
             error: None,
             logs: String::new(),
-            support: Support::Supported,
         }
     }
 
@@ -206,7 +192,6 @@ impl Report {
                 Word::Error => counts.errors += 1,
                 Word::Skipped => counts.skipped += 1,
             }
-            counts.unsupported += usize::from(result.support == Support::NotYet);
         }
         counts
     }

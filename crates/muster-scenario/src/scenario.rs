@@ -4,7 +4,10 @@ use std::{path::PathBuf, time::Duration};
 
 use serde_json::{Map, Value};
 
-use crate::mock::MockConfig;
+use crate::{
+    mock::MockConfig,
+    oauth::config::{GuardConfig, ProviderConfig},
+};
 
 /// One file.
 #[derive(Debug, Clone)]
@@ -118,7 +121,7 @@ pub struct PreConfiguration {
     /// Keys of `config.yaml` that are replaced.
     pub main_config: Map<String, Value>,
     /// Identity providers.
-    pub oauth_servers: Vec<Map<String, Value>>,
+    pub oauth_servers: Vec<ProviderConfig>,
     /// More files below the configuration directory: path and text.
     pub files: Vec<(String, String)>,
     /// More environment variables of the instance.
@@ -148,7 +151,7 @@ pub enum ServerKind {
         /// How it is spoken to.
         transport: Transport,
         /// What `oauth` says, if it is there.
-        oauth: Option<Map<String, Value>>,
+        oauth: Option<Box<GuardConfig>>,
     },
     /// No mock: written as it is.
     Plain(Map<String, Value>),
@@ -214,11 +217,14 @@ impl Server {
 
     /// Whether it wants a login.
     pub fn is_protected(&self) -> bool {
+        self.guard().is_some_and(|guard| guard.required)
+    }
+
+    /// What it says about logins, if it says anything.
+    pub fn guard(&self) -> Option<&GuardConfig> {
         match &self.kind {
-            ServerKind::Remote { oauth: Some(oauth), .. } => {
-                oauth.get("required").and_then(Value::as_bool).unwrap_or_default()
-            }
-            ServerKind::Remote { .. } | ServerKind::Stdio(_) | ServerKind::Plain(_) => false,
+            ServerKind::Remote { oauth, .. } => oauth.as_deref(),
+            ServerKind::Stdio(_) | ServerKind::Plain(_) => None,
         }
     }
 }

@@ -156,9 +156,9 @@ fn check(step: &Step, tools: &Map<String, Value>) -> Option<String> {
         None => String::new(),
     };
     if tool.starts_with(builtin::PREFIX) {
-        let known: Vec<&str> = builtin::TOOLS.into_iter().chain(builtin::OAUTH_TOOLS).collect();
-        let unknown = !known.contains(&tool);
-        return unknown.then(|| format!("step `{id}`: unknown test tool `{tool}`{}", near(&known)));
+        let unknown = !builtin::TOOLS.contains(&tool);
+        return unknown
+            .then(|| format!("step `{id}`: unknown test tool `{tool}`{}", near(&builtin::TOOLS)));
     }
     if PREPARED.iter().any(|prefix| tool.starts_with(prefix)) || META_TOOLS.contains(&tool) {
         return None;

@@ -55,12 +55,15 @@ async fn attempt(
     let given = step.args.clone().map(Value::Object).unwrap_or_default();
     let args = template::substitute(&given, &subject.variables)
         .map_err(|err| format!("failed to resolve template variables: {err}"))?;
+    let expected = step.expected.filled(&subject.variables);
+    let expected =
+        &expected.map_err(|err| format!("failed to resolve template variables: {err}"))?;
     let already = subject.client().map_or(0, Client::heard);
     let begin = Instant::now();
     let mut outcome = call(subject, step, &args).await;
     let mut took = begin.elapsed();
-    let mut differences = expect::check(&step.expected, &outcome, took, tokens);
-    if let Some(limit) = step.expected.wait_for_state {
+    let mut differences = expect::check(expected, &outcome, took, tokens);
+    if let Some(limit) = expected.wait_for_state {
         // The first answer may still be the one from before, so only later ones count.
         let end = Instant::now() + subject.limit(Some(limit));
         loop {
@@ -69,20 +72,20 @@ async fn attempt(
             outcome = call(subject, step, &args).await;
             took = begin.elapsed();
             result.calls += 1;
-            differences = expect::check(&step.expected, &outcome, took, tokens);
+            differences = expect::check(expected, &outcome, took, tokens);
             if differences.is_empty() || Instant::now() >= end {
                 break;
             }
         }
     }
-    for expected in &step.expected.notifications {
+    for expected in &expected.notifications {
         differences.extend(notified(subject, expected, already).await);
     }
     result.response = Some(match &outcome {
         Ok(answer) => answer.text(),
         Err(failure) => failure.to_string(),
     });
-    if let (Err(failure), true) = (&outcome, step.expected.success) {
+    if let (Err(failure), true) = (&outcome, expected.success) {
         result.differences = differences;
         return Err(format!("tool call failed: {failure}"));
     }

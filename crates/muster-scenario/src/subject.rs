@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::{
     client::{CALL_LIMIT, Client, Failure, Listening, Target},
     instance::{Instance, NotStarted, Stop},
+    oauth::book::Person,
 };
 
 /// The user that is there from the beginning.
@@ -18,6 +19,8 @@ pub(crate) const DEFAULT_USER: &str = "default";
 pub(crate) struct Subject {
     pub(crate) instance: Instance,
     users: BTreeMap<String, Client>,
+    /// Who the users are, where they are somebody else than everybody.
+    people: BTreeMap<String, Person>,
     current: String,
     /// Results of the steps that passed, by their ids.
     pub(crate) variables: Map<String, Value>,
@@ -34,7 +37,8 @@ impl Subject {
     ) -> Self {
         let users = BTreeMap::from([(DEFAULT_USER.to_owned(), client)]);
         let current = DEFAULT_USER.to_owned();
-        Self { instance, users, current, variables: Map::new(), listening, deadline }
+        let people = BTreeMap::new();
+        Self { instance, users, people, current, variables: Map::new(), listening, deadline }
     }
 
     /// The session of the current user.
@@ -65,10 +69,34 @@ impl Subject {
     }
 
     /// Opens a session for a new user.
-    pub(crate) async fn create_user(&mut self, name: &str) -> Result<&Target, Failure> {
-        let client = Client::connect(self.instance.target(self.listening)).await?;
+    pub(crate) async fn create_user(
+        &mut self,
+        name: &str,
+        person: Option<Person>,
+    ) -> Result<&Target, Failure> {
+        let mut target = self.instance.target(self.listening);
+        if let (Some(person), Some(idp)) = (&person, self.instance.providers().muster()) {
+            target.bearer = Some(idp.core().mint(person, "").access);
+        }
+        let client = Client::connect(target).await?;
+        self.people.extend(person.map(|person| (name.to_owned(), person)));
         let client = self.users.entry(name.to_owned()).or_insert(client);
         Ok(client.target())
+    }
+
+    /// Who the current user is.
+    pub(crate) fn person(&self) -> Person {
+        self.people.get(&self.current).cloned().unwrap_or_default()
+    }
+
+    /// Connects the current user again, in the same session, with another token.
+    pub(crate) async fn reconnect(&mut self, bearer: String) -> Result<(), Failure> {
+        let target = Target { bearer: Some(bearer), ..self.client()?.target().clone() };
+        let client = Client::connect(target).await?;
+        if let Some(old) = self.users.insert(self.current.clone(), client) {
+            old.close().await;
+        }
+        Ok(())
     }
 
     /// Starts the instance anew and connects every user again, each as before.

@@ -56,6 +56,15 @@ pub fn render(value: &Value, variables: &Map<String, Value>) -> Result<Value, Un
 
 /// Renders one text.
 pub fn render_text(text: &str, variables: &Map<String, Value>) -> Result<String, Unrendered> {
+    render_as(text, variables, goform::in_template)
+}
+
+/// Renders one text, with the values in the form that `form` gives them.
+fn render_as(
+    text: &str,
+    variables: &Map<String, Value>,
+    form: fn(&Value) -> String,
+) -> Result<String, Unrendered> {
     let mut rendered = String::new();
     let mut missing: Vec<String> = Vec::new();
     for piece in pieces(text) {
@@ -67,7 +76,7 @@ pub fn render_text(text: &str, variables: &Map<String, Value>) -> Result<String,
             }
         };
         match lookup(path, variables) {
-            Some(value) => rendered.push_str(&goform::in_template(value)),
+            Some(value) => rendered.push_str(&form(value)),
             None if missing.iter().any(|known| known == path) => {}
             None => missing.push(path.to_owned()),
         }
@@ -90,6 +99,31 @@ pub fn substitute(value: &Value, variables: &Map<String, Value>) -> Result<Value
             let members = map
                 .iter()
                 .map(|(key, value)| substitute(value, variables).map(|value| (key.clone(), value)));
+            Ok(Value::Object(members.collect::<Result<_, _>>()?))
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+/// Replaces variables in something that is expected. Only texts whose braces all begin with a known
+/// variable are touched, numbers print as they came, and a text that is one variable becomes its value.
+pub fn expectation(value: &Value, variables: &Map<String, Value>) -> Result<Value, Unrendered> {
+    match value {
+        Value::String(text) if text.contains("{{") && all_known(text, variables) => {
+            if let [Piece::Text(""), Piece::Braces { path: Some(path), .. }] = *pieces(text) {
+                let missing = || Unrendered::Missing(vec![path.to_owned()]);
+                return lookup(path, variables).cloned().ok_or_else(missing);
+            }
+            render_as(text, variables, goform::default).map(Value::String)
+        }
+        Value::Array(items) => {
+            let items = items.iter().map(|item| expectation(item, variables));
+            Ok(Value::Array(items.collect::<Result<_, _>>()?))
+        }
+        Value::Object(map) => {
+            let members = map.iter().map(|(key, value)| {
+                expectation(value, variables).map(|value| (key.clone(), value))
+            });
             Ok(Value::Object(members.collect::<Result<_, _>>()?))
         }
         other => Ok(other.clone()),
@@ -163,7 +197,7 @@ fn path(inside: &str) -> Option<&str> {
 mod tests {
     use serde_json::{Map, Value, json};
 
-    use super::{render, render_text, substitute};
+    use super::{expectation, render, render_text, substitute};
     use crate::goform::as_received;
 
     fn variables() -> Map<String, Value> {
@@ -217,6 +251,23 @@ mod tests {
             err.to_string(),
             "error in key 'k': error at index 1: error in key 'z': missing template variables: gone"
         );
+    }
+
+    #[test]
+    fn expectations_keep_the_kind_of_a_value() {
+        let expected = json!({
+            "count": "{{ count }}", "text": "{{ name }}-{{ count }}", "other": "{{ .input.x }}",
+            "list": ["{{ list }}", "{{ step-1.id }}"], "plain": 7,
+        });
+        assert_eq!(
+            expectation(&expected, &variables()).unwrap(),
+            json!({
+                "count": 5.0, "text": "web-5", "other": "{{ .input.x }}",
+                "list": [[1.0, "a"], "e7"], "plain": 7,
+            })
+        );
+        let err = expectation(&json!("{{ step-1.gone }}"), &variables()).unwrap_err();
+        assert_eq!(err.to_string(), "missing template variables: step-1.gone");
     }
 
     #[test]

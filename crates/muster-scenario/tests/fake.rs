@@ -2,6 +2,7 @@
 //! to: `lie: <what>` in its `config.yaml`.
 
 mod backends;
+mod login;
 mod net;
 
 use std::{
@@ -24,11 +25,13 @@ use serde_json::{Value, json};
 use tokio::{sync::broadcast, task::JoinSet};
 
 use backends::Backends;
+use login::Logins;
 
 /// All that the fake knows.
 pub(crate) struct Fake {
     lie: String,
     backends: Backends,
+    logins: Logins,
     calls: AtomicU64,
     notes: broadcast::Sender<String>,
 }
@@ -47,11 +50,14 @@ pub(crate) async fn serve(dir: &Path) -> Result<ExitCode, String> {
     let launcher = Launcher::new();
     let fake = Fake {
         backends: Backends::load(dir, &launcher).await?,
+        logins: Logins::new(port, &lie),
         lie,
         calls: AtomicU64::new(0),
         notes: broadcast::Sender::new(16),
     };
-    fake.leave_an_orphan()?;
+    if !dir.join("honest").exists() {
+        fake.leave_an_orphan()?;
+    }
     let fake = Arc::new(fake);
     let mut tasks = JoinSet::new();
     tasks.spawn(net::listen(port, Arc::clone(&fake)));
@@ -107,7 +113,7 @@ impl Fake {
 
     async fn list(&self, session: &str) -> Value {
         let mut names = vec!["core_echo".to_owned(), "core_count".to_owned()];
-        names.extend(self.backends.tool_names().await);
+        names.extend(self.backends.tool_names(&self.logins.tokens(session).await).await);
         if self.lie == "nothing" {
             names.clear();
         }
@@ -128,7 +134,7 @@ impl Fake {
             "call_tool" => {
                 let inner = at(params, "/arguments/name").as_str().unwrap_or_default();
                 let (failed, text) =
-                    match self.tool(inner, at(params, "/arguments/arguments")).await {
+                    match self.tool(inner, at(params, "/arguments/arguments"), session).await {
                         Ok(text) => (false, text),
                         Err(text) => (true, text),
                     };
@@ -152,7 +158,7 @@ impl Fake {
         }
     }
 
-    async fn tool(&self, name: &str, args: &Value) -> Result<String, String> {
+    async fn tool(&self, name: &str, args: &Value, session: &str) -> Result<String, String> {
         let count = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         match name {
             "core_echo" => Ok(self.echo(args).await),
@@ -172,7 +178,12 @@ impl Fake {
                 let names = self.backends.names().map(|name| json!({"name": name}));
                 Ok(json!({"mcpServers": names.collect::<Vec<_>>()}).to_string())
             }
-            name => self.backends.call(name, args).await,
+            "core_auth_login" => {
+                let server = at(args, "/server").as_str().unwrap_or_default();
+                let port = self.backends.port(server).ok_or("server not found")?;
+                self.logins.begin(server, port, session).await
+            }
+            name => self.backends.call(name, args, &self.logins.tokens(session).await).await,
         }
     }
 
@@ -190,6 +201,10 @@ impl Fake {
 
     pub(crate) fn lie(&self) -> &str {
         &self.lie
+    }
+
+    pub(crate) const fn logins(&self) -> &Logins {
+        &self.logins
     }
 
     pub(crate) fn notes(&self) -> broadcast::Receiver<String> {

@@ -11,6 +11,8 @@
 mod lies;
 #[path = "suite/mocks.rs"]
 mod mocks;
+#[path = "suite/oauth.rs"]
+mod oauth;
 #[path = "suite/runs.rs"]
 mod runs;
 #[path = "suite/shared.rs"]

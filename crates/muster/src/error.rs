@@ -5,10 +5,14 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 /// What an exit code means. The reference page is made from this table.
-pub const EXIT_CODES: [(u8, &str); 3] = [
+pub const EXIT_CODES: [(u8, &str); 4] = [
     (0, "It worked; a server ended because its client left or someone asked it to"),
-    (1, "It failed: a file could not be loaded, a check found something invalid"),
-    (2, "The command line was not understood"),
+    (
+        1,
+        "It failed: a file could not be loaded, a check found something invalid; of `muster` also: the command line was not understood",
+    ),
+    (2, "`climax`: the command line was not understood. `muster`: the gateway wants a login"),
+    (3, "`muster`: a login failed"),
 ];
 
 /// A command that failed, and what the person can do about it.
@@ -17,12 +21,13 @@ pub const EXIT_CODES: [(u8, &str); 3] = [
 pub struct CommandError {
     message: String,
     hints: Vec<String>,
+    code: u8,
 }
 
 impl CommandError {
     /// A failure in one sentence.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hints: Vec::new() }
+        Self { message: message.into(), hints: Vec::new(), code: 1 }
     }
 
     /// Adds a next step.
@@ -32,6 +37,19 @@ impl CommandError {
         self
     }
 
+    /// Ends the process with another code than 1.
+    #[must_use]
+    pub const fn code(mut self, code: u8) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// Ends the process as another error does.
+    #[must_use]
+    pub const fn code_of(self, other: &Self) -> Self {
+        self.code(other.code)
+    }
+
     /// The next steps.
     pub fn hints(&self) -> &[String] {
         &self.hints
@@ -39,7 +57,7 @@ impl CommandError {
 
     /// The code the process ends with.
     pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(1)
+        ExitCode::from(self.code)
     }
 }
 

@@ -8,6 +8,8 @@
     reason = "a test may panic, and starts the programs it tests"
 )]
 
+#[path = "suite/bridge.rs"]
+mod bridge;
 #[path = "suite/bundled.rs"]
 mod bundled;
 #[path = "suite/client.rs"]

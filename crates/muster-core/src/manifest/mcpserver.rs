@@ -23,6 +23,7 @@ use crate::{
     yaml::{Node, NodeValue},
 };
 
+pub(super) use self::write::{pairs, put_status};
 pub use self::{
     auth::{Auth, AuthType, SecretRef, Teleport, TokenExchange},
     check::{Invalid, check_name, server_type},
@@ -33,8 +34,8 @@ pub use self::{
 /// How long a connection may take unless the file says otherwise.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-const RESOURCE: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
-const METADATA: &[&str] = &["name", "namespace", "labels", "annotations"];
+pub(super) const RESOURCE: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
+pub(super) const METADATA: &[&str] = &["name", "namespace", "labels", "annotations"];
 const SPEC: &[&str] = &[
     "type",
     "autoStart",
@@ -268,7 +269,7 @@ fn short(reader: &mut Reader, node: &Node, file_name: &str) -> Option<McpServer>
 }
 
 /// Where things are that say nothing about it.
-const DEFAULT_NAMESPACE: &str = "default";
+pub(super) const DEFAULT_NAMESPACE: &str = "default";
 
 fn resource(reader: &mut Reader, node: &Node, file_name: &str) -> Option<McpServer> {
     let fields = reader.fields(node, "MCPServer", RESOURCE)?;
@@ -357,7 +358,7 @@ fn spec(reader: &mut Reader, fields: &Fields<'_>, node: &Node, form: Form) -> Op
 }
 
 /// Text, also where YAML sees a number or a truth value: `args: [--port, 8080]` is clear.
-fn written(reader: &mut Reader, node: &Node) -> Option<String> {
+pub(super) fn written(reader: &mut Reader, node: &Node) -> Option<String> {
     match node.written() {
         Some(text) => Some(text.to_owned()),
         None => match &node.value {
@@ -384,12 +385,20 @@ fn seconds(reader: &mut Reader, node: &Node) -> Option<u32> {
     reader.refuse(node, "Input should be a whole number of seconds", "write a whole number")
 }
 
-fn text_or_empty(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<String> {
+pub(super) fn text_or_empty(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    name: &str,
+) -> Option<String> {
     let Setting(text) = reader.nullable(fields, name, Reader::text)?;
     Some(text.unwrap_or_default())
 }
 
-fn texts_or_none(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<Vec<String>> {
+pub(super) fn texts_or_none(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    name: &str,
+) -> Option<Vec<String>> {
     let Setting(texts) =
         reader.nullable(fields, name, |reader, node| reader.list(node, Reader::text))?;
     Some(texts.unwrap_or_default())
@@ -397,16 +406,16 @@ fn texts_or_none(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option
 
 /// A truth value that may be left out; the outer option says whether it could be read.
 #[expect(clippy::option_option, reason = "left out is not unreadable")]
-fn flag(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<Option<bool>> {
+pub(super) fn flag(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<Option<bool>> {
     reader.nullable(fields, name, Reader::truth).map(|Setting(truth)| truth)
 }
 
-fn name_or(name: String, fallback: &str) -> String {
+pub(super) fn name_or(name: String, fallback: &str) -> String {
     if name.is_empty() { fallback.to_owned() } else { name }
 }
 
 /// The pairs of a mapping that `known` does not name.
-fn rest(node: &Node, known: &[&str]) -> Vec<(Value, Value)> {
+pub(super) fn rest(node: &Node, known: &[&str]) -> Vec<(Value, Value)> {
     let NodeValue::Map(pairs) = &node.value else { return Vec::new() };
     let unknown =
         pairs.iter().filter(|(key, _)| key.as_text().is_none_or(|key| !known.contains(&key)));

@@ -115,12 +115,32 @@ section! {
         allow_localhost_redirect_uris: bool = true, "allowLocalhostRedirectURIs", "AllowLocalhostRedirectURIs";
         /// Origins whose browsers may ask.
         allowed_origins: String = String::new(), "allowedOrigins", "AllowedOrigins";
+        /// How long a login lasts.
+        session_duration: String = "720h".to_owned(), "sessionDuration", "SessionDuration";
+        /// What the protected resource is called beside its address.
+        resource_identifier: String = String::new(), "resourceIdentifier", "ResourceIdentifier";
+        /// Further clients of the provider whose ID tokens are taken.
+        trusted_audiences: Vec<String> = Vec::new(), "trustedAudiences", "TrustedAudiences";
+        /// Others whose signed tokens are taken.
+        trusted_issuers: Vec<TrustedIssuer> = Vec::new(), "trustedIssuers", "TrustedIssuers";
+        /// Redirect addresses that anybody may register.
+        trusted_public_registration_redirect_uris: Vec<String> = Vec::new(), "trustedPublicRegistrationRedirectURIs", "TrustedPublicRegistrationRedirectURIs";
         /// Kept for old files.
         enable_hsts: bool = false, "enableHSTS", "EnableHSTS";
         /// Kept for old files.
         tls_cert_file: String = String::new(), "tlsCertFile", "TLSCertFile";
         /// Kept for old files.
         tls_key_file: String = String::new(), "tlsKeyFile", "TLSKeyFile";
+    }
+}
+
+section! {
+    /// Someone whose signed tokens are taken.
+    TrustedIssuer {
+        /// Their address.
+        issuer: String = String::new(), "issuer", "Issuer";
+        /// For whom the tokens must be.
+        audiences: Vec<String> = Vec::new(), "audiences", "Audiences";
     }
 }
 
@@ -137,8 +157,10 @@ section! {
         client_secret_file: String = String::new(), "clientSecretFile", "ClientSecretFile";
         /// The connector to go to at once.
         connector_id: String = String::new(), "connectorId", "ConnectorID";
-        /// Certificates to trust.
+        /// Certificates to trust beside the system's.
         ca_file: String = String::new(), "caFile", "CAFile";
+        /// Whether it may be in a private network.
+        allow_private_ip_oidc: bool = false, "allowPrivateIPOIDC", "AllowPrivateIPOIDC";
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use crate::{value::Value, yaml};
 
 /// A mapping as a document.
-pub(super) fn document(pairs: &[(Value, Value)]) -> String {
+pub fn document(pairs: &[(Value, Value)]) -> String {
     let mut text = String::new();
     write_pairs(&mut text, pairs, 0);
     text
@@ -60,7 +60,8 @@ fn indent(text: &mut String, depth: usize) {
     }
 }
 
-fn scalar(value: &Value) -> String {
+/// A value that is no collection, written so that it reads back as itself; an empty collection.
+pub fn scalar(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(truth) => truth.to_string(),

@@ -4,6 +4,7 @@
 //! *Strict*: all are held against a shape, and what does not fit is said in the words that users of
 //! the original know.
 
+use muster_core::service::class::Span;
 use serde_json::{Map, Value, value::RawValue};
 
 /// The arguments of one call.
@@ -37,6 +38,11 @@ impl Args {
             number.as_f64().filter(|float| *float >= 1.0).map(|float| float as u64)
         });
         whole.and_then(|whole| usize::try_from(whole).ok()).filter(|whole| *whole > 0)
+    }
+
+    /// Whatever was sent, null included.
+    pub(super) fn any(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
     }
 
     /// An object, as it was sent.
@@ -75,6 +81,16 @@ pub(super) enum Shape {
     Texts,
     TextMap,
     Object(&'static str, &'static [Field]),
+    /// Anything at all.
+    Any,
+    /// Anything, by name.
+    AnyMap,
+    /// Objects by name.
+    MapOf(&'static str, &'static [Field]),
+    /// A list of objects: the name of the list, and what they hold.
+    List(&'static str, &'static [Field]),
+    /// Nanoseconds.
+    Span,
 }
 
 impl Shape {
@@ -86,7 +102,10 @@ impl Shape {
             Self::Whole => "int",
             Self::Texts => "[]string",
             Self::TextMap => "map[string]string",
-            Self::Object(name, _) => name,
+            Self::Object(name, _) | Self::MapOf(name, _) | Self::List(name, _) => name,
+            Self::Any => "interface {}",
+            Self::AnyMap => "map[string]interface {}",
+            Self::Span => "time.Duration",
         }
     }
 }
@@ -112,15 +131,31 @@ fn object(given: Map<String, Value>, owner: &str, fields: &[Field]) -> Result<Va
 
 fn fit(value: Value, place: &str, shape: Shape) -> Result<Value, String> {
     match (shape, value) {
-        (Shape::Text, value @ Value::String(_)) | (Shape::Flag, value @ Value::Bool(_)) => {
-            Ok(value)
-        }
-        (Shape::Whole, Value::Number(number)) => match whole(&number) {
+        (Shape::Text, value @ Value::String(_))
+        | (Shape::Flag, value @ Value::Bool(_))
+        | (Shape::AnyMap, value @ Value::Object(_))
+        | (Shape::Any, value) => Ok(value),
+        (Shape::Whole | Shape::Span, Value::Number(number)) => match whole(&number) {
             Some(whole) => Ok(Value::from(whole)),
             None => Err(format!(
-                "cannot unmarshal number {number} into Go struct field {place} of type int"
+                "cannot unmarshal number {number} into Go struct field {place} of type {}",
+                shape.name()
             )),
         },
+        (Shape::Span, Value::String(text)) => {
+            let example = Span::parse(&text).map(|span| (text, span.as_nanoseconds()));
+            let (text, example) = example.unwrap_or_else(|_| ("30s".to_owned(), 30_000_000_000));
+            Err(format!(
+                "cannot unmarshal string into Go struct field {place} of type time.Duration (write nanoseconds: {example} for {text})"
+            ))
+        }
+        (Shape::MapOf(name, fields), Value::Object(pairs)) => {
+            let fitted: Result<Map<String, Value>, String> = pairs
+                .into_iter()
+                .map(|(key, value)| Ok((key, fit(value, place, Shape::Object(name, fields))?)))
+                .collect();
+            fitted.map(Value::Object)
+        }
         (Shape::Texts, Value::Array(items)) => {
             items.into_iter().map(|item| fit(item, place, Shape::Text)).collect()
         }
@@ -131,6 +166,10 @@ fn fit(value: Value, place: &str, shape: Shape) -> Result<Value, String> {
             fitted.map(Value::Object)
         }
         (Shape::Object(_, fields), Value::Object(pairs)) => object(pairs, place, fields),
+        (Shape::List(name, fields), Value::Array(items)) => {
+            let shape = Shape::Object(name.trim_start_matches("[]"), fields);
+            items.into_iter().map(|item| fit(item, place, shape)).collect()
+        }
         (shape, value) => Err(format!(
             "cannot unmarshal {} into Go struct field {place} of type {}",
             kind(&value),

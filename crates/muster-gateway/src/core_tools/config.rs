@@ -54,9 +54,14 @@ fn nothing() -> serde_json::Value {
 async fn update(handle: &Handle, args: Args) -> Answer {
     let given = args.object("aggregator").ok_or("aggregator is required")?;
     let mut settings = (*handle.now().settings).clone();
+    let failed = |problem: String| format!("Failed to parse aggregator config: {problem}");
     let updated = settings.aggregator.updated(&object(given));
-    settings.aggregator =
-        updated.map_err(|error| format!("Failed to parse aggregator config: {error}"))?.value;
+    let updated = updated.map_err(|error| failed(error.to_string()))?;
+    // What nothing reads is not what whoever wrote it meant.
+    if let Some(warning) = updated.warnings.first() {
+        return Err(failed(warning.to_string()));
+    }
+    settings.aggregator = updated.value;
     let written = handle.edit(Edit::Settings(settings)).await;
     written.map_err(|error| format!("Failed to update aggregator config: {error}"))?;
     Ok("Successfully updated aggregator configuration".to_owned())

@@ -1,22 +1,35 @@
 //! `core_events`: what happened.
 
+use std::{sync::Arc, time::Duration};
+
 use jiff::{Timestamp, tz::TimeZone};
+use muster_core::{backend::Cx, client::Notice, json::raw};
 use serde::Serialize;
 use serde_json::json;
+use tokio::{
+    sync::broadcast,
+    time::{Instant, timeout_at},
+};
 
 use super::{Answer, Args, Builtin, object};
 use crate::{
-    events::{Filter, parse_time},
+    events::{Event, Filter, duration, parse_time},
     handle::Handle,
 };
 
 /// How many are shown unless a call says otherwise.
 const USUAL_LIMIT: usize = 50;
+/// How long events are followed unless a call says otherwise: less than clients wait for an answer.
+const USUAL_LENGTH: Duration = Duration::from_secs(30);
+/// No call is longer.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// What a client is told of each event while it follows them.
+const NOTICE: &str = "notifications/muster/event";
 
 pub(super) const TOOLS: &[Builtin] = &[Builtin {
     name: "core_events",
     summary: "Show what happened in the gateway, newest first: servers started, failed, lost and \
-              found again, definitions created, changed and deleted. All filters must match.",
+              found again, services, definitions created, changed and deleted. All filters must match.",
     schema: || {
         json!({"type": "object", "properties": {
             "resourceType": {"type": "string", "description": "Kind of the resource, such as MCPServer"},
@@ -25,11 +38,12 @@ pub(super) const TOOLS: &[Builtin] = &[Builtin {
             "eventType": {"type": "string", "enum": ["Normal", "Warning"], "description": "Only events of this severity"},
             "since": {"type": "string", "description": "Not before: a duration ago (1h30m), RFC 3339, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS"},
             "until": {"type": "string", "description": "Not after; written like `since`"},
-            "limit": {"type": "number", "default": USUAL_LIMIT, "description": "At most so many, the newest"},
-            "follow": {"type": "boolean", "default": false, "description": "Accepted for compatibility: what there is now is shown"},
+            "limit": {"type": "number", "default": USUAL_LIMIT, "description": "At most so many, the newest; with follow, end after so many new ones"},
+            "follow": {"type": "boolean", "default": false, "description": "Stay, and tell each new event as a notification notifications/muster/event. The answer holds them too"},
+            "duration": {"type": "string", "default": "30s", "description": "How long to follow: 30s, 5m, at most 1h. Cancel the call to end it earlier"},
         }})
     },
-    run: |handle, _, args| Box::pin(find(handle, args)),
+    run: |handle, cx, args| Box::pin(find(handle, cx, args)),
 }];
 
 #[derive(Serialize)]
@@ -43,7 +57,22 @@ struct Shown<'a> {
     r#type: &'a str,
 }
 
-async fn find(handle: &Handle, args: Args) -> Answer {
+impl<'a> Shown<'a> {
+    fn of(event: &'a Event, zone: &TimeZone) -> Self {
+        let at = event.timestamp.to_zoned(zone.clone());
+        Self {
+            message: &event.message,
+            namespace: &event.namespace,
+            reason: &event.reason,
+            resource_name: &event.involved_object.name,
+            resource_type: &event.involved_object.kind,
+            timestamp: at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
+            r#type: &event.severity,
+        }
+    }
+}
+
+async fn find(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     let text = |name: &str| args.text(name).map(str::to_owned);
     let now = Timestamp::now();
     let moment = |name: &str| match args.text(name) {
@@ -61,20 +90,60 @@ async fn find(handle: &Handle, args: Args) -> Answer {
         until: moment("until")?,
         limit: Some(args.count("limit").unwrap_or(USUAL_LIMIT)),
     };
-    let found = handle.journal.find(filter).await;
-    let local = TimeZone::system();
-    let shown = found.iter().map(|event| Shown {
-        message: &event.message,
-        namespace: &event.namespace,
-        reason: &event.reason,
-        resource_name: &event.involved_object.name,
-        resource_type: &event.involved_object.kind,
-        timestamp: event
-            .timestamp
-            .to_zoned(local.clone())
-            .strftime("%Y-%m-%d %H:%M:%S")
-            .to_string(),
-        r#type: &event.severity,
-    });
-    Ok(object(&shown.collect::<Vec<_>>()))
+    let follow = match args.flag("follow") {
+        true => Some((length(&args)?, handle.journal.follow())),
+        false => None,
+    };
+    // Whoever follows began to listen before this look, so nothing is lost in between.
+    let mut found = handle.journal.find(filter.clone()).await;
+    if let Some((length, events)) = follow {
+        let most = args.count("limit").unwrap_or(usize::MAX);
+        let mut later = told(cx, events, &filter, &found, (length, most)).await;
+        later.reverse();
+        later.append(&mut found);
+        found = later;
+    }
+    let zone = TimeZone::system();
+    let shown: Vec<Shown<'_>> = found.iter().map(|event| Shown::of(event, &zone)).collect();
+    Ok(object(&shown))
+}
+
+/// How long to follow.
+fn length(args: &Args) -> Result<Duration, String> {
+    match args.text("duration") {
+        Some(text) => duration(text)
+            .map(|length| length.min(LONGEST))
+            .ok_or_else(|| format!("Invalid 'duration' format: '{text}'; write it like 30s or 5m")),
+        None => Ok(USUAL_LENGTH),
+    }
+}
+
+/// Tells the client what happens, until time is up or enough was told. Gives what was told, oldest
+/// first.
+async fn told(
+    cx: Cx<'_>,
+    mut events: broadcast::Receiver<Arc<Event>>,
+    filter: &Filter,
+    known: &[Arc<Event>],
+    (length, most): (Duration, usize),
+) -> Vec<Arc<Event>> {
+    let end = Instant::now() + length;
+    let zone = TimeZone::system();
+    let mut told = Vec::new();
+    while told.len() < most {
+        match timeout_at(end, events.recv()).await {
+            Ok(Ok(event)) => {
+                let is_known = known.iter().any(|known| Arc::ptr_eq(known, &event));
+                if filter.takes(&event) && !is_known {
+                    let params = raw(&Shown::of(&event, &zone));
+                    cx.client.notify(Notice { method: NOTICE.to_owned(), params });
+                    told.push(event);
+                }
+            }
+            // Who is too slow misses some; they can be asked for.
+            Ok(Err(broadcast::error::RecvError::Lagged(_))) => (),
+            Ok(Err(broadcast::error::RecvError::Closed)) | Err(_) => break,
+        }
+    }
+    told
 }

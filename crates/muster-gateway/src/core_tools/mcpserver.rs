@@ -1,7 +1,10 @@
 //! `core_mcpserver_*`: the definitions of the servers behind the gateway.
 
 use indexmap::IndexMap;
-use muster_core::manifest::mcpserver::{Auth, Status};
+use muster_core::{
+    backend::Cx,
+    manifest::mcpserver::{Auth, Status},
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -13,6 +16,7 @@ use super::{
 use crate::{
     draft::Draft,
     handle::Handle,
+    principals::Standing,
     reconcile::{Edit, EditError},
     redact, status,
     view::Known,
@@ -29,7 +33,7 @@ pub(super) const TOOLS: &[Builtin] = &[
                 "verbose": {"type": "boolean", "default": false, "description": "Also show why a server failed"},
             }})
         },
-        run: |handle, _, args| Box::pin(async move { Ok(list(handle, &args)) }),
+        run: |handle, cx, args| Box::pin(async move { Ok(list(handle, cx, &args)) }),
     },
     Builtin {
         name: "core_mcpserver_get",
@@ -198,6 +202,35 @@ struct Info<'a> {
     last_attempt: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next_retry_after: Option<String>,
+    #[serde(flatten)]
+    session: Option<Session>,
+}
+
+/// What a server is to the caller alone.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Session {
+    session_status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connected_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools_count: Option<usize>,
+}
+
+impl Session {
+    fn of(handle: &Handle, cx: Cx<'_>, name: &str) -> Option<Self> {
+        match handle.principals.standing(&cx.caller.owner(), name) {
+            Standing::Connected { counts, since } => Some(Self {
+                session_status: "connected",
+                connected_at: Some(status::moment(since)),
+                tools_count: Some(counts.tools),
+            }),
+            Standing::Connecting | Standing::InVain => {
+                Some(Self { session_status: "pending_auth", connected_at: None, tools_count: None })
+            }
+            Standing::None => None,
+        }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
@@ -236,6 +269,7 @@ impl<'a> Info<'a> {
             consecutive_failures,
             last_attempt,
             next_retry_after,
+            session: None,
         }
     }
 }
@@ -245,7 +279,7 @@ pub(super) fn hidden(settings: &IndexMap<String, String>) -> IndexMap<&str, &str
     settings.iter().map(|(name, value)| (name.as_str(), redact::setting(name, value))).collect()
 }
 
-fn list(handle: &Handle, args: &Args) -> String {
+fn list(handle: &Handle, cx: Cx<'_>, args: &Args) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct List<'a> {
@@ -258,7 +292,11 @@ fn list(handle: &Handle, args: &Args) -> String {
         total: usize,
     }
     let view = handle.now();
-    let mut servers: Vec<Info<'_>> = view.servers.values().map(|known| Info::of(known)).collect();
+    let shown = view.servers.values().map(|known| Info {
+        session: Session::of(handle, cx, &known.server.name),
+        ..Info::of(known)
+    });
+    let mut servers: Vec<Info<'_>> = shown.collect();
     let known = servers.len();
     if !args.flag("showAll") {
         servers.retain(|server| server.state != "Failed");

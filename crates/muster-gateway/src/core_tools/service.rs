@@ -1,5 +1,8 @@
 //! `core_service_*`: what runs, and how it is started and stopped.
 
+mod instance;
+
+use muster_core::backend::Cx;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -12,18 +15,21 @@ use crate::{
     dispatch::State,
     handle::Handle,
     redact,
+    services::{Began, Ended},
     status::{Condition, moment},
     view::{Known, View},
 };
 
+pub(super) use self::instance::TOOLS as INSTANCE_TOOLS;
+
 /// The gateway itself, as a service.
-const AGGREGATOR: &str = "mcp-aggregator";
+pub(crate) const AGGREGATOR: &str = "mcp-aggregator";
 
 pub(super) const TOOLS: &[Builtin] = &[
     Builtin {
         name: "core_service_list",
-        summary: "List everything that runs or could: the gateway itself and every MCP server, with \
-                  state and health.",
+        summary: "List everything that runs or could: the gateway itself, every MCP server and every \
+                  service made from a class, with state and health.",
         schema: || json!({"type": "object"}),
         run: |handle, _, _| Box::pin(async { Ok(list(handle)) }),
     },
@@ -31,31 +37,25 @@ pub(super) const TOOLS: &[Builtin] = &[
         name: "core_service_start",
         summary: "Start a service, and wait until it is up or cannot be.",
         schema: || named("Name of the service"),
-        run: |handle, _, args| Box::pin(start(handle, args)),
+        run: |handle, cx, args| Box::pin(start(handle, cx, args)),
     },
     Builtin {
         name: "core_service_stop",
         summary: "Stop a service. Its tools are gone until it is started again.",
         schema: || named("Name of the service"),
-        run: |handle, _, args| Box::pin(stop(handle, args)),
+        run: |handle, cx, args| Box::pin(stop(handle, cx, args)),
     },
     Builtin {
         name: "core_service_restart",
         summary: "Stop a service and start it again.",
         schema: || named("Name of the service"),
-        run: |handle, _, args| Box::pin(restart(handle, args)),
+        run: |handle, cx, args| Box::pin(restart(handle, cx, args)),
     },
     Builtin {
         name: "core_service_status",
         summary: "Show state, health and details of one service.",
         schema: || named("Name of the service"),
-        run: |handle, _, args| Box::pin(async move { status(handle, &args) }),
-    },
-    Builtin {
-        name: "core_service_get",
-        summary: "Show one service with all that is known about it.",
-        schema: || named("Name of the service"),
-        run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
+        run: |handle, cx, args| Box::pin(status(handle, cx, args)),
     },
 ];
 
@@ -68,7 +68,10 @@ struct Status {
     health: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
     metadata: Map<String, Value>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    outputs: Map<String, Value>,
 }
 
 fn find(handle: &Handle, name: &str) -> Option<Status> {
@@ -76,7 +79,10 @@ fn find(handle: &Handle, name: &str) -> Option<Status> {
     if name == AGGREGATOR {
         return Some(aggregator(handle, &view));
     }
-    view.servers.get(name).map(|known| server(known))
+    if let Some(known) = view.servers.get(name) {
+        return Some(server(known));
+    }
+    handle.services.get(name).map(|instance| instance::status(handle, &instance))
 }
 
 fn server(known: &Known) -> Status {
@@ -129,6 +135,7 @@ fn server(known: &Known) -> Status {
         health: report.condition.health(),
         error: report.error.clone(),
         metadata,
+        outputs: Map::new(),
     }
 }
 
@@ -152,7 +159,7 @@ fn aggregator(handle: &Handle, view: &View) -> Status {
         "host": settings.host,
         "port": settings.port,
         "prompts": catalog.prompts().count(),
-        "resources": catalog.resources().count(),
+        "resources": catalog.resources().filter(|one| !super::is_own(one)).count(),
         "servers_connected": view.connected(),
         "servers_total": view.servers.len(),
         "service_type": "aggregator",
@@ -167,13 +174,17 @@ fn aggregator(handle: &Handle, view: &View) -> Status {
         health: "healthy",
         error: None,
         metadata: metadata.as_object().cloned().unwrap_or_default(),
+        outputs: Map::new(),
     }
 }
 
 fn list(handle: &Handle) -> String {
     let view = handle.now();
+    let instances = handle.services.all();
+    let instances = instances.iter().map(|instance| instance::status(handle, instance));
     let services: Vec<Status> = std::iter::once(aggregator(handle, &view))
         .chain(view.servers.values().map(|known| server(known)))
+        .chain(instances)
         .collect();
     object(&json!({"services": services, "total": services.len()}))
 }
@@ -182,36 +193,30 @@ fn name(args: &Args) -> Result<&str, String> {
     args.text("name").ok_or_else(|| "name is required".to_owned())
 }
 
-fn status(handle: &Handle, args: &Args) -> Answer {
-    let name = name(args)?;
+async fn status(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+    let name = name(&args)?;
+    let problem = handle.services.refresh(cx, name).await;
     match find(handle, name) {
-        Some(status) => Ok(object(&status)),
+        Some(status) => Ok(object(&Status { error: status.error.or(problem), ..status })),
         None => Err(format!("Failed to get service status: service {name} not found")),
     }
 }
 
-fn get(handle: &Handle, args: &Args) -> Answer {
-    const NEVER: &str = "0001-01-01T00:00:00Z";
-    let name = name(args)?;
-    let found = find(handle, name);
-    let Some(Status { state, health, service_type, mut metadata, error, .. }) = found else {
-        return Err(format!("Failed to get service: service '{name}' not found"));
-    };
-    metadata.insert("service_type".to_owned(), json!(service_type));
-    let mut service = json!({
-        "name": name, "serviceClassName": "", "args": null, "enabled": false,
-        "state": state, "health": health, "serviceData": metadata,
-        "createdAt": NEVER, "updatedAt": NEVER,
-    });
-    if let (Some(error), Some(service)) = (error, service.as_object_mut()) {
-        service.insert("lastError".to_owned(), json!(error));
-    }
-    Ok(object(&service))
+/// Whether a name is that of a service made from a class.
+fn is_instance(handle: &Handle, name: &str) -> bool {
+    handle.services.get(name).is_some() && !handle.services.is_static(name)
 }
 
-async fn start(handle: &Handle, args: Args) -> Answer {
+async fn start(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     let name = name(&args)?;
     let already = || Ok(format!("Service '{name}' is already running"));
+    if is_instance(handle, name) {
+        return match handle.services.start(cx, name).await {
+            Ok(Began::Now) => Ok(format!("Successfully started service '{name}'")),
+            Ok(Began::Before) => already(),
+            Err(problem) => Err(instance::unable("start", name, &problem)),
+        };
+    }
     if name == AGGREGATOR {
         return already();
     }
@@ -227,8 +232,13 @@ async fn start(handle: &Handle, args: Args) -> Answer {
     Ok(format!("Successfully started service '{name}'"))
 }
 
-async fn restart(handle: &Handle, args: Args) -> Answer {
+async fn restart(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     let name = name(&args)?;
+    if is_instance(handle, name) {
+        let restarted = handle.services.restart(cx, name).await;
+        restarted.map_err(|problem| instance::unable("restart", name, &problem))?;
+        return Ok(format!("Successfully restarted service '{name}'"));
+    }
     if name == AGGREGATOR {
         return Err(itself("restart"));
     }
@@ -238,8 +248,15 @@ async fn restart(handle: &Handle, args: Args) -> Answer {
     Ok(format!("Successfully restarted service '{name}'"))
 }
 
-async fn stop(handle: &Handle, args: Args) -> Answer {
+async fn stop(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     let name = name(&args)?;
+    if is_instance(handle, name) {
+        return match handle.services.stop(cx, name).await {
+            Ok(Ended::Now) => Ok(format!("Successfully stopped service '{name}'")),
+            Ok(Ended::Before) => Ok(format!("Service '{name}' is already stopped")),
+            Err(problem) => Err(instance::unable("stop", name, &problem)),
+        };
+    }
     if name == AGGREGATOR {
         return Err(itself("stop"));
     }

@@ -27,7 +27,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    pub(super) fn takes(&self, event: &Event) -> bool {
+    pub(crate) fn takes(&self, event: &Event) -> bool {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == found)
         };

@@ -62,9 +62,21 @@ impl Reconciler {
         }
     }
 
+    /// A server that someone has logged in to is up, though not for everybody.
+    pub(super) fn logged_in(&mut self, name: &str) {
+        let kind = self.servers.get(name).map(|known| known.server.spec.kind);
+        let Some(kind) = kind else { return };
+        self.note(name, |known| {
+            if known.report.condition == Condition::AuthRequired {
+                known.report.condition = Condition::up(kind);
+            }
+        });
+        self.publish_view();
+    }
+
     fn offers(&mut self, known: &Known, listing: &Listing) {
-        let prefix = self.files.settings.aggregator.prefix();
-        let source = offer::source(prefix, &known.server, listing);
+        let prefix = self.files.settings.aggregator.prefix().to_owned();
+        let source = offer::source(&prefix, &known.server, listing);
         let counts = Counts {
             tools: source.entries().len(),
             resources: source.resources.len(),
@@ -81,6 +93,8 @@ impl Reconciler {
             &server.namespace,
             &found,
         );
+        let theirs = format!("{prefix}_{}_", server.prefix());
+        self.check_workflows(|workflow| workflow.reaches().any(|tool| tool.starts_with(&theirs)));
         self.publish();
     }
 

@@ -7,10 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use muster_core::manifest::{LoadError, Loaded, Warning, cli, mcpserver, policy, settings};
+use muster_core::manifest::{
+    LoadError, Loaded, Warning, cli, mcpserver, policy, service, serviceclass, settings, workflow,
+};
 
 use super::{
-    CLIS, CONFIG, FileProblem, Files, POLICIES, PolicyFile, SERVERS, ServerFile, Severity,
+    CLASSES, CLIS, CONFIG, ClassFile, FileProblem, Files, POLICIES, PolicyFile, SERVERS, SERVICES,
+    ServerFile, Severity, WORKFLOWS, WorkflowFile,
 };
 use crate::policies;
 
@@ -21,6 +24,9 @@ pub(super) fn load(root: &Path, before: &Files) -> Files {
     let mut reading = Reading { before, files: Files::default() };
     reading.settings(&root.join(CONFIG));
     reading.servers(&root.join(SERVERS));
+    reading.workflows(&root.join(WORKFLOWS));
+    reading.classes(&root.join(CLASSES));
+    reading.services(&root.join(SERVICES));
     reading.clis(&root.join(CLIS));
     reading.policies(&root.join(POLICIES));
     reading.files
@@ -45,8 +51,7 @@ impl Reading<'_> {
 
     fn servers(&mut self, folder: &Path) {
         for path in self.folder(folder).unwrap_or_default() {
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            let found = match self.file(&path, |text| mcpserver::parse(text, &stem)) {
+            let found = match self.file(&path, |text| mcpserver::parse(text, &stem(&path))) {
                 Some(server) => ServerFile { path: path.clone(), server: Arc::new(server) },
                 None => match self.before.servers.values().find(|known| known.path == path) {
                     Some(known) => known.clone(),
@@ -56,12 +61,86 @@ impl Reading<'_> {
             match self.files.servers.entry(found.server.name.clone()) {
                 Entry::Vacant(place) => drop(place.insert(found)),
                 Entry::Occupied(known) => {
-                    let (name, first) = (known.key(), known.get().path.display());
-                    let message = format!("the name '{name}' is taken by {first}");
-                    let fix = Some("give it another `metadata.name`".to_owned());
-                    let severity = Severity::Error;
-                    let line = None;
-                    self.files.problems.push(FileProblem { path, line, message, fix, severity });
+                    let problem = taken(path, known.key(), &known.get().path);
+                    self.files.problems.push(problem);
+                }
+            }
+        }
+    }
+
+    fn workflows(&mut self, folder: &Path) {
+        let before: BTreeMap<&Path, &WorkflowFile> =
+            self.before.workflows.values().map(|known| (known.path.as_path(), known)).collect();
+        for path in self.folder(folder).unwrap_or_default() {
+            let known = before.get(path.as_path()).copied();
+            let mut written: Arc<str> = Arc::default();
+            let mut same = None;
+            let read = self.file(&path, |text| {
+                same = known.filter(|known| *known.text == *text && known.is_clean);
+                written = text.into();
+                match same {
+                    Some(known) => {
+                        let value = Arc::clone(&known.workflow);
+                        Ok(Loaded { value, warnings: Vec::new() })
+                    }
+                    None => {
+                        workflow::parse(text, &stem(&path)).map(|Loaded { value, warnings }| {
+                            Loaded { value: Arc::new(value), warnings }
+                        })
+                    }
+                }
+            });
+            let found = match (read, known) {
+                (Some(workflow), _) => {
+                    let is_clean = !self.files.problems.iter().any(|found| found.path == path);
+                    WorkflowFile { path: path.clone(), workflow, text: written, is_clean }
+                }
+                (None, Some(known)) => known.clone(),
+                (None, None) => continue,
+            };
+            match self.files.workflows.entry(found.workflow.name.clone()) {
+                Entry::Vacant(place) => drop(place.insert(found)),
+                Entry::Occupied(known) => {
+                    let taken = taken(path, known.key(), &known.get().path);
+                    self.files.problems.push(taken);
+                }
+            }
+        }
+    }
+
+    fn classes(&mut self, folder: &Path) {
+        for path in self.folder(folder).unwrap_or_default() {
+            let found = match self.file(&path, |text| serviceclass::parse(text, &stem(&path))) {
+                Some(class) => ClassFile { path: path.clone(), class: Arc::new(class) },
+                None => match self.before.classes.values().find(|known| known.path == path) {
+                    Some(known) => known.clone(),
+                    None => continue,
+                },
+            };
+            match self.files.classes.entry(found.class.name.clone()) {
+                Entry::Vacant(place) => drop(place.insert(found)),
+                Entry::Occupied(known) => {
+                    let problem = taken(path, known.key(), &known.get().path);
+                    self.files.problems.push(problem);
+                }
+            }
+        }
+    }
+
+    fn services(&mut self, folder: &Path) {
+        for path in self.folder(folder).unwrap_or_default() {
+            let found = match self.file(&path, |text| service::parse(text, &stem(&path))) {
+                Some(service) => (path.clone(), Arc::new(service)),
+                None => match self.before.services.values().find(|(known, _)| *known == path) {
+                    Some(known) => known.clone(),
+                    None => continue,
+                },
+            };
+            match self.files.services.entry(found.1.service.name.clone()) {
+                Entry::Vacant(place) => drop(place.insert(found)),
+                Entry::Occupied(known) => {
+                    let problem = taken(path, known.key(), &known.get().0);
+                    self.files.problems.push(problem);
                 }
             }
         }
@@ -143,6 +222,18 @@ impl Reading<'_> {
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
         self.files.problems.push(problem(path, None, error.to_string()));
     }
+}
+
+/// What a file calls what it describes, if the file itself does not say.
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Two files describe what has one name.
+fn taken(path: PathBuf, name: &str, first: &Path) -> FileProblem {
+    let message = format!("the name '{name}' is taken by {}", first.display());
+    let fix = Some("give it another `metadata.name`".to_owned());
+    FileProblem { path, line: None, message, fix, severity: Severity::Error }
 }
 
 fn text(path: &Path) -> io::Result<String> {

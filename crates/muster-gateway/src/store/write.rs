@@ -81,8 +81,16 @@ pub(super) fn delete(path: &Path) -> Result<(), WriteError> {
 }
 
 pub(super) fn status(path: &Path, status: &Status) -> Result<(), WriteError> {
+    changed(path, |before| mcpserver::with_status(before, status))
+}
+
+/// Puts in place of what a file holds what `change` makes of it.
+pub(super) fn changed(
+    path: &Path,
+    change: impl Fn(&str) -> Option<String>,
+) -> Result<(), WriteError> {
     let before = fs::read_to_string(path).map_err(|source| missing_or_failed(path, source))?;
-    match mcpserver::with_status(&before, status) {
+    match change(&before) {
         Some(after) if after != before => replace(path, &after, |now| now == before),
         // It says so already, or it is a file that only its author can change.
         Some(_) | None => Ok(()),

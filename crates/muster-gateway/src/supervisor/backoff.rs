@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// `first`, doubled with each failure after the first, up to `longest`.
-pub(super) fn pause(first: Duration, longest: Duration, failures: u64) -> Duration {
+pub(crate) fn pause(first: Duration, longest: Duration, failures: u64) -> Duration {
     let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(u32::MAX).min(31);
     first.saturating_mul(1 << doublings).min(longest)
 }

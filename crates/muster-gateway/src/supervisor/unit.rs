@@ -9,17 +9,16 @@ use muster_core::{
     manifest::mcpserver::McpServer,
 };
 use tokio::{
-    sync::{mpsc, watch},
+    sync::watch,
     time::{Instant, sleep, sleep_until, timeout},
 };
 
 use super::{
-    Timing, UnitId, Wish, Word,
+    Hear, Timing, UnitId, Wish, Word,
     backoff::pause,
     ear::{self, Ear, Notice},
 };
 use crate::{
-    reconcile::Input,
     redact,
     status::{Condition, Report},
 };
@@ -28,15 +27,14 @@ use crate::{
 const UNREACHABLE: u64 = 3;
 
 /// What a unit works with.
-#[derive(Debug)]
-pub(super) struct Means {
-    pub(super) connect: Arc<dyn Connect>,
-    pub(super) timing: Timing,
-    pub(super) words: mpsc::WeakSender<Input>,
+pub(crate) struct Means {
+    pub(crate) connect: Arc<dyn Connect>,
+    pub(crate) timing: Timing,
+    pub(crate) words: Arc<dyn Hear>,
 }
 
 /// The task of one server.
-pub(super) struct Unit {
+pub(crate) struct Unit {
     id: UnitId,
     means: Means,
     wishes: watch::Receiver<Wish>,
@@ -89,14 +87,14 @@ enum Happening {
 }
 
 impl Unit {
-    pub(super) fn new(id: UnitId, means: Means, wishes: watch::Receiver<Wish>) -> Self {
+    pub(crate) fn new(id: UnitId, means: Means, wishes: watch::Receiver<Wish>) -> Self {
         let server = Arc::clone(&wishes.borrow().server);
         let report = Report::idle(server.spec.kind);
         let phase = Phase::Down { retry: None };
         Self { id, means, wishes, server, report, phase, lost: None }
     }
 
-    pub(super) async fn run(mut self) {
+    pub(crate) async fn run(mut self) {
         loop {
             match self.next().await {
                 Happening::Wished => self.follow().await,
@@ -179,6 +177,7 @@ impl Unit {
             last_connected: Some(Timestamp::now()),
             protocol: Some(listing.protocol.clone()),
             challenge: None,
+            needs_login: false,
             ..self.report.clone()
         };
         let backend: Arc<dyn Backend> = Arc::clone(&connection) as Arc<dyn Backend>;
@@ -199,6 +198,7 @@ impl Unit {
                 self.report.error = None;
                 self.report.failures = 0;
                 self.report.challenge = challenge;
+                self.report.needs_login = true;
                 None
             }
             error => {
@@ -286,11 +286,7 @@ impl Unit {
     }
 
     async fn say(&mut self, word: Word) {
-        let name = self.server.name.clone();
-        // Nobody hears it when the gateway is on its way out.
-        if let Some(words) = self.means.words.upgrade() {
-            drop(words.send(Input::Unit { name, id: self.id, word: Box::new(word) }).await);
-        }
+        self.means.words.hear(&self.server.name, self.id, word).await;
     }
 }
 

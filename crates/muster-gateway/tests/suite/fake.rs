@@ -54,6 +54,19 @@ struct Inner {
     endpoints: BTreeMap<String, Endpoint>,
     links: BTreeMap<String, Arc<Link>>,
     closed: Vec<String>,
+    replies: BTreeMap<String, VecDeque<Said>>,
+    called: Vec<String>,
+}
+
+/// What a tool answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Said {
+    /// This.
+    Text(&'static str),
+    /// That it failed.
+    Failure(&'static str),
+    /// Nothing, ever.
+    Nothing,
 }
 
 /// A connection, as the script sees it.
@@ -71,6 +84,25 @@ impl Fake {
     pub(crate) fn plan(&self, name: &str, plans: impl IntoIterator<Item = Plan>) {
         let plans = plans.into_iter().collect();
         self.inner.lock().unwrap().plans.insert(name.to_owned(), plans);
+    }
+
+    /// What a tool answers to the next calls; the last one stays.
+    pub(crate) fn says(&self, tool: &str, replies: impl IntoIterator<Item = Said>) {
+        let replies = replies.into_iter().collect();
+        self.inner.lock().unwrap().replies.insert(tool.to_owned(), replies);
+    }
+
+    /// The calls since the last look, each with its arguments.
+    pub(crate) fn called(&self) -> Vec<String> {
+        std::mem::take(&mut self.inner.lock().unwrap().called)
+    }
+
+    fn reply(&self, call: &Permitted) -> Option<Said> {
+        let name = call.entry().local_name.to_string();
+        let mut inner = self.inner.lock().unwrap();
+        inner.called.push(format!("{name} {}", call.raw_arguments().get()));
+        let replies = inner.replies.get_mut(&name)?;
+        if replies.len() > 1 { replies.pop_front() } else { replies.front().cloned() }
     }
 
     /// Seconds between the attempts at one server, and from `start` to the first.
@@ -186,6 +218,12 @@ impl Backend for Connected {
             }
             sleep(Duration::from_millis(1)).await;
             self.link.calls.lock().unwrap().0 -= 1;
+            match self.fake.reply(&call) {
+                Some(Said::Text(text)) => return Ok(Outcome::text(text)),
+                Some(Said::Failure(text)) => return Ok(Outcome::failure(text)),
+                Some(Said::Nothing) => std::future::pending().await,
+                None => (),
+            }
             let text = format!("{} did {}", self.link.name, call.entry().local_name);
             Ok(Outcome::text(text))
         })

@@ -40,7 +40,7 @@ const ACCEPT_LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Conn {
     backend: BackendName,
-    peer: Arc<Peer>,
+    pub(super) peer: Arc<Peer>,
     /// How long a page of a list may take.
     limit: Duration,
     /// The arguments of its tools that headers repeat, by tool.
@@ -54,17 +54,22 @@ pub(super) struct Conn {
 impl Conn {
     /// A server that has just introduced itself.
     pub(super) async fn new(name: &str, peer: Peer, limit: Duration) -> Self {
-        let conn = Self {
+        let conn = Self::unheard(name, peer, limit);
+        conn.listen().await;
+        conn.peer.link.introduced();
+        conn
+    }
+
+    /// The same, but nobody listens to what it says unasked.
+    pub(super) fn unheard(name: &str, peer: Peer, limit: Duration) -> Self {
+        Self {
             backend: BackendName::new(name),
             peer: Arc::new(peer),
             limit,
             headed: Lock::default(),
             listening: Lock::default(),
             watching: Lock::default(),
-        };
-        conn.listen().await;
-        conn.peer.link.introduced();
-        conn
+        }
     }
 
     /// Listens for changes, in the way of its era.

@@ -17,11 +17,14 @@ pub(super) enum Failure {
         error: RpcError,
     },
     /// It wants a login first.
-    #[error("authentication required")]
+    #[error("authentication required (status 401)")]
     Unauthorized {
         /// What it says about that.
         challenge: Option<String>,
     },
+    /// There is no token for it, and logging in anew would not help.
+    #[error("{0}")]
+    NotAdmitted(String),
     /// It does not know our session, and so has not looked at the request.
     #[error("it does not know the session any more (status {status})")]
     SessionGone {
@@ -56,6 +59,7 @@ impl Failure {
         match self {
             Self::Refused { error, .. } => Some(error.code),
             Self::Unauthorized { .. }
+            | Self::NotAdmitted(_)
             | Self::SessionGone { .. }
             | Self::Status { .. }
             | Self::Lost(_)
@@ -91,6 +95,7 @@ impl Failure {
                 ConnectError::Permanent(format!("it refused `{doing}`: {self}"))
             }
             Self::SessionGone { .. }
+            | Self::NotAdmitted(_)
             | Self::Status { .. }
             | Self::Insecure(_)
             | Self::Broken(_) => ConnectError::Permanent(self.to_string()),

@@ -18,7 +18,7 @@ use super::{
     peer::{About, Me, modern_meta},
 };
 use crate::{
-    version::{Era, LEGACY, MODERN},
+    version::{Era, LEGACY, MODERN, SERVER_INFO_KEY},
     wire::{RpcError, code},
 };
 
@@ -53,7 +53,10 @@ pub(super) async fn probe(link: &Link, inbox: &Arc<Inbox>, me: &Me) -> Result<Ve
             Err(failure) => failure,
         };
         match failure {
-            Failure::Lost(_) | Failure::Insecure(_) | Failure::Unauthorized { .. } => {
+            Failure::Lost(_)
+            | Failure::Insecure(_)
+            | Failure::Unauthorized { .. }
+            | Failure::NotAdmitted(_) => {
                 return Err(failure);
             }
             Failure::Refused { error, .. } if error.code == code::UNSUPPORTED_VERSION => {
@@ -63,10 +66,13 @@ pub(super) async fn probe(link: &Link, inbox: &Arc<Inbox>, me: &Me) -> Result<Ve
                 }
             }
             Failure::Refused { status: Some(status), error } if is_modern(status, error.code) => {
-                let (capabilities, instructions) = (None, None);
-                let version = version.to_owned();
-                let about = About { era: Era::Modern, version, capabilities, instructions };
-                return Ok(Verdict::Modern(about));
+                return Ok(Verdict::Modern(About {
+                    era: Era::Modern,
+                    version: version.to_owned(),
+                    capabilities: None,
+                    instructions: None,
+                    server: None,
+                }));
             }
             Failure::Refused { .. }
             | Failure::Status { .. }
@@ -107,6 +113,10 @@ fn discovered(result: &RawValue) -> Verdict {
         version: version.to_owned(),
         capabilities: Some(capabilities(&result)),
         instructions: result.get_text("instructions"),
+        server: result
+            .get("_meta")
+            .and_then(Object::parse)
+            .and_then(|meta| meta.get(SERVER_INFO_KEY).map(ToOwned::to_owned)),
     })
 }
 
@@ -130,8 +140,13 @@ pub(super) async fn introduce(link: &Link, inbox: &Arc<Inbox>, me: &Me) -> Resul
         let what = "its answer to `initialize` names no protocol version";
         return Err(Failure::Broken(what.to_owned()));
     };
-    let (era, instructions) = (Era::Legacy, result.get_text("instructions"));
-    Ok(About { era, version, capabilities: Some(capabilities(&result)), instructions })
+    Ok(About {
+        era: Era::Legacy,
+        version,
+        capabilities: Some(capabilities(&result)),
+        instructions: result.get_text("instructions"),
+        server: result.get("serverInfo").map(ToOwned::to_owned),
+    })
 }
 
 /// The request that introduces us to a legacy server.

@@ -24,9 +24,8 @@ use tokio::{
 use tracing::debug;
 
 use super::{
-    address::Address,
     calls::Flight,
-    dial::{Dialer, Sender},
+    dial::Sender,
     failure::Failure,
     handshake,
     inbox::{Inbox, Outlet, Ticket},
@@ -40,11 +39,11 @@ use super::{
 use crate::lock::Lock;
 use standing::Place;
 
-const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
-const EVENTS: &str = "text/event-stream";
+pub(super) const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
+pub(super) const EVENTS: &str = "text/event-stream";
 /// How often in a row a stream that breaks off without a word is taken up again.
 const RESUMES: u32 = 5;
 /// How long the end of a session may take.
@@ -96,14 +95,7 @@ impl AsRef<Pool> for Http {
 }
 
 impl Http {
-    pub(super) fn new(
-        dialer: Arc<Dialer>,
-        inbox: Arc<Inbox>,
-        me: Arc<Me>,
-        address: Address,
-        headers: HeaderMap,
-    ) -> Self {
-        let pool = Pool::new(dialer, address, headers);
+    pub(super) fn new(pool: Pool, inbox: Arc<Inbox>, me: Arc<Me>) -> Self {
         let (session, renewing) = (Lock::default(), Mutex::new(()));
         Self { inbox, pool, me, session, renewing, watched: Lock::default() }
     }

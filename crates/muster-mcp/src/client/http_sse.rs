@@ -7,13 +7,13 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Uri};
+use http::{Method, Uri};
 use muster_core::{backend::BoxFuture, connect::Event};
 use tokio::task::AbortHandle;
 
 use super::{
     address::Address,
-    dial::{Dialer, Sender},
+    dial::Sender,
     failure::Failure,
     inbox::{Inbox, Outlet},
     pool::Pool,
@@ -39,13 +39,7 @@ struct Poster {
 
 impl HttpSse {
     /// Opens the stream and waits until it is told where messages go.
-    pub(super) async fn connect(
-        dialer: Arc<Dialer>,
-        inbox: &Arc<Inbox>,
-        address: Address,
-        headers: HeaderMap,
-    ) -> Result<Self, Failure> {
-        let pool = Pool::new(dialer, address, headers);
+    pub(super) async fn connect(pool: Pool, inbox: &Arc<Inbox>) -> Result<Self, Failure> {
         let accept = "text/event-stream";
         let request = pool.request(Method::GET, &pool.address().path, accept, Bytes::new());
         let (response, sender) = pool.send(request).await?;

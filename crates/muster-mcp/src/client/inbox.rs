@@ -112,6 +112,7 @@ impl Inbox {
         if subscription.is_some_and(|id| !self.calls.knows(id)) {
             return debug!(server = &*self.name, "`{method}` is for a subscription that has ended");
         }
+        self.events.said(method, raw_params);
         match method {
             "notifications/progress" => self.progressed(&params),
             "notifications/tools/list_changed"

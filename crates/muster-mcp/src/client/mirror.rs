@@ -4,10 +4,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use muster_core::json::Object;
 use serde_json::{Value, value::RawValue};
 
-const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
-const ANNOTATION: &str = "x-mcp-header";
+pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub(super) const ANNOTATION: &str = "x-mcp-header";
 
 /// What one request repeats.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Mirrored {
 }
 
 /// Text as a header can carry it: as it is, or in a wrapping that every reader undoes.
-fn encoded(text: &str) -> HeaderValue {
+pub(super) fn encoded(text: &str) -> HeaderValue {
     let plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && text.trim_matches(' ') == text
         && !(text.starts_with("=?base64?") && text.ends_with("?="));

@@ -32,12 +32,12 @@ pub(super) struct Me {
 }
 
 impl Me {
+    /// One that declares nothing.
+    pub(super) fn plain(identity: &Identity) -> Self {
+        Self { info: info(identity), capabilities: Object::new().to_raw() }
+    }
+
     pub(super) fn new(identity: &Identity) -> Self {
-        #[derive(Serialize)]
-        struct Info<'a> {
-            name: &'a str,
-            version: &'a str,
-        }
         #[derive(Serialize)]
         struct Nothing {}
         #[derive(Serialize)]
@@ -61,9 +61,15 @@ impl Me {
             sampling: Nothing {},
             elicitation: Elicitation { form: Nothing {}, url: Nothing {} },
         };
-        let info = Info { name: &identity.name, version: &identity.version };
-        Self { info: raw(&info), capabilities: raw(&capabilities) }
+        Self { info: info(identity), capabilities: raw(&capabilities) }
     }
+}
+
+fn info(identity: &Identity) -> Raw {
+    let mut info = Object::new();
+    info.set_value("name", &identity.name);
+    info.set_value("version", &identity.version);
+    info.to_raw()
 }
 
 /// What a server said about itself.
@@ -75,6 +81,8 @@ pub(super) struct About {
     /// Its capabilities: an object. None where it did not say.
     pub(super) capabilities: Option<Raw>,
     pub(super) instructions: Option<String>,
+    /// Its name and version: an object.
+    pub(super) server: Option<Raw>,
 }
 
 impl About {

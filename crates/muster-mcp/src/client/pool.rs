@@ -3,19 +3,33 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use muster_core::{
+    credentials::Bearer,
+    logins::{Access, LoginError},
+};
 
 use super::{
     address::Address,
     dial::{Dialer, Sender},
     failure::Failure,
+    response::whole,
 };
 use crate::lock::Lock;
 
 /// Connections that wait for the next request; more than that are closed after theirs.
 const IDLE: usize = 64;
+
+/// What the server may have seen of a request that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// Nothing: it can be sent again.
+    Nothing,
+    /// All of it.
+    Maybe,
+}
 
 /// Connections to one server.
 #[derive(Debug)]
@@ -24,13 +38,20 @@ pub(super) struct Pool {
     address: Address,
     /// What the user wants sent with every request.
     headers: HeaderMap,
+    /// Where the token comes from that one person's requests carry.
+    access: Option<Arc<dyn Access>>,
     /// The one used last is used next, so that those beyond need grow old and are closed.
     idle: Lock<Vec<Sender>>,
 }
 
 impl Pool {
-    pub(super) fn new(dialer: Arc<Dialer>, address: Address, headers: HeaderMap) -> Self {
-        Self { dialer, address, headers, idle: Lock::default() }
+    pub(super) fn new(
+        dialer: Arc<Dialer>,
+        address: Address,
+        headers: HeaderMap,
+        access: Option<Arc<dyn Access>>,
+    ) -> Self {
+        Self { dialer, address, headers, access, idle: Lock::default() }
     }
 
     /// A request with what every request carries, and with what the user wants sent.
@@ -59,14 +80,46 @@ impl Pool {
 
     /// Sends a request, over a connection that waits if there is one. The connection comes back with
     /// the answer, to be given back when that has been read.
+    ///
+    /// A person's request carries their token. If the server does not take it, the request is sent once
+    /// more with another one, if there is another: it was refused before it was looked at.
     pub(super) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
     ) -> Result<(Response<Incoming>, Sender), Failure> {
+        let Some(access) = &self.access else { return self.transmit(request).await };
+        let token = access.token().await.map_err(|error| no_token(error, None))?;
+        sign(&mut request, &token)?;
+        let mut again = request.clone();
+        let (response, sender) = self.transmit(request).await?;
+        let Some(challenge) = wants_other_token(&response) else { return Ok((response, sender)) };
+        if whole(&mut response.into_body()).await.is_ok() {
+            self.give_back(sender);
+        }
+        let another = access.refused(&token, challenge.as_deref()).await;
+        sign(&mut again, &another.map_err(|error| no_token(error, challenge))?)?;
+        self.transmit(again).await
+    }
+
+    async fn transmit(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, Sender), Failure> {
+        self.try_send(request).await.map_err(|(failure, _)| failure)
+    }
+
+    /// The same, for whoever wants to know whether the server may have seen a request that failed.
+    pub(super) async fn try_send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, Sender), (Failure, Sent)> {
         loop {
             let (mut sender, is_new) = match self.waiting() {
                 Some(sender) => (sender, false),
-                None => (self.dialer.dial(&self.address).await?, true),
+                None => match self.dialer.dial(&self.address).await {
+                    Ok(sender) => (sender, true),
+                    Err(failure) => return Err((failure, Sent::Nothing)),
+                },
             };
             if sender.ready().await.is_err() && !is_new {
                 continue;
@@ -76,10 +129,11 @@ impl Pool {
                 Err(mut err) => match err.take_message() {
                     // Nothing of it has been sent: the server had closed the connection.
                     Some(unsent) if !is_new => request = unsent,
-                    Some(_) | None => {
+                    unsent => {
+                        let sent = if unsent.is_some() { Sent::Nothing } else { Sent::Maybe };
                         let err = err.into_error();
                         let what = format!("the connection broke before an answer: {err}");
-                        return Err(Failure::Lost(what));
+                        return Err((Failure::Lost(what), sent));
                     }
                 },
             }
@@ -112,6 +166,41 @@ impl Pool {
 
     pub(super) fn address(&self) -> &Address {
         &self.address
+    }
+}
+
+fn sign(request: &mut Request<Full<Bytes>>, token: &Bearer) -> Result<(), Failure> {
+    let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
+    let mut value = value.map_err(|_| Failure::Broken("the token cannot be sent".to_owned()))?;
+    value.set_sensitive(true);
+    request.headers_mut().insert(header::AUTHORIZATION, value);
+    Ok(())
+}
+
+/// What a server says that refused a request for its token; `None` if it did not.
+fn wants_other_token(response: &Response<Incoming>) -> Option<Option<String>> {
+    let challenge = challenge(response.headers());
+    match response.status() {
+        StatusCode::UNAUTHORIZED => Some(challenge),
+        StatusCode::FORBIDDEN => {
+            challenge.filter(|said| said.contains("insufficient_scope")).map(Some)
+        }
+        _ => None,
+    }
+}
+
+/// What a server says about how to be let in.
+pub(super) fn challenge(headers: &HeaderMap) -> Option<String> {
+    let all = headers.get_all(header::WWW_AUTHENTICATE).iter();
+    let said: Vec<&str> = all.filter_map(|value| value.to_str().ok()).collect();
+    (!said.is_empty()).then(|| said.join(", "))
+}
+
+fn no_token(error: LoginError, challenge: Option<String>) -> Failure {
+    match error {
+        LoginError::Needed | LoginError::Off => Failure::Unauthorized { challenge },
+        LoginError::Unavailable(reason) => Failure::Lost(reason),
+        LoginError::NoIssuer(_) | LoginError::Refused(_) => Failure::NotAdmitted(error.to_string()),
     }
 }
 

@@ -8,7 +8,13 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use tokio::time::timeout;
 
-use super::{dial::Sender, failure::Failure, inbox::Inbox, message::Message, pool::Pool};
+use super::{
+    dial::Sender,
+    failure::Failure,
+    inbox::Inbox,
+    message::Message,
+    pool::{Pool, challenge},
+};
 
 /// The largest answer taken: a result may hold a large file, but not all memory.
 const LIMIT: usize = 64 * 1024 * 1024;
@@ -86,10 +92,8 @@ pub(super) async fn refusal(
     in_session: bool,
 ) -> Failure {
     let status = response.status();
-    let challenge = response.headers().get(header::WWW_AUTHENTICATE);
-    let challenge = challenge.and_then(|value| value.to_str().ok()).map(str::to_owned);
     if status == StatusCode::UNAUTHORIZED {
-        return Failure::Unauthorized { challenge };
+        return Failure::Unauthorized { challenge: challenge(response.headers()) };
     }
     if status.is_redirection() {
         let status = status.as_u16();

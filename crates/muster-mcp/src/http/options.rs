@@ -2,18 +2,15 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use muster_core::{
-    call::Caller,
+    credentials::{Guard, Pages},
     json::{Raw, raw},
 };
 use serde::Serialize;
 
 /// Tells how the gateway is, whenever `/health` is asked for.
 pub type HealthCheck = Arc<dyn Fn() -> Health + Send + Sync>;
-
-/// Finds out who is calling, from the headers of a request.
-pub type Authenticate = Arc<dyn Fn(&HeaderMap) -> Result<Caller, Challenge> + Send + Sync>;
 
 /// How the gateway is.
 #[derive(Debug, Clone)]
@@ -35,17 +32,6 @@ impl Health {
     }
 }
 
-/// Why a request is not served to whoever sent it.
-#[derive(Debug, Clone)]
-pub struct Challenge {
-    /// Such as 401.
-    pub status: StatusCode,
-    /// One sentence.
-    pub message: String,
-    /// The value of `WWW-Authenticate`: how to become someone.
-    pub authenticate: Option<String>,
-}
-
 /// How HTTP is served.
 #[derive(Clone)]
 pub struct HttpOptions {
@@ -56,8 +42,10 @@ pub struct HttpOptions {
     pub hosts: Vec<String>,
     /// What `/health` answers.
     pub health: HealthCheck,
-    /// Who is calling.
-    pub authenticate: Authenticate,
+    /// Finds out who is calling; without it everyone is the one local caller.
+    pub guard: Option<Arc<dyn Guard>>,
+    /// Pages beside the protocol, which are for everybody.
+    pub pages: Vec<Arc<dyn Pages>>,
     /// How long requests may take to finish when the server stops.
     pub grace: Duration,
     /// After how much silence an open event stream says that it is still there.
@@ -78,7 +66,8 @@ impl Default for HttpOptions {
             paths: vec!["/mcp".to_owned(), "/".to_owned()],
             hosts: Vec::new(),
             health: Arc::new(Health::ok),
-            authenticate: Arc::new(|_| Ok(Caller::local())),
+            guard: None,
+            pages: Vec::new(),
             grace: Duration::from_secs(10),
             keep_alive: Duration::from_secs(15),
             session_idle: Duration::from_secs(30 * 60),
@@ -94,6 +83,8 @@ impl fmt::Debug for HttpOptions {
         f.debug_struct("HttpOptions")
             .field("paths", &self.paths)
             .field("hosts", &self.hosts)
+            .field("guard", &self.guard)
+            .field("pages", &self.pages)
             .field("grace", &self.grace)
             .field("keep_alive", &self.keep_alive)
             .field("session_idle", &self.session_idle)

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{
     body::{Body, Events},
-    options::{Challenge, Health},
+    options::Health,
 };
 use crate::{
     server::Answer,
@@ -84,15 +84,9 @@ pub(super) fn not_allowed(allowed: &'static str) -> Response<Body> {
     response
 }
 
-/// Whoever asks must first say who they are.
-pub(super) fn challenge(challenge: &Challenge) -> Response<Body> {
-    let mut response = refuse(challenge.status, &challenge.message);
-    if let Some(value) = challenge.authenticate.as_ref()
-        && let Ok(value) = HeaderValue::from_str(value)
-    {
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
-    }
-    response
+/// A response that was made elsewhere.
+pub(super) fn ready(response: Response<Bytes>) -> Response<Body> {
+    response.map(|body| Body::Whole(Some(body)))
 }
 
 pub(super) fn health(health: Health) -> Response<Body> {

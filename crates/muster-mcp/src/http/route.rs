@@ -1,6 +1,6 @@
 //! From an HTTP request to its response.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, request};
@@ -34,6 +34,13 @@ use crate::{
     wire::{Malformed, Message, RpcError, code},
 };
 
+/// A session that a client names by itself, and how long that name is.
+const OWN_SESSION: &str = "x-muster-session-id";
+const OWN_SESSION_LENGTH: std::ops::RangeInclusive<usize> = 16..=256;
+
+/// Pages take forms, and are there for everybody.
+const MAX_PAGE_BODY: usize = 64 * 1024;
+
 /// A response in the place of something else.
 type Refusal = Box<Response<Body>>;
 
@@ -41,6 +48,7 @@ type Refusal = Box<Response<Body>>;
 pub(super) struct Arrival {
     pub(super) app: Arc<App>,
     pub(super) local: Local,
+    pub(super) peer: IpAddr,
 }
 
 /// What is at a path.
@@ -70,12 +78,24 @@ impl Arrival {
             let message = "Forbidden: this server is not known by that Host or Origin";
             return reply::refuse(StatusCode::FORBIDDEN, message);
         }
+        if let Some(pages) = options.pages.iter().find(|pages| pages.has(head.uri.path())) {
+            return match read(body, options.max_body.min(MAX_PAGE_BODY)).await {
+                Ok(body) => {
+                    let request = Request::from_parts(head, body);
+                    reply::ready(pages.answer(request, self.peer).await)
+                }
+                Err(refusal) => *refusal,
+            };
+        }
         if let Place::Nothing = place {
             return reply::not_found(options.paths.first().map_or("/", String::as_str));
         }
-        let caller = match (options.authenticate)(&head.headers) {
-            Ok(caller) => caller,
-            Err(challenge) => return reply::challenge(&challenge),
+        let caller = match &options.guard {
+            None => claimed(&head.headers),
+            Some(guard) => match guard.admit(&head.headers).await {
+                Ok(principal) => Caller::known(principal),
+                Err(refusal) => return reply::ready(refusal),
+            },
         };
         match (place, &head.method) {
             (Place::Endpoint, &Method::POST) => self.post(&head, body, caller).await,
@@ -113,7 +133,7 @@ impl Arrival {
             let message = "Accept must name application/json and text/event-stream";
             return reply::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
-        let step = match self.read(body).await {
+        let step = match read(body, self.app.options.max_body).await {
             Ok(body) => self.step(&head.headers, accepts, &body, caller),
             Err(refusal) => return *refusal,
         };
@@ -277,30 +297,35 @@ impl Arrival {
         let Some(session) = sse::session(&self.app, head, &caller) else {
             return reply::no_session(true, None);
         };
-        match self.read(body).await {
+        match read(body, self.app.options.max_body).await {
             Ok(body) => sse::take(&self.app, &session, caller, &body).await,
             Err(refusal) => *refusal,
         }
     }
+}
 
-    async fn read(&self, body: Arriving) -> Result<Bytes, Refusal> {
-        match Limited::new(body, self.app.options.max_body).collect().await {
-            Ok(body) => Ok(body.to_bytes()),
-            Err(err) if err.is::<LengthLimitError>() => {
-                let message =
-                    format!("a body may have at most {} bytes", self.app.options.max_body);
-                Err(Box::new(reply::refuse(StatusCode::PAYLOAD_TOO_LARGE, &message)))
-            }
-            Err(_) => {
-                Err(Box::new(reply::refuse(StatusCode::BAD_REQUEST, "the body is not complete")))
-            }
+async fn read(body: Arriving, limit: usize) -> Result<Bytes, Refusal> {
+    match Limited::new(body, limit).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(err) if err.is::<LengthLimitError>() => {
+            let message = format!("a body may have at most {limit} bytes");
+            Err(Box::new(reply::refuse(StatusCode::PAYLOAD_TOO_LARGE, &message)))
         }
+        Err(_) => Err(Box::new(reply::refuse(StatusCode::BAD_REQUEST, "the body is not complete"))),
     }
 }
 
 fn no_randomness() -> Refusal {
     let message = "no randomness for a session";
     Box::new(reply::refuse(StatusCode::INTERNAL_SERVER_ERROR, message))
+}
+
+/// Clients that keep no session may name one of their own. It counts only where nobody logs in, and only
+/// if it cannot be guessed: whoever knows it is taken for its owner.
+fn claimed(headers: &HeaderMap) -> Caller {
+    let name = headers.get(OWN_SESSION).and_then(|name| name.to_str().ok());
+    let name = name.filter(|name| OWN_SESSION_LENGTH.contains(&name.len()));
+    Caller { session: name.map(|name| format!("client/{name}").into()), ..Caller::local() }
 }
 
 /// What the headers repeat of the body.

@@ -24,7 +24,8 @@ use crate::{lock::Lock, server::Server, session::Session};
 #[derive(Debug)]
 pub(super) struct HttpSession {
     pub(super) id: String,
-    caller: Caller,
+    /// Who opened it, and so whose it is.
+    pub(super) caller: Caller,
     /// What it has settled for all its requests.
     pub(super) state: Arc<Session>,
     /// To its standing stream.
@@ -47,7 +48,10 @@ pub(super) struct HttpSession {
 }
 
 impl HttpSession {
-    fn new(id: String, caller: Caller, ahead: usize) -> Self {
+    fn new(id: String, mut caller: Caller, ahead: usize) -> Self {
+        if caller.principal.is_none() {
+            caller.session.get_or_insert_with(|| id.as_str().into());
+        }
         let (out, waiting) = mpsc::channel(ahead);
         let ended = CancellationToken::new();
         Self {
@@ -65,6 +69,12 @@ impl HttpSession {
             started: AtomicU64::new(0),
             used: Lock::new(Instant::now()),
         }
+    }
+
+    /// Someone who sends a request in this session: what is the session's own is theirs.
+    pub(super) fn caller(&self, mut caller: Caller) -> Caller {
+        caller.session.clone_from(&self.caller.session);
+        caller
     }
 
     /// A request of the client begins; it can be cancelled by its id.

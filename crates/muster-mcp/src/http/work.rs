@@ -71,6 +71,7 @@ pub(super) fn legacy(
     out: Option<mpsc::Sender<Vec<u8>>>,
 ) -> impl std::future::Future<Output = Option<Answer>> + Send + use<> {
     let running = session.start(&prepared.id);
+    let caller = session.caller(caller);
     let back = prepared.back(Some(&session.state), out);
     async move {
         let serving = serve(&app, &caller, back, prepared);

@@ -192,7 +192,7 @@ impl World {
         client: &Arc<Fake>,
         call: Permitted,
     ) -> Result<Outcome, CallError> {
-        let caller = Caller { subject: subject.into(), depth: 0 };
+        let caller = Caller { subject: subject.into(), ..Caller::local() };
         let client: Arc<dyn Client> = client.clone();
         let cx = Cx { client: &client, caller: &caller, tools: &NoTools };
         timeout(LIMIT, self.connection.run(cx, call)).await.expect("an answer in time")

@@ -1,7 +1,14 @@
 //! What HTTP itself decides: paths, methods, types, names, sizes.
 
-use http::StatusCode;
-use muster_mcp::http::{Challenge, Health, HttpOptions};
+use std::{net::IpAddr, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
+use muster_core::{
+    backend::BoxFuture,
+    credentials::{Guard, Pages, Principal},
+};
+use muster_mcp::http::{Health, HttpOptions};
 use serde_json::{Value, json};
 
 use super::client::{modern, request, start, start_with};
@@ -124,17 +131,10 @@ async fn a_body_has_a_limit() {
 
 #[tokio::test]
 async fn who_is_calling_is_asked_first() {
-    let authenticate = |headers: &http::HeaderMap| match headers.get("authorization") {
-        Some(_) => Ok(muster_core::call::Caller::local()),
-        None => Err(Challenge {
-            status: StatusCode::UNAUTHORIZED,
-            message: "who are you?".to_owned(),
-            authenticate: Some("Bearer".to_owned()),
-        }),
-    };
     let options = HttpOptions {
-        authenticate: std::sync::Arc::new(authenticate),
-        health: std::sync::Arc::new(|| Health {
+        guard: Some(Arc::new(Door)),
+        pages: vec![Arc::new(Door)],
+        health: Arc::new(|| Health {
             status: StatusCode::SERVICE_UNAVAILABLE,
             body: muster_core::json::raw("bad"),
         }),
@@ -150,6 +150,63 @@ async fn who_is_calling_is_asked_first() {
     let health = server.send("GET", "/health", &[], "").await;
     assert_eq!(health.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(health.json().await, json!("bad"));
+}
+
+#[tokio::test]
+async fn pages_are_for_everybody_by_our_own_name() {
+    let pages: Vec<Arc<dyn Pages>> = vec![Arc::new(Door)];
+    let options = HttpOptions { guard: Some(Arc::new(Door)), pages, ..HttpOptions::default() };
+    let server = start_with(options).await;
+    let reply = server.send("POST", "/page?a=b", &[], "words").await;
+    assert_eq!(reply.status, StatusCode::ACCEPTED);
+    assert_eq!(reply.text().await, "POST /page?a=b words true");
+    let reply = server.send("GET", "/page", &[("origin", "https://evil.example")], "").await;
+    assert_eq!(reply.status, StatusCode::FORBIDDEN);
+    let reply = server.send("POST", "/page", &[], "x".repeat(70_000)).await;
+    assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+/// Lets in whoever has any token, and has one page.
+#[derive(Debug)]
+struct Door;
+
+impl Guard for Door {
+    fn admit<'a>(
+        &'a self,
+        headers: &'a HeaderMap,
+    ) -> BoxFuture<'a, Result<Arc<Principal>, Response<Bytes>>> {
+        Box::pin(async move {
+            if headers.contains_key("authorization") {
+                return Ok(Arc::new(Principal {
+                    id: "i|s".into(),
+                    issuer: "i".into(),
+                    subject: "s".into(),
+                    email: None,
+                    name: None,
+                    groups: Arc::new([]),
+                    login: "l".into(),
+                    identity: None,
+                }));
+            }
+            let refusal = Response::builder().status(401).header("www-authenticate", "Bearer");
+            Err(refusal.body(Bytes::from_static(b"who are you?")).unwrap())
+        })
+    }
+}
+
+impl Pages for Door {
+    fn has(&self, path: &str) -> bool {
+        path == "/page"
+    }
+
+    fn answer(&self, request: Request<Bytes>, peer: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let body = String::from_utf8(body.to_vec()).unwrap();
+            let text = format!("{} {} {body} {}", head.method, head.uri, peer.is_loopback());
+            Response::builder().status(202).body(text.into()).unwrap()
+        })
+    }
 }
 
 #[tokio::test]

@@ -10,6 +10,12 @@ use crate::{
 
 pub(super) async fn kill(subject: &mut Subject, args: &Map<String, Value>) -> Done {
     let server = required(args, "server")?;
+    if let Some(provider) = subject.instance.providers_mut().get_mut(server) {
+        return match provider.kill() {
+            true => Ok(json!({"success": true, "message": format!("Killed '{server}'")})),
+            false => Err(format!("mock OAuth server '{server}' is not running")),
+        };
+    }
     let killed = match subject.instance.remote(server) {
         Some(remote) => match remote.kill() {
             true => Ok(json!(null)),
@@ -28,6 +34,10 @@ pub(super) async fn kill(subject: &mut Subject, args: &Map<String, Value>) -> Do
 
 pub(super) async fn start(subject: &mut Subject, args: &Map<String, Value>) -> Done {
     let server = required(args, "server")?;
+    if let Some(provider) = subject.instance.providers_mut().get_mut(server) {
+        provider.revive().await.map_err(|err| err.to_string())?;
+        return Ok(json!({"success": true, "message": format!("Started '{server}'")}));
+    }
     let Some(remote) = subject.instance.remote(server) else {
         return Err(format!("'{server}' is no HTTP or SSE mock server; muster starts the others"));
     };

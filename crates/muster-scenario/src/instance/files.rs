@@ -8,8 +8,12 @@ use std::{
 
 use serde_json::{Map, Value, json};
 
-use super::yaml;
-use crate::scenario::{ObjectKind, PreConfiguration, Server, ServerKind};
+use super::{oauth, yaml};
+use crate::{
+    oauth::Providers,
+    scenario::{ObjectKind, PreConfiguration, Server, ServerKind},
+    template,
+};
 
 /// What files refer to.
 pub(super) struct Surroundings<'a> {
@@ -20,6 +24,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) control: u16,
     /// Where remote mocks listen.
     pub(super) urls: BTreeMap<String, String>,
+    /// Who logs people in.
+    pub(super) providers: &'a Providers,
 }
 
 /// A file that is to be written.
@@ -40,13 +46,26 @@ pub(super) fn write(files: &[Planned]) -> io::Result<()> {
 }
 
 /// All files of an instance.
-pub(super) fn plan(before: &PreConfiguration, around: &Surroundings<'_>) -> Vec<Planned> {
+pub(super) fn plan(
+    before: &PreConfiguration,
+    around: &Surroundings<'_>,
+) -> io::Result<Vec<Planned>> {
     let config_dir = around.dir.join("muster");
-    let config = main_config(&before.main_config, around.port);
+    let variables = oauth::variables(around);
+    let fill = |value: &Value| {
+        let wrong = |err| io::Error::new(io::ErrorKind::InvalidInput, format!("{err}"));
+        template::substitute(value, &variables).map_err(wrong)
+    };
+    let given = object(fill(&Value::Object(before.main_config.clone()))?);
+    let config = main_config(&given, around);
     let mut files =
         vec![Planned { path: config_dir.join("config.yaml"), text: yaml::document(&config) }];
+    if let Some(pem) = around.providers.ca_pem() {
+        files.push(Planned { path: oauth::ca_file(around), text: pem.to_owned() });
+    }
     for server in &before.mcp_servers {
-        server_files(server, around, &mut files);
+        let spec = object(fill(&Value::Object(server_spec(server, around, &mut files)))?);
+        files.push(object_file(&config_dir, "mcpservers", "MCPServer", &server.name, &spec));
     }
     for object in &before.objects {
         let (kind, folder) = match object.kind {
@@ -57,18 +76,22 @@ pub(super) fn plan(before: &PreConfiguration, around: &Surroundings<'_>) -> Vec<
         files.push(object_file(&config_dir, folder, kind, &object.name, &object.spec));
     }
     for (path, text) in &before.files {
-        files.push(Planned { path: below(&config_dir, path), text: text.clone() });
+        let text = fill(&Value::String(text.clone()))?;
+        let text = text.as_str().unwrap_or_default().to_owned();
+        files.push(Planned { path: below(&config_dir, path), text });
     }
-    files
+    Ok(files)
 }
 
 /// Keys of the scenario replace whole keys of ours. What an instance needs to be reached is put back,
 /// and the port is always ours: many instances run at once.
-fn main_config(given: &Map<String, Value>, port: u16) -> Value {
-    let own = json!({
-        "enabled": true, "host": "localhost", "port": port, "transport": "streamable-http",
-    });
-    let mut config = json!({"aggregator": own, "logging": {"level": "debug"}});
+fn main_config(given: &Map<String, Value>, around: &Surroundings<'_>) -> Value {
+    let port = around.port;
+    let mut own = json!({"host": "localhost", "port": port, "transport": "streamable-http"});
+    if let (Some(own), Some(oauth)) = (own.as_object_mut(), oauth::section(around)) {
+        own.insert("oauth".to_owned(), oauth);
+    }
+    let mut config = json!({"aggregator": own});
     if let Some(config) = config.as_object_mut() {
         config.extend(given.clone());
     }
@@ -83,22 +106,25 @@ fn main_config(given: &Map<String, Value>, port: u16) -> Value {
     config
 }
 
-fn server_files(server: &Server, around: &Surroundings<'_>, files: &mut Vec<Planned>) {
+fn server_spec(
+    server: &Server,
+    around: &Surroundings<'_>,
+    files: &mut Vec<Planned>,
+) -> Map<String, Value> {
     let mut spec = match &server.kind {
         ServerKind::Plain(spec) => spec.clone(),
         ServerKind::Stdio(mock) => {
             let path = below(&around.dir.join("mocks"), &format!("{}.yaml", server.name));
-            let mut file = json!({"tools": mock.written, "control": around.control});
-            if let (Some(fault), Some(file)) = (mock.fault, file.as_object_mut()) {
-                file.insert("fault".to_owned(), fault.to_json());
-            }
+            let mut file = mock.written.clone();
+            file.insert("control".to_owned(), around.control.into());
+            file.extend(mock.fault.map(|fault| ("fault".to_owned(), fault.to_json())));
             let spec = json!({
                 "type": "stdio",
                 "autoStart": true,
                 "command": around.muster.display().to_string(),
                 "args": ["test", "--mock-mcp-server", "--mock-config", path.display().to_string()],
             });
-            files.push(Planned { path, text: yaml::document(&file) });
+            files.push(Planned { path, text: yaml::document(&file.into()) });
             object(spec)
         }
         ServerKind::Remote { transport, .. } => {
@@ -109,8 +135,10 @@ fn server_files(server: &Server, around: &Surroundings<'_>, files: &mut Vec<Plan
     if let Some(prefix) = server.mock().and_then(|mock| mock.prefix.as_ref()) {
         spec.insert("toolPrefix".to_owned(), prefix.as_str().into());
     }
-    let config_dir = around.dir.join("muster");
-    files.push(object_file(&config_dir, "mcpservers", "MCPServer", &server.name, &spec));
+    if let Some(auth) = server.guard().and_then(|guard| oauth::auth(guard, around)) {
+        spec.insert("auth".to_owned(), auth);
+    }
+    spec
 }
 
 fn object_file(

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use super::node::{Fields, Notes, count, object, span, text, texts, truth};
 use crate::{
-    goform, mock,
+    goform,
+    mock::{self, Failing},
+    oauth,
     scenario::{
         Budget, Expected, ExpectedNotification, Object, ObjectKind, PreConfiguration, Presence,
         Scenario, Server, ServerKind, Step, Transport,
@@ -160,10 +162,7 @@ fn before(node: &Node, notes: &mut Notes) -> Option<PreConfiguration> {
         }
     }
     for (path, node) in fields.items("mock_oauth_servers", notes) {
-        if let Some(mut fields) = Fields::open(node, &path, notes) {
-            fields.required("name", notes, "name is required");
-        }
-        before.oauth_servers.extend(object(node));
+        before.oauth_servers.extend(oauth::config::provider(node, &path, notes));
     }
     let pairs = |node: &Node| {
         let pairs = object(node)?.into_iter().map(|(key, value)| match value {
@@ -176,7 +175,25 @@ fn before(node: &Node, notes: &mut Notes) -> Option<PreConfiguration> {
     before.env = fields.read("env", notes, pairs).unwrap_or_default();
     before.serve_args = fields.read("serve_args", notes, texts).unwrap_or_default();
     fields.finish(&[], notes);
+    check_references(&before, node.line, notes);
     Some(before)
+}
+
+/// A server that names a provider needs one of that name.
+fn check_references(before: &PreConfiguration, line: usize, notes: &mut Notes) {
+    let known: Vec<&str> = before.oauth_servers.iter().map(|server| &*server.name).collect();
+    let guards = before.mcp_servers.iter().filter_map(Server::guard);
+    let of_guards = guards.flat_map(|guard| {
+        let exchange = guard.exchange.as_ref().and_then(|exchange| exchange.provider.as_ref());
+        guard.provider.iter().chain(exchange)
+    });
+    let trusted = before.oauth_servers.iter().flat_map(|server| &server.trusted);
+    for name in of_guards.chain(trusted.map(|(_, name)| name)) {
+        if !known.contains(&name.as_str()) {
+            let text = format!("there is no mock OAuth server `{name}`");
+            notes.error(line, "pre_configuration", text);
+        }
+    }
 }
 
 fn server(node: &Node, path: &str, notes: &mut Notes) -> Option<Server> {
@@ -195,7 +212,7 @@ fn server(node: &Node, path: &str, notes: &mut Notes) -> Option<Server> {
 
 fn server_kind(node: &Node, path: &str, notes: &mut Notes) -> Option<ServerKind> {
     let mut fields = Fields::open(node, path, notes)?;
-    if fields.get("tools").is_none() {
+    if mock::config::WRITTEN.into_iter().all(|key| fields.get(key).is_none()) {
         return object(node).ok().map(ServerKind::Plain);
     }
     let transport = fields.read("type", notes, |node| match text(node)?.as_str() {
@@ -204,11 +221,16 @@ fn server_kind(node: &Node, path: &str, notes: &mut Notes) -> Option<ServerKind>
         "stdio" => Ok(None),
         other => Err(format!("`{other}` is none of `stdio`, `streamable-http` and `sse`")),
     });
-    let oauth = fields.read("oauth", notes, object);
-    let mock = mock::config::read(node, &mut fields, notes);
+    let oauth = fields.get("oauth");
+    let oauth = oauth.and_then(|node| oauth::config::guard(node, &fields.at("oauth"), notes));
+    let mut mock = mock::config::read(node, &mut fields, notes);
+    mock.failing = match &oauth {
+        Some(guard) if guard.required => Failing::AsResult,
+        Some(_) | None => Failing::AsError,
+    };
     fields.finish(&[], notes);
     Some(match transport.flatten() {
-        Some(transport) => ServerKind::Remote { mock, transport, oauth },
+        Some(transport) => ServerKind::Remote { mock, transport, oauth: oauth.map(Box::new) },
         None => ServerKind::Stdio(mock),
     })
 }

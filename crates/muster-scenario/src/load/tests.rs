@@ -106,7 +106,7 @@ pre_configuration:
   mcp_servers:
     - {name: stdio, config: {tools: [{name: t, responses: [{response: x}]}]}}
     - {name: named-stdio, config: {type: stdio, tools: []}}
-    - {name: http, config: {type: streamable-http, oauth: {required: true}, tools: [{name: t}]}}
+    - {name: http, config: {type: streamable-http, oauth: {required: true, mock_oauth_server_ref: idp}, tools: [{name: t}]}}
     - {name: sse, config: {type: sse, tools: [{name: t}]}}
     - {name: plain, config: {type: stdio, command: echo, args: [a]}}
   workflows: [{name: w, config: {name: w, steps: []}}]

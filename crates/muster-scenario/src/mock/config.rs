@@ -5,11 +5,14 @@ use std::{fs, path::Path, time::Duration};
 use muster_core::yaml::{self, Node};
 use serde_json::{Map, Value, json};
 
-use super::{MockConfig, MockResponse, MockTool, fault::Fault};
+use super::{Extra, Failing, MockConfig, MockResponse, MockTool, Shelf, fault::Fault};
 use crate::load::{
     Severity,
     node::{Fields, Notes, json, object, span, text, truth},
 };
+
+/// What makes a server a mock, and goes into its file if it is a process.
+pub(crate) const WRITTEN: [&str; 4] = ["tools", "resources", "resource_templates", "prompts"];
 
 /// The file of a mock that is a process.
 #[derive(Debug)]
@@ -44,11 +47,25 @@ pub fn read_file(path: &Path) -> Result<MockFile, String> {
 /// Reads the keys of a mock; other keys of the mapping are left for the caller.
 pub(crate) fn read(node: &Node, fields: &mut Fields<'_>, notes: &mut Notes) -> MockConfig {
     let tools = fields.items("tools", notes);
-    let written = json(node).get("tools").cloned().unwrap_or_default();
+    let mut written = object(node).unwrap_or_default();
+    written.retain(|key, _| WRITTEN.contains(&key.as_str()));
+    let mut list = |key| match fields.get(key).map(json) {
+        Some(Value::Array(items)) => items,
+        Some(_) => {
+            notes.error(fields.line(), &fields.at(key), "expected a list");
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    let shelf = Shelf {
+        resources: list("resources"),
+        templates: list("resource_templates"),
+        prompts: list("prompts"),
+    };
     let fault = fields.read("fault", notes, |node| Fault::read(&json(node)));
     let prefix = fields.read("toolPrefix", notes, text);
     let tools = tools.into_iter().filter_map(|(path, node)| tool(node, &path, notes)).collect();
-    MockConfig { tools, fault, prefix, written }
+    MockConfig { tools, fault, prefix, shelf, written, failing: Failing::default() }
 }
 
 /// Reads one tool from JSON, as a step gives it. The error is one sentence.
@@ -111,6 +128,11 @@ fn response(node: &Node, path: &str, notes: &mut Notes) -> Option<MockResponse> 
     let response = MockResponse {
         condition: fields.read("condition", notes, object),
         response: fields.get("response").map(json).unwrap_or_default(),
+        extra: Extra {
+            content: fields.get("content").map(json).filter(Value::is_array),
+            structured: fields.get("structured_content").map(json).filter(Value::is_object),
+            is_error: fields.read("is_error", notes, truth).unwrap_or_default(),
+        },
         error: fields.read("error", notes, text).filter(|text| !text.is_empty()),
         delay,
         fault: fields.read("fault", notes, |node| Fault::read(&json(node))),

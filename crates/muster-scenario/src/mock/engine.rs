@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::{
-    MockConfig, MockResponse, MockTool,
+    Failing, MockConfig, MockResponse, MockTool, Shelf,
     fault::{Fault, FaultKind},
 };
 use crate::{
@@ -24,6 +24,8 @@ const VERSIONS: [&str; 4] = ["2025-06-18", "2025-11-25", "2025-03-26", "2024-11-
 #[derive(Debug, Clone)]
 pub struct Mock {
     name: Arc<str>,
+    failing: Failing,
+    shelf: Arc<Shelf>,
     state: Arc<watch::Sender<State>>,
 }
 
@@ -71,7 +73,12 @@ impl Mock {
     /// A mock that calls itself `mock-<name>`.
     pub fn new(name: &str, config: &MockConfig) -> Self {
         let state = State { tools: config.tools.clone(), fault: config.fault, ..State::default() };
-        Self { name: name.into(), state: Arc::new(watch::Sender::new(state)) }
+        Self {
+            name: name.into(),
+            failing: config.failing,
+            shelf: Arc::new(config.shelf.clone()),
+            state: Arc::new(watch::Sender::new(state)),
+        }
     }
 
     /// Changes it. Whether there was anything to change.
@@ -101,10 +108,10 @@ impl Mock {
             "initialize" => Plan::now(Ok(self.initialize(&params))),
             "ping" => Plan::now(Ok(json!({}))),
             "tools/list" => Plan::now(Ok(self.list())),
-            _ => {
+            other => Plan::now(self.shelf.answer(other, &params).unwrap_or_else(|| {
                 let text = format!("Method not found: {method}");
-                Plan::now(Err(RpcError::new(METHOD_NOT_FOUND, text)))
-            }
+                Err(RpcError::new(METHOD_NOT_FOUND, text))
+            })),
         };
         Some((id, plan))
     }
@@ -113,9 +120,13 @@ impl Mock {
         let wanted = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
         let [newest, ..] = VERSIONS;
         let version = VERSIONS.into_iter().find(|version| *version == wanted).unwrap_or(newest);
+        let mut capabilities = json!({"tools": {"listChanged": true}});
+        if let Some(capabilities) = capabilities.as_object_mut() {
+            capabilities.extend(self.shelf.capabilities());
+        }
         json!({
             "protocolVersion": version,
-            "capabilities": {"tools": {"listChanged": true}},
+            "capabilities": capabilities,
             "serverInfo": {"name": format!("mock-{}", self.name), "version": "1.0.0"},
         })
     }
@@ -144,7 +155,18 @@ impl Mock {
             plan = Some(state.call(&name, given));
             false
         });
-        plan.unwrap_or_else(|| Plan::now(Err(RpcError::new(INTERNAL_ERROR, "no answer"))))
+        let no_answer = || Plan::now(Err(RpcError::new(INTERNAL_ERROR, "no answer")));
+        let plan = plan.unwrap_or_else(no_answer);
+        match (plan.outcome, self.failing) {
+            (Err(error), Failing::AsResult) if error.code == INTERNAL_ERROR => {
+                let mut result = text_result(&error.message);
+                if let Some(result) = result.as_object_mut() {
+                    result.insert("isError".to_owned(), true.into());
+                }
+                Plan { outcome: Ok(result), ..plan }
+            }
+            (outcome, _) => Plan { outcome, ..plan },
+        }
     }
 }
 
@@ -252,11 +274,25 @@ fn outcome(response: &MockResponse, args: &Map<String, Value>) -> Result<Value, 
     }
     let rendered = template::render(&response.response, args)
         .map_err(|err| failed(format!("failed to render response: {err}")))?;
-    Ok(text_result(&match &rendered {
+    let mut result = text_result(&match &rendered {
         Value::Null => String::new(),
         Value::Array(_) | Value::Object(_) => goform::json(&rendered),
         other => goform::default(other),
-    }))
+    });
+    let extra = &response.extra;
+    let more = [("content", &extra.content), ("structuredContent", &extra.structured)];
+    for (key, value) in more {
+        let Some(value) = value else { continue };
+        let value = template::render(value, args)
+            .map_err(|err| failed(format!("failed to render {key}: {err}")))?;
+        if let Some(result) = result.as_object_mut() {
+            result.insert(key.to_owned(), value);
+        }
+    }
+    if let (true, Some(result)) = (extra.is_error, result.as_object_mut()) {
+        result.insert("isError".to_owned(), true.into());
+    }
+    Ok(result)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Mock servers in this process, reached over HTTP: streamable, or with the older stream of events.
 //!
-//! A protected server is the same one behind a door: what the door says is decided before
+//! A protected server is the same one behind a [`Door`]: what the door says is decided before
 //! [`Shared::respond`] looks at a request, and nothing below it knows.
 
 mod body;
@@ -12,12 +12,12 @@ use std::{
     fmt, io,
     net::{Ipv4Addr, Ipv6Addr},
     os::fd::{AsFd, OwnedFd},
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -30,7 +30,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{MockConfig, engine::Mock};
-use crate::scenario::Transport;
+use crate::{oauth::door::Door, scenario::Transport};
 use body::{Body, LEAVING};
 
 /// What travels on a stream: bytes, or the way it breaks.
@@ -57,6 +57,9 @@ impl fmt::Debug for RemoteMock {
 struct Shared {
     mock: Mock,
     transport: Transport,
+    door: Option<Door>,
+    /// Its address, known once it listens.
+    url: OnceLock<String>,
     sessions: watch::Sender<BTreeMap<String, Stream>>,
     tasks: TaskTracker,
 }
@@ -75,9 +78,21 @@ type Socket = Arc<OwnedFd>;
 impl RemoteMock {
     /// Starts on a free port.
     pub async fn start(name: &str, config: &MockConfig, transport: Transport) -> io::Result<Self> {
+        Self::behind(None, name, config, transport).await
+    }
+
+    /// Starts on a free port, behind a door if there is one.
+    pub async fn behind(
+        door: Option<Door>,
+        name: &str,
+        config: &MockConfig,
+        transport: Transport,
+    ) -> io::Result<Self> {
         let shared = Shared {
             mock: Mock::new(name, config),
             transport,
+            door,
+            url: OnceLock::new(),
             sessions: watch::Sender::default(),
             tasks: TaskTracker::new(),
         };
@@ -114,6 +129,7 @@ impl RemoteMock {
         }
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await?;
         self.port = listener.local_addr()?.port();
+        self.shared.url.get_or_init(|| self.url());
         let mut running = JoinSet::new();
         running.spawn(accept(listener, Arc::clone(&self.shared)));
         // `localhost` may mean either family. Where there is only one, one is enough.
@@ -152,10 +168,33 @@ impl Shared {
         request: Request<Incoming>,
         socket: Socket,
     ) -> io::Result<Response<Body>> {
+        if let Some(refused) = self.at_the_door(&request) {
+            return refused;
+        }
         match self.transport {
             Transport::StreamableHttp => streamable::respond(self, request, socket).await,
             Transport::Sse => sse::respond(self, request, socket).await,
         }
+    }
+
+    /// What the door answers instead of the server, if it does.
+    fn at_the_door(&self, request: &Request<Incoming>) -> Option<io::Result<Response<Body>>> {
+        let (door, url) = (self.door.as_ref()?, self.url.get()?);
+        let path = request.uri().path();
+        if let Some(document) = door.document(path, url) {
+            let body = Body::from(document.to_string());
+            return Some(response(StatusCode::OK, "application/json", body));
+        }
+        let header = request.headers().get(header::AUTHORIZATION);
+        let challenge = door.check(header.and_then(|value| value.to_str().ok()), url).err()?;
+        // Documents that are not here are not here for anybody.
+        if path.starts_with("/.well-known/") {
+            return Some(empty(StatusCode::NOT_FOUND));
+        }
+        let status = StatusCode::from_u16(challenge.status).unwrap_or(StatusCode::UNAUTHORIZED);
+        let refused = Response::builder().status(status);
+        let refused = refused.header(header::WWW_AUTHENTICATE, challenge.header);
+        Some(refused.body(Body::from(String::new())).map_err(io::Error::other))
     }
 
     fn knows(&self, session: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Counts, Phase, Report, ScenarioResult, StepResult, Support, Word};
+use super::{Counts, Phase, Report, ScenarioResult, StepResult, Word};
 use crate::{
     duration,
     expect::Difference,
@@ -41,9 +41,6 @@ pub fn ending(result: &ScenarioResult, detail: Detail) -> String {
         text = format!("{} skipped", result.word.symbol());
         if let Some(reason) = &result.error {
             let _written = write!(text, ": {reason}");
-        }
-        if result.support == Support::NotYet {
-            text.push_str(" (not yet supported)");
         }
     }
     text.push('\n');
@@ -127,16 +124,13 @@ fn logs(result: &ScenarioResult, detail: Detail, text: &mut String) {
 /// The lines after the last scenario.
 pub fn summary(report: &Report) -> String {
     let counts = report.counts();
-    let Counts { passed, failed, errors, skipped, unsupported } = counts;
+    let Counts { passed, failed, errors, skipped } = counts;
     let mut text = String::from("\n🏁 Test Suite Complete\n");
     let _written = writeln!(text, "⏱️  Duration: {}", duration::short(report.took));
     let _written = writeln!(text, "✅ Passed: {passed}");
     let _written = writeln!(text, "❌ Failed: {failed}");
     let _written = writeln!(text, "💥 Errors: {errors}");
-    let _written = match unsupported {
-        0 => writeln!(text, "⏭️  Skipped: {skipped}"),
-        n => writeln!(text, "⏭️  Skipped: {skipped} (not yet supported: {n})"),
-    };
+    let _written = writeln!(text, "⏭️  Skipped: {skipped}");
     let _written = writeln!(text, "📈 Total: {}", counts.total());
     let _written = writeln!(text, "📏 Success Rate: {:.1}%", counts.rate());
     let bad: Vec<&str> = report
@@ -146,10 +140,7 @@ pub fn summary(report: &Report) -> String {
         .map(|result| result.scenario.name.as_str())
         .collect();
     if bad.is_empty() {
-        text.push_str(match unsupported {
-            0 => "🎉 All tests passed!\n",
-            _ => "🎉 All tests passed that can run yet\n",
-        });
+        text.push_str("🎉 All tests passed!\n");
     } else {
         text.push_str("💔 Some tests failed\n");
         for name in bad {

@@ -17,7 +17,6 @@ pub fn document(report: &Report, configuration: &Value) -> String {
         "passed_scenarios": counts.passed,
         "failed_scenarios": counts.failed,
         "skipped_scenarios": counts.skipped,
-        "unsupported_scenarios": counts.unsupported,
         "error_scenarios": counts.errors,
         "scenario_results": report.results.iter().map(scenario_result).collect::<Vec<_>>(),
         "configuration": configuration,

@@ -5,10 +5,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use crate::{
-    builtin,
     client::Listening,
     instance::{Ground, Instance},
-    report::{Phase, ScenarioResult, Support, Word},
+    report::{Phase, ScenarioResult, Word},
     scenario::Scenario,
     step::{self, Tokens},
     subject::Subject,
@@ -18,10 +17,6 @@ use crate::{
 const LIMIT: Duration = Duration::from_secs(600);
 
 pub(super) async fn run(ground: Arc<Ground>, scenario: Scenario, tokens: Tokens) -> ScenarioResult {
-    if let Some(reason) = builtin::unsupported(&scenario) {
-        let result = ScenarioResult::skipped(scenario, reason);
-        return ScenarioResult { support: Support::NotYet, ..result };
-    }
     let begin = Instant::now();
     let mut result = ScenarioResult::new(scenario.clone());
     let deadline = begin + scenario.timeout.unwrap_or(LIMIT);

@@ -67,10 +67,19 @@ impl Backends {
         self.0.keys().map(String::as_str)
     }
 
-    pub(crate) async fn tool_names(&self) -> Vec<String> {
+    /// Where a server is, if it is reached over the network.
+    pub(crate) fn port(&self, server: &str) -> Option<u16> {
+        match self.0.get(server) {
+            Some(Backend::Remote(port)) => Some(*port),
+            Some(Backend::Process(_) | Backend::Idle) | None => None,
+        }
+    }
+
+    pub(crate) async fn tool_names(&self, tokens: &BTreeMap<String, String>) -> Vec<String> {
         let mut names = Vec::new();
         for (server, backend) in &self.0 {
-            let list = backend.ask("tools/list", &json!({})).await.unwrap_or_default();
+            let list =
+                backend.ask("tools/list", &json!({}), tokens.get(server)).await.unwrap_or_default();
             for tool in super::at(&list, "/tools").as_array().into_iter().flatten() {
                 names.push(format!(
                     "x_{server}_{}",
@@ -81,24 +90,34 @@ impl Backends {
         names
     }
 
-    pub(crate) async fn call(&self, name: &str, args: &Value) -> Result<String, String> {
+    pub(crate) async fn call(
+        &self,
+        name: &str,
+        args: &Value,
+        tokens: &BTreeMap<String, String>,
+    ) -> Result<String, String> {
         let backends = self.0.iter();
         let found = backends.filter_map(|(server, backend)| {
-            Some((name.strip_prefix(&format!("x_{server}_"))?, backend))
+            Some((server, name.strip_prefix(&format!("x_{server}_"))?, backend))
         });
-        let Some((tool, backend)) = found.into_iter().next() else {
+        let Some((server, tool, backend)) = found.into_iter().next() else {
             return Err(format!("Tool execution failed: tool not found: {name}"));
         };
         let args = if args.is_null() { json!({}) } else { args.clone() };
         let params = json!({"name": tool, "arguments": args});
-        let result = backend.ask("tools/call", &params).await;
+        let result = backend.ask("tools/call", &params, tokens.get(server)).await;
         let result = result.map_err(|err| format!("Tool execution failed: {err}"))?;
         Ok(super::at(&result, "/content/0/text").as_str().unwrap_or_default().to_owned())
     }
 }
 
 impl Backend {
-    async fn ask(&self, method: &str, params: &Value) -> Result<Value, String> {
+    async fn ask(
+        &self,
+        method: &str,
+        params: &Value,
+        token: Option<&String>,
+    ) -> Result<Value, String> {
         match self {
             Self::Idle => Err("server not found".to_owned()),
             Self::Process(process) => {
@@ -110,7 +129,7 @@ impl Backend {
                 let target = Target {
                     port: *port,
                     session: String::from("fake"),
-                    bearer: None,
+                    bearer: token.cloned(),
                     listening: Listening::Closed,
                 };
                 let client = Client::connect(target).await.map_err(|err| err.to_string())?;

@@ -45,7 +45,15 @@ async fn converse(stream: TcpStream, fake: Arc<Fake>) -> io::Result<()> {
     let session = header("x-muster-session-id").unwrap_or_default().to_owned();
     let method =
         head.first().and_then(|line| line.split(' ').next()).unwrap_or_default().to_owned();
+    let path = head.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
     match method.as_str() {
+        "GET" if path.starts_with("/oauth/proxy/callback") => {
+            let (status, text) = match fake.logins().end(path).await {
+                Ok(()) => ("200 OK", "you are logged in".to_owned()),
+                Err(why) => ("400 Bad Request", why),
+            };
+            write(stream.get_mut(), status, "text/html", &text).await
+        }
         "GET" => notify(stream.get_mut(), &fake).await,
         "POST" => {
             let text = String::from_utf8_lossy(&body).into_owned();

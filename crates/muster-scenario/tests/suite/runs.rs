@@ -14,6 +14,25 @@ use crate::support::{Ran, block_on, directory, fails, launcher, options, passes,
 const STEPS: &str = "steps: [{id: a, tool: core_echo, expected: {success: true}}]";
 
 #[test]
+fn results_of_steps_become_expectations() {
+    let steps = r#"
+steps:
+  - {id: first, tool: core_echo, args: {id: e7, n: 5, deep: {x: y}}, expected: {success: true}}
+  - id: second
+    tool: core_echo
+    args: {id: WHICH, n: 5, deep: {x: y, z: 1}}
+    expected:
+      success: true
+      contains: ['"id":"{{ first.id }}"', "{{ first.n }}"]
+      not_contains: ["not-{{ first.id }}"]
+      json_path: {id: "{{ first.id }}", n: "{{ first.n }}", deep: "{{ first.deep }}"}
+"#;
+    passes("expectations", &steps.replace("WHICH", "e7"));
+    let printed = fails("expectations", &steps.replace("WHICH", "e8"), Word::Failed);
+    assert!(printed.contains("json_path id") && printed.contains("\"e7\""), "{printed}");
+}
+
+#[test]
 fn results_of_steps_become_arguments() {
     let result = passes(
         "variables",
@@ -191,13 +210,13 @@ fn many_run_at_once_and_all_is_reported() {
     assert_eq!(verdict, Verdict::Failed, "{printed}");
     for line in [
         "🎯 good-3... ✅",
-        "🎯 oauth... ⏭️ skipped: needs OAuth mocks (not yet supported)",
-        "✅ Passed: 6",
+        "🎯 oauth... ✅",
+        "✅ Passed: 7",
         "❌ Failed: 1",
         "💥 Errors: 0",
-        "⏭️  Skipped: 2 (not yet supported: 1)",
+        "⏭️  Skipped: 1",
         "📈 Total: 9",
-        "📏 Success Rate: 85.7%",
+        "📏 Success Rate: 87.5%",
         "💔 Some tests failed",
     ] {
         assert!(printed.contains(line), "no {line:?} in\n{printed}");
@@ -211,8 +230,8 @@ fn many_run_at_once_and_all_is_reported() {
     assert_eq!(json["scenario_results"][8]["step_results"][0]["differences"][0]["at"], "success");
     let xml = fs::read_to_string(&files[1]).unwrap();
     assert!(xml.contains("name=\"bad &lt;&amp;&gt;\""), "{xml}");
-    assert!(xml.contains("<skipped message=\"needs OAuth mocks\"/>"), "{xml}");
-    assert!(xml.contains("tests=\"9\" failures=\"1\" errors=\"0\" skipped=\"2\""), "{xml}");
+    assert!(xml.contains("<skipped message=\"it says `skip: true`\"/>"), "{xml}");
+    assert!(xml.contains("tests=\"9\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{xml}");
 }
 
 #[test]

@@ -1,13 +1,19 @@
 //! `muster serve`: one endpoint in front of everything.
 
+mod backends;
 mod hints;
+mod logins;
 
 use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
+use muster_auth::server::AuthServer;
 use muster_core::{
     cli::CliConfig,
     json::raw,
-    manifest::{self, settings::Transport},
+    manifest::{
+        self,
+        settings::{Aggregator, Transport},
+    },
     policy::Destructive,
     request::{Identity, Offers},
 };
@@ -28,7 +34,10 @@ use muster_mcp::{
     stdio::{self, Input, Output},
 };
 use serde::Serialize;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{
+    net::TcpListener,
+    sync::{Notify, watch},
+};
 use tracing::level_filters::LevelFilter;
 
 use crate::{
@@ -37,6 +46,7 @@ use crate::{
     env_vars,
     error::CommandError,
     listen, log, process,
+    secrets::{Secrets, WithSecrets},
 };
 
 /// How long requests may take to finish once the gateway was asked to stop.
@@ -46,7 +56,16 @@ const GRACE: Duration = Duration::from_secs(5);
 const OFFERS: Offers =
     Offers { tools_change: true, resources: true, prompts: true, completions: true, logging: true };
 
-pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
+/// Who is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clients {
+    /// Those that the configuration speaks of.
+    Configured,
+    /// One on standard input and output, and whoever else comes by HTTP while it is there.
+    Standalone,
+}
+
+pub(crate) fn run(args: &Serve, clients: Clients) -> Result<ExitCode, CommandError> {
     let level = match (args.silent, args.debug) {
         (true, _) => LevelFilter::OFF,
         (false, true) => LevelFilter::DEBUG,
@@ -60,7 +79,7 @@ pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
         return Err(CommandError::new(format!("failed to initialize application: {error}")));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(serve(args, store, files));
+    let served = runtime.block_on(serve(args, clients, store, files));
     // A thread may still wait for a terminal's next line; nobody waits for it.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
@@ -77,16 +96,18 @@ fn config_path(args: &Serve) -> Result<PathBuf, CommandError> {
     Ok(PathBuf::from(home).join(".config/muster"))
 }
 
-async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandError> {
+async fn serve(
+    args: &Serve,
+    clients: Clients,
+    store: Store,
+    files: Files,
+) -> Result<(), CommandError> {
     let settings = Arc::clone(&files.settings);
     let aggregator = &settings.aggregator;
+    let logins = logins::of(&aggregator.oauth.server)?;
     // The port is taken before anything is started: who cannot listen starts nothing.
-    let door = match aggregator.transport {
-        Transport::Stdio => Door::Stdio,
-        Transport::StreamableHttp | Transport::Sse => {
-            Door::Http(listen::open(&aggregator.host, aggregator.port).await?)
-        }
-    };
+    let door = door(aggregator, clients).await?;
+    let client = backends::of(&aggregator.oauth.mcp_client, None)?;
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-aggregator".to_owned(),
@@ -94,10 +115,12 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
         instructions: None,
     };
     let connector = Arc::new(Connector::new(launcher.clone(), &identity));
+    let connect = Arc::new(WithSecrets::new(Secrets::of(store.root()), Arc::clone(&connector)));
     let options = Options {
         bundled: bundled_clis(),
         destructive: if args.yolo { Destructive::Allowed } else { Destructive::Blocked },
-        ..Options::new(connector.clone(), launcher.clone(), process::environment())
+        logins: client.as_ref().map(|client| client.logins()),
+        ..Options::new(connect, launcher.clone(), process::environment())
     };
     let root = store.root().to_owned();
     let engine = Engine::start(store, files, options);
@@ -105,7 +128,8 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
         Shown::Muster => Box::new(Meta::keeping(Outputs::at(root.join("outputs")))),
         Shown::Climax => Box::new(Discovery),
     };
-    let dispatcher = Arc::new(Dispatcher::new(engine.state()));
+    let dispatcher = Dispatcher::new(engine.state()).with_principals(engine.principals());
+    let dispatcher = Arc::new(dispatcher);
     let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
     let served = match door {
@@ -116,13 +140,27 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
             if !args.silent {
                 hints::print(&url, &root);
             }
-            let view = engine.view();
-            let options = HttpOptions {
-                health: Arc::new(move || health(&view)),
+            let (view, waiting) = (engine.view(), logins.clone());
+            let mut options = HttpOptions {
+                health: Arc::new(move || health(&view, waiting.as_ref())),
                 grace: GRACE,
-                ..HttpOptions::default()
+                ..logins::options(logins.as_ref())
             };
-            http::serve(server, listeners, options, process::stop_requested()).await
+            if let Some(client) = &client {
+                options.pages.push(Arc::new(client.pages()));
+            }
+            let serving = async {
+                match clients {
+                    Clients::Configured => {
+                        http::serve(server, listeners, options, process::stop_requested()).await
+                    }
+                    Clients::Standalone => serve_both(server, listeners, options).await,
+                }
+            };
+            tokio::select! {
+                served = serving => served,
+                never = logins::keep_up(logins.as_ref()) => match never {},
+            }
         }
     };
     engine.shut_down().await;
@@ -134,6 +172,41 @@ async fn serve(args: &Serve, store: Store, files: Files) -> Result<(), CommandEr
 enum Door {
     Stdio,
     Http(Vec<TcpListener>),
+}
+
+async fn door(aggregator: &Aggregator, clients: Clients) -> Result<Door, CommandError> {
+    match aggregator.transport {
+        Transport::Stdio => Ok(Door::Stdio),
+        Transport::StreamableHttp | Transport::Sse => {
+            let opened = listen::open(&aggregator.host, aggregator.port).await;
+            match (opened, clients) {
+                (Ok(listeners), _) => Ok(Door::Http(listeners)),
+                // Every program that starts one of these names the same port.
+                (Err(err), Clients::Standalone) => {
+                    tracing::warn!("only the client on standard input is served: {err}");
+                    Ok(Door::Stdio)
+                }
+                (Err(err), Clients::Configured) => Err(err),
+            }
+        }
+    }
+}
+
+/// Serves the client on standard input and output, and others by HTTP until it leaves.
+async fn serve_both(
+    server: Server,
+    listeners: Vec<TcpListener>,
+    options: HttpOptions,
+) -> io::Result<()> {
+    let left = Notify::new();
+    let client = async {
+        let served = serve_stdio(server.clone()).await;
+        left.notify_one();
+        served
+    };
+    let others = http::serve(server.clone(), listeners, options, left.notified());
+    let (client, others) = tokio::join!(client, others);
+    client.and(others)
 }
 
 async fn serve_stdio(server: Server) -> io::Result<()> {
@@ -149,10 +222,12 @@ fn bundled_clis() -> Vec<CliConfig> {
     parsed.map(|loaded| loaded.value).collect()
 }
 
-fn health(view: &watch::Receiver<Arc<View>>) -> Health {
+fn health(view: &watch::Receiver<Arc<View>>, logins: Option<&AuthServer>) -> Health {
     #[derive(Serialize)]
     struct Body {
         status: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'static str>,
         servers: Servers,
     }
     #[derive(Serialize)]
@@ -162,5 +237,7 @@ fn health(view: &watch::Receiver<Arc<View>>) -> Health {
     }
     let view = view.borrow();
     let servers = Servers { total: view.servers.len(), connected: view.connected() };
-    Health { body: raw(&Body { status: "ok", servers }), ..Health::ok() }
+    let reason = logins.and_then(AuthServer::waits_for);
+    let status = if reason.is_some() { "degraded" } else { "ok" };
+    Health { body: raw(&Body { status, reason, servers }), ..Health::ok() }
 }

@@ -4,8 +4,8 @@ use std::{io, path::PathBuf, process::ExitCode, time::Duration};
 
 use muster_exec::launcher::Launcher;
 use muster_scenario::{
-    mcp_server, mock,
-    options::{Category, Concept, Detail, Directories, OnFailure, Options, Selection},
+    duration, mcp_server, mock,
+    options::{Category, Concept, Detail, Directories, OnFailure, Options, Selection, Skipped},
     report::Verdict,
     run, schema,
 };
@@ -28,11 +28,11 @@ fn options(args: &Test) -> Result<Options, String> {
             category: args.category.as_deref().map(Category::parse).transpose()?,
             concept: args.concept.as_deref().map(Concept::parse).transpose()?,
             scenario: args.scenario.clone(),
-            ..Selection::default()
+            skipped: if args.run_skipped { Skipped::Run } else { Skipped::LeaveOut },
         },
         parallel: Options::parallel(args.parallel)?,
         on_failure: if args.fail_fast { OnFailure::Stop } else { OnFailure::GoOn },
-        timeout: Duration::from_secs(args.timeout),
+        timeout: timeout(&args.timeout)?,
         base_port: args.base_port,
         detail: match (args.debug, args.verbose) {
             (true, _) => Detail::Debug,
@@ -43,6 +43,13 @@ fn options(args: &Test) -> Result<Options, String> {
         directories: if args.keep_temp_config { Directories::Keep } else { Directories::Remove },
         ..Options::new(muster, args.config.clone())
     })
+}
+
+fn timeout(written: &str) -> Result<Duration, String> {
+    let seconds = written.parse().ok().map(Duration::from_secs);
+    seconds
+        .or_else(|| duration::parse(written))
+        .ok_or_else(|| format!("--timeout: `{written}` is no duration such as `90s` or `10m`"))
 }
 
 async fn run_mode(args: &Test, options: &Options) -> Result<ExitCode, CommandError> {

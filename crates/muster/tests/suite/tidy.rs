@@ -10,10 +10,22 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-core", &[]),
     ("muster-embed", &[]),
     ("muster-exec", &["muster-core"]),
+    // Transports and logins meet in `muster_core::credentials` only.
+    ("muster-auth", &["muster-core"]),
     ("muster-mcp", &["muster-core", "muster-exec"]),
     ("muster-gateway", &["muster-core", "muster-exec"]),
     ("muster-scenario", &["muster-core", "muster-exec"]),
-    ("muster", &["muster-core", "muster-exec", "muster-mcp", "muster-gateway", "muster-scenario"]),
+    (
+        "muster",
+        &[
+            "muster-core",
+            "muster-auth",
+            "muster-exec",
+            "muster-mcp",
+            "muster-gateway",
+            "muster-scenario",
+        ],
+    ),
 ];
 
 /// Crates from outside that only some of ours may know.
@@ -22,7 +34,19 @@ const ONLY: &[(&str, &[&str])] = &[
     ("saphyr-parser", &["muster-core"]),
     // A client for tests only; it may stand under dev-dependencies, which are not looked at here.
     ("rmcp", &[]),
-    ("tokio", &["muster-exec", "muster-mcp", "muster-gateway", "muster-scenario", "muster"]),
+    (
+        "tokio",
+        &[
+            "muster-auth",
+            "muster-exec",
+            "muster-mcp",
+            "muster-gateway",
+            "muster-scenario",
+            "muster",
+        ],
+    ),
+    ("ring", &["muster-auth"]),
+    ("redis", &["muster-auth"]),
     ("ndarray", &["muster-embed"]),
     ("rustix", &["muster-exec", "muster-mcp", "muster-scenario", "muster"]),
 ];

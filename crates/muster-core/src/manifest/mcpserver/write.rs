@@ -28,7 +28,7 @@ pub fn text(server: &McpServer) -> String {
     writer::document(&document)
 }
 
-fn pairs(value: &impl serde::Serialize) -> Vec<(Value, Value)> {
+pub(in crate::manifest) fn pairs(value: &impl serde::Serialize) -> Vec<(Value, Value)> {
     match Value::from_json(&raw(value)) {
         Value::Map(pairs) => pairs,
         _ => Vec::new(),
@@ -38,16 +38,24 @@ fn pairs(value: &impl serde::Serialize) -> Vec<(Value, Value)> {
 /// The file with another status and everything else, comments included, as it was. None where that
 /// cannot be done, as in a file that is one flow mapping.
 pub fn with_status(file: &str, status: &Status) -> Option<String> {
-    let root = yaml::parse(file).ok()?;
-    let block = writer::document(&[(Value::Text("status".to_owned()), Value::Map(pairs(status)))]);
-    let next = match lines_of_status(&root)? {
-        None => append(file, &block),
-        Some(Place { first, next }) => replace(file, &block, first, next),
-    };
+    let next = put_status(file, status)?;
     // Whatever the file looks like: nothing but the status may have changed.
     let before = parse(file, "x").ok()?.value;
     let after = parse(&next, "x").ok()?.value;
     (after == McpServer { status: status.clone(), ..before }).then_some(next)
+}
+
+/// The file of any resource with another status, by lines. Whoever asks looks at what came of it.
+pub(in crate::manifest) fn put_status(
+    file: &str,
+    status: &impl serde::Serialize,
+) -> Option<String> {
+    let root = yaml::parse(file).ok()?;
+    let block = writer::document(&[(Value::Text("status".to_owned()), Value::Map(pairs(status)))]);
+    Some(match lines_of_status(&root)? {
+        None => append(file, &block),
+        Some(Place { first, next }) => replace(file, &block, first, next),
+    })
 }
 
 /// The line of `status:` and the line of the key behind it, from 1.

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use super::TrustedIssuer;
 use crate::{manifest::reader::Reader, value::Value, yaml::Node};
 
 /// What stands in replies where a secret is.
@@ -166,6 +167,24 @@ impl Part for Vec<String> {
 
     fn view(&self) -> Json {
         Json::from(self.clone())
+    }
+}
+
+impl Part for Vec<TrustedIssuer> {
+    fn read(self, reader: &mut Reader, node: &Node) -> Option<Self> {
+        reader.list(node, |reader, node| TrustedIssuer::default().read(reader, node))
+    }
+
+    fn value(&self) -> Value {
+        Value::List(self.iter().map(Part::value).collect())
+    }
+
+    fn view(&self) -> Json {
+        self.iter().map(Part::view).collect()
+    }
+
+    fn keys(into: &mut Vec<&'static str>) {
+        TrustedIssuer::keys(into);
     }
 }
 

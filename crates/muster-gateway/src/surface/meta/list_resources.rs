@@ -7,6 +7,8 @@ use muster_core::{
 };
 use serde::Serialize;
 
+use crate::core_tools;
+
 use super::{
     Builtin, Run, Seen,
     given::Given,
@@ -45,7 +47,9 @@ enum Kind {
 
 fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
     let catalog = &seen.state.catalog;
-    let resources = by_name(catalog.resources()).into_iter().map(|one| (Kind::Resource, one));
+    // The gateway's own are listed by the protocol's own method.
+    let others = catalog.resources().filter(|one| !core_tools::is_own(one));
+    let resources = by_name(others).into_iter().map(|one| (Kind::Resource, one));
     let templates = by_name(catalog.templates()).into_iter().map(|one| (Kind::Template, one));
     let all: Vec<(Kind, &Listed)> = resources.chain(templates).collect();
     listing::answer((given, seen.budget), &all, ("resources", "No resources available"), item)

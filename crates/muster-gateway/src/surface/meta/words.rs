@@ -7,6 +7,7 @@ use muster_core::{
     name::BackendName,
     repair::advice::{self, Advice, Fragment},
     suggest,
+    workflow::PREFIX,
 };
 use serde_json::value::RawValue;
 
@@ -83,6 +84,9 @@ pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
 }
 
 fn unknown(state: &State, name: &str) -> String {
+    if let Some(workflow) = name.strip_prefix(PREFIX) {
+        return lines(&[format!("workflow {workflow} not found"), nearest(state, name)]);
+    }
     let is_here =
         |backend: &&BackendName| state.catalog.sources().any(|source| source.backend == **backend);
     let gone = state.catalog.gone(name).filter(|backend| !is_here(backend));

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use expect_test::{Expect, expect};
 
 use super::{Surroundings, plan};
-use crate::load;
+use crate::{load, oauth::Providers};
 
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "this is how snapshots are written")]
@@ -13,14 +13,16 @@ fn check(before: &str, expect: Expect) {
     let head = "name: n\ncategory: behavioral\nconcept: c\nsteps: [{id: a, tool: b}]\n";
     let loaded = load::parse(Path::new("n.yaml"), &format!("{head}pre_configuration:\n{before}"));
     let scenario = loaded.scenario.unwrap_or_else(|| panic!("{:?}", loaded.problems));
+    let providers = Providers::default();
     let around = Surroundings {
         dir: Path::new("/i"),
         muster: Path::new("/bin/muster"),
         port: 18_000,
         control: 4000,
         urls: BTreeMap::from([("far".to_owned(), "http://localhost:1/sse".to_owned())]),
+        providers: &providers,
     };
-    let files = plan(&scenario.before, &around);
+    let files = plan(&scenario.before, &around).unwrap();
     let shown: String =
         files.iter().map(|file| format!("== {}\n{}", file.path.display(), file.text)).collect();
     expect.assert_eq(&shown);
@@ -44,12 +46,9 @@ fn servers() {
         expect![[r#"
             == /i/muster/config.yaml
             aggregator:
-              enabled: true
               host: "localhost"
               port: 18000
               transport: "streamable-http"
-            logging:
-              level: "debug"
             == /i/mocks/near.yaml
             tools:
               -
@@ -118,11 +117,8 @@ fn the_main_config_and_other_files() {
             aggregator:
               musterPrefix: "m"
               port: 18000
-              enabled: true
               host: "localhost"
               transport: "streamable-http"
-            logging:
-              level: "debug"
             namespace: "other"
             == /i/muster/cli/echo.yaml
             name: echo
@@ -148,12 +144,9 @@ fn objects() {
         expect![[r#"
             == /i/muster/config.yaml
             aggregator:
-              enabled: true
               host: "localhost"
               port: 18000
               transport: "streamable-http"
-            logging:
-              level: "debug"
             == /i/muster/workflows/w.yaml
             apiVersion: "muster.giantswarm.io/v1alpha1"
             kind: "Workflow"

@@ -54,7 +54,22 @@ pre_configuration:
             responses: [{}]
           - name: number
             responses: [{response: 5}]
+          - name: rich
+            responses:
+              - condition: {how: failed}
+                is_error: true
+                response: "no {{ what }}"
+              - content: [{type: text, text: "a {{ what }}"}, {type: image, mimeType: image/png, data: aGk=}]
+                structured_content: {what: "{{ what }}", parts: 2}
           - name: silent
+        resources:
+          - {uri: "memo://today", name: today, mimeType: text/plain, text: water the plants}
+        resource_templates: [{uriTemplate: "memo://{day}", name: memo}]
+        prompts:
+          - name: greet
+            description: Say hello
+            arguments: [{name: who, required: true}]
+            messages: [{role: user, content: {type: text, text: "hello {{ who }}"}}]
 "#;
 
 fn config() -> MockConfig {
@@ -78,6 +93,63 @@ fn check(tool: &str, args: Value, expect: &str) {
         Err(err) => format!("{}: {}", err.code, err.message),
     };
     assert_eq!(got, expect);
+}
+
+#[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
+fn ask(method: &str, params: Value, expect: Value) {
+    let mock = Mock::new("m", &config());
+    let message = Message::Request { id: json!(1), method: method.to_owned(), params };
+    let got = match mock.handle(message).unwrap().1.outcome {
+        Ok(result) => result,
+        Err(err) => json!(format!("{}: {}", err.code, err.message)),
+    };
+    assert_eq!(got, expect);
+}
+
+#[test]
+fn answers_may_be_more_than_text() {
+    let params = json!({"name": "rich", "arguments": {"what": "dot"}});
+    ask(
+        "tools/call",
+        params,
+        json!({
+            "content": [
+                {"type": "text", "text": "a dot"},
+                {"type": "image", "mimeType": "image/png", "data": "aGk="},
+            ],
+            "structuredContent": {"what": "dot", "parts": 2},
+        }),
+    );
+    let params = json!({"name": "rich", "arguments": {"what": "ink", "how": "failed"}});
+    let failed = json!({"content": [{"type": "text", "text": "no ink"}], "isError": true});
+    ask("tools/call", params, failed);
+}
+
+#[test]
+fn resources_and_prompts() {
+    let today = json!({"uri": "memo://today", "name": "today", "mimeType": "text/plain"});
+    ask("resources/list", json!({}), json!({"resources": [today]}));
+    let templates = json!({"resourceTemplates": [{"uriTemplate": "memo://{day}", "name": "memo"}]});
+    ask("resources/templates/list", json!({}), templates);
+    let text = "water the plants";
+    let contents = json!([{"uri": "memo://today", "mimeType": "text/plain", "text": text}]);
+    ask("resources/read", json!({"uri": "memo://today"}), json!({"contents": contents}));
+    let missing = json!("-32002: Resource not found: memo://x");
+    ask("resources/read", json!({"uri": "memo://x"}), missing);
+    let arguments = json!([{"name": "who", "required": true}]);
+    let greet = json!({"name": "greet", "description": "Say hello", "arguments": arguments});
+    ask("prompts/list", json!({}), json!({"prompts": [greet]}));
+    let message = json!({"role": "user", "content": {"type": "text", "text": "hello you"}});
+    let said = json!({"messages": [message], "description": "Say hello"});
+    ask("prompts/get", json!({"name": "greet", "arguments": {"who": "you"}}), said);
+    let wrong = "-32602: error at index 0: error in key 'content': error in key 'text': missing template variables: who";
+    ask("prompts/get", json!({"name": "greet"}), json!(wrong));
+    ask("prompts/get", json!({"name": "x"}), json!("-32602: prompt 'x' not found"));
+    let bare = Mock::new("m", &MockConfig::default());
+    let method = "resources/list".to_owned();
+    let message = Message::Request { id: json!(1), method, params: json!({}) };
+    assert!(bare.handle(message).unwrap().1.outcome.is_err(), "a mock without resources");
 }
 
 #[test]

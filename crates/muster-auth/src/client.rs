@@ -1,0 +1,280 @@
+//! The gateway as a client of issuers: it gets people tokens for the servers behind it.
+//!
+//! What people are given is kept for each of them alone, by issuer, and every token for the resource it
+//! was made for. It leaves this module through [`Access`], for one person and one server, and in
+//! requests to the issuer that gave it.
+
+mod access;
+mod challenge;
+mod discovery;
+mod documents;
+mod flows;
+mod grants;
+mod identity;
+mod kept;
+mod pages;
+mod places;
+mod silent;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use muster_core::{
+    backend::BoxFuture,
+    call::Owner,
+    logins::{Access, Arrived, Issuer, LoginError, Logins, Means, Person, Site},
+};
+
+pub use self::pages::Pages;
+use self::{discovery::Found, flows::Waiting, kept::Slot, places::Place};
+use crate::{
+    clock::Clock,
+    dialer::{Dialer, Reach},
+    lock::Lock,
+    secret::Secret,
+    store::Vault,
+};
+
+const NAME: &str = "Muster MCP Aggregator";
+const HOME: &str = "https://github.com/giantswarm/muster";
+const USUAL_SCOPES: &str = "openid profile email groups offline_access";
+/// Of anything that is remembered in this process there is no more than this.
+const MOST: usize = 10_000;
+/// How often a server may ask for more scopes than it was given.
+const STEPS: u32 = 3;
+
+/// How the gateway is a client.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where browsers reach the gateway, without a slash at the end.
+    pub public_url: String,
+    /// What issuers know it by; empty for the address of its own document.
+    pub client_id: String,
+    /// Its secret at issuers where it was registered beforehand.
+    pub client_secret: Option<Secret>,
+    /// Where people come back to.
+    pub callback_path: String,
+    /// Where its own document is.
+    pub document_path: String,
+    /// What that document says is asked for.
+    pub scopes: String,
+    /// How far issuers may be.
+    pub reach: Reach,
+}
+
+impl Options {
+    /// The usual, for a gateway at `public_url`. Issuers on this machine are only asked if the gateway is
+    /// on it, too.
+    pub fn new(public_url: &str) -> Self {
+        let here = Place::parse(public_url).is_some_and(|place| place.is_here());
+        Self {
+            public_url: public_url.trim_end_matches('/').to_owned(),
+            client_id: String::new(),
+            client_secret: None,
+            callback_path: "/oauth/proxy/callback".to_owned(),
+            document_path: "/.well-known/oauth-client.json".to_owned(),
+            scopes: USUAL_SCOPES.to_owned(),
+            reach: if here { Reach::Loopback } else { Reach::Public },
+        }
+    }
+
+    fn callback_url(&self) -> String {
+        format!("{}{}", self.public_url, self.callback_path)
+    }
+
+    fn document_url(&self) -> String {
+        format!("{}{}", self.public_url, self.document_path)
+    }
+
+    fn is_own_document(&self) -> bool {
+        self.client_id.is_empty() || self.client_id == self.document_url()
+    }
+}
+
+/// Logs people in at servers.
+#[derive(Debug)]
+pub struct Client {
+    options: Options,
+    dialer: Dialer,
+    vault: Vault,
+    clock: Clock,
+    slots: Lock<BTreeMap<(Owner, String), Arc<Slot>>>,
+    waiting: Lock<BTreeMap<String, Waiting>>,
+    /// What was found out about servers, by name.
+    sites: Lock<BTreeMap<String, Known>>,
+    /// The scopes that servers asked for in vain, by owner and server.
+    steps: Lock<BTreeMap<(Owner, String), Step>>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    url: String,
+    issuer: String,
+    scope: String,
+    resource: String,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Step {
+    scope: String,
+    count: u32,
+}
+
+impl Client {
+    /// A client that keeps what it is given in `vault`.
+    pub fn new(options: Options, dialer: Dialer, vault: Vault, clock: Clock) -> Arc<Self> {
+        Arc::new(Self {
+            options,
+            dialer,
+            vault,
+            clock,
+            slots: Lock::default(),
+            waiting: Lock::default(),
+            sites: Lock::default(),
+            steps: Lock::default(),
+        })
+    }
+
+    /// What it logs people in with.
+    pub fn logins(self: &Arc<Self>) -> Arc<dyn Logins> {
+        Arc::new(Handle(Arc::clone(self)))
+    }
+
+    /// What it shows to browsers and issuers.
+    pub fn pages(self: &Arc<Self>) -> Pages {
+        Pages(Arc::clone(self))
+    }
+
+    fn note_site(&self, site: &Site, found: &Found) {
+        let known = Known {
+            url: site.url.clone(),
+            issuer: found.issuer.issuer.clone(),
+            scope: found.scope.clone(),
+            resource: found.resource.clone(),
+        };
+        self.sites.lock().insert(site.name.clone(), known);
+    }
+
+    fn known(&self, site: &Site) -> Option<Known> {
+        self.sites.lock().get(&site.name).filter(|known| known.url == site.url).cloned()
+    }
+
+    async fn found(&self, site: &Site) -> Result<Known, LoginError> {
+        if let Some(known) = self.known(site) {
+            return Ok(known);
+        }
+        let found = self.discover(site).await?;
+        self.note_site(site, &found);
+        self.known(site).ok_or(LoginError::Needed)
+    }
+
+    /// A server asks for more than the person has. They may give it, but not for ever.
+    fn step_up(&self, owner: &Owner, server: &str, granted: &str, wanted: &str) -> LoginError {
+        let mut steps = self.steps.lock();
+        if steps.len() >= MOST {
+            steps.clear();
+        }
+        let step = steps.entry((owner.clone(), server.to_owned())).or_default();
+        step.count += 1;
+        if step.count > STEPS || (!wanted.is_empty() && places::covers(granted, wanted)) {
+            return LoginError::Refused(format!(
+                "the server wants more than was granted (insufficient_scope: `{}`), also after {STEPS} \
+                 logins",
+                discovery::clean(wanted)
+            ));
+        }
+        step.scope = places::union(&places::union(&step.scope, granted), wanted);
+        LoginError::Needed
+    }
+
+    fn stepped_up(&self, owner: &Owner, server: &str) -> Option<String> {
+        let key = (owner.clone(), server.to_owned());
+        self.steps.lock().get(&key).map(|step| step.scope.clone())
+    }
+
+    async fn by_login(
+        self: &Arc<Self>,
+        person: &Person,
+        site: &Site,
+    ) -> Result<Arc<dyn Access>, LoginError> {
+        let known = self.found(site).await?;
+        let slot = self.slot(&person.owner, &known.issuer).await;
+        let grant = slot.get().ok_or(LoginError::Needed)?;
+        let wanted = self.stepped_up(&person.owner, &site.name).unwrap_or_default();
+        if !kept::covers(&grant, &wanted) {
+            return Err(LoginError::Needed);
+        }
+        let access = access::Kept {
+            client: Arc::clone(self),
+            owner: person.owner.clone(),
+            server: site.name.clone(),
+            slot,
+            resource: known.resource,
+        };
+        // What cannot be had is found out now, not by the first request.
+        access.token().await?;
+        Ok(Arc::new(access))
+    }
+}
+
+/// A client as the rest of the gateway knows it.
+#[derive(Debug)]
+struct Handle(Arc<Client>);
+
+impl Logins for Handle {
+    fn access<'a>(
+        &'a self,
+        person: &'a Person,
+        site: &'a Site,
+    ) -> BoxFuture<'a, Result<Arc<dyn Access>, LoginError>> {
+        Box::pin(async move {
+            let client = &self.0;
+            match Means::of(&site.auth) {
+                Means::Login => client.by_login(person, site).await,
+                Means::Forwarded => {
+                    let access = silent::Forwarded::new(client, person);
+                    access.token().await?;
+                    Ok(Arc::new(access) as Arc<dyn Access>)
+                }
+                Means::Exchanged => {
+                    let access = silent::Exchanged::new(client, person, site);
+                    access.token().await?;
+                    Ok(Arc::new(access) as Arc<dyn Access>)
+                }
+            }
+        })
+    }
+
+    fn begin<'a>(
+        &'a self,
+        person: &'a Person,
+        site: &'a Site,
+        arrived: Arc<dyn Arrived>,
+    ) -> BoxFuture<'a, Result<String, LoginError>> {
+        Box::pin(self.0.start(person, site, arrived))
+    }
+
+    fn forget<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let key = (person.owner.clone(), site.name.clone());
+            self.0.steps.lock().remove(&key);
+            if Means::of(&site.auth).is_silent() {
+                return;
+            }
+            if let Ok(known) = self.0.found(site).await {
+                self.0.drop_grant(&person.owner, &known.issuer).await;
+            }
+        })
+    }
+
+    fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let issuers = self.0.issuers_of(&person.owner).await;
+            self.0.known(site).map_or(!issuers.is_empty(), |known| issuers.contains(&known.issuer))
+        })
+    }
+
+    fn issuer(&self, site: &Site) -> Issuer {
+        let known = self.0.known(site);
+        known.map(|Known { issuer, scope, .. }| Issuer { issuer, scope }).unwrap_or_default()
+    }
+}

@@ -1,0 +1,335 @@
+//! What someone was given by an issuer, and how it is renewed: once, however many ask.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use muster_core::{call::Owner, credentials::Bearer, logins::LoginError};
+use serde::{Deserialize, Serialize};
+use tokio::{sync::Mutex, time::sleep};
+
+use super::{
+    Client,
+    grants::{Counter, Denied, Tokens},
+    identity::Identity,
+    places,
+};
+use crate::{lock::Lock, random::digest_of, secret::Secret};
+
+/// A token is renewed when less than this is left of it, or half of a shorter life.
+const RENEW: u64 = 5 * 60;
+/// A token is not sent any more when less than this is left of it, or a tenth of a shorter life.
+const MARGIN: u64 = 30;
+/// What can be renewed is kept this long without being used.
+const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How long another gateway may take to renew what is shared.
+const OTHERS: Duration = Duration::from_secs(15);
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What someone was given by one issuer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Grant {
+    pub(super) issuer: String,
+    pub(super) token_endpoint: String,
+    pub(super) revocation_endpoint: Option<String>,
+    pub(super) identity: Identity,
+    pub(super) scope: String,
+    pub(super) refresh: Option<Secret>,
+    pub(super) id: Option<Secret>,
+    /// By what they are made for.
+    pub(super) access: BTreeMap<String, Token>,
+}
+
+/// A token for one resource.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Token {
+    token: Secret,
+    /// In seconds since 1970.
+    ends: u64,
+    lifetime: u64,
+}
+
+impl Token {
+    fn is_fresh(&self, now: u64) -> bool {
+        now + RENEW.min(self.lifetime / 2) < self.ends
+    }
+
+    fn is_good(&self, now: u64) -> bool {
+        now + MARGIN.min(self.lifetime / 10) < self.ends
+    }
+
+    fn bearer(&self) -> Bearer {
+        Bearer::new(self.token.reveal().as_str())
+    }
+}
+
+impl Grant {
+    /// Takes in what the issuer gave. What it did not give again stays.
+    pub(super) fn take(&mut self, resource: &str, tokens: Tokens, now: u64) {
+        let Tokens { access, refresh, id, scope, lifetime } = tokens;
+        let token = Token { token: access, ends: now.saturating_add(lifetime), lifetime };
+        self.access.insert(resource.to_owned(), token);
+        self.refresh = refresh.or_else(|| self.refresh.take());
+        self.id = id.or_else(|| self.id.take());
+        if let Some(scope) = scope.filter(|scope| !scope.is_empty()) {
+            self.scope = scope;
+        }
+    }
+}
+
+/// The place of what one owner has of one issuer.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    grant: Lock<Option<Grant>>,
+    /// Held while it is read or renewed, so that one does it for all.
+    busy: Mutex<()>,
+}
+
+impl Slot {
+    pub(super) fn get(&self) -> Option<Grant> {
+        self.grant.lock().clone()
+    }
+
+    fn latest(&self, resource: &str) -> Option<Bearer> {
+        self.grant.lock().as_ref()?.access.get(resource).map(Token::bearer)
+    }
+
+    fn fresh(&self, resource: &str, now: u64) -> Option<Bearer> {
+        let grant = self.grant.lock();
+        let token = grant.as_ref()?.access.get(resource)?;
+        token.is_fresh(now).then(|| token.bearer())
+    }
+}
+
+impl Client {
+    /// The place of what an owner has of an issuer, filled with what is kept.
+    pub(super) async fn slot(&self, owner: &Owner, issuer: &str) -> Arc<Slot> {
+        let slot = {
+            let mut slots = self.slots.lock();
+            if slots.len() >= super::MOST {
+                slots.retain(|_, slot| Arc::strong_count(slot) > 1);
+            }
+            let key = (owner.clone(), issuer.to_owned());
+            Arc::clone(slots.entry(key).or_default())
+        };
+        if slot.grant.lock().is_none() {
+            let _turn = slot.busy.lock().await;
+            if slot.grant.lock().is_none() {
+                *slot.grant.lock() = self.stored(owner, issuer).await;
+            }
+        }
+        slot
+    }
+
+    async fn stored(&self, owner: &Owner, issuer: &str) -> Option<Grant> {
+        match self.vault.get(&name(owner, issuer)).await {
+            Ok(grant) => grant,
+            Err(error) => {
+                tracing::warn!("what is kept of a login cannot be used: {error}");
+                None
+            }
+        }
+    }
+
+    /// Keeps what someone was given.
+    pub(super) async fn keep(&self, owner: &Owner, grant: Grant) {
+        let issuer = grant.issuer.clone();
+        let slot = self.slot(owner, &issuer).await;
+        let _turn = slot.busy.lock().await;
+        self.put(owner, &slot, grant).await;
+        let mut known = self.issuers_of(owner).await;
+        if !known.contains(&issuer) {
+            known.push(issuer);
+            if let Err(error) = self.vault.put(&index(owner), &known, KEEP).await {
+                tracing::warn!("a login will not be found again: {error}");
+            }
+        }
+    }
+
+    async fn put(&self, owner: &Owner, slot: &Slot, grant: Grant) {
+        let name = name(owner, &grant.issuer);
+        let stored = self.vault.put(&name, &grant, KEEP).await;
+        *slot.grant.lock() = Some(grant);
+        if let Err(error) = stored {
+            tracing::warn!("a login is kept in this process only: {error}");
+        }
+    }
+
+    /// The issuers of whom an owner has something.
+    pub(super) async fn issuers_of(&self, owner: &Owner) -> Vec<String> {
+        self.vault.get(&index(owner)).await.ok().flatten().unwrap_or_default()
+    }
+
+    /// Forgets what an owner has of an issuer, which is told if it wants to know.
+    pub(super) async fn drop_grant(&self, owner: &Owner, issuer: &str) {
+        let slot = self.slot(owner, issuer).await;
+        let _turn = slot.busy.lock().await;
+        let grant = slot.grant.lock().take();
+        if let Err(error) = self.vault.remove(&name(owner, issuer)).await {
+            tracing::warn!("a login is not forgotten in storage: {error}");
+        }
+        if let Some(grant) = grant {
+            self.revoke(&grant).await;
+        }
+    }
+
+    async fn revoke(&self, grant: &Grant) {
+        let (Some(endpoint), Some(refresh)) = (&grant.revocation_endpoint, &grant.refresh) else {
+            return;
+        };
+        let mut fields =
+            vec![("token", refresh.reveal().as_str()), ("token_type_hint", "refresh_token")];
+        let proof = super::identity::prove(&grant.identity, &mut fields);
+        let mut outgoing =
+            crate::dialer::Outgoing::form(endpoint.as_str(), self.options.reach, &fields);
+        if let Some((name, value)) = proof {
+            outgoing = outgoing.header(name, &value);
+        }
+        if let Err(error) = self.dialer.send(outgoing).await {
+            tracing::debug!("an issuer was not told of a logout: {error}");
+        }
+    }
+
+    /// A token for one resource, renewed if it is about to end, or if it is `refused`.
+    pub(super) async fn token(
+        &self,
+        owner: &Owner,
+        slot: &Slot,
+        resource: &str,
+        refused: Option<&Bearer>,
+    ) -> Result<Bearer, LoginError> {
+        let usable = || {
+            slot.fresh(resource, self.clock.now())
+                .filter(|token| refused.is_none_or(|refused| refused != token))
+        };
+        if let Some(token) = usable() {
+            return Ok(token);
+        }
+        let _turn = slot.busy.lock().await;
+        // Someone else may have done it meanwhile.
+        if let Some(token) = usable() {
+            return Ok(token);
+        }
+        let grant = slot.get().ok_or(LoginError::Needed)?;
+        let now = self.clock.now();
+        let still = grant.access.get(resource).filter(|token| token.is_good(now));
+        let still =
+            still.map(Token::bearer).filter(|token| refused.is_none_or(|refused| refused != token));
+        match self.renew(owner, slot, grant, resource).await {
+            Ok(token) => Ok(token),
+            // Better an old token than none, as long as it is good.
+            Err(error) => still.ok_or(error),
+        }
+    }
+
+    async fn renew(
+        &self,
+        owner: &Owner,
+        slot: &Slot,
+        mut grant: Grant,
+        resource: &str,
+    ) -> Result<Bearer, LoginError> {
+        let lock = format!("{}/renewing", name(owner, &grant.issuer));
+        if self.vault.is_shared()
+            && let Some(done) = self.renewed_elsewhere(owner, &grant, &lock).await
+        {
+            *slot.grant.lock() = Some(done.clone());
+            grant = done;
+            if let Some(token) = slot.fresh(resource, self.clock.now()) {
+                return Ok(token);
+            }
+        }
+        let Some(refresh) = grant.refresh.clone() else {
+            return Err(LoginError::Needed);
+        };
+        let fields = [
+            ("grant_type", "refresh_token"),
+            ("refresh_token", refresh.reveal().as_str()),
+            ("resource", resource),
+        ];
+        let counter = Counter { endpoint: &grant.token_endpoint, identity: &grant.identity };
+        let given = self.grant(counter, &fields, &[refresh.reveal()]).await;
+        let renewed = match given {
+            Ok(tokens) => {
+                grant.take(resource, tokens, self.clock.now());
+                self.put(owner, slot, grant).await;
+                slot.latest(resource).ok_or(LoginError::Needed)
+            }
+            Err(denied @ (Denied::Grant(_) | Denied::Client(_))) => {
+                tracing::debug!("a login is over: {denied:?}");
+                self.over(owner, slot, grant, resource, &denied).await;
+                Err(LoginError::Needed)
+            }
+            Err(denied) => Err(denied.into()),
+        };
+        if self.vault.is_shared() {
+            drop(self.vault.remove(&lock).await);
+        }
+        renewed
+    }
+
+    /// The issuer gives no more: for this resource, or at all.
+    async fn over(
+        &self,
+        owner: &Owner,
+        slot: &Slot,
+        mut grant: Grant,
+        resource: &str,
+        denied: &Denied,
+    ) {
+        if let Denied::Client(_) = denied {
+            self.unregistered(&grant.issuer).await;
+        }
+        let others = grant.access.keys().any(|other| other != resource);
+        grant.access.remove(resource);
+        // What was never for this resource may be good for others yet.
+        match others {
+            true => self.put(owner, slot, grant).await,
+            false => {
+                drop(self.vault.remove(&name(owner, &grant.issuer)).await);
+                *slot.grant.lock() = None;
+            }
+        }
+    }
+
+    /// Waits for another gateway that renews the same. None if it is for us to do.
+    async fn renewed_elsewhere(&self, owner: &Owner, grant: &Grant, lock: &str) -> Option<Grant> {
+        let before = grant.refresh.as_ref().map(|refresh| digest_of(refresh.reveal()));
+        let looks = OTHERS.as_millis() / LOOK.as_millis();
+        for _ in 0..looks {
+            let won = self.vault.claim(lock, &true, OTHERS).await.unwrap_or(true);
+            let now = self.stored(owner, &grant.issuer).await;
+            let after = now.as_ref().and_then(|now| now.refresh.as_ref());
+            if after.map(|refresh| digest_of(refresh.reveal())) != before {
+                if won {
+                    drop(self.vault.remove(lock).await);
+                }
+                return now;
+            }
+            if won {
+                return None;
+            }
+            sleep(LOOK).await;
+        }
+        None
+    }
+}
+
+/// Whether a grant is good for what is wanted.
+pub(super) fn covers(grant: &Grant, wanted: &str) -> bool {
+    places::covers(&grant.scope, wanted)
+}
+
+fn name(owner: &Owner, issuer: &str) -> String {
+    format!("login/{}/{}", owner_name(owner), digest_of(issuer))
+}
+
+fn index(owner: &Owner) -> String {
+    format!("logins/{}", owner_name(owner))
+}
+
+/// Who someone is, in a form that tells nothing and cannot be mixed up.
+pub(super) fn owner_name(owner: &Owner) -> String {
+    match owner {
+        Owner::Subject(id) => digest_of(&format!("subject {id}")),
+        Owner::Session(id) => digest_of(&format!("session {id}")),
+    }
+}

@@ -1,0 +1,50 @@
+//! The fields of a form or a query. Each may stand there once: two readers of a doubled one may choose
+//! differently.
+
+use super::reply::Failure;
+
+/// Fields of a request.
+#[derive(Default)]
+pub(super) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    /// Reads them.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, Failure> {
+        let mut fields: Vec<(String, String)> = Vec::new();
+        for (name, value) in form_urlencoded::parse(text) {
+            if fields.iter().any(|(known, _)| *known == name) {
+                // A token may be for several resources; all of them must be ours, so one says it.
+                if name == "resource" {
+                    continue;
+                }
+                return Err(Failure::request(format!("parameter {name} is repeated")));
+            }
+            fields.push((name.into_owned(), value.into_owned()));
+        }
+        Ok(Self(fields))
+    }
+
+    /// A field, if it is there and says something.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// A field that must be there.
+    pub(super) fn need(&self, name: &str) -> Result<&str, Failure> {
+        self.get(name).ok_or_else(|| Failure::request(format!("{name} is required")))
+    }
+}
+
+/// An address with more parameters.
+pub(super) fn with_query(url: &str, fields: &[(&str, &str)]) -> String {
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    let (base, fragment) = url.split_once('#').map_or((url, None), |(b, f)| (b, Some(f)));
+    let joint = match (base.contains('?'), base.ends_with(['?', '&'])) {
+        (true, true) => "",
+        (true, false) => "&",
+        (false, _) => "?",
+    };
+    let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
+    format!("{base}{joint}{query}{fragment}")
+}

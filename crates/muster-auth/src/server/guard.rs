@@ -1,0 +1,211 @@
+//! From the headers of a request to a principal, or to a refusal that says how to become one.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use muster_core::credentials::{Bearer, IdTokens, Principal};
+
+use super::{
+    Inner,
+    cache::{Digest, Judged},
+    logins::{LoginTokens, Token, access_key, last_key},
+    provider::{Identity, ProviderError},
+    reply::{self, Failure, Reply},
+};
+use crate::{
+    jwks::{Keys, KeysError},
+    jwt::{Claims, Expected, Jwt},
+    random,
+};
+
+/// How long a token of ours is not looked up again where others may take it back.
+const SHARED: Duration = Duration::from_secs(5);
+/// And where only we do, and forget it then.
+const ALONE: Duration = Duration::from_secs(60);
+/// How long the provider's word on a token is taken.
+const FOREIGN: Duration = Duration::from_secs(30);
+/// How long a bad token stays bad.
+const BAD: Duration = Duration::from_secs(10);
+
+/// Someone else whose signed tokens are taken.
+#[derive(Debug)]
+pub(super) struct TrustedKeys {
+    pub(super) issuer: String,
+    pub(super) audiences: Vec<String>,
+    pub(super) keys: Keys,
+}
+
+impl Inner {
+    /// Who sent a request.
+    pub(super) async fn admit(
+        self: &Arc<Self>,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Principal>, Reply> {
+        let token = bearer(headers).map_err(|reason| self.challenge(reason))?;
+        let digest = random::sha256(token.as_bytes());
+        let judged = match self.cache.get(&digest) {
+            Some(judged) => Ok(judged),
+            None => Box::pin(self.judge(token, digest)).await,
+        };
+        match judged {
+            Ok(Judged::Good(principal)) => Ok(principal),
+            Ok(Judged::Bad) => Err(self.challenge("Token validation failed")),
+            Err(failure) => Err(reply::failure(&failure)),
+        }
+    }
+
+    /// Judges a token. One look serves all who came with it at once.
+    async fn judge(self: &Arc<Self>, token: &str, digest: Digest) -> Result<Judged, Failure> {
+        let _turn = self.turns.wait(&random::base64url(&digest)).await;
+        if let Some(judged) = self.cache.get(&digest) {
+            return Ok(judged);
+        }
+        let (judged, keep) = match self.own(token).await? {
+            Some(found) => found,
+            None => self.foreign(token).await?,
+        };
+        self.cache.put(digest, judged.clone(), keep);
+        Ok(judged)
+    }
+
+    /// A token that we issued.
+    async fn own(self: &Arc<Self>, token: &str) -> Result<Option<(Judged, Duration)>, Failure> {
+        let Some(held) = self.vault.get::<Token>(&access_key(token)).await? else {
+            return Ok(None);
+        };
+        let left = held.until.saturating_sub(self.clock.now());
+        let Some(login) = self.login(&held.login).await?.filter(|_| left > 0) else {
+            return Ok(Some((Judged::Bad, BAD)));
+        };
+        let keep = if self.vault.is_shared() { SHARED } else { ALONE };
+        let keep = keep.min(Duration::from_secs(left));
+        Ok(Some((Judged::Good(Arc::new(self.principal(&login))), keep)))
+    }
+
+    /// A token of the provider, or of someone else who is trusted.
+    async fn foreign(self: &Arc<Self>, token: &str) -> Result<(Judged, Duration), Failure> {
+        let Some(signed) = Jwt::read(token) else { return self.opaque(token).await };
+        let issuer = signed.claimed_issuer().trim_end_matches('/').to_owned();
+        if issuer == self.provider.config.issuer.trim_end_matches('/') {
+            let mut audiences = self.config.trusted_audiences.clone();
+            audiences.push(self.provider.config.client_id.clone());
+            return match self.provider.claims(token, &audiences, None).await {
+                Ok(claims) => Ok(self.signed(&issuer, claims, Some(token))),
+                Err(err) => bad_or_later(&err),
+            };
+        }
+        let trusted = self.trusted.iter().find(|one| one.issuer.trim_end_matches('/') == issuer);
+        let Some(trusted) = trusted else { return Ok((Judged::Bad, BAD)) };
+        let expected = Expected {
+            issuer: &trusted.issuer,
+            audiences: &trusted.audiences,
+            nonce: None,
+            now: self.clock.now(),
+        };
+        match trusted.keys.verify(token, &expected).await {
+            Ok(claims) => Ok(self.signed(&issuer, claims, None)),
+            Err(KeysError::Token(reason)) => {
+                tracing::info!("a token of `{issuer}` is not taken: {reason}");
+                Ok((Judged::Bad, BAD))
+            }
+            Err(err @ (KeysError::Dial(_) | KeysError::Document)) => {
+                tracing::warn!("{err}");
+                Err(Failure::later("the issuer of the token is not available"))
+            }
+        }
+    }
+
+    /// An access token of the provider, which only the provider can read.
+    async fn opaque(self: &Arc<Self>, token: &str) -> Result<(Judged, Duration), Failure> {
+        let _place = self.asking.acquire().await;
+        let identity = match self.provider.user_info(token).await {
+            Ok(identity) => identity,
+            Err(err) => return bad_or_later(&err),
+        };
+        let mut principal = foreigner(&self.provider.config.issuer, identity);
+        // Their own last login here has proof that others take.
+        if let Some(login) = self.vault.get::<String>(&last_key(&principal.id)).await? {
+            principal.identity = Some(Arc::new(LoginTokens::new(Arc::clone(self), login)));
+        }
+        Ok((Judged::Good(Arc::new(principal)), FOREIGN))
+    }
+
+    /// Someone with a token that was signed; one of the provider is proof for others as well.
+    fn signed(&self, issuer: &str, claims: Claims, proof: Option<&str>) -> (Judged, Duration) {
+        let left = Duration::from_secs(claims.end().saturating_sub(self.clock.now()));
+        let mut principal = foreigner(issuer, claims.into());
+        principal.identity =
+            proof.map(|token| Arc::new(Shown(Bearer::new(token))) as Arc<dyn IdTokens>);
+        (Judged::Good(Arc::new(principal)), left.min(ALONE))
+    }
+
+    /// Tells a client how to become someone.
+    fn challenge(&self, reason: &str) -> Reply {
+        let failure = Failure::new(StatusCode::UNAUTHORIZED, "invalid_token", reason);
+        let mut reply = reply::failure(&failure);
+        let value = format!(
+            "Bearer resource_metadata=\"{}/.well-known/oauth-protected-resource\", scope=\"{}\", \
+             error=\"invalid_token\", error_description=\"{reason}\"",
+            self.config.base_url,
+            self.scopes().join(" "),
+        );
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            reply.headers_mut().insert(header::WWW_AUTHENTICATE, value);
+        }
+        reply
+    }
+}
+
+/// Someone who has no login here.
+fn foreigner(issuer: &str, identity: Identity) -> Principal {
+    let id = Principal::id_of(issuer, &identity.subject);
+    Principal {
+        login: id.clone(),
+        id,
+        issuer: issuer.into(),
+        subject: identity.subject.into(),
+        email: identity.email.map(Into::into),
+        name: identity.name.map(Into::into),
+        groups: identity.groups.into(),
+        identity: None,
+    }
+}
+
+/// A token that was shown to us and may be shown on.
+#[derive(Debug)]
+struct Shown(Bearer);
+
+impl IdTokens for Shown {
+    fn id_token(&self) -> muster_core::backend::BoxFuture<'_, Option<Bearer>> {
+        Box::pin(std::future::ready(Some(self.0.clone())))
+    }
+}
+
+/// The token that a request carries.
+fn bearer(headers: &HeaderMap) -> Result<&str, &'static str> {
+    let mut lines = headers.get_all(header::AUTHORIZATION).iter();
+    let line = lines.next().ok_or("Missing Authorization header")?;
+    let malformed = "Invalid Authorization header format";
+    if lines.next().is_some() {
+        return Err(malformed);
+    }
+    let (scheme, token) =
+        line.to_str().ok().and_then(|line| line.split_once(' ')).ok_or(malformed)?;
+    let token = token.trim();
+    let fine = token.bytes().all(|byte| byte.is_ascii_graphic()) && !token.is_empty();
+    if scheme.eq_ignore_ascii_case("bearer") && fine { Ok(token) } else { Err(malformed) }
+}
+
+/// A provider that is away says nothing about a token: the client must not throw it away.
+fn bad_or_later(err: &ProviderError) -> Result<(Judged, Duration), Failure> {
+    match err {
+        ProviderError::Away(_) => {
+            tracing::warn!("{err}");
+            Err(Failure::later("the identity provider is not available"))
+        }
+        ProviderError::Refused(_) | ProviderError::Wrong(_) => {
+            tracing::info!("a token is not taken: {err}");
+            Ok((Judged::Bad, BAD))
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The provider's tokens of a login, renewed by one at a time among all gateways.
+
+use std::{sync::Arc, time::Duration};
+
+use muster_core::{
+    backend::BoxFuture,
+    credentials::{Bearer, IdTokens},
+};
+use tokio::time::Instant;
+
+use super::{Login, login_key};
+use crate::{
+    jwt::Jwt,
+    server::{
+        Inner,
+        provider::{ProviderError, Upstream},
+        reply::Failure,
+    },
+};
+
+/// How long one gateway may take to renew before another may try.
+const TURN: Duration = Duration::from_secs(15);
+
+/// How often those who wait look whether it is done.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Inner {
+    /// A login whose owner the provider still knows.
+    pub(super) async fn welcome_still(&self, login: Login) -> Result<Login, Failure> {
+        if login.upstream.refresh.is_none() || login.upstream.is_fresh(self.clock.now()) {
+            return Ok(login);
+        }
+        let id = login.id.clone();
+        match self.renew(login, |upstream, now| upstream.is_fresh(now)).await {
+            Ok(login) => Ok(login),
+            Err(ProviderError::Refused(code)) => {
+                tracing::info!("a login is ended, the identity provider refused it: {code}");
+                self.end(&id).await?;
+                Err(Failure::grant("the identity provider ended the login; log in again"))
+            }
+            Err(err @ (ProviderError::Away(_) | ProviderError::Wrong(_))) => {
+                tracing::warn!("a login cannot be renewed: {err}");
+                Err(Failure::later("the identity provider is not available"))
+            }
+        }
+    }
+
+    /// Renews the provider's tokens unless they are good enough by then.
+    async fn renew(
+        &self,
+        login: Login,
+        good: impl Fn(&Upstream, u64) -> bool + Send,
+    ) -> Result<Login, ProviderError> {
+        let away = |err: crate::store::StoreError| ProviderError::Away(err.to_string());
+        let gone = || ProviderError::Refused("invalid_grant".to_owned());
+        let _turn = self.turns.wait(&login.id).await;
+        let name = format!("turn:{}", login.id);
+        let patience = Instant::now() + TURN;
+        loop {
+            let login = self.login(&login.id).await.map_err(away)?.ok_or_else(gone)?;
+            if good(&login.upstream, self.clock.now()) {
+                return Ok(login);
+            }
+            if self.vault.claim(&name, &true, TURN).await.map_err(away)? {
+                let renewed = self.renew_now(login).await;
+                self.vault.remove(&name).await.map_err(away)?;
+                return renewed;
+            }
+            if Instant::now() >= patience {
+                let message = "another gateway has been renewing the login for too long";
+                return Err(ProviderError::Away(message.to_owned()));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn renew_now(&self, mut login: Login) -> Result<Login, ProviderError> {
+        let upstream = self.provider.renew(&login.upstream).await?;
+        if let Some(token) = &upstream.id_token
+            && Jwt::read(token.reveal()).is_some_and(|token| token.claimed().sub != login.subject)
+        {
+            let message = "the identity provider renewed the login of someone else";
+            return Err(ProviderError::Wrong(message.to_owned()));
+        }
+        login.upstream = upstream;
+        let left = self.left(&login);
+        let saved = self.vault.put(&login_key(&login.id), &login, left).await;
+        saved.map_err(|err| ProviderError::Away(err.to_string()))?;
+        Ok(login)
+    }
+}
+
+/// The ID tokens of one login.
+#[derive(Debug)]
+pub(in crate::server) struct LoginTokens {
+    inner: Arc<Inner>,
+    login: String,
+}
+
+impl LoginTokens {
+    pub(in crate::server) const fn new(inner: Arc<Inner>, login: String) -> Self {
+        Self { inner, login }
+    }
+}
+
+impl IdTokens for LoginTokens {
+    fn id_token(&self) -> BoxFuture<'_, Option<Bearer>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            let mut login = inner.login(&self.login).await.ok().flatten()?;
+            if login.upstream.fresh_id_token(inner.clock.now()).is_none()
+                && login.upstream.refresh.is_some()
+            {
+                let good = |upstream: &Upstream, now| upstream.fresh_id_token(now).is_some();
+                match inner.renew(login, good).await {
+                    Ok(renewed) => login = renewed,
+                    Err(err) => {
+                        tracing::warn!("no ID token can be had: {err}");
+                        return None;
+                    }
+                }
+            }
+            login.upstream.fresh_id_token(inner.clock.now()).map(Bearer::new)
+        })
+    }
+}

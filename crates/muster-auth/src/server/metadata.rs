@@ -1,0 +1,84 @@
+//! What we say about ourselves: as a protected resource, and as an authorization server.
+
+use serde::Serialize;
+
+use super::Inner;
+
+#[derive(Serialize)]
+pub(super) struct Resource {
+    resource: String,
+    authorization_servers: [String; 1],
+    bearer_methods_supported: [&'static str; 1],
+    scopes_supported: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Authorization {
+    issuer: String,
+    authorization_endpoint: String,
+    token_endpoint: String,
+    revocation_endpoint: String,
+    introspection_endpoint: String,
+    response_types_supported: [&'static str; 1],
+    response_modes_supported: [&'static str; 1],
+    grant_types_supported: [&'static str; 2],
+    code_challenge_methods_supported: [&'static str; 1],
+    token_endpoint_auth_methods_supported: [&'static str; 3],
+    scopes_supported: Vec<String>,
+    authorization_response_iss_parameter_supported: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    registration_endpoint: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    client_id_metadata_document_supported: bool,
+}
+
+impl Inner {
+    /// RFC 9728. The document at a path is about the resource at that path.
+    pub(super) fn resource(&self, path: &str) -> Resource {
+        let base = &self.config.base_url;
+        let usual = if path.ends_with("/mcp") { format!("{base}/mcp") } else { base.clone() };
+        Resource {
+            resource: self.config.resource.clone().unwrap_or(usual),
+            authorization_servers: [base.clone()],
+            bearer_methods_supported: ["header"],
+            scopes_supported: self.scopes(),
+        }
+    }
+
+    /// RFC 8414.
+    pub(super) fn authorization(&self) -> Authorization {
+        let base = &self.config.base_url;
+        let at = |path: &str| format!("{base}/oauth/{path}");
+        Authorization {
+            issuer: base.clone(),
+            authorization_endpoint: at("authorize"),
+            token_endpoint: at("token"),
+            revocation_endpoint: at("revoke"),
+            introspection_endpoint: at("introspect"),
+            response_types_supported: ["code"],
+            response_modes_supported: ["query"],
+            grant_types_supported: ["authorization_code", "refresh_token"],
+            code_challenge_methods_supported: ["S256"],
+            token_endpoint_auth_methods_supported: [
+                "client_secret_basic",
+                "client_secret_post",
+                "none",
+            ],
+            scopes_supported: {
+                let mut scopes = self.scopes();
+                scopes.push("offline_access".to_owned());
+                scopes
+            },
+            authorization_response_iss_parameter_supported: true,
+            registration_endpoint: self.registers().then(|| at("register")),
+            client_id_metadata_document_supported: self.config.cimd.is_some(),
+        }
+    }
+
+    /// What clients may ask for. That tokens can be renewed is nothing a resource should ask for.
+    pub(super) fn scopes(&self) -> Vec<String> {
+        let mut scopes = self.provider.scopes(None);
+        scopes.retain(|scope| scope != "offline_access" && !scope.starts_with("audience:"));
+        scopes
+    }
+}

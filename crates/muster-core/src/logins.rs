@@ -1,0 +1,154 @@
+//! The port to logins at servers outside: how a request of someone gets that person's token.
+//!
+//! Whoever keeps tokens, whoever speaks to servers and whoever decides what is shown do not know each
+//! other; all know this. A token travels from the first to the second only, for one server and one
+//! person.
+
+use std::{fmt, sync::Arc};
+
+use thiserror::Error;
+
+use crate::{
+    backend::BoxFuture,
+    call::{Caller, Owner},
+    credentials::{Bearer, Principal},
+    manifest::mcpserver::Auth,
+};
+
+/// Someone who is logged in, or wants to be.
+#[derive(Debug, Clone)]
+pub struct Person {
+    /// Whom their logins belong to.
+    pub owner: Owner,
+    /// Who they are, if they have logged in to the gateway.
+    pub principal: Option<Arc<Principal>>,
+}
+
+impl Person {
+    /// Whoever is calling.
+    pub fn of(caller: &Caller) -> Self {
+        Self { owner: caller.owner(), principal: caller.principal.clone() }
+    }
+}
+
+/// A server that wants a login, as far as that needs to know it.
+#[derive(Debug, Clone, Default)]
+pub struct Site {
+    /// What the gateway calls it.
+    pub name: String,
+    /// Where it is.
+    pub url: String,
+    /// How its file says that it is logged in to.
+    pub auth: Auth,
+    /// What it said when it last refused a request.
+    pub challenge: Option<String>,
+}
+
+/// The access that one person has to one server.
+pub trait Access: fmt::Debug + Send + Sync {
+    /// The token for the next request, renewed if it is about to end.
+    fn token(&self) -> BoxFuture<'_, Result<Bearer, LoginError>>;
+
+    /// The server did not take `token`; `challenge` is what it said. Another one, if that can be had
+    /// without asking the person.
+    fn refused<'a>(
+        &'a self,
+        token: &'a Bearer,
+        challenge: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Bearer, LoginError>>;
+}
+
+/// How access came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// By a login of the person at the server's issuer.
+    Login,
+    /// The token of the person's login to the gateway is shown to the server.
+    Forwarded,
+    /// That token was exchanged for one of the server's issuer.
+    Exchanged,
+}
+
+impl Means {
+    /// How the file of a server says that it is logged in to.
+    pub fn of(auth: &Auth) -> Self {
+        let exchange = auth.token_exchange.as_ref().filter(|exchange| exchange.enabled);
+        match exchange {
+            Some(exchange)
+                if !exchange.dex_token_endpoint.is_empty() && !exchange.connector_id.is_empty() =>
+            {
+                Self::Exchanged
+            }
+            Some(_) | None if auth.forward_token => Self::Forwarded,
+            Some(_) | None => Self::Login,
+        }
+    }
+
+    /// Whether nobody is asked for it.
+    pub const fn is_silent(self) -> bool {
+        matches!(self, Self::Forwarded | Self::Exchanged)
+    }
+}
+
+/// What is known about who issues tokens for a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Issuer {
+    /// Its name, an address; empty until it is known.
+    pub issuer: String,
+    /// What is asked for there.
+    pub scope: String,
+}
+
+/// Logs people in at servers.
+pub trait Logins: fmt::Debug + Send + Sync {
+    /// Access that can be had without asking the person: by a token that is kept, by one that is shown
+    /// or exchanged.
+    fn access<'a>(
+        &'a self,
+        person: &'a Person,
+        site: &'a Site,
+    ) -> BoxFuture<'a, Result<Arc<dyn Access>, LoginError>>;
+
+    /// An address where the person logs in with a browser. `arrived` hears when they have.
+    fn begin<'a>(
+        &'a self,
+        person: &'a Person,
+        site: &'a Site,
+        arrived: Arc<dyn Arrived>,
+    ) -> BoxFuture<'a, Result<String, LoginError>>;
+
+    /// Forgets every token that the person has of the server's issuer.
+    fn forget<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, ()>;
+
+    /// Whether a token is kept with which the person may have access.
+    fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool>;
+
+    /// What is known about who issues tokens for the server.
+    fn issuer(&self, site: &Site) -> Issuer;
+}
+
+/// Hears that someone has come back from logging in.
+pub trait Arrived: fmt::Debug + Send + Sync {
+    /// They have, and a token is kept for `server`. Whether the server could be connected for them.
+    fn arrived(&self, person: Person, server: String) -> BoxFuture<'_, Result<(), String>>;
+}
+
+/// Why there is no access. Texts never hold a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LoginError {
+    /// The person has to log in first.
+    #[error("authentication required")]
+    Needed,
+    /// Logins are not set up.
+    #[error("logins at servers are not set up")]
+    Off,
+    /// Nobody knows who issues tokens for the server.
+    #[error("unable to discover OAuth authorization server: {0}")]
+    NoIssuer(String),
+    /// It cannot work like this: a refusal, or a server that breaks the rules.
+    #[error("{0}")]
+    Refused(String),
+    /// It may work later.
+    #[error("{0}")]
+    Unavailable(String),
+}

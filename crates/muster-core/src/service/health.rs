@@ -1,0 +1,177 @@
+//! How well a service is, after one look more.
+
+use serde_json::{Map, Value as Json};
+
+use super::class::{Expectation, HealthPolicy, HealthTool};
+
+/// How well a service is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Health {
+    /// Nobody knows.
+    #[default]
+    Unknown,
+    /// As it should be.
+    Healthy,
+    /// The last checks were bad, but not enough of them.
+    Degraded,
+    /// Enough checks in a row were bad, or a tool failed.
+    Unhealthy,
+}
+
+impl Health {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::Unhealthy => "unhealthy",
+        }
+    }
+}
+
+/// How the last checks went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Checks {
+    /// How well that is.
+    pub health: Health,
+    /// Bad ones in a row.
+    pub failures: u32,
+    /// Good ones in a row.
+    pub successes: u32,
+}
+
+impl Checks {
+    /// Of a service that has just been started.
+    pub const fn fresh() -> Self {
+        Self { health: Health::Healthy, failures: 0, successes: 0 }
+    }
+
+    /// After one check more.
+    #[must_use]
+    pub fn after(self, good: bool, policy: &HealthPolicy) -> Self {
+        if good {
+            let successes = self.successes.saturating_add(1);
+            let back = self.health == Health::Degraded || successes >= policy.successes();
+            let health = if back { Health::Healthy } else { self.health };
+            return Self { health, failures: 0, successes };
+        }
+        let failures = self.failures.saturating_add(1);
+        let lost = self.health == Health::Unhealthy || failures >= policy.failures();
+        let health = if lost { Health::Unhealthy } else { Health::Degraded };
+        Self { health, failures, successes: 0 }
+    }
+}
+
+/// What an answer of a health tool lacks, if anything.
+pub fn verdict(tool: &HealthTool, success: bool, text: &str) -> Result<(), String> {
+    let mut answer = Map::new();
+    answer.insert("text".to_owned(), text.into());
+    answer.insert("success".to_owned(), success.into());
+    if let Ok(Json::Object(fields)) = serde_json::from_str(text) {
+        answer.extend(fields);
+    }
+    let wanted = tool.expect.as_ref();
+    // What is expected not to work is not expected to work.
+    let unless = tool.expect_not.as_ref().and_then(|expect| expect.success).map(|not| !not);
+    let works = wanted.and_then(|expect| expect.success).or(unless).unwrap_or(true);
+    if works != success {
+        return Err(match success {
+            true => "the tool worked, and was expected to fail".to_owned(),
+            false => text.to_owned(),
+        });
+    }
+    let paths = |expect: Option<&Expectation>| expect.map(|expect| expect.json_path.clone());
+    for (path, value) in paths(wanted).unwrap_or_default() {
+        match found(&answer, &path) {
+            Some(is) if same(is, &value) => (),
+            Some(is) => return Err(format!("{path} is {is}, and not {value}")),
+            None => return Err(format!("the answer has no {path}")),
+        }
+    }
+    for (path, value) in paths(tool.expect_not.as_ref()).unwrap_or_default() {
+        if found(&answer, &path).is_some_and(|is| same(is, &value)) {
+            return Err(format!("{path} is {value}"));
+        }
+    }
+    Ok(())
+}
+
+/// The value under a key, or at the end of a path of keys with dots between.
+pub(super) fn found<'a>(answer: &'a Map<String, Json>, path: &str) -> Option<&'a Json> {
+    if let Some(value) = answer.get(path) {
+        return Some(value);
+    }
+    let mut keys = path.split('.');
+    let first = answer.get(keys.next()?)?;
+    keys.try_fold(first, |value, key| value.as_object()?.get(key))
+}
+
+fn same(is: &Json, wanted: &Json) -> bool {
+    match (is.as_f64(), wanted.as_f64()) {
+        (Some(is), Some(wanted)) => is.total_cmp(&wanted).is_eq(),
+        _ => is == wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Checks, verdict};
+    use crate::service::class::{HealthPolicy, HealthTool};
+
+    #[test]
+    fn health_turns_at_the_thresholds() {
+        let policy =
+            HealthPolicy { failure_threshold: 2, success_threshold: 2, ..HealthPolicy::default() };
+        let check = |looks: &str, expect: &str| {
+            let end = looks
+                .chars()
+                .fold(Checks::fresh(), |checks, look| checks.after(look == '+', &policy));
+            assert_eq!(end.health.as_str(), expect, "{looks}");
+        };
+        check("", "healthy");
+        check("+", "healthy");
+        check("-", "degraded");
+        check("-+", "healthy");
+        check("-+-", "degraded");
+        check("--", "unhealthy");
+        check("--+", "unhealthy");
+        check("--+-+", "unhealthy");
+        check("--++", "healthy");
+        check("-----", "unhealthy");
+    }
+
+    #[test]
+    fn answers_are_held_against_what_is_expected() {
+        let check = |tool: serde_json::Value, success: bool, text: &str, expect: &str| {
+            let tool: HealthTool = serde_json::from_value(tool).unwrap();
+            let said = verdict(&tool, success, text).err().unwrap_or_default();
+            assert_eq!(said, expect, "{text}");
+        };
+        check(json!({}), true, "fine", "");
+        check(json!({}), false, "port closed", "port closed");
+        check(json!({"expect": {"success": false}}), false, "x", "");
+        check(
+            json!({"expect": {"success": false}}),
+            true,
+            "x",
+            "the tool worked, and was expected to fail",
+        );
+        let up = json!({"expect": {"json_path": {"status.now": "up", "n": 1}}});
+        check(up.clone(), true, r#"{"status": {"now": "up"}, "n": 1.0}"#, "");
+        check(
+            up.clone(),
+            true,
+            r#"{"status": {"now": "down"}}"#,
+            r#"status.now is "down", and not "up""#,
+        );
+        check(up, true, "no json", "the answer has no status.now");
+        check(json!({"expect": {"jsonPath": {"text": "fine"}}}), true, "fine", "");
+        let not = json!({"expect_not": {"json_path": {"status": "down"}}});
+        check(not.clone(), true, r#"{"status": "down"}"#, r#"status is "down""#);
+        check(not, true, r#"{"status": "up"}"#, "");
+        check(json!({"expectNot": {"success": true}}), false, "gone", "");
+    }
+}

@@ -1,0 +1,159 @@
+//! `core_auth_*`: logging in to servers that want it, each caller for itself.
+//!
+//! Clients know what came of it by the beginnings of these texts, and find the address to open alone
+//! on its line.
+
+pub(super) mod status;
+
+use std::sync::Arc;
+
+use muster_core::{
+    backend::Cx,
+    logins::{LoginError, Logins, Means, Person},
+};
+use serde_json::json;
+
+use super::{Answer, Args, Builtin};
+use crate::{
+    handle::Handle,
+    principals::{Returning, Standing, site},
+    view::{Counts, Known},
+};
+
+pub(super) const TOOLS: &[Builtin] = &[
+    Builtin {
+        name: "core_auth_login",
+        summary: "Log in to an MCP server that requires it. If a browser is needed, the answer holds \
+                  the address to open; call this again afterwards. The resource auth://status shows \
+                  which servers require a login.",
+        schema: || named("Name of the MCP server to log in to"),
+        run: |handle, cx, args| Box::pin(login(handle, cx, args)),
+    },
+    Builtin {
+        name: "core_auth_logout",
+        summary: "Log out from an MCP server: its connection ends and its tokens are forgotten, for \
+                  this caller alone.",
+        schema: || named("Name of the MCP server to log out from"),
+        run: |handle, cx, args| Box::pin(logout(handle, cx, args)),
+    },
+];
+
+const NO_SERVER: &str = "Error: 'server' argument is required and must be a string";
+
+fn named(description: &str) -> serde_json::Value {
+    json!({"type": "object", "required": ["server"], "properties": {
+        "server": {"type": "string", "description": description},
+    }})
+}
+
+async fn login(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+    let server = args.text("server").ok_or(NO_SERVER)?;
+    let person = Person::of(cx.caller);
+    handle.principals.may_try(&person.owner).map_err(|seconds| {
+        format!(
+            "Rate limit exceeded. There may be 10 attempts to log in within 60 seconds; 0 remain. Try \
+             again in {seconds} seconds."
+        )
+    })?;
+    let Some(known) = settled(handle, server).await else {
+        return Err(format!(
+            "Server '{server}' not found. Read the resource auth://status for the servers that \
+             require a login, or call core_mcpserver_list for all."
+        ));
+    };
+    if !known.report.needs_login {
+        return match known.report.condition.is_up() {
+            true => Ok(format!("Server '{server}' is already authenticated and connected.")),
+            false => Ok(format!("Server '{server}' does not require authentication.")),
+        };
+    }
+    if let Standing::Connected { .. } = handle.principals.standing(&person.owner, server) {
+        return Ok(format!("Server '{server}' is already authenticated for this session."));
+    }
+    let Some(logins) = handle.principals.logins() else {
+        return Err(format!(
+            "OAuth is not configured. Server '{server}' requires authentication but OAuth proxy is \
+             not enabled. Set aggregator.oauth.mcpClient.enabled and publicUrl in config.yaml."
+        ));
+    };
+    let means = Means::of(&known.server.spec.auth.clone().unwrap_or_default());
+    match handle.principals.connect_silently(&person, &known).await {
+        Ok(counts) => Ok(connected(server, counts)),
+        Err(error) if means.is_silent() => Err(not_silently(server, means, &error)),
+        Err(LoginError::Needed) => challenge(handle, logins, &person, &known).await,
+        Err(LoginError::NoIssuer(cause)) => Err(no_issuer(server, &cause)),
+        Err(error) => Err(format!(
+            "Failed to connect to '{server}': {error}\n\nIf it does not work after a while, log out \
+             with core_auth_logout and log in again."
+        )),
+    }
+}
+
+/// A server that has just been started is asked first whether it wants a login.
+async fn settled(handle: &Handle, server: &str) -> Option<Arc<Known>> {
+    let round = handle.now().servers.get(server)?.report.round;
+    handle.settled(server, round).await
+}
+
+fn connected(server: &str, counts: Counts) -> String {
+    let Counts { tools, resources, prompts } = counts;
+    format!(
+        "Successfully connected to '{server}'!\n\nAvailable capabilities:\n- Tools: {tools}\n- \
+         Resources: {resources}\n- Prompts: {prompts}\n\nYou can now use the tools of this server."
+    )
+}
+
+fn not_silently(server: &str, means: Means, error: &LoginError) -> String {
+    let (what, hint) = match means {
+        Means::Exchanged => (
+            "RFC 8693 token exchange failed",
+            "Log in to muster again; if that does not help, check auth.tokenExchange of the server.",
+        ),
+        Means::Forwarded | Means::Login => (
+            "SSO token forwarding failed",
+            "Log in to muster again; if that does not help, check that the server accepts tokens of \
+             muster's identity provider.",
+        ),
+    };
+    format!("{what} for '{server}'.\n\nError: {error}\n\n{hint}")
+}
+
+fn no_issuer(server: &str, cause: &str) -> String {
+    format!(
+        "Cannot authenticate to '{server}': unable to discover OAuth authorization server. {cause}"
+    )
+}
+
+async fn challenge(
+    handle: &Handle,
+    logins: &Arc<dyn Logins>,
+    person: &Person,
+    known: &Known,
+) -> Answer {
+    let server = &known.server.name;
+    let arrived = Arc::new(Returning(Arc::downgrade(&handle.principals)));
+    match logins.begin(person, &site(known), arrived).await {
+        Ok(url) => Ok(format!(
+            "Authentication Required\n\nServer: {server}\nStatus: Authentication required for \
+             {server}. Please sign in.\n\nOpen this address in a browser to sign in:\n\n{url}\n\nAfter \
+             signing in, call core_auth_login again to see what the server offers."
+        )),
+        Err(LoginError::NoIssuer(cause)) => Err(no_issuer(server, &cause)),
+        Err(error) => Err(format!("Failed to create authentication challenge: {error}")),
+    }
+}
+
+async fn logout(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+    let server = args.text("server").ok_or(NO_SERVER)?;
+    let known = handle.now().servers.get(server).cloned();
+    let known = known.ok_or_else(|| format!("Server '{server}' not found."))?;
+    let person = Person::of(cx.caller);
+    if let Some(logins) = handle.principals.logins() {
+        logins.forget(&person, &site(&known)).await;
+    }
+    handle.principals.disconnect(&person.owner, server);
+    Ok(format!(
+        "Successfully logged out from '{server}'.\n\nUse core_auth_login with server='{server}' to log \
+         in again."
+    ))
+}

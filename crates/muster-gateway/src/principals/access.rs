@@ -1,0 +1,124 @@
+//! What stands between a person's connection and the rest: nobody else uses it, and it ends with the
+//! token.
+
+use std::sync::{Arc, Weak};
+
+use muster_core::{
+    backend::{Ask, Backend, BoxFuture, Cx},
+    call::{CallError, Outcome, Owner},
+    credentials::Bearer,
+    logins::{Access, LoginError},
+    name::BackendName,
+    policy::Permitted,
+    request::Change,
+};
+use tokio::sync::broadcast;
+
+use super::own::Own;
+use crate::supervisor::UnitId;
+
+/// A person's access to a server. When it is over, so is the connection: what cannot be called is not
+/// shown.
+#[derive(Debug)]
+pub(super) struct Watched {
+    access: Arc<dyn Access>,
+    own: Weak<Own>,
+    server: String,
+    id: UnitId,
+    changes: broadcast::Sender<Change>,
+}
+
+impl Watched {
+    pub(super) fn new(
+        access: Arc<dyn Access>,
+        own: &Arc<Own>,
+        server: &str,
+        id: UnitId,
+        changes: broadcast::Sender<Change>,
+    ) -> Self {
+        Self { access, own: Arc::downgrade(own), server: server.to_owned(), id, changes }
+    }
+
+    fn noticed(&self, token: Result<Bearer, LoginError>) -> Result<Bearer, LoginError> {
+        if let Err(LoginError::Needed | LoginError::Refused(_)) = &token
+            && let Some(own) = self.own.upgrade()
+            && own.has(&self.server, self.id)
+        {
+            own.let_go(&self.server, &self.changes);
+        }
+        token
+    }
+}
+
+impl Access for Watched {
+    fn token(&self) -> BoxFuture<'_, Result<Bearer, LoginError>> {
+        Box::pin(async move { self.noticed(self.access.token().await) })
+    }
+
+    fn refused<'a>(
+        &'a self,
+        token: &'a Bearer,
+        challenge: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Bearer, LoginError>> {
+        Box::pin(async move { self.noticed(self.access.refused(token, challenge).await) })
+    }
+}
+
+/// A person's connection as what runs tools. It serves that person alone, whoever holds it.
+#[derive(Debug)]
+pub(super) struct Owned<B> {
+    own: Weak<Own>,
+    owner: Owner,
+    server: String,
+    id: UnitId,
+    backend: B,
+}
+
+impl<B: Backend> Owned<B> {
+    pub(super) fn new(own: &Arc<Own>, server: &str, id: UnitId, backend: B) -> Self {
+        let (own, owner) = (Arc::downgrade(own), own.owner.clone());
+        Self { own, owner, server: server.to_owned(), id, backend }
+    }
+
+    fn is_for(&self, cx: Cx<'_>) -> Result<(), CallError> {
+        if cx.caller.owner() == self.owner {
+            return Ok(());
+        }
+        Err(self.failed("it is connected for somebody else".to_owned()))
+    }
+
+    fn failed(&self, reason: String) -> CallError {
+        CallError::Backend { backend: BackendName::new(self.server.as_str()), reason }
+    }
+
+    /// Says it plainly if a call failed because the token is over.
+    fn worded(&self, result: Result<Outcome, CallError>) -> Result<Outcome, CallError> {
+        let over = self.own.upgrade().is_none_or(|own| !own.has(&self.server, self.id));
+        match result {
+            Err(CallError::Backend { .. }) if over => {
+                let server = &self.server;
+                Err(self.failed(format!(
+                    "authentication to {server} expired (status 401) - please re-authenticate with \
+                     core_auth_login and try again"
+                )))
+            }
+            result => result,
+        }
+    }
+}
+
+impl<B: Backend> Backend for Owned<B> {
+    fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        Box::pin(async move {
+            self.is_for(cx)?;
+            self.worded(self.backend.run(cx, call).await)
+        })
+    }
+
+    fn ask<'a>(&'a self, cx: Cx<'a>, ask: Ask) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        Box::pin(async move {
+            self.is_for(cx)?;
+            self.worded(self.backend.ask(cx, ask).await)
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! Where all services are, as one value that is replaced.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use jiff::Timestamp;
+use muster_core::service::{Record, Service, ServiceClass, State, health::Checks, values};
+use serde_json::{Map, Value};
+use tokio::{sync::Mutex, time::Instant};
+
+use super::Services;
+use crate::status::moment;
+
+/// All services at one moment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Board {
+    pub(super) instances: Arc<BTreeMap<String, Arc<Instance>>>,
+    /// The gateway ends: nothing is begun any more.
+    pub(super) ending: bool,
+    last_id: u64,
+}
+
+/// Tells one service from another that had the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Id(u64);
+
+/// One service.
+#[derive(Debug, Clone)]
+pub(crate) struct Instance {
+    pub(super) id: Id,
+    pub(crate) service: Arc<Service>,
+    /// Its class when it was last there.
+    pub(super) class: Option<Arc<ServiceClass>>,
+    /// Its file, if it outlives the gateway.
+    pub(super) path: Option<PathBuf>,
+    pub(crate) state: State,
+    pub(crate) checks: Checks,
+    pub(crate) error: Option<String>,
+    /// What its tools gave, by tool.
+    pub(super) given: Map<String, Value>,
+    pub(crate) outputs: Map<String, Value>,
+    pub(crate) created: Timestamp,
+    pub(crate) updated: Timestamp,
+    /// How often in a row it could not be started with nobody asking.
+    pub(super) attempts: u64,
+    /// When it is tried again.
+    pub(super) retry_at: Option<Instant>,
+    /// It is being taken away.
+    pub(super) leaving: bool,
+    /// How often its state has changed.
+    pub(super) changes: u64,
+    /// Held by whoever acts on it.
+    pub(super) turn: Arc<Mutex<()>>,
+}
+
+impl Instance {
+    pub(super) fn new(service: Service, class: Option<Arc<ServiceClass>>, state: State) -> Self {
+        let now = Timestamp::now();
+        Self {
+            id: Id::default(),
+            service: Arc::new(service),
+            class,
+            path: None,
+            state,
+            checks: Checks::default(),
+            error: None,
+            given: Map::new(),
+            outputs: Map::new(),
+            created: now,
+            updated: now,
+            attempts: 0,
+            retry_at: None,
+            leaving: false,
+            changes: 0,
+            turn: Arc::default(),
+        }
+    }
+
+    /// What its tools gave, all in one.
+    pub(crate) fn data(&self) -> Map<String, Value> {
+        values::merged(&self.given)
+    }
+
+    /// What its file keeps.
+    pub(super) fn record(&self) -> Record {
+        Record {
+            state: self.state.as_str().to_owned(),
+            last_error: self.error.clone().unwrap_or_default(),
+            given: self.given.clone(),
+            outputs: self.outputs.clone(),
+            created_at: moment(self.created),
+            updated_at: moment(self.updated),
+        }
+    }
+}
+
+impl Services {
+    /// Puts a service on the board, unless there is one of that name.
+    pub(super) fn put(&self, mut instance: Instance) -> Option<Arc<Instance>> {
+        let mut placed = None;
+        self.inner.board.send_if_modified(|board| {
+            let name = instance.service.name.clone();
+            if board.instances.contains_key(&name) {
+                return false;
+            }
+            board.last_id += 1;
+            instance.id = Id(board.last_id);
+            let instance = Arc::new(instance.clone());
+            placed = Some(Arc::clone(&instance));
+            Arc::make_mut(&mut board.instances).insert(name, instance);
+            true
+        });
+        placed
+    }
+
+    /// Changes a service that is on the board, and gives what it is then.
+    pub(super) fn change(
+        &self,
+        name: &str,
+        id: Id,
+        change: impl FnOnce(&mut Instance),
+    ) -> Option<Arc<Instance>> {
+        let mut changed = None;
+        self.inner.board.send_if_modified(|board| {
+            let Some(known) = Arc::make_mut(&mut board.instances).get_mut(name) else {
+                return false;
+            };
+            if known.id != id {
+                return false;
+            }
+            change(Arc::make_mut(known));
+            changed = Some(Arc::clone(known));
+            true
+        });
+        changed
+    }
+
+    /// Takes a service off the board.
+    pub(super) fn remove(&self, name: &str, id: Id) {
+        self.inner.board.send_if_modified(|board| {
+            let known = board.instances.get(name).is_some_and(|known| known.id == id);
+            if known {
+                Arc::make_mut(&mut board.instances).remove(name);
+            }
+            known
+        });
+    }
+}

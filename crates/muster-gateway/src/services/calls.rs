@@ -1,0 +1,213 @@
+//! One tool called for a service.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use muster_core::{
+    backend::Cx,
+    call::{Call, CallError, Caller, Checking, Outcome},
+    client::Client,
+    json::{Object, Raw, raw},
+    name::ToolName,
+    repair::values::mend,
+    service::{
+        State,
+        class::{LifecycleTools, ServiceConfig, ToolSpec},
+        values,
+    },
+};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::{Services, turn::Turn};
+use crate::events::Reason;
+
+/// What a tool is called for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Start,
+    Stop,
+    Restart,
+    Status,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Phase {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Restart => "restart",
+            Self::Status => "status",
+        }
+    }
+
+    const fn tool(self, tools: &LifecycleTools) -> Option<&ToolSpec> {
+        match self {
+            Self::Start => Some(&tools.start),
+            Self::Stop => Some(&tools.stop),
+            Self::Restart => tools.restart.as_ref(),
+            Self::Status => tools.status.as_ref(),
+        }
+    }
+
+    const fn limit(self, config: &ServiceConfig) -> Duration {
+        match self {
+            Self::Start | Self::Restart => config.timeout.start(),
+            Self::Stop => config.timeout.stop(),
+            Self::Status => config.timeout.check(),
+        }
+    }
+}
+
+/// What a tool said.
+#[derive(Debug)]
+pub(super) struct Said {
+    pub(super) success: bool,
+    pub(super) text: String,
+    /// The same in structure, where the text is none.
+    structure: Option<String>,
+}
+
+impl Services {
+    /// Calls the tool of a class for something, and keeps what it gave.
+    pub(super) async fn perform(
+        &self,
+        cx: Cx<'_>,
+        turn: &Turn,
+        phase: Phase,
+    ) -> Result<(), String> {
+        let instance = turn.now().map_err(|problem| problem.to_string())?;
+        let class = self.class_of(&instance).ok_or_else(|| {
+            format!(
+                "ServiceClass {0} not found: service class {0} not found",
+                instance.service.class
+            )
+        })?;
+        let config = &class.spec.service_config;
+        let Some(spec) = phase.tool(&config.lifecycle_tools) else { return Ok(()) };
+        let seen = values::seen(&instance.service, &instance.given);
+        let args = values::filled(spec.args.as_ref(), &seen)
+            .map_err(|error| format!("failed to process {phase} tool arguments: {error}"))?;
+        self.tell(Reason::ServiceInstanceToolExecutionStarted, &instance, &spec.tool);
+        let said = self.ask(cx, &spec.tool, &args, phase.limit(config)).await;
+        let failed = |text: &str| {
+            let detail = format!("{}: {text}", spec.tool);
+            self.tell(Reason::ServiceInstanceToolExecutionFailed, &instance, &detail);
+            Err(format!("{phase} tool failed: {text}"))
+        };
+        match said {
+            Ok(said) if said.success => {
+                let text = said.structure.as_deref().unwrap_or(&said.text);
+                let kept = values::kept(&spec.outputs, text);
+                turn.change(|instance| {
+                    instance.class = Some(Arc::clone(&class));
+                    instance.given.insert(phase.as_str().to_owned(), Value::Object(kept));
+                });
+                self.tell(Reason::ServiceInstanceToolExecutionCompleted, &instance, &spec.tool);
+                Ok(())
+            }
+            Ok(said) => failed(&said.text),
+            Err(error) => failed(&error),
+        }
+    }
+
+    /// Has the status tool of a service that runs say more about it. Gives what went wrong.
+    pub(crate) async fn refresh(&self, cx: Cx<'_>, name: &str) -> Option<String> {
+        let instance = self.get(name).filter(|instance| instance.state == State::Running)?;
+        let class = self.class_of(&instance)?;
+        class.spec.service_config.lifecycle_tools.status.as_ref()?;
+        // Whoever acts on it knows better, and whoever asks does not wait for them.
+        let turn = self.try_turn(name)?;
+        self.perform(cx, &turn, Phase::Status).await.err()
+    }
+
+    /// Calls a tool. An error says why it did not run.
+    pub(super) async fn ask(
+        &self,
+        cx: Cx<'_>,
+        tool: &str,
+        args: &Value,
+        limit: Duration,
+    ) -> Result<Said, String> {
+        let caller = Caller { depth: cx.caller.depth.saturating_add(1), ..cx.caller.clone() };
+        let args = raw(args);
+        let calling = self.call(cx, &caller, cx.client, tool, args);
+        match timeout(limit, calling).await {
+            Ok(Ok(outcome)) => said(outcome),
+            Ok(Err(error)) => Err(worded(tool, &error)),
+            Err(_) => Err(format!("tool {tool} took longer than {limit:?}")),
+        }
+    }
+
+    async fn call(
+        &self,
+        cx: Cx<'_>,
+        caller: &Caller,
+        client: &Arc<dyn Client>,
+        tool: &str,
+        args: Raw,
+    ) -> Result<Outcome, CallError> {
+        let call = |args: Raw| Call::new(ToolName::new(tool), args, Checking::Coerce);
+        let said = cx.tools.call(caller, client, call(args.clone())).await;
+        // Templates make texts of everything, also where a tool wants a number.
+        let mended = match &said {
+            Err(CallError::Arguments { .. }) => {
+                let state = Arc::clone(&self.inner.means.state.borrow());
+                state.catalog.get(tool).and_then(|entry| mend(entry, &args))
+            }
+            _ => None,
+        };
+        match mended {
+            Some(mended) => cx.tools.call(caller, client, call(mended.arguments)).await,
+            None => said,
+        }
+    }
+}
+
+fn said(outcome: Outcome) -> Result<Said, String> {
+    match outcome {
+        Outcome::Text { text, failed, .. } => Ok(Said { success: !failed, text, structure: None }),
+        Outcome::Raw(result) => Ok(of_result(&result)),
+        Outcome::NeedsInput(_) => {
+            Err("the tool asks for input, which a service cannot give".to_owned())
+        }
+    }
+}
+
+/// The result object of an MCP server.
+fn of_result(result: &Raw) -> Said {
+    let object = Object::parse(result).unwrap_or_default();
+    let read = |key: &str| -> Value {
+        let value = object.get(key).and_then(|raw| serde_json::from_str(raw.get()).ok());
+        value.unwrap_or_default()
+    };
+    let content = read("content");
+    let items = content.as_array().map(Vec::as_slice).unwrap_or_default();
+    let text = items.iter().find_map(|item| item.get("text")?.as_str()).unwrap_or_default();
+    let is_object = serde_json::from_str::<Value>(text).is_ok_and(|value| value.is_object());
+    let structure = Some(read("structuredContent")).filter(|value| value.is_object() && !is_object);
+    Said {
+        success: read("isError") != Value::Bool(true),
+        text: text.to_owned(),
+        structure: structure.map(|value| value.to_string()),
+    }
+}
+
+fn worded(tool: &str, error: &CallError) -> String {
+    match error {
+        CallError::Unknown { .. } => format!("tool {tool} is not available"),
+        CallError::Arguments { problems, .. } => {
+            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            format!("the arguments do not fit `{tool}`: {}", problems.join("; "))
+        }
+        CallError::Constraint { violations, .. } => {
+            format!("the policy refuses these arguments of `{tool}`: {}", violations.join("; "))
+        }
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,101 @@
+//! Services that outlive the gateway: one file each.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use muster_core::{
+    manifest::service::ServiceFile,
+    service::{Record, State},
+};
+
+use super::{Instance, Services, board::Id};
+use crate::{events::Reason, store::WriteError};
+
+impl Services {
+    /// Takes in what files say: what is new is put on the board, what is gone is stopped.
+    pub(crate) fn take(&self, files: &BTreeMap<String, (PathBuf, Arc<ServiceFile>)>, first: bool) {
+        for (name, (path, file)) in files {
+            match self.get(name) {
+                Some(known) => self.take_again(&known, path, file),
+                None => self.take_new(path, file, first),
+            }
+        }
+        for known in self.all() {
+            let name = &known.service.name;
+            if known.path.is_some() && !known.leaving && !files.contains_key(name) {
+                self.take_away(&known);
+            }
+        }
+    }
+
+    fn take_again(&self, known: &Instance, path: &Path, file: &ServiceFile) {
+        let same = known.path.as_deref() == Some(path) && *known.service == file.service;
+        if !same && !known.leaving {
+            self.change(&known.service.name, known.id, |instance| {
+                instance.path = Some(path.to_owned());
+                // What runs, runs by what it was started with; this counts from the next start.
+                instance.service = Arc::new(file.service.clone());
+            });
+        }
+    }
+
+    fn take_new(&self, path: &Path, file: &ServiceFile, first: bool) {
+        let ServiceFile { service, record } = file;
+        if self.is_static(&service.name) {
+            tracing::warn!("{}: the name '{}' is that of a server", path.display(), service.name);
+            return;
+        }
+        let class = self.class(&service.class);
+        let asks = class
+            .as_ref()
+            .is_some_and(|class| class.spec.service_config.lifecycle_tools.status.is_some());
+        let state = match State::remembered(&record.state) {
+            // A tool can say whether it still runs.
+            State::Unknown if asks => State::Unknown,
+            _ if service.auto_start => State::Waiting,
+            state => state,
+        };
+        let Record { last_error, given, outputs, created_at, .. } = record.clone();
+        let mut instance = Instance::new(service.clone(), class, state);
+        instance.path = Some(path.to_owned());
+        instance.given = given;
+        instance.outputs = outputs;
+        instance.error = Some(last_error).filter(|error| !error.is_empty());
+        instance.created = created_at.parse().unwrap_or_else(|_| Timestamp::now());
+        if let Some(placed) = self.put(instance) {
+            if !first {
+                self.tell(Reason::ServiceInstanceCreated, &placed, "");
+            }
+            self.look_after(&placed);
+        }
+    }
+
+    /// Somebody deleted the file.
+    fn take_away(&self, known: &Instance) {
+        let (name, id): (String, Id) = (known.service.name.clone(), known.id);
+        self.change(&name, id, |instance| {
+            instance.leaving = true;
+            instance.path = None;
+        });
+        let services = self.clone();
+        self.inner.means.tasks.spawn(async move {
+            if let Err(error) = services.delete(services.own(), &name).await {
+                tracing::debug!(service = name, "{error}");
+            }
+        });
+    }
+
+    /// Writes down what became of a service, if it outlives the gateway.
+    pub(super) async fn save(&self, instance: &Instance) {
+        let Some(path) = &instance.path else { return };
+        match self.inner.means.store.write_record(path, &instance.record()).await {
+            // The next change is written again, over what was edited meanwhile.
+            Ok(()) | Err(WriteError::Gone(_) | WriteError::Changed(_)) => (),
+            Err(error) => tracing::warn!("{error}"),
+        }
+    }
+}

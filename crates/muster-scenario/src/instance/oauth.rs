@@ -1,0 +1,106 @@
+//! What an instance is told about the mock providers.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use super::files::Surroundings;
+use crate::oauth::config::GuardConfig;
+
+/// Where the certificate of the providers is.
+pub(super) fn ca_file(around: &Surroundings<'_>) -> PathBuf {
+    around.dir.join("muster").join("mock-oauth-ca.pem")
+}
+
+/// `aggregator.oauth`, if there are providers.
+pub(super) fn section(around: &Surroundings<'_>) -> Option<Value> {
+    if around.providers.is_empty() {
+        return None;
+    }
+    let base = format!("http://localhost:{}", around.port);
+    let ca = around.providers.ca_pem().map(|_| ca_file(around).display().to_string());
+    let with_ca = |mut section: Value| {
+        if let (Some(section), Some(ca)) = (section.as_object_mut(), &ca) {
+            section.insert("caFile".to_owned(), ca.as_str().into());
+        }
+        section
+    };
+    let client = json!({
+        "enabled": true, "publicUrl": base, "callbackPath": "/oauth/proxy/callback",
+    });
+    let mut section = json!({"mcpClient": with_ca(client)});
+    if let (Some(idp), Some(section)) = (around.providers.muster(), section.as_object_mut()) {
+        let idp = idp.core();
+        let dex = json!({
+            "issuerUrl": idp.issuer(),
+            "clientId": idp.config().client_id,
+            "clientSecret": idp.config().client_secret.clone().unwrap_or_default(),
+        });
+        let server = json!({
+            "enabled": true,
+            "baseUrl": base,
+            "provider": "dex",
+            "dex": with_ca(dex),
+            "storage": {"type": "memory"},
+            "allowLocalhostRedirectURIs": true,
+            "allowPublicClientRegistration": true,
+        });
+        section.insert("server".to_owned(), server);
+    }
+    Some(section)
+}
+
+/// `spec.auth` of a server, if there is anything to say.
+pub(super) fn auth(guard: &GuardConfig, around: &Surroundings<'_>) -> Option<Value> {
+    let mut auth = Map::new();
+    if guard.forward_token {
+        auth.insert("forwardToken".to_owned(), true.into());
+    }
+    if !guard.required_audiences.is_empty() {
+        auth.insert("requiredAudiences".to_owned(), json!(guard.required_audiences));
+    }
+    if let Some(exchange) = &guard.exchange {
+        let provider = exchange.provider.as_deref().and_then(|name| around.providers.get(name));
+        let issuer = provider.map(|provider| provider.core().issuer());
+        let endpoint = issuer.map(|issuer| format!("{issuer}/token"));
+        let pairs = [
+            ("dexTokenEndpoint", endpoint.or_else(|| exchange.endpoint.clone())),
+            ("connectorId", exchange.connector.clone()),
+            ("scopes", exchange.scopes.clone()),
+            ("expectedIssuer", exchange.expected_issuer.clone()),
+        ];
+        let mut section = Map::from_iter([("enabled".to_owned(), Value::Bool(true))]);
+        for (key, value) in pairs {
+            section.extend(value.map(|value| (key.to_owned(), Value::String(value))));
+        }
+        auth.insert("tokenExchange".to_owned(), section.into());
+    }
+    (!auth.is_empty()).then(|| auth.into())
+}
+
+/// What files may refer to in double braces.
+pub(super) fn variables(around: &Surroundings<'_>) -> Map<String, Value> {
+    let oauth = around.providers.iter().map(|(name, provider)| {
+        let (core, issuer) = (provider.core(), provider.core().issuer());
+        let about = json!({
+            "issuer_url": issuer,
+            "token_endpoint": format!("{issuer}/token"),
+            "port": provider.port().to_string(),
+            "client_id": core.config().client_id,
+            "client_secret": core.config().client_secret.clone().unwrap_or_default(),
+        });
+        (name.to_owned(), about)
+    });
+    let servers = around.urls.iter().map(|(name, url)| (name.clone(), json!({"url": url})));
+    let instance = json!({
+        "url": format!("http://localhost:{}", around.port),
+        "port": around.port.to_string(),
+        "config_path": around.dir.join("muster").display().to_string(),
+        "ca_file": ca_file(around).display().to_string(),
+    });
+    Map::from_iter([
+        ("oauth".to_owned(), Value::Object(oauth.collect())),
+        ("servers".to_owned(), Value::Object(servers.collect())),
+        ("instance".to_owned(), instance),
+    ])
+}

@@ -1,0 +1,106 @@
+//! ID tokens: JSON web tokens, without a signature as in the original, or with one.
+
+use std::{fmt, io};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ring::{
+    digest,
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
+};
+use serde_json::{Value, json};
+
+/// A key to sign with.
+pub struct Key {
+    pair: EcdsaKeyPair,
+    id: String,
+    random: SystemRandom,
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Key").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Key {
+    /// A new key.
+    pub fn new() -> io::Result<Self> {
+        let failed = |_| io::Error::other("no key can be made");
+        let random = SystemRandom::new();
+        let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).map_err(failed)?;
+        let pair = EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random)
+            .map_err(|err| io::Error::other(err.to_string()))?;
+        Ok(Self { pair, id: crate::instance::random_hex(), random })
+    }
+
+    /// The public half, as `/jwks` shows it.
+    pub fn public(&self) -> Value {
+        // The first byte says that both coordinates follow in full.
+        let point = self.pair.public_key().as_ref().get(1..).unwrap_or_default();
+        let (x, y) = point.split_at(point.len() / 2);
+        json!({
+            "kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": self.id,
+            "x": encode(x), "y": encode(y),
+        })
+    }
+}
+
+/// Bytes as they stand in tokens.
+pub fn encode(bytes: impl AsRef<[u8]>) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// The challenge that belongs to a verifier.
+pub fn challenge_of(verifier: &str) -> String {
+    encode(digest::digest(&digest::SHA256, verifier.as_bytes()))
+}
+
+/// A token with these claims.
+pub fn token(claims: &Value, key: Option<&Key>) -> String {
+    let head = match key {
+        Some(key) => json!({"alg": "ES256", "typ": "JWT", "kid": key.id}),
+        None => json!({"alg": "none", "typ": "JWT"}),
+    };
+    let signed = format!("{}.{}", encode(head.to_string()), encode(claims.to_string()));
+    let signature = key.and_then(|key| key.pair.sign(&key.random, signed.as_bytes()).ok());
+    format!("{signed}.{}", signature.map(encode).unwrap_or_default())
+}
+
+/// The claims of a token, believed as they are.
+pub fn claims(token: &str) -> Option<Value> {
+    let mut parts = token.split('.');
+    let (_head, claims, _signature) = (parts.next()?, parts.next()?, parts.next()?);
+    let claims = URL_SAFE_NO_PAD.decode(claims).ok()?;
+    serde_json::from_slice(&claims).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let written = json!({"sub": "me", "aud": ["a", "b"]});
+        let plain = token(&written, None);
+        assert!(plain.ends_with('.'), "no signature: {plain}");
+        assert_eq!(claims(&plain), Some(written.clone()));
+        let key = Key::new().unwrap();
+        let signed = token(&written, Some(&key));
+        assert_eq!(claims(&signed), Some(written));
+        let (text, signature) = signed.rsplit_once('.').unwrap();
+        let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key.pair.public_key());
+        let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
+        public.verify(text.as_bytes(), &signature).unwrap();
+        public.verify(b"something else", &signature).unwrap_err();
+    }
+
+    #[test]
+    fn the_example_of_the_specification() {
+        let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+        assert_eq!(challenge_of(verifier), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
+    }
+}

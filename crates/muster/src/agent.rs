@@ -1,0 +1,6 @@
+//! A client of a running gateway for people: what it says while it connects, and the REPL.
+
+pub(crate) mod connection;
+pub(crate) mod known;
+pub(crate) mod lines;
+pub(crate) mod repl;

@@ -1,0 +1,113 @@
+//! A connection of the agent to its gateway.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::{
+    known::{self, Known},
+    lines::Lines,
+};
+use crate::{
+    error::CommandError,
+    remote::{
+        Auth, Kind, Remote,
+        error::RemoteError,
+        target::{Target, Transport},
+    },
+};
+
+const ATTEMPTS: u32 = 3;
+const BETWEEN: Duration = Duration::from_secs(1);
+
+/// Connects, and tells of each attempt.
+pub(crate) async fn connect(
+    target: &Target,
+    auth: &Auth,
+    lines: Lines,
+) -> Result<Remote, CommandError> {
+    let transport = match target.transport {
+        Transport::StreamableHttp => "streamable-http",
+        Transport::Sse => "sse",
+    };
+    let mut attempt = 1;
+    loop {
+        lines.info(&format!(
+            "Connecting to aggregator at: {} using {transport} transport (attempt {attempt}/{ATTEMPTS})",
+            target.url
+        ));
+        lines.request("initialize", &json!({"clientInfo": {"name": "muster-agent"}}));
+        let error = match Remote::listen(target, auth).await {
+            Ok(remote) => {
+                let about = remote.about();
+                lines.response(
+                    "initialize",
+                    &json!({"protocolVersion": about.protocol,
+                            "serverInfo": {"name": about.name, "version": about.version}}),
+                );
+                return Ok(remote);
+            }
+            Err(error) => error,
+        };
+        let settled = matches!(
+            error,
+            RemoteError::AuthRequired { .. }
+                | RemoteError::AuthExpired { .. }
+                | RemoteError::AuthFailed { .. }
+        );
+        if settled {
+            return Err(error.into());
+        }
+        if attempt == ATTEMPTS {
+            let reason = match &error {
+                RemoteError::Connect(_) => error.to_string(),
+                _ => format!("initialization failed: {error}"),
+            };
+            return Err(CommandError::new(format!("failed to connect to aggregator: {reason}"))
+                .hint("is the gateway running? start one with `muster serve`"));
+        }
+        lines.info(&format!("Initialization failed, retrying: {error}"));
+        attempt += 1;
+        sleep(BETWEEN).await;
+    }
+}
+
+/// Asks for everything that the gateway offers, and tells of it.
+pub(crate) async fn load(remote: &Remote, lines: Lines) -> Result<Known, CommandError> {
+    let failed =
+        |err: RemoteError| CommandError::new(format!("failed to load initial data: {err}"));
+    list(remote, Kind::Tools, lines).await.map_err(failed)?;
+    let resources = list(remote, Kind::Resources, lines).await.map_err(failed)?;
+    let prompts = list(remote, Kind::Prompts, lines).await.map_err(failed)?;
+    Ok(Known { resources, prompts, ..Known::default() })
+}
+
+/// Asks again without a word.
+pub(crate) async fn reload(remote: &Remote) -> Result<Known, RemoteError> {
+    Ok(Known {
+        tools: known::tools(remote).await?,
+        resources: known::native(remote, Kind::Resources).await?,
+        prompts: known::native(remote, Kind::Prompts).await?,
+        locked: known::locked(remote).await,
+    })
+}
+
+async fn list(remote: &Remote, kind: Kind, lines: Lines) -> Result<Vec<Value>, RemoteError> {
+    let (method, key) = match kind {
+        Kind::Tools => ("tools/list", "tools"),
+        Kind::Resources => ("resources/list", "resources"),
+        Kind::Prompts => ("prompts/list", "prompts"),
+    };
+    lines.request(method, &json!({}));
+    let items = known::native(remote, kind).await?;
+    lines.response(method, &json!({ key: items }));
+    Ok(items)
+}
+
+/// Lets go of a connection, saying goodbye if nobody else uses it.
+pub(crate) async fn close(remote: Arc<Remote>) {
+    if let Ok(remote) = Arc::try_unwrap(remote) {
+        remote.close().await;
+    }
+}

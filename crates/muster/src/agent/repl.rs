@@ -1,0 +1,307 @@
+//! The REPL: a line is read, a command is run, and in between the gateway's changes are told.
+
+mod call;
+mod complete;
+mod context;
+mod live;
+mod look;
+mod prompt;
+mod show;
+mod spec;
+mod words;
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use rustyline::{
+    Cmd, CompletionType, Config, Context, Editor, Event, ExternalPrinter as _, Helper, Highlighter,
+    Hinter, KeyEvent, Validator, completion::Completer, error::ReadlineError, history::FileHistory,
+};
+use thiserror::Error;
+use tokio::{
+    runtime::Runtime,
+    sync::{mpsc::UnboundedReceiver, watch},
+    task::JoinSet,
+    time::timeout,
+};
+
+use self::{
+    complete::Candidate,
+    spec::{Command, Spec},
+};
+use super::{connection, known::Known, lines::Lines};
+use crate::{
+    contexts::Contexts,
+    env_vars,
+    error::CommandError,
+    process,
+    remote::{Auth, Notice, Remote, error::RemoteError, target::Target},
+};
+
+/// How long one command may take.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// What the commands and the changes share.
+#[derive(Debug)]
+pub(crate) struct Shell {
+    lines: Lines,
+    auth: Auth,
+    target: watch::Sender<Target>,
+    /// None while the gateway is away.
+    remote: watch::Sender<Option<Arc<Remote>>>,
+    known: watch::Sender<Arc<Known>>,
+    told: watch::Sender<Told>,
+}
+
+/// Whether changes are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Yes,
+    No,
+}
+
+/// Why a command failed.
+#[derive(Debug, Error)]
+pub(crate) enum ReplError {
+    /// In one sentence.
+    #[error("{0}")]
+    Failed(String),
+    /// The gateway.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+}
+
+impl ReplError {
+    fn new(text: impl Into<String>) -> Self {
+        Self::Failed(text.into())
+    }
+
+    fn usage(spec: &Spec) -> Self {
+        Self::Failed(format!("usage: {}", spec.usage))
+    }
+
+    fn target(word: &str, valid: &[&str]) -> Self {
+        Self::Failed(format!("unknown target: {word}. Valid targets: {}", valid.join(", ")))
+    }
+}
+
+/// What comes after a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Prompt,
+    Leave,
+}
+
+impl Shell {
+    fn remote(&self) -> Result<Arc<Remote>, ReplError> {
+        let remote = self.remote.borrow().clone();
+        remote.ok_or_else(|| {
+            ReplError::new("the gateway is away; it is used again as soon as it is back")
+        })
+    }
+
+    fn known(&self) -> Arc<Known> {
+        self.known.borrow().clone()
+    }
+
+    fn say(&self, text: &str) {
+        self.lines.result(text);
+    }
+
+    async fn run(self: &Arc<Self>, line: &str) -> Result<(), ReplError> {
+        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        let Some(spec) = spec::find(word) else {
+            let text = format!("unknown command: {word}. Type 'help' for available commands");
+            return Err(ReplError::new(text));
+        };
+        match spec.command {
+            Command::Help => self.help(rest),
+            Command::List => self.list(spec, rest).await,
+            Command::Describe => self.describe(spec, rest).await,
+            Command::Call => self.call(spec, rest).await,
+            Command::Get => self.get(spec, rest).await,
+            Command::Prompt => self.prompt(spec, rest).await,
+            Command::Filter => self.filter(spec, rest).await,
+            Command::Notifications => self.notifications(spec, rest),
+            Command::Workflow => self.workflow(spec, rest).await,
+            Command::Context | Command::Exit => Ok(()),
+        }
+    }
+
+    fn notifications(&self, spec: &Spec, word: &str) -> Result<(), ReplError> {
+        let told = match word.to_lowercase().as_str() {
+            "on" | "enable" | "true" => Told::Yes,
+            "off" | "disable" | "false" => Told::No,
+            "" => return Err(ReplError::usage(spec)),
+            other => return Err(ReplError::target(other, &["on", "off"])),
+        };
+        self.told.send_replace(told);
+        self.say(match told {
+            Told::Yes => "Notifications enabled",
+            Told::No => "Notifications disabled",
+        });
+        Ok(())
+    }
+}
+
+/// Completes from what is known at the moment.
+#[derive(Helper, Hinter, Highlighter, Validator)]
+struct Completion {
+    known: watch::Receiver<Arc<Known>>,
+}
+
+impl Completer for Completion {
+    type Candidate = Candidate;
+
+    fn complete(
+        &self,
+        line: &str,
+        position: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Candidate>)> {
+        let typed = line.get(..position).unwrap_or(line);
+        let contexts = Contexts::load().unwrap_or_default();
+        let contexts: Vec<String> = contexts.all.into_iter().map(|one| one.name).collect();
+        Ok(complete::candidates(typed, &self.known.borrow(), &contexts))
+    }
+}
+
+type Reader = Editor<Completion, FileHistory>;
+
+/// Talks to a person until they leave.
+pub(crate) fn run(
+    runtime: &Runtime,
+    (target, auth): (Target, Auth),
+    lines: Lines,
+) -> Result<(), CommandError> {
+    let (mut remote, known) = runtime.block_on(async {
+        let remote = connection::connect(&target, &auth, lines).await?;
+        let mut known = connection::load(&remote, lines).await?;
+        if let Ok(all) = connection::reload(&remote).await {
+            known = all;
+        }
+        Ok::<_, CommandError>((remote, known))
+    })?;
+    let notices = remote.notifications();
+    let shell = Arc::new(Shell {
+        lines,
+        auth,
+        target: watch::Sender::new(target),
+        remote: watch::Sender::new(Some(Arc::new(remote))),
+        known: watch::Sender::new(Arc::new(known)),
+        told: watch::Sender::new(Told::Yes),
+    });
+    let mut repl = Repl::new(runtime, shell)
+        .map_err(|err| CommandError::new(format!("the terminal cannot be read from: {err}")))?;
+    repl.listen(notices);
+    repl.talk();
+    repl.leave();
+    Ok(())
+}
+
+struct Repl<'a> {
+    runtime: &'a Runtime,
+    shell: Arc<Shell>,
+    reader: Reader,
+    history: PathBuf,
+    listening: JoinSet<()>,
+    context: Option<String>,
+}
+
+impl<'a> Repl<'a> {
+    fn new(runtime: &'a Runtime, shell: Arc<Shell>) -> rustyline::Result<Self> {
+        let config =
+            Config::builder().auto_add_history(true).completion_type(CompletionType::List).build();
+        let mut reader = Reader::with_config(config)?;
+        reader.set_helper(Some(Completion { known: shell.known.subscribe() }));
+        // There is nothing to suspend to: the connection would be lost.
+        reader.bind_sequence(Event::from(KeyEvent::ctrl('Z')), Cmd::Noop);
+        let folder = env_vars::get("TMPDIR").unwrap_or_else(|| "/tmp".to_owned());
+        let history = PathBuf::from(folder).join(".muster_agent_history");
+        // The first time there is none.
+        drop(reader.load_history(&history));
+        let context = Contexts::load().ok().and_then(|contexts| contexts.current);
+        Ok(Self { runtime, shell, reader, history, listening: JoinSet::new(), context })
+    }
+
+    /// Tells of changes from now on.
+    fn listen(&mut self, notices: Option<UnboundedReceiver<Notice>>) {
+        self.listening.abort_all();
+        let Some(notices) = notices else { return };
+        let lines = self.shell.lines;
+        let mut printer = self.reader.create_external_printer().ok();
+        let say = move |text: String| match &mut printer {
+            Some(printer) => drop(printer.print(format!("{text}\n"))),
+            None => lines.result(&text),
+        };
+        let live = live::live(Arc::clone(&self.shell), notices, Box::new(say));
+        self.listening.spawn_on(live, self.runtime.handle());
+    }
+
+    fn talk(&mut self) {
+        let lines = self.shell.lines;
+        lines.info(
+            "MCP REPL started with notification support. Type 'help' for available commands. \
+             Use TAB for completion.",
+        );
+        lines.result("");
+        loop {
+            let line = match self.reader.readline(&self.prompt()) {
+                Ok(line) => line,
+                Err(ReadlineError::Interrupted) => continue,
+                Err(_) => return lines.info("Goodbye!"),
+            };
+            let line = line.trim();
+            if line.is_empty() {
+                continue;
+            }
+            if self.obey(line) == Next::Leave {
+                return lines.info("Goodbye!");
+            }
+            lines.result("");
+        }
+    }
+
+    fn obey(&mut self, line: &str) -> Next {
+        let word = line.split_whitespace().next().unwrap_or_default();
+        let command = spec::find(word).map(|spec| spec.command);
+        let done = match command {
+            Some(Command::Exit) => return Next::Leave,
+            Some(Command::Context) => self.switch(line),
+            _ => self.wait(line),
+        };
+        if let Err(err) = done {
+            self.shell.lines.error(&format!("Error: {err}"));
+        }
+        Next::Prompt
+    }
+
+    fn wait(&self, line: &str) -> Result<(), ReplError> {
+        self.runtime.block_on(async {
+            tokio::select! {
+                done = timeout(LIMIT, self.shell.run(line)) => done.unwrap_or_else(|_| {
+                    Err(ReplError::new("the command took longer than five minutes"))
+                }),
+                () = process::stop_requested() => Err(ReplError::new("interrupted")),
+            }
+        })
+    }
+
+    fn prompt(&self) -> String {
+        let state = prompt::State {
+            away: self.shell.remote.borrow().is_none(),
+            locked: !self.shell.known().locked.is_empty(),
+        };
+        prompt::text(prompt::Letters::of_terminal(), self.context.as_deref(), state)
+    }
+
+    fn leave(mut self) {
+        // A history that cannot be kept is not worth a word.
+        drop(self.reader.save_history(&self.history));
+        self.listening.abort_all();
+        let remote = self.shell.remote.send_replace(None);
+        if let Some(remote) = remote {
+            self.runtime.block_on(connection::close(remote));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The commands of the REPL: names, usage, help.
+
+/// A command.
+#[derive(Debug)]
+pub(crate) struct Spec {
+    pub(crate) command: Command,
+    pub(crate) name: &'static str,
+    pub(crate) aliases: &'static [&'static str],
+    pub(crate) usage: &'static str,
+    pub(crate) description: &'static str,
+}
+
+/// Which command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Command {
+    Help,
+    List,
+    Describe,
+    Call,
+    Get,
+    Prompt,
+    Filter,
+    Notifications,
+    Workflow,
+    Context,
+    Exit,
+}
+
+const fn spec(
+    command: Command,
+    name: &'static str,
+    aliases: &'static [&'static str],
+    usage: &'static str,
+    description: &'static str,
+) -> Spec {
+    Spec { command, name, aliases, usage, description }
+}
+
+/// All commands, in the order of the help.
+pub(crate) const ALL: [Spec; 11] = [
+    spec(Command::Help, "help", &["?"], "help [command]", "Show what can be typed"),
+    spec(
+        Command::List,
+        "list",
+        &["ls"],
+        "list tools|resources|prompts|workflows|core-tools",
+        "List what the gateway offers",
+    ),
+    spec(
+        Command::Describe,
+        "describe",
+        &["desc", "info"],
+        "describe tool|resource|prompt <name>",
+        "Show one thing in full",
+    ),
+    spec(
+        Command::Call,
+        "call",
+        &["run", "exec"],
+        "call <tool> [key=value ...] or call <tool> {json}",
+        "Run a tool",
+    ),
+    spec(Command::Get, "get", &["fetch"], "get <uri>", "Read a resource"),
+    spec(
+        Command::Prompt,
+        "prompt",
+        &["template"],
+        "prompt <name> [key=value ...] or prompt <name> {json}",
+        "Fill in a prompt",
+    ),
+    spec(
+        Command::Filter,
+        "filter",
+        &["find", "search"],
+        "filter tools [pattern] [description] [case] [detailed]",
+        "Find tools by name and description",
+    ),
+    spec(
+        Command::Notifications,
+        "notifications",
+        &["notify"],
+        "notifications on|off",
+        "Say whether changes are told",
+    ),
+    spec(
+        Command::Workflow,
+        "workflow",
+        &["wf", "run-workflow"],
+        "workflow <name> [key=value ...]",
+        "Run a workflow",
+    ),
+    spec(
+        Command::Context,
+        "context",
+        &["ctx"],
+        "context [list | use <name> | <name>]",
+        "Show the named gateways, or switch to one",
+    ),
+    spec(Command::Exit, "exit", &["quit", "q"], "exit", "Leave"),
+];
+
+/// The command of a name or alias, in any case.
+pub(crate) fn find(word: &str) -> Option<&'static Spec> {
+    let word = word.to_lowercase();
+    ALL.iter().find(|spec| spec.name == word || spec.aliases.contains(&word.as_str()))
+}
+
+/// What lists can be asked for.
+pub(crate) const LISTS: [&str; 5] = ["tools", "resources", "prompts", "workflows", "core-tools"];
+/// What can be described.
+pub(crate) const DESCRIBED: [&str; 3] = ["tool", "resource", "prompt"];

@@ -1,0 +1,156 @@
+//! `muster import`: the servers of other MCP clients, taken over.
+
+use std::{
+    io::{self, BufRead as _, IsTerminal as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Args;
+
+use crate::{
+    env_vars,
+    error::CommandError,
+    import::{
+        clients::Client,
+        plan::{Plan, What},
+        read,
+    },
+    output::{Mood, Printer},
+    secrets,
+};
+
+/// Take over the servers of other MCP clients
+///
+/// Reads the configurations of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Codex and Gemini
+/// CLI, or the files and folders that are named: `mcp.json`, CLI definitions, folders of muster. Shows
+/// what it will do and asks. Secrets do not stay in the files: each is kept in a file of its own below
+/// `secrets`, which nobody else can read, and is named by `secret://`. The clients' files are not
+/// touched.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  muster import --dry-run
+  muster import --yes
+  muster import --from cursor --from codex
+  muster import ./mcp.json ./clis/git.yaml")]
+pub(crate) struct Import {
+    /// Files and folders to read instead of what the clients have
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Only what this client has
+    #[arg(long, value_name = "CLIENT", value_enum)]
+    from: Vec<Client>,
+    /// The folder that is imported into [default: ~/.config/muster]
+    #[arg(long, value_name = "DIR")]
+    config_path: Option<PathBuf>,
+    /// Only show what would be done
+    #[arg(long, conflicts_with = "yes")]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub(crate) fn run(args: &Import) -> Result<ExitCode, CommandError> {
+    let home = PathBuf::from(env_vars::get("HOME").ok_or_else(|| {
+        CommandError::new("there is no home directory").hint("set HOME, or name the files")
+    })?);
+    let root = args.config_path.clone().unwrap_or_else(|| home.join(".config/muster"));
+    let printer = Printer::standard();
+    let mut plan = Plan::default();
+    for (source, path) in sources(args, &home) {
+        match read::read(&path) {
+            Ok(found) => {
+                printer.line(&format!(
+                    "{} {}",
+                    printer.paint(Mood::Strong, &source),
+                    path.display()
+                ))?;
+                let before = plan.steps.len();
+                plan.add(&root, &source, found);
+                show(&printer, &plan, before)?;
+            }
+            Err(err) if args.paths.is_empty() => {
+                printer.line(&format!("{} {err}", printer.paint(Mood::Warning, &source)))?;
+            }
+            Err(err) => return Err(CommandError::new(err.to_string())),
+        }
+    }
+    if plan.steps.is_empty() {
+        return Err(CommandError::new("there is nothing to import")
+            .hint("name a file, such as `muster import ./mcp.json`"));
+    }
+    if plan.is_empty() {
+        printer.line("\nNothing to do.")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.dry_run || !(args.yes || agreed(&printer)?) {
+        printer.line("\nNothing was changed. Do it with: muster import --yes")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    plan.apply(&root).map_err(|err| CommandError::new(err.to_string()))?;
+    printer.line(&format!("\nImported into {}.", root.display()))?;
+    printer.line(
+        "A gateway that runs with this folder uses it at once; start one with: muster serve",
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn sources(args: &Import, home: &Path) -> Vec<(String, PathBuf)> {
+    if !args.paths.is_empty() {
+        let name =
+            |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        return args.paths.iter().map(|path| (name(path), path.clone())).collect();
+    }
+    let clients = match args.from.as_slice() {
+        [] => &Client::ALL[..],
+        some => some,
+    };
+    let files = clients.iter().flat_map(|client| {
+        let paths = client.paths(home).into_iter().filter(|path| path.exists());
+        paths.map(|path| (client.name().to_owned(), path))
+    });
+    files.collect()
+}
+
+fn show(printer: &Printer, plan: &Plan, from: usize) -> Result<(), CommandError> {
+    for step in plan.steps.iter().skip(from) {
+        match &step.what {
+            What::Write(write) => {
+                let mark = printer.paint(Mood::Good, "+");
+                printer.line(&format!("  {mark} {} → {}", step.name, write.path.display()))?;
+                for moved in &write.moved {
+                    let to = secrets::reference(&moved.name);
+                    printer.line(&format!("      {} → {to}", moved.place))?;
+                }
+                for note in &write.notes {
+                    printer.line(&format!("      {} {note}", printer.paint(Mood::Warning, "!")))?;
+                }
+            }
+            What::Copy { to, .. } => {
+                let mark = printer.paint(Mood::Good, "+");
+                printer.line(&format!("  {mark} {} → {}", step.name, to.display()))?;
+            }
+            What::Same { path } => {
+                printer.line(&format!("  = {} is there already: {}", step.name, path.display()))?;
+            }
+            What::Skip { reason } => {
+                let mark = printer.paint(Mood::Warning, "-");
+                printer.line(&format!("  {mark} {} is left out: {reason}", step.name))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Asks a person; where nobody can answer, nothing is done.
+fn agreed(printer: &Printer) -> Result<bool, CommandError> {
+    if !io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    printer.line("\nDo it? [y/N]")?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}

@@ -1,0 +1,59 @@
+//! Introduces the servers behind the gateway to the logins at them.
+
+use std::{fs, sync::Arc};
+
+use muster_auth::{
+    client::{Client, Options},
+    clock::Clock,
+    dialer::{Dialer, Reach, Trust},
+    store::{Memory, Vault},
+};
+use muster_core::manifest::settings::McpClient;
+
+use crate::error::CommandError;
+
+/// What logs people in at servers, if that is set up.
+pub(super) fn of(
+    said: &McpClient,
+    vault: Option<Vault>,
+) -> Result<Option<Arc<Client>>, CommandError> {
+    if !said.enabled {
+        return Ok(None);
+    }
+    if said.public_url.is_empty() {
+        tracing::warn!(
+            "`aggregator.oauth.mcpClient` is enabled but has no `publicUrl`: nobody can log in to servers"
+        );
+        return Ok(None);
+    }
+    let failed = |text: String| {
+        CommandError::new(format!("failed to initialize application: {text}"))
+            .hint("see `aggregator.oauth.mcpClient` in config.yaml")
+    };
+    let mut trust = Trust::system();
+    let usual = Options::new(&said.public_url);
+    let mut reach = usual.reach;
+    if !said.ca_file.is_empty() {
+        let pem = fs::read(&said.ca_file)
+            .map_err(|err| failed(format!("cannot read `caFile` {}: {err}", said.ca_file)))?;
+        trust =
+            trust.and(&pem).map_err(|err| failed(format!("`caFile` {}: {err}", said.ca_file)))?;
+        // Who has certificates of their own has a network of their own.
+        reach = Reach::Private;
+    }
+    let options = Options {
+        client_id: said.client_id.clone(),
+        callback_path: or(&said.callback_path, &usual.callback_path),
+        document_path: or(&said.cimd.path, &usual.document_path),
+        scopes: or(&said.cimd.scopes, &usual.scopes),
+        reach,
+        ..usual
+    };
+    let clock = Clock::system();
+    let vault = vault.unwrap_or_else(|| Vault::new(Arc::new(Memory::new(clock.clone())), None));
+    Ok(Some(Client::new(options, Dialer::new(Arc::new(trust)), vault, clock)))
+}
+
+fn or(said: &str, usual: &str) -> String {
+    if said.is_empty() { usual.to_owned() } else { said.to_owned() }
+}

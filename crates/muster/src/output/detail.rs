@@ -1,0 +1,266 @@
+//! One object, or an object around a list, for people.
+
+use serde_json::{Map, Value};
+
+use super::{
+    cell::{cell, cut, plain, without_prefix},
+    grid::Grid,
+    layout::Manner,
+    list,
+};
+
+/// The members of an answer that hold its list.
+const LISTS: [&str; 11] = [
+    "services",
+    "serviceClasses",
+    "mcpServers",
+    "workflows",
+    "executions",
+    "capabilities",
+    "items",
+    "results",
+    "tools",
+    "resources",
+    "prompts",
+];
+
+/// Any JSON for people.
+pub fn show(value: &Value, manner: Manner) -> String {
+    match value {
+        Value::Object(object) => show_object(object, manner),
+        Value::Array(items) => list::table(items, manner),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => plain(value),
+    }
+}
+
+fn show_object(object: &Map<String, Value>, manner: Manner) -> String {
+    let found = LISTS.iter().find_map(|key| match object.get(*key) {
+        Some(value @ (Value::Array(_) | Value::Null)) => Some((*key, value)),
+        Some(_) | None => None,
+    });
+    match found {
+        Some((key, Value::Array(items))) => {
+            format!("{}{}", list::table(items, manner), footer(object, key, items))
+        }
+        Some((key, _)) => format!("No {} found", readable(key)),
+        None => detail(object, manner),
+    }
+}
+
+fn readable(key: &str) -> &str {
+    match key {
+        "serviceClasses" => "service classes",
+        "mcpServers" => "MCP servers",
+        key => key,
+    }
+}
+
+/// What has to be said below a list.
+fn footer(object: &Map<String, Value>, key: &str, items: &[Value]) -> String {
+    let mut footer = String::new();
+    if let Some(hint) = object.get("hint").and_then(Value::as_str).filter(|hint| !hint.is_empty()) {
+        footer.push_str("\n\n");
+        footer.push_str(hint);
+    }
+    let troubled: Vec<String> = items.iter().filter_map(trouble).collect();
+    if key == "mcpServers" && !troubled.is_empty() {
+        footer.push_str("\n\nServers requiring attention:\n");
+        footer.push_str(&troubled.join("\n"));
+    }
+    footer
+}
+
+fn trouble(server: &Value) -> Option<String> {
+    let text = |key: &str| server.get(key).and_then(Value::as_str);
+    let message = text("statusMessage").filter(|message| !message.is_empty())?;
+    let state = text("state")?.to_lowercase().replace(' ', "_");
+    let needs = matches!(state.as_str(), "auth_required" | "unreachable" | "failed");
+    needs.then(|| format!("  {}: {message}", text("name").unwrap_or_default()))
+}
+
+fn detail(object: &Map<String, Value>, manner: Manner) -> String {
+    let has = |key: &str| object.contains_key(key);
+    if has("execution_id") && has("status") && (has("results") || has("input")) {
+        return execution(object, manner);
+    }
+    if has("workflow") || (has("name") && has("steps")) {
+        let inner = object.get("workflow").and_then(Value::as_object);
+        return workflow(inner.unwrap_or(object), manner);
+    }
+    let mut grid = Grid::new(&["property", "value"]).headed(manner.headings);
+    let is_remote =
+        matches!(object.get("type").and_then(Value::as_str), Some("streamable-http" | "sse"));
+    let mut keys: Vec<&String> = object.keys().collect();
+    keys.sort();
+    for key in keys {
+        let shown = if is_remote && key == "autoStart" { "autoConnect" } else { key };
+        grid.row([shown.to_owned(), cell(key, object.get(key), object)]);
+    }
+    grid.text()
+}
+
+/// A part of a page under its own heading; nothing if it has no rows.
+fn part(
+    page: &mut String,
+    heading: &str,
+    mut rows: Vec<Vec<String>>,
+    columns: &[&str],
+    manner: Manner,
+) {
+    if rows.is_empty() {
+        return;
+    }
+    let mut grid = Grid::new(columns).headed(manner.headings);
+    rows.drain(..).for_each(|row| grid.row(row));
+    page.push_str("\n\n");
+    page.push_str(heading);
+    page.push('\n');
+    page.push_str(&grid.text());
+}
+
+fn properties(object: &Map<String, Value>, keys: &[&str], manner: Manner) -> String {
+    let mut grid = Grid::new(&["property", "value"]).headed(manner.headings);
+    for key in keys.iter().filter(|key| object.contains_key(**key)) {
+        let value = object.get(*key).map(plain).unwrap_or_default();
+        grid.row([(*key).to_owned(), value]);
+    }
+    grid.text()
+}
+
+fn execution(object: &Map<String, Value>, manner: Manner) -> String {
+    let facts = properties(object, &["execution_id", "workflow", "status"], manner);
+    let mut page = format!("Workflow Execution Completed\n\n{facts}");
+    let pairs = |key: &str| {
+        let members = object.get(key).and_then(Value::as_object);
+        let mut members: Vec<(String, Value)> =
+            members.cloned().unwrap_or_default().into_iter().collect();
+        members.sort_by(|(one, _), (other, _)| one.cmp(other));
+        members
+    };
+    let input: Vec<Vec<String>> =
+        pairs("input").into_iter().map(|(name, value)| vec![name, plain(&value)]).collect();
+    part(&mut page, "Input Parameters:", input, &["parameter", "value"], manner);
+    let results = pairs("results").into_iter().map(|(step, result)| {
+        let status = result.get("status").map_or_else(|| "completed".to_owned(), plain);
+        vec![step, status, cell("details", Some(&result), &Map::new())]
+    });
+    part(&mut page, "Step Results:", results.collect(), &["step", "status", "details"], manner);
+    page
+}
+
+fn workflow(object: &Map<String, Value>, manner: Manner) -> String {
+    let mut page = properties(object, &["name", "description"], manner);
+    let args = object.get("args").and_then(Value::as_object).cloned().unwrap_or_default();
+    let args = args.iter().map(|(name, about)| {
+        let text = |key: &str| about.get(key).map(plain).unwrap_or_default();
+        let default = about.get("default").filter(|default| !default.is_null());
+        let default =
+            default.map_or_else(String::new, |value| format!(" (default: {})", plain(value)));
+        let required = about.get("required").and_then(Value::as_bool).unwrap_or(false);
+        let required = if required { "Yes" } else { "No" }.to_owned();
+        vec![
+            name.clone(),
+            text("type"),
+            format!("{}{default}", cut(&text("description"), 40)),
+            required,
+        ]
+    });
+    let columns = ["argument", "type", "description", "required"];
+    part(&mut page, "Input Args:", args.collect(), &columns, manner);
+    let steps = object.get("steps").and_then(Value::as_array).cloned().unwrap_or_default();
+    let steps = steps.iter().enumerate().map(|(index, step)| {
+        let text = |key: &str| step.get(key).map(plain).unwrap_or_default();
+        let about = match text("description") {
+            about if about.is_empty() => format!("Execute {}", text("id")),
+            about => about,
+        };
+        let tool = without_prefix(&text("tool")).to_owned();
+        vec![(index + 1).to_string(), tool, cut(&about, 50)]
+    });
+    part(&mut page, "Workflow Steps:", steps.collect(), &["step", "tool", "description"], manner);
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
+
+    use super::show;
+    use crate::output::layout::{Layout, Manner};
+
+    #[track_caller]
+    fn check(value: Value, expect: Expect) {
+        expect.assert_eq(&show(&value, Manner { layout: Layout::Table, headings: true }));
+    }
+
+    #[test]
+    fn lists_and_what_stands_below() {
+        check(json!({"mcpServers": null, "total": 0}), expect!["No MCP servers found"]);
+        check(json!({"workflows": [], "total": 0}), expect!["No items found"]);
+        check(
+            json!({"hint": "see --all", "mcpServers": [
+                {"name": "a", "type": "sse", "state": "Failed", "statusMessage": "no route"}]}),
+            expect![[r"
+                NAME   STATE    TYPE
+                a      Failed   sse
+
+                see --all
+
+                Servers requiring attention:
+                  a: no route"]],
+        );
+        check(json!("done"), expect!["done"]);
+    }
+
+    #[test]
+    fn one_object() {
+        check(
+            json!({"name": "k", "type": "sse", "autoStart": true, "tools": 2}),
+            expect![[r"
+                PROPERTY      VALUE
+                autoConnect   Yes
+                name          k
+                tools         2
+                type          sse"]],
+        );
+    }
+
+    #[test]
+    fn a_workflow_and_a_run_of_it() {
+        check(
+            json!({"workflow": {"name": "deploy", "description": "Ship it",
+                "args": {"env": {"type": "string", "required": true, "default": "prod", "description": "Where"}},
+                "steps": [{"id": "build", "tool": "x_ci_build"}, {"id": "b", "tool": "core_x", "description": "Look"}]}}),
+            expect![[r"
+                PROPERTY      VALUE
+                name          deploy
+                description   Ship it
+
+                Input Args:
+                ARGUMENT   TYPE     DESCRIPTION             REQUIRED
+                env        string   Where (default: prod)   Yes
+
+                Workflow Steps:
+                STEP   TOOL       DESCRIPTION
+                1      ci_build   Execute build
+                2      x          Look"]],
+        );
+        check(
+            json!({"execution_id": "7", "workflow": "deploy", "status": "completed",
+                   "input": {"b": 1, "a": "x"}, "steps": []}),
+            expect![[r"
+                Workflow Execution Completed
+
+                PROPERTY       VALUE
+                execution_id   7
+                workflow       deploy
+                status         completed
+
+                Input Parameters:
+                PARAMETER   VALUE
+                a           x
+                b           1"]],
+        );
+    }
+}
