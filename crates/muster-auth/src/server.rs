@@ -108,11 +108,6 @@ impl AuthServer {
         }))
     }
 
-    /// Where logins are kept, for others who keep some.
-    pub fn vault(&self) -> Vault {
-        self.0.vault.clone()
-    }
-
     /// Looks for the identity provider until it is found. Until then the gateway is up, and logins are
     /// told to come again.
     pub async fn find_provider(&self) {
