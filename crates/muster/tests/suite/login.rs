@@ -188,8 +188,10 @@ impl User {
                 .replace(&self.door.port.to_string(), "[PORT]")
                 .replace(&self.callback.to_string(), "[CALLBACK]")
         };
-        let stderr: String =
-            text(&output.stderr).lines().map(|line| format!("{}\n", format!("stderr: {line}").trim_end())).collect();
+        let stderr: String = text(&output.stderr)
+            .lines()
+            .map(|line| format!("{}\n", format!("stderr: {line}").trim_end()))
+            .collect();
         format!("{}{stderr}exit {}\n", text(&output.stdout), output.status.code().unwrap())
     }
 
