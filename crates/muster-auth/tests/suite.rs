@@ -13,5 +13,17 @@ mod client_faults;
 mod client_tokens;
 #[path = "suite/client_world.rs"]
 mod client_world;
+#[path = "suite/flows.rs"]
+mod flows;
+#[path = "suite/idp.rs"]
+mod idp;
+#[path = "suite/login_faults.rs"]
+mod login_faults;
+#[path = "suite/our_faults.rs"]
+mod our_faults;
 #[path = "suite/ssrf.rs"]
 mod ssrf;
+#[path = "suite/token_faults.rs"]
+mod token_faults;
+#[path = "suite/world.rs"]
+mod world;

@@ -28,4 +28,5 @@ pub mod suggest;
 pub mod template;
 pub mod tokens;
 pub mod value;
+pub mod workflow;
 pub mod yaml;

@@ -13,6 +13,7 @@ mod resource;
 pub mod service;
 pub mod serviceclass;
 pub mod settings;
+pub mod workflow;
 pub mod writer;
 
 use std::fmt;

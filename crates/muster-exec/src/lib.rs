@@ -10,6 +10,7 @@
 //! whose gateway is gone ends all of them before it ends itself.
 
 pub mod argv;
+pub mod browser;
 mod capture;
 pub mod child;
 pub mod cli;

@@ -11,6 +11,9 @@ mod events;
 mod mcpserver;
 mod service;
 mod serviceclass;
+mod stats;
+mod workflow;
+mod workflow_execution;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -30,13 +33,16 @@ pub(crate) use self::service::AGGREGATOR;
 use crate::handle::Handle;
 
 /// Every family, in the order that tools are listed.
-const FAMILIES: [&[Builtin]; 7] = [
+const FAMILIES: [&[Builtin]; 10] = [
+    workflow::TOOLS,
+    workflow_execution::TOOLS,
     service::TOOLS,
     service::INSTANCE_TOOLS,
     config::TOOLS,
     serviceclass::TOOLS,
     mcpserver::TOOLS,
     events::TOOLS,
+    stats::TOOLS,
     auth::TOOLS,
 ];
 
@@ -63,7 +69,8 @@ pub(crate) fn offered(handle: Handle) -> (Source, Arc<dyn Backend>) {
     let backend = BackendName::new(BACKEND);
     let about = About {
         title: "core".into(),
-        description: "The gateway itself: its servers, services, configuration and events".into(),
+        description:
+            "The gateway itself: its workflows, servers, services, configuration and events".into(),
         category: None,
         tags: Arc::default(),
     };

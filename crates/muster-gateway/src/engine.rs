@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     core_tools,
-    dispatch::State,
+    dispatch::{State, Tally},
     events::Journal,
     handle::Handle,
     principals::{self, Principals},
@@ -29,7 +29,7 @@ use crate::{
     store::{Files, Store},
     supervisor::{Supervisor, Timing},
     view::View,
-    watch as files_watch,
+    watch as files_watch, workflows,
 };
 
 /// How many changes may wait; units wait their turn when it is full.
@@ -112,6 +112,7 @@ impl Engine {
         let (view, views) = watch::channel(Arc::new(View::default()));
         let (changes, _) = broadcast::channel(CHANGES);
         let (endpoint, endpoints) = watch::channel(None);
+        let executions = Arc::new(workflows::Executions::new(store.root(), tasks.clone()));
         let services = Services::new(services::Means {
             store: Arc::clone(&store),
             journal: journal.clone(),
@@ -142,7 +143,12 @@ impl Engine {
             services: services.clone(),
             endpoint: endpoints,
             destructive,
+            tally: Tally::default(),
+            executions: Arc::clone(&executions),
         };
+        let workflows =
+            workflows::Means { executions, journal: journal.clone(), state: handle.state.clone() };
+        workflows::take_up(&workflows, &files.definitions(), &tasks);
         let outlets = Outlets { state, view, changes: changes.clone() };
         let means = reconcile::Means {
             store: Arc::clone(&store),
@@ -153,6 +159,7 @@ impl Engine {
             bundled: bundled.into_iter().map(Arc::new).collect(),
             destructive,
             calls_at_once,
+            workflows,
         };
         let supervisor = Supervisor::new(connect, timing, inputs.downgrade(), tasks.clone());
         let state = with_core_tools(&handle);
@@ -186,6 +193,11 @@ impl Engine {
     /// What happened.
     pub fn journal(&self) -> &Journal {
         &self.handle.journal
+    }
+
+    /// Where calls are counted, for those who ask about it.
+    pub fn tally(&self) -> Tally {
+        self.handle.tally.clone()
     }
 
     /// Notes where clients reach the gateway, for those who ask about it.

@@ -6,12 +6,13 @@ use muster_core::policy::Destructive;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    dispatch::State,
+    dispatch::{State, Tally},
     events::Journal,
     principals::Principals,
     reconcile::{Edit, EditError, Input},
     services::Services,
     view::{Known, View},
+    workflows::Executions,
 };
 
 /// The way from a tool to the reconciler, and what it reads. Cheap to clone.
@@ -27,6 +28,10 @@ pub(crate) struct Handle {
     /// Where clients reach the gateway.
     pub(crate) endpoint: watch::Receiver<Option<String>>,
     pub(crate) destructive: Destructive,
+    /// How many calls were run.
+    pub(crate) tally: Tally,
+    /// The records of workflow runs.
+    pub(crate) executions: Arc<Executions>,
 }
 
 impl Handle {

@@ -28,3 +28,4 @@ pub mod supervisor;
 pub mod surface;
 pub mod view;
 mod watch;
+mod workflows;

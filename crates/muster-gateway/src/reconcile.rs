@@ -10,6 +10,7 @@ mod edit;
 mod files;
 mod seen;
 mod words;
+mod workflows;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,14 +22,16 @@ use self::seen::Seen;
 pub(crate) use self::{
     classes::{ClassDraft, ClassEdit, ClassError, ServiceEdit},
     edit::{Edit, EditError},
+    workflows::{Surroundings, WorkflowEdit},
 };
 use crate::{
     dispatch::State,
     events::Journal,
     services::Services,
-    store::{ClassFile, Files, Store},
+    store::{ClassFile, FileProblem, Files, Store},
     supervisor::{Supervisor, UnitId, Word},
     view::{Known, View},
+    workflows::{Definitions, Means as WorkflowMeans},
 };
 
 /// Everything that can change the gateway's state.
@@ -79,6 +82,7 @@ pub(crate) struct Means {
     pub(crate) bundled: Vec<Arc<CliConfig>>,
     pub(crate) destructive: Destructive,
     pub(crate) calls_at_once: usize,
+    pub(crate) workflows: WorkflowMeans,
 }
 
 /// Where what comes out goes.
@@ -101,6 +105,9 @@ pub(crate) struct Reconciler {
     classes: Arc<BTreeMap<String, ClassFile>>,
     /// The CLI definitions that are served, by backend.
     clis: BTreeMap<BackendName, Arc<CliConfig>>,
+    workflows: Definitions,
+    /// What workflows say that will not work.
+    findings: Vec<FileProblem>,
     seen: Seen,
 }
 
@@ -129,6 +136,8 @@ impl Reconciler {
             servers: BTreeMap::new(),
             classes: Arc::default(),
             clis: BTreeMap::new(),
+            workflows: Definitions::default(),
+            findings: Vec::new(),
             seen: Seen::default(),
         };
         reconciler.take_in(files, files::Origin::Start);
@@ -199,8 +208,9 @@ impl Reconciler {
         self.outlets.view.send_replace(Arc::new(View {
             settings: Arc::clone(&self.files.settings),
             servers: self.servers.clone(),
+            workflows: Arc::clone(&self.workflows),
             classes: Arc::clone(&self.classes),
-            problems: self.files.problems.clone().into(),
+            problems: self.files.problems.iter().chain(&self.findings).cloned().collect(),
         }));
     }
 

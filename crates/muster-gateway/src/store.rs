@@ -5,6 +5,7 @@
 
 mod read;
 mod services;
+mod workflows;
 mod write;
 
 use std::{
@@ -23,6 +24,7 @@ use muster_core::{
     },
     policy::Policy,
     service::ServiceClass,
+    workflow::Workflow,
 };
 use thiserror::Error;
 use tokio::sync::Mutex;
@@ -43,6 +45,8 @@ pub struct Files {
     pub settings: Arc<Settings>,
     /// The servers by name.
     pub servers: BTreeMap<String, ServerFile>,
+    /// The workflows by name.
+    pub workflows: BTreeMap<String, WorkflowFile>,
     /// The service classes by name.
     pub classes: BTreeMap<String, ClassFile>,
     /// The services that outlive the gateway, by name.
@@ -62,6 +66,19 @@ pub struct ServerFile {
     pub path: PathBuf,
     /// What the file says.
     pub server: Arc<McpServer>,
+}
+
+/// A workflow and where it is described.
+#[derive(Debug, Clone)]
+pub struct WorkflowFile {
+    /// Its file.
+    pub path: PathBuf,
+    /// What the file says.
+    pub workflow: Arc<Workflow>,
+    /// The file itself.
+    pub text: Arc<str>,
+    /// Whether there is nothing to say about it: then it need not be read again while it is the same.
+    pub is_clean: bool,
 }
 
 /// A service class and where it is described.
@@ -88,6 +105,13 @@ impl PartialEq for PolicyFile {
 }
 
 impl Files {
+    /// The workflows without their files.
+    pub(crate) fn definitions(&self) -> Arc<BTreeMap<String, Arc<Workflow>>> {
+        let workflows = self.workflows.iter();
+        let workflows = workflows.map(|(name, file)| (name.clone(), Arc::clone(&file.workflow)));
+        Arc::new(workflows.collect())
+    }
+
     /// Why `config.yaml` cannot be used, in one line.
     pub fn config_error(&self) -> Option<String> {
         let mut errors = self.problems.iter().filter(|problem| {
@@ -158,6 +182,7 @@ pub enum WriteError {
 }
 
 const SERVERS: &str = "mcpservers";
+const WORKFLOWS: &str = "workflows";
 const CLASSES: &str = "serviceclasses";
 const SERVICES: &str = "services";
 const CLIS: &str = "clis";
@@ -177,13 +202,16 @@ impl Store {
 
     /// The folders in it that are read, with the directory itself.
     pub fn folders(&self) -> Vec<PathBuf> {
-        let below = [SERVERS, CLASSES, SERVICES, CLIS, POLICIES].map(|name| self.root.join(name));
+        let below = [SERVERS, WORKFLOWS, CLASSES, SERVICES, CLIS, POLICIES];
+        let below = below.map(|name| self.root.join(name));
         std::iter::once(self.root.clone()).chain(below).collect()
     }
 
     /// Makes the folders for definitions, so that files can be dropped into them.
     pub fn prepare(&self) -> io::Result<()> {
-        [SERVERS, CLASSES].iter().try_for_each(|name| std::fs::create_dir_all(self.root.join(name)))
+        [SERVERS, WORKFLOWS, CLASSES]
+            .iter()
+            .try_for_each(|name| std::fs::create_dir_all(self.root.join(name)))
     }
 
     /// Reads everything. What cannot be read now is as it was in `before`. Blocks on files.

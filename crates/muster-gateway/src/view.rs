@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use muster_core::manifest::{mcpserver::McpServer, settings::Settings};
+use muster_core::{
+    manifest::{mcpserver::McpServer, settings::Settings},
+    workflow::Workflow,
+};
 
 use crate::{
     status::Report,
@@ -16,6 +19,8 @@ pub struct View {
     pub settings: Arc<Settings>,
     /// The servers by name.
     pub servers: BTreeMap<String, Arc<Known>>,
+    /// The workflows by name.
+    pub workflows: Arc<BTreeMap<String, Arc<Workflow>>>,
     /// The service classes by name.
     pub classes: Arc<BTreeMap<String, ClassFile>>,
     /// What is wrong with its files.

@@ -37,5 +37,7 @@ mod services;
 mod supervision;
 #[path = "suite/surfaces.rs"]
 mod surfaces;
+#[path = "suite/workflows.rs"]
+mod workflows;
 #[path = "suite/world.rs"]
 mod world;

@@ -15,7 +15,6 @@ mod calls;
 mod connection;
 mod dial;
 mod failure;
-pub mod fetch;
 mod handshake;
 mod http;
 mod http_sse;

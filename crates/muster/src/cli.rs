@@ -1,26 +1,44 @@
 //! The `muster` command: one MCP endpoint in front of everything.
 
+mod usage;
+
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap_complete::CompleteEnv;
 
-use crate::{commands, entry, error::CommandError, output};
+use crate::{
+    commands::{
+        self, auth::Auth, call::Call, check::Check, completion::Completion, context::Context,
+        create::Create, events::Events, get::Get, list::List, search::Search,
+        self_update::SelfUpdate, start::Start, stop::Stop, version::Version,
+    },
+    error::CommandError,
+    output,
+};
 
 /// One MCP endpoint in front of every CLI and every MCP server you have
 ///
 /// Agents see a handful of stable meta-tools (search, describe, call) in place of hundreds of tool
 /// definitions.
 #[derive(Debug, Parser)]
-#[command(name = "muster", version, infer_long_args = true, after_help = AFTER_HELP)]
+#[command(
+    name = "muster",
+    version = concat!("version ", env!("CARGO_PKG_VERSION")),
+    after_help = AFTER_HELP
+)]
 pub struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
   muster serve                      start on http://localhost:8090/mcp
-  muster serve --config-path DIR    with the servers, CLIs and policies of a folder";
+  muster serve --config-path DIR    with the servers, CLIs and policies of a folder
+  muster list mcpservers            what is behind the gateway that runs
+  muster search WORDS               tools by what they are for
+  muster call TOOL key=value        call one";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -29,8 +47,24 @@ enum Command {
     Standalone(commands::standalone::Standalone),
     Import(commands::import::Import),
     Connect(commands::connect::Connect),
+    Doctor(commands::doctor::Doctor),
+    Top(Box<commands::top::Top>),
+    List(Box<List>),
+    Get(Box<Get>),
+    Create(Box<Create>),
+    Start(Box<Start>),
+    Stop(Box<Stop>),
+    Check(Box<Check>),
+    Search(Box<Search>),
+    Call(Box<Call>),
+    Events(Box<Events>),
+    Auth(Box<Auth>),
+    Context(Context),
     Test(Test),
-    Completions(Completions),
+    Version(Version),
+    SelfUpdate(SelfUpdate),
+    #[command(alias = "completions")]
+    Completion(Completion),
 }
 
 /// Serve everything that is configured behind one endpoint
@@ -153,35 +187,51 @@ pub struct Test {
     pub(crate) schema_input: Option<PathBuf>,
 }
 
-/// Print a completion script for a shell
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  muster completions bash > /etc/bash_completion.d/muster")]
-pub struct Completions {
-    /// The shell
-    shell: clap_complete::Shell,
-}
-
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
     if let Some(code) = muster_exec::serve::serve_if_asked() {
         return code;
     }
-    entry::enter(std::env::args_os(), dispatch)
+    CompleteEnv::with_factory(Cli::command).var(commands::completion::ASKED_BY).complete();
+    let words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let typed = match Cli::try_parse_from(std::env::args_os()) {
+        Ok(typed) => typed,
+        Err(error) => return usage::report(&error, &Cli::command(), &words),
+    };
+    dispatch(typed).unwrap_or_else(|error| {
+        output::report("Error", &error);
+        error.exit_code()
+    })
 }
 
 fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
-    match cli.command {
+    let Some(command) = cli.command else {
+        output::Printer::standard().part(&Cli::command().render_help().to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    match command {
         Command::Serve(args) => commands::serve::run(&args, commands::serve::Clients::Configured),
         Command::Standalone(args) => commands::standalone::run(&args),
+        Command::Agent(args) => commands::agent::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Connect(args) => commands::connect::run(&args),
-        Command::Agent(args) => commands::agent::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Top(args) => commands::top::run(&args),
+        Command::List(args) => commands::list::run(&args),
+        Command::Get(args) => commands::get::run(&args),
+        Command::Create(args) => commands::create::run(&args),
+        Command::Start(args) => commands::start::run(&args),
+        Command::Stop(args) => commands::stop::run(&args),
+        Command::Check(args) => commands::check::run(&args),
+        Command::Search(args) => commands::search::run(&args),
+        Command::Call(args) => commands::call::run(&args),
+        Command::Events(args) => commands::events::run(&args),
+        Command::Auth(args) => commands::auth::run(&args),
+        Command::Context(args) => commands::context::run(&args),
         Command::Test(args) => commands::test::run(&args),
-        Command::Completions(args) => {
-            output::completions(args.shell, &mut Cli::command(), "muster")?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Version(args) => commands::version::run(&args),
+        Command::SelfUpdate(args) => commands::self_update::run(&args),
+        Command::Completion(args) => commands::completion::run(&args),
     }
 }

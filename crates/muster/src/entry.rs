@@ -20,7 +20,7 @@ pub(crate) fn enter<C: Parser>(
         }
     };
     command(typed).unwrap_or_else(|error| {
-        output::report(&error);
+        output::report("error", &error);
         error.exit_code()
     })
 }

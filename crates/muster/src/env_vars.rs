@@ -3,10 +3,13 @@
 use std::env;
 
 /// A variable: its name and what it does.
-pub const ALL: [(&str, &str); 11] = [
+pub const ALL: [(&str, &str); 13] = [
     ("CLIMAX_LOG_FILE", "Append log lines to this file, at the level of `--log-level`"),
     ("NO_COLOR", "Print without colour, even on a terminal, when set and not empty"),
-    ("HOME", "Where a leading `~` of a config's `command` points; holds `.local/share`"),
+    (
+        "HOME",
+        "Where a leading `~` of a config's `command` points; holds `.config/muster` and `.local/share`",
+    ),
     ("XDG_DATA_HOME", "Where `climax skill --path` keeps the skill file; default `~/.local/share`"),
     (
         "MUSTER_ENDPOINT",
@@ -17,6 +20,8 @@ pub const ALL: [(&str, &str); 11] = [
     ("MUSTER_OAUTH_CALLBACK_PORT", "Where `muster auth login` waits for the browser; default 3000"),
     ("TERM", "Whether the prompt of the REPL has letters beyond ASCII: not when empty or `dumb`"),
     ("TMPDIR", "Where the REPL keeps its history; default `/tmp`"),
+    ("MUSTER_RELEASES_URL", "The document that `muster self-update` reads the newest release from"),
+    ("MUSTER_COMPLETE", "Set by completion scripts to the name of their shell"),
     ("PATH", "Where programs are looked for, unless a config's `env` sets its own"),
 ];
 

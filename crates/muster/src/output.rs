@@ -1,14 +1,17 @@
 //! What people read: data on standard output, everything else on standard error.
 
+pub mod answer;
 pub mod cell;
 pub mod detail;
 pub mod grid;
 pub mod layout;
 pub mod list;
+pub mod schema;
+pub mod spinner;
 pub mod table;
 pub mod yaml;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
@@ -82,12 +85,35 @@ impl Printer {
         }
     }
 
+    /// Prints text as it is, and shows it at once.
+    pub fn part(&self, text: &str) -> Result<(), CommandError> {
+        let mut out = io::stdout();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(err) if err.kind() != io::ErrorKind::BrokenPipe => Err(err.into()),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     /// Prints a value as JSON.
     pub fn json(&self, value: &impl Serialize) -> Result<(), CommandError> {
         let text = serde_json::to_string_pretty(value)
             .map_err(|err| CommandError::new(format!("cannot write the answer as JSON: {err}")))?;
         self.line(&text)
     }
+}
+
+/// Prints a question and reads the line that is typed behind it; at the end of the input, nothing.
+pub fn question(question: &str) -> Result<String, CommandError> {
+    Printer::standard().part(question)?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(line.trim().to_owned())
+}
+
+/// Asks a question that is answered with yes or no; no answer is a no.
+pub fn confirmed(text: &str) -> Result<bool, CommandError> {
+    let line = question(text)?.to_lowercase();
+    Ok(line == "y" || line == "yes")
 }
 
 fn terminal_width() -> Option<u16> {
@@ -105,9 +131,9 @@ pub fn completions(
     Printer::standard().line(String::from_utf8_lossy(&script).trim_end())
 }
 
-/// Prints an error and its hints to standard error.
-pub fn report(error: &CommandError) {
-    let word = painted("error", AnsiColor::Red.on_default().bold());
+/// Prints an error and its hints to standard error; `word` is what the program calls an error.
+pub fn report(word: &str, error: &CommandError) {
+    let word = painted(word, AnsiColor::Red.on_default().bold());
     to_stderr(&format!("{word}: {error}\n"));
     for hint in error.hints() {
         to_stderr("\n");
@@ -119,6 +145,21 @@ pub fn report(error: &CommandError) {
 pub fn advise(hint: &str) {
     let word = painted("hint", AnsiColor::Cyan.on_default());
     to_stderr(&format!("{word}: {hint}\n"));
+}
+
+/// Prints something to standard error that nobody has to act on at once.
+pub fn warn(text: &str) {
+    to_stderr(&format!("{}: {text}\n", painted("Warning", AnsiColor::Yellow.on_default())));
+}
+
+/// Prints to standard error that something failed; the words come later.
+pub fn mark(text: &str) {
+    to_stderr(&format!("{}\n", painted(text, AnsiColor::Red.on_default())));
+}
+
+/// Prints text to standard error as it is.
+pub fn tell(text: &str) {
+    to_stderr(text);
 }
 
 fn painted(word: &str, style: Style) -> String {

@@ -14,6 +14,8 @@ mod bridge;
 mod bundled;
 #[path = "suite/client.rs"]
 mod client;
+#[path = "suite/client_side.rs"]
+mod client_side;
 #[path = "suite/commands.rs"]
 mod commands;
 #[path = "suite/docs.rs"]

@@ -40,6 +40,11 @@ impl Args {
         whole.and_then(|whole| usize::try_from(whole).ok()).filter(|whole| *whole > 0)
     }
 
+    /// Whatever was sent, null included.
+    pub(super) fn any(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
     /// An object, as it was sent.
     pub(super) fn object(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| value.is_object())
@@ -82,6 +87,8 @@ pub(super) enum Shape {
     AnyMap,
     /// Objects by name.
     MapOf(&'static str, &'static [Field]),
+    /// A list of objects: the name of the list, and what they hold.
+    List(&'static str, &'static [Field]),
     /// Nanoseconds.
     Span,
 }
@@ -95,7 +102,7 @@ impl Shape {
             Self::Whole => "int",
             Self::Texts => "[]string",
             Self::TextMap => "map[string]string",
-            Self::Object(name, _) | Self::MapOf(name, _) => name,
+            Self::Object(name, _) | Self::MapOf(name, _) | Self::List(name, _) => name,
             Self::Any => "interface {}",
             Self::AnyMap => "map[string]interface {}",
             Self::Span => "time.Duration",
@@ -159,6 +166,10 @@ fn fit(value: Value, place: &str, shape: Shape) -> Result<Value, String> {
             fitted.map(Value::Object)
         }
         (Shape::Object(_, fields), Value::Object(pairs)) => object(pairs, place, fields),
+        (Shape::List(name, fields), Value::Array(items)) => {
+            let shape = Shape::Object(name.trim_start_matches("[]"), fields);
+            items.into_iter().map(|item| fit(item, place, shape)).collect()
+        }
         (shape, value) => Err(format!(
             "cannot unmarshal {} into Go struct field {place} of type {}",
             kind(&value),

@@ -5,6 +5,8 @@
 pub enum Kind {
     /// A server behind the gateway.
     McpServer,
+    /// A workflow.
+    Workflow,
     /// A class of services.
     ServiceClass,
     /// A service.
@@ -16,6 +18,7 @@ impl Kind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::McpServer => "MCPServer",
+            Self::Workflow => "Workflow",
             Self::ServiceClass => "ServiceClass",
             Self::ServiceInstance => "ServiceInstance",
         }
@@ -53,6 +56,40 @@ pub enum Reason {
     McpServerRecoveryFailed,
     /// It wants a login first.
     McpServerAuthRequired,
+    /// A tool or a file added a workflow.
+    WorkflowCreated,
+    /// A tool or a file changed one.
+    WorkflowUpdated,
+    /// A tool or a file took one away.
+    WorkflowDeleted,
+    /// A definition that a tool was given is wrong.
+    WorkflowValidationFailed,
+    /// A definition that a tool was given is right.
+    WorkflowValidationSucceeded,
+    /// It can be called.
+    WorkflowToolRegistered,
+    /// What clients can list has changed with it.
+    WorkflowCapabilitiesRefreshed,
+    /// It was called while its tools were missing.
+    WorkflowUnavailable,
+    /// A run began.
+    WorkflowExecutionStarted,
+    /// A run has a record.
+    WorkflowExecutionTracked,
+    /// A run came to its end.
+    WorkflowExecutionCompleted,
+    /// A run did not.
+    WorkflowExecutionFailed,
+    /// A step of a run began.
+    WorkflowStepStarted,
+    /// A step came to its end.
+    WorkflowStepCompleted,
+    /// A step did not.
+    WorkflowStepFailed,
+    /// A step was not done, because its condition did not hold.
+    WorkflowStepSkipped,
+    /// Whether a step is done was decided.
+    WorkflowStepConditionEvaluated,
     /// A tool or a file added a class.
     ServiceClassCreated,
     /// A tool or a file changed one.
@@ -135,6 +172,23 @@ impl Reason {
             Self::McpServerRecoverySucceeded => "MCPServerRecoverySucceeded",
             Self::McpServerRecoveryFailed => "MCPServerRecoveryFailed",
             Self::McpServerAuthRequired => "MCPServerAuthRequired",
+            Self::WorkflowCreated => "WorkflowCreated",
+            Self::WorkflowUpdated => "WorkflowUpdated",
+            Self::WorkflowDeleted => "WorkflowDeleted",
+            Self::WorkflowValidationFailed => "WorkflowValidationFailed",
+            Self::WorkflowValidationSucceeded => "WorkflowValidationSucceeded",
+            Self::WorkflowToolRegistered => "WorkflowToolRegistered",
+            Self::WorkflowCapabilitiesRefreshed => "WorkflowCapabilitiesRefreshed",
+            Self::WorkflowUnavailable => "WorkflowUnavailable",
+            Self::WorkflowExecutionStarted => "WorkflowExecutionStarted",
+            Self::WorkflowExecutionTracked => "WorkflowExecutionTracked",
+            Self::WorkflowExecutionCompleted => "WorkflowExecutionCompleted",
+            Self::WorkflowExecutionFailed => "WorkflowExecutionFailed",
+            Self::WorkflowStepStarted => "WorkflowStepStarted",
+            Self::WorkflowStepCompleted => "WorkflowStepCompleted",
+            Self::WorkflowStepFailed => "WorkflowStepFailed",
+            Self::WorkflowStepSkipped => "WorkflowStepSkipped",
+            Self::WorkflowStepConditionEvaluated => "WorkflowStepConditionEvaluated",
             Self::ServiceClassCreated => "ServiceClassCreated",
             Self::ServiceClassUpdated => "ServiceClassUpdated",
             Self::ServiceClassDeleted => "ServiceClassDeleted",
@@ -172,7 +226,7 @@ impl Reason {
     /// What it is about.
     pub fn kind(self) -> Kind {
         let about = |kind: &Kind| self.as_str().starts_with(kind.as_str());
-        [Kind::ServiceClass, Kind::ServiceInstance]
+        [Kind::Workflow, Kind::ServiceClass, Kind::ServiceInstance]
             .into_iter()
             .find(about)
             .unwrap_or(Kind::McpServer)
@@ -185,6 +239,10 @@ impl Reason {
             Self::McpServerFailed
                 | Self::McpServerToolsUnavailable
                 | Self::McpServerRecoveryFailed
+                | Self::WorkflowExecutionFailed
+                | Self::WorkflowValidationFailed
+                | Self::WorkflowUnavailable
+                | Self::WorkflowStepFailed
                 | Self::ServiceClassValidationFailed
                 | Self::ServiceClassUnavailable
                 | Self::ServiceClassToolsMissing
@@ -214,6 +272,23 @@ impl Reason {
             Self::McpServerRecoverySucceeded => "is back",
             Self::McpServerRecoveryFailed => "could not be connected again",
             Self::McpServerAuthRequired => "requires a login",
+            Self::WorkflowCreated => "was created with",
+            Self::WorkflowUpdated => "was updated with",
+            Self::WorkflowDeleted => "was deleted",
+            Self::WorkflowValidationFailed => "is not valid",
+            Self::WorkflowValidationSucceeded => "is valid",
+            Self::WorkflowToolRegistered => "can be called",
+            Self::WorkflowCapabilitiesRefreshed => "is among the tools that clients can list",
+            Self::WorkflowUnavailable => "cannot run",
+            Self::WorkflowExecutionStarted => "began to run",
+            Self::WorkflowExecutionTracked => "has a record of its run",
+            Self::WorkflowExecutionCompleted => "came to its end",
+            Self::WorkflowExecutionFailed => "failed",
+            Self::WorkflowStepStarted => "started",
+            Self::WorkflowStepCompleted => "completed",
+            Self::WorkflowStepFailed => "failed",
+            Self::WorkflowStepSkipped => "skipped",
+            Self::WorkflowStepConditionEvaluated => "had its condition evaluated",
             Self::ServiceClassCreated => "was created",
             Self::ServiceClassUpdated => "was updated",
             Self::ServiceClassDeleted => "was deleted",
@@ -247,7 +322,16 @@ impl Reason {
             Self::McpServerTokenExchangeFailed => "could not be reached by an exchanged token",
         };
         let kind = self.kind().as_str();
+        let is_step = self.as_str().starts_with("WorkflowStep");
         match detail {
+            // The detail begins with the step.
+            detail if is_step => match detail.split_once(": ") {
+                Some((step, more)) => format!("{kind} {name}: step {step} {what}: {more}"),
+                None => format!("{kind} {name}: step {detail} {what}"),
+            },
+            detail if matches!(self, Self::WorkflowCreated | Self::WorkflowUpdated) => {
+                format!("{kind} {name} {what} {detail}")
+            }
             "" => format!("{kind} {name} {what}"),
             detail => format!("{kind} {name} {what}: {detail}"),
         }

@@ -3,7 +3,7 @@
 use muster_core::manifest::{mcpserver::Invalid, settings::Settings};
 use thiserror::Error;
 
-use super::{ClassEdit, ClassError, Reconciler, ServiceEdit};
+use super::{ClassEdit, ClassError, Reconciler, ServiceEdit, WorkflowEdit};
 use crate::{draft::Draft, events::Reason, store::WriteError};
 
 /// What a tool may write.
@@ -17,6 +17,8 @@ pub(crate) enum Edit {
     Delete(String),
     /// `config.yaml`.
     Settings(Settings),
+    /// A workflow.
+    Workflow(WorkflowEdit),
     /// A service class.
     Class(Box<ClassEdit>),
     /// A service that is to outlive the gateway, or no longer is.
@@ -49,7 +51,7 @@ impl Reconciler {
         let name = match &edit {
             Edit::Create(draft) | Edit::Update(draft) => Some(draft.name.clone()),
             Edit::Delete(name) => Some(name.clone()),
-            Edit::Settings(_) | Edit::Class(_) | Edit::Service(_) => None,
+            Edit::Settings(_) | Edit::Class(_) | Edit::Service(_) | Edit::Workflow(_) => None,
         };
         // Who edits by hand at the same time loses nothing: what they wrote is read first.
         let mut attempts = 0;
@@ -106,6 +108,7 @@ impl Reconciler {
                 Ok(())
             }
             Edit::Settings(settings) => Ok(store.write_settings(settings).await?),
+            Edit::Workflow(edit) => self.write_workflow(edit).await,
             Edit::Class(edit) => self.write_class(edit).await,
             Edit::Service(edit) => self.write_service(edit).await,
         }

@@ -51,6 +51,7 @@ impl Reconciler {
             self.rename_all();
         }
         let servers_differ = self.take_servers(origin);
+        let workflows_differ = self.take_workflows(&before.workflows, origin);
         self.take_classes(origin);
         // Most of what happens to files is that muster writes what became of a server.
         if origin == Origin::Start
@@ -58,6 +59,7 @@ impl Reconciler {
             || clis_differ
             || prefix_differs
             || servers_differ
+            || workflows_differ
         {
             self.publish();
         } else {
@@ -238,7 +240,7 @@ fn cli_source(name: &BackendName, config: &CliConfig) -> Source {
     Source::new(name.clone(), source.about.clone(), offer)
 }
 
-fn log_new(problems: &[FileProblem], known: &[FileProblem]) {
+pub(super) fn log_new(problems: &[FileProblem], known: &[FileProblem]) {
     for problem in problems.iter().filter(|problem| !known.contains(problem)) {
         match problem.severity {
             Severity::Warning => tracing::warn!("{problem}"),

@@ -75,8 +75,8 @@ impl Reconciler {
     }
 
     fn offers(&mut self, known: &Known, listing: &Listing) {
-        let prefix = self.files.settings.aggregator.prefix();
-        let source = offer::source(prefix, &known.server, listing);
+        let prefix = self.files.settings.aggregator.prefix().to_owned();
+        let source = offer::source(&prefix, &known.server, listing);
         let counts = Counts {
             tools: source.entries().len(),
             resources: source.resources.len(),
@@ -93,6 +93,8 @@ impl Reconciler {
             &server.namespace,
             &found,
         );
+        let theirs = format!("{prefix}_{}_", server.prefix());
+        self.check_workflows(|workflow| workflow.reaches().any(|tool| tool.starts_with(&theirs)));
         self.publish();
     }
 

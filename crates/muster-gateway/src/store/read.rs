@@ -8,12 +8,12 @@ use std::{
 };
 
 use muster_core::manifest::{
-    LoadError, Loaded, Warning, cli, mcpserver, policy, service, serviceclass, settings,
+    LoadError, Loaded, Warning, cli, mcpserver, policy, service, serviceclass, settings, workflow,
 };
 
 use super::{
     CLASSES, CLIS, CONFIG, ClassFile, FileProblem, Files, POLICIES, PolicyFile, SERVERS, SERVICES,
-    ServerFile, Severity,
+    ServerFile, Severity, WORKFLOWS, WorkflowFile,
 };
 use crate::policies;
 
@@ -24,6 +24,7 @@ pub(super) fn load(root: &Path, before: &Files) -> Files {
     let mut reading = Reading { before, files: Files::default() };
     reading.settings(&root.join(CONFIG));
     reading.servers(&root.join(SERVERS));
+    reading.workflows(&root.join(WORKFLOWS));
     reading.classes(&root.join(CLASSES));
     reading.services(&root.join(SERVICES));
     reading.clis(&root.join(CLIS));
@@ -62,6 +63,46 @@ impl Reading<'_> {
                 Entry::Occupied(known) => {
                     let problem = taken(path, known.key(), &known.get().path);
                     self.files.problems.push(problem);
+                }
+            }
+        }
+    }
+
+    fn workflows(&mut self, folder: &Path) {
+        let before: BTreeMap<&Path, &WorkflowFile> =
+            self.before.workflows.values().map(|known| (known.path.as_path(), known)).collect();
+        for path in self.folder(folder).unwrap_or_default() {
+            let known = before.get(path.as_path()).copied();
+            let mut written: Arc<str> = Arc::default();
+            let mut same = None;
+            let read = self.file(&path, |text| {
+                same = known.filter(|known| *known.text == *text && known.is_clean);
+                written = text.into();
+                match same {
+                    Some(known) => {
+                        let value = Arc::clone(&known.workflow);
+                        Ok(Loaded { value, warnings: Vec::new() })
+                    }
+                    None => {
+                        workflow::parse(text, &stem(&path)).map(|Loaded { value, warnings }| {
+                            Loaded { value: Arc::new(value), warnings }
+                        })
+                    }
+                }
+            });
+            let found = match (read, known) {
+                (Some(workflow), _) => {
+                    let is_clean = !self.files.problems.iter().any(|found| found.path == path);
+                    WorkflowFile { path: path.clone(), workflow, text: written, is_clean }
+                }
+                (None, Some(known)) => known.clone(),
+                (None, None) => continue,
+            };
+            match self.files.workflows.entry(found.workflow.name.clone()) {
+                Entry::Vacant(place) => drop(place.insert(found)),
+                Entry::Occupied(known) => {
+                    let taken = taken(path, known.key(), &known.get().path);
+                    self.files.problems.push(taken);
                 }
             }
         }

@@ -7,6 +7,7 @@ use muster_core::{
     name::BackendName,
     repair::advice::{self, Advice, Fragment},
     suggest,
+    workflow::PREFIX,
 };
 use serde_json::value::RawValue;
 
@@ -89,8 +90,14 @@ fn unknown(state: &State, name: &str) -> String {
             format!("hint: log in with core_auth_login {{\"server\": \"{server}\"}}"),
         ]);
     }
-    let is_here =
-        |backend: &&BackendName| state.catalog.sources().any(|source| source.backend == **backend);
+    if let Some(workflow) = name.strip_prefix(PREFIX) {
+        return lines(&[format!("workflow {workflow} not found"), nearest(state, name)]);
+    }
+    // A server that is stopped keeps its place in the catalog, with nothing in it.
+    let is_here = |backend: &&BackendName| {
+        let mut sources = state.catalog.sources();
+        sources.any(|source| source.backend == **backend && !source.entries().is_empty())
+    };
     let gone = state.catalog.gone(name).filter(|backend| !is_here(backend));
     match gone.map(BackendName::as_str) {
         Some(gone) if !gone.contains('/') => format!("server not found: {gone}"),

@@ -1,0 +1,65 @@
+//! Workflows as values.
+
+use serde_json::json;
+
+use super::{Workflow, cycle, definition::read};
+
+fn workflow(name: &str, tools: &[&str]) -> Workflow {
+    let steps: Vec<_> =
+        tools.iter().map(|tool| json!({"id": format!("s-{tool}"), "tool": tool})).collect();
+    Workflow::new(name, "default", read(&json!({"steps": steps})).unwrap().spec)
+}
+
+#[test]
+fn availability_looks_at_tools_of_servers_only() {
+    let known = |tool: &str| tool == "x_a_b";
+    assert!(workflow("w", &["x_a_b", "core_service_nope", "workflow_nope"]).is_available(known));
+    assert!(!workflow("w", &["x_a_b", "x_a_c"]).is_available(known));
+    assert!(!workflow("w", &["core_nope"]).is_available(known));
+    let inside = json!({"steps": [{"id": "p", "parallel": [{"id": "a", "tool": "x_no"}]}]});
+    let inside = Workflow::new("w", "default", read(&inside).unwrap().spec);
+    assert!(!inside.is_available(known));
+}
+
+#[test]
+fn ways_back_are_found() {
+    let all = [
+        workflow("a", &["x", "workflow_b"]),
+        workflow("b", &["workflow_c", "workflow_d"]),
+        workflow("c", &["workflow_c"]),
+        workflow("d", &["workflow_a", "workflow_gone"]),
+        workflow("e", &["workflow_a"]),
+    ];
+    let find = |name: &str| all.iter().find(|workflow| workflow.name == name);
+    let way = |name: &str| cycle(find(name).unwrap(), &find).map(|way| way.join(" "));
+    assert_eq!(way("a").as_deref(), Some("a b d a"));
+    assert_eq!(way("c").as_deref(), Some("c c"));
+    assert_eq!(way("e"), None);
+}
+
+#[test]
+fn both_spellings_say_the_same() {
+    let tool = json!({"steps": [{"id": "a", "tool": "t", "allow_failure": true, "store": true,
+        "condition": {"from_step": "b", "expect": {"success": true, "json_path": {"x": 1}},
+            "expect_not": {"json_path": {"y": 2}}}}], "on_failure": [{"id": "c", "tool": "t"}]});
+    let file = json!({"steps": [{"id": "a", "tool": "t", "allowFailure": true, "output": true,
+        "condition": {"fromStep": "b", "expect": {"success": true, "jsonPath": {"x": 1}},
+            "expectNot": {"jsonPath": {"y": 2}}}}], "onFailure": [{"id": "c", "tool": "t"}]});
+    let (tool, file) = (read(&tool).unwrap(), read(&file).unwrap());
+    assert_eq!(tool, file);
+    assert!(tool.unknown.is_empty());
+    let again = read(&serde_json::Value::Object(tool.spec.to_file())).unwrap();
+    assert_eq!(again.spec, tool.spec);
+}
+
+#[test]
+fn what_is_read_in_vain_is_told() {
+    let read = read(&json!({"stepps": 1, "steps": [{"id": "a", "tool": "t", "stor": true}]}));
+    let unknown: Vec<_> = read
+        .unwrap()
+        .unknown
+        .into_iter()
+        .map(|(path, meant)| (path.join("."), meant.unwrap_or_default()))
+        .collect();
+    assert_eq!(unknown, [("stepps".to_owned(), "steps"), ("steps.0.stor".to_owned(), "store")]);
+}

@@ -1,0 +1,107 @@
+//! `core_workflow_execution_*`: the records of runs.
+
+use muster_core::workflow::record::State;
+use serde_json::{Value, json};
+
+use super::{Answer, Args, Builtin, object};
+use crate::{handle::Handle, workflows::Query};
+
+const USUAL_LIMIT: f64 = 50.0;
+const MOST: f64 = 1000.0;
+
+pub(super) const TOOLS: &[Builtin] = &[
+    Builtin {
+        name: "core_workflow_execution_list",
+        summary: "List the runs of workflows, newest first.",
+        schema: || {
+            json!({"type": "object", "properties": {
+                "workflow_name": {"type": "string", "description": "Only runs of this workflow"},
+                "status": {"type": "string", "enum": ["inprogress", "completed", "failed", "interrupted"], "description": "Only runs in this state"},
+                "limit": {"type": "number", "default": USUAL_LIMIT, "minimum": 1, "maximum": MOST, "description": "At most so many"},
+                "offset": {"type": "number", "default": 0, "minimum": 0, "description": "Leave out so many, the newest first"},
+            }})
+        },
+        run: |handle, _, args| Box::pin(list(handle, args)),
+    },
+    Builtin {
+        name: "core_workflow_execution_get",
+        summary: "Show one run of a workflow: its arguments, its steps and what it answered.",
+        schema: || {
+            json!({"type": "object", "required": ["execution_id"], "properties": {
+                "execution_id": {"type": "string", "description": "Which run"},
+                "include_steps": {"type": "boolean", "default": true, "description": "Whether to show its steps"},
+                "step_id": {"type": "string", "description": "Show this step only"},
+            }})
+        },
+        run: |handle, _, args| Box::pin(get(handle, args)),
+    },
+];
+
+async fn list(handle: &Handle, args: Args) -> Answer {
+    let state = match args.any("status") {
+        None => None,
+        Some(word) => Some(
+            word.as_str()
+                .and_then(State::of)
+                .ok_or("status must be one of the enum values: inprogress, completed, failed")?,
+        ),
+    };
+    let limit = number(&args, "limit", USUAL_LIMIT)?;
+    if limit < 1.0 {
+        return Err("limit must be at least 1 (minimum value)".to_owned());
+    }
+    if limit > MOST {
+        return Err("limit must be at most 1000 (maximum value)".to_owned());
+    }
+    let offset = number(&args, "offset", 0.0)?;
+    if offset < 0.0 {
+        return Err("offset must be at least 0 (minimum value)".to_owned());
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a fraction is cut off, and both are at least zero"
+    )]
+    let (limit, offset) = (limit as usize, offset as usize);
+    let workflow = args.text("workflow_name").map(str::to_owned);
+    let (found, total) = handle.executions.list(Query { workflow, state, limit, offset }).await;
+    let has_more = offset.saturating_add(found.len()) < total;
+    Ok(object(&json!({
+        "executions": found, "total": total, "limit": limit, "offset": offset,
+        "has_more": has_more,
+    })))
+}
+
+fn number(args: &Args, name: &str, usual: f64) -> Result<f64, String> {
+    match args.any(name) {
+        None => Ok(usual),
+        Some(value) => value.as_f64().ok_or_else(|| format!("{name} must be a number")),
+    }
+}
+
+async fn get(handle: &Handle, args: Args) -> Answer {
+    let id = args.text("execution_id").ok_or("execution_id is required")?;
+    let include_steps = match args.any("include_steps") {
+        None => true,
+        Some(Value::Bool(flag)) => *flag,
+        Some(_) => return Err("include_steps must be a boolean value".to_owned()),
+    };
+    let step = match args.any("step_id") {
+        None => None,
+        Some(Value::Null) => return Err("step_id cannot be null".to_owned()),
+        Some(step) => match step.as_str() {
+            Some(step) if !step.is_empty() => Some(step),
+            Some(_) | None => return Err("step_id is invalid: cannot be empty".to_owned()),
+        },
+    };
+    let failed = |error: String| format!("Failed to get execution: {error}");
+    let record = handle.executions.get(id).await.map_err(|error| failed(error.to_string()))?;
+    match step {
+        Some(step) => record
+            .only_step(step)
+            .map(|record| object(&record))
+            .ok_or_else(|| failed(format!("step {step} not found in execution {id}"))),
+        None if include_steps => Ok(object(&record)),
+        None => Ok(object(&record.without_steps())),
+    }
+}

@@ -1,0 +1,31 @@
+//! Workflows written one file at a time.
+
+use muster_core::{
+    manifest::workflow::{parse, text},
+    workflow::Workflow,
+};
+
+use super::{Store, WORKFLOWS, WorkflowFile, WriteError, write};
+
+impl Store {
+    /// Writes a workflow that has no file yet.
+    pub(crate) async fn create_workflow(&self, workflow: &Workflow) -> Result<(), WriteError> {
+        let folder = self.root.join(WORKFLOWS);
+        let path = folder.join(format!("{}.yaml", workflow.name));
+        let text = text(workflow);
+        self.exclusively(move || write::create(&folder, &path, &text)).await
+    }
+
+    /// Writes a workflow anew, if its file still says what `file` says.
+    pub(crate) async fn replace_workflow(
+        &self,
+        file: &WorkflowFile,
+        workflow: &Workflow,
+    ) -> Result<(), WriteError> {
+        let (WorkflowFile { path, workflow: before, .. }, text) = (file.clone(), text(workflow));
+        let is_meant = move |now: &str| {
+            parse(now, &before.name).is_ok_and(|now| now.value.spec == before.spec)
+        };
+        self.exclusively(move || write::replace(&path, &text, is_meant)).await
+    }
+}

@@ -1,0 +1,303 @@
+//! The records of runs, one file each in `workflow_executions`.
+//!
+//! A run that is not at its end has a journal beside its record. Whatever the journal says when a
+//! gateway starts is what is known of a run that the last one left behind.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, OpenOptions},
+    io,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
+};
+
+use muster_core::{
+    call::Caller,
+    workflow::{
+        Object, Workflow,
+        record::{Line, Opened, Record, State, Story, Summary, fingerprint},
+    },
+};
+use thiserror::Error;
+use tokio::sync::Mutex;
+use tokio_util::task::TaskTracker;
+
+use super::{
+    index::Index,
+    live::{Live, Written, now, write},
+};
+
+/// Records may hold what nobody else has to read.
+const FILE_MODE: u32 = 0o600;
+const FOLDER: &str = "workflow_executions";
+const RECORD: &str = "yaml";
+const JOURNAL: &str = "journal";
+
+/// The records of runs.
+#[derive(Debug)]
+pub(crate) struct Executions {
+    folder: PathBuf,
+    tasks: TaskTracker,
+    /// The runs of this gateway that are not at their end.
+    live: Mutex<BTreeSet<String>>,
+    index: Arc<Mutex<Index>>,
+}
+
+/// Why a run has no end of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Who called went away.
+    Cancelled,
+    /// The gateway ended.
+    Interrupted,
+}
+
+/// A run that the last gateway left behind.
+#[derive(Debug)]
+pub(super) struct Left {
+    pub(super) opened: Opened,
+    pub(super) story: Story,
+}
+
+/// Why there is no record to show.
+#[derive(Debug, Error)]
+pub(crate) enum GetError {
+    #[error("execution {0} not found")]
+    Unknown(String),
+    #[error("execution {id} cannot be read: {reason}")]
+    Unreadable { id: String, reason: String },
+}
+
+/// What a list is limited to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Query {
+    pub(crate) workflow: Option<String>,
+    pub(crate) state: Option<State>,
+    pub(crate) limit: usize,
+    pub(crate) offset: usize,
+}
+
+impl Executions {
+    /// The records below `root`.
+    pub(crate) fn new(root: &Path, tasks: TaskTracker) -> Self {
+        let folder = root.join(FOLDER);
+        let index = Arc::new(Mutex::new(Index::new(SystemTime::now())));
+        Self { folder, tasks, live: Mutex::default(), index }
+    }
+
+    /// Takes up what the last gateway left behind, and reads what there is. Blocks on files.
+    pub(super) fn sweep(&self) -> Vec<Left> {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let mut left = Vec::new();
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name.starts_with(".tmp-") {
+                drop(fs::remove_file(&path));
+            } else if path.extension().is_some_and(|ending| ending == JOURNAL) {
+                left.extend(self.left_behind(&path));
+            }
+        }
+        left
+    }
+
+    fn left_behind(&self, path: &Path) -> Option<Left> {
+        let id = path.file_stem()?.to_string_lossy().into_owned();
+        let bytes = fs::read(path).ok()?;
+        let story = Story::read(&String::from_utf8_lossy(&bytes));
+        let is_at_its_end =
+            read(&self.record_path(&id)).is_ok_and(|record| record.status != State::Inprogress);
+        match story.opened.clone() {
+            Some(opened) if !is_at_its_end => Some(Left { opened, story }),
+            // Nothing began, or the record was written before the gateway ended.
+            Some(_) | None => {
+                drop(fs::remove_file(path));
+                None
+            }
+        }
+    }
+
+    /// Opens the record of a run.
+    pub(super) async fn begin(
+        self: &Arc<Self>,
+        workflow: &Workflow,
+        input: Object,
+        caller: &Caller,
+    ) -> io::Result<Live> {
+        let id = uuid()?;
+        let began = now();
+        let record = Record::begun(id.clone(), workflow.name.clone(), input, &began);
+        let opened = Opened {
+            record: record.clone(),
+            subject: caller.subject.to_string(),
+            depth: caller.depth,
+            definition: fingerprint(&workflow.spec),
+        };
+        self.live.lock().await.insert(id.clone());
+        let line = Line::Opened { at: began.clone(), opened: Box::new(opened) };
+        let (this, record_now) = (Arc::clone(self), record.clone());
+        let file = blocking(move || {
+            fs::create_dir_all(&this.folder)?;
+            let mut options = OpenOptions::new();
+            options.append(true).create_new(true).mode(FILE_MODE);
+            let mut file = options.open(this.journal_path(&record_now.execution_id))?;
+            write(&mut file, &line)?;
+            this.put(&record_now)?;
+            Ok(file)
+        });
+        match file.await {
+            Ok(file) => {
+                let written = Written { file, times: BTreeMap::new(), failed: false };
+                Ok(Live::new(Arc::clone(self), record, began, written))
+            }
+            Err(error) => {
+                self.live.lock().await.remove(&id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Goes on with a run that was left behind.
+    pub(super) async fn reopen(self: &Arc<Self>, left: &Left) -> io::Result<Live> {
+        let record = left.opened.record.clone();
+        let id = record.execution_id.clone();
+        self.live.lock().await.insert(id.clone());
+        let path = self.journal_path(&id);
+        let file = blocking(move || OpenOptions::new().append(true).open(path)).await?;
+        let ended = left.story.ended.iter();
+        let times =
+            ended.map(|(report, _, from, to)| (report.id.clone(), (from.clone(), to.clone())));
+        let written = Written { file, times: times.collect(), failed: false };
+        Ok(Live::new(Arc::clone(self), record, left.story.last.clone(), written))
+    }
+
+    /// Writes the record of a run that is at its end; its journal is needed no more.
+    pub(super) async fn finish(self: &Arc<Self>, record: Record) {
+        let (this, id) = (Arc::clone(self), record.execution_id.clone());
+        let done = blocking(move || this.close(&record)).await;
+        if let Err(error) = done {
+            tracing::warn!("the record of run {id} cannot be written: {error}");
+        }
+        self.live.lock().await.remove(&id);
+    }
+
+    fn close(&self, record: &Record) -> io::Result<()> {
+        self.put(record)?;
+        fs::remove_file(self.journal_path(&record.execution_id))
+    }
+
+    /// Ends a run that nobody will end, with what its journal says.
+    pub(super) fn abandon(self: &Arc<Self>, id: String, why: Why) {
+        let this = Arc::clone(self);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let work = async move {
+            let (that, run) = (Arc::clone(&this), id.clone());
+            let done = blocking(move || that.give_up(&run, why)).await;
+            if let Err(error) = done {
+                tracing::warn!("the record of run {id} cannot be written: {error}");
+            }
+            this.live.lock().await.remove(&id);
+        };
+        drop(self.tasks.spawn_on(work, &runtime));
+    }
+
+    /// Blocks on files.
+    pub(super) fn give_up(&self, id: &str, why: Why) -> io::Result<()> {
+        let bytes = fs::read(self.journal_path(id))?;
+        let story = Story::read(&String::from_utf8_lossy(&bytes));
+        let Some(opened) = &story.opened else {
+            return fs::remove_file(self.journal_path(id));
+        };
+        let mut record = opened.record.clone().interrupted(&story);
+        if why == Why::Cancelled {
+            let error = record.error.unwrap_or_default();
+            let error =
+                error.replace("interrupted: the gateway ended", "cancelled: the caller went away");
+            record.error = Some(error);
+            record.status = State::Failed;
+        }
+        self.close(&record)
+    }
+
+    /// The runs that `query` asks for, newest first, and how many there are without its limits.
+    pub(crate) async fn list(&self, query: Query) -> (Vec<Summary>, usize) {
+        let live = self.live.lock().await.clone();
+        let mut index = Arc::clone(&self.index).lock_owned().await;
+        let folder = self.folder.clone();
+        let found = tokio::task::spawn_blocking(move || {
+            index.refresh(&folder, &live);
+            index.find(&query)
+        });
+        found.await.unwrap_or_default()
+    }
+
+    /// One record.
+    pub(crate) async fn get(&self, id: &str) -> Result<Record, GetError> {
+        let unknown = || GetError::Unknown(id.to_owned());
+        if id.is_empty()
+            || !id
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_')
+        {
+            return Err(unknown());
+        }
+        let path = self.record_path(id);
+        let is_live = self.live.lock().await.contains(id);
+        match blocking(move || read(&path)).await {
+            Ok(mut record) => {
+                if record.status == State::Inprogress && !is_live {
+                    record.status = State::Interrupted;
+                }
+                Ok(record)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(unknown()),
+            Err(error) => {
+                Err(GetError::Unreadable { id: id.to_owned(), reason: error.to_string() })
+            }
+        }
+    }
+
+    fn put(&self, record: &Record) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(record)?;
+        text.push(b'\n');
+        let id = &record.execution_id;
+        let beside = self.folder.join(format!(".tmp-{id}"));
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(FILE_MODE);
+        io::Write::write_all(&mut options.open(&beside)?, &text)?;
+        fs::rename(beside, self.record_path(id))
+    }
+
+    fn record_path(&self, id: &str) -> PathBuf {
+        self.folder.join(format!("{id}.{RECORD}"))
+    }
+
+    fn journal_path(&self, id: &str) -> PathBuf {
+        self.folder.join(format!("{id}.{JOURNAL}"))
+    }
+}
+
+/// Reads one record.
+pub(super) fn read(path: &Path) -> io::Result<Record> {
+    Ok(serde_json::from_slice(&fs::read(path)?)?)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+/// A name that no other run has.
+fn uuid() -> io::Result<String> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    let number = u128::from_be_bytes(bytes);
+    // Version 4, variant 1.
+    let number = (number & !(0xf << 76) | (4 << 76)) & !(0b11 << 62) | (0b10 << 62);
+    let text = format!("{number:032x}");
+    let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
+    let parts = parts.map(|(from, to)| text.get(from..to).unwrap_or_default());
+    Ok(parts.join("-"))
+}

@@ -1,0 +1,129 @@
+//! What lists show of records, read once for each file that is new or changed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use muster_core::workflow::record::{State, Summary};
+
+use super::executions::{Query, read};
+
+/// Older records are deleted.
+const OLDEST: SignedDuration = SignedDuration::from_hours(21 * 24);
+/// And of the others the oldest, when there are more than this.
+const MOST: usize = 10_000;
+
+/// What is known of the files.
+#[derive(Debug)]
+pub(super) struct Index {
+    /// What cannot be read and is older than this was left by someone who will not go on writing it.
+    started: SystemTime,
+    files: BTreeMap<PathBuf, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    modified: SystemTime,
+    length: u64,
+    at: Timestamp,
+    summary: Summary,
+}
+
+impl Index {
+    pub(super) fn new(started: SystemTime) -> Self {
+        Self { started, files: BTreeMap::new() }
+    }
+
+    /// Reads what is new or changed. Blocks on files.
+    pub(super) fn refresh(&mut self, folder: &Path, live: &BTreeSet<String>) {
+        let Ok(entries) = fs::read_dir(folder) else { return self.files.clear() };
+        let mut there = BTreeSet::new();
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let hidden =
+                path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+            if hidden || path.extension().is_none_or(|ending| ending != "yaml") {
+                continue;
+            }
+            if let Err(error) = self.look(&path) {
+                tracing::warn!("cannot read {}: {error}", path.display());
+            }
+            there.insert(path);
+        }
+        self.files.retain(|path, _| there.contains(path));
+        for known in self.files.values_mut() {
+            let summary = &mut known.summary;
+            // Nobody runs it any more.
+            if summary.status == State::Inprogress && !live.contains(&summary.execution_id) {
+                summary.status = State::Interrupted;
+            }
+        }
+        self.forget();
+    }
+
+    fn look(&mut self, path: &Path) -> io::Result<()> {
+        let metadata = fs::metadata(path)?;
+        let (modified, length) = (metadata.modified()?, metadata.len());
+        let same = |known: &Known| known.modified == modified && known.length == length;
+        if self.files.get(path).is_some_and(same) {
+            return Ok(());
+        }
+        self.files.remove(path);
+        match read(path) {
+            Ok(record) => {
+                let at = record.started_at.parse().unwrap_or(Timestamp::UNIX_EPOCH);
+                let summary = record.summary();
+                self.files.insert(path.to_owned(), Known { modified, length, at, summary });
+                Ok(())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if modified < self.started => {
+                let aside = path.with_extension("yaml.broken");
+                fs::rename(path, &aside)?;
+                Err(io::Error::other(format!("{error}; set aside as {}", aside.display())))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes what is too old, or too much.
+    fn forget(&mut self) {
+        let oldest = Timestamp::now().saturating_sub(OLDEST).unwrap_or(Timestamp::UNIX_EPOCH);
+        let mut by_age: Vec<(Timestamp, PathBuf)> = self
+            .files
+            .iter()
+            .filter(|(_, known)| known.summary.status != State::Inprogress)
+            .map(|(path, known)| (known.at, path.clone()))
+            .collect();
+        by_age.sort();
+        let too_many = by_age.len().saturating_sub(MOST);
+        let gone = by_age.into_iter().enumerate();
+        let gone = gone.filter(|(place, (at, _))| {
+            *place < too_many || (*at < oldest && *at != Timestamp::UNIX_EPOCH)
+        });
+        for (_, (_, path)) in gone {
+            drop(fs::remove_file(&path));
+            self.files.remove(&path);
+        }
+    }
+
+    /// What a query asks for, newest first, and how many there are without its limits.
+    pub(super) fn find(&self, query: &Query) -> (Vec<Summary>, usize) {
+        let mut found: Vec<&Known> = self
+            .files
+            .values()
+            .filter(|known| {
+                let summary = &known.summary;
+                query.workflow.as_ref().is_none_or(|name| *name == summary.workflow_name)
+                    && query.state.is_none_or(|state| state == summary.status)
+            })
+            .collect();
+        found.sort_by_key(|known| std::cmp::Reverse(known.at));
+        let total = found.len();
+        let page = found.into_iter().skip(query.offset).take(query.limit);
+        (page.map(|known| known.summary.clone()).collect(), total)
+    }
+}

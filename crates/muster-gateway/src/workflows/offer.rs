@@ -1,0 +1,38 @@
+//! Workflows as one source in the catalog.
+
+use std::sync::Arc;
+
+use muster_core::{
+    catalog::{About, Entry, Offer, Source},
+    json::raw,
+    name::{BackendName, ToolName},
+    schema::validator::Validator,
+    workflow::{Workflow, arguments},
+};
+
+/// The name of the backend that runs workflows. Servers cannot have it: it holds a slash.
+pub(super) const BACKEND: &str = "workflow/";
+
+/// All workflows as tools.
+pub(crate) fn source<'a>(workflows: impl Iterator<Item = &'a Arc<Workflow>>) -> Source {
+    let backend = BackendName::new(BACKEND);
+    let about = About {
+        title: "workflows".into(),
+        description: "Tools called one after the other, as a file says".into(),
+        category: None,
+        tags: Arc::default(),
+    };
+    let tools = workflows.map(|workflow| Entry {
+        name: ToolName::new(workflow.tool_name()),
+        backend: backend.clone(),
+        local_name: workflow.name.as_str().into(),
+        description: workflow.spec.description.as_str().into(),
+        input_schema: raw(&arguments::schema(&workflow.spec)).into(),
+        params: None,
+        definition: None,
+        // What is wrong with arguments is for the run to say, and to record.
+        validator: Arc::new(Validator::trusting()),
+    });
+    let offer = Offer { tools: tools.collect(), ..Offer::default() };
+    Source::new(backend, about, offer)
+}

@@ -1,0 +1,124 @@
+//! A command line that was not understood, in words.
+
+use std::process::ExitCode;
+
+use clap::{
+    Command,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
+
+use crate::{error::CommandError, output};
+
+/// Says what is wrong with what was typed, or prints the help that was asked for.
+pub(super) fn report(error: &clap::Error, program: &Command, words: &[String]) -> ExitCode {
+    let is_help = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if is_help {
+        // Help is what was wanted, wherever clap would print it.
+        drop(output::Printer::standard().part(&error.render().to_string()));
+        return ExitCode::SUCCESS;
+    }
+    let error = understood(error, program, words);
+    output::report("Error", &error);
+    error.exit_code()
+}
+
+fn understood(error: &clap::Error, program: &Command, words: &[String]) -> CommandError {
+    let place = Place::of(program, words);
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => Some(texts.join(" ")),
+        _ => None,
+    };
+    let message = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let word = text(ContextKind::InvalidSubcommand).unwrap_or_default();
+            format!("unknown command \"{word}\" for \"{}\"", place.path)
+        }
+        ErrorKind::UnknownArgument => {
+            let word = text(ContextKind::InvalidArg).unwrap_or_default();
+            if word.starts_with("--") {
+                format!("unknown flag: {word}")
+            } else if let Some(short) = word.strip_prefix('-') {
+                format!("unknown shorthand flag: '{short}' in {word}")
+            } else if place.wanted == 0 {
+                format!("unknown command \"{word}\" for \"{}\"", place.path)
+            } else {
+                place.count()
+            }
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let missing = text(ContextKind::InvalidArg).unwrap_or_default();
+            let flags: Vec<String> = missing
+                .split_whitespace()
+                .filter_map(|word| word.strip_prefix("--"))
+                .map(|flag| format!("\"{flag}\""))
+                .collect();
+            if flags.is_empty() || place.given < place.wanted {
+                place.count()
+            } else {
+                format!("required flag(s) {} not set", flags.join(", "))
+            }
+        }
+        _ => {
+            let text = error.to_string();
+            text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+        }
+    };
+    let error = CommandError::new(message);
+    let near = text(ContextKind::SuggestedSubcommand).or_else(|| text(ContextKind::SuggestedArg));
+    let error = match near {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error,
+    };
+    error.hint(format!("see `{} --help`", place.path))
+}
+
+/// The command that was meant, and how many words it was given.
+struct Place {
+    path: String,
+    /// How many words it wants.
+    wanted: usize,
+    /// How many it was given.
+    given: usize,
+}
+
+impl Place {
+    fn of(program: &Command, words: &[String]) -> Self {
+        let mut command = program;
+        let mut path = program.get_name().to_owned();
+        let mut given = 0;
+        let mut words = words.iter().skip(1);
+        while let Some(word) = words.next() {
+            if word.starts_with('-') && word.len() > 1 {
+                let takes = |arg: &&clap::Arg| {
+                    let long = word.strip_prefix("--").is_some_and(|l| arg.get_long() == Some(l));
+                    let short = word.strip_prefix('-').and_then(|rest| rest.chars().next());
+                    let short = word.len() == 2 && arg.get_short() == short;
+                    (long || short) && arg.get_action().takes_values()
+                };
+                if command.get_arguments().any(|arg| takes(&arg)) {
+                    words.next();
+                }
+                continue;
+            }
+            match command.find_subcommand(word).filter(|_| given == 0) {
+                Some(inner) => {
+                    command = inner;
+                    path = format!("{path} {}", inner.get_name());
+                }
+                None => given += 1,
+            }
+        }
+        let wanted = command.get_positionals().count();
+        Self { path, wanted, given }
+    }
+
+    fn count(&self) -> String {
+        format!("accepts {} arg(s), received {}", self.wanted, self.given)
+    }
+}

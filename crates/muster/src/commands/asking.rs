@@ -1,0 +1,163 @@
+//! What every command has that asks a running gateway: its flags, its connection, its printing.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use muster_core::json::Raw;
+use serde_json::value::RawValue;
+use tracing::level_filters::LevelFilter;
+
+use crate::{
+    env_vars,
+    error::CommandError,
+    log,
+    login::{self, AuthMode},
+    output::{
+        self, Printer, answer,
+        layout::{Layout, Manner},
+        spinner,
+    },
+    remote::{
+        Remote,
+        answer::{Answer, Content},
+        target::{Target, Wish},
+    },
+};
+
+/// The flags of every command that asks a running gateway.
+#[derive(Debug, Clone, Default, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of its own on the command line"
+)]
+pub(crate) struct Asking {
+    /// How to print: table, wide, json or yaml
+    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table", add = super::completion::formats())]
+    pub(crate) output: String,
+    /// Print tables without their headings
+    #[arg(long, global = true)]
+    pub(crate) no_headers: bool,
+    /// Print nothing but the answer: no progress, no warnings
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Tell on standard error what is sent and what comes back
+    #[arg(long, global = true)]
+    pub(crate) debug: bool,
+    /// The folder whose config.yaml says where the gateway is [default: ~/.config/muster]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) config_path: Option<PathBuf>,
+    /// The address of the gateway [default: the current context, or config.yaml]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) endpoint: Option<String>,
+    /// The context that names the gateway
+    #[arg(long, global = true, value_name = "NAME", add = super::completion::contexts())]
+    pub(crate) context: Option<String>,
+    /// What to do when the gateway wants a login: auto, prompt or none
+    #[arg(long, global = true, value_name = "MODE", add = super::completion::auth_modes())]
+    pub(crate) auth: Option<String>,
+}
+
+/// A gateway that was found and connected, and how its answers are printed.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) remote: Remote,
+    pub(crate) manner: Manner,
+    quiet: bool,
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(
+    command: impl Future<Output = Result<(), CommandError>>,
+) -> Result<ExitCode, CommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(command);
+    // A thread may still wait for a terminal's next line; nobody waits for it.
+    runtime.shutdown_background();
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+impl Asking {
+    /// How answers are printed.
+    pub(crate) fn manner(&self) -> Result<Manner, CommandError> {
+        Ok(Manner { layout: Layout::parse(&self.output)?, headings: !self.no_headers })
+    }
+
+    /// Where the gateway is.
+    pub(crate) fn target(&self) -> Result<Target, CommandError> {
+        let endpoint = self.endpoint.clone().or_else(|| env_vars::get("MUSTER_ENDPOINT"));
+        Target::resolve(Wish {
+            endpoint: endpoint.as_deref(),
+            context: self.context.as_deref(),
+            config_path: self.config_path.as_ref(),
+        })
+    }
+
+    /// Connects to the gateway, with a login if it wants one.
+    pub(crate) async fn open(&self) -> Result<Asked, CommandError> {
+        if self.debug {
+            log::install(LevelFilter::DEBUG, None)?;
+        }
+        let manner = self.manner()?;
+        let mode = AuthMode::parse(self.auth.as_deref())?;
+        let target = self.target()?;
+        let connecting = login::connect(&target, mode, self.quiet);
+        let remote = spinner::around("Connecting to muster server...", self.quiet, connecting);
+        Ok(Asked { remote: remote.await?, manner, quiet: self.quiet })
+    }
+
+    /// Says something that the answer does not depend on.
+    pub(crate) fn warn(&self, text: &str) {
+        if !self.quiet {
+            output::warn(text);
+        }
+    }
+}
+
+impl Asked {
+    /// Calls a tool; an answer that says that it failed is an error.
+    pub(crate) async fn call(&self, tool: &str, args: &RawValue) -> Result<Answer, CommandError> {
+        let calling = self.remote.call(tool, args);
+        let answer = match spinner::around("Executing command...", self.quiet, calling).await {
+            Ok(answer) => answer,
+            Err(err) => {
+                self.mark("❌ Command failed");
+                return Err(err.into());
+            }
+        };
+        if answer.failed {
+            self.mark("❌ Command returned error");
+            return Err(CommandError::new(answer.texts().join("\n")));
+        }
+        Ok(answer)
+    }
+
+    /// Calls a tool and prints its answer.
+    pub(crate) async fn show(&self, tool: &str, args: &RawValue) -> Result<(), CommandError> {
+        let answer = self.call(tool, args).await?;
+        let printer = Printer::standard();
+        match answer.content.first() {
+            None if self.quiet => Ok(()),
+            None => printer.line("No results"),
+            Some(Content::Text(text)) => printer.line(&answer::text(text, self.manner)?),
+            Some(_) => Err(CommandError::new("content is not text")),
+        }
+    }
+
+    /// Says goodbye.
+    pub(crate) async fn close(self) {
+        self.remote.close().await;
+    }
+
+    fn mark(&self, text: &str) {
+        if !self.quiet {
+            output::mark(text);
+        }
+    }
+}
+
+/// An object of one text: the most common arguments.
+pub(crate) fn one(key: &'static str, value: &str) -> Raw {
+    let mut object = muster_core::json::Object::new();
+    object.set_value(key, value);
+    object.to_raw()
+}

@@ -1,0 +1,129 @@
+//! `muster auth`: logins at gateways, and at the servers behind them.
+
+mod login;
+mod logout;
+mod servers;
+mod status;
+mod whoami;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, Subcommand};
+
+use super::{asking, completion};
+use crate::{
+    error::CommandError,
+    output::Printer,
+    remote::target::{Target, Wish},
+};
+
+/// Log in at gateways, and see where you are logged in
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  muster auth status
+  muster auth login --endpoint https://muster.example/mcp
+  muster auth login --server github
+  muster auth whoami
+  muster auth logout --all --yes")]
+pub(crate) struct Auth {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    at: At,
+}
+
+/// Which gateway is meant.
+#[derive(Debug, Args)]
+struct At {
+    /// The address of the gateway [default: the current context, or config.yaml]
+    #[arg(long, global = true, value_name = "URL")]
+    endpoint: Option<String>,
+    /// The context that names the gateway
+    #[arg(long, global = true, value_name = "NAME", add = completion::contexts())]
+    context: Option<String>,
+    /// The folder whose config.yaml says where the gateway is [default: ~/.config/muster]
+    #[arg(long, global = true, value_name = "DIR")]
+    config_path: Option<PathBuf>,
+    /// Do not say what is done
+    #[arg(short, long, global = true)]
+    quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Log in with the browser
+    Login {
+        /// Also log in at every server behind the gateway that wants it
+        #[arg(long)]
+        all: bool,
+        /// Log in at this server behind the gateway
+        #[arg(long, value_name = "NAME", add = completion::servers())]
+        server: Option<String>,
+        /// Try without showing a page first
+        #[arg(long)]
+        silent: bool,
+    },
+    /// Forget the login
+    Logout {
+        /// Forget all logins at all gateways
+        #[arg(long)]
+        all: bool,
+        /// Do not ask
+        #[arg(short, long)]
+        yes: bool,
+        /// Say how the login at this server behind the gateway ends
+        #[arg(short, long, value_name = "NAME", add = completion::servers())]
+        server: Option<String>,
+    },
+    /// Show where you are logged in
+    Status {
+        /// Only this server behind the gateway
+        #[arg(long, value_name = "NAME", add = completion::servers())]
+        server: Option<String>,
+    },
+    /// Show who you are
+    Whoami,
+    /// Renew the login without the browser
+    Refresh,
+}
+
+pub(crate) fn run(args: &Auth) -> Result<ExitCode, CommandError> {
+    let at = &args.at;
+    asking::run(async {
+        match &args.what {
+            What::Login { all, server, silent } => {
+                let how = if *silent { login::How::SilentFirst } else { login::How::Page };
+                match server {
+                    Some(server) => login::server(&at.target()?, server, how, at).await,
+                    None if *all => login::all(&at.target()?, how, at).await,
+                    None => login::gateway(&at.target()?, how).await.map(drop),
+                }
+            }
+            What::Logout { all: true, yes, .. } => logout::all(*yes, at),
+            What::Logout { server: Some(server), .. } if at.endpoint.is_none() => {
+                logout::server(&at.target()?, server).await
+            }
+            What::Logout { .. } => logout::gateway(&at.target()?, at),
+            What::Status { server: Some(server) } => status::server(&at.target()?, server).await,
+            What::Status { server: None } => status::all(&at.target()?).await,
+            What::Whoami => whoami::whoami(&at.target()?),
+            What::Refresh => whoami::refresh(&at.target()?, at).await,
+        }
+    })
+}
+
+impl At {
+    fn target(&self) -> Result<Target, CommandError> {
+        Target::resolve(Wish {
+            endpoint: self.endpoint.as_deref(),
+            context: self.context.as_deref(),
+            config_path: self.config_path.as_ref(),
+        })
+    }
+
+    /// Says what is done.
+    fn say(&self, text: &str) -> Result<(), CommandError> {
+        if self.quiet { Ok(()) } else { Printer::standard().line(text) }
+    }
+}

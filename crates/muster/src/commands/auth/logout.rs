@@ -1,0 +1,62 @@
+//! `muster auth logout`.
+
+use super::{At, servers};
+use crate::{
+    error::CommandError,
+    login::{self, tokens::Tokens},
+    output::{self, Printer},
+    remote::{Remote, target::Target},
+};
+
+/// Forgets the login at one gateway.
+pub(super) fn gateway(target: &Target, at: &At) -> Result<(), CommandError> {
+    Tokens::of_user()?.remove(&target.url)?;
+    at.say(&format!("Logged out from {}", target.url))
+}
+
+/// Forgets all logins.
+pub(super) fn all(yes: bool, at: &At) -> Result<(), CommandError> {
+    let tokens = Tokens::of_user()?;
+    let all = tokens.all();
+    let count = all.len();
+    if count == 0 {
+        return at.say("No stored tokens to clear.");
+    }
+    if !yes {
+        let printer = Printer::standard();
+        printer.line(&format!("The following {count} token(s) will be cleared:"))?;
+        for token in &all {
+            printer.line(&format!("  - {}", token.server_url))?;
+        }
+        if !output::confirmed("Are you sure you want to clear all tokens? [y/N]: ")? {
+            return printer.line("Cancelled.");
+        }
+    }
+    for token in &all {
+        tokens.remove(&token.server_url)?;
+    }
+    at.say(&format!("Cleared {count} stored token(s)."))
+}
+
+/// Says how the login at a server behind the gateway ends: it belongs to the gateway.
+pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandError> {
+    let printer = Printer::standard();
+    let auth = login::remembered(target).await;
+    let Ok(remote) = Remote::connect(target, &auth).await else {
+        return printer.line(&format!(
+            "Not authenticated to {}.\nThere is no login at '{name}' to end.",
+            target.url
+        ));
+    };
+    let found = servers::all(&remote).await.map_err(CommandError::from);
+    let found = found.and_then(|all| servers::find(all, name));
+    remote.close().await;
+    let how = match found?.sso() {
+        Some(servers::Sso::Exchanged) => "exchanges your token of the gateway for its own",
+        Some(servers::Sso::Forwarded) => "is given your token of the gateway",
+        Some(servers::Sso::Failed) | None => "keeps a login of its own at the gateway",
+    };
+    printer.line(&format!(
+        "Server '{name}' {how}.\nIts login ends with the one at the gateway: muster auth logout"
+    ))
+}

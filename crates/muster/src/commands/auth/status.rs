@@ -1,0 +1,251 @@
+//! `muster auth status`.
+
+use jiff::Timestamp;
+
+use super::servers::{self, Server};
+use crate::{
+    error::CommandError,
+    login::{
+        self,
+        tokens::{Token, Tokens},
+    },
+    output::Printer,
+    remote::{Auth, Remote, error::RemoteError, target::Target},
+};
+
+/// How the user stands with a gateway.
+#[derive(Debug)]
+enum Standing {
+    Authenticated(Token),
+    Open,
+    Unknown,
+    Invalidated,
+    Failed { class: &'static str, reason: String, token: Option<Token> },
+}
+
+pub(super) async fn all(target: &Target) -> Result<(), CommandError> {
+    let (standing, remote) = standing(target).await?;
+    let printer = Printer::standard();
+    printer.line(&format!("Muster Aggregator\n  Endpoint:  {}", target.url))?;
+    printer.line(&standing.lines().join("\n"))?;
+    let Some(remote) = remote else { return Ok(()) };
+    // A gateway without such a list has no servers that want logins.
+    let servers = servers::all(&remote).await.unwrap_or_default();
+    remote.close().await;
+    if servers.is_empty() { Ok(()) } else { printer.line(&table(&servers)) }
+}
+
+/// Finds out by trying: only the gateway knows whether a token is still good.
+async fn standing(target: &Target) -> Result<(Standing, Option<Remote>), CommandError> {
+    let tokens = Tokens::of_user()?;
+    let token = tokens.load(&target.url).filter(Token::is_valid);
+    let auth = token.as_ref().map_or(Auth::None, login::bearer);
+    Ok(match (Remote::connect(target, &auth).await, token) {
+        (Ok(remote), Some(token)) => (Standing::Authenticated(token), Some(remote)),
+        (Ok(remote), None) => (Standing::Open, Some(remote)),
+        (Err(RemoteError::AuthRequired { .. }), Some(_)) => {
+            tokens.remove(&target.url)?;
+            (Standing::Invalidated, None)
+        }
+        (Err(RemoteError::AuthRequired { .. }), None) => (Standing::Unknown, None),
+        (Err(err), token) => {
+            let (class, reason) = classified(&err);
+            (Standing::Failed { class, reason, token }, None)
+        }
+    })
+}
+
+impl Standing {
+    fn lines(&self) -> Vec<String> {
+        let status = |word: &str| format!("  Status:    {word}");
+        let run = "             Run: muster auth login".to_owned();
+        match self {
+            Self::Open => vec![status("No authentication required")],
+            Self::Unknown => vec![status("Not authenticated"), run],
+            Self::Invalidated => vec![
+                status("Token invalidated"),
+                "             The gateway no longer takes the token that was kept.".to_owned(),
+                run,
+            ],
+            Self::Failed { class, reason, token } => {
+                let mut lines =
+                    vec![status("Connection failed"), format!("             {class}: {reason}")];
+                if let Some(expiry) = token.as_ref().and_then(|token| token.expiry) {
+                    lines.push(format!("  (Local token expires: {})", relative(expiry)));
+                }
+                lines
+            }
+            Self::Authenticated(token) => {
+                let refresh = if token.can_renew() {
+                    "Available"
+                } else {
+                    "Not available (re-auth required on expiry)"
+                };
+                let mut lines = vec![status("Authenticated")];
+                if let Some(expiry) = token.expiry {
+                    lines.push(format!("  Expires:   {}", relative(expiry)));
+                }
+                lines.push(format!("  Refresh:   {refresh}"));
+                lines.push(format!("  Issuer:    {}", token.issuer_url));
+                lines
+            }
+        }
+    }
+}
+
+/// What kind of trouble a connection had, and the part of its words that says why.
+fn classified(error: &RemoteError) -> (&'static str, String) {
+    let text = match error {
+        RemoteError::NotRunning => "connect: connection refused".to_owned(),
+        RemoteError::Connect(reason) => reason.clone(),
+        other => other.to_string(),
+    };
+    let small = text.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| small.contains(word));
+    let class = match () {
+        () if has(&["x509:", "certificate", "tls:", "tls handshake", "no tls"]) => {
+            "TLS certificate error"
+        }
+        () if has(&["lookup", "no such host", "name resolution", "dns"]) => "DNS resolution error",
+        () if has(&["timeout", "timed out", "deadline exceeded", "no answer within"]) => {
+            "Connection timeout"
+        }
+        () if has(&[
+            "connection refused",
+            "connection reset",
+            "unreachable",
+            "no route to host",
+            "dial tcp",
+            "connect:",
+            "cannot be reached",
+        ]) =>
+        {
+            "Network error"
+        }
+        () => "Connection error",
+    };
+    (class, text)
+}
+
+/// When something ends or ended, in words.
+pub(super) fn relative(moment: Timestamp) -> String {
+    let left = moment.as_second() - Timestamp::now().as_second();
+    if left >= 0 { format!("in {}", span(left)) } else { format!("expired {} ago", span(-left)) }
+}
+
+fn span(seconds: i64) -> String {
+    let several = |count: i64, unit: &str| {
+        if count == 1 { format!("1 {unit}") } else { format!("{count} {unit}s") }
+    };
+    match seconds {
+        0..60 => "< 1 minute".to_owned(),
+        60..3600 => several(seconds / 60, "minute"),
+        3600..86_400 => several(seconds / 3600, "hour"),
+        _ => several(seconds / 86_400, "day"),
+    }
+}
+
+fn table(servers: &[Server]) -> String {
+    let pending = servers.iter().filter(|server| server.status == "auth_required").count();
+    let (far, near): (Vec<&Server>, Vec<&Server>) =
+        servers.iter().partition(|server| server.status == "unreachable");
+    let mut lines = vec![String::new(), "MCP Servers".to_owned()];
+    if pending > 0 {
+        lines.push(format!("  ({pending} pending authentication)"));
+    }
+    let widest = |texts: Vec<usize>, least: usize| texts.into_iter().max().unwrap_or(0).max(least);
+    let wide = widest(near.iter().map(|server| server.name.chars().count()).collect(), 20);
+    let label = |server: &Server| server.sso().map(|sso| format!("[SSO: {}]", sso.word()));
+    let labels: Vec<usize> =
+        near.iter().filter_map(|server| label(server)).map(|l| l.len()).collect();
+    let label_width = widest(labels, 0);
+    for server in near {
+        let mut line = format!("  {:<wide$} {}", server.name, server.status_word());
+        if label_width > 0 {
+            line = format!("{line} {:<label_width$}", label(server).unwrap_or_default());
+        }
+        if server.wants_login() {
+            line = format!("{line}  Run: muster auth login --server {}", server.name);
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    if !far.is_empty() {
+        lines.push(format!("\n  ({} unreachable - not shown)", far.len()));
+    }
+    lines.join("\n")
+}
+
+/// One server behind the gateway.
+pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandError> {
+    let (standing, remote) = standing(target).await?;
+    let remote = match (standing, remote) {
+        (Standing::Authenticated(_) | Standing::Open, Some(remote)) => remote,
+        (Standing::Failed { reason, .. }, _) => {
+            return Err(CommandError::new(format!("failed to get server status: {reason}")));
+        }
+        _ => {
+            let what = "not authenticated to aggregator. Run 'muster auth login' first";
+            return Err(CommandError::new(what));
+        }
+    };
+    let all = servers::all(&remote).await;
+    remote.close().await;
+    let failed = |err| CommandError::new(format!("failed to get server status: {err}"));
+    let server = servers::find(all.map_err(failed)?, name)?;
+    let mut lines =
+        vec![format!("MCP Server: {name}"), format!("  Status:   {}", server.status_word())];
+    if let Some(sso) = server.sso() {
+        lines.push(format!("  SSO:      {}", sso.word()));
+    }
+    if let Some(issuer) = &server.issuer {
+        lines.push(format!("  Issuer:   {issuer}"));
+    }
+    if server.wants_login() {
+        lines.push(format!("  Action:   Run: muster auth login --server {name}"));
+    }
+    Printer::standard().line(&lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::{Server, classified, span, table};
+    use crate::remote::error::RemoteError;
+
+    #[test]
+    fn spans() {
+        let spans = [0, 60, 119, 3600, 7200, 86_400, 200_000].map(span).join(", ");
+        expect!["< 1 minute, 1 minute, 1 minute, 1 hour, 2 hours, 1 day, 2 days"].assert_eq(&spans);
+    }
+
+    #[test]
+    fn kinds_of_trouble() {
+        let class = |text: &str| classified(&RemoteError::Connect(text.to_owned())).0;
+        assert_eq!(class("no TLS with h: invalid peer certificate"), "TLS certificate error");
+        assert_eq!(class("failed to lookup address information"), "DNS resolution error");
+        assert_eq!(class("no answer within 30 s"), "Connection timeout");
+        assert_eq!(class("h:1 cannot be reached: connection refused"), "Network error");
+        assert_eq!(class("odd"), "Connection error");
+    }
+
+    #[test]
+    fn servers_below_each_other() {
+        let servers: Vec<Server> = serde_json::from_value(json!([
+            {"name": "github", "status": "auth_required", "auth_tool": "core_auth_login"},
+            {"name": "k8s", "status": "connected", "token_forwarding_enabled": true},
+            {"name": "lost", "status": "unreachable"},
+        ]))
+        .unwrap();
+        expect![[r"
+
+            MCP Servers
+              (1 pending authentication)
+              github               Not authenticated                   Run: muster auth login --server github
+              k8s                  Connected [SSO: Forwarded]
+
+              (1 unreachable - not shown)"]]
+        .assert_eq(&table(&servers));
+    }
+}

@@ -1,0 +1,58 @@
+//! `muster auth whoami` and `muster auth refresh`.
+
+use muster_auth::random::from_base64url;
+use serde_json::Value;
+
+use super::{At, status::relative};
+use crate::{
+    error::CommandError,
+    login::{
+        flow,
+        tokens::{Token, Tokens},
+    },
+    output::Printer,
+    remote::target::Target,
+};
+
+pub(super) fn whoami(target: &Target) -> Result<(), CommandError> {
+    let (printer, url) = (Printer::standard(), &target.url);
+    let Some(token) = Tokens::of_user()?.load(url).filter(Token::is_valid) else {
+        return printer.line(&format!(
+            "Not authenticated to {url}\n\nTo authenticate, run:\n  muster auth login --endpoint {url}"
+        ));
+    };
+    let identity = identity(&token).unwrap_or_else(|| "unknown".to_owned());
+    let mut lines = vec![
+        format!("Identity:  {identity}"),
+        format!("Endpoint:  {url}"),
+        format!("Issuer:    {}", token.issuer_url),
+    ];
+    if let Some(expiry) = token.expiry {
+        lines.push(format!("Expires:   {}", relative(expiry)));
+    }
+    printer.line(&lines.join("\n"))
+}
+
+/// Who the user is, as the issuer told us directly; nobody else relies on it, so it is not checked.
+fn identity(token: &Token) -> Option<String> {
+    let claims = token.id_token.as_ref()?.reveal().split('.').nth(1)?;
+    let claims: Value = serde_json::from_slice(&from_base64url(claims)?).ok()?;
+    let text = |key: &str| claims.get(key).and_then(Value::as_str).map(str::to_owned);
+    text("email").or_else(|| text("sub"))
+}
+
+pub(super) async fn refresh(target: &Target, at: &At) -> Result<(), CommandError> {
+    let url = &target.url;
+    let Some(token) = Tokens::of_user()?.load(url) else {
+        return Err(CommandError::new(format!(
+            "failed to refresh token: not authenticated. Run 'muster auth login --endpoint {url}' first"
+        )));
+    };
+    at.say(&format!("Refreshing token for {url}..."))?;
+    flow::renew(target, &token).await.map_err(|cause| {
+        CommandError::new(format!(
+            "failed to refresh token: token refresh failed: {cause}. Run 'muster auth login --endpoint {url}' to re-authenticate"
+        ))
+    })?;
+    at.say("Token refreshed successfully.")
+}

@@ -1,0 +1,159 @@
+//! `muster completion`: scripts for shells, and the words they complete, those of a running gateway
+//! among them.
+//!
+//! **Invariant:** completion never fails and never opens a browser. A gateway that does not answer soon
+//! has no names.
+
+mod live;
+
+use std::{ffi::OsStr, process::ExitCode};
+
+use clap::{Args, ValueEnum};
+use clap_complete::{
+    engine::{ArgValueCompleter, CompletionCandidate},
+    env::{Bash, EnvCompleter, Fish, Powershell, Zsh},
+};
+
+use super::kinds::{self, Kind};
+use crate::{
+    contexts::Contexts, error::CommandError, login::AuthMode, output::Printer,
+    output::layout::Layout,
+};
+
+/// The variable by which a script asks for words.
+pub(crate) const ASKED_BY: &str = "MUSTER_COMPLETE";
+
+/// Print a completion script for a shell
+///
+/// The script asks muster itself for words, so that names of servers, services, workflows, tools and
+/// contexts are completed as they are at that moment.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  muster completion bash > /etc/bash_completion.d/muster
+  muster completion zsh > ~/.zfunc/_muster
+  muster completion fish > ~/.config/fish/completions/muster.fish")]
+pub(crate) struct Completion {
+    /// The shell
+    shell: Shell,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+    Powershell,
+}
+
+pub(crate) fn run(args: &Completion) -> Result<ExitCode, CommandError> {
+    let shell: &dyn EnvCompleter = match args.shell {
+        Shell::Bash => &Bash,
+        Shell::Zsh => &Zsh,
+        Shell::Fish => &Fish,
+        Shell::Powershell => &Powershell,
+    };
+    let mut script = Vec::new();
+    shell.write_registration(ASKED_BY, "muster", "muster", "muster", &mut script)?;
+    Printer::standard().line(String::from_utf8_lossy(&script).trim_end())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Completes words out of a list that is made when it is needed.
+fn among(words: impl Fn() -> Vec<String> + Send + Sync + 'static) -> ArgValueCompleter {
+    ArgValueCompleter::new(move |typed: &OsStr| {
+        let typed = typed.to_string_lossy().to_lowercase();
+        let mut words = words();
+        words.retain(|word| word.to_lowercase().starts_with(&typed));
+        words.sort();
+        words.into_iter().map(CompletionCandidate::new).collect()
+    })
+}
+
+fn fixed(words: &'static [&'static str]) -> ArgValueCompleter {
+    among(move || words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+fn kinds_of(named: &'static [(&'static str, Kind)]) -> ArgValueCompleter {
+    among(move || named.iter().map(|(name, _)| (*name).to_owned()).collect())
+}
+
+pub(super) fn formats() -> ArgValueCompleter {
+    fixed(&Layout::NAMES)
+}
+
+pub(super) fn auth_modes() -> ArgValueCompleter {
+    fixed(&AuthMode::NAMES)
+}
+
+pub(super) fn transports() -> ArgValueCompleter {
+    fixed(&["stdio", "streamable-http", "sse"])
+}
+
+pub(super) fn event_kinds() -> ArgValueCompleter {
+    fixed(&["mcpserver", "serviceclass", "workflow", "service"])
+}
+
+pub(super) fn severities() -> ArgValueCompleter {
+    fixed(&["normal", "warning"])
+}
+
+pub(super) fn contexts() -> ArgValueCompleter {
+    among(|| {
+        let contexts = Contexts::load().unwrap_or_default();
+        contexts.all.into_iter().map(|context| context.name).collect()
+    })
+}
+
+pub(super) fn listed() -> ArgValueCompleter {
+    kinds_of(kinds::LISTED)
+}
+
+pub(super) fn got() -> ArgValueCompleter {
+    kinds_of(kinds::GOT)
+}
+
+pub(super) fn checked() -> ArgValueCompleter {
+    kinds_of(kinds::CHECKED)
+}
+
+pub(super) fn stopped() -> ArgValueCompleter {
+    kinds_of(kinds::STOPPED)
+}
+
+/// Names of the kind that was typed before.
+pub(super) fn names() -> ArgValueCompleter {
+    among(|| {
+        let typed = live::typed();
+        let kind = typed.get(1).and_then(|word| kinds::find(word, kinds::GOT).ok());
+        kind.map(live::names).unwrap_or_default()
+    })
+}
+
+pub(super) fn tools() -> ArgValueCompleter {
+    among(|| live::names(Kind::Tool))
+}
+
+pub(super) fn services() -> ArgValueCompleter {
+    among(|| live::names(Kind::Service))
+}
+
+pub(super) fn servers() -> ArgValueCompleter {
+    among(|| live::names(Kind::McpServer))
+}
+
+pub(super) fn workflows() -> ArgValueCompleter {
+    among(|| live::names(Kind::Workflow))
+}
+
+pub(super) fn service_classes() -> ArgValueCompleter {
+    among(|| live::names(Kind::ServiceClass))
+}
+
+/// Arguments of the tool that was typed before.
+pub(super) fn arguments() -> ArgValueCompleter {
+    among(|| {
+        let typed = live::typed();
+        typed.get(1).map(|tool| live::arguments(tool)).unwrap_or_default()
+    })
+}

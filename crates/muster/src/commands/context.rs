@@ -1,0 +1,265 @@
+//! `muster context`: gateways under names.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use muster_core::{
+    json::{Object, raw},
+    manifest::writer,
+    value::Value,
+};
+
+use super::completion;
+use crate::{
+    contexts::{Context as Named, ContextError, Contexts},
+    error::CommandError,
+    output::{self, Printer, yaml},
+};
+
+/// Keep gateways under names, and choose the one that commands ask
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  muster context add lab --endpoint http://localhost:8090/mcp --use
+  muster context list
+  muster context use lab
+  muster context show lab --output yaml")]
+pub(crate) struct Context {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Do not say what was done
+    #[arg(short, long, global = true)]
+    quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List all contexts (the current one is marked)
+    #[command(visible_alias = "ls")]
+    List,
+    /// Print the name of the current context
+    Current,
+    /// Make a context the current one
+    #[command(visible_alias = "switch")]
+    Use {
+        /// Its name
+        #[arg(add = completion::contexts())]
+        name: String,
+    },
+    /// Add a context
+    Add {
+        /// Its name: lower-case letters, digits and hyphens
+        name: String,
+        /// The address of its gateway
+        #[arg(long, value_name = "URL")]
+        endpoint: String,
+        /// Make it the current one
+        #[arg(long = "use")]
+        switch: bool,
+    },
+    /// Delete a context
+    #[command(visible_aliases = ["rm", "remove"])]
+    Delete {
+        /// Its name
+        #[arg(add = completion::contexts())]
+        name: String,
+        /// Do not ask
+        #[arg(short, long)]
+        force: bool,
+    },
+    /// Give a context another name
+    Rename {
+        /// Its name
+        #[arg(add = completion::contexts())]
+        from: String,
+        /// Its new name
+        to: String,
+    },
+    /// Show one context
+    #[command(visible_aliases = ["describe", "get"])]
+    Show {
+        /// Its name
+        #[arg(add = completion::contexts())]
+        name: String,
+        /// How to print: text, json or yaml
+        #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+        output: String,
+    },
+    /// Give a context another address
+    #[command(visible_alias = "set")]
+    Update {
+        /// Its name
+        #[arg(add = completion::contexts())]
+        name: String,
+        /// The address of its gateway
+        #[arg(long, value_name = "URL")]
+        endpoint: String,
+    },
+}
+
+pub(crate) fn run(args: &Context) -> Result<ExitCode, CommandError> {
+    let contexts = Contexts::load()
+        .map_err(|err| CommandError::new(format!("failed to load contexts: {err}")))?;
+    let say = |text: &str| if args.quiet { Ok(()) } else { Printer::standard().line(text) };
+    let done = match args.what.as_ref().unwrap_or(&What::List) {
+        What::List => list(&contexts, args.quiet),
+        What::Current => match &contexts.current {
+            Some(name) => Printer::standard().line(name),
+            None => Ok(()),
+        },
+        What::Use { name } => switch(contexts, name).and_then(|()| say(&switched(name))),
+        What::Add { name, endpoint, switch } => {
+            let words = add(contexts, name, endpoint, *switch)?;
+            say(&words)
+        }
+        What::Delete { name, force } => match delete(contexts, name, *force)? {
+            Some(words) => say(&words),
+            None => Printer::standard().line("Aborted."),
+        },
+        What::Rename { from, to } => {
+            let failed =
+                |err: ContextError| CommandError::new(format!("failed to rename context: {err}"));
+            change(contexts, |all| all.rename(from, to)).map_err(failed)?;
+            say(&format!("Context \"{from}\" renamed to \"{to}\"."))
+        }
+        What::Show { name, output } => show(&contexts, name, output),
+        What::Update { name, endpoint } => {
+            change(contexts, |all| all.update(name, endpoint)).map_err(|err| match err {
+                ContextError::Unknown(name) => CommandError::new(format!(
+                    "context \"{name}\" not found. Use 'muster context add' to create a new context"
+                )),
+                other => other.into(),
+            })?;
+            say(&format!("Context \"{name}\" updated."))
+        }
+    };
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+fn change(
+    mut contexts: Contexts,
+    how: impl FnOnce(&mut Contexts) -> Result<(), ContextError>,
+) -> Result<(), ContextError> {
+    how(&mut contexts)?;
+    contexts.save()
+}
+
+fn list(contexts: &Contexts, quiet: bool) -> Result<(), CommandError> {
+    let printer = Printer::standard();
+    if contexts.all.is_empty() {
+        if quiet {
+            return Ok(());
+        }
+        return printer.line(
+            "No contexts configured yet.\n\nTo add one, run:\n  muster context add <name> --endpoint <url>\n\
+             \nA gateway on this machine is found without one.",
+        );
+    }
+    let wide = contexts.all.iter().map(|context| context.name.chars().count()).max();
+    let wide = wide.unwrap_or(0).max("NAME".len());
+    printer.line(&format!("CURRENT  {:<wide$}  ENDPOINT", "NAME"))?;
+    for Named { name, endpoint, .. } in &contexts.all {
+        let mark = if contexts.current.as_deref() == Some(name) { "*" } else { "" };
+        printer.line(&format!("{mark:<7}  {name:<wide$}  {endpoint}"))?;
+    }
+    Ok(())
+}
+
+fn switched(name: &str) -> String {
+    format!("Switched to context \"{name}\"")
+}
+
+fn switch(contexts: Contexts, name: &str) -> Result<(), CommandError> {
+    change(contexts, |all| all.switch(name)).map_err(|err| match err {
+        ContextError::Unknown(name) => CommandError::new(format!(
+            "context \"{name}\" not found. Use 'muster context list' to see available contexts"
+        )),
+        other => other.into(),
+    })
+}
+
+fn add(
+    mut contexts: Contexts,
+    name: &str,
+    endpoint: &str,
+    switch: bool,
+) -> Result<String, CommandError> {
+    let failed = |err: ContextError| CommandError::new(format!("failed to add context: {err}"));
+    contexts.add(name, endpoint).map_err(failed)?;
+    if switch {
+        contexts.switch(name)?;
+    }
+    contexts.save().map_err(failed)?;
+    let mut words = format!("Context \"{name}\" added.");
+    if switch {
+        words = format!("{words}\n{}", switched(name));
+    } else if contexts.current.is_none() {
+        words = format!("{words}\n\nTo use this context, run:\n  muster context use {name}");
+    }
+    Ok(words)
+}
+
+/// Deletes a context; nothing if the user thought better of it.
+fn delete(mut contexts: Contexts, name: &str, force: bool) -> Result<Option<String>, CommandError> {
+    if contexts.get(name).is_none() {
+        return Err(ContextError::Unknown(name.to_owned()).into());
+    }
+    let is_current = contexts.current.as_deref() == Some(name);
+    let note = if is_current { " (current context)" } else { "" };
+    if !force && !output::confirmed(&format!("Delete context \"{name}\"{note}? [y/N] "))? {
+        return Ok(None);
+    }
+    contexts.remove(name)?;
+    contexts.save()?;
+    let mut words = format!("Context \"{name}\" deleted.");
+    if is_current {
+        words.push_str("\nNote: This was the current context. Current context is now unset.");
+    }
+    Ok(Some(words))
+}
+
+fn show(contexts: &Contexts, name: &str, format: &str) -> Result<(), CommandError> {
+    let unknown = || CommandError::from(ContextError::Unknown(name.to_owned()));
+    let context = contexts.get(name).ok_or_else(unknown)?;
+    let is_current = contexts.current.as_deref() == Some(name);
+    let printer = Printer::standard();
+    match format {
+        "json" => printer.json(&described(context, is_current, "Output").to_raw()),
+        "yaml" => printer.line(&yaml::document(&raw(&described(context, is_current, "output")))),
+        _ => {
+            let mut lines = vec![
+                format!("Name:     {}", context.name),
+                format!("Endpoint: {}", context.endpoint),
+            ];
+            if is_current {
+                lines.push("Current:  yes".to_owned());
+            }
+            if !context.settings.is_empty() {
+                lines.push("Settings:".to_owned());
+            }
+            for (key, value) in &context.settings {
+                lines.push(format!("  {key}: {}", writer::scalar(value)));
+            }
+            printer.line(&lines.join("\n"))
+        }
+    }
+}
+
+fn described(context: &Named, is_current: bool, output: &'static str) -> Object<'static> {
+    let mut object = Object::new();
+    object.set_value("name", &context.name);
+    object.set_value("endpoint", &context.endpoint);
+    object.set_value("current", &is_current);
+    if !context.settings.is_empty() {
+        let mut settings = Object::new();
+        for (key, value) in &context.settings {
+            let key = if key == "output" { output.to_owned() } else { key.clone() };
+            match value {
+                Value::Text(text) => settings.set_value(key, text),
+                other => settings.set_value(key, &writer::scalar(other)),
+            }
+        }
+        object.set_value("settings", &settings.to_raw());
+    }
+    object
+}

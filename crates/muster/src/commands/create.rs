@@ -1,0 +1,207 @@
+//! `muster create`: new servers and services.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use muster_core::json::{Object, Raw};
+
+use super::{
+    asking::{self, Asking, one},
+    completion, kinds,
+    words::Words,
+};
+use crate::error::CommandError;
+
+/// Create an MCP server, a service, a workflow or a service class
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  muster create mcpserver files --type stdio --command mcp-files --args /srv,/tmp
+  muster create mcpserver search --type streamable-http --url https://search.example/mcp
+  muster create service db-forward port-forward --namespace=db --port=5432")]
+pub(crate) struct Create {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+#[derive(Debug, Subcommand)]
+#[command(subcommand_value_name = "TYPE", subcommand_help_heading = "Types")]
+enum What {
+    Mcpserver(Box<Server>),
+    Service(Service),
+    /// Create a workflow; one with steps is created by its file, or by `muster call core_workflow_create`
+    Workflow(Named),
+    /// Create a service class; a whole one is created by its file
+    Serviceclass(Named),
+    #[command(external_subcommand)]
+    Unknown(Vec<String>),
+}
+
+/// Add an MCP server behind the gateway
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  muster create mcpserver files --type stdio --command mcp-files --args /srv,/tmp
+  muster create mcpserver files --type stdio --command mcp-files --env ROOT=/srv --autoStart
+  muster create mcpserver search --type streamable-http --url https://search.example/mcp")]
+struct Server {
+    /// Its name
+    name: String,
+    /// How it is reached: stdio, streamable-http or sse
+    #[arg(long = "type", value_name = "TYPE", add = completion::transports())]
+    kind: Option<String>,
+    /// Start or connect it at once, and with the gateway
+    #[arg(long, visible_alias = "autoStart", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    auto_start: Option<String>,
+    /// The program, for stdio
+    #[arg(long, value_name = "PROGRAM")]
+    command: Option<String>,
+    /// Arguments of the program, with commas between
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    args: Option<String>,
+    /// The address, for streamable-http and sse
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// How long a connection may take, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u32>,
+    /// What the names of its tools begin with
+    #[arg(long, visible_alias = "toolPrefix", value_name = "TEXT")]
+    tool_prefix: Option<String>,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// A variable for the program (can be repeated)
+    #[arg(long, value_name = "KEY=VALUE")]
+    env: Vec<String>,
+    /// A header for every request (can be repeated)
+    #[arg(long, value_name = "KEY=VALUE")]
+    header: Vec<String>,
+}
+
+/// Create a service of a service class
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  muster create service db-forward port-forward --namespace=db --port=5432")]
+struct Service {
+    /// The name of the service
+    name: Option<String>,
+    /// Its service class
+    #[arg(value_name = "CLASS", add = completion::service_classes())]
+    class: Option<String>,
+    /// What the class wants to know
+    #[arg(value_name = "KEY=VALUE", trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct Named {
+    /// Its name
+    name: String,
+}
+
+pub(crate) fn run(args: &Create) -> Result<ExitCode, CommandError> {
+    let (tool, arguments, asking) = match &args.what {
+        What::Mcpserver(server) => {
+            ("core_mcpserver_create", server.arguments()?, args.asking.clone())
+        }
+        What::Service(service) => {
+            let (arguments, asking) = service.arguments(&args.asking)?;
+            ("core_service_create", arguments, asking)
+        }
+        What::Workflow(named) => {
+            ("core_workflow_create", one("name", &named.name), args.asking.clone())
+        }
+        What::Serviceclass(named) => {
+            ("core_serviceclass_create", one("name", &named.name), args.asking.clone())
+        }
+        What::Unknown(words) => {
+            let word = words.first().map(String::as_str).unwrap_or_default();
+            return Err(kinds::unknown(
+                word,
+                &["serviceclass", "workflow", "service", "mcpserver"],
+            ));
+        }
+    };
+    asking::run(async move {
+        let asked = asking.open().await?;
+        let done = asked.show(tool, &arguments).await;
+        asked.close().await;
+        done
+    })
+}
+
+impl Server {
+    fn arguments(&self) -> Result<Raw, CommandError> {
+        let mut object = Object::new();
+        object.set_value("name", &self.name);
+        let texts = [
+            ("type", &self.kind),
+            ("command", &self.command),
+            ("url", &self.url),
+            ("toolPrefix", &self.tool_prefix),
+            ("description", &self.description),
+        ];
+        for (key, text) in texts {
+            if let Some(text) = text {
+                object.set_value(key, text);
+            }
+        }
+        if let Some(flag) = &self.auto_start {
+            object.set_value("autoStart", &(flag == "true"));
+        }
+        if let Some(seconds) = self.timeout {
+            object.set_value("timeout", &seconds);
+        }
+        if let Some(args) = &self.args {
+            let args: Vec<&str> =
+                args.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+            object.set_value("args", &args);
+        }
+        for (key, flag, pairs) in
+            [("env", "--env", &self.env), ("headers", "--header", &self.header)]
+        {
+            if !pairs.is_empty() {
+                object.set_value(key, &map(flag, pairs)?);
+            }
+        }
+        Ok(object.to_raw())
+    }
+}
+
+fn map(flag: &str, pairs: &[String]) -> Result<Raw, CommandError> {
+    let mut object = Object::new();
+    for pair in pairs {
+        // The value may be a secret: only the flag is named.
+        let (key, value) = pair.split_once('=').ok_or_else(|| {
+            CommandError::new(format!("a value of {flag} has no `=`"))
+                .hint(format!("write {flag} KEY=VALUE"))
+        })?;
+        object.set_value(key.to_owned(), value);
+    }
+    Ok(object.to_raw())
+}
+
+impl Service {
+    fn arguments(&self, asking: &Asking) -> Result<(Raw, Asking), CommandError> {
+        let (Some(name), Some(class)) = (&self.name, &self.class) else {
+            return Err(CommandError::new(
+                "service creation requires: muster create service <instance-name> <serviceclass-name> [--arg=value...]",
+            ));
+        };
+        let words = Words::read(&self.words, asking)?;
+        let mut object = Object::new();
+        object.set_value("name", name);
+        object.set_value("serviceClassName", class);
+        let args = if words.json.is_some() {
+            words.fitted(&serde_json::Value::Null)
+        } else {
+            words.texts()
+        };
+        object.set_value("args", &args);
+        Ok((object.to_raw(), words.asking))
+    }
+}

@@ -1,0 +1,98 @@
+//! `muster list`: everything of one kind.
+
+pub(super) mod items;
+pub(super) mod native;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use muster_core::json::Object;
+
+use super::{
+    asking::{self, Asking},
+    completion,
+    kinds::{self, Kind},
+};
+use crate::error::CommandError;
+
+/// List what a running gateway has: servers, services, workflows, tools, …
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  muster list mcpservers
+  muster list mcpserver --all --output wide
+  muster list tools --filter 'core_service_*'
+  muster list workflows --output json")]
+pub(crate) struct List {
+    /// What to list: mcpserver, service, serviceclass, workflow, workflow-execution, tool, resource or prompt
+    #[arg(value_name = "TYPE", add = completion::listed())]
+    kind: String,
+    /// Only tools, resources and prompts whose name fits this pattern: `*`, `?`, `[..]`
+    #[arg(long, value_name = "GLOB")]
+    pub(super) filter: Option<String>,
+    /// Only tools, resources and prompts whose description contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(super) description: Option<String>,
+    /// Only tools, resources and prompts whose name begins like this
+    #[arg(long, value_name = "PREFIX")]
+    pub(super) server: Option<String>,
+    /// Also list MCP servers that failed
+    #[arg(long)]
+    all: bool,
+    /// Also say why MCP servers failed
+    #[arg(long)]
+    verbose: bool,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+pub(crate) fn run(args: &List) -> Result<ExitCode, CommandError> {
+    asking::run(list(args))
+}
+
+async fn list(args: &List) -> Result<(), CommandError> {
+    let kind = kinds::find(&args.kind, kinds::LISTED)?;
+    warn(args, kind);
+    let asked = args.asking.open().await?;
+    let done = match kind.list_tool() {
+        Some((tool, _)) => asked.show(tool, &arguments(args, kind).to_raw()).await,
+        None => native::list(&asked, kind, args).await,
+    };
+    asked.close().await;
+    done
+}
+
+fn arguments(args: &List, kind: Kind) -> Object<'static> {
+    let mut object = Object::new();
+    if kind == Kind::McpServer {
+        if args.all {
+            object.set_value("showAll", &true);
+        }
+        if args.verbose {
+            object.set_value("verbose", &true);
+        }
+    }
+    object
+}
+
+/// Says which flags have no effect here.
+fn warn(args: &List, kind: Kind) {
+    let is_native = kind.list_tool().is_none();
+    let filters = [
+        ("--filter", args.filter.is_some()),
+        ("--description", args.description.is_some()),
+        ("--server", args.server.is_some()),
+    ];
+    ignored(args, &filters, is_native, "tools, resources, prompts");
+    let more = [("--all", args.all), ("--verbose", args.verbose)];
+    ignored(args, &more, kind == Kind::McpServer, "mcpserver");
+}
+
+fn ignored(args: &List, flags: &[(&str, bool)], used: bool, works: &str) {
+    let given: Vec<&str> =
+        flags.iter().filter(|(_, given)| *given).map(|(flag, _)| *flag).collect();
+    if !used && !given.is_empty() {
+        let (flags, kind) = (given.join(", "), &args.kind);
+        args.asking.warn(&format!("{flags} ignored for '{kind}' (only works with {works})"));
+    }
+}

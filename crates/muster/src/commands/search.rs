@@ -1,0 +1,70 @@
+//! `muster search`: tools by what they are for.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use muster_core::json::Object;
+use serde_json::Value;
+
+use super::asking::{self, Asked, Asking};
+use crate::{
+    error::CommandError,
+    output::{Printer, cell::cut, grid::Grid, layout::Layout, yaml},
+};
+
+/// Find tools by words that say what they are for, best first
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  muster search restart a service
+  muster search events --limit 3
+  muster search list servers --output json")]
+pub(crate) struct Search {
+    /// What the tool is for
+    #[arg(value_name = "WORDS", required = true)]
+    words: Vec<String>,
+    /// How many tools to show at most
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    limit: u32,
+    #[command(flatten)]
+    asking: Asking,
+}
+
+pub(crate) fn run(args: &Search) -> Result<ExitCode, CommandError> {
+    asking::run(search(args))
+}
+
+async fn search(args: &Search) -> Result<(), CommandError> {
+    let asked = args.asking.open().await?;
+    let done = show(&asked, args).await;
+    asked.close().await;
+    done
+}
+
+async fn show(asked: &Asked, args: &Search) -> Result<(), CommandError> {
+    let mut wish = Object::new();
+    wish.set_value("query", &args.words.join(" "));
+    wish.set_value("limit", &args.limit);
+    let answer = asked.call("filter_tools", &wish.to_raw()).await?;
+    let text = answer.texts().first().copied().unwrap_or("{}").to_owned();
+    let printer = Printer::standard();
+    let found: Value = serde_json::from_str(&text).unwrap_or_default();
+    let tools = found.get("tools").cloned().unwrap_or_else(|| Value::Array(Vec::new()));
+    match asked.manner.layout {
+        Layout::Json => return printer.json(&tools),
+        Layout::Yaml => return printer.line(&yaml::document(&muster_core::json::raw(&tools))),
+        Layout::Table | Layout::Wide => (),
+    }
+    let tools = tools.as_array().cloned().unwrap_or_default();
+    if tools.is_empty() {
+        return printer.line("No tools found");
+    }
+    let longest = if asked.manner.layout == Layout::Wide { usize::MAX } else { 80 };
+    let mut grid = Grid::new(&["name", "description"]).headed(asked.manner.headings);
+    for tool in &tools {
+        let text = |key: &str| tool.get(key).and_then(Value::as_str);
+        let about = text("summary").or_else(|| text("description")).unwrap_or_default();
+        grid.row([text("name").unwrap_or_default().to_owned(), cut(about, longest)]);
+    }
+    printer.line(&grid.text())
+}

@@ -1,0 +1,59 @@
+//! `muster self-update`: this program replaced by a newer release of it.
+
+mod release;
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use self::release::Release;
+use super::asking;
+use crate::{env_vars, error::CommandError, output::Printer};
+
+/// The version of this program.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Replace this program by its newest release
+///
+/// Where releases are published is said by MUSTER_RELEASES_URL. What is downloaded has to have the
+/// checksum that the release names.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  muster self-update")]
+pub(crate) struct SelfUpdate {}
+
+pub(crate) fn run(_: &SelfUpdate) -> Result<ExitCode, CommandError> {
+    if VERSION.is_empty() || VERSION == "dev" {
+        return Err(CommandError::new("cannot self-update a development version"));
+    }
+    asking::run(update())
+}
+
+async fn update() -> Result<(), CommandError> {
+    let printer = Printer::standard();
+    printer.line(&format!("Current version: {VERSION}\nChecking for updates..."))?;
+    let url = env_vars::get("MUSTER_RELEASES_URL").ok_or_else(|| {
+        CommandError::new(
+            "error detecting latest version: this build does not know where its releases are published",
+        )
+        .hint("set MUSTER_RELEASES_URL, or update muster in the way it was installed")
+    })?;
+    let detecting = |err: String| {
+        CommandError::new(format!("error detecting latest version: {err}"))
+            .hint("a network is needed for this; muster itself works without one")
+    };
+    let latest = Release::latest(&url).await.map_err(detecting)?;
+    if !latest.is_newer_than(VERSION) {
+        return printer.line("Current version is the latest.");
+    }
+    let (version, published) = (latest.version(), latest.published());
+    printer.line(&format!("Found newer version: {version} (published at {published})"))?;
+    printer.line(&format!("Release notes:\n{}", latest.notes().trim_end()))?;
+    let program = std::env::current_exe()
+        .map_err(|err| CommandError::new(format!("could not locate executable path: {err}")))?;
+    printer.line(&format!("Updating {} to version {version}...", program.display()))?;
+    let failed = |err: String| CommandError::new(format!("update failed: {err}"));
+    latest.install(&program).await.map_err(failed)?;
+    printer.line(&format!("Successfully updated to version {version}"))
+}

@@ -1,0 +1,155 @@
+//! Logins of the user at gateways: what is remembered, and what is done when one is wanted.
+//!
+//! **Invariant:** a token is sent to the gateway it was made for, and to nobody else; it is kept in a
+//! file that only the user can read, and is never printed.
+
+mod callback;
+mod discovery;
+pub mod flow;
+pub mod tokens;
+
+use muster_exec::browser;
+
+use crate::{
+    env_vars,
+    error::CommandError,
+    output::{self, Printer},
+    remote::{Auth, Remote, error::RemoteError, target::Target},
+};
+
+use self::{
+    flow::{Prompting, Screen},
+    tokens::{Token, Tokens},
+};
+
+/// What is done when a gateway wants a login.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AuthMode {
+    /// The browser is opened.
+    #[default]
+    Auto,
+    /// The user is asked first.
+    Prompt,
+    /// Nothing: it is an error.
+    None,
+}
+
+impl AuthMode {
+    /// All of them by name.
+    pub const NAMES: [&'static str; 3] = ["auto", "prompt", "none"];
+
+    /// Reads what was typed, or what the environment says.
+    pub fn parse(typed: Option<&str>) -> Result<Self, CommandError> {
+        let known = |name: &str| match name.to_lowercase().as_str() {
+            "auto" => Some(Self::Auto),
+            "prompt" => Some(Self::Prompt),
+            "none" => Some(Self::None),
+            _ => None,
+        };
+        if let Some(typed) = typed.filter(|typed| !typed.is_empty()) {
+            return known(typed).ok_or_else(|| {
+                CommandError::new(format!(
+                    "invalid auth mode \"{typed}\": must be one of 'auto', 'prompt', or 'none'"
+                ))
+            });
+        }
+        let preset = env_vars::get("MUSTER_AUTH_MODE");
+        Ok(preset.and_then(|name| known(&name)).unwrap_or_default())
+    }
+}
+
+/// How long a connection is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stay {
+    /// For a few questions.
+    Short,
+    /// To hear what changes.
+    Long,
+}
+
+/// Connects for a few questions, with what is remembered of the user, and with a login where that is
+/// not enough.
+pub async fn connect(target: &Target, mode: AuthMode, quiet: bool) -> Result<Remote, RemoteError> {
+    connect_for(Stay::Short, target, mode, quiet).await
+}
+
+/// Connects for a short or a long time.
+pub async fn connect_for(
+    stay: Stay,
+    target: &Target,
+    mode: AuthMode,
+    quiet: bool,
+) -> Result<Remote, RemoteError> {
+    let auth = if mode == AuthMode::None { Auth::None } else { remembered(target).await };
+    let had_one = !matches!(auth, Auth::None);
+    let challenge = match open(stay, target, &auth).await {
+        Err(RemoteError::AuthRequired { challenge, .. }) => challenge,
+        connected => return connected,
+    };
+    if mode == AuthMode::None {
+        return Err(RemoteError::AuthRequired { endpoint: target.url.clone(), challenge });
+    }
+    if had_one {
+        // What the gateway no longer takes is of no use.
+        drop(Tokens::of_user().and_then(|tokens| tokens.remove(&target.url)));
+        if quiet {
+            return Err(RemoteError::AuthExpired { endpoint: target.url.clone() });
+        }
+    }
+    if !wanted(target, mode, quiet)? {
+        return Err(RemoteError::AuthRequired { endpoint: target.url.clone(), challenge });
+    }
+    let screen = Screen { open: &browser::open, say: &say };
+    let token = flow::login(target, challenge.as_deref(), Prompting::Page, &screen).await?;
+    open(stay, target, &bearer(&token)).await
+}
+
+async fn open(stay: Stay, target: &Target, auth: &Auth) -> Result<Remote, RemoteError> {
+    match stay {
+        Stay::Short => Remote::connect(target, auth).await,
+        Stay::Long => Remote::listen(target, auth).await,
+    }
+}
+
+/// What is remembered of the user at a gateway. What is about to end is renewed first, if it can be.
+pub async fn remembered(target: &Target) -> Auth {
+    let Some(token) = Tokens::of_user().ok().and_then(|tokens| tokens.load(&target.url)) else {
+        return Auth::None;
+    };
+    if token.is_ending() && token.can_renew() {
+        // Without luck the old one is tried: the gateway has the last word.
+        if let Ok(renewed) = flow::renew(target, &token).await {
+            return bearer(&renewed);
+        }
+    }
+    if token.is_valid() { bearer(&token) } else { Auth::None }
+}
+
+/// A token as it is sent.
+pub fn bearer(token: &Token) -> Auth {
+    Auth::Bearer(token.access_token.reveal().clone())
+}
+
+/// Whether the user wants to log in now.
+fn wanted(target: &Target, mode: AuthMode, quiet: bool) -> Result<bool, RemoteError> {
+    if quiet {
+        return Ok(true);
+    }
+    let cannot = |err: CommandError| RemoteError::Request(err.to_string());
+    if mode == AuthMode::Auto {
+        say("Authentication required. Opening browser...\n");
+        return Ok(true);
+    }
+    let question = format!(
+        "Authentication required for {}\nOpen browser to authenticate? [Y/n]: ",
+        target.url
+    );
+    let answer = output::question(&question).map_err(cannot)?;
+    Ok(matches!(answer.to_lowercase().as_str(), "" | "y" | "yes"))
+}
+
+/// Shows words on standard output, where the user looks.
+pub fn say(text: &str) {
+    // Whoever closed standard output does not look.
+    drop(Printer::standard().part(text));
+}
