@@ -16,6 +16,7 @@ mod import;
 mod listen;
 pub mod log;
 pub mod login;
+mod models;
 pub mod output;
 mod process;
 pub mod remote;
