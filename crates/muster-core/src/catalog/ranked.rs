@@ -79,7 +79,7 @@ impl<'a> Ranker<'a> {
         self,
         text: &str,
         admit: impl Fn(&Source, &Arc<Entry>) -> bool,
-        near: Option<&dyn Fn(&Entry) -> Option<f32>>,
+        near: Option<&Nearness<'_>>,
         limit: usize,
     ) -> Ranked<'a> {
         let last: Cell<Option<&'a Source>> = Cell::new(None);
