@@ -16,6 +16,8 @@ mod bundled;
 mod cli;
 #[path = "suite/client.rs"]
 mod client;
+#[path = "suite/client_side.rs"]
+mod client_side;
 #[path = "suite/commands.rs"]
 mod commands;
 #[path = "suite/docs.rs"]
