@@ -91,9 +91,9 @@ class Agent:
         return envelope["isError"], " ".join(item.get("text", "") for item in envelope["content"])
 
     def tools(self):
-        answer = self.request("tools/call", {"name": "list_tools", "arguments": {"limit": 500}})
+        answer = self.request("tools/call", {"name": "filter_tools", "arguments": {"pattern": "x_server_*"}})
         text = answer["result"]["content"][0]["text"]
-        return re.findall(r"x_server_[A-Za-z0-9_-]+", text)
+        return sorted(set(re.findall(r"x_server_[A-Za-z0-9_-]+", text)))
 
 
 def settings(port, scenario, context):

@@ -144,10 +144,9 @@ impl Engine {
             endpoint: endpoints,
             destructive,
             tally: Tally::default(),
-            executions: Arc::clone(&executions),
+            executions,
         };
-        let workflows =
-            workflows::Means { executions, journal: journal.clone(), state: handle.state.clone() };
+        let workflows = workflows::Means::of(&handle);
         workflows::take_up(&workflows, &files.definitions(), &tasks);
         let outlets = Outlets { state, view, changes: changes.clone() };
         let means = reconcile::Means {

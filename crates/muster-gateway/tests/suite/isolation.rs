@@ -153,8 +153,16 @@ impl World {
         match deed {
             Deed::Login(who, server) => {
                 self.guarded.admit(PEOPLE[*who], SERVERS[*server]);
-                let args = login(SERVERS[*server]);
-                drop(self.call(&someone(PEOPLE[*who]), "core_auth_login", args).await);
+                let (me, args) = (someone(PEOPLE[*who]), login(SERVERS[*server]));
+                let said = self.call(&me, "core_auth_login", args).await;
+                if let Ok(Outcome::Text { text, .. }) = said
+                    && text.starts_with("Successfully connected")
+                {
+                    // Who is logged in sees what is theirs, or the rest would prove nothing.
+                    let own = format!("x_{}_only-{}", SERVERS[*server], PEOPLE[*who]);
+                    let listed = self.meta(&me, "filter_tools", json!({"pattern": "x_*"})).await;
+                    assert!(listed.contains(&own), "{own}: {listed}");
+                }
             }
             Deed::Logout(who, server) => {
                 let args = login(SERVERS[*server]);

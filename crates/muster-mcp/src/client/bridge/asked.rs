@@ -157,7 +157,6 @@ pub(super) fn version_header(version: &str) -> HeaderValue {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::json::Raw;
 
     use super::{Asked, Effect, HeadedTools, learn};
     use crate::{version::Era, wire::Message};
