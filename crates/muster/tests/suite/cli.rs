@@ -97,7 +97,7 @@ impl Desk {
     /// A command and all that came of it.
     fn run(&self, words: &[&str]) -> String {
         let output = self.command().args(words).output().unwrap();
-        let mut said = format!("$ muster {}\n", words.join(" "));
+        let mut said = format!("$ muster {}\n", self.settled(words.join(" ").as_bytes()));
         said.push_str(&self.settled(&output.stdout));
         for line in self.settled(&output.stderr).lines() {
             writeln!(said, "{}", format!("stderr: {line}").trim_end()).unwrap();
@@ -625,7 +625,7 @@ fn what_was_typed_wrong() {
             stderr: Error: invalid resource type 'rocket'. Valid types: mcpserver, serviceclass, workflow, service
             exit 1
             $ muster events --since soon
-            stderr: Error: invalid --since value 'soon': unsupported time format 'soon'. Supported formats: a duration before now (30m, 1h30m), RFC 3339 (2026-02-04T10:00:00Z), YYYY-MM-DD, YYYY-MM-DD HH:MM:SS
+            stderr: Error: invalid --since value 'soon': unsupported time format 'soon'. Supported formats: a duration before now (30m, 1h30m), RFC 3339 ([TIME]Z), YYYY-MM-DD, YYYY-MM-DD HH:MM:SS
             exit 1
         "#]],
     );
@@ -856,12 +856,12 @@ fn about_the_gateway() {
             muster version 0.1.0
 
             Server: 0.1.0 (muster-aggregator)
-            $ muster auth status --endpoint http://localhost:45543/mcp
+            $ muster auth status --endpoint http://localhost:[PORT]/mcp
             Muster Aggregator
               Endpoint:  http://localhost:[PORT]/mcp
               Status:    No authentication required
-            $ muster auth login --endpoint http://localhost:45543/mcp
-            $ muster auth login --server nobody --endpoint http://localhost:45543/mcp
+            $ muster auth login --endpoint http://localhost:[PORT]/mcp
+            $ muster auth login --server nobody --endpoint http://localhost:[PORT]/mcp
             stderr: Error: server 'nobody' not found. Use 'muster auth status' to see available servers
             exit 1
         "#]],
