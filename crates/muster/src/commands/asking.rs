@@ -40,7 +40,7 @@ pub(crate) struct Asking {
     /// Print nothing but the answer: no progress, no warnings
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// Tell on standard error what is sent and what comes back
+    /// Write log lines to standard error
     #[arg(long, global = true)]
     pub(crate) debug: bool,
     /// The folder whose config.yaml says where the gateway is [default: ~/.config/muster]

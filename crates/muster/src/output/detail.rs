@@ -161,7 +161,7 @@ fn workflow(object: &Map<String, Value>, manner: Manner) -> String {
         vec![
             name.clone(),
             text("type"),
-            format!("{}{default}", cut(&text("description"), 40)),
+            format!("{}{default}", cut(&text("description"), 40)).trim_start().to_owned(),
             required,
         ]
     });

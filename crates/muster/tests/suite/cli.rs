@@ -29,6 +29,30 @@ tools:
       - response: {greeting: \"hello {{ .name }}\"}
 ";
 
+const DEPLOY: &str = "\
+name: deploy
+description: Greet whom an environment belongs to
+args:
+  environment: {type: string, required: true, description: Where it goes}
+  replicas: {type: integer, default: 1}
+steps:
+  - id: greet
+    tool: x_github_greet
+    args: {name: \"{{ .input.environment }}\"}
+";
+
+const FORWARD: &str = "\
+name: port-forward
+description: A greeting that stays
+args:
+  namespace: {type: string, required: true}
+  port: {type: string}
+serviceConfig:
+  lifecycleTools:
+    start: {tool: x_github_greet, args: {name: \"{{ .args.namespace }}\"}}
+    stop: {tool: x_github_greet, args: {name: \"{{ .args.namespace }}\"}}
+";
+
 /// A gateway with a server behind it, and a user with a home.
 struct Desk {
     gateway: Gateway,
@@ -44,7 +68,12 @@ impl Desk {
             mock.display()
         );
         // A folder of CLIs, so that the bundled ones are not served.
-        let files = [("mcpservers/github.yaml", &*github), ("clis/none.txt", "")];
+        let files = [
+            ("mcpservers/github.yaml", &*github),
+            ("workflows/deploy.yaml", DEPLOY),
+            ("serviceclasses/port-forward.yaml", FORWARD),
+            ("clis/none.txt", ""),
+        ];
         Self { gateway: Gateway::start(&files, &[]), home }
     }
 
@@ -68,7 +97,7 @@ impl Desk {
     /// A command and all that came of it.
     fn run(&self, words: &[&str]) -> String {
         let output = self.command().args(words).output().unwrap();
-        let mut said = format!("$ muster {}\n", words.join(" "));
+        let mut said = format!("$ muster {}\n", self.settled(words.join(" ").as_bytes()));
         said.push_str(&self.settled(&output.stdout));
         for line in self.settled(&output.stderr).lines() {
             writeln!(said, "{}", format!("stderr: {line}").trim_end()).unwrap();
@@ -102,13 +131,14 @@ impl Desk {
 
 /// `2026-02-03 04:05:06` as `[TIME]`.
 fn without_times(line: &str) -> String {
-    const SHAPE: &[u8] = b"dddd-dd-dd dd:dd:dd";
+    const SHAPE: &[u8] = b"dddd-dd-ddtdd:dd:dd";
     let mut rest = line;
     let mut settled = String::new();
     while let Some(letter) = rest.chars().next() {
         let is_time = rest.as_bytes().get(..SHAPE.len()).is_some_and(|found| {
             found.iter().zip(SHAPE).all(|(byte, shape)| match shape {
                 b'd' => byte.is_ascii_digit(),
+                b't' => matches!(byte, b' ' | b'T'),
                 shape => byte == shape,
             })
         });
@@ -174,12 +204,12 @@ fn servers_and_services() {
             $ muster get mcpserver githbu
             stderr: ❌ Command returned error
             stderr: Error: Failed to get MCP server: MCP server githbu not found
-            stderr: 
+            stderr:
             stderr: hint: did you mean `github`?
             exit 1
             $ muster get mcpserver githbu --quiet
             stderr: Error: Failed to get MCP server: MCP server githbu not found
-            stderr: 
+            stderr:
             stderr: hint: did you mean `github`?
             exit 1
         "#]],
@@ -242,7 +272,7 @@ fn new_servers() {
             exit 1
             $ muster create mcpserver odd --env canary
             stderr: Error: a value of --env has no `=`
-            stderr: 
+            stderr:
             stderr: hint: write --env KEY=VALUE
             exit 1
             $ muster create service lonely
@@ -328,7 +358,7 @@ fn tools_resources_prompts() {
             name: x_github_greet
             $ muster get tool x_github_gret
             stderr: Error: tool not found: x_github_gret
-            stderr: 
+            stderr:
             stderr: hint: nearest names: x_github_greet
             exit 1
             $ muster get resource file:///nowhere
@@ -375,21 +405,21 @@ fn calls_and_searches() {
             exit 1
             $ muster call x_github_greet Ada
             stderr: Error: `Ada` is no argument
-            stderr: 
+            stderr:
             stderr: hint: write arguments as key=value or --key=value
             exit 1
             $ muster call x_github_greet --json []
             stderr: Error: --json is no JSON object: it must be written in `{` and `}`
-            stderr: 
+            stderr:
             stderr: hint: quote it for the shell: --json '{"key": "value"}'
             exit 1
             $ muster call x_github_gret --quiet
             stderr: Error: Tool execution failed: tool not found: x_github_gret
-            stderr: 
+            stderr:
             stderr: hint: nearest names: x_github_greet
             exit 1
             $ muster call describe_tool name=core_service_stop -o json
-            {"name":"core_service_stop","description":"Stop a service. Its tools are gone until it is started again.","inputSchema":{"type":"object","required":["name"],"properties":{"name":{"type":"string","description":"Name of the service"}}}}
+            {"name":"core_service_stop","description":"Stop a service. Its tools are gone until it is started again.","inputSchema":{"type":"object","required":["name"],"properties":{"name":{"type":"string","description":"Name of the service"}}},"effect":"write"}
             $ muster search greet somebody --limit 1
             NAME             DESCRIPTION
             x_github_greet   Greet somebody
@@ -399,8 +429,8 @@ fn calls_and_searches() {
             No tools found
             $ muster start workflow nothing a=1
             stderr: ❌ Command returned error
-            stderr: Error: Tool execution failed: tool not found: workflow_nothing
-            stderr: 
+            stderr: Error: Tool execution failed: workflow nothing not found
+            stderr:
             stderr: hint: find its name with `muster search`
             exit 1
             $ muster start rocket
@@ -408,6 +438,88 @@ fn calls_and_searches() {
             exit 1
         "#]],
     );
+}
+
+#[test]
+fn workflows_and_service_classes() {
+    let desk = Desk::new();
+    let before = ["check", "workflow", "deploy"];
+    desk.check(
+        &[
+            &before,
+            &["start", "service", "github"],
+            &["list", "workflows"],
+            &["check", "workflow", "deploy", "--no-headers"],
+            &["get", "workflow", "deploy"],
+            &["list", "serviceclasses", "-o", "json"],
+            &["check", "serviceclass", "port-forward", "-o", "yaml"],
+            &["create", "service", "db", "port-forward", "--namespace=lab", "--port", "1", "-q"],
+            &["list", "services", "--no-headers"],
+            &["stop", "service", "db"],
+            &["create", "workflow", "empty"],
+        ],
+        expect![[r#"
+            $ muster check workflow deploy
+            PROPERTY    VALUE
+            available   Unavailable
+            name        deploy
+            $ muster start service github
+            Successfully started service 'github'
+            $ muster list workflows
+            NAME     DESCRIPTION                            AVAILABLE
+            deploy   Greet whom an environment belongs to   Available
+            $ muster check workflow deploy --no-headers
+            available   Available
+            name        deploy
+            $ muster get workflow deploy
+            PROPERTY      VALUE
+            name          deploy
+            description   Greet whom an environment belongs to
+
+            Input Args:
+            ARGUMENT      TYPE      DESCRIPTION     REQUIRED
+            environment   string    Where it goes   Yes
+            replicas      integer   (default: 1)    No
+
+            Workflow Steps:
+            STEP   TOOL           DESCRIPTION
+            1      github_greet   Execute greet
+            $ muster list serviceclasses -o json
+            {"mode":"filesystem","serviceClasses":[{"name":"port-forward","version":"","description":"A greeting that stays","args":{"namespace":{"type":"string","required":true},"port":{"type":"string"}},"serviceConfig":{"serviceType":"","defaultName":"","dependencies":null,"lifecycleTools":{"start":{"tool":"x_github_greet","args":{"name":"{{ .args.namespace }}"}},"stop":{"tool":"x_github_greet","args":{"name":"{{ .args.namespace }}"}}},"healthCheck":{"enabled":false,"interval":0,"failureThreshold":0,"successThreshold":0},"timeout":{"create":0,"delete":0,"healthCheck":0}},"available":true,"createToolAvailable":true,"deleteToolAvailable":true,"requiredTools":["x_github_greet"]}],"total":1}
+            $ muster check serviceclass port-forward -o yaml
+            available: true
+            name: port-forward
+            $ muster create service db port-forward --namespace=lab --port 1 -q
+            PROPERTY           VALUE
+            args               {2 fields}
+            createdAt          [TIME]Z
+            enabled            false
+            health             healthy
+            name               db
+            serviceClassName   port-forward
+            serviceClassType   serviceclass
+            state              Running
+            updatedAt          [TIME]Z
+            $ muster list services --no-headers
+            db               healthy   Running   generic
+            github           healthy   Running   MCPServer
+            mcp-aggregator   healthy   Running   Aggregator
+            $ muster stop service db
+            Successfully stopped service 'db'
+            $ muster create workflow empty
+            stderr: ❌ Command returned error
+            stderr: Error: Tool execution failed: failed to create workflow: steps argument is required
+            exit 1
+        "#]],
+    );
+    let refused = desk.run(&["start", "workflow", "deploy"]);
+    assert!(refused.contains("required field 'environment' is missing"), "{refused}");
+    assert!(refused.ends_with("exit 1\n"), "{refused}");
+    let ran =
+        desk.run(&["start", "workflow", "deploy", "environment=lab", "--replicas=2", "-o", "json"]);
+    assert!(ran.contains("hello lab") && ran.contains("\"replicas\":2"), "{ran}");
+    let listed = desk.run(&["list", "workflow-executions", "--no-headers"]);
+    assert!(listed.contains("deploy") && listed.contains("completed"), "{listed}");
 }
 
 #[test]
@@ -438,34 +550,34 @@ fn what_was_typed_wrong() {
         expect![[r#"
             $ muster frob
             stderr: Error: unknown command "frob" for "muster"
-            stderr: 
+            stderr:
             stderr: hint: see `muster --help`
             exit 1
             $ muster lst tools
             stderr: Error: unknown command "lst" for "muster"
-            stderr: 
-            stderr: hint: did you mean `stop test list`?
-            stderr: 
+            stderr:
+            stderr: hint: did you mean `list`?
+            stderr:
             stderr: hint: see `muster --help`
             exit 1
             $ muster list
             stderr: Error: accepts 1 arg(s), received 0
-            stderr: 
+            stderr:
             stderr: hint: see `muster list --help`
             exit 1
             $ muster list a b
             stderr: Error: accepts 1 arg(s), received 2
-            stderr: 
+            stderr:
             stderr: hint: see `muster list --help`
             exit 1
             $ muster list tols
             stderr: Error: unknown resource type 'tols'. Available types: mcpserver, mcpservers, prompt, prompts, resource, resources, service, serviceclass, serviceclasses, services, tool, tools, workflow, workflow-execution, workflow-executions, workflows
-            stderr: 
+            stderr:
             stderr: hint: did you mean `tools`?
             exit 1
             $ muster get mcpserver
             stderr: Error: accepts 2 arg(s), received 1
-            stderr: 
+            stderr:
             stderr: hint: see `muster get --help`
             exit 1
             $ muster get rocket x
@@ -479,7 +591,7 @@ fn what_was_typed_wrong() {
             exit 1
             $ muster list tools --frob
             stderr: Error: unknown flag: --frob
-            stderr: 
+            stderr:
             stderr: hint: see `muster list --help`
             exit 1
             $ muster list tools -o xml
@@ -488,53 +600,19 @@ fn what_was_typed_wrong() {
             $ muster list tools --auth maybe
             stderr: Error: invalid auth mode "maybe": must be one of 'auto', 'prompt', or 'none'
             exit 1
-            $ muster list tools --context nowhere
-            NAME                            DESCRIPTION
-            core_auth_login                 Log in to an MCP server that requires it. If a browser is...
-            core_auth_logout                Log out from an MCP server: its connection ends and its t...
-            core_config_get                 Show the gateway's whole configuration. Secrets are hidden.
-            core_config_get_aggregator      Show how the gateway is reached: address, transport, pref...
-            core_config_reload              Read config.yaml and all other files again. Edits are not...
-            core_config_save                Write the configuration to config.yaml.
-            core_config_update_aggregator   Change how the gateway is reached, and save it. Keys that...
-            core_events                     Show what happened in the gateway, newest first: servers ...
-            core_mcpserver_create           Add an MCP server. Its file is written, and with autoStar...
-            core_mcpserver_delete           Take an MCP server away: it is disconnected, and its file...
-            core_mcpserver_get              Show the definition and the state of one MCP server. Secr...
-            core_mcpserver_list             List the MCP servers behind the gateway with their defini...
-            core_mcpserver_update           Change an MCP server. What is not given stays as it is; `...
-            core_mcpserver_validate         Check the definition of an MCP server without storing it.
-            core_service_create             Make a service from a service class and start it. With pe...
-            core_service_delete             Stop a service made from a class, and take it away.
-            core_service_get                Show one service with all that is known about it.
-            core_service_list               List everything that runs or could: the gateway itself, e...
-            core_service_restart            Stop a service and start it again.
-            core_service_start              Start a service, and wait until it is up or cannot be.
-            core_service_status             Show state, health and details of one service.
-            core_service_stop               Stop a service. Its tools are gone until it is started ag...
-            core_service_validate           Check whether a service could be made, without making it.
-            core_serviceclass_available     Say whether all tools of a service class are there, so th...
-            core_serviceclass_create        Add a service class: which tools start, stop and watch it...
-            core_serviceclass_delete        Take a service class away. Services made from it go on.
-            core_serviceclass_get           Show one service class, and whether its tools are there.
-            core_serviceclass_list          List the service classes with their definitions, and whet...
-            core_serviceclass_update        Change a service class. What is not given stays; `args` a...
-            core_serviceclass_validate      Check the definition of a service class without storing it.
-
-            30 tools
             $ muster serve x
             stderr: Error: unknown command "x" for "muster serve"
-            stderr: 
+            stderr:
             stderr: hint: see `muster serve --help`
             exit 1
             $ muster context add lab
             stderr: Error: required flag(s) "endpoint" not set
-            stderr: 
+            stderr:
             stderr: hint: see `muster context add --help`
             exit 1
             $ muster context add --endpoint x
             stderr: Error: accepts 1 arg(s), received 0
-            stderr: 
+            stderr:
             stderr: hint: see `muster context add --help`
             exit 1
             $ muster events --limit -1
@@ -547,7 +625,7 @@ fn what_was_typed_wrong() {
             stderr: Error: invalid resource type 'rocket'. Valid types: mcpserver, serviceclass, workflow, service
             exit 1
             $ muster events --since soon
-            stderr: Error: invalid --since value 'soon': unsupported time format 'soon'. Supported formats: a duration before now (30m, 1h30m), RFC 3339 (2026-02-04T10:00:00Z), YYYY-MM-DD, YYYY-MM-DD HH:MM:SS
+            stderr: Error: invalid --since value 'soon': unsupported time format 'soon'. Supported formats: a duration before now (30m, 1h30m), RFC 3339 ([TIME]Z), YYYY-MM-DD, YYYY-MM-DD HH:MM:SS
             exit 1
         "#]],
     );
@@ -623,7 +701,11 @@ fn contexts() {
             Endpoint: http://localhost:1/mcp
             Current:  yes
             $ muster context get edge-prod -o json
-            {"name":"edge-prod","endpoint":"https://e.example/mcp","current":false}
+            {
+              "name": "edge-prod",
+              "endpoint": "https://e.example/mcp",
+              "current": false
+            }
             $ muster context describe lab -o yaml
             current: true
             endpoint: http://localhost:1/mcp
@@ -774,12 +856,12 @@ fn about_the_gateway() {
             muster version 0.1.0
 
             Server: 0.1.0 (muster-aggregator)
-            $ muster auth status --endpoint http://localhost:38661/mcp
+            $ muster auth status --endpoint http://localhost:[PORT]/mcp
             Muster Aggregator
               Endpoint:  http://localhost:[PORT]/mcp
               Status:    No authentication required
-            $ muster auth login --endpoint http://localhost:38661/mcp
-            $ muster auth login --server nobody --endpoint http://localhost:38661/mcp
+            $ muster auth login --endpoint http://localhost:[PORT]/mcp
+            $ muster auth login --server nobody --endpoint http://localhost:[PORT]/mcp
             stderr: Error: server 'nobody' not found. Use 'muster auth status' to see available servers
             exit 1
         "#]],
@@ -844,10 +926,12 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("muster events --follow", "goes on until it is stopped"),
     ("muster self-update", "needs a network"),
     ("muster auth login", "needs a gateway that wants logins"),
-    ("muster create service", "needs a service class"),
-    ("muster start workflow", "needs a workflow"),
-    ("muster check workflow", "needs a workflow"),
-    ("muster list workflows", "needs workflows"),
+    ("muster agent", "goes on until it is stopped"),
+    ("muster standalone", "goes on until it is stopped"),
+    ("muster top", "goes on until it is stopped"),
+    ("muster import", "reads what other programs have"),
+    ("muster connect", "writes what other programs read"),
+    ("muster doctor", "ends with what is wrong on the machine"),
     ("muster completion", "writes to places of the system"),
 ];
 
@@ -864,6 +948,9 @@ fn every_example_of_the_help_works() {
         seen += 1;
         if ELSEWHERE.iter().any(|(begin, _)| example.starts_with(begin)) {
             continue;
+        }
+        if example.starts_with("muster create service") {
+            desk.run(&["call", "core_service_delete", "name=db-forward"]);
         }
         if example.starts_with("muster context add lab") {
             desk.run(&["context", "delete", "lab", "--force"]);

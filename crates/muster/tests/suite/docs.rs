@@ -30,6 +30,10 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
 fn check_yaml(block: &str) -> Result<(), String> {
     let dedented = dedent(block);
     let block = dedented.as_str();
+    if block.lines().any(|line| line.starts_with("category:")) {
+        let loaded = muster_scenario::load::parse(Path::new("example"), block);
+        return loaded.scenario.map(drop).ok_or_else(|| format!("{:?}", loaded.problems));
+    }
     let has = |start: &str| block.lines().any(|line| line.starts_with(start));
     let warnings = if has("serviceConfig:") {
         manifest::serviceclass::parse(block, "example").map(|loaded| loaded.warnings)

@@ -299,20 +299,20 @@ fn any_command_logs_in_where_it_has_to() {
     let user = User::new();
     expect![[r#"
         stderr: Error: Authentication required for http://127.0.0.1:[PORT]/mcp
-        stderr: 
+        stderr:
         stderr: hint: log in with `muster auth login --endpoint http://127.0.0.1:[PORT]/mcp`
-        stderr: 
+        stderr:
         stderr: hint: see where you are logged in with `muster auth status`
         exit 2
     "#]]
     .assert_eq(&user.run(&["list", "services", "--auth", "none"]));
     expect![[r#"
-        Authentication required. Opening browser...
-        Opening browser for authentication... done
-        Waiting for authentication to complete...
-
         NAME             HEALTH    STATE     SERVICE_TYPE
         mcp-aggregator   healthy   Running   Aggregator
+        stderr: Authentication required. Opening browser...
+        stderr: Opening browser for authentication... done
+        stderr: Waiting for authentication to complete...
+        stderr:
         exit 0
         <h1>Authentication Successful</h1><p>You are logged in. You can close this window and go back to the terminal.</p>
     "#]].assert_eq(&user.browse(&["list", "services"], Browser::Agrees));
@@ -343,14 +343,14 @@ fn logins_that_fail() {
         Opening browser for authentication... done
         Waiting for authentication to complete...
         stderr: Error: Authentication failed for http://127.0.0.1:[PORT]/mcp: <not today>
-        stderr: 
+        stderr:
         stderr: hint: try again with `muster auth login --endpoint http://127.0.0.1:[PORT]/mcp`
         exit 3
         <h1>Authentication Failed</h1><p>&lt;not today&gt;</p>
-        Opening browser for authentication... done
-        Waiting for authentication to complete...
+        stderr: Opening browser for authentication... done
+        stderr: Waiting for authentication to complete...
         stderr: Error: Authentication failed for http://127.0.0.1:[PORT]/mcp: state mismatch - possible CSRF attack
-        stderr: 
+        stderr:
         stderr: hint: try again with `muster auth login --endpoint http://127.0.0.1:[PORT]/mcp`
         exit 3
         <h1>Authentication Failed</h1><p>state mismatch - possible CSRF attack</p>
@@ -358,7 +358,7 @@ fn logins_that_fail() {
     let taken = TcpListener::bind(("127.0.0.1", user.callback)).unwrap();
     expect![[r#"
         stderr: Error: Authentication failed for http://127.0.0.1:[PORT]/mcp: callback port [CALLBACK] is already in use. Please free the port and try again
-        stderr: 
+        stderr:
         stderr: hint: try again with `muster auth login --endpoint http://127.0.0.1:[PORT]/mcp`
         exit 3
     "#]].assert_eq(&user.run(&["auth", "login"]));

@@ -46,7 +46,8 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster",
         ],
     ),
-    ("ring", &["muster-auth"]),
+    // The tester signs tokens as an issuer of its own.
+    ("ring", &["muster-auth", "muster-scenario"]),
     ("redis", &["muster-auth"]),
     ("ndarray", &["muster-embed"]),
     ("rustix", &["muster-exec", "muster-mcp", "muster-scenario", "muster"]),

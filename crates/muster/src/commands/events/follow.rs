@@ -35,7 +35,6 @@ pub(super) async fn follow(
     if for_people {
         printer.line("Streaming events (Press Ctrl+C to stop)...\n")?;
     }
-    wish.set_value("follow", &true);
     wish.set_value("limit", &first.max(WINDOW));
     // What is shown first and what is known are one answer, so that nothing falls between two.
     let mut now = events(asked, &wish).await?;
