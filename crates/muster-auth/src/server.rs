@@ -19,7 +19,7 @@ mod reply;
 mod token;
 mod turns;
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
@@ -44,8 +44,14 @@ use crate::{
 const ASKING: usize = 16;
 
 /// The protected endpoint.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AuthServer(Arc<Inner>);
+
+impl fmt::Debug for AuthServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AuthServer").field(&self.0.config.base_url).finish()
+    }
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -111,6 +117,16 @@ impl AuthServer {
     /// Why logins do not work yet, if they do not.
     pub fn waits_for(&self) -> Option<&'static str> {
         (!self.0.provider.is_known()).then_some("oidc-discovery-pending")
+    }
+
+    /// Web pages that may talk to us from a browser, by their origin.
+    pub fn origins(&self) -> &[String] {
+        &self.0.config.origins
+    }
+
+    /// Where logins are kept, for those at servers as well.
+    pub fn vault(&self) -> Vault {
+        self.0.vault.clone()
     }
 
     /// The host that clients address us by.

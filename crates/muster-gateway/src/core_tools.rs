@@ -115,7 +115,10 @@ impl Backend for CoreTools {
             };
             let answer = (tool.run)(&self.handle, cx, Args::new(call.raw_arguments())).await;
             Ok(match answer {
-                Ok(text) => Outcome::text(text),
+                Ok(text) => {
+                    let details = auth::details(name, &text);
+                    Outcome::Text { text, failed: false, details }
+                }
                 Err(text) => Outcome::failure(text),
             })
         })

@@ -31,6 +31,8 @@ pub struct State {
     pub policy: Arc<Policy>,
     /// Who runs it.
     pub backends: BTreeMap<BackendName, Arc<dyn Backend>>,
+    /// Servers that want a login first, by what the names of their tools begin with.
+    pub locked: Arc<BTreeMap<String, BackendName>>,
 }
 
 /// Routes calls. Readers take one [`State`] for each request; someone else writes new ones.

@@ -12,6 +12,7 @@
 
 mod accept;
 mod body;
+mod cors;
 mod exchange;
 mod guard;
 mod options;

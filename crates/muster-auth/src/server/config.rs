@@ -14,6 +14,9 @@ use crate::{
 /// Google, as it calls itself.
 const GOOGLE: &str = "https://accounts.google.com";
 
+/// How long the provider may take to answer: a browser waits meanwhile.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// The configuration cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigError {
@@ -105,6 +108,8 @@ pub struct ProviderConfig {
     pub audiences: Vec<String>,
     /// How far requests to it may go.
     pub reach: Reach,
+    /// How long one may take.
+    pub patience: Duration,
 }
 
 /// Someone else whose signed tokens are taken.
@@ -152,6 +157,8 @@ pub struct ServerConfig {
     pub localhost_redirects: bool,
     /// How long a login lasts.
     pub session: Duration,
+    /// Web pages that may talk to us from a browser, by their origin.
+    pub origins: Vec<String>,
 }
 
 /// Everything the configuration says.
@@ -186,6 +193,10 @@ pub fn load(said: &OAuthServer) -> Result<Loaded, ConfigError> {
         cimd: said.enable_cimd.then_some(Reach::Public),
         localhost_redirects: said.allow_localhost_redirect_uris,
         session: duration(&said.session_duration)?,
+        origins: {
+            let origins = said.allowed_origins.split([',', ' ']).map(str::trim);
+            origins.filter(|origin| !origin.is_empty()).map(str::to_owned).collect()
+        },
     };
     let mut trust = Trust::system();
     if !said.dex.ca_file.is_empty() {
@@ -241,6 +252,7 @@ fn provider(said: &OAuthServer) -> Result<ProviderConfig, ConfigError> {
                 connector: text(&dex.connector_id),
                 audiences: Vec::new(),
                 reach,
+                patience: PATIENCE,
             })
         }
         "google" => {
@@ -255,6 +267,7 @@ fn provider(said: &OAuthServer) -> Result<ProviderConfig, ConfigError> {
                 connector: None,
                 audiences: Vec::new(),
                 reach: Reach::Public,
+                patience: PATIENCE,
             })
         }
         other => Err(ConfigError::Provider(other.to_owned())),
@@ -337,3 +350,6 @@ fn duration(text: &str) -> Result<Duration, ConfigError> {
 fn text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
+
+#[cfg(test)]
+mod tests;

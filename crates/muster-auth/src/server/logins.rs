@@ -132,7 +132,7 @@ impl Inner {
             name: login.name.as_deref().map(Into::into),
             groups: login.groups.clone().into(),
             login: login.id.as_str().into(),
-            identity: Some(Arc::new(LoginTokens::new(Arc::clone(self), login.id.clone()))),
+            identity: Some(Arc::new(LoginTokens::of_login(self, login.id.clone()))),
         }
     }
 

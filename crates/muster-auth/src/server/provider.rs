@@ -120,7 +120,7 @@ impl Provider {
     async fn discover(&self) -> Result<Known, ProviderError> {
         let issuer = self.config.issuer.trim_end_matches('/');
         let url = format!("{issuer}/.well-known/openid-configuration");
-        let answer = self.dialer.send(Outgoing::get(url, self.config.reach).redirects(2)).await?;
+        let answer = self.send(Outgoing::get(url, self.config.reach).redirects(2)).await?;
         if !answer.status.is_success() {
             let status = answer.status.as_u16();
             return Err(ProviderError::Away(format!("its metadata came with status {status}")));
@@ -153,6 +153,10 @@ impl Provider {
             names_itself: document.authorization_response_iss_parameter_supported,
             scopes: document.scopes_supported,
         })
+    }
+
+    async fn send(&self, outgoing: Outgoing) -> Result<Answer, ProviderError> {
+        Ok(self.dialer.send(outgoing.within(self.config.patience)).await?)
     }
 
     /// What is asked for. What the provider says it does not have is left out.

@@ -7,10 +7,17 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, header};
 
+use super::cors::Origin;
+
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// Whether a request may come in.
-pub(super) fn is_welcome(headers: &HeaderMap, local: Option<IpAddr>, hosts: &[String]) -> bool {
+pub(super) fn is_welcome(
+    headers: &HeaderMap,
+    local: Option<IpAddr>,
+    hosts: &[String],
+    guest: Option<&Origin>,
+) -> bool {
     let allowed = |host: &str| is_allowed(host, local, hosts);
     let host = match headers.get(header::HOST).map(|value| value.to_str()) {
         Some(Ok(host)) => host_name(host),
@@ -20,6 +27,7 @@ pub(super) fn is_welcome(headers: &HeaderMap, local: Option<IpAddr>, hosts: &[St
         return false;
     }
     match headers.get(header::ORIGIN).map(|value| value.to_str()) {
+        _ if guest.is_some() => true,
         None => true,
         Some(Ok(origin)) => {
             origin.split_once("://").and_then(|(_, rest)| host_name(rest)).is_some_and(allowed)
@@ -57,7 +65,7 @@ mod tests {
             headers.insert(header::ORIGIN, HeaderValue::from_str(origin).unwrap());
         }
         let local = "192.0.2.7".parse().unwrap();
-        is_welcome(&headers, Some(local), &["gate.example".to_owned()])
+        is_welcome(&headers, Some(local), &["gate.example".to_owned()], None)
     }
 
     #[test]
@@ -83,6 +91,6 @@ mod tests {
         ] {
             assert_eq!(welcome(host, origin), expected, "{host} {origin:?}");
         }
-        assert!(!is_welcome(&HeaderMap::new(), None, &[]));
+        assert!(!is_welcome(&HeaderMap::new(), None, &[], None));
     }
 }

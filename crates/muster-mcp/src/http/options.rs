@@ -40,6 +40,8 @@ pub struct HttpOptions {
     /// Names by which this server may be addressed, beside the loopback names and the address that a
     /// client connected to. `*` is any name.
     pub hosts: Vec<String>,
+    /// Web pages that may talk to us from a browser, by their origin. `*` is any.
+    pub origins: Vec<String>,
     /// What `/health` answers.
     pub health: HealthCheck,
     /// Finds out who is calling; without it everyone is the one local caller.
@@ -65,6 +67,7 @@ impl Default for HttpOptions {
         Self {
             paths: vec!["/mcp".to_owned(), "/".to_owned()],
             hosts: Vec::new(),
+            origins: Vec::new(),
             health: Arc::new(Health::ok),
             guard: None,
             pages: Vec::new(),
@@ -83,6 +86,7 @@ impl fmt::Debug for HttpOptions {
         f.debug_struct("HttpOptions")
             .field("paths", &self.paths)
             .field("hosts", &self.hosts)
+            .field("origins", &self.origins)
             .field("guard", &self.guard)
             .field("pages", &self.pages)
             .field("grace", &self.grace)

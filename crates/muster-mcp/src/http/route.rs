@@ -17,6 +17,7 @@ use super::{
     App, Local,
     accept::{Accepts, accepts, is_json},
     body::{Body, Events},
+    cors::Origin,
     exchange::Exchange,
     guard, reply,
     sessions::HttpSession,
@@ -74,10 +75,20 @@ impl Arrival {
         if let Place::Health = place {
             return reply::health((options.health)());
         }
-        if !guard::is_welcome(&head.headers, self.local, &options.hosts) {
+        let origin = Origin::of(&head.headers, &options.origins);
+        if !guard::is_welcome(&head.headers, self.local, &options.hosts, origin.as_ref()) {
             let message = "Forbidden: this server is not known by that Host or Origin";
             return reply::refuse(StatusCode::FORBIDDEN, message);
         }
+        let Some(origin) = origin else { return self.serve(place, head, body).await };
+        match origin.preflight(&head) {
+            Some(response) => response,
+            None => origin.allow(self.serve(place, head, body).await),
+        }
+    }
+
+    async fn serve(&self, place: Place, head: request::Parts, body: Arriving) -> Response<Body> {
+        let options = &self.app.options;
         if let Some(pages) = options.pages.iter().find(|pages| pages.has(head.uri.path())) {
             return match read(body, options.max_body.min(MAX_PAGE_BODY)).await {
                 Ok(body) => {

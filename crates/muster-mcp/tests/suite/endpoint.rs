@@ -166,6 +166,25 @@ async fn pages_are_for_everybody_by_our_own_name() {
     assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
+#[tokio::test]
+async fn pages_of_others_only_where_allowed() {
+    let origins = vec!["https://app.example".to_owned()];
+    let guard: Arc<dyn Guard> = Arc::new(Door);
+    let options = HttpOptions { origins, guard: Some(guard), ..HttpOptions::default() };
+    let server = start_with(options).await;
+    let asks = |origin| [("origin", origin), ("access-control-request-method", "POST")];
+    let reply = server.send("OPTIONS", "/mcp", &asks("https://app.example"), "").await;
+    assert_eq!(reply.status, StatusCode::NO_CONTENT);
+    assert_eq!(reply.header("access-control-allow-origin"), "https://app.example");
+    assert!(reply.header("access-control-allow-headers").contains("Authorization"));
+    let reply = server.send("OPTIONS", "/mcp", &asks("https://evil.example"), "").await;
+    assert_eq!(reply.status, StatusCode::FORBIDDEN);
+    let reply = server.send("POST", "/mcp", &[("origin", "https://app.example")], "{}").await;
+    assert_eq!(reply.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(reply.header("access-control-allow-origin"), "https://app.example");
+    assert!(reply.header("access-control-expose-headers").contains("WWW-Authenticate"));
+}
+
 /// Lets in whoever has any token, and has one page.
 #[derive(Debug)]
 struct Door;

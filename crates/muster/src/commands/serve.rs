@@ -104,10 +104,11 @@ async fn serve(
 ) -> Result<(), CommandError> {
     let settings = Arc::clone(&files.settings);
     let aggregator = &settings.aggregator;
-    let logins = logins::of(&aggregator.oauth.server)?;
+    let logins = logins::of(&aggregator.oauth.server, &files)?;
     // The port is taken before anything is started: who cannot listen starts nothing.
     let door = door(aggregator, clients).await?;
-    let client = backends::of(&aggregator.oauth.mcp_client, None)?;
+    let vault = logins.as_ref().map(AuthServer::vault);
+    let client = backends::of(&aggregator.oauth.mcp_client, vault)?;
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-aggregator".to_owned(),

@@ -94,3 +94,107 @@ fn life(answer: &Answer) -> u64 {
     });
     said.map_or(USUAL, |said: u64| said.clamp(SHORTEST, LONGEST))
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::{HeaderMap, StatusCode, header};
+    use serde_json::{Value, json};
+
+    use super::{has_path, life, read};
+    use crate::dialer::Answer;
+
+    const ID: &str = "https://app.example/client.json";
+
+    fn answer(status: u16, kind: &str, body: &Value) -> Answer {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
+        Answer {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers,
+            body: Bytes::from(body.to_string()),
+            url: ID.to_owned(),
+        }
+    }
+
+    #[test]
+    fn documents() {
+        let right = json!({"client_id": ID, "client_name": "App", "redirect_uris": ["http://127.0.0.1/cb"]});
+        let with = |name: &str, value: Value| {
+            let mut document = right.clone();
+            document[name] = value;
+            document
+        };
+        let json = "application/json; charset=utf-8";
+        for (status, kind, body, expected) in [
+            (200, json, right.clone(), "App"),
+            (200, "application/oauth+json", right.clone(), "App"),
+            (404, json, right.clone(), "is not there"),
+            (302, json, right.clone(), "is not there"),
+            (200, "text/html", right.clone(), "is not JSON"),
+            (200, json, json!([]), "does not describe a client"),
+            (
+                200,
+                json,
+                with("client_id", json!("https://evil.example/client.json")),
+                "describes another client",
+            ),
+            (200, json, with("client_id", json!(format!("{ID}/"))), "describes another client"),
+            (200, json, with("token_endpoint_auth_method", json!("none")), "App"),
+            (
+                200,
+                json,
+                with("token_endpoint_auth_method", json!("client_secret_post")),
+                "asks for a way",
+            ),
+            (200, json, with("redirect_uris", json!([])), "names redirect addresses"),
+            (
+                200,
+                json,
+                with("redirect_uris", json!(["http://evil.example/cb"])),
+                "names redirect addresses",
+            ),
+            (
+                200,
+                json,
+                with("redirect_uris", json!(["https://a.example/", "javascript:x"])),
+                "names redirect",
+            ),
+        ] {
+            let found = match read(ID, &answer(status, kind, &body), true) {
+                Ok(client) => client.name,
+                Err(reason) => reason.to_owned(),
+            };
+            assert!(found.starts_with(expected), "{body}: {found}");
+        }
+        assert!(read(ID, &answer(200, json, &right), false).is_err());
+    }
+
+    #[test]
+    fn addresses_of_documents() {
+        for (id, fine) in [
+            (ID, true),
+            ("https://app.example", false),
+            ("https://app.example/", false),
+            ("https://app.example/a/../b", false),
+            ("http://app.example/client.json", false),
+        ] {
+            assert_eq!(has_path(id), fine, "{id}");
+        }
+    }
+
+    #[test]
+    fn how_long_documents_are_kept() {
+        for (said, expected) in [
+            ("no-cache", 300),
+            ("max-age=600", 600),
+            ("public, max-age=1", 60),
+            ("max-age=99999999", 86400),
+            ("max-age=x", 300),
+        ] {
+            let mut answer = answer(200, "application/json", &json!({}));
+            answer.headers.insert(header::CACHE_CONTROL, said.parse().unwrap());
+            assert_eq!(life(&answer), expected, "{said}");
+        }
+    }
+}

@@ -1,6 +1,10 @@
 //! The provider's tokens of a login, renewed by one at a time among all gateways.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use muster_core::{
     backend::BoxFuture,
@@ -8,7 +12,7 @@ use muster_core::{
 };
 use tokio::time::Instant;
 
-use super::{Login, login_key};
+use super::{Login, last_key, login_key};
 use crate::{
     jwt::Jwt,
     server::{
@@ -90,24 +94,45 @@ impl Inner {
     }
 }
 
-/// The ID tokens of one login.
-#[derive(Debug)]
+/// The ID tokens of one login. What remembers them must not be kept alive by them.
 pub(in crate::server) struct LoginTokens {
-    inner: Arc<Inner>,
-    login: String,
+    inner: Weak<Inner>,
+    whose: Whose,
+}
+
+/// Which login it is.
+enum Whose {
+    /// This one.
+    Login(String),
+    /// The last one of somebody, if there is one by then.
+    Person(Arc<str>),
+}
+
+impl fmt::Debug for LoginTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LoginTokens")
+    }
 }
 
 impl LoginTokens {
-    pub(in crate::server) const fn new(inner: Arc<Inner>, login: String) -> Self {
-        Self { inner, login }
+    pub(in crate::server) fn of_login(inner: &Arc<Inner>, login: String) -> Self {
+        Self { inner: Arc::downgrade(inner), whose: Whose::Login(login) }
+    }
+
+    pub(in crate::server) fn of_person(inner: &Arc<Inner>, principal: Arc<str>) -> Self {
+        Self { inner: Arc::downgrade(inner), whose: Whose::Person(principal) }
     }
 }
 
 impl IdTokens for LoginTokens {
     fn id_token(&self) -> BoxFuture<'_, Option<Bearer>> {
         Box::pin(async move {
-            let inner = &self.inner;
-            let mut login = inner.login(&self.login).await.ok().flatten()?;
+            let inner = self.inner.upgrade()?;
+            let id = match &self.whose {
+                Whose::Login(id) => id.clone(),
+                Whose::Person(id) => inner.vault.get(&last_key(id)).await.ok().flatten()?,
+            };
+            let mut login = inner.login(&id).await.ok().flatten()?;
             if login.upstream.fresh_id_token(inner.clock.now()).is_none()
                 && login.upstream.refresh.is_some()
             {

@@ -112,7 +112,7 @@ impl Provider {
         if self.config.kind == Kind::Google {
             self.is_for_us(token).await?;
         }
-        let answer = self.dialer.send(Outgoing::get(url, self.config.reach).bearer(token)).await?;
+        let answer = self.send(Outgoing::get(url, self.config.reach).bearer(token)).await?;
         let found: UserInfo = serde_json::from_slice(judged(&answer)?).map_err(|_| {
             ProviderError::Wrong("the identity provider's word on a user cannot be read".to_owned())
         })?;
@@ -135,7 +135,7 @@ impl Provider {
         }
         let outgoing =
             Outgoing::form(GOOGLE_TOKENINFO, self.config.reach, &[("access_token", token)]);
-        let answer = self.dialer.send(outgoing).await?;
+        let answer = self.send(outgoing).await?;
         let info: TokenInfo = serde_json::from_slice(judged(&answer)?).map_err(|_| {
             ProviderError::Wrong("Google's word on a token cannot be read".to_owned())
         })?;

@@ -84,7 +84,7 @@ impl Provider {
         if !secret.reveal().is_empty() {
             outgoing = outgoing.header(header::AUTHORIZATION, &basic(id, secret.reveal()));
         }
-        let answer = self.dialer.send(outgoing).await?;
+        let answer = self.send(outgoing).await?;
         let tokens: Tokens = serde_json::from_slice(judged(&answer)?).map_err(|_| {
             ProviderError::Wrong("the identity provider's tokens cannot be read".to_owned())
         })?;

@@ -4,16 +4,21 @@ use std::{convert::Infallible, sync::Arc};
 
 use muster_auth::server::{self, AuthServer};
 use muster_core::manifest::settings::OAuthServer;
+use muster_gateway::store::Files;
 use muster_mcp::http::HttpOptions;
 
 use crate::error::CommandError;
 
 /// What protects the endpoint, if anything does.
-pub(super) fn of(said: &OAuthServer) -> Result<Option<AuthServer>, CommandError> {
+pub(super) fn of(said: &OAuthServer, files: &Files) -> Result<Option<AuthServer>, CommandError> {
     if !said.enabled {
         return Ok(None);
     }
-    let started = server::load(said).and_then(AuthServer::start).map_err(|err| {
+    let loaded = server::load(said).map(|mut loaded| {
+        loaded.server.provider.audiences = audiences(files);
+        loaded
+    });
+    let started = loaded.and_then(AuthServer::start).map_err(|err| {
         let text = err.to_string();
         let (message, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
         let error = CommandError::new(format!("failed to initialize application: {message}"));
@@ -22,12 +27,24 @@ pub(super) fn of(said: &OAuthServer) -> Result<Option<AuthServer>, CommandError>
     Ok(Some(started))
 }
 
+/// For whom ID tokens must be good, so that servers take them which they are passed on to.
+fn audiences(files: &Files) -> Vec<String> {
+    let logins = files.servers.values().filter_map(|file| file.server.spec.auth.as_ref());
+    let passed_on = logins.filter(|auth| auth.forward_token);
+    let named = passed_on.flat_map(|auth| &auth.required_audiences);
+    // Anything else would be a second scope, or none.
+    let is_word =
+        |name: &&String| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
+    named.filter(is_word).cloned().collect()
+}
+
 /// How HTTP is served with it. A protected gateway has one address and no other.
 pub(super) fn options(logins: Option<&AuthServer>) -> HttpOptions {
     let Some(logins) = logins else { return HttpOptions::default() };
     HttpOptions {
         paths: vec!["/mcp".to_owned()],
         hosts: vec![logins.host().to_owned()],
+        origins: logins.origins().to_vec(),
         guard: Some(Arc::new(logins.clone())),
         pages: vec![Arc::new(logins.clone())],
         ..HttpOptions::default()

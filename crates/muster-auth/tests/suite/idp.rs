@@ -1,0 +1,243 @@
+//! An identity provider that does what it is told, right or wrong.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ring::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _},
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+use tokio_util::task::TaskTracker;
+
+/// What the provider answers at an address.
+#[derive(Debug, Clone)]
+pub(crate) enum Say {
+    /// A document.
+    Json(u16, Value),
+    /// Something else.
+    Text(u16, String),
+    /// Nothing, for ever.
+    Silence,
+    /// Half an answer, and goodbye.
+    Break,
+}
+
+/// A key that signs.
+pub(crate) struct Signer {
+    pair: EcdsaKeyPair,
+    pub(crate) kid: String,
+}
+
+impl std::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Signer")
+    }
+}
+
+impl Signer {
+    pub(crate) fn new(kid: &str) -> Self {
+        let random = SystemRandom::new();
+        let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let key = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+        let pair = EcdsaKeyPair::from_pkcs8(algorithm, key.as_ref(), &random).unwrap();
+        Self { pair, kid: kid.to_owned() }
+    }
+
+    pub(crate) fn jwk(&self) -> Value {
+        let point = self.pair.public_key().as_ref();
+        json!({"kty": "EC", "crv": "P-256", "kid": self.kid, "use": "sig", "alg": "ES256",
+               "x": b64(&point[1..33]), "y": b64(&point[33..])})
+    }
+
+    pub(crate) fn sign(&self, claims: &Value) -> String {
+        let head = b64(json!({"alg": "ES256", "kid": self.kid}).to_string().as_bytes());
+        let signed = format!("{head}.{}", b64(claims.to_string().as_bytes()));
+        let signature = self.pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
+        format!("{signed}.{}", b64(signature.as_ref()))
+    }
+}
+
+pub(crate) fn b64(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// A token that nobody signed.
+pub(crate) fn unsigned(algorithm: &str, claims: &Value) -> String {
+    let head = b64(json!({"alg": algorithm}).to_string().as_bytes());
+    format!(
+        "{head}.{}.{}",
+        b64(claims.to_string().as_bytes()),
+        if algorithm == "none" { "" } else { "eA" }
+    )
+}
+
+/// The provider.
+#[derive(Debug)]
+pub(crate) struct Idp {
+    pub(crate) issuer: String,
+    pub(crate) signer: Signer,
+    /// What it answers in place of the right answer, by path.
+    pub(crate) wrong: Mutex<BTreeMap<String, Say>>,
+    /// What it adds to or changes in the right answers, by path.
+    pub(crate) changed: Mutex<BTreeMap<String, Value>>,
+    /// What it changes in the claims of ID tokens; `null` leaves one out.
+    pub(crate) claims: Mutex<BTreeMap<String, Value>>,
+    /// An ID token in place of the right one.
+    pub(crate) id_token: Mutex<Option<String>>,
+    /// The nonce of the login that is under way.
+    pub(crate) nonce: Mutex<String>,
+    /// The time, which the gateway shares.
+    pub(crate) now: Arc<AtomicUsize>,
+    /// How often each path was asked for.
+    pub(crate) asked: Mutex<BTreeMap<String, usize>>,
+    /// The bodies sent to the token endpoint.
+    pub(crate) sent: Mutex<Vec<String>>,
+}
+
+impl Idp {
+    pub(crate) async fn start(now: Arc<AtomicUsize>) -> Arc<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let idp = Arc::new(Self {
+            issuer: format!("http://127.0.0.1:{port}"),
+            signer: Signer::new("one"),
+            wrong: Mutex::default(),
+            changed: Mutex::default(),
+            claims: Mutex::default(),
+            id_token: Mutex::default(),
+            nonce: Mutex::default(),
+            now,
+            asked: Mutex::default(),
+            sent: Mutex::default(),
+        });
+        let tracker = TaskTracker::new();
+        let (serving, each) = (Arc::clone(&idp), tracker.clone());
+        tracker.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                each.spawn(Arc::clone(&serving).serve(stream));
+            }
+        });
+        idp
+    }
+
+    pub(crate) fn say(&self, path: &str, say: Say) {
+        self.wrong.lock().unwrap().insert(path.to_owned(), say);
+    }
+
+    pub(crate) fn change(&self, path: &str, with: Value) {
+        self.changed.lock().unwrap().insert(path.to_owned(), with);
+    }
+
+    pub(crate) fn claim(&self, name: &str, value: Value) {
+        self.claims.lock().unwrap().insert(name.to_owned(), value);
+    }
+
+    pub(crate) fn well(&self) {
+        self.wrong.lock().unwrap().clear();
+        self.changed.lock().unwrap().clear();
+    }
+
+    pub(crate) fn times(&self, path: &str) -> usize {
+        self.asked.lock().unwrap().get(path).copied().unwrap_or(0)
+    }
+
+    /// The claims of a right ID token, with what was changed.
+    pub(crate) fn right_claims(&self) -> Value {
+        let now = self.now.load(Ordering::SeqCst);
+        let mut claims = json!({"iss": self.issuer, "aud": "muster", "sub": "alice", "iat": now, "exp": now + 300,
+            "nonce": *self.nonce.lock().unwrap(), "email": "alice@example.com", "name": "Alice", "groups": ["staff"]});
+        merge(&mut claims, self.claims.lock().unwrap().iter());
+        claims
+    }
+
+    fn right(&self, path: &str) -> Value {
+        let at = |path: &str| format!("{}{path}", self.issuer);
+        let mut answer = match path {
+            "/.well-known/openid-configuration" => json!({"issuer": self.issuer,
+                "authorization_endpoint": at("/auth"), "token_endpoint": at("/token"),
+                "userinfo_endpoint": at("/userinfo"), "jwks_uri": at("/jwks")}),
+            "/jwks" => json!({"keys": [self.signer.jwk()]}),
+            "/userinfo" => json!({"sub": "alice", "email": "alice@example.com", "name": "Alice"}),
+            "/token" => {
+                let token = self.id_token.lock().unwrap().clone();
+                let token = token.unwrap_or_else(|| self.signer.sign(&self.right_claims()));
+                json!({"access_token": "upstream-access", "token_type": "Bearer", "expires_in": 300,
+                       "refresh_token": format!("upstream-refresh-{}", self.times("/token")), "id_token": token})
+            }
+            _ => json!({"error": "not_found"}),
+        };
+        if let Some(Value::Object(more)) = self.changed.lock().unwrap().get(path) {
+            merge(&mut answer, more.iter());
+        }
+        answer
+    }
+
+    async fn serve(self: Arc<Self>, mut stream: TcpStream) {
+        let mut bytes = Vec::new();
+        let (head, body) = loop {
+            let mut more = [0; 8192];
+            let Ok(read @ 1..) = stream.read(&mut more).await else { return };
+            bytes.extend_from_slice(&more[..read]);
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+            let length = head.lines().find_map(|line| {
+                line.to_lowercase().strip_prefix("content-length: ").map(|it| it.parse().unwrap())
+            });
+            if body.len() >= length.unwrap_or(0) {
+                break (head.to_owned(), body.to_owned());
+            }
+        };
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        let path = path.split('?').next().unwrap_or_default().to_owned();
+        *self.asked.lock().unwrap().entry(path.clone()).or_default() += 1;
+        if path == "/token" {
+            self.sent.lock().unwrap().push(body);
+        }
+        let wrong = self.wrong.lock().unwrap().get(&path).cloned();
+        let lower = head.to_lowercase();
+        let ours = ["upstream-", "opaque", "canary-opaque"];
+        let stranger = path == "/userinfo"
+            && !ours.iter().any(|own| lower.contains(&format!("authorization: bearer {own}")));
+        let say = match wrong {
+            Some(say) => say,
+            None if stranger => Say::Json(401, json!({"error": "invalid_token"})),
+            None => Say::Json(200, self.right(&path)),
+        };
+        let (status, kind, text) = match say {
+            Say::Json(status, body) => (status, "application/json", body.to_string()),
+            Say::Text(status, body) => (status, "text/html", body),
+            Say::Silence => return std::future::pending().await,
+            Say::Break => {
+                drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{").await);
+                return;
+            }
+        };
+        let length = text.len();
+        let answer = format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{text}"
+        );
+        drop(stream.write_all(answer.as_bytes()).await);
+    }
+}
+
+fn merge<'a>(into: &mut Value, more: impl Iterator<Item = (&'a String, &'a Value)>) {
+    let into = into.as_object_mut().unwrap();
+    for (name, value) in more {
+        if value.is_null() {
+            into.remove(name);
+        } else {
+            into.insert(name.clone(), value.clone());
+        }
+    }
+}

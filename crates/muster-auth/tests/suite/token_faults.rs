@@ -1,0 +1,271 @@
+//! What may go wrong with tokens after a login, and what comes of it.
+
+use http::HeaderMap;
+use muster_core::credentials::Guard as _;
+use serde_json::{Value, json};
+
+use super::{
+    idp::{Idp, Say, Signer, unsigned},
+    world::{World, json_of, outcome},
+};
+
+const BAD: &str = "401 invalid_token: Token validation failed";
+const LATER: &str =
+    "503 temporarily_unavailable: the identity provider is not available, come again";
+const PLAIN: &str = "alice <alice@example.com> []";
+const ALICE: &str = "alice <alice@example.com> [\"staff\"]";
+
+type Fault = fn(&Idp);
+
+fn error(status: u16, code: &str) -> Say {
+    Say::Json(status, json!({"error": code}))
+}
+
+/// The provider's answers when a login is renewed: what the client is told, and whether its old token
+/// still works when all is well again.
+const RENEWALS: &[(&str, Fault, &str, bool)] = &[
+    ("500", |idp| idp.say("/token", Say::Text(500, String::new())), LATER, true),
+    ("silence", |idp| idp.say("/token", Say::Silence), LATER, true),
+    ("broken off", |idp| idp.say("/token", Say::Break), LATER, true),
+    (
+        "temporarily_unavailable",
+        |idp| idp.say("/token", error(400, "temporarily_unavailable")),
+        LATER,
+        true,
+    ),
+    ("a page", |idp| idp.say("/token", Say::Text(200, "<h1>".into())), LATER, true),
+    ("someone else", |idp| idp.claim("sub", json!("mallory")), LATER, false),
+    (
+        "revoked",
+        |idp| idp.say("/token", error(400, "invalid_grant")),
+        "400 invalid_grant: the identity provider ended the login; log in again",
+        false,
+    ),
+    (
+        "our client is gone",
+        |idp| idp.say("/token", error(401, "invalid_client")),
+        "400 invalid_grant: the identity provider ended the login; log in again",
+        false,
+    ),
+    (
+        "no new refresh token",
+        |idp| idp.change("/token", json!({"refresh_token": null})),
+        "200",
+        false,
+    ),
+    ("no new ID token", |idp| idp.change("/token", json!({"id_token": null})), "200", false),
+];
+
+#[tokio::test]
+async fn renewing_a_login() {
+    for (name, fault, expected, again) in RENEWALS {
+        let mut world = World::new().await;
+        let tokens = world.login().await.unwrap();
+        world.pass(600);
+        fault(&world.idp);
+        assert_eq!(outcome(&world.refresh(&tokens).await), *expected, "{name}");
+        world.idp.well();
+        let second = outcome(&world.refresh(&tokens).await);
+        assert_eq!(second == "200", *again, "{name}: {second}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_is_fresh_is_not_asked() {
+    let mut world = World::new().await;
+    let tokens = world.login().await.unwrap();
+    let asked = world.idp.times("/token");
+    let tokens = json_of(&world.refresh(&tokens).await);
+    assert_eq!(world.idp.times("/token"), asked);
+    world.pass(600);
+    assert_eq!(world.refresh(&tokens).await.status(), 200);
+    assert_eq!(world.idp.times("/token"), asked + 1);
+    let sent = world.idp.sent.lock().unwrap().join("\n");
+    assert!(sent.contains("refresh_token=upstream-refresh-1"), "{sent}");
+}
+
+#[tokio::test]
+async fn a_refresh_token_is_good_for_one_use() {
+    let mut world = World::new().await;
+    let first = world.login().await.unwrap();
+    let second = json_of(&world.refresh(&first).await);
+    assert_eq!(world.who(second["access_token"].as_str().unwrap()).await, ALICE);
+    assert_eq!(
+        outcome(&world.refresh(&first).await),
+        "400 invalid_grant: the refresh token was used before; log in again"
+    );
+    assert_eq!(
+        outcome(&world.refresh(&second).await),
+        "400 invalid_grant: the refresh token is not valid"
+    );
+    assert_eq!(world.who(second["access_token"].as_str().unwrap()).await, BAD);
+}
+
+#[tokio::test]
+async fn of_many_who_renew_at_once_one_wins_and_none_stays() {
+    let mut world = World::new().await;
+    let tokens = world.login().await.unwrap();
+    world.pass(600);
+    let asked = world.idp.times("/token");
+    let world = std::sync::Arc::new(world);
+    let mut all = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let (world, tokens) = (std::sync::Arc::clone(&world), tokens.clone());
+        all.spawn(async move { world.refresh(&tokens).await });
+    }
+    let ends: Vec<String> = all.join_all().await.iter().map(outcome).collect();
+    assert_eq!(ends.iter().filter(|end| *end == "200").count(), 1, "{ends:?}");
+    assert_eq!(world.idp.times("/token"), asked + 1);
+}
+
+#[tokio::test]
+async fn logins_end() {
+    let mut world = World::new().await;
+    let tokens = world.login().await.unwrap();
+    let access = tokens["access_token"].as_str().unwrap();
+    world.pass(24 * 3600 + 1);
+    assert_eq!(
+        outcome(&world.refresh(&tokens).await),
+        "400 invalid_grant: the refresh token is not valid"
+    );
+    assert_eq!(world.who(access).await, BAD);
+}
+
+#[tokio::test]
+async fn access_tokens_end_sooner() {
+    let mut world = World::new().await;
+    let tokens = world.login().await.unwrap();
+    assert_eq!(tokens["expires_in"], 1800);
+    world.pass(1801);
+    assert_eq!(world.who(tokens["access_token"].as_str().unwrap()).await, BAD);
+    assert_eq!(world.refresh(&tokens).await.status(), 200);
+}
+
+#[tokio::test]
+async fn tokens_taken_back() {
+    let mut world = World::new().await;
+    let tokens = world.login().await.unwrap();
+    let access = tokens["access_token"].as_str().unwrap();
+    assert_eq!(world.who(access).await, ALICE);
+    let client = world.client.clone();
+    let revoke = async |token: &str, client: &str| {
+        outcome(&world.form("/oauth/revoke", &[("client_id", client), ("token", token)]).await)
+    };
+    assert_eq!(revoke("made-up", &client).await, "200");
+    let wish =
+        json!({"redirect_uris": ["https://b.example/"], "token_endpoint_auth_method": "none"});
+    let other = json_of(&world.post_json("/oauth/register", &wish, &[]).await);
+    assert_eq!(revoke(access, other["client_id"].as_str().unwrap()).await, "200");
+    assert_eq!(world.who(access).await, ALICE, "another client's word means nothing");
+    assert_eq!(revoke(access, &client).await, "200");
+    assert_eq!(world.who(access).await, BAD);
+    let tokens = json_of(&world.refresh(&tokens).await);
+    assert_eq!(revoke(tokens["refresh_token"].as_str().unwrap(), &client).await, "200");
+    assert_eq!(world.who(tokens["access_token"].as_str().unwrap()).await, BAD);
+    assert_eq!(
+        outcome(&world.refresh(&tokens).await),
+        "400 invalid_grant: the refresh token is not valid"
+    );
+}
+
+/// What the provider says about a token that only it can read.
+const OPAQUE: &[(&str, Fault, &str)] = &[
+    ("fine", |_| {}, PLAIN),
+    ("401", |idp| idp.say("/userinfo", error(401, "invalid_token")), BAD),
+    ("403 without words", |idp| idp.say("/userinfo", Say::Text(403, String::new())), BAD),
+    ("500", |idp| idp.say("/userinfo", Say::Text(500, String::new())), LATER),
+    ("429", |idp| idp.say("/userinfo", Say::Text(429, String::new())), LATER),
+    ("silence", |idp| idp.say("/userinfo", Say::Silence), LATER),
+    ("a page", |idp| idp.say("/userinfo", Say::Text(200, "<h1>".into())), BAD),
+    ("nobody", |idp| idp.change("/userinfo", json!({"sub": null})), BAD),
+    ("the empty name", |idp| idp.change("/userinfo", json!({"sub": ""})), BAD),
+];
+
+#[tokio::test]
+async fn tokens_of_the_provider() {
+    for (name, fault, expected) in OPAQUE {
+        let world = World::new().await;
+        fault(&world.idp);
+        assert_eq!(world.who("opaque").await, *expected, "{name}");
+        let asked = world.idp.times("/userinfo");
+        assert_eq!(world.who("opaque").await, *expected, "{name}");
+        let again = *expected == LATER;
+        assert_eq!(
+            world.idp.times("/userinfo") > asked,
+            again,
+            "{name}: what is known is not asked"
+        );
+    }
+}
+
+#[tokio::test]
+async fn signed_tokens() {
+    let world = World::new().await;
+    let idp = &world.idp;
+    let with = |name: &str, value: Value| {
+        let mut claims = idp.right_claims();
+        claims[name] = value;
+        idp.signer.sign(&claims)
+    };
+    let trusted = |audience: &str| {
+        let mut claims = idp.right_claims();
+        claims["iss"] = json!(format!("{}/other", idp.issuer));
+        claims["aud"] = json!(audience);
+        idp.signer.sign(&claims)
+    };
+    idp.say(
+        "/other/.well-known/openid-configuration",
+        Say::Json(
+            200,
+            json!({"issuer": format!("{}/other", idp.issuer), "jwks_uri": format!("{}/jwks", idp.issuer)}),
+        ),
+    );
+    let now = idp.now.load(std::sync::atomic::Ordering::SeqCst);
+    for (name, token, expected) in [
+        ("for us", idp.signer.sign(&idp.right_claims()), ALICE),
+        ("for a trusted audience", with("aud", json!("kubectl")), ALICE),
+        ("for someone else", with("aud", json!("someone")), BAD),
+        ("expired", with("exp", json!(now - 100)), BAD),
+        ("by nobody", unsigned("none", &idp.right_claims()), BAD),
+        ("by a secret", unsigned("HS256", &idp.right_claims()), BAD),
+        ("by another key", Signer::new("one").sign(&idp.right_claims()), BAD),
+        ("of an unknown issuer", with("iss", json!("https://evil.example")), BAD),
+        ("of a trusted issuer", trusted("gateway"), ALICE),
+        ("of a trusted issuer for our provider's client", trusted("muster"), BAD),
+    ] {
+        assert_eq!(world.who(&token).await, expected, "{name}");
+    }
+    // The same name at another issuer is another person.
+    let ours = world.admit(&idp.signer.sign(&idp.right_claims())).await.unwrap();
+    let theirs = world.admit(&trusted("gateway")).await.unwrap();
+    assert_ne!(ours.id, theirs.id);
+    assert!(theirs.identity.is_none(), "a token of another issuer is no proof at the provider");
+}
+
+#[tokio::test]
+async fn headers_that_carry_no_token() {
+    let world = World::new().await;
+    for (lines, expected) in [
+        (vec![], "401 invalid_token: Missing Authorization header"),
+        (vec!["Basic eDp5"], "401 invalid_token: Invalid Authorization header format"),
+        (vec!["Bearer"], "401 invalid_token: Invalid Authorization header format"),
+        (vec!["Bearer  "], "401 invalid_token: Invalid Authorization header format"),
+        (vec!["Bearer a b"], "401 invalid_token: Invalid Authorization header format"),
+        (vec!["Bearer a", "Bearer b"], "401 invalid_token: Invalid Authorization header format"),
+    ] {
+        let mut headers = HeaderMap::new();
+        for line in &lines {
+            headers.append("authorization", line.parse().unwrap());
+        }
+        let reply = world.server.admit(&headers).await.unwrap_err();
+        assert_eq!(outcome(&reply), expected, "{lines:?}");
+        let challenge = reply.headers()["www-authenticate"].to_str().unwrap();
+        assert!(
+            challenge.starts_with(
+                "Bearer resource_metadata=\"https://gate.example/.well-known/oauth-protected-resource\", \
+                 scope=\"openid profile email groups\", error=\"invalid_token\""
+            ),
+            "{challenge}"
+        );
+    }
+}

@@ -1,0 +1,269 @@
+//! A protected endpoint without a socket, its provider, a client, and a browser.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use muster_auth::{
+    clock::Clock,
+    dialer::{Dialer, Reach, Trust},
+    random,
+    server::{AuthServer, Kind, ProviderConfig, ServerConfig, Trusted},
+    store::{Memory, Seal, Vault},
+};
+use muster_core::credentials::{Guard as _, Pages as _, Principal};
+use serde_json::{Value, json};
+
+use super::idp::Idp;
+
+pub(crate) const BASE: &str = "https://gate.example";
+pub(crate) const REDIRECT: &str = "https://app.example/cb";
+pub(crate) const STATE: &str = "0123456789012345678901234567890123456789";
+pub(crate) const VERIFIER: &str = "verifier-verifier-verifier-verifier-verifier";
+pub(crate) const REGISTRATION: &str = "canary-registration-token";
+const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=";
+
+/// Everything there is.
+pub(crate) struct World {
+    pub(crate) idp: Arc<Idp>,
+    pub(crate) server: AuthServer,
+    pub(crate) client: String,
+    pub(crate) cookie: String,
+}
+
+impl World {
+    /// With a provider that was found.
+    pub(crate) async fn new() -> Self {
+        let world = Self::unfound().await;
+        world.server.find_provider().await;
+        world
+    }
+
+    /// With a provider that nobody has looked for yet.
+    pub(crate) async fn unfound() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub(crate) async fn with(change: impl FnOnce(&mut ServerConfig)) -> Self {
+        let now = Arc::new(AtomicUsize::new(1_800_000_000));
+        let idp = Idp::start(Arc::clone(&now)).await;
+        let clock = Clock::new(move || now.load(Ordering::SeqCst).try_into().unwrap());
+        let mut config = config(&idp.issuer);
+        change(&mut config);
+        let store = Arc::new(Memory::new(clock.clone()));
+        let vault = Vault::new(store, Some(Seal::new(KEY).unwrap()));
+        let dialer = Dialer::new(Arc::new(Trust::system()));
+        let server = AuthServer::new(config, vault, dialer, clock);
+        let mut world = Self { idp, server, client: String::new(), cookie: String::new() };
+        let wish = json!({"client_name": "App", "redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none"});
+        let registered = world.post_json("/oauth/register", &wish, &[]).await;
+        world.client = json_of(&registered)["client_id"].as_str().unwrap_or_default().to_owned();
+        world
+    }
+
+    pub(crate) fn pass(&self, seconds: usize) {
+        self.idp.now.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    pub(crate) async fn send(&self, request: Request<Bytes>) -> Response<Bytes> {
+        self.server.answer(request, "192.0.2.1".parse().unwrap()).await
+    }
+
+    pub(crate) async fn get(&self, path: &str, cookie: &str) -> Response<Bytes> {
+        let request = Request::get(path).header("cookie", cookie).body(Bytes::new()).unwrap();
+        self.send(request).await
+    }
+
+    pub(crate) async fn post_json(
+        &self,
+        path: &str,
+        body: &Value,
+        headers: &[(&str, &str)],
+    ) -> Response<Bytes> {
+        let mut request = Request::post(path).header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(body.to_string().into()).unwrap()).await
+    }
+
+    pub(crate) async fn form(&self, path: &str, fields: &[(&str, &str)]) -> Response<Bytes> {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let request = Request::post(path)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header("cookie", &self.cookie)
+            .body(body.into())
+            .unwrap();
+        self.send(request).await
+    }
+
+    pub(crate) fn authorize_fields(&self) -> Vec<(&'static str, String)> {
+        [
+            ("response_type", "code".to_owned()),
+            ("client_id", self.client.clone()),
+            ("redirect_uri", REDIRECT.to_owned()),
+            ("state", STATE.to_owned()),
+            ("code_challenge", random::digest_of(VERIFIER)),
+            ("code_challenge_method", "S256".to_owned()),
+        ]
+        .into()
+    }
+
+    pub(crate) async fn authorize(&mut self, fields: &[(&str, String)]) -> Response<Bytes> {
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let reply = self.get(&format!("/oauth/authorize?{query}"), &self.cookie.clone()).await;
+        if let Some(cookie) = reply.headers().get("set-cookie") {
+            self.cookie = cookie.to_str().unwrap().split(';').next().unwrap().to_owned();
+        }
+        reply
+    }
+
+    /// Goes as far as the provider's page; its state for us, or how it ended before.
+    pub(crate) async fn go_to_provider(&mut self) -> Result<String, String> {
+        let fields = self.authorize_fields();
+        let mut reply = self.authorize(&fields).await;
+        if reply.status() == 200 {
+            let page = text_of(&reply);
+            let flow =
+                page.split("name=\"flow\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+            reply = self.form("/oauth/consent", &[("flow", flow), ("decision", "allow")]).await;
+        }
+        let place = location(&reply);
+        if !place.starts_with(&self.idp.issuer) {
+            return Err(outcome(&reply));
+        }
+        self.idp.nonce.lock().unwrap().clone_from(&parameter(&place, "nonce").unwrap());
+        Ok(parameter(&place, "state").unwrap())
+    }
+
+    /// Comes back from the provider with these words.
+    pub(crate) async fn come_back(&self, state: &str, words: &str) -> Response<Bytes> {
+        self.get(&format!("/oauth/callback?state={state}&{words}"), &self.cookie).await
+    }
+
+    /// A whole login: the tokens, or how it ended.
+    pub(crate) async fn login(&mut self) -> Result<Value, String> {
+        let state = self.go_to_provider().await?;
+        let reply = self.come_back(&state, "code=upstream-code").await;
+        let code = parameter(&location(&reply), "code").ok_or_else(|| outcome(&reply))?;
+        let reply = self.redeem(&code, VERIFIER).await;
+        if reply.status() == 200 { Ok(json_of(&reply)) } else { Err(outcome(&reply)) }
+    }
+
+    pub(crate) async fn redeem(&self, code: &str, verifier: &str) -> Response<Bytes> {
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("client_id", &self.client),
+            ("code", code),
+            ("redirect_uri", REDIRECT),
+            ("code_verifier", verifier),
+        ];
+        self.form("/oauth/token", &fields).await
+    }
+
+    pub(crate) async fn refresh(&self, tokens: &Value) -> Response<Bytes> {
+        let token = tokens["refresh_token"].as_str().unwrap();
+        let fields = [
+            ("grant_type", "refresh_token"),
+            ("client_id", &self.client),
+            ("refresh_token", token),
+        ];
+        self.form("/oauth/token", &fields).await
+    }
+
+    /// Who a token belongs to, or the refusal.
+    pub(crate) async fn admit(&self, token: &str) -> Result<Arc<Principal>, String> {
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
+        self.server.admit(&headers).await.map_err(|reply| outcome(&reply))
+    }
+
+    /// The same in words.
+    pub(crate) async fn who(&self, token: &str) -> String {
+        match self.admit(token).await {
+            Ok(principal) => format!(
+                "{} <{}> {:?}",
+                principal.subject,
+                principal.email.as_deref().unwrap_or_default(),
+                principal.groups
+            ),
+            Err(refusal) => refusal,
+        }
+    }
+}
+
+fn config(issuer: &str) -> ServerConfig {
+    ServerConfig {
+        base_url: BASE.to_owned(),
+        resource: None,
+        provider: ProviderConfig {
+            kind: Kind::Oidc,
+            issuer: issuer.to_owned(),
+            client_id: "muster".to_owned(),
+            client_secret: "canary-client-secret".to_owned().into(),
+            connector: None,
+            audiences: Vec::new(),
+            reach: Reach::Loopback,
+            patience: Duration::from_millis(500),
+        },
+        trusted_audiences: vec!["kubectl".to_owned()],
+        trusted_issuers: vec![Trusted {
+            issuer: format!("{issuer}/other"),
+            audiences: vec!["gateway".to_owned()],
+        }],
+        registration_token: Some(REGISTRATION.to_owned().into()),
+        public_registration: true,
+        trusted_schemes: vec!["cursor".to_owned()],
+        trusted_uris: Vec::new(),
+        cimd: Some(Reach::Public),
+        localhost_redirects: true,
+        session: Duration::from_secs(24 * 3600),
+        origins: Vec::new(),
+    }
+}
+
+pub(crate) fn location(reply: &Response<Bytes>) -> String {
+    let place = reply.headers().get("location");
+    place.map(|place| place.to_str().unwrap().to_owned()).unwrap_or_default()
+}
+
+pub(crate) fn parameter(url: &str, name: &str) -> Option<String> {
+    let query = url.split_once('?')?.1;
+    let found = form_urlencoded::parse(query.as_bytes()).find(|(known, _)| known == name);
+    found.map(|(_, value)| value.into_owned())
+}
+
+pub(crate) fn text_of(reply: &Response<Bytes>) -> String {
+    String::from_utf8(reply.body().to_vec()).unwrap()
+}
+
+pub(crate) fn json_of(reply: &Response<Bytes>) -> Value {
+    serde_json::from_slice(reply.body()).unwrap()
+}
+
+/// How something ended, in one line: where a browser was sent, or what a client was told.
+pub(crate) fn outcome(reply: &Response<Bytes>) -> String {
+    let place = location(reply);
+    if !place.is_empty() {
+        assert_eq!(parameter(&place, "state").as_deref(), Some(STATE), "{place}");
+        assert_eq!(parameter(&place, "iss").as_deref(), Some(BASE), "{place}");
+        let said = |name| parameter(&place, name).unwrap_or_default();
+        return format!("back: {}: {}", said("error"), said("error_description"));
+    }
+    let status = reply.status().as_u16();
+    let later = reply.headers().get("retry-after").map_or("", |_| ", come again");
+    match serde_json::from_slice::<Value>(reply.body()) {
+        Ok(body) if body["error"].is_string() => format!(
+            "{status} {}: {}{later}",
+            body["error"].as_str().unwrap(),
+            body["error_description"].as_str().unwrap()
+        ),
+        _ => format!("{status}"),
+    }
+}
