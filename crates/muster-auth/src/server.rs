@@ -14,6 +14,7 @@ mod logins;
 mod metadata;
 mod pages;
 mod provider;
+mod proxies;
 mod redirect_uri;
 mod reply;
 mod token;
@@ -29,10 +30,11 @@ use muster_core::{
 };
 use tokio::sync::Semaphore;
 
-pub use self::config::{
-    ConfigError, Kind, Loaded, ProviderConfig, ServerConfig, Storage, Trusted, load,
-};
 use self::{cache::Cache, guard::TrustedKeys, limits::Limit, provider::Provider, turns::Turns};
+pub use self::{
+    config::{ConfigError, Kind, Loaded, ProviderConfig, ServerConfig, Storage, Trusted, load},
+    proxies::Proxies,
+};
 use crate::{
     clock::Clock,
     dialer::{Dialer, Reach},

@@ -24,6 +24,8 @@ mod fidelity;
 mod garbage;
 #[path = "suite/injection.rs"]
 mod injection;
+#[path = "suite/logins.rs"]
+mod logins;
 #[path = "suite/mcp.rs"]
 mod mcp;
 #[path = "suite/processes.rs"]

@@ -29,7 +29,9 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
 fn check_yaml(block: &str) -> Result<(), String> {
     let dedented = dedent(block);
     let block = dedented.as_str();
-    let warnings = if block.lines().any(|line| line.starts_with("type:")) {
+    let warnings = if block.lines().any(|line| line.starts_with("aggregator:")) {
+        manifest::settings::parse(block).map(|loaded| loaded.warnings)
+    } else if block.lines().any(|line| line.starts_with("type:")) {
         manifest::mcpserver::parse(block, "example").map(|loaded| loaded.warnings)
     } else if block.lines().any(|line| line.starts_with("command:")) {
         manifest::cli::parse(block).map(|loaded| loaded.warnings)

@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 
 use super::client::Folder;
 
-const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
+pub(super) const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
 
 /// A gateway on a free port, and what it said when it was up.
-struct Gateway {
+pub(super) struct Gateway {
     child: Child,
-    port: u16,
+    pub(super) port: u16,
     _folder: Folder,
 }
 
 impl Gateway {
-    fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
+    pub(super) fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
         let folder = Folder::new(&[("config.yaml", "aggregator:\n  port: 0\n")]);
         for (name, text) in files {
             let path = folder.file(name);
@@ -45,7 +45,7 @@ impl Gateway {
         Self { child, port, _folder: folder }
     }
 
-    fn request(&self, head: &str, body: &str) -> (u16, String, String) {
+    pub(super) fn request(&self, head: &str, body: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         write!(
             stream,
