@@ -97,7 +97,7 @@ class Terminal:
 
 
 def drive(terminal, gateway):
-    terminal.wait("it connects and lists", "(attempt 1/3)", "Found 11 tools", "MCP REPL started", "»")
+    terminal.wait("it connects and lists", "(attempt 1/3)", "Found 0 resources", "MCP REPL started", "»")
     terminal.command("help", "help", "call <tool>", "»")
     terminal.command("help of an alias", "help LS", "Command: list", "Aliases: [ls]", "»")
     terminal.command("list", "ls tools", "Available tools (", "cli_show", "- Prints a word", "»")
@@ -130,7 +130,7 @@ def drive(terminal, gateway):
     terminal.wait("a new tool is told", "Tools list changed!", "+ Added: cli_late")
     terminal.type("call cli_la\t")
     terminal.wait("and completed", "cli_late ")
-    terminal.command("and called", "word=1", "[1]", "»")
+    terminal.command("and called", "word=soon", "[soon]", "»")
 
     gateway.kill()
     terminal.wait("the gateway goes away", "The gateway has gone away")

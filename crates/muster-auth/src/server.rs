@@ -110,6 +110,11 @@ impl AuthServer {
         }))
     }
 
+    /// Where logins are kept, for others who keep some.
+    pub fn vault(&self) -> Vault {
+        self.0.vault.clone()
+    }
+
     /// Looks for the identity provider until it is found. Until then the gateway is up, and logins are
     /// told to come again.
     pub async fn find_provider(&self) {
@@ -124,11 +129,6 @@ impl AuthServer {
     /// Web pages that may talk to us from a browser, by their origin.
     pub fn origins(&self) -> &[String] {
         &self.0.config.origins
-    }
-
-    /// Where logins are kept, for those at servers as well.
-    pub fn vault(&self) -> Vault {
-        self.0.vault.clone()
     }
 
     /// The host that clients address us by.

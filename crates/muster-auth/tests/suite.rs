@@ -1,11 +1,18 @@
 //! Logins against scripted peers over real sockets.
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_types,
     reason = "a test may panic, and scripts are shared by a lock"
 )]
 
+#[path = "suite/client_faults.rs"]
+mod client_faults;
+#[path = "suite/client_tokens.rs"]
+mod client_tokens;
+#[path = "suite/client_world.rs"]
+mod client_world;
 #[path = "suite/flows.rs"]
 mod flows;
 #[path = "suite/idp.rs"]

@@ -65,11 +65,7 @@ pub trait Connect: fmt::Debug + Send + Sync {
         access: Arc<dyn Access>,
         limit: Duration,
         events: Arc<dyn Events>,
-    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
-        let (_, _, _, _, _) = (name, endpoint, access, limit, events);
-        let error = "this server cannot be logged in to".to_owned();
-        Box::pin(std::future::ready(Err(ConnectError::Permanent(error))))
-    }
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>>;
 }
 
 /// A connected server. Dropping the last handle ends the connection, and the process behind it.

@@ -11,6 +11,7 @@ mod events;
 mod mcpserver;
 mod service;
 mod serviceclass;
+mod stats;
 mod workflow;
 mod workflow_execution;
 
@@ -32,7 +33,7 @@ pub(crate) use self::service::AGGREGATOR;
 use crate::handle::Handle;
 
 /// Every family, in the order that tools are listed.
-const FAMILIES: [&[Builtin]; 9] = [
+const FAMILIES: [&[Builtin]; 10] = [
     workflow::TOOLS,
     workflow_execution::TOOLS,
     service::TOOLS,
@@ -41,6 +42,7 @@ const FAMILIES: [&[Builtin]; 9] = [
     serviceclass::TOOLS,
     mcpserver::TOOLS,
     events::TOOLS,
+    stats::TOOLS,
     auth::TOOLS,
 ];
 
@@ -113,7 +115,10 @@ impl Backend for CoreTools {
             };
             let answer = (tool.run)(&self.handle, cx, Args::new(call.raw_arguments())).await;
             Ok(match answer {
-                Ok(text) => Outcome::text(text),
+                Ok(text) => {
+                    let details = auth::details(name, &text);
+                    Outcome::Text { text, failed: false, details }
+                }
                 Err(text) => Outcome::failure(text),
             })
         })

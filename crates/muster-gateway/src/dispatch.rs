@@ -1,6 +1,7 @@
 //! The call path: resolve, permit, run. There is no other.
 
 mod audit;
+mod tally;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,6 +16,7 @@ use muster_core::{
 use tokio::sync::watch;
 
 use self::audit::Audit;
+pub use self::tally::{Counted, Tally};
 use crate::principals::Principals;
 
 /// How many calls deep a call may be.
@@ -29,6 +31,8 @@ pub struct State {
     pub policy: Arc<Policy>,
     /// Who runs it.
     pub backends: BTreeMap<BackendName, Arc<dyn Backend>>,
+    /// Servers that want a login first, by what the names of their tools begin with.
+    pub locked: Arc<BTreeMap<String, BackendName>>,
 }
 
 /// Routes calls. Readers take one [`State`] for each request; someone else writes new ones.
@@ -36,18 +40,26 @@ pub struct State {
 pub struct Dispatcher {
     state: watch::Receiver<Arc<State>>,
     principals: Option<Arc<Principals>>,
+    tally: Tally,
 }
 
 impl Dispatcher {
     /// A dispatcher that follows `state`.
     pub fn new(state: watch::Receiver<Arc<State>>) -> Self {
-        Self { state, principals: None }
+        Self { state, principals: None, tally: Tally::default() }
     }
 
     /// The same, where people also have servers for themselves.
     #[must_use]
     pub fn with_principals(mut self, principals: Arc<Principals>) -> Self {
         self.principals = Some(principals);
+        self
+    }
+
+    /// The same, with its calls counted where others can see it.
+    #[must_use]
+    pub fn with_tally(mut self, tally: Tally) -> Self {
+        self.tally = tally;
         self
     }
 
@@ -107,7 +119,10 @@ impl Dispatcher {
             let reason = "it is not connected".to_owned();
             return Err(CallError::Backend { backend: name.clone(), reason });
         };
-        backend.run(Cx { client, caller, tools: self }, permitted).await
+        let running = self.tally.begin(name);
+        let result = backend.run(Cx { client, caller, tools: self }, permitted).await;
+        running.end(&result);
+        result
     }
 }
 

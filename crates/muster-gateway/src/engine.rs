@@ -19,7 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     core_tools,
-    dispatch::State,
+    dispatch::{State, Tally},
     events::Journal,
     handle::Handle,
     principals::{self, Principals},
@@ -143,6 +143,7 @@ impl Engine {
             services: services.clone(),
             endpoint: endpoints,
             destructive,
+            tally: Tally::default(),
             executions: Arc::clone(&executions),
         };
         let workflows =
@@ -192,6 +193,11 @@ impl Engine {
     /// What happened.
     pub fn journal(&self) -> &Journal {
         &self.handle.journal
+    }
+
+    /// Where calls are counted, for those who ask about it.
+    pub fn tally(&self) -> Tally {
+        self.handle.tally.clone()
     }
 
     /// Notes where clients reach the gateway, for those who ask about it.

@@ -6,7 +6,7 @@ use muster_core::policy::Destructive;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    dispatch::State,
+    dispatch::{State, Tally},
     events::Journal,
     principals::Principals,
     reconcile::{Edit, EditError, Input},
@@ -28,6 +28,8 @@ pub(crate) struct Handle {
     /// Where clients reach the gateway.
     pub(crate) endpoint: watch::Receiver<Option<String>>,
     pub(crate) destructive: Destructive,
+    /// How many calls were run.
+    pub(crate) tally: Tally,
     /// The records of workflow runs.
     pub(crate) executions: Arc<Executions>,
 }

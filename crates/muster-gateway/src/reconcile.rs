@@ -181,6 +181,7 @@ impl Reconciler {
 
     /// Lets everything see what is now, and says what changed.
     fn publish(&mut self) {
+        self.state.locked = Arc::new(self.locked());
         let seen = Seen::of(&self.state);
         let changed = seen.changes_since(&self.seen);
         self.seen = seen;
@@ -190,6 +191,17 @@ impl Reconciler {
             // Nobody may be listening.
             drop(self.outlets.changes.send(change));
         }
+    }
+
+    /// Servers that want a login first, by what the names of their tools begin with.
+    fn locked(&self) -> BTreeMap<String, BackendName> {
+        let prefix = self.files.settings.aggregator.prefix();
+        let locked = self.servers.values().filter(|known| known.report.needs_login);
+        let named = locked.map(|known| {
+            let start = format!("{prefix}_{}_", known.server.prefix());
+            (start, BackendName::new(known.server.name.as_str()))
+        });
+        named.collect()
     }
 
     fn publish_view(&self) {

@@ -180,7 +180,9 @@ fn failure(error: &str, name: &str) -> String {
         () if says(&["tls handshake"]) => {
             "TLS error - check server certificate and TLS configuration"
         }
-        () if says(&["command not found", "executable file not found", "no such file"]) => {
+        () if says(&["command not found", "executable file not found", "no such file"])
+            || (says(&["command `"]) && says(&["` not found"])) =>
+        {
             "Command not found - check the executable path"
         }
         () if says(&["permission denied"]) => "Permission denied - check file permissions",
@@ -239,6 +241,7 @@ mod tests {
         };
         check("x509: unknown authority", "Certificate error - verify TLS configuration");
         check("exec: npx: command not found", "Command not found - check the executable path");
+        check("command `npx` not found", "Command not found - check the executable path");
         check("status 401", "Authentication required - run: muster auth login --server gh");
         check("Unsupported version", "Protocol error - check server type configuration");
         check("could not parse", "Invalid response from server - check server compatibility");

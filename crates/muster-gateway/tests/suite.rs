@@ -21,8 +21,12 @@ mod dispatch;
 mod fake;
 #[path = "suite/files.rs"]
 mod files;
+#[path = "suite/isolation.rs"]
+mod isolation;
 #[path = "suite/lists.rs"]
 mod lists;
+#[path = "suite/people.rs"]
+mod people;
 #[path = "suite/rig.rs"]
 mod rig;
 #[path = "suite/service_life.rs"]

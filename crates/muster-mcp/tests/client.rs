@@ -14,6 +14,8 @@ mod matrix;
 mod odd;
 #[path = "client/sse.rs"]
 mod sse;
+#[path = "client/tokens.rs"]
+mod tokens;
 #[path = "client/web.rs"]
 mod web;
 #[path = "client/world.rs"]

@@ -19,7 +19,7 @@ use crate::{
 pub const PREFIX: &str = "test_";
 
 /// The tools there are, for messages and for the check of scenarios.
-pub const TOOLS: [&str; 26] = [
+pub const TOOLS: [&str; 27] = [
     "test_create_user",
     "test_switch_user",
     "test_list_tools_for_user",
@@ -43,6 +43,7 @@ pub const TOOLS: [&str; 26] = [
     "test_advance_oauth_clock",
     "test_revoke_token",
     "test_set_oauth_error",
+    "test_set_oauth_fault",
     "test_muster_auth_login",
     "test_simulate_muster_reauth",
     "test_reconnect_with_token",
@@ -75,6 +76,7 @@ pub(crate) async fn run(subject: &mut Subject, tool: &str, args: &Map<String, Va
         "test_mint_token" => oauth::mint(subject, args),
         "test_advance_oauth_clock" => oauth::advance(subject, args),
         "test_revoke_token" => oauth::revoke(subject, args),
+        "test_set_oauth_fault" => oauth::set_fault(subject, args),
         "test_set_oauth_error" => oauth::set_error(subject, args),
         "test_simulate_oauth_callback" => login::simulate_callback(subject, args).await,
         "test_muster_auth_login" => login::into_muster(subject, args).await,

@@ -7,6 +7,10 @@
     reason = "a test that cannot go on should fail where it stands"
 )]
 
+#[path = "suite/docs.rs"]
+mod docs;
+#[path = "suite/doors.rs"]
+mod doors;
 #[path = "suite/lies.rs"]
 mod lies;
 #[path = "suite/mocks.rs"]
@@ -19,3 +23,5 @@ mod runs;
 mod shared;
 #[path = "suite/support.rs"]
 mod support;
+#[path = "suite/web.rs"]
+mod web;

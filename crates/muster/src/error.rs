@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 /// What an exit code means. The reference page is made from this table.
-pub const EXIT_CODES: [(u8, &str); 4] = [
+pub const EXIT_CODES: [(u8, &str); 10] = [
     (0, "It worked; a server ended because its client left or someone asked it to"),
     (
         1,
@@ -13,6 +13,12 @@ pub const EXIT_CODES: [(u8, &str); 4] = [
     ),
     (2, "`climax`: the command line was not understood. `muster`: the gateway wants a login"),
     (3, "`muster`: a login failed"),
+    (10, "`muster doctor`: a file of the configuration cannot be used"),
+    (11, "`muster doctor`: a program is not there"),
+    (12, "`muster doctor`: the gateway cannot be reached"),
+    (13, "`muster doctor`: a certificate is not trusted"),
+    (14, "`muster doctor`: a server cannot be reached, or does not answer as an MCP server does"),
+    (15, "`muster doctor`: a login is missing or has expired"),
 ];
 
 /// A command that failed, and what the person can do about it.

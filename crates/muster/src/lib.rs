@@ -9,6 +9,7 @@ pub mod cli;
 pub mod climax;
 mod commands;
 pub mod contexts;
+mod doctor;
 mod entry;
 pub mod env_vars;
 pub mod error;

@@ -77,6 +77,7 @@ pub struct Notice {
 pub struct Remote {
     connector: Arc<Connector>,
     talk: Talk,
+    url: String,
     notices: Option<mpsc::UnboundedReceiver<Notice>>,
 }
 
@@ -106,7 +107,7 @@ impl Remote {
         let ears = Arc::new(Ears(sender));
         let talk = connector.talk(&endpoint, LIMIT, hearing, ears).await;
         let talk = talk.map_err(|err| RemoteError::connecting(err, target))?;
-        Ok(Self { connector, talk, notices: Some(notices) })
+        Ok(Self { connector, talk, url: target.url.clone(), notices: Some(notices) })
     }
 
     /// Who the gateway says it is.
@@ -117,7 +118,7 @@ impl Remote {
     /// Runs a tool of the gateway, whatever it is: one of the gateway's own, of a server, of a CLI, a
     /// workflow, a meta-tool. `arguments` is a JSON object.
     pub async fn call(&self, tool: &str, arguments: &RawValue) -> Result<Answer, RemoteError> {
-        let failed = |err| RemoteError::calling(err, tool);
+        let failed = |err| RemoteError::calling(err, tool, &self.url);
         if META_TOOLS.contains(&tool) {
             let result = self.talk.call_tool(tool, arguments).await.map_err(failed)?;
             return Ok(Answer::of(&result));
@@ -131,17 +132,17 @@ impl Remote {
 
     /// Everything of a kind that the gateway lists by the protocol itself, each item as it came.
     pub async fn list(&self, kind: Kind) -> Result<Vec<Raw>, RemoteError> {
-        self.talk.list(kind).await.map_err(RemoteError::listing)
+        self.talk.list(kind).await.map_err(|err| RemoteError::asking(err, &self.url))
     }
 
     /// Reads a resource: the result of `resources/read` as it came.
     pub async fn read(&self, uri: &str) -> Result<Raw, RemoteError> {
-        self.talk.read(uri).await.map_err(RemoteError::listing)
+        self.talk.read(uri).await.map_err(|err| RemoteError::asking(err, &self.url))
     }
 
     /// Fills in a prompt: the result of `prompts/get` as it came.
     pub async fn prompt(&self, name: &str, arguments: &RawValue) -> Result<Raw, RemoteError> {
-        self.talk.prompt(name, arguments).await.map_err(RemoteError::listing)
+        self.talk.prompt(name, arguments).await.map_err(|err| RemoteError::asking(err, &self.url))
     }
 
     /// What the gateway says unasked, from the beginning. It can be taken once.

@@ -15,6 +15,7 @@ use std::{
 use muster_core::{
     backend::BoxFuture,
     connect::{Connect, ConnectError, Connection, Endpoint, Events},
+    logins::Access,
 };
 use thiserror::Error;
 
@@ -173,6 +174,21 @@ impl<C: Connect> Connect for WithSecrets<C> {
             let filled = self.secrets.filled(endpoint);
             let filled = filled.map_err(|err| ConnectError::Permanent(err.to_string()))?;
             self.inner.connect(name, &filled, limit, events).await
+        })
+    }
+
+    fn connect_as<'a>(
+        &'a self,
+        name: &'a str,
+        endpoint: &'a Endpoint,
+        access: Arc<dyn Access>,
+        limit: Duration,
+        events: Arc<dyn Events>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        Box::pin(async move {
+            let filled = self.secrets.filled(endpoint);
+            let filled = filled.map_err(|err| ConnectError::Permanent(err.to_string()))?;
+            self.inner.connect_as(name, &filled, access, limit, events).await
         })
     }
 }

@@ -12,8 +12,12 @@
 mod bridge;
 #[path = "suite/bundled.rs"]
 mod bundled;
+#[path = "suite/cli.rs"]
+mod cli;
 #[path = "suite/client.rs"]
 mod client;
+#[path = "suite/client_side.rs"]
+mod client_side;
 #[path = "suite/commands.rs"]
 mod commands;
 #[path = "suite/docs.rs"]
@@ -24,12 +28,14 @@ mod fidelity;
 mod garbage;
 #[path = "suite/injection.rs"]
 mod injection;
-#[path = "suite/logins.rs"]
-mod logins;
+#[path = "suite/login.rs"]
+mod login;
 #[path = "suite/mcp.rs"]
 mod mcp;
 #[path = "suite/processes.rs"]
 mod processes;
+#[path = "suite/protected.rs"]
+mod protected;
 #[path = "suite/reference.rs"]
 mod reference;
 #[path = "suite/rmcp.rs"]

@@ -252,7 +252,7 @@ fn address(found: &Found, parameters: &[(&str, &str)]) -> String {
 }
 
 fn name(state: &str) -> String {
-    format!("flow/{}", digest_of(state))
+    format!("backend/flow/{}", digest_of(state))
 }
 
 fn written(owner: &Owner) -> (bool, String) {

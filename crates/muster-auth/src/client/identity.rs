@@ -144,7 +144,7 @@ impl Client {
 }
 
 fn registration_name(issuer: &str, redirect: &str) -> String {
-    format!("client/{}", digest_of(&format!("{issuer} {redirect}")))
+    format!("backend/client/{}", digest_of(&format!("{issuer} {redirect}")))
 }
 
 fn told(registered: Registered, asked: Proof) -> Identity {

@@ -319,11 +319,11 @@ pub(super) fn covers(grant: &Grant, wanted: &str) -> bool {
 }
 
 fn name(owner: &Owner, issuer: &str) -> String {
-    format!("login/{}/{}", owner_name(owner), digest_of(issuer))
+    format!("backend/login/{}/{}", owner_name(owner), digest_of(issuer))
 }
 
 fn index(owner: &Owner) -> String {
-    format!("logins/{}", owner_name(owner))
+    format!("backend/logins/{}", owner_name(owner))
 }
 
 /// Who someone is, in a form that tells nothing and cannot be mixed up.

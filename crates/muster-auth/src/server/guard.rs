@@ -8,7 +8,7 @@ use muster_core::credentials::{Bearer, IdTokens, Principal};
 use super::{
     Inner,
     cache::{Digest, Judged},
-    logins::{LoginTokens, Token, access_key},
+    logins::{LoginTokens, Token, access_key, last_key},
     provider::{Identity, ProviderError},
     reply::{self, Failure, Reply},
 };
@@ -22,8 +22,9 @@ use crate::{
 const SHARED: Duration = Duration::from_secs(5);
 /// And where only we do, and forget it then.
 const ALONE: Duration = Duration::from_secs(60);
-/// How long the provider's word on a token is taken.
-const FOREIGN: Duration = Duration::from_secs(30);
+/// How long the provider's word on a token of its own is taken: it may take the token back at any
+/// moment, and only it knows.
+const FOREIGN: Duration = Duration::ZERO;
 /// How long a bad token stays bad.
 const BAD: Duration = Duration::from_secs(10);
 
@@ -64,7 +65,9 @@ impl Inner {
             Some(found) => found,
             None => self.foreign(token).await?,
         };
-        self.cache.put(digest, judged.clone(), keep);
+        if !keep.is_zero() {
+            self.cache.put(digest, judged.clone(), keep);
+        }
         Ok(judged)
     }
 
@@ -123,9 +126,12 @@ impl Inner {
             Err(err) => return bad_or_later(&err),
         };
         let mut principal = foreigner(&self.provider.config.issuer, identity);
-        // Their own last login here has proof that others take.
+        // Their own last login here has proof that others take, now or later.
         let proof = LoginTokens::of_person(self, Arc::clone(&principal.id));
         principal.identity = Some(Arc::new(proof));
+        if let Some(login) = self.vault.get::<String>(&last_key(&principal.id)).await? {
+            principal.login = login.as_str().into();
+        }
         Ok((Judged::Good(Arc::new(principal)), FOREIGN))
     }
 

@@ -73,7 +73,7 @@ fn spent_key(token: &str) -> String {
 }
 
 /// The last login of somebody.
-fn last_key(principal: &str) -> String {
+pub(super) fn last_key(principal: &str) -> String {
     format!("last:{}", random::digest_of(principal))
 }
 

@@ -63,6 +63,10 @@ section! {
         public_url: String = String::new(), "publicUrl", "PublicURL";
         /// The client's id; empty for the address of our own metadata document.
         client_id: String = String::new(), "clientId", "ClientID";
+        /// The secret of an id that was registered beforehand.
+        client_secret: Secret = Secret::default(), "clientSecret", "ClientSecret";
+        /// A file that holds it.
+        client_secret_file: String = String::new(), "clientSecretFile", "ClientSecretFile";
         /// Where browsers come back to.
         callback_path: String = "/oauth/proxy/callback".to_owned(), "callbackPath", "CallbackPath";
         /// Our own metadata document.

@@ -60,21 +60,38 @@ impl Index {
         let query = Query::new(self, text);
         let hits = search::best(self, &query, admit, limit);
         let strength = strength(&query, &hits);
-        let verdict = if strength >= UNSURE {
-            Verdict::Found
-        } else {
-            let unmatched_terms = unmatched(self, &query, admit);
-            if strength >= NO_SUCH_TOOL {
-                Verdict::Unsure { unmatched_terms }
-            } else {
-                Verdict::NoSuchTool { unmatched_terms, nearest_servers: nearest(&hits) }
-            }
-        };
+        let verdict = judged(self, &query, admit, &hits, (strength, None));
         Answer { verdict, strength, hits }
     }
 }
 
-fn strength(query: &Query, hits: &[Hit<'_>]) -> f32 {
+/// Judges by how strong the words are, and how near the nearest is in meaning, if that is known.
+pub(super) fn judged<'a>(
+    index: &Index,
+    query: &Query,
+    admit: &Admit<'_>,
+    hits: &[Hit<'a>],
+    (strength, nearest): (f32, Option<f32>),
+) -> Verdict<'a> {
+    let evidence = nearest.map_or(strength, |nearest| evidence(strength, nearest));
+    let named = hits.first().is_some_and(|best| best.named != Named::No);
+    if named || evidence >= UNSURE {
+        return Verdict::Found;
+    }
+    let unmatched_terms = unmatched(index, query, admit);
+    if evidence >= NO_SUCH_TOOL {
+        Verdict::Unsure { unmatched_terms }
+    } else {
+        Verdict::NoSuchTool { unmatched_terms, nearest_servers: nearest_servers(hits) }
+    }
+}
+
+/// Words and meaning, on the scale of words alone.
+fn evidence(strength: f32, nearest: f32) -> f32 {
+    strength + nearest
+}
+
+pub(super) fn strength(query: &Query, hits: &[Hit<'_>]) -> f32 {
     let Some(best) = hits.first() else { return 0.0 };
     if best.named != Named::No {
         return 1.0;
@@ -100,7 +117,7 @@ fn unmatched(index: &Index, query: &Query, admit: &Admit<'_>) -> Vec<String> {
     query.terms.iter().filter(|term| !seen(term)).map(|term| term.word.clone()).collect()
 }
 
-fn nearest<'a>(hits: &[Hit<'a>]) -> Vec<&'a str> {
+fn nearest_servers<'a>(hits: &[Hit<'a>]) -> Vec<&'a str> {
     let mut servers: Vec<&str> = Vec::new();
     for hit in hits {
         if !servers.contains(&hit.place.source) && servers.len() < NEAREST {

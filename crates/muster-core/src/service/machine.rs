@@ -94,7 +94,7 @@ pub const fn next(state: State, event: Event) -> Next {
             Next::Is(State::Running)
         }
         (State::Starting | State::Stopping, Event::Broke) => Next::Is(State::Failed),
-        (State::Failed, Event::Retry) => Next::Is(State::Retrying),
+        (State::Waiting | State::Failed, Event::Retry) => Next::Is(State::Retrying),
         (State::Unknown | State::Stopped | State::Failed | State::Retrying, Event::Hold) => {
             Next::Is(State::Waiting)
         }
@@ -182,7 +182,7 @@ mod tests {
     const TABLE: &str = "
                   start    stop     restart  done     broke    hold     retry    up       down
         unknown   start    stop     restart  -        -        waiting  -        running  stopped
-        waiting   start    stopped  start    -        -        already  -        -        -
+        waiting   start    stopped  start    -        -        already  retrying -        -
         starting  busy     busy     busy     running  failed   busy     -        -        -
         running   already  stop     restart  -        -        already  -        -        -
         stopping  busy     busy     busy     stopped  failed   busy     -        -        -

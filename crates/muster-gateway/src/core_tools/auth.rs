@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use muster_core::{
     backend::Cx,
+    json::{Raw, raw},
     logins::{LoginError, Logins, Means, Person},
 };
+use serde::Serialize;
 use serde_json::json;
 
 use super::{Answer, Args, Builtin};
@@ -141,6 +143,18 @@ async fn challenge(
         Err(LoginError::NoIssuer(cause)) => Err(no_issuer(server, &cause)),
         Err(error) => Err(format!("Failed to create authentication challenge: {error}")),
     }
+}
+
+/// The address to open, for programs.
+pub(super) fn details(tool: &str, text: &str) -> Option<Raw> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Details<'a> {
+        auth_url: &'a str,
+    }
+    let is_address = |line: &&str| line.starts_with("http://") || line.starts_with("https://");
+    let auth_url = text.lines().find(is_address).filter(|_| tool == "core_auth_login")?;
+    Some(raw(&Details { auth_url }))
 }
 
 async fn logout(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {

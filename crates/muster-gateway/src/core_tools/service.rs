@@ -282,7 +282,7 @@ fn began(known: &Known, what: &str) -> Result<(), String> {
     match known.report.condition {
         Condition::Running | Condition::Connected => Ok(()),
         Condition::AuthRequired => Err(format!(
-            "Server '{name}' requires OAuth authentication. Use core_auth_login(server=\"{name}\") to \
+            "Service '{name}' requires OAuth authentication. Use core_auth_login(server=\"{name}\") to \
              log in; core_service_{what} cannot be used for that, because authentication is per \
              session"
         )),

@@ -1,4 +1,5 @@
-//! Events in files: one line each, one file a day, thirty days.
+//! Events in files: one line each, one file a day, thirty days; and once more in words, for people who
+//! follow a log.
 
 use std::{
     collections::VecDeque,
@@ -12,6 +13,10 @@ use jiff::{ToSpan as _, Zoned, civil::Date};
 
 use super::Event;
 
+/// The same in words.
+const LOG: &str = "events.log";
+/// A log that is longer is set aside, in place of the one set aside before.
+const LONGEST_LOG: u64 = 8 * 1024 * 1024;
 /// How many days are kept.
 const DAYS: i64 = 30;
 
@@ -69,11 +74,30 @@ impl Disk {
         }
         // One write, so that lines of two gateways do not mix.
         file.write_all(&lines)?;
+        self.write_words(events)?;
         if self.last.replace(today) != Some(today) {
             remove_old(&self.folder, today);
         }
         Ok(())
     }
+
+    fn write_words(&self, events: &[Arc<Event>]) -> io::Result<()> {
+        let path = self.folder.join(LOG);
+        if fs::metadata(&path).is_ok_and(|log| log.len() > LONGEST_LOG) {
+            fs::rename(&path, self.folder.join(format!("{LOG}.1")))?;
+        }
+        let words: String = events.iter().map(|event| worded(event)).collect();
+        let mut log = fs::OpenOptions::new().create(true).append(true).open(path)?;
+        log.write_all(words.as_bytes())
+    }
+}
+
+fn worded(event: &Event) -> String {
+    let Event { namespace, involved_object: object, reason, message, severity, .. } = event;
+    let at = event.timestamp.strftime("%Y-%m-%dT%H:%M:%SZ");
+    let message = message.replace('\n', " ");
+    let (kind, name) = (&object.kind, &object.name);
+    format!("[{at}] {kind} {namespace}/{name}: {reason} - {message} ({severity})\n")
 }
 
 /// The files of a folder by day.

@@ -52,7 +52,13 @@ async fn what_happened_is_found_newest_first() {
     tasks.close();
     tasks.wait().await;
     let files = fs::read_dir(&folder).unwrap().count();
-    assert_eq!(files, 2, "the oldest is gone");
+    assert_eq!(files, 3, "the oldest is gone");
+    let log = fs::read_to_string(folder.join("events.log")).unwrap();
+    let failed = log.lines().nth(1).unwrap();
+    let words =
+        "MCPServer default/a: MCPServerFailed - MCPServer a failed: connection refused (Warning)";
+    assert!(failed.starts_with('[') && failed.ends_with(&format!("] {words}")), "{failed}");
+    assert_eq!(log.lines().count(), 4);
     let today = fs::read_to_string(folder.join(format!("events-{}.json", day(0)))).unwrap();
     assert_eq!(today.lines().count(), 4);
     let event: Event = serde_json::from_str(today.lines().last().unwrap()).unwrap();

@@ -100,6 +100,17 @@ impl Connect for As {
         let access = Arc::clone(&self.access);
         self.connect.connect_as(name, endpoint, access, limit, events)
     }
+
+    fn connect_as<'a>(
+        &'a self,
+        name: &'a str,
+        endpoint: &'a Endpoint,
+        access: Arc<dyn Access>,
+        limit: Duration,
+        events: Arc<dyn Events>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        self.connect.connect_as(name, endpoint, access, limit, events)
+    }
 }
 
 /// Takes in what the unit of one owner says.

@@ -28,6 +28,8 @@ pub(super) struct Id(u64);
 pub(crate) struct Instance {
     pub(super) id: Id,
     pub(crate) service: Arc<Service>,
+    /// What its file says since it was started; it counts from the next start.
+    pub(super) edited: Option<Arc<Service>>,
     /// Its class when it was last there.
     pub(super) class: Option<Arc<ServiceClass>>,
     /// Its file, if it outlives the gateway.
@@ -58,6 +60,7 @@ impl Instance {
         Self {
             id: Id::default(),
             service: Arc::new(service),
+            edited: None,
             class,
             path: None,
             state,

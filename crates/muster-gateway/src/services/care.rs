@@ -168,10 +168,6 @@ impl Services {
             let wait = pause(timing.first_restart, timing.longest_backoff, instance.attempts);
             instance.retry_at = Some(Instant::now() + wait);
             instance.error = Some(error.to_string());
-            // Something it depends on may have gone between the look and the start.
-            if instance.state == State::Waiting {
-                instance.state = State::Retrying;
-            }
         });
         turn.save().await;
     }

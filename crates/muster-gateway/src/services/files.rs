@@ -33,14 +33,20 @@ impl Services {
     }
 
     fn take_again(&self, known: &Instance, path: &Path, file: &ServiceFile) {
-        let same = known.path.as_deref() == Some(path) && *known.service == file.service;
-        if !same && !known.leaving {
-            self.change(&known.service.name, known.id, |instance| {
-                instance.path = Some(path.to_owned());
-                // What runs, runs by what it was started with; this counts from the next start.
-                instance.service = Arc::new(file.service.clone());
-            });
+        let newest = known.edited.as_ref().unwrap_or(&known.service);
+        let same = known.path.as_deref() == Some(path) && **newest == file.service;
+        if same || known.leaving {
+            return;
         }
+        let service = Arc::new(file.service.clone());
+        self.change(&known.service.name, known.id, |instance| {
+            instance.path = Some(path.to_owned());
+            // What runs is stopped by what it was started with.
+            match instance.state.may_run() || instance.state.is_passing() {
+                true => instance.edited = Some(service),
+                false => instance.service = service,
+            }
+        });
     }
 
     fn take_new(&self, path: &Path, file: &ServiceFile, first: bool) {

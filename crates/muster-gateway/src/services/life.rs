@@ -196,6 +196,11 @@ impl Services {
     }
 
     async fn run_start(&self, cx: Cx<'_>, turn: &Turn) -> Result<(), Problem> {
+        turn.change(|instance| {
+            if let Some(edited) = instance.edited.take() {
+                instance.service = edited;
+            }
+        });
         turn.happens(Event::Start);
         self.tell(Reason::ServiceInstanceStarting, &*turn.now()?, "");
         turn.save().await;

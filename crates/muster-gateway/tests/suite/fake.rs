@@ -11,6 +11,7 @@ use muster_core::{
     call::{CallError, Outcome},
     connect::{Connect, ConnectError, Connection, Endpoint, Event, Events, Listing},
     json::raw,
+    logins::Access,
     policy::Permitted,
 };
 use serde_json::json;
@@ -199,6 +200,17 @@ impl Connect for Fake {
             self.inner.lock().unwrap().links.insert(name.to_owned(), Arc::clone(&link));
             Ok(Arc::new(Connected { fake: self.clone(), link }) as Arc<dyn Connection>)
         })
+    }
+
+    fn connect_as<'a>(
+        &'a self,
+        name: &'a str,
+        endpoint: &'a Endpoint,
+        _: Arc<dyn Access>,
+        limit: Duration,
+        events: Arc<dyn Events>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        self.connect(name, endpoint, limit, events)
     }
 }
 

@@ -332,7 +332,8 @@ async fn dependencies_come_first_and_go_last() {
 
 #[tokio::test(start_paused = true)]
 async fn files_of_services_are_followed() {
-    let rig = rig(&[("serviceclasses/plain.yaml", &class(""))]).await;
+    let files = [("serviceclasses/plain.yaml", &*class("")), ("serviceclasses/web.yaml", CLASS)];
+    let rig = rig(&files).await;
     rig.put(
         "services/a.yaml",
         "# mine\nkind: Service\nspec: {serviceClassName: plain, autoStart: true}\n",
@@ -340,6 +341,22 @@ async fn files_of_services_are_followed() {
     until(&rig, "a", "running", "healthy").await;
     let text = rig.read("services/a.yaml");
     assert!(text.starts_with("# mine\n") && text.contains("state: running"), "{text}");
+    // What was edited counts from the next start.
+    rig.put(
+        "services/b.yaml",
+        "kind: Service\nspec: {serviceClassName: web, autoStart: true, args: {port: 1}}\n",
+    );
+    until(&rig, "b", "running", "healthy").await;
+    rig.put(
+        "services/b.yaml",
+        "kind: Service\nspec: {serviceClassName: web, autoStart: true, args: {port: 2}}\n",
+    );
+    rig.call("core_config_reload", json!({})).await;
+    assert_eq!(status(&rig, "b").await["outputs"]["url"], "http://c-1:1");
+    rig.call("core_service_restart", json!({"name": "b"})).await;
+    assert_eq!(status(&rig, "b").await["outputs"]["url"], "http://c-1:2");
+    rig.call("core_service_stop", json!({"name": "b"})).await;
+    rig.fake.called();
     std::fs::remove_file(rig.path("services/a.yaml")).unwrap();
     let gone = async {
         while !rig.call("core_service_get", json!({"name": "a"})).await.starts_with("E: ") {

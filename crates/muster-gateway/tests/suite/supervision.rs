@@ -84,7 +84,7 @@ async fn what_will_not_work_is_not_tried_again() {
     assert_eq!(shown["state"], "Auth Required");
     let said = rig.call("core_service_restart", json!({"name": "locked"})).await;
     assert!(said.contains(r#"core_auth_login(server="locked")"#), "{said}");
-    assert!(said.starts_with("E: Server 'locked' requires OAuth"), "{said}");
+    assert!(said.starts_with("E: Service 'locked' requires OAuth"), "{said}");
     assert_eq!(
         rig.call("core_service_start", json!({"name": "wrong"})).await,
         "E: Failed to start service: failed to start service wrong: command not found"

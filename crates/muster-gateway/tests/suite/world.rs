@@ -88,7 +88,7 @@ impl World {
         let (sender, reached) = mpsc::channel();
         let backends = BTreeMap::from([(name(), Arc::new(Notes { sender }) as Arc<dyn Backend>)]);
         let catalog = Snapshot::default().with(source());
-        let state = State { catalog, policy: Arc::new(policy), backends };
+        let state = State { catalog, policy: Arc::new(policy), backends, ..State::default() };
         let (writer, reader) = watch::channel(Arc::new(state));
         Self { dispatcher: Arc::new(Dispatcher::new(reader)), reached, writer }
     }

@@ -5,7 +5,13 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Map, Value, json};
 
 use super::{Done, optional, required, user};
-use crate::{duration, oauth::core::Core, scenario::Server, subject::Subject};
+use crate::{
+    duration,
+    mock::fault::Fault,
+    oauth::{book::Endpoint, core::Core},
+    scenario::Server,
+    subject::Subject,
+};
 
 /// The provider that a name stands for: its own, or that of an MCP server that asks for its tokens.
 pub(super) fn provider(subject: &Subject, name: &str) -> Result<Arc<Core>, String> {
@@ -114,6 +120,17 @@ pub(super) fn revoke(subject: &Subject, args: &Map<String, Value>) -> Done {
         "revoked": count,
         "message": format!("Revoked {count} tokens of {}", names.join(", ")),
     }))
+}
+
+pub(super) fn set_fault(subject: &Subject, args: &Map<String, Value>) -> Done {
+    let (server, endpoint) = (required(args, "server")?, required(args, "endpoint")?);
+    let fault = args.get("fault").filter(|fault| !fault.is_null()).map(Fault::read).transpose()?;
+    let known = Endpoint::named(endpoint);
+    let known = known.ok_or_else(|| format!("a provider has no endpoint `{endpoint}`"))?;
+    provider(subject, server)?.set_fault(known, fault);
+    Ok(
+        json!({"success": true, "message": format!("Changed the {endpoint} endpoint of '{server}'")}),
+    )
 }
 
 pub(super) fn set_error(subject: &Subject, args: &Map<String, Value>) -> Done {

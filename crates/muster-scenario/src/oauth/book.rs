@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use crate::mock::fault::{Fault, FaultKind};
+
 /// Somebody who logs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
@@ -77,6 +79,39 @@ pub(super) enum Kind {
     Id,
 }
 
+/// A place where a provider is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Endpoint {
+    /// Its metadata, in every form.
+    Metadata,
+    /// Where people agree.
+    Authorize,
+    /// Where tokens come from.
+    Token,
+    /// Who a token belongs to.
+    Userinfo,
+    /// Its keys.
+    Jwks,
+    /// Where clients register.
+    Register,
+}
+
+impl Endpoint {
+    const ALL: [(&str, Self); 6] = [
+        ("metadata", Self::Metadata),
+        ("authorize", Self::Authorize),
+        ("token", Self::Token),
+        ("userinfo", Self::Userinfo),
+        ("jwks", Self::Jwks),
+        ("register", Self::Register),
+    ];
+
+    /// The endpoint of a name such as `token`.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, endpoint)| endpoint)
+    }
+}
+
 /// A client that has registered.
 #[derive(Debug, Clone)]
 pub(super) struct Registered {
@@ -98,6 +133,8 @@ pub(super) struct Book {
     pub(super) families: u64,
     /// The error that the token endpoint answers with.
     pub(super) error: Option<String>,
+    /// How the answers of an endpoint go wrong.
+    pub(super) faults: BTreeMap<Endpoint, Fault>,
     /// How often each thing was asked for.
     pub(super) asked: BTreeMap<&'static str, u64>,
     /// What was refused, in words.
@@ -120,6 +157,19 @@ impl Book {
         self.bearers.retain(|_, bearer| bearer.grant.family != family);
         self.ids.retain(|_, bearer| bearer.grant.family != family);
         self.refreshes.retain(|_, grant| grant.family != family);
+    }
+
+    /// How this answer of an endpoint goes wrong, counted.
+    pub(super) fn strike(&mut self, endpoint: Endpoint) -> Option<FaultKind> {
+        let fault = self.faults.get_mut(&endpoint)?;
+        match &mut fault.times {
+            None => Some(fault.kind),
+            Some(0) => None,
+            Some(times) => {
+                *times -= 1;
+                Some(fault.kind)
+            }
+        }
     }
 
     /// Forgets one token, whatever it is.

@@ -16,7 +16,7 @@ pub struct ProviderConfig {
     pub name: String,
     /// The path of its issuer; empty for an issuer that is a whole origin.
     pub path: String,
-    /// What it can grant; without any, whatever is asked for.
+    /// What it says it can grant, and grants if nothing is asked for.
     pub scopes: Vec<String>,
     /// How long its tokens are good for.
     pub lifetime: Duration,
@@ -55,6 +55,10 @@ pub enum Feature {
     BindResources,
     /// ID tokens that come with a refresh are accepted by servers. In the original they are not.
     AcceptRefreshedIdTokens,
+    /// Its metadata names another issuer.
+    WrongIssuer,
+    /// Its metadata does not say that it knows PKCE.
+    HidePkce,
 }
 
 /// Which clients a provider takes.
@@ -162,7 +166,7 @@ impl ProviderConfig {
 
 /// Reads a provider.
 pub(crate) fn provider(node: &Node, path: &str, notes: &mut Notes) -> Option<ProviderConfig> {
-    const FLAGS: [(&str, Feature); 8] = [
+    const FLAGS: [(&str, Feature); 10] = [
         ("auto_approve", Feature::AutoApprove),
         ("pkce_required", Feature::PkceRequired),
         ("use_mock_clock", Feature::MockClock),
@@ -171,6 +175,8 @@ pub(crate) fn provider(node: &Node, path: &str, notes: &mut Notes) -> Option<Pro
         ("sign_tokens", Feature::SignTokens),
         ("bind_resources", Feature::BindResources),
         ("accept_refreshed_id_tokens", Feature::AcceptRefreshedIdTokens),
+        ("wrong_issuer", Feature::WrongIssuer),
+        ("hide_pkce", Feature::HidePkce),
     ];
     let mut fields = Fields::open(node, path, notes)?;
     let name = fields.required("name", notes, "name is required");

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{
-    book::{Bearer, Book, Grant, Kind, Person, Registered},
+    book::{Bearer, Book, Endpoint, Grant, Kind, Person, Registered},
     clock::Clock,
     config::{Clients, Feature, ProviderConfig},
     jwt::{self, Key},
     reply::Refusal,
 };
-use crate::instance::random_hex;
+use crate::{instance::random_hex, mock::fault::Fault};
 
 /// Dex asks for the audience of a token by such a scope.
 const AUDIENCE_SCOPE: &str = "audience:server:client_id:";
@@ -135,6 +135,14 @@ impl Core {
         self.write(|book| book.error = error.map(str::to_owned));
     }
 
+    /// Makes the answers of an endpoint go wrong, or well again.
+    pub fn set_fault(&self, endpoint: Endpoint, fault: Option<Fault>) {
+        self.write(|book| match fault {
+            Some(fault) => drop(book.faults.insert(endpoint, fault)),
+            None => drop(book.faults.remove(&endpoint)),
+        });
+    }
+
     /// Forgets all tokens. How many there were.
     pub fn revoke_all(&self) -> usize {
         self.write(Book::revoke_all).unwrap_or_default()
@@ -174,18 +182,15 @@ impl Core {
         }
     }
 
-    /// What of a wish is granted; without a wish, everything.
+    /// What is granted: what is asked for, each once; without a wish, everything it speaks of.
     fn granted(&self, scope: &str) -> Vec<String> {
-        let all = &self.config.scopes;
         let mut granted: Vec<String> = Vec::new();
         for wish in scope.split_whitespace() {
-            let special = wish == "offline_access" || wish.starts_with(AUDIENCE_SCOPE);
-            let known = special || all.is_empty() || all.iter().any(|scope| scope == wish);
-            if known && !granted.iter().any(|scope| scope == wish) {
+            if !granted.iter().any(|scope| scope == wish) {
                 granted.push(wish.to_owned());
             }
         }
-        if scope.trim().is_empty() { all.clone() } else { granted }
+        if granted.is_empty() { self.config.scopes.clone() } else { granted }
     }
 
     /// Gives out an access token, an ID token and a refresh token.

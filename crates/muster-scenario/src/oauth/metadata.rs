@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    config::{Clients, Discovery},
+    config::{Clients, Discovery, Feature},
     core::Core,
 };
 
@@ -56,6 +56,12 @@ impl Core {
             "authorization_response_iss_parameter_supported": true,
         });
         if let Some(document) = document.as_object_mut() {
+            if self.config.has(Feature::WrongIssuer) {
+                document.insert("issuer".to_owned(), "https://somebody.else.example".into());
+            }
+            if self.config.has(Feature::HidePkce) {
+                document.shift_remove("code_challenge_methods_supported");
+            }
             match self.config.clients {
                 Clients::Any | Clients::Metadata => {
                     let key = "client_id_metadata_document_supported";

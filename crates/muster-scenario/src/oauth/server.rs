@@ -1,7 +1,9 @@
 //! A mock provider on a port of its own.
 
 use std::{
-    fmt, io,
+    fmt,
+    future::pending,
+    io,
     net::{Ipv4Addr, Ipv6Addr},
     sync::Arc,
 };
@@ -20,19 +22,21 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     task::JoinSet,
+    time::sleep,
 };
 use tokio_rustls::TlsAcceptor;
 
 use super::{
     authority::Authority,
     authorize::{Asked, Denied},
-    book::{Book, Person},
+    book::{Book, Endpoint, Person},
     config::{Feature, ProviderConfig},
     core::Core,
     door,
     grant::Form,
     reply::{Refusal, bare, object, page, redirect},
 };
+use crate::mock::fault::FaultKind;
 
 /// A mock provider. It ends when dropped.
 pub struct Provider {
@@ -132,6 +136,9 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, core: Arc<Core>) {
 
 async fn respond(core: &Core, request: Request<Incoming>) -> io::Result<Response<String>> {
     let path = request.uri().path().to_owned();
+    if let Some(wrong) = suffer(core, &path).await? {
+        return Ok(wrong);
+    }
     if request.method() == Method::GET && core.is_metadata(&path) {
         core.asked("metadata");
         return Ok(object(StatusCode::OK, &core.metadata()));
@@ -182,6 +189,33 @@ async fn respond(core: &Core, request: Request<Incoming>) -> io::Result<Response
             bare(StatusCode::METHOD_NOT_ALLOWED)
         }
         _ => bare(StatusCode::NOT_FOUND),
+    })
+}
+
+/// What is answered in the place of an answer, if this one goes wrong. An error cuts the connection.
+async fn suffer(core: &Core, path: &str) -> io::Result<Option<Response<String>>> {
+    let below = path.strip_prefix(&core.config().path).and_then(|path| path.strip_prefix('/'));
+    let endpoint = match core.is_metadata(path) {
+        true => Some(Endpoint::Metadata),
+        false => below.and_then(Endpoint::named),
+    };
+    let Some(endpoint) = endpoint else { return Ok(None) };
+    let kind = core.write(|book: &mut Book| book.strike(endpoint)).flatten();
+    Ok(match kind {
+        None => None,
+        Some(FaultKind::Delay(by)) => {
+            sleep(by).await;
+            None
+        }
+        Some(FaultKind::Hang) => pending().await,
+        Some(FaultKind::Garbage) => Some(page("<html>%PDF</html>".to_owned())),
+        Some(FaultKind::Status(status)) => {
+            let failed = StatusCode::INTERNAL_SERVER_ERROR;
+            Some(bare(StatusCode::from_u16(status).unwrap_or(failed)))
+        }
+        Some(FaultKind::Reset | FaultKind::Half) => {
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut on purpose"));
+        }
     })
 }
 

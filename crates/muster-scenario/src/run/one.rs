@@ -42,7 +42,7 @@ async fn on_instance(
     let mut instance = match instance.ready(&target).await {
         Ok(client) => {
             let mut subject = Subject::new(instance, client, listening, deadline);
-            perform(&mut subject, scenario, tokens, result).await;
+            Box::pin(perform(&mut subject, scenario, tokens, result)).await;
             subject.instance
         }
         Err(err) => {

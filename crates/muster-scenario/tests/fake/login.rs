@@ -14,13 +14,16 @@ use super::at;
 
 const VERIFIER: &str = "the-verifier-of-a-fake-muster-is-always-the-same-one";
 
+/// Session, server and token endpoint.
+type Begun = (String, String, String);
+
 pub(crate) struct Logins {
     base: String,
     lie: String,
     /// By session and server.
     tokens: Mutex<BTreeMap<(String, String), String>>,
-    /// By state: session, server and token endpoint.
-    begun: Mutex<BTreeMap<String, (String, String, String)>>,
+    /// By state.
+    begun: Mutex<BTreeMap<String, Begun>>,
 }
 
 impl Logins {

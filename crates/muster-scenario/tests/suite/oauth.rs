@@ -1,176 +1,20 @@
-//! Mock identity providers and protected servers, spoken to over the network: what is asked for properly is
-//! granted, and nothing else.
+//! Mock identity providers, spoken to over the network: what is asked for properly is granted, and nothing else.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::time::Duration;
 
 use muster_scenario::{
-    load,
-    mock::remote::RemoteMock,
-    oauth::{Providers, book::Person, door::Door, jwt},
-    scenario::{Scenario, ServerKind},
-};
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
+    mock::fault::Fault,
+    oauth::{
+        book::{Endpoint, Person},
+        jwt,
+    },
 };
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::TcpStream,
+
+use crate::{
+    support::block_on,
+    web::{BACK, ask, code, encoded, get, post, providers, redemption, wish},
 };
-use tokio_rustls::TlsConnector;
-
-use crate::support::block_on;
-
-/// A scenario with these providers, and servers if any.
-fn prepared(before: &str) -> Scenario {
-    let head = "name: m\ncategory: c\nconcept: c\nsteps: [{id: a, tool: b}]\npre_configuration:\n";
-    let loaded = load::parse(Path::new("m"), &format!("{head}{before}"));
-    loaded.scenario.unwrap_or_else(|| panic!("{:?}", loaded.problems))
-}
-
-async fn providers(before: &str) -> Providers {
-    Providers::start(&prepared(before).before.oauth_servers).await.unwrap()
-}
-
-/// What came back.
-#[derive(Debug)]
-struct Reply {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Reply {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|err| panic!("{err}: {self:?}"))
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
-        lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
-    }
-
-    /// The value of a parameter of the address that it redirects to.
-    fn parameter(&self, name: &str) -> Option<String> {
-        let query = self.header("location")?.split_once('?')?.1;
-        let mut pairs = form_urlencoded::parse(query.as_bytes());
-        pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
-    }
-
-    /// The code of the specification for what went wrong, or that nothing did.
-    fn error(&self) -> String {
-        let body: Value = serde_json::from_str(&self.body).unwrap_or_default();
-        match body["error"].as_str() {
-            Some(error) => format!("{} {error}", self.status),
-            None => self.status.to_string(),
-        }
-    }
-}
-
-async fn talk(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: String) -> Reply {
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut bytes = Vec::new();
-    // A peer may end a TLS connection without saying so.
-    let _ended = stream.read_to_end(&mut bytes).await;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    Reply { status: status.unwrap_or_default(), head: head.to_owned(), body: body.to_owned() }
-}
-
-/// Sends a request to an address on this machine; `ca` is trusted, and nobody else.
-async fn ask(method: &str, url: &str, head: &str, body: &str, ca: Option<&str>) -> Reply {
-    let (scheme, rest) = url.split_once("://").unwrap();
-    let slash = rest.find('/').unwrap_or(rest.len());
-    let (host, path) = rest.split_at(slash);
-    let port: u16 = host.rsplit_once(':').unwrap().1.parse().unwrap();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n{head}content-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    if scheme == "http" {
-        return talk(stream, request).await;
-    }
-    let mut roots = RootCertStore::empty();
-    if let Some(ca) = ca {
-        roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).unwrap()).unwrap();
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let name = ServerName::try_from("localhost").unwrap();
-    match TlsConnector::from(Arc::new(config)).connect(name, stream).await {
-        Ok(stream) => talk(stream, request).await,
-        Err(err) => Reply { status: 0, head: err.to_string(), body: String::new() },
-    }
-}
-
-async fn get(url: &str) -> Reply {
-    ask("GET", url, "", "", None).await
-}
-
-fn encoded(pairs: &[(&str, &str)]) -> String {
-    form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
-}
-
-async fn post(url: &str, pairs: &[(&str, &str)]) -> Reply {
-    let kind = "content-type: application/x-www-form-urlencoded\r\n";
-    ask("POST", url, kind, &encoded(pairs), None).await
-}
-
-const BACK: &str = "http://localhost:9/back";
-const VERIFIER: &str = "a-verifier-that-is-long-enough-for-the-specification";
-
-/// A proper request for a code, with some parameters replaced, or left out if they are empty.
-fn wish(changes: &[(&'static str, &str)]) -> String {
-    let challenge = jwt::challenge_of(VERIFIER);
-    let proper = [
-        ("response_type", "code"),
-        ("client_id", "me"),
-        ("redirect_uri", BACK),
-        ("state", "xyz"),
-        ("scope", "openid read"),
-        ("code_challenge", &challenge),
-        ("code_challenge_method", "S256"),
-    ];
-    let changed =
-        |key: &str| changes.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
-    let mut pairs: Vec<(&str, &str)> =
-        proper.iter().map(|(key, value)| (*key, changed(key).unwrap_or(value))).collect();
-    let more = changes.iter().filter(|(key, _)| proper.iter().all(|(name, _)| name != key));
-    pairs.extend(more);
-    pairs.retain(|(_, value)| !value.is_empty());
-    encoded(&pairs)
-}
-
-/// A proper request for tokens, changed in the same way.
-fn redemption<'a>(code: &'a str, changes: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
-    let proper = [
-        ("grant_type", "authorization_code"),
-        ("code", code),
-        ("redirect_uri", BACK),
-        ("client_id", "me"),
-        ("code_verifier", VERIFIER),
-    ];
-    let changed =
-        |key: &str| changes.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
-    let mut pairs: Vec<_> =
-        proper.iter().map(|(key, value)| (*key, changed(key).unwrap_or(value))).collect();
-    pairs.extend(changes.iter().filter(|(key, _)| proper.iter().all(|(name, _)| name != key)));
-    pairs.retain(|(_, value)| !value.is_empty());
-    pairs
-}
-
-/// A code of a provider that says yes to everything proper.
-async fn code(issuer: &str, changes: &[(&'static str, &str)]) -> String {
-    let reply = get(&format!("{issuer}/authorize?{}", wish(changes))).await;
-    reply.parameter("code").unwrap_or_else(|| panic!("{reply:?}"))
-}
 
 /// Parameters that are changed, and what comes of it.
 type Row = (&'static [(&'static str, &'static str)], &'static str);
@@ -432,121 +276,33 @@ fn foreign_tokens_are_exchanged_if_they_are_real() {
     });
 }
 
-/// The protected server of a scenario, with its providers.
-async fn protected(before: &str) -> (Providers, RemoteMock) {
-    let scenario = prepared(before);
-    let all = Providers::start(&scenario.before.oauth_servers).await.unwrap();
-    let server = &scenario.before.mcp_servers[0];
-    let ServerKind::Remote { mock, transport, oauth } = &server.kind else { panic!("{server:?}") };
-    let guard = *oauth.clone().unwrap();
-    let core = Arc::clone(all.get(guard.provider.as_deref().unwrap()).unwrap().core());
-    let door = Some(Door::new(core, guard));
-    let remote = RemoteMock::behind(door, &server.name, mock, *transport).await.unwrap();
-    (all, remote)
-}
-
-fn guarded(idp: &str, guard: &str) -> String {
-    format!(
-        "  mock_oauth_servers: [{{name: idp, scopes: [openid, read], use_mock_clock: true{idp}}}]\n  mcp_servers:\n    - name: s\n      config:\n        type: streamable-http\n        oauth: {{required: true, mock_oauth_server_ref: idp, scope: read{guard}}}\n        tools: [{{name: t, responses: [{{condition: {{a: bad}}, error: broken}}, {{response: fine}}]}}]\n"
-    )
-}
-
-const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"a":"good"}}}"#;
-
-async fn call(mock: &RemoteMock, token: &str, body: &str) -> Reply {
-    let head = match token {
-        "" => String::new(),
-        token => format!("authorization: Bearer {token}\r\n"),
-    };
-    ask("POST", &mock.url(), &head, body, None).await
-}
-
 #[test]
-fn the_door_of_a_protected_server() {
+fn endpoints_go_wrong_when_told_to() {
     block_on(async {
-        let (all, mock) = protected(&guarded("", "")).await;
+        let all =
+            providers("  mock_oauth_servers: [{name: idp, wrong_issuer: true, hide_pkce: true}]\n")
+                .await;
         let core = all.get("idp").unwrap().core();
-        let me = Person::default();
-        let closed = call(&mock, "", CALL).await;
-        assert_eq!((closed.status, closed.body.as_str()), (401, ""));
-        let expected = format!(
-            "Bearer resource_metadata=\"{}/.well-known/oauth-protected-resource\"",
-            core.issuer()
-        );
-        assert_eq!(closed.header("www-authenticate"), Some(expected.as_str()));
-        let unknown = call(&mock, "whatever", CALL).await;
-        assert_eq!(unknown.status, 401);
-        assert!(unknown.header("www-authenticate").unwrap().contains("error=\"invalid_token\""));
-        let weak = call(&mock, &core.mint(&me, "openid").access, CALL).await;
-        assert_eq!(weak.status, 403);
-        assert!(weak.header("www-authenticate").unwrap().contains("error=\"insufficient_scope\""));
-        let minted = core.mint(&me, "openid read");
-        assert!(call(&mock, &minted.access, CALL).await.body.contains("fine"));
-        assert!(call(&mock, &minted.id, CALL).await.body.contains("fine"), "an ID token will do");
-        let bad = CALL.replace("good", "bad");
-        let failed = call(&mock, &minted.access, &bad).await.json();
-        assert_eq!(failed["result"]["isError"], true, "{failed}");
-        core.inject("by-hand", &me, "read", Duration::from_secs(60));
-        assert!(call(&mock, "by-hand", CALL).await.body.contains("fine"));
-        core.advance(Duration::from_secs(61));
-        assert_eq!(call(&mock, "by-hand", CALL).await.status, 401);
-        assert!(call(&mock, &minted.access, CALL).await.body.contains("fine"));
-        assert!(core.revoke_all() > 0);
-        assert_eq!(call(&mock, &minted.access, CALL).await.status, 401);
-    });
-}
-
-#[test]
-fn documents_of_a_protected_server() {
-    block_on(async {
-        let root = "/.well-known/oauth-protected-resource";
-        for (guard, path, status) in [
-            ("", root.to_owned(), 200),
-            ("", format!("{root}/mcp"), 404),
-            (", resource_metadata: own", root.to_owned(), 404),
-            (", resource_metadata: own", format!("{root}/mcp"), 200),
-            (", resource_metadata: absent", root.to_owned(), 200),
-        ] {
-            let (all, mock) = protected(&guarded("", guard)).await;
-            let reply = get(&format!("http://localhost:{}{path}", mock.port())).await;
-            assert_eq!(reply.status, status, "{guard} {path}");
-            if status == 200 {
-                let issuer = all.get("idp").unwrap().core().issuer();
-                let expected = json!({
-                    "resource": mock.url(), "authorization_servers": [issuer],
-                    "bearer_methods_supported": ["header"], "scopes_supported": ["read"],
-                });
-                assert_eq!(reply.json(), expected);
-            }
-            let challenge = call(&mock, "", CALL).await;
-            let challenge = challenge.header("www-authenticate").unwrap().to_owned();
-            let own = format!("http://localhost:{}{root}/mcp", mock.port());
-            assert_eq!(challenge.contains(&own), guard.contains("own"), "{challenge}");
-            assert_eq!(challenge == "Bearer", guard.contains("absent"), "{challenge}");
-        }
-    });
-}
-
-#[test]
-fn tokens_for_somebody_else_are_refused() {
-    block_on(async {
-        let (all, mock) =
-            protected(&guarded(", bind_resources: true, auto_approve: true", "")).await;
-        let issuer = all.get("idp").unwrap().core().issuer().to_owned();
-        let unbound = get(&format!("{issuer}/authorize?{}", wish(&[]))).await;
-        assert_eq!(unbound.parameter("error").as_deref(), Some("invalid_target"));
-        for (resource, status) in [(mock.url().as_str(), 200), ("http://localhost:1/mcp", 401)] {
-            let code = code(&issuer, &[("resource", resource), ("scope", "read")]).await;
-            let token = post(&format!("{issuer}/token"), &redemption(&code, &[])).await.json();
-            let reply = call(&mock, token["access_token"].as_str().unwrap(), CALL).await;
-            assert_eq!(reply.status, status, "{resource}");
-        }
-        let (all, mock) = protected(&guarded("", ", expected_audience: k8s")).await;
-        let core = all.get("idp").unwrap().core();
-        let wrong = core.mint(&Person::default(), "openid read");
-        assert_eq!(call(&mock, &wrong.id, CALL).await.status, 401);
-        assert_eq!(call(&mock, &wrong.access, CALL).await.status, 401);
-        let right = core.mint(&Person::default(), "openid read audience:server:client_id:k8s");
-        assert_eq!(call(&mock, &right.id, CALL).await.status, 200);
+        let place = format!("{}/.well-known/openid-configuration", core.issuer());
+        let document = get(&place).await.json();
+        assert_eq!(document["issuer"], "https://somebody.else.example");
+        assert_eq!(document["code_challenge_methods_supported"], Value::Null);
+        let jwks = format!("{}/jwks", core.issuer());
+        let set = |endpoint: &str, fault: Value| {
+            let fault = (!fault.is_null()).then(|| Fault::read(&fault).unwrap());
+            core.set_fault(Endpoint::named(endpoint).unwrap(), fault);
+        };
+        set("jwks", json!({"kind": "status", "status": 503, "times": 1}));
+        assert_eq!(get(&jwks).await.status, 503);
+        assert_eq!(get(&jwks).await.status, 200, "once only");
+        set("jwks", json!("garbage"));
+        assert!(get(&jwks).await.body.contains("%PDF"));
+        set("jwks", json!("reset"));
+        assert_eq!(get(&jwks).await.status, 0);
+        set("jwks", json!(null));
+        assert_eq!(get(&jwks).await.status, 200);
+        set("metadata", json!({"kind": "status", "status": 500}));
+        assert_eq!(get(&place).await.status, 500);
+        assert_eq!(Endpoint::named("nowhere"), None);
     });
 }

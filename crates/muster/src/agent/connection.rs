@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     error::CommandError,
+    login::{self, AuthMode, Stay},
     remote::{
         Auth, Kind, Remote,
         error::RemoteError,
@@ -24,7 +25,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 /// Connects, and tells of each attempt.
 pub(crate) async fn connect(
     target: &Target,
-    auth: &Auth,
+    mode: AuthMode,
     lines: Lines,
 ) -> Result<Remote, CommandError> {
     let transport = match target.transport {
@@ -38,7 +39,7 @@ pub(crate) async fn connect(
             target.url
         ));
         lines.request("initialize", &json!({"clientInfo": {"name": "muster-agent"}}));
-        let error = match Remote::listen(target, auth).await {
+        let error = match open(target, mode, lines).await {
             Ok(remote) => {
                 let about = remote.about();
                 lines.response(
@@ -71,6 +72,26 @@ pub(crate) async fn connect(
         attempt += 1;
         sleep(BETWEEN).await;
     }
+}
+
+/// Connects with what is remembered of the user, and with a login where that is not enough.
+async fn open(target: &Target, mode: AuthMode, lines: Lines) -> Result<Remote, RemoteError> {
+    let auth = match mode {
+        AuthMode::None => Auth::None,
+        AuthMode::Auto | AuthMode::Prompt => login::remembered(target).await,
+    };
+    if matches!(auth, Auth::Bearer(_)) {
+        lines.info("Using existing authentication token");
+    }
+    match Remote::listen(target, &auth).await {
+        Err(RemoteError::AuthRequired { .. }) if mode != AuthMode::None => (),
+        connected => return connected,
+    }
+    lines.info(&format!("Authentication required for {}", target.url));
+    lines.info("Starting OAuth login flow...");
+    let remote = login::connect_for(Stay::Long, target, mode, false).await?;
+    lines.success("Authentication successful");
+    Ok(remote)
 }
 
 /// Asks for everything that the gateway offers, and tells of it.

@@ -33,8 +33,9 @@ use crate::{
     contexts::Contexts,
     env_vars,
     error::CommandError,
+    login::AuthMode,
     process,
-    remote::{Auth, Notice, Remote, error::RemoteError, target::Target},
+    remote::{Notice, Remote, error::RemoteError, target::Target},
 };
 
 /// How long one command may take.
@@ -44,7 +45,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub(crate) struct Shell {
     lines: Lines,
-    auth: Auth,
+    mode: AuthMode,
     target: watch::Sender<Target>,
     /// None while the gateway is away.
     remote: watch::Sender<Option<Arc<Remote>>>,
@@ -171,11 +172,11 @@ type Reader = Editor<Completion, FileHistory>;
 /// Talks to a person until they leave.
 pub(crate) fn run(
     runtime: &Runtime,
-    (target, auth): (Target, Auth),
+    (target, mode): (Target, AuthMode),
     lines: Lines,
 ) -> Result<(), CommandError> {
     let (mut remote, known) = runtime.block_on(async {
-        let remote = connection::connect(&target, &auth, lines).await?;
+        let remote = connection::connect(&target, mode, lines).await?;
         let mut known = connection::load(&remote, lines).await?;
         if let Ok(all) = connection::reload(&remote).await {
             known = all;
@@ -185,7 +186,7 @@ pub(crate) fn run(
     let notices = remote.notifications();
     let shell = Arc::new(Shell {
         lines,
-        auth,
+        mode,
         target: watch::Sender::new(target),
         remote: watch::Sender::new(Some(Arc::new(remote))),
         known: watch::Sender::new(Arc::new(known)),

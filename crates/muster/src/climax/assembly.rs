@@ -1,6 +1,6 @@
 //! Configs and a policy put together: what there is, and what runs it.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use muster_core::{
     backend::Backend,
@@ -35,7 +35,7 @@ impl Assembly {
             configs.iter().enumerate().fold(Snapshot::default(), |catalog, (place, config)| {
                 catalog.with(cli::source(&backend_name(place), config))
             });
-        let state = State { catalog, policy: Arc::new(policy), backends: BTreeMap::new() };
+        let state = State { catalog, policy: Arc::new(policy), ..State::default() };
         Self { configs, servers, state }
     }
 

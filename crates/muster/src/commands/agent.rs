@@ -1,6 +1,6 @@
 //! `muster agent`: a client of a running gateway, for people and for programs that speak only stdio.
 
-use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode};
+use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::{Args, ValueEnum};
 use muster_mcp::{
@@ -13,15 +13,15 @@ use crate::{
     agent::{
         connection,
         lines::{Colour, Detail, Lines, Traffic},
+        login::UserLogin,
         repl,
     },
     env_vars,
     error::CommandError,
-    log, process,
-    remote::{
-        Auth,
-        target::{Target, Transport, Wish},
-    },
+    log,
+    login::AuthMode,
+    process,
+    remote::target::{Target, Transport, Wish},
 };
 
 /// Connect to a running gateway
@@ -71,6 +71,9 @@ pub(crate) struct Agent {
     /// Accepted for the sake of older scripts; has no effect
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     timeout: String,
+    /// What happens when the gateway wants a login: auto, prompt or none
+    #[arg(long, value_name = "MODE")]
+    auth: Option<String>,
     /// Do not log in at servers by themselves
     #[arg(long)]
     disable_auto_sso: bool,
@@ -95,14 +98,15 @@ pub(crate) fn run(args: &Agent) -> Result<ExitCode, CommandError> {
         Spoken::Sse => Target { transport: Transport::Sse, ..target },
         Spoken::StreamableHttp => target,
     };
+    let mode = AuthMode::parse(args.auth.as_deref())?;
     let level = if args.verbose { LevelFilter::DEBUG } else { LevelFilter::WARN };
     log::install(level, None)
         .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
-    let done = if args.mcp_server { carry(&target) } else { talk(args, target) };
+    let done = if args.mcp_server { carry(&target, mode) } else { talk(args, target, mode) };
     done.map(|()| ExitCode::SUCCESS)
 }
 
-fn carry(target: &Target) -> Result<(), CommandError> {
+fn carry(target: &Target, mode: AuthMode) -> Result<(), CommandError> {
     if target.transport == Transport::Sse {
         return Err(CommandError::new("a client is carried over streamable HTTP only")
             .hint("name the endpoint that ends in /mcp"));
@@ -111,7 +115,8 @@ fn carry(target: &Target) -> Result<(), CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let carried = runtime.block_on(async {
         let (input, output) = (Input::standard()?, Output::standard()?);
-        let options = bridge::Options::new(&target.url);
+        let login = Arc::new(UserLogin::remembered(target, mode).await);
+        let options = bridge::Options { login, ..bridge::Options::new(&target.url) };
         let carried = bridge::serve(options, input, output, process::stop_requested()).await;
         carried.map_err(|err| CommandError::new(err.to_string()))
     });
@@ -120,7 +125,7 @@ fn carry(target: &Target) -> Result<(), CommandError> {
     carried
 }
 
-fn talk(args: &Agent, target: Target) -> Result<(), CommandError> {
+fn talk(args: &Agent, target: Target, mode: AuthMode) -> Result<(), CommandError> {
     let coloured =
         !args.no_color && env_vars::get("NO_COLOR").is_none() && std::io::stdout().is_terminal();
     let lines = Lines {
@@ -130,17 +135,17 @@ fn talk(args: &Agent, target: Target) -> Result<(), CommandError> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = if args.repl {
-        repl::run(&runtime, (target, Auth::None), lines)
+        repl::run(&runtime, (target, mode), lines)
     } else {
-        runtime.block_on(watch(&target, lines))
+        runtime.block_on(watch(&target, mode, lines))
     };
     runtime.shutdown_background();
     done
 }
 
 /// Tells what there is, and stays until it is asked to leave.
-async fn watch(target: &Target, lines: Lines) -> Result<(), CommandError> {
-    let remote = connection::connect(target, &Auth::None, lines).await?;
+async fn watch(target: &Target, mode: AuthMode, lines: Lines) -> Result<(), CommandError> {
+    let remote = connection::connect(target, mode, lines).await?;
     connection::load(&remote, lines).await?;
     process::stop_requested().await;
     lines.info("Received interrupt signal, shutting down gracefully...");

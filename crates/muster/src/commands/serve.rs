@@ -107,8 +107,8 @@ async fn serve(
     let logins = logins::of(&aggregator.oauth.server, &files)?;
     // The port is taken before anything is started: who cannot listen starts nothing.
     let door = door(aggregator, clients).await?;
-    let client =
-        backends::of(&aggregator.oauth.mcp_client, logins.as_ref().map(AuthServer::vault))?;
+    let vault = logins.as_ref().map(AuthServer::vault);
+    let client = backends::of(&aggregator.oauth.mcp_client, vault)?;
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-aggregator".to_owned(),
@@ -129,7 +129,9 @@ async fn serve(
         Shown::Muster => Box::new(Meta::keeping(Outputs::at(root.join("outputs")))),
         Shown::Climax => Box::new(Discovery),
     };
-    let dispatcher = Dispatcher::new(engine.state()).with_principals(engine.principals());
+    let dispatcher = Dispatcher::new(engine.state())
+        .with_principals(engine.principals())
+        .with_tally(engine.tally());
     let dispatcher = Arc::new(dispatcher);
     let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));

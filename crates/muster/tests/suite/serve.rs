@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 
 use super::client::Folder;
 
-pub(super) const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
+pub(crate) const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
 
 /// A gateway on a free port, and what it said when it was up.
-pub(super) struct Gateway {
+pub(crate) struct Gateway {
     child: Child,
-    pub(super) port: u16,
+    pub(crate) port: u16,
     _folder: Folder,
 }
 
 impl Gateway {
-    pub(super) fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
+    pub(crate) fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
         let folder = Folder::new(&[("config.yaml", "aggregator:\n  port: 0\n")]);
         for (name, text) in files {
             let path = folder.file(name);
@@ -45,7 +45,7 @@ impl Gateway {
         Self { child, port, _folder: folder }
     }
 
-    pub(super) fn request(&self, head: &str, body: &str) -> (u16, String, String) {
+    pub(crate) fn request(&self, head: &str, body: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         write!(
             stream,
@@ -196,4 +196,34 @@ fn the_two_tools_of_climax_can_be_shown_instead() {
     let params = json!({"name": "climax_call", "arguments": {"tool_name": "cli_show", "args": {"word": "x"}}});
     let answer = gateway.ask(&session, "tools/call", params);
     assert_eq!(answer["result"]["content"][0]["text"], "[x]");
+}
+
+#[test]
+fn events_reach_the_client_that_follows_them() {
+    let gateway = Gateway::start(&[], &[]);
+    let session = gateway.session();
+    let follow = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
+        "name": "call_tool", "arguments": {"name": "core_events", "arguments": {
+            "follow": true, "resourceName": "made", "limit": 1, "duration": "1m"}}}});
+    let answer = std::thread::scope(|scope| {
+        let following = scope.spawn(|| gateway.post(Some(&session), &follow).2);
+        let server = json!({"name": "made", "type": "sse", "url": "http://localhost:1/sse"});
+        // When it began to follow nobody knows, so things happen until it has heard one.
+        while !following.is_finished() {
+            gateway.call_tool(&session, "core_mcpserver_create", server.clone());
+            gateway.call_tool(&session, "core_mcpserver_delete", json!({"name": "made"}));
+        }
+        following.join().unwrap()
+    });
+    let messages: Vec<Value> = answer
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .filter_map(|data| serde_json::from_str(data).ok())
+        .collect();
+    let told = messages.iter().find(|message| message["method"] == "notifications/muster/event");
+    let told = told.unwrap_or_else(|| panic!("nothing was told: {answer}"));
+    assert_eq!(told["params"]["resource_name"], "made");
+    let result = messages.iter().find(|message| message["id"] == 7).unwrap();
+    let text = result["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains(told["params"]["reason"].as_str().unwrap()), "{text}");
 }

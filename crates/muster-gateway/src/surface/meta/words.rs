@@ -84,17 +84,36 @@ pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
 }
 
 fn unknown(state: &State, name: &str) -> String {
+    if let Some(server) = locked(state, name) {
+        return lines(&[
+            format!("server not connected: {server} (status: auth_required)"),
+            format!("hint: log in with core_auth_login {{\"server\": \"{server}\"}}"),
+        ]);
+    }
     if let Some(workflow) = name.strip_prefix(PREFIX) {
         return lines(&[format!("workflow {workflow} not found"), nearest(state, name)]);
     }
-    let is_here =
-        |backend: &&BackendName| state.catalog.sources().any(|source| source.backend == **backend);
+    // A server that is stopped keeps its place in the catalog, with nothing in it.
+    let is_here = |backend: &&BackendName| {
+        let mut sources = state.catalog.sources();
+        sources.any(|source| source.backend == **backend && !source.entries().is_empty())
+    };
     let gone = state.catalog.gone(name).filter(|backend| !is_here(backend));
     match gone.map(BackendName::as_str) {
         Some(gone) if !gone.contains('/') => format!("server not found: {gone}"),
         // A CLI is no server; what is left of it is that its tool is not there.
         Some(_) | None => lines(&[format!("tool not found: {name}"), nearest(state, name)]),
     }
+}
+
+/// The server that a tool would belong to, if it wants a login first. Whether there is such a tool is for
+/// those to know who have logged in.
+fn locked<'a>(state: &'a State, name: &str) -> Option<&'a BackendName> {
+    state
+        .locked
+        .iter()
+        .find(|(start, _)| name.starts_with(start.as_str()))
+        .map(|(_, server)| server)
 }
 
 fn near_names(near: &[&str]) -> Option<String> {

@@ -6,7 +6,8 @@ use super::{Repl, ReplError};
 use crate::{
     agent::connection,
     contexts::{ContextError, Contexts},
-    remote::{Remote, target::Target},
+    login::{self, Stay},
+    remote::target::Target,
 };
 
 /// The words that are no names.
@@ -80,7 +81,7 @@ impl Repl<'_> {
         self.listening.abort_all();
         let runtime = self.runtime;
         let connected = runtime.block_on(async {
-            let remote = Remote::listen(&target, &self.shell.auth).await?;
+            let remote = login::connect_for(Stay::Long, &target, self.shell.mode, false).await?;
             let known = connection::reload(&remote).await?;
             Ok::<_, crate::remote::error::RemoteError>((remote, known))
         });

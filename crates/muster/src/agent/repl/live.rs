@@ -16,6 +16,7 @@ use crate::{
         connection,
         known::{Known, document},
     },
+    login,
     remote::{Kind, Notice, Remote},
 };
 
@@ -130,7 +131,10 @@ async fn back(shell: &Shell, say: &mut Say) -> UnboundedReceiver<Notice> {
     loop {
         sleep(RETRY).await;
         let target = shell.target.borrow().clone();
-        let Ok(mut remote) = Remote::listen(&target, &shell.auth).await else { continue };
+        let Ok(mut remote) = Remote::listen(&target, &login::remembered(&target).await).await
+        else {
+            continue;
+        };
         let Some(notices) = remote.notifications() else { continue };
         if let Ok(known) = connection::reload(&remote).await {
             shell.known.send_replace(Arc::new(known));

@@ -6,6 +6,7 @@ use muster_auth::{
     client::{Client, Options},
     clock::Clock,
     dialer::{Dialer, Reach, Trust},
+    secret::Secret,
     store::{Memory, Vault},
 };
 use muster_core::manifest::settings::McpClient;
@@ -43,6 +44,7 @@ pub(super) fn of(
     }
     let options = Options {
         client_id: said.client_id.clone(),
+        client_secret: secret(said).map_err(failed)?.map(Secret::new),
         callback_path: or(&said.callback_path, &usual.callback_path),
         document_path: or(&said.cimd.path, &usual.document_path),
         scopes: or(&said.cimd.scopes, &usual.scopes),
@@ -52,6 +54,18 @@ pub(super) fn of(
     let clock = Clock::system();
     let vault = vault.unwrap_or_else(|| Vault::new(Arc::new(Memory::new(clock.clone())), None));
     Ok(Some(Client::new(options, Dialer::new(Arc::new(trust)), vault, clock)))
+}
+
+/// The secret itself, or what its file holds.
+fn secret(said: &McpClient) -> Result<Option<String>, String> {
+    let (inline, file) = (said.client_secret.reveal(), &said.client_secret_file);
+    if !inline.is_empty() || file.is_empty() {
+        return Ok(Some(inline.to_owned()).filter(|secret| !secret.is_empty()));
+    }
+    let text = fs::read_to_string(file).map_err(|err| {
+        format!("error resolving secret files: failed to read client secret from {file}: {err}")
+    })?;
+    Ok(Some(text.trim().to_owned()))
 }
 
 fn or(said: &str, usual: &str) -> String {

@@ -1,0 +1,201 @@
+//! Tokens of people at servers: renewed once for all, for whom and for what they were made.
+
+use std::sync::Arc;
+
+use muster_core::logins::LoginError;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::client_world::{Canned, World, person, shown};
+
+#[tokio::test]
+async fn a_thousand_calls_with_an_expired_token_renew_it_once() {
+    let world = World::new().await;
+    let site = world.site("/mcp");
+    assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
+    let access = world.access("alice", &site).await.unwrap();
+    world.later(4000);
+    let mut calls = JoinSet::new();
+    for _ in 0..1000 {
+        let access = Arc::clone(&access);
+        calls.spawn(async move { shown(access.token().await) });
+    }
+    while let Some(token) = calls.join_next().await {
+        assert_eq!(token.unwrap(), "access-2");
+    }
+    assert_eq!(world.issuer.renewals(), 1);
+}
+
+#[tokio::test]
+async fn a_thousand_refusals_of_a_token_renew_it_once() {
+    let world = World::new().await;
+    let site = world.site("/mcp");
+    assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
+    let access = world.access("alice", &site).await.unwrap();
+    let token = access.token().await.unwrap();
+    let mut calls = JoinSet::new();
+    for _ in 0..1000 {
+        let (access, token) = (Arc::clone(&access), token.clone());
+        calls.spawn(async move { shown(access.refused(&token, None).await) });
+    }
+    while let Some(token) = calls.join_next().await {
+        assert_eq!(token.unwrap(), "access-2");
+    }
+    assert_eq!(world.issuer.renewals(), 1);
+}
+
+#[tokio::test]
+async fn how_tokens_are_renewed() {
+    let world = World::new().await;
+    let site = world.site("/mcp");
+    assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
+    let access = world.access("alice", &site).await.unwrap();
+    // Long before the end there is no need.
+    world.later(3000);
+    assert_eq!(shown(access.token().await), "access-1");
+    // Shortly before it, a token is better than none when the issuer is away.
+    world.later(400);
+    world.issuer.answers("/token", Canned(503, "", String::new()));
+    assert_eq!(shown(access.token().await), "access-1");
+    world.later(190);
+    let away = "no token: Unavailable(\"token request failed: status 503\")";
+    assert_eq!(shown(access.token().await), away);
+    world.issuer.as_usual("/token");
+    assert_eq!(shown(access.token().await), "access-2");
+    // What is not given again stays.
+    world.later(3600);
+    let given = json!({"access_token": "plain", "expires_in": 3600});
+    world.issuer.answers("/token", Canned(200, "", given.to_string()));
+    assert_eq!(shown(access.token().await), "plain");
+    world.later(3600);
+    world.issuer.as_usual("/token");
+    assert_eq!(shown(access.token().await), "access-3");
+    let last = world.issuer.asked("/token").pop().unwrap();
+    assert_eq!(last.form["refresh_token"], "refresh-2");
+    // What was taken back is over, and the person has to come again.
+    world.issuer.revoke();
+    world.later(3600);
+    assert_eq!(shown(access.token().await), "no token: Needed");
+    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
+}
+
+#[tokio::test]
+async fn a_token_is_for_one_server_and_one_person() {
+    let world = World::new().await;
+    let (site, other) = (world.site("/mcp"), world.site("/other"));
+    assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
+    let asked = world.issuer.asked("/token");
+    assert_eq!(asked[0].form["resource"], format!("{}/mcp", world.issuer.base));
+    assert_eq!(asked[0].form["client_id"], "client-1");
+    // Another server of the issuer gets a token of its own, without another login.
+    let access = world.access("alice", &other).await.unwrap();
+    assert_eq!(shown(access.token().await), "access-2");
+    let last = world.issuer.asked("/token").pop().unwrap();
+    assert_eq!(last.form["resource"], format!("{}/other", world.issuer.base));
+    let access = world.access("alice", &site).await.unwrap();
+    assert_eq!(shown(access.token().await), "access-1");
+    // Another person has nothing.
+    for site in [&site, &other] {
+        assert_eq!(world.access("bob", site).await.unwrap_err(), LoginError::Needed);
+    }
+    world.logins.forget(&person("alice"), &site).await;
+    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
+    assert_eq!(shown(access.token().await), "no token: Needed");
+}
+
+#[tokio::test]
+async fn servers_may_ask_for_more_but_not_for_ever() {
+    let world = World::new().await;
+    let site = world.site("/mcp");
+    assert_eq!(world.begin("alice", &site).await.unwrap()["scope"], "read");
+    assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
+    for wanted in ["write", "delete", "admin"] {
+        let access = world.access("alice", &site).await.unwrap();
+        let token = access.token().await.unwrap();
+        let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{wanted}\"");
+        let refused = access.refused(&token, Some(&challenge)).await;
+        assert_eq!(refused.unwrap_err(), LoginError::Needed, "{wanted}");
+        assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
+        let asked = world.begin("alice", &site).await.unwrap();
+        assert!(
+            asked["scope"].starts_with("read") && asked["scope"].ends_with(wanted),
+            "{asked:?}"
+        );
+        assert!(world.log_in("alice", &site, &[]).await.starts_with("access-"));
+    }
+    let access = world.access("alice", &site).await.unwrap();
+    let token = access.token().await.unwrap();
+    let challenge = "Bearer error=\"insufficient_scope\", scope=\"everything\"";
+    let error = access.refused(&token, Some(challenge)).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the server wants more than was granted (insufficient_scope: `everything`), also after 3 logins"
+    );
+}
+
+#[tokio::test]
+async fn what_is_asked_for_in_a_browser() {
+    let world = World::new().await;
+    let mut site = world.site("/mcp");
+    site.challenge =
+        Some("Bearer scope=\"one two\", resource_metadata=\"http://127.0.0.1:1/x\"".to_owned());
+    world.issuer.says("scopes_supported", json!(["read", "offline_access"]));
+    let asked = world.begin("alice", &site).await.unwrap();
+    let expect = [
+        ("response_type", "code"),
+        ("client_id", "client-1"),
+        ("redirect_uri", "http://localhost:8090/oauth/proxy/callback"),
+        ("code_challenge_method", "S256"),
+        ("scope", "one two offline_access"),
+    ];
+    for (name, value) in expect {
+        assert_eq!(asked[name], value, "{name}");
+    }
+    assert_eq!(asked["resource"], format!("{}/mcp", world.issuer.base));
+    assert_eq!((asked["state"].len(), asked["code_challenge"].len()), (43, 43));
+}
+
+#[tokio::test]
+async fn how_we_prove_who_we_are() {
+    for (method, authorization, secret) in [
+        ("client_secret_basic", Some("Basic Y2xpZW50LTI6cyUyRmg="), None),
+        ("client_secret_post", None, Some("s/h")),
+        ("none", None, None),
+    ] {
+        let world = World::new().await;
+        world.issuer.says("token_endpoint_auth_methods_supported", json!([method]));
+        let told = json!({"client_id": "client-2", "client_secret": "s/h", "token_endpoint_auth_method": method});
+        world.issuer.answers("/register", Canned(201, "", told.to_string()));
+        assert_eq!(world.log_in("alice", &world.site("/mcp"), &[]).await, "access-1", "{method}");
+        let asked = world.issuer.asked("/token").pop().unwrap();
+        assert_eq!(asked.authorization.as_deref(), authorization, "{method}");
+        assert_eq!(asked.form.get("client_secret").map(String::as_str), secret, "{method}");
+        let named = asked.form.get("client_id").map(String::as_str);
+        assert_eq!(named, authorization.is_none().then_some("client-2"), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_shows_a_secret() {
+    let world = World::new().await;
+    let site = world.site("/mcp");
+    let told = json!({"client_id": "c", "client_secret": "canary-client", "token_endpoint_auth_method": "client_secret_post"});
+    world.issuer.answers("/register", Canned(201, "", told.to_string()));
+    let given = json!({
+        "access_token": "canary-access", "refresh_token": "canary-refresh", "id_token": "canary-id",
+        "expires_in": 3600,
+    });
+    world.issuer.answers("/token", Canned(200, "", given.to_string()));
+    assert_eq!(world.log_in("alice", &site, &[]).await, "canary-access");
+    let access = world.access("alice", &site).await.unwrap();
+    let token = access.token().await.unwrap();
+    let echo =
+        r#"{"error": "invalid_request", "error_description": "canary-refresh canary-client"}"#;
+    world.issuer.answers("/token", Canned(400, "", echo.to_owned()));
+    world.later(4000);
+    let error = access.token().await.unwrap_err();
+    let seen =
+        format!("{:?} {:?} {access:?} {token:?} {error} {error:?}", world.client, world.logins);
+    assert!(!seen.contains("canary"), "{seen}");
+    assert!(seen.contains("[REDACTED] [REDACTED]"), "{seen}");
+}

@@ -1,0 +1,300 @@
+//! A server that wants a login and its issuer, both scripted, and someone who logs in.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use muster_auth::{
+    client::{Client, Options},
+    clock::Clock,
+    dialer::{Dialer, Trust},
+    store::{Memory, Vault},
+};
+use muster_core::{
+    backend::BoxFuture,
+    call::Owner,
+    credentials::Pages as _,
+    logins::{Access, Arrived, LoginError, Logins, Person, Site},
+};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::task::TaskTracker;
+
+/// What was asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) path: String,
+    pub(crate) form: BTreeMap<String, String>,
+    pub(crate) authorization: Option<String>,
+}
+
+/// A canned answer; `$base` stands for where the issuer is.
+#[derive(Debug, Clone)]
+pub(crate) struct Canned(pub(crate) u16, pub(crate) &'static str, pub(crate) String);
+
+#[derive(Debug, Default)]
+struct Script {
+    canned: BTreeMap<String, Canned>,
+    metadata: BTreeMap<String, Value>,
+    asked: Vec<Asked>,
+    issued: usize,
+    refresh: String,
+}
+
+/// The server and its issuer.
+#[derive(Debug, Clone)]
+pub(crate) struct Issuer {
+    pub(crate) base: String,
+    script: Arc<Mutex<Script>>,
+}
+
+impl Issuer {
+    pub(crate) async fn start(tasks: &TaskTracker) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let base = format!("http://127.0.0.1:{}", listener.local_addr().unwrap().port());
+        let issuer = Self { base, script: Arc::default() };
+        let (serving, own) = (issuer.clone(), tasks.clone());
+        tasks.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let issuer = serving.clone();
+                own.spawn(async move {
+                    let service = service_fn(|request| issuer.clone().answer(request));
+                    let served =
+                        http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+                    drop(served.await);
+                });
+            }
+        });
+        issuer
+    }
+
+    /// Answers a path in this way from now on.
+    pub(crate) fn answers(&self, path: &str, canned: Canned) {
+        self.script.lock().unwrap().canned.insert(path.to_owned(), canned);
+    }
+
+    pub(crate) fn as_usual(&self, path: &str) {
+        self.script.lock().unwrap().canned.remove(path);
+    }
+
+    /// Says something else about itself.
+    pub(crate) fn says(&self, key: &str, value: Value) {
+        self.script.lock().unwrap().metadata.insert(key.to_owned(), value);
+    }
+
+    /// Takes back every token that can be renewed.
+    pub(crate) fn revoke(&self) {
+        self.script.lock().unwrap().refresh.clear();
+    }
+
+    pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
+        let script = self.script.lock().unwrap();
+        script.asked.iter().filter(|asked| asked.path == path).cloned().collect()
+    }
+
+    /// How often it was asked to renew something.
+    pub(crate) fn renewals(&self) -> usize {
+        let renews =
+            |asked: &&Asked| asked.form.get("grant_type").is_some_and(|g| g == "refresh_token");
+        self.asked("/token").iter().filter(renews).count()
+    }
+
+    async fn answer(
+        self,
+        request: Request<Incoming>,
+    ) -> Result<Response<Full<Bytes>>, hyper::Error> {
+        let path = request.uri().path().to_owned();
+        let authorization = request.headers().get("authorization");
+        let authorization = authorization.map(|value| value.to_str().unwrap().to_owned());
+        let body = request.into_body().collect().await?.to_bytes();
+        let form = form_urlencoded::parse(&body).into_owned().collect();
+        let asked = Asked { path, form, authorization };
+        let Canned(status, header, body) = self.respond(asked);
+        let mut response = Response::new(Full::new(Bytes::from(body.replace("$base", &self.base))));
+        *response.status_mut() = status.try_into().unwrap();
+        let (name, value) = header.split_once(": ").unwrap_or(("content-type", "application/json"));
+        response.headers_mut().insert(name, value.parse().unwrap());
+        Ok(response)
+    }
+
+    fn respond(&self, asked: Asked) -> Canned {
+        let mut script = self.script.lock().unwrap();
+        script.asked.push(asked.clone());
+        if let Some(canned) = script.canned.get(&asked.path) {
+            return canned.clone();
+        }
+        let json = |status: u16, value: Value| Canned(status, "", value.to_string());
+        match asked.path.as_str() {
+            "/.well-known/oauth-protected-resource/mcp" => json(
+                200,
+                json!({
+                    "resource": "$base/mcp", "authorization_servers": ["$base"], "scopes_supported": ["read"],
+                }),
+            ),
+            "/.well-known/oauth-protected-resource/other" => json(
+                200,
+                json!({
+                    "resource": "$base/other", "authorization_servers": ["$base"],
+                }),
+            ),
+            "/.well-known/oauth-authorization-server" => {
+                let mut says = json!({
+                    "issuer": "$base",
+                    "authorization_endpoint": "$base/authorize",
+                    "token_endpoint": "$base/token",
+                    "registration_endpoint": "$base/register",
+                    "code_challenge_methods_supported": ["S256"],
+                });
+                for (key, value) in &script.metadata {
+                    says[key] = value.clone();
+                }
+                json(200, says)
+            }
+            "/register" => json(201, json!({"client_id": "client-1"})),
+            "/token" => script.token(&asked.form),
+            _ => json(404, json!({})),
+        }
+    }
+}
+
+impl Script {
+    fn token(&mut self, form: &BTreeMap<String, String>) -> Canned {
+        let good = match form.get("grant_type").map(String::as_str) {
+            Some("authorization_code") => {
+                form.get("code").is_some_and(|code| code == "good")
+                    && form.get("code_verifier").is_some_and(|verifier| verifier.len() == 43)
+            }
+            Some("refresh_token") => {
+                !self.refresh.is_empty() && form.get("refresh_token") == Some(&self.refresh)
+            }
+            _ => false,
+        };
+        if !good {
+            let error = json!({"error": "invalid_grant", "error_description": "it is used up"});
+            return Canned(400, "", error.to_string());
+        }
+        self.issued += 1;
+        self.refresh = format!("refresh-{}", self.issued);
+        let given = json!({
+            "access_token": format!("access-{}", self.issued), "token_type": "Bearer",
+            "expires_in": 3600, "refresh_token": self.refresh,
+        });
+        Canned(200, "", given.to_string())
+    }
+}
+
+/// Someone with a browser, and the gateway they log in through.
+pub(crate) struct World {
+    pub(crate) issuer: Issuer,
+    pub(crate) client: Arc<Client>,
+    pub(crate) logins: Arc<dyn Logins>,
+    pub(crate) time: Arc<AtomicU64>,
+    _tasks: TaskTracker,
+}
+
+#[derive(Debug)]
+struct Nothing;
+
+impl Arrived for Nothing {
+    fn arrived(&self, _: Person, _: String) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let tasks = TaskTracker::new();
+        let issuer = Issuer::start(&tasks).await;
+        let time = Arc::new(AtomicU64::new(1_000_000));
+        let told = Arc::clone(&time);
+        let clock = Clock::new(move || told.load(Ordering::Relaxed));
+        let vault = Vault::new(Arc::new(Memory::new(clock.clone())), None);
+        let options = Options::new("http://localhost:8090/");
+        let dialer = Dialer::new(Arc::new(Trust::system()));
+        let client = Client::new(options, dialer, vault, clock);
+        let logins = client.logins();
+        Self { issuer, client, logins, time, _tasks: tasks }
+    }
+
+    pub(crate) fn later(&self, seconds: u64) {
+        self.time.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    pub(crate) fn site(&self, path: &str) -> Site {
+        let name = path.trim_start_matches('/').to_owned();
+        Site { name, url: format!("{}{path}", self.issuer.base), ..Site::default() }
+    }
+
+    /// The address that someone is told to open, as what it asks for.
+    pub(crate) async fn begin(
+        &self,
+        who: &str,
+        site: &Site,
+    ) -> Result<BTreeMap<String, String>, LoginError> {
+        let url = self.logins.begin(&person(who), site, Arc::new(Nothing)).await?;
+        let (_, query) = url.split_once('?').unwrap();
+        Ok(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+    }
+
+    /// A browser opens an address of the gateway: the status, and the text of the page.
+    pub(crate) async fn open(&self, parameters: &[(&str, &str)]) -> String {
+        let query =
+            form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+        let uri = format!("/oauth/proxy/callback?{query}");
+        let request = Request::builder().uri(uri).body(Bytes::new()).unwrap();
+        let page = self.client.pages().answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
+        let body = String::from_utf8(page.body().to_vec()).unwrap();
+        let (_, text) = body.split_once("<body>").unwrap();
+        let text = text.replace("<h1>", "").replace("</h1><p>", ": ");
+        let (text, _) = text.split_once("</p>").unwrap();
+        format!("{} {text}", page.status().as_u16())
+    }
+
+    /// Someone logs in, as far as they get.
+    pub(crate) async fn log_in(&self, who: &str, site: &Site, extra: &[(&str, &str)]) -> String {
+        let asked = match self.begin(who, site).await {
+            Ok(asked) => asked,
+            Err(error) => return format!("no address: {error}"),
+        };
+        let mut parameters = vec![("state", asked["state"].as_str()), ("code", "good")];
+        parameters.retain(|(name, _)| !extra.iter().any(|(other, _)| other == name));
+        parameters.extend(extra.iter().filter(|(_, value)| !value.is_empty()));
+        let page = self.open(&parameters).await;
+        if !page.starts_with("200") {
+            return page;
+        }
+        match self.access(who, site).await {
+            Ok(access) => shown(access.token().await),
+            Err(error) => format!("no access: {error}"),
+        }
+    }
+
+    pub(crate) async fn access(
+        &self,
+        who: &str,
+        site: &Site,
+    ) -> Result<Arc<dyn Access>, LoginError> {
+        self.logins.access(&person(who), site).await
+    }
+}
+
+pub(crate) fn person(who: &str) -> Person {
+    Person { owner: Owner::Session(who.into()), principal: None }
+}
+
+pub(crate) fn shown(token: Result<muster_core::credentials::Bearer, LoginError>) -> String {
+    match token {
+        Ok(token) => token.reveal().to_owned(),
+        Err(error) => format!("no token: {error:?}"),
+    }
+}

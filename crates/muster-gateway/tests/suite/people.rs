@@ -1,0 +1,238 @@
+//! Servers that want a login, and people who log in to them.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use muster_core::{
+    backend::{Backend, BoxFuture, Cx},
+    call::{CallError, Caller, Outcome, Owner},
+    connect::{Connect, ConnectError, Connection, Endpoint, Event, Events, Listing},
+    credentials::Bearer,
+    json::raw,
+    logins::{Access, Arrived, Issuer, LoginError, Logins, Person, Site},
+    name::BackendName,
+    policy::Permitted,
+};
+use serde_json::json;
+
+/// Servers that give everybody what is theirs, by their token.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Guarded(Arc<Mutex<Inner>>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// Who is logged in where.
+    tokens: BTreeSet<(String, String)>,
+    links: Vec<(String, Arc<dyn Events>)>,
+    /// Counts what was listed, so that lists differ.
+    round: usize,
+    connected: BTreeMap<String, usize>,
+}
+
+/// Someone in a session of their own.
+pub(crate) fn someone(name: &str) -> Caller {
+    Caller { session: Some(name.into()), ..Caller::local() }
+}
+
+fn name(owner: &Owner) -> String {
+    match owner {
+        Owner::Subject(name) | Owner::Session(name) => name.to_string(),
+    }
+}
+
+impl Guarded {
+    /// Someone comes back from a browser.
+    pub(crate) fn admit(&self, who: &str, server: &str) {
+        self.0.lock().unwrap().tokens.insert((who.to_owned(), server.to_owned()));
+    }
+
+    /// A server does not take someone's token any more, and nobody is told.
+    pub(crate) fn revoke(&self, who: &str, server: &str) {
+        self.0.lock().unwrap().tokens.remove(&(who.to_owned(), server.to_owned()));
+    }
+
+    pub(crate) fn is_admitted(&self, who: &str, server: &str) -> bool {
+        self.0.lock().unwrap().tokens.contains(&(who.to_owned(), server.to_owned()))
+    }
+
+    /// Tells everybody who is connected to a server something.
+    pub(crate) fn happen(&self, server: &str, event: &Event) {
+        let links = self.0.lock().unwrap().links.clone();
+        for (_, events) in links.iter().filter(|(name, _)| name == server) {
+            events.happened(event.clone());
+        }
+    }
+
+    /// How often a server was connected for someone.
+    pub(crate) fn connected(&self, server: &str) -> usize {
+        self.0.lock().unwrap().connected.get(server).copied().unwrap_or_default()
+    }
+
+    fn links(&self, server: &str, access: Arc<dyn Access>, events: Arc<dyn Events>) -> Own {
+        let mut inner = self.0.lock().unwrap();
+        inner.links.push((server.to_owned(), events));
+        *inner.connected.entry(server.to_owned()).or_default() += 1;
+        Own { guarded: self.clone(), server: server.to_owned(), access }
+    }
+}
+
+impl Connect for Guarded {
+    fn connect<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a Endpoint,
+        _: Duration,
+        _: Arc<dyn Events>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        let challenge = Some("Bearer".to_owned());
+        Box::pin(std::future::ready(Err(ConnectError::Unauthorized { challenge })))
+    }
+
+    fn connect_as<'a>(
+        &'a self,
+        name: &'a str,
+        _: &'a Endpoint,
+        access: Arc<dyn Access>,
+        _: Duration,
+        events: Arc<dyn Events>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        Box::pin(async move {
+            let own = self.links(name, access, events);
+            let unauthorized = |_| ConnectError::Unauthorized { challenge: None };
+            own.who().await.map_err(unauthorized)?;
+            let own: Arc<dyn Connection> = Arc::new(own);
+            Ok(own)
+        })
+    }
+}
+
+/// A connection of someone.
+#[derive(Debug)]
+struct Own {
+    guarded: Guarded,
+    server: String,
+    access: Arc<dyn Access>,
+}
+
+impl Own {
+    /// Whose token it is: each request is judged by itself.
+    async fn who(&self) -> Result<String, LoginError> {
+        let token = self.access.token().await?;
+        let (who, server) = token.reveal().split_once('@').unwrap();
+        assert_eq!(server, self.server, "a token for another server");
+        if self.guarded.is_admitted(who, server) {
+            return Ok(who.to_owned());
+        }
+        self.access.refused(&token, Some("Bearer error=\"invalid_token\"")).await?;
+        panic!("there is no other token")
+    }
+}
+
+impl Backend for Own {
+    fn run<'a>(&'a self, _: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        Box::pin(async move {
+            match self.who().await {
+                Ok(who) => {
+                    let tool = &call.entry().local_name;
+                    Ok(Outcome::text(format!("{} did {tool} for only-{who}", self.server)))
+                }
+                Err(error) => Err(CallError::Backend {
+                    backend: BackendName::new(self.server.as_str()),
+                    reason: error.to_string(),
+                }),
+            }
+        })
+    }
+}
+
+impl Connection for Own {
+    fn list(&self) -> BoxFuture<'_, Result<Listing, ConnectError>> {
+        Box::pin(async move {
+            let unauthorized = |_| ConnectError::Unauthorized { challenge: None };
+            let who = self.who().await.map_err(unauthorized)?;
+            let round = {
+                let mut inner = self.guarded.0.lock().unwrap();
+                inner.round += 1;
+                inner.round
+            };
+            let tool = |name: String, description: String| {
+                raw(
+                    &json!({"name": name, "description": description, "inputSchema": {"type": "object"}}),
+                )
+            };
+            Ok(Listing {
+                tools: vec![
+                    tool("shared".to_owned(), format!("what only-{who} may see {round}")),
+                    tool(format!("only-{who}"), "mine".to_owned()),
+                ],
+                resources: vec![raw(&json!({"uri": format!("{}://only-{who}", self.server)}))],
+                prompts: vec![raw(&json!({"name": format!("only-{who}")}))],
+                protocol: "2025-11-25".to_owned(),
+                ..Listing::default()
+            })
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Logins for Guarded {
+    fn access<'a>(
+        &'a self,
+        person: &'a Person,
+        site: &'a Site,
+    ) -> BoxFuture<'a, Result<Arc<dyn Access>, LoginError>> {
+        let who = name(&person.owner);
+        let admitted = self.is_admitted(&who, &site.name);
+        let access: Arc<dyn Access> = Arc::new(Pass(format!("{who}@{}", site.name)));
+        let given = if admitted { Ok(access) } else { Err(LoginError::Needed) };
+        Box::pin(std::future::ready(given))
+    }
+
+    fn begin<'a>(
+        &'a self,
+        person: &'a Person,
+        site: &'a Site,
+        arrived: Arc<dyn Arrived>,
+    ) -> BoxFuture<'a, Result<String, LoginError>> {
+        drop(arrived);
+        let url = format!("https://issuer/?only-{}={}", name(&person.owner), site.name);
+        Box::pin(std::future::ready(Ok(url)))
+    }
+
+    fn forget<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, ()> {
+        self.revoke(&name(&person.owner), &site.name);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(self.is_admitted(&name(&person.owner), &site.name)))
+    }
+
+    fn issuer(&self, _: &Site) -> Issuer {
+        Issuer { issuer: "https://issuer".to_owned(), scope: "read".to_owned() }
+    }
+}
+
+/// Someone's access.
+#[derive(Debug)]
+struct Pass(String);
+
+impl Access for Pass {
+    fn token(&self) -> BoxFuture<'_, Result<Bearer, LoginError>> {
+        Box::pin(std::future::ready(Ok(Bearer::new(self.0.as_str()))))
+    }
+
+    fn refused<'a>(
+        &'a self,
+        _: &'a Bearer,
+        _: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Bearer, LoginError>> {
+        Box::pin(std::future::ready(Err(LoginError::Needed)))
+    }
+}

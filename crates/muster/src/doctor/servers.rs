@@ -1,0 +1,72 @@
+//! Checks of each server: the way to it, its certificate, its first words.
+
+use std::{sync::Arc, time::Duration};
+
+use muster_core::{
+    connect::{Connect, ConnectError, Event, Events},
+    manifest::mcpserver::McpServer,
+};
+use tokio::task::JoinSet;
+
+use super::{Finding, Hop};
+
+/// How long a server may take at most.
+const LONGEST: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+struct Deaf;
+
+impl Events for Deaf {
+    fn happened(&self, _: Event) {}
+}
+
+/// Connects to every server, one beside the other, lists what it has, and lets it go.
+pub(crate) async fn check(connect: Arc<dyn Connect>, servers: Vec<Arc<McpServer>>) -> Vec<Finding> {
+    let mut checks = JoinSet::new();
+    for server in servers {
+        let connect = Arc::clone(&connect);
+        checks.spawn(async move { one(&*connect, &server).await });
+    }
+    let mut findings = Vec::new();
+    while let Some(finding) = checks.join_next().await {
+        findings.extend(finding);
+    }
+    findings.sort_by(|one: &Finding, other| one.what.cmp(&other.what));
+    findings
+}
+
+async fn one(connect: &dyn Connect, server: &McpServer) -> Finding {
+    let name = &server.name;
+    let endpoint = server.spec.endpoint();
+    let limit = server.spec.limit().min(LONGEST);
+    let connected = connect.connect(name, &endpoint, limit, Arc::new(Deaf)).await;
+    let connection = match connected {
+        Ok(connection) => connection,
+        Err(error) => return broken(name, &error, "connecting"),
+    };
+    let listed = connection.list().await;
+    connection.close().await;
+    match listed {
+        Ok(listing) => {
+            let said = format!("{} tools, protocol {}", listing.tools.len(), listing.protocol);
+            Finding::good(Hop::Handshake, name, said)
+        }
+        Err(error) => broken(name, &error, "listing its tools"),
+    }
+}
+
+fn broken(name: &str, error: &ConnectError, doing: &str) -> Finding {
+    let said = error.to_string();
+    match error {
+        ConnectError::Unauthorized { .. } => Finding::bad(Hop::Login, name, "it wants a login")
+            .fix(format!("log in with `muster auth login --server {name}`")),
+        _ if said.contains("TLS") => Finding::bad(Hop::Certificates, name, said)
+            .fix("the machine has to trust who signed its certificate"),
+        _ if said.contains("cannot be reached") || said.contains("timed out") => {
+            Finding::bad(Hop::Handshake, name, format!("{doing}: {said}"))
+                .fix("see whether its address is right and the server runs")
+        }
+        _ => Finding::bad(Hop::Handshake, name, format!("{doing}: {said}"))
+            .fix("run its command by hand and see what it says"),
+    }
+}

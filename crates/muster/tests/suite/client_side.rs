@@ -1,0 +1,249 @@
+//! `import`, `connect`, `doctor` and `top`, through the real binary.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use super::client::{CLIMAX, Folder};
+
+const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
+
+fn write(folder: &Folder, name: &str, text: &str) {
+    let path = folder.file(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+fn muster(folder: &Folder, words: &[&str]) -> Output {
+    Command::new(MUSTER)
+        .args(words)
+        .current_dir(folder.path())
+        .env("HOME", folder.path())
+        .env_remove("MUSTER_ENDPOINT")
+        .env_remove("MUSTER_CONTEXT")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+const CURSOR: &str = r#"{
+  // my servers
+  "mcpServers": {
+    "GitHub": {"command": "npx", "args": ["-y", "gh"], "env": {"GITHUB_TOKEN": "ghp_verysecret", "LEVEL": "info"}},
+    "muster": {"command": "/usr/bin/muster", "args": ["agent", "--mcp-server"]},
+    "broken": {"args": []},
+  },
+}"#;
+const CODEX: &str = "\
+model = \"x\"
+[mcp_servers.docs]
+url = \"https://docs.example/mcp\"
+http_headers = { Authorization = \"Bearer alsosecret\" }
+";
+
+#[test]
+fn servers_of_other_clients_are_taken_over_without_their_secrets() {
+    let folder = Folder::new(&[]);
+    write(&folder, ".cursor/mcp.json", CURSOR);
+    write(&folder, ".codex/config.toml", CODEX);
+    let preview = muster(&folder, &["import", "--dry-run"]);
+    assert!(preview.status.success(), "{}", said(&preview));
+    let told = said(&preview);
+    for words in [
+        "+ GitHub →",
+        "GITHUB_TOKEN → secret://github.GITHUB_TOKEN",
+        "- muster is left out: it is muster itself",
+        "- broken is left out: it needs `command` or `url`",
+        "+ docs →",
+        "Nothing was changed.",
+    ] {
+        assert!(told.contains(words), "no {words:?} in {told}");
+    }
+    assert!(!told.contains("verysecret") && !told.contains("alsosecret"), "{told}");
+    assert!(!folder.file(".config/muster").exists());
+
+    let done = muster(&folder, &["import", "--yes"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let root = folder.file(".config/muster");
+    let server = read(root.join("mcpservers/github.yaml"));
+    assert!(server.contains("secret://github.GITHUB_TOKEN") && server.contains("info"), "{server}");
+    let docs = read(root.join("mcpservers/docs.yaml"));
+    assert!(docs.contains("Bearer secret://docs.Authorization"), "{docs}");
+    let secret = root.join("secrets/github.GITHUB_TOKEN");
+    assert_eq!(read(&secret), "ghp_verysecret");
+    assert_eq!(fs::metadata(&secret).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(read(folder.file(".cursor/mcp.json")), CURSOR, "the client's file is not touched");
+
+    let again = said(&muster(&folder, &["import", "--yes"]));
+    assert!(
+        again.contains("= GitHub is there already") && again.contains("Nothing to do."),
+        "{again}"
+    );
+}
+
+#[test]
+fn muster_is_written_into_a_client_and_taken_out_to_the_byte() {
+    let folder = Folder::new(&[]);
+    let before = "{\"theme\":   \"dark\", \"mcpServers\": {\"a\": {\"command\": \"b\"}}}";
+    write(&folder, ".cursor/mcp.json", before);
+    let file = folder.file(".cursor/mcp.json");
+    let done = muster(&folder, &["connect", "cursor"]);
+    assert!(done.status.success(), "{}", said(&done));
+    let entry: Value = serde_json::from_str(&read(&file)).unwrap();
+    assert_eq!(entry["mcpServers"]["muster"]["args"], json!(["standalone", "--silent"]));
+    assert_eq!(entry["mcpServers"]["a"]["command"], "b");
+    assert!(said(&muster(&folder, &["connect", "cursor"])).contains("has muster already"));
+    assert!(muster(&folder, &["connect", "cursor", "--undo"]).status.success());
+    assert_eq!(read(&file), before);
+
+    let url = "https://m.example/mcp";
+    assert!(muster(&folder, &["connect", "codex", "--endpoint", url]).status.success());
+    assert!(read(folder.file(".codex/config.toml")).contains(url));
+    assert!(muster(&folder, &["connect", "codex", "--undo"]).status.success());
+    assert!(!read(folder.file(".codex/config.toml")).contains("muster"));
+
+    write(&folder, ".gemini/settings.json", "{} // mine");
+    let refused = muster(&folder, &["connect", "gemini"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(said(&refused).contains("by hand"), "{}", said(&refused));
+    assert_eq!(read(folder.file(".gemini/settings.json")), "{} // mine");
+}
+
+const CLI: &str = "\
+name: demo
+command: sh -c
+tools:
+  - {name: tell, description: Tells a variable, args: [{name: script, positional: true, required: true}]}
+";
+
+/// A configuration with a server that is another `climax`, and a secret for it.
+fn with_server() -> Folder {
+    let folder = Folder::new(&[]);
+    write(&folder, "demo.yaml", CLI);
+    let demo = folder.file("demo.yaml");
+    let server = format!(
+        "type: stdio\ncommand: {CLIMAX}\nargs: [run, {}, --classic]\nenv: {{T: 'secret://t'}}\n",
+        demo.display()
+    );
+    write(&folder, "gw/mcpservers/srv.yaml", &server);
+    write(&folder, "gw/secrets/t", "hidden\n");
+    write(&folder, "gw/clis/demo.yaml", CLI);
+    write(&folder, "gw/config.yaml", "aggregator: {host: 127.0.0.1, port: 0}\n");
+    folder
+}
+
+struct Gateway(Child, String);
+
+impl Gateway {
+    fn start(folder: &Folder) -> Self {
+        let mut child = Command::new(MUSTER)
+            .args(["serve", "--config-path"])
+            .arg(folder.file("gw"))
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let first = lines.next().unwrap().unwrap();
+        // What it logs later must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        let url = first.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
+        Self(child, url.to_owned())
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+fn a_secret_reaches_its_server_and_calls_are_counted() {
+    let folder = with_server();
+    let gateway = Gateway::start(&folder);
+    let ask = |words: &[&str]| {
+        let mut all = words.to_vec();
+        all.extend(["--endpoint", &gateway.1]);
+        let output = muster(&folder, &all);
+        assert!(output.status.success(), "{words:?}: {}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // Waits until it is connected, whatever that takes.
+    ask(&["call", "core_service_start", "name=srv"]);
+    let told = ask(&["call", "x_srv_tell", "script=printf \"[$T]\""]);
+    assert!(told.contains("[hidden]"), "{told}");
+    let shown = ask(&["call", "core_mcpserver_get", "name=srv"]);
+    assert!(!shown.contains("hidden"), "{shown}");
+
+    let top = ask(&["top", "--once"]);
+    assert!(top.contains("BACKEND") && top.contains("srv"), "{top}");
+    let stats: Value = serde_json::from_str(&ask(&["top", "--once", "--output", "json"])).unwrap();
+    let rows = stats["backends"].as_array().unwrap();
+    let server = rows.iter().find(|row| row["name"] == "srv").unwrap();
+    assert_eq!((&server["calls"], &server["failed"]), (&json!(1), &json!(0)), "{stats}");
+    assert!(server["longest_ms"].as_f64().unwrap() > 0.0, "{stats}");
+}
+
+fn examined(folder: &Folder) -> (Option<i32>, Value) {
+    let root = folder.file("gw");
+    let words = ["doctor", "--output", "json", "--config-path", root.to_str().unwrap()];
+    let mut all = words.to_vec();
+    // Nobody listens there.
+    all.extend(["--endpoint", "http://127.0.0.1:9/mcp"]);
+    let output = muster(folder, &all);
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|err| panic!("{err}: {}", said(&output)));
+    (output.status.code(), report)
+}
+
+fn find<'a>(report: &'a Value, hop: &str, what: &str) -> &'a Value {
+    let findings = report["findings"].as_array().unwrap();
+    let fits =
+        |found: &&Value| found["hop"] == hop && found["what"].as_str().unwrap().contains(what);
+    findings.iter().find(fits).unwrap_or_else(|| panic!("no {hop} {what} in {report}"))
+}
+
+#[test]
+fn the_doctor_names_the_first_broken_hop() {
+    let folder = with_server();
+    let (code, report) = examined(&folder);
+    assert_eq!(code, Some(0), "{report}");
+    assert_eq!(find(&report, "handshake", "srv")["verdict"], "good");
+    assert_eq!(find(&report, "gateway", "127.0.0.1:9")["verdict"], "warning");
+
+    write(&folder, "gw/mcpservers/deaf.yaml", "type: stdio\ncommand: 'true'\n");
+    let (code, report) = examined(&folder);
+    assert_eq!(code, Some(14), "{report}");
+    assert_eq!(find(&report, "handshake", "deaf")["verdict"], "bad");
+
+    write(&folder, "gw/mcpservers/gone.yaml", "type: stdio\ncommand: no-such-program-here\n");
+    let (code, report) = examined(&folder);
+    assert_eq!(code, Some(11), "{report}");
+    assert!(find(&report, "programs", "gone")["fix"].is_string());
+
+    fs::remove_file(folder.file("gw/secrets/t")).unwrap();
+    let (code, report) = examined(&folder);
+    assert_eq!(code, Some(10), "{report}");
+    let said = find(&report, "config", "srv.yaml")["said"].as_str().unwrap();
+    assert!(said.contains("secret `t` is not there"), "{said}");
+}
