@@ -45,7 +45,7 @@ impl Gateway {
         Self { child, port, _folder: folder }
     }
 
-    fn request(&self, head: &str, body: &str) -> (u16, String, String) {
+    pub(crate) fn request(&self, head: &str, body: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         write!(
             stream,
