@@ -28,9 +28,18 @@ pub(super) struct Cache(RwLock<BTreeMap<Digest, (Instant, Judged)>>);
 impl Cache {
     /// What was found out, if that is not too long ago.
     pub(super) fn get(&self, digest: &Digest) -> Option<Judged> {
+        let now = Instant::now();
+        self.known_at(digest, now).filter(|(until, _)| *until > now).map(|(_, judged)| judged)
+    }
+
+    /// What was found out about a token and still held at a moment, if only just.
+    pub(super) fn found_since(&self, digest: &Digest, moment: Instant) -> Option<Judged> {
+        self.known_at(digest, moment).map(|(_, judged)| judged)
+    }
+
+    fn known_at(&self, digest: &Digest, moment: Instant) -> Option<(Instant, Judged)> {
         let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let (until, judged) = held.get(digest)?;
-        (*until > Instant::now()).then(|| judged.clone())
+        held.get(digest).filter(|(until, _)| *until >= moment).cloned()
     }
 
     /// Remembers what was found out, for a time.

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use muster_core::credentials::{Bearer, IdTokens, Principal};
+use tokio::time::Instant;
 
 use super::{
     Inner,
@@ -57,17 +58,16 @@ impl Inner {
 
     /// Judges a token. One look serves all who came with it at once.
     async fn judge(self: &Arc<Self>, token: &str, digest: Digest) -> Result<Judged, Failure> {
+        let arrived = Instant::now();
         let _turn = self.turns.wait(&random::base64url(&digest)).await;
-        if let Some(judged) = self.cache.get(&digest) {
+        if let Some(judged) = self.cache.found_since(&digest, arrived) {
             return Ok(judged);
         }
         let (judged, keep) = match self.own(token).await? {
             Some(found) => found,
             None => self.foreign(token).await?,
         };
-        if !keep.is_zero() {
-            self.cache.put(digest, judged.clone(), keep);
-        }
+        self.cache.put(digest, judged.clone(), keep);
         Ok(judged)
     }
 

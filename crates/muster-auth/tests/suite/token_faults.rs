@@ -189,11 +189,12 @@ async fn tokens_of_the_provider() {
         assert_eq!(world.who("opaque").await, *expected, "{name}");
         let asked = world.idp.times("/userinfo");
         assert_eq!(world.who("opaque").await, *expected, "{name}");
-        let again = *expected == LATER;
+        // The provider may take a good token back at any moment; a bad one stays bad for a while.
+        let again = *expected != BAD;
         assert_eq!(
             world.idp.times("/userinfo") > asked,
             again,
-            "{name}: what is known is not asked"
+            "{name}: what stays as it is is not asked"
         );
     }
 }
