@@ -9,7 +9,9 @@
 
 pub mod document;
 pub mod field;
+pub mod fusion;
 pub mod index;
+pub mod meaning;
 pub mod query;
 pub mod search;
 pub mod verdict;

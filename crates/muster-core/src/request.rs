@@ -177,7 +177,7 @@ pub enum Change {
         /// Whose it is.
         owner: Owner,
         /// What has changed.
-        change: Box<Change>,
+        change: Box<Self>,
     },
 }
 

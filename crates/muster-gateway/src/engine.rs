@@ -22,6 +22,7 @@ use crate::{
     dispatch::{State, Tally},
     events::Journal,
     handle::Handle,
+    meanings::Meanings,
     principals::{self, Principals},
     reconcile::{self, Input, Outlets, Reconciler},
     services::{self, Services},
@@ -144,10 +145,9 @@ impl Engine {
             endpoint: endpoints,
             destructive,
             tally: Tally::default(),
-            executions: Arc::clone(&executions),
+            executions,
         };
-        let workflows =
-            workflows::Means { executions, journal: journal.clone(), state: handle.state.clone() };
+        let workflows = workflows::Means::of(&handle);
         workflows::take_up(&workflows, &files.definitions(), &tasks);
         let outlets = Outlets { state, view, changes: changes.clone() };
         let means = reconcile::Means {
@@ -188,6 +188,11 @@ impl Engine {
     /// Where changes of what clients can list are told.
     pub fn changes(&self) -> broadcast::Sender<Change> {
         self.changes.clone()
+    }
+
+    /// Has tools embedded as they come, until the engine ends.
+    pub fn embed(&self, meanings: Arc<Meanings>) {
+        self.tasks.spawn(meanings.follow(self.state()));
     }
 
     /// What happened.

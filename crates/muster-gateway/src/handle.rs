@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_core::policy::Destructive;
+use muster_core::{call::Caller, policy::Destructive};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
@@ -38,6 +38,11 @@ impl Handle {
     /// What is now.
     pub(crate) fn now(&self) -> Arc<View> {
         Arc::clone(&self.view.borrow())
+    }
+
+    /// What there is for one caller, as of now.
+    pub(crate) fn state_of(&self, caller: &Caller) -> Arc<State> {
+        self.principals.state(caller, Arc::clone(&self.state.borrow()))
     }
 
     /// Writes a file and waits until it has taken effect.

@@ -13,6 +13,7 @@ pub mod fixed;
 pub mod front;
 mod handle;
 mod limited;
+pub mod meanings;
 pub mod offer;
 pub mod outputs;
 mod parking;

@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
     backend::{Backend, BoxFuture, Cx},
-    call::{CallError, Outcome},
+    call::{CallError, Caller, Outcome},
     policy::Permitted,
     workflow::{
         Object, Workflow, arguments,
@@ -24,7 +24,7 @@ use serde_json::{Value as Json, json};
 use tokio::sync::watch;
 
 pub(crate) use self::{
-    executions::{Executions, Query},
+    executions::{Executions, Query, owner},
     offer::source,
     resume::take_up,
 };
@@ -32,6 +32,8 @@ use self::{host::Runner, live::Live};
 use crate::{
     dispatch::State,
     events::{Journal, Reason},
+    handle::Handle,
+    principals::Principals,
 };
 
 /// The workflows by name.
@@ -43,6 +45,24 @@ pub(crate) struct Means {
     pub(crate) executions: Arc<Executions>,
     pub(crate) journal: Journal,
     pub(crate) state: watch::Receiver<Arc<State>>,
+    pub(crate) principals: Arc<Principals>,
+}
+
+impl Means {
+    /// What a gateway has for them.
+    pub(crate) fn of(handle: &Handle) -> Self {
+        Self {
+            executions: Arc::clone(&handle.executions),
+            journal: handle.journal.clone(),
+            state: handle.state.clone(),
+            principals: Arc::clone(&handle.principals),
+        }
+    }
+
+    /// What there is for one caller, as of now.
+    fn state_of(&self, caller: &Caller) -> Arc<State> {
+        self.principals.state(caller, Arc::clone(&self.state.borrow()))
+    }
 }
 
 /// Runs the workflows of one moment.
@@ -61,7 +81,7 @@ impl Workflows {
         let Some(workflow) = self.definitions.get(name) else {
             return Outcome::failure(not_found(name));
         };
-        if let Some(why) = self.hindered(workflow) {
+        if let Some(why) = self.hindered(workflow, cx.caller) {
             self.tell(workflow, Reason::WorkflowUnavailable, &why);
             return Outcome::failure(why);
         }
@@ -119,13 +139,10 @@ impl Workflows {
     }
 
     /// Why a workflow is not begun at all.
-    fn hindered(&self, workflow: &Workflow) -> Option<String> {
+    fn hindered(&self, workflow: &Workflow, caller: &Caller) -> Option<String> {
         let name = &workflow.name;
-        let is_there = {
-            let state = self.means.state.borrow();
-            workflow.is_available(|tool| is_shown(&state, tool))
-        };
-        if !is_there {
+        let state = self.means.state_of(caller);
+        if !workflow.is_available(|tool| is_shown(&state, tool)) {
             return Some(format!("workflow {name} is not available (missing required tools)"));
         }
         let way = cycle(workflow, &|name| self.definitions.get(name).map(|found| &**found))?;

@@ -15,6 +15,7 @@ pub(crate) mod get;
 pub(crate) mod import;
 pub(crate) mod kinds;
 pub(crate) mod list;
+pub(crate) mod models;
 pub(crate) mod search;
 pub(crate) mod self_update;
 pub(crate) mod serve;
@@ -22,6 +23,10 @@ pub(crate) mod standalone;
 pub(crate) mod start;
 pub(crate) mod stop;
 pub(crate) mod test;
+<<<<<<< HEAD
 pub(crate) mod top;
+=======
+pub(crate) mod tokens;
+>>>>>>> discovery
 pub(crate) mod version;
 pub(crate) mod words;

@@ -99,7 +99,8 @@ pub async fn connect_for(
     if !wanted(target, mode, quiet)? {
         return Err(RemoteError::AuthRequired { endpoint: target.url.clone(), challenge });
     }
-    let screen = Screen { open: &browser::open, say: &say };
+    // Standard output belongs to the answer of the command.
+    let screen = Screen { open: &browser::open, say: &output::tell };
     let token = flow::login(target, challenge.as_deref(), Prompting::Page, &screen).await?;
     open(stay, target, &bearer(&token)).await
 }
@@ -137,7 +138,7 @@ fn wanted(target: &Target, mode: AuthMode, quiet: bool) -> Result<bool, RemoteEr
     }
     let cannot = |err: CommandError| RemoteError::Request(err.to_string());
     if mode == AuthMode::Auto {
-        say("Authentication required. Opening browser...\n");
+        output::tell("Authentication required. Opening browser...\n");
         return Ok(true);
     }
     let question = format!(

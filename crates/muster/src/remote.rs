@@ -30,7 +30,7 @@ use self::{answer::Answer, error::RemoteError, target::Target};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The tools that a gateway shows. Every other name is called through `call_tool`.
-pub const META_TOOLS: [&str; 11] = [
+pub const META_TOOLS: [&str; 12] = [
     "list_tools",
     "describe_tool",
     "list_core_tools",
@@ -42,6 +42,7 @@ pub const META_TOOLS: [&str; 11] = [
     "list_prompts",
     "describe_prompt",
     "get_prompt",
+    "get_output",
 ];
 
 /// What proves to a gateway who asks.
@@ -77,6 +78,7 @@ pub struct Notice {
 pub struct Remote {
     connector: Arc<Connector>,
     talk: Talk,
+    url: String,
     notices: Option<mpsc::UnboundedReceiver<Notice>>,
 }
 
@@ -106,7 +108,7 @@ impl Remote {
         let ears = Arc::new(Ears(sender));
         let talk = connector.talk(&endpoint, LIMIT, hearing, ears).await;
         let talk = talk.map_err(|err| RemoteError::connecting(err, target))?;
-        Ok(Self { connector, talk, notices: Some(notices) })
+        Ok(Self { connector, talk, url: target.url.clone(), notices: Some(notices) })
     }
 
     /// Who the gateway says it is.
@@ -117,7 +119,7 @@ impl Remote {
     /// Runs a tool of the gateway, whatever it is: one of the gateway's own, of a server, of a CLI, a
     /// workflow, a meta-tool. `arguments` is a JSON object.
     pub async fn call(&self, tool: &str, arguments: &RawValue) -> Result<Answer, RemoteError> {
-        let failed = |err| RemoteError::calling(err, tool);
+        let failed = |err| RemoteError::calling(err, tool, &self.url);
         if META_TOOLS.contains(&tool) {
             let result = self.talk.call_tool(tool, arguments).await.map_err(failed)?;
             return Ok(Answer::of(&result));
@@ -125,23 +127,25 @@ impl Remote {
         let mut wrapped = Object::new();
         wrapped.set_value("name", tool);
         wrapped.set_value("arguments", arguments);
+        // Whoever reads this is no model with a context to fill.
+        wrapped.set_value("max_tokens", &u32::MAX);
         let result = self.talk.call_tool("call_tool", &wrapped.to_raw()).await.map_err(failed)?;
         Answer::unwrapped(&result, tool)
     }
 
     /// Everything of a kind that the gateway lists by the protocol itself, each item as it came.
     pub async fn list(&self, kind: Kind) -> Result<Vec<Raw>, RemoteError> {
-        self.talk.list(kind).await.map_err(RemoteError::listing)
+        self.talk.list(kind).await.map_err(|err| RemoteError::asking(err, &self.url))
     }
 
     /// Reads a resource: the result of `resources/read` as it came.
     pub async fn read(&self, uri: &str) -> Result<Raw, RemoteError> {
-        self.talk.read(uri).await.map_err(RemoteError::listing)
+        self.talk.read(uri).await.map_err(|err| RemoteError::asking(err, &self.url))
     }
 
     /// Fills in a prompt: the result of `prompts/get` as it came.
     pub async fn prompt(&self, name: &str, arguments: &RawValue) -> Result<Raw, RemoteError> {
-        self.talk.prompt(name, arguments).await.map_err(RemoteError::listing)
+        self.talk.prompt(name, arguments).await.map_err(|err| RemoteError::asking(err, &self.url))
     }
 
     /// What the gateway says unasked, from the beginning. It can be taken once.

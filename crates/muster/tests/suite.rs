@@ -12,6 +12,8 @@
 mod bridge;
 #[path = "suite/bundled.rs"]
 mod bundled;
+#[path = "suite/cli.rs"]
+mod cli;
 #[path = "suite/client.rs"]
 mod client;
 #[path = "suite/client_side.rs"]
@@ -26,6 +28,8 @@ mod fidelity;
 mod garbage;
 #[path = "suite/injection.rs"]
 mod injection;
+#[path = "suite/login.rs"]
+mod login;
 #[path = "suite/mcp.rs"]
 mod mcp;
 #[path = "suite/processes.rs"]

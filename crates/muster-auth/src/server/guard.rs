@@ -126,12 +126,12 @@ impl Inner {
             Err(err) => return bad_or_later(&err),
         };
         let mut principal = foreigner(&self.provider.config.issuer, identity);
-        // Their own last login here has proof that others take.
-        if let Some(login) = self.vault.get::<String>(&last_key(&principal.id)).await? {
-            principal.login = login.into();
-        }
+        // Their own last login here has proof that others take, now or later.
         let proof = LoginTokens::of_person(self, Arc::clone(&principal.id));
         principal.identity = Some(Arc::new(proof));
+        if let Some(login) = self.vault.get::<String>(&last_key(&principal.id)).await? {
+            principal.login = login.as_str().into();
+        }
         Ok((Judged::Good(Arc::new(principal)), FOREIGN))
     }
 

@@ -73,11 +73,13 @@ impl Snapshot {
 }
 
 impl<'a> Ranker<'a> {
-    /// The `limit` tools that fit `text` best, among those that `admit` lets through.
+    /// The `limit` tools that fit `text` best, among those that `admit` lets through. `near` says how
+    /// near a tool is in meaning, where anybody knows.
     pub fn search(
         self,
         text: &str,
         admit: impl Fn(&Source, &Arc<Entry>) -> bool,
+        near: Option<&dyn Fn(&Entry) -> Option<f32>>,
         limit: usize,
     ) -> Ranked<'a> {
         let last: Cell<Option<&'a Source>> = Cell::new(None);
@@ -91,15 +93,23 @@ impl<'a> Ranker<'a> {
             tool(place)
                 .is_some_and(|(source, entry)| self.catalog.survives(entry) && admit(source, entry))
         };
-        let answer = self.index.search(text, &admitted, limit);
+        let answer = match near {
+            None => self.index.search(text, &admitted, limit),
+            Some(near) => {
+                let near = |place: Place<'_>| tool(place).and_then(|(_, entry)| near(entry));
+                self.index.search_meaning(text, &admitted, &near, limit)
+            }
+        };
         let found = answer.hits.iter().filter_map(|hit| {
             let (source, entry) = tool(hit.place)?;
             let alike = |one: &Match| matches!(one.how, How::Prefix | How::Spelling);
-            let guessed = hit.named == Named::No && hit.matches.iter().all(alike);
+            let guessed =
+                hit.named == Named::No && !hit.matches.is_empty() && hit.matches.iter().all(alike);
             Some(Found { source, entry, score: hit.score, guessed })
         });
-        let found = found.collect();
-        let total = self.index.matching(text, &admitted);
+        let found: Vec<Found<'a>> = found.collect();
+        // What is near in meaning need not have a word in common.
+        let total = self.index.matching(text, &admitted).max(found.len());
         Ranked { found, total, verdict: answer.verdict, strength: answer.strength }
     }
 }

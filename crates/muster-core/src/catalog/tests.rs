@@ -73,7 +73,7 @@ fn who_comes_again_keeps_the_place() {
 }
 
 fn found(catalog: &Snapshot, query: &str) -> Vec<String> {
-    let ranked = catalog.ranker(catalog.index()).search(query, |_, _| true, 10);
+    let ranked = catalog.ranker(catalog.index()).search(query, |_, _| true, None, 10);
     assert_eq!(ranked.total, ranked.found.len());
     ranked.found.iter().map(|found| found.entry.description.to_string()).collect()
 }
@@ -90,7 +90,7 @@ fn what_is_found_follows_the_changes() {
     assert_eq!(found(&second.without(&BackendName::new("b")), "send mail"), [""; 0]);
     assert_eq!(found(&first, "read file"), ["Read a file"]);
     let answer = second.ranker(second.index());
-    let hidden = answer.search("pods", |source, _| source.backend.as_str() != "c", 10);
+    let hidden = answer.search("pods", |source, _| source.backend.as_str() != "c", None, 10);
     assert!(hidden.found.is_empty() && hidden.total == 0);
     assert!(matches!(hidden.verdict, Verdict::NoSuchTool { .. }));
 }
@@ -102,7 +102,7 @@ fn other_words_are_found_in_place_of_a_tools_own() {
     let backend = BackendName::new("a");
     let index = catalog.reworded([&backend].into_iter(), words);
     let names = |query: &str| -> Vec<String> {
-        let found = catalog.ranker(&index).search(query, |_, _| true, 10).found;
+        let found = catalog.ranker(&index).search(query, |_, _| true, None, 10).found;
         found.iter().map(|found| found.entry.name.to_string()).collect()
     };
     assert_eq!(names("weather"), ["x"]);

@@ -7,6 +7,7 @@ use std::{cmp::Reverse, fmt, sync::Arc};
 
 use super::{
     document::Document,
+    search::Place,
     shard::{
         Block, Shard, build,
         merge::{self, Part as Merging},
@@ -71,6 +72,17 @@ impl Index {
     /// Whether there is nothing to find.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
+    }
+
+    /// Where the documents are.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place<'_>> {
+        self.parts.iter().flat_map(|part| {
+            let kept = part.shard.blocks.iter().filter(|block| part.keeps(block));
+            kept.flat_map(|block| {
+                let source = &*block.source;
+                (0..block.count as usize).map(move |position| Place { source, position })
+            })
+        })
     }
 
     /// How many bytes it holds, those of what is gone included.

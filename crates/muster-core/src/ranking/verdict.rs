@@ -19,6 +19,10 @@ const NO_SUCH_TOOL: f32 = UNSURE / 2.0;
 /// Below this, it may not be what was asked for. One answerable question in fifty is as weak,
 /// in the sets to tune on.
 const UNSURE: f32 = 0.085;
+/// The same lines where it is known how near the nearest tool is in meaning: that, and twice the
+/// strength of words, are added up.
+const MEANT_NO_SUCH_TOOL: f32 = 0.38;
+const MEANT_UNSURE: f32 = 0.53;
 /// So many servers are named.
 const NEAREST: usize = 3;
 
@@ -60,21 +64,36 @@ impl Index {
         let query = Query::new(self, text);
         let hits = search::best(self, &query, admit, limit);
         let strength = strength(&query, &hits);
-        let verdict = if strength >= UNSURE {
-            Verdict::Found
-        } else {
-            let unmatched_terms = unmatched(self, &query, admit);
-            if strength >= NO_SUCH_TOOL {
-                Verdict::Unsure { unmatched_terms }
-            } else {
-                Verdict::NoSuchTool { unmatched_terms, nearest_servers: nearest(&hits) }
-            }
-        };
+        let verdict = judged(self, &query, admit, &hits, (strength, None));
         Answer { verdict, strength, hits }
     }
 }
 
-fn strength(query: &Query, hits: &[Hit<'_>]) -> f32 {
+/// Judges by how strong the words are, and how near the nearest is in meaning, if that is known.
+pub(super) fn judged<'a>(
+    index: &Index,
+    query: &Query,
+    admit: &Admit<'_>,
+    hits: &[Hit<'a>],
+    (strength, nearest): (f32, Option<f32>),
+) -> Verdict<'a> {
+    let (evidence, unsure, no_such_tool) = match nearest {
+        None => (strength, UNSURE, NO_SUCH_TOOL),
+        Some(nearest) => (nearest + 2.0 * strength, MEANT_UNSURE, MEANT_NO_SUCH_TOOL),
+    };
+    let named = hits.first().is_some_and(|best| best.named != Named::No);
+    if named || evidence >= unsure {
+        return Verdict::Found;
+    }
+    let unmatched_terms = unmatched(index, query, admit);
+    if evidence >= no_such_tool {
+        Verdict::Unsure { unmatched_terms }
+    } else {
+        Verdict::NoSuchTool { unmatched_terms, nearest_servers: nearest_servers(hits) }
+    }
+}
+
+pub(super) fn strength(query: &Query, hits: &[Hit<'_>]) -> f32 {
     let Some(best) = hits.first() else { return 0.0 };
     if best.named != Named::No {
         return 1.0;
@@ -100,7 +119,7 @@ fn unmatched(index: &Index, query: &Query, admit: &Admit<'_>) -> Vec<String> {
     query.terms.iter().filter(|term| !seen(term)).map(|term| term.word.clone()).collect()
 }
 
-fn nearest<'a>(hits: &[Hit<'a>]) -> Vec<&'a str> {
+fn nearest_servers<'a>(hits: &[Hit<'a>]) -> Vec<&'a str> {
     let mut servers: Vec<&str> = Vec::new();
     for hit in hits {
         if !servers.contains(&hit.place.source) && servers.len() < NEAREST {

@@ -50,6 +50,9 @@ pub struct Record {
     pub execution_id: String,
     /// Of which workflow.
     pub workflow_name: String,
+    /// Whose it is, where people log in; nobody else sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
     /// How it is doing.
     pub status: State,
     /// When it began.
@@ -301,6 +304,7 @@ impl Record {
         Self {
             execution_id: id,
             workflow_name: workflow,
+            owner: None,
             status: State::Inprogress,
             started_at: at.text.clone(),
             completed_at: None,
@@ -338,6 +342,7 @@ impl Record {
         Summary {
             execution_id: self.execution_id.clone(),
             workflow_name: self.workflow_name.clone(),
+            owner: self.owner.clone(),
             status: self.status,
             started_at: self.started_at.clone(),
             completed_at: self.completed_at.clone(),
@@ -387,6 +392,9 @@ pub struct Summary {
     pub execution_id: String,
     /// Of which workflow.
     pub workflow_name: String,
+    /// Whose it is, where people log in.
+    #[serde(skip)]
+    pub owner: Option<String>,
     /// How it is doing.
     pub status: State,
     /// When it began.

@@ -2,10 +2,13 @@
 
 use std::cell::Cell;
 
-use muster_core::workflow::{
-    Workflow,
-    check::check,
-    request::{self, Invalid},
+use muster_core::{
+    backend::Cx,
+    workflow::{
+        Workflow,
+        check::check,
+        request::{self, Invalid},
+    },
 };
 use serde_json::{Map, Value, json};
 
@@ -32,13 +35,13 @@ pub(super) const TOOLS: &[Builtin] = &[
                 "include_system": {"type": "boolean", "default": true, "description": "Accepted for compatibility"},
             }})
         },
-        run: |handle, _, _| Box::pin(async move { Ok(list(handle)) }),
+        run: |handle, cx, _| Box::pin(async move { Ok(list(handle, cx)) }),
     },
     Builtin {
         name: "core_workflow_get",
         summary: "Show the definition of one workflow, as an object and as YAML.",
         schema: || named("Name of the workflow"),
-        run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
+        run: |handle, cx, args| Box::pin(async move { get(handle, cx, &args) }),
     },
     Builtin {
         name: "core_workflow_create",
@@ -65,13 +68,13 @@ pub(super) const TOOLS: &[Builtin] = &[
         summary: "Check the definition of a workflow without storing it: its form, the tools it calls \
                   and their arguments, its templates and what they refer to.",
         schema: definition,
-        run: |handle, _, args| Box::pin(async move { validate(handle, args) }),
+        run: |handle, cx, args| Box::pin(async move { validate(handle, cx, args) }),
     },
     Builtin {
         name: "core_workflow_available",
         summary: "Say whether all tools of a workflow are there.",
         schema: || named("Name of the workflow"),
-        run: |handle, _, args| Box::pin(async move { available(handle, &args) }),
+        run: |handle, cx, args| Box::pin(async move { available(handle, cx, &args) }),
     },
 ];
 
@@ -201,13 +204,13 @@ fn step(more: &Value) -> Value {
     json!({"type": "object", "additionalProperties": false, "required": required, "properties": properties})
 }
 
-fn is_available(handle: &Handle, workflow: &Workflow) -> bool {
-    let state = handle.state.borrow();
+fn is_available(handle: &Handle, cx: Cx<'_>, workflow: &Workflow) -> bool {
+    let state = handle.state_of(cx.caller);
     workflow.is_available(|tool| is_shown(&state, tool))
 }
 
-fn list(handle: &Handle) -> String {
-    let (view, state) = (handle.now(), handle.state.borrow().clone());
+fn list(handle: &Handle, cx: Cx<'_>) -> String {
+    let (view, state) = (handle.now(), handle.state_of(cx.caller));
     let shown = view.workflows.values().map(|workflow| {
         let mut shown = Map::new();
         let available = workflow.is_available(|tool| is_shown(&state, tool));
@@ -222,22 +225,22 @@ fn list(handle: &Handle) -> String {
     object(&json!({"workflows": shown.collect::<Vec<_>>()}))
 }
 
-fn get(handle: &Handle, args: &Args) -> Answer {
+fn get(handle: &Handle, cx: Cx<'_>, args: &Args) -> Answer {
     let name = args.text("name").ok_or("name is required")?;
     let view = handle.now();
     let workflow = view
         .workflows
         .get(name)
         .ok_or_else(|| format!("Failed to get workflow: {}", not_found(name)))?;
-    let shown = workflow.shown(is_available(handle, workflow));
+    let shown = workflow.shown(is_available(handle, cx, workflow));
     Ok(object(&json!({"workflow": shown, "yaml": workflow.shown_yaml()})))
 }
 
-fn available(handle: &Handle, args: &Args) -> Answer {
+fn available(handle: &Handle, cx: Cx<'_>, args: &Args) -> Answer {
     let name = args.text("name").ok_or("name argument is required")?;
     let view = handle.now();
     let workflow = view.workflows.get(name).ok_or_else(|| not_found(name))?;
-    Ok(object(&json!({"available": is_available(handle, workflow), "name": name})))
+    Ok(object(&json!({"available": is_available(handle, cx, workflow), "name": name})))
 }
 
 async fn create(handle: &Handle, args: Args) -> Answer {
@@ -251,7 +254,7 @@ async fn create(handle: &Handle, args: Args) -> Answer {
         })
     })?;
     let failed = |text: String| failed(format!("failed to create workflow: {text}"));
-    match handle.edit(Edit::Workflow(WorkflowEdit::Create(name.clone(), spec))).await {
+    match handle.edit(Edit::Workflow(Box::new(WorkflowEdit::Create(name.clone(), spec)))).await {
         Ok(()) => Ok("Workflow created successfully".to_owned()),
         Err(EditError::Exists(_)) => Err(failed(format!("{} already exists", resource(&name)))),
         Err(error) => Err(failed(error.to_string())),
@@ -266,7 +269,7 @@ async fn update(handle: &Handle, args: Args) -> Answer {
     })?;
     let failed =
         |text: String| format!("Failed to update workflow: failed to update workflow: {text}");
-    match handle.edit(Edit::Workflow(WorkflowEdit::Update(name.clone(), spec))).await {
+    match handle.edit(Edit::Workflow(Box::new(WorkflowEdit::Update(name.clone(), spec)))).await {
         Ok(()) => Ok(format!("Workflow '{name}' updated successfully")),
         Err(EditError::Unknown(_)) => Err(failed(format!("{} not found", resource(&name)))),
         Err(error) => Err(failed(error.to_string())),
@@ -277,21 +280,21 @@ async fn delete(handle: &Handle, args: Args) -> Answer {
     let name = args.text("name").ok_or("name is required")?;
     let failed =
         |text: String| format!("Failed to delete workflow: failed to delete workflow: {text}");
-    match handle.edit(Edit::Workflow(WorkflowEdit::Delete(name.to_owned()))).await {
+    match handle.edit(Edit::Workflow(Box::new(WorkflowEdit::Delete(name.to_owned())))).await {
         Ok(()) => Ok(format!("Workflow '{name}' deleted successfully")),
         Err(EditError::Unknown(_)) => Err(failed(format!("{} not found", resource(name)))),
         Err(error) => Err(failed(error.to_string())),
     }
 }
 
-fn validate(handle: &Handle, args: Args) -> Answer {
+fn validate(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     let request = args.strict("WorkflowValidateRequest", FIELDS)?;
     let (name, spec) = request::read(&request).map_err(|invalid| {
         tell_invalid(handle, &request, &invalid);
         format!("Validation failed: {}", invalid.plain())
     })?;
     let workflow = Workflow::new(name, "default", spec);
-    let (view, state) = (handle.now(), handle.state.borrow().clone());
+    let (view, state) = (handle.now(), handle.state_of(cx.caller));
     let surroundings = Surroundings {
         state: &state,
         workflows: &view.workflows,

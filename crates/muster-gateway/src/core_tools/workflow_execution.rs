@@ -1,10 +1,13 @@
 //! `core_workflow_execution_*`: the records of runs.
 
-use muster_core::workflow::record::State;
+use muster_core::{backend::Cx, workflow::record::State};
 use serde_json::{Value, json};
 
 use super::{Answer, Args, Builtin, object};
-use crate::{handle::Handle, workflows::Query};
+use crate::{
+    handle::Handle,
+    workflows::{Query, owner},
+};
 
 const USUAL_LIMIT: f64 = 50.0;
 const MOST: f64 = 1000.0;
@@ -21,7 +24,7 @@ pub(super) const TOOLS: &[Builtin] = &[
                 "offset": {"type": "number", "default": 0, "minimum": 0, "description": "Leave out so many, the newest first"},
             }})
         },
-        run: |handle, _, args| Box::pin(list(handle, args)),
+        run: |handle, cx, args| Box::pin(list(handle, cx, args)),
     },
     Builtin {
         name: "core_workflow_execution_get",
@@ -33,11 +36,11 @@ pub(super) const TOOLS: &[Builtin] = &[
                 "step_id": {"type": "string", "description": "Show this step only"},
             }})
         },
-        run: |handle, _, args| Box::pin(get(handle, args)),
+        run: |handle, cx, args| Box::pin(get(handle, cx, args)),
     },
 ];
 
-async fn list(handle: &Handle, args: Args) -> Answer {
+async fn list(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     let state = match args.any("status") {
         None => None,
         Some(word) => Some(
@@ -64,7 +67,10 @@ async fn list(handle: &Handle, args: Args) -> Answer {
     )]
     let (limit, offset) = (limit as usize, offset as usize);
     let workflow = args.text("workflow_name").map(str::to_owned);
-    let (found, total) = handle.executions.list(Query { workflow, state, limit, offset }).await;
+    let (found, total) = handle
+        .executions
+        .list(Query { owner: owner(cx.caller), workflow, state, limit, offset })
+        .await;
     let has_more = offset.saturating_add(found.len()) < total;
     Ok(object(&json!({
         "executions": found, "total": total, "limit": limit, "offset": offset,
@@ -79,7 +85,7 @@ fn number(args: &Args, name: &str, usual: f64) -> Result<f64, String> {
     }
 }
 
-async fn get(handle: &Handle, args: Args) -> Answer {
+async fn get(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     let id = args.text("execution_id").ok_or("execution_id is required")?;
     let include_steps = match args.any("include_steps") {
         None => true,
@@ -95,7 +101,8 @@ async fn get(handle: &Handle, args: Args) -> Answer {
         },
     };
     let failed = |error: String| format!("Failed to get execution: {error}");
-    let record = handle.executions.get(id).await.map_err(|error| failed(error.to_string()))?;
+    let record =
+        handle.executions.get(id, cx.caller).await.map_err(|error| failed(error.to_string()))?;
     match step {
         Some(step) => record
             .only_step(step)

@@ -18,7 +18,7 @@ pub(crate) enum Edit {
     /// `config.yaml`.
     Settings(Settings),
     /// A workflow.
-    Workflow(WorkflowEdit),
+    Workflow(Box<WorkflowEdit>),
     /// A service class.
     Class(Box<ClassEdit>),
     /// A service that is to outlive the gateway, or no longer is.

@@ -44,7 +44,11 @@ use self::{
     shelf::Shelf,
 };
 use super::{At, Surface, ToolCall};
-use crate::{dispatch::State, outputs::Outputs};
+use crate::{
+    dispatch::State,
+    meanings::{self, Meanings},
+    outputs::Outputs,
+};
 
 /// The tools, in the order they are listed.
 const TOOLS: [&Builtin; 12] = [
@@ -71,6 +75,8 @@ pub struct Meta {
     /// What was last made of states, the newest last. The lock is held to look, never to make one.
     shelves: RwLock<Vec<(Weak<State>, Arc<Shelf>)>>,
     outputs: Arc<Outputs>,
+    /// What tools mean, where there is a model.
+    meanings: Option<Arc<Meanings>>,
 }
 
 /// One of the tools.
@@ -108,6 +114,8 @@ struct Seen<'a> {
     budget: Budget,
     /// Whether the caller has set the budget.
     budget_given: bool,
+    /// What the question means, and what the tools do.
+    meant: Option<(Vec<f32>, meanings::Snapshot)>,
 }
 
 impl Seen<'_> {
@@ -126,6 +134,24 @@ impl Meta {
     /// Keeps long answers in `outputs`.
     pub fn keeping(outputs: Outputs) -> Self {
         Self { outputs: Arc::new(outputs), ..Self::default() }
+    }
+
+    /// Searches by meaning too.
+    #[must_use]
+    pub fn knowing(self, meanings: Arc<Meanings>) -> Self {
+        Self { meanings: Some(meanings), ..self }
+    }
+
+    /// What a question means. A model thinks for some milliseconds, which others do not wait for.
+    async fn meant(
+        &self,
+        tool: &Builtin,
+        given: &Given<'_>,
+    ) -> Option<(Vec<f32>, meanings::Snapshot)> {
+        let meanings = self.meanings.as_ref().filter(|_| tool.name == filter_tools::TOOL.name)?;
+        let (query, model) = (given.text("query")?, Arc::clone(meanings));
+        let vector = tokio::task::spawn_blocking(move || model.of_question(&query)).await;
+        Some((vector.ok().flatten()?, meanings.snapshot()))
     }
 
     fn outputs(&self) -> Arc<Outputs> {
@@ -173,7 +199,8 @@ impl Surface for Meta {
                 Err(problem) => return Ok(Outcome::failure(problem)),
             };
             let budget_given = given.raw("max_tokens").is_some();
-            let seen = Seen { state, meta: self, budget, budget_given };
+            let meant = self.meant(tool, &given).await;
+            let seen = Seen { state, meta: self, budget, budget_given, meant };
             let keeper = Keeper { outputs: self.outputs(), owner: Arc::clone(&at.caller.subject) };
             match tool.run {
                 Run::List(answer) => Ok(answer(&seen, &given)),

@@ -73,6 +73,8 @@ pub(crate) enum GetError {
 /// What a list is limited to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query {
+    /// Who asks.
+    pub(crate) owner: Option<String>,
     pub(crate) workflow: Option<String>,
     pub(crate) state: Option<State>,
     pub(crate) limit: usize,
@@ -127,7 +129,10 @@ impl Executions {
     ) -> io::Result<Live> {
         let id = uuid()?;
         let began = now();
-        let record = Record::begun(id.clone(), workflow.name.clone(), input, &began);
+        let record = Record {
+            owner: owner(caller),
+            ..Record::begun(id.clone(), workflow.name.clone(), input, &began)
+        };
         let opened = Opened {
             record: record.clone(),
             subject: caller.subject.to_string(),
@@ -232,8 +237,8 @@ impl Executions {
         found.await.unwrap_or_default()
     }
 
-    /// One record.
-    pub(crate) async fn get(&self, id: &str) -> Result<Record, GetError> {
+    /// One record, if it is for the caller to see.
+    pub(crate) async fn get(&self, id: &str, caller: &Caller) -> Result<Record, GetError> {
         let unknown = || GetError::Unknown(id.to_owned());
         if id.is_empty()
             || !id
@@ -245,6 +250,7 @@ impl Executions {
         let path = self.record_path(id);
         let is_live = self.live.lock().await.contains(id);
         match blocking(move || read(&path)).await {
+            Ok(record) if !is_for(record.owner.as_ref(), owner(caller).as_ref()) => Err(unknown()),
             Ok(mut record) => {
                 if record.status == State::Inprogress && !is_live {
                     record.status = State::Interrupted;
@@ -276,6 +282,16 @@ impl Executions {
     fn journal_path(&self, id: &str) -> PathBuf {
         self.folder.join(format!("{id}.{JOURNAL}"))
     }
+}
+
+/// Whose a run is: without logins nobody can be told from anybody else.
+pub(crate) fn owner(caller: &Caller) -> Option<String> {
+    caller.principal.as_ref().map(|_| caller.subject.to_string())
+}
+
+/// Whether a run of `owner` is for `asking` to see.
+pub(super) fn is_for(owner: Option<&String>, asking: Option<&String>) -> bool {
+    owner.is_none() || owner == asking
 }
 
 /// Reads one record.

@@ -51,7 +51,7 @@ impl<'a> Runner<'a> {
             matches!(&answer, Err(CallError::Arguments { tool: of, .. }) if of.as_str() == tool);
         let mended = match refused {
             true => {
-                let state = self.means.state.borrow();
+                let state = self.means.state_of(&self.caller);
                 state.catalog.get(tool).and_then(|entry| values::mend(entry, &arguments))
             }
             false => None,

@@ -10,7 +10,7 @@ use std::{
 use jiff::{SignedDuration, Timestamp};
 use muster_core::workflow::record::{State, Summary};
 
-use super::executions::{Query, read};
+use super::executions::{Query, is_for, read};
 
 /// Older records are deleted.
 const OLDEST: SignedDuration = SignedDuration::from_hours(21 * 24);
@@ -117,7 +117,8 @@ impl Index {
             .values()
             .filter(|known| {
                 let summary = &known.summary;
-                query.workflow.as_ref().is_none_or(|name| *name == summary.workflow_name)
+                is_for(summary.owner.as_ref(), query.owner.as_ref())
+                    && query.workflow.as_ref().is_none_or(|name| *name == summary.workflow_name)
                     && query.state.is_none_or(|state| state == summary.status)
             })
             .collect();

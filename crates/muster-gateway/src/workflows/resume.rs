@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     Definitions, Means, Workflows,
-    executions::{Left, Why},
+    executions::{Left, Query, Why},
     is_shown,
 };
 use crate::{dispatch::Dispatcher, events::Reason};
@@ -24,6 +24,9 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Looks after what was left behind. Blocks on files; what goes on does so beside.
 pub(crate) fn take_up(means: &Means, definitions: &Definitions, tasks: &TaskTracker) {
+    let executions = Arc::clone(&means.executions);
+    // What cannot be read is set aside now, not when somebody asks.
+    tasks.spawn(async move { drop(executions.list(Query::default()).await) });
     for left in means.executions.sweep() {
         let workflow = definitions.get(&left.opened.record.workflow_name);
         let past = workflow.and_then(|workflow| {
@@ -60,7 +63,9 @@ async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: 
         }
     };
     tracing::info!("run {id} of workflow {} goes on where it was interrupted", workflow.name);
-    let (dispatcher, client) = (Dispatcher::new(means.state.clone()), Nobody::shared());
+    let dispatcher = Dispatcher::new(means.state.clone());
+    let dispatcher = dispatcher.with_principals(Arc::clone(&means.principals));
+    let client = Nobody::shared();
     let caller = Caller::local();
     let cx = Cx { client: &client, caller: &caller, tools: &dispatcher };
     let input = left.opened.record.input.clone();

@@ -1,10 +1,16 @@
 //! Workflows over real files: runs that are cancelled, left behind, gone on with, and what is said of
 //! files that will not work.
 
-use std::{fs, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
 use muster_core::{
+    backend::CallTool as _,
+    call::{Call, Caller, Checking, Outcome},
+    client::Nobody,
+    credentials::Principal,
+    json::raw,
     manifest::workflow::parse,
+    name::ToolName,
     workflow::{
         Object,
         record::{Line, Moment, Opened, Record, fingerprint},
@@ -153,6 +159,41 @@ async fn anything_else_is_interrupted_after_a_crash() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn where_people_log_in_runs_are_their_own() {
+    let rig = Rig::new(&[("workflows/w.yaml", "steps: [{id: a, tool: core_service_list}]\n")]);
+    let person = |name: &str| {
+        Caller::known(Arc::new(Principal {
+            id: Principal::id_of("https://idp", name),
+            issuer: "https://idp".into(),
+            subject: name.into(),
+            email: None,
+            name: None,
+            groups: Arc::default(),
+            login: name.into(),
+            identity: None,
+        }))
+    };
+    let ask = async |caller: &Caller, tool: &str, args: Value| {
+        let call = Call::new(ToolName::new(tool), raw(&args), Checking::Strict);
+        match rig.dispatcher.call(caller, &Nobody::shared(), call).await.unwrap() {
+            Outcome::Text { text, .. } => text,
+            outcome => panic!("{outcome:?}"),
+        }
+    };
+    let (ana, ben) = (person("ana"), person("ben"));
+    let run: Value = serde_json::from_str(&ask(&ana, "workflow_w", json!({})).await).unwrap();
+    let id = json!({"execution_id": run["execution_id"]});
+    let totals = async |caller: &Caller| {
+        let list = ask(caller, "core_workflow_execution_list", json!({})).await;
+        serde_json::from_str::<Value>(&list).unwrap()["total"].clone()
+    };
+    assert_eq!((totals(&ana).await, totals(&ben).await), (json!(1), json!(0)));
+    let get = "core_workflow_execution_get";
+    assert!(ask(&ana, get, id.clone()).await.contains("\"completed\""));
+    assert!(ask(&ben, get, id).await.contains("not found"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_torn_record_is_set_aside() {
     let good = r#"{"execution_id":"good","workflow_name":"w","status":"completed","started_at":"2099-01-01T00:00:00Z"}"#;
     let files =
@@ -217,6 +258,6 @@ async fn many_are_listed_and_only_what_changed_is_read_again() {
     assert_eq!(list["workflows"][299], json!({"available": false, "name": "w299"}));
     rig.put("workflows/w007.yaml", "steps: [{id: a, tool: core_service_list}]\n");
     let after = rig.until(|view| view.workflows["w007"].spec.steps.len() == 1).await;
-    let same = |name: &str| std::sync::Arc::ptr_eq(&before.workflows[name], &after.workflows[name]);
+    let same = |name: &str| Arc::ptr_eq(&before.workflows[name], &after.workflows[name]);
     assert!(same("w006") && !same("w007"));
 }

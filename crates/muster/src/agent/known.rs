@@ -8,6 +8,9 @@ use crate::remote::{Kind, Remote, answer::Answer, error::RemoteError};
 /// How many pages of tools are asked for at most.
 const PAGES: usize = 100;
 
+/// How long an answer may be: a person pays nothing for it.
+pub(crate) const TOKENS: u32 = 1_000_000;
+
 /// What a gateway offers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Known {
@@ -102,7 +105,8 @@ pub(crate) async fn tools(remote: &Remote) -> Result<Vec<Tool>, RemoteError> {
     let mut tools: Vec<Tool> = shown.iter().filter_map(Tool::of).collect();
     let mut offset = 0;
     for _ in 0..PAGES {
-        let arguments = json!({"include_schema": true, "limit": 1000, "offset": offset});
+        let arguments = json!({
+            "include_schema": true, "limit": 1000, "offset": offset, "max_tokens": TOKENS});
         let answer = remote.call("filter_tools", &raw(&arguments)).await?;
         let Some(page) = document(&answer) else { break };
         let listed = page.get("tools").and_then(Value::as_array);

@@ -7,6 +7,8 @@ use clap::{
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
+use muster_core::suggest::similar;
+
 use crate::{error::CommandError, output};
 
 /// Says what is wrong with what was typed, or prints the help that was asked for.
@@ -27,14 +29,14 @@ pub(super) fn report(error: &clap::Error, program: &Command, words: &[String]) -
     error.exit_code()
 }
 
-fn understood(error: &clap::Error, program: &Command, words: &[String]) -> CommandError {
+fn understood(failure: &clap::Error, program: &Command, words: &[String]) -> CommandError {
     let place = Place::of(program, words);
-    let text = |kind| match error.get(kind) {
+    let text = |kind| match failure.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         Some(ContextValue::Strings(texts)) => Some(texts.join(" ")),
         _ => None,
     };
-    let message = match error.kind() {
+    let message = match failure.kind() {
         ErrorKind::InvalidSubcommand => {
             let word = text(ContextKind::InvalidSubcommand).unwrap_or_default();
             format!("unknown command \"{word}\" for \"{}\"", place.path)
@@ -65,12 +67,19 @@ fn understood(error: &clap::Error, program: &Command, words: &[String]) -> Comma
             }
         }
         _ => {
-            let text = error.to_string();
+            let text = failure.to_string();
             text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
         }
     };
     let error = CommandError::new(message);
-    let near = text(ContextKind::SuggestedSubcommand).or_else(|| text(ContextKind::SuggestedArg));
+    let near = match failure.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let typed = text(ContextKind::InvalidSubcommand).unwrap_or_default();
+            let names = place.command.get_subcommands().map(Command::get_name);
+            similar(&typed, names).first().map(|near| (*near).to_owned())
+        }
+        _ => text(ContextKind::SuggestedArg),
+    };
     let error = match near {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error,
@@ -79,7 +88,8 @@ fn understood(error: &clap::Error, program: &Command, words: &[String]) -> Comma
 }
 
 /// The command that was meant, and how many words it was given.
-struct Place {
+struct Place<'a> {
+    command: &'a Command,
     path: String,
     /// How many words it wants.
     wanted: usize,
@@ -87,8 +97,8 @@ struct Place {
     given: usize,
 }
 
-impl Place {
-    fn of(program: &Command, words: &[String]) -> Self {
+impl<'a> Place<'a> {
+    fn of(program: &'a Command, words: &[String]) -> Self {
         let mut command = program;
         let mut path = program.get_name().to_owned();
         let mut given = 0;
@@ -115,7 +125,7 @@ impl Place {
             }
         }
         let wanted = command.get_positionals().count();
-        Self { path, wanted, given }
+        Self { command, path, wanted, given }
     }
 
     fn count(&self) -> String {

@@ -126,7 +126,7 @@ impl Asked {
         };
         if answer.failed {
             self.mark("❌ Command returned error");
-            return Err(CommandError::new(answer.texts().join("\n")));
+            return Err(refusal(&answer.texts().join("\n")));
         }
         Ok(answer)
     }
@@ -153,6 +153,16 @@ impl Asked {
             output::mark(text);
         }
     }
+}
+
+/// What a tool says about its failure. Its hints are for agents; a person has other words for them.
+pub(crate) fn refusal(text: &str) -> CommandError {
+    let (hints, words): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| line.starts_with("hint: "));
+    let error = CommandError::new(words.join("\n").trim_end());
+    let hints = hints.into_iter().filter_map(|hint| hint.strip_prefix("hint: "));
+    let hints = hints.map(|hint| hint.replace("filter_tools", "`muster search`"));
+    hints.fold(error, CommandError::hint)
 }
 
 /// An object of one text: the most common arguments.

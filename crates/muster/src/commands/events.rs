@@ -57,7 +57,10 @@ pub(crate) fn run(args: &Events) -> Result<ExitCode, CommandError> {
     asking::run(async {
         let asked = args.asking.open().await?;
         let done = if args.follow {
-            follow::follow(&asked, wish, args.asking.quiet).await
+            {
+                let first = usize::try_from(args.limit).ok().filter(|limit| *limit > 0);
+                follow::follow(&asked, wish, first.unwrap_or(50), args.asking.quiet).await
+            }
         } else {
             asked.show("core_events", &wish.to_raw()).await
         };

@@ -4,7 +4,13 @@ mod backends;
 mod hints;
 mod logins;
 
-use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
 
 use muster_auth::server::AuthServer;
 use muster_core::{
@@ -22,6 +28,7 @@ use muster_gateway::{
     dispatch::Dispatcher,
     engine::{Engine, Options},
     front::Front,
+    meanings::Meanings,
     outputs::Outputs,
     store::{Files, Store},
     surface::{Surface, discovery::Discovery, meta::Meta},
@@ -45,7 +52,7 @@ use crate::{
     cli::{Serve, Shown},
     env_vars,
     error::CommandError,
-    listen, log, process,
+    listen, log, models, process,
     secrets::{Secrets, WithSecrets},
 };
 
@@ -107,8 +114,8 @@ async fn serve(
     let logins = logins::of(&aggregator.oauth.server, &files)?;
     // The port is taken before anything is started: who cannot listen starts nothing.
     let door = door(aggregator, clients).await?;
-    let client =
-        backends::of(&aggregator.oauth.mcp_client, logins.as_ref().map(AuthServer::vault))?;
+    let vault = logins.as_ref().map(AuthServer::vault);
+    let client = backends::of(&aggregator.oauth.mcp_client, vault)?;
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-aggregator".to_owned(),
@@ -125,6 +132,7 @@ async fn serve(
     };
     let root = store.root().to_owned();
     let engine = Engine::start(store, files, options);
+<<<<<<< HEAD
     let surface: Box<dyn Surface> = match args.surface {
         Shown::Muster => Box::new(Meta::keeping(Outputs::at(root.join("outputs")))),
         Shown::Climax => Box::new(Discovery),
@@ -132,6 +140,10 @@ async fn serve(
     let dispatcher = Dispatcher::new(engine.state())
         .with_principals(engine.principals())
         .with_tally(engine.tally());
+=======
+    let surface = surface(args, &engine, &root);
+    let dispatcher = Dispatcher::new(engine.state()).with_principals(engine.principals());
+>>>>>>> discovery
     let dispatcher = Arc::new(dispatcher);
     let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
@@ -170,6 +182,20 @@ async fn serve(
     connector.shut_down().await;
     launcher.shut_down().await;
     Ok(served?)
+}
+
+/// What clients are shown. Where there is a model, search goes by meaning too.
+fn surface(args: &Serve, engine: &Engine, root: &Path) -> Box<dyn Surface> {
+    match args.surface {
+        Shown::Climax => Box::new(Discovery),
+        Shown::Muster => {
+            let meta = Meta::keeping(Outputs::at(root.join("outputs")));
+            let Some(folder) = models::wanted() else { return Box::new(meta) };
+            let meanings = Arc::new(Meanings::new(Box::new(move || models::load(&folder))));
+            engine.embed(Arc::clone(&meanings));
+            Box::new(meta.knowing(meanings))
+        }
+    }
 }
 
 enum Door {

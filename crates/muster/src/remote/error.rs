@@ -91,13 +91,19 @@ impl RemoteError {
         }
     }
 
-    pub(super) fn calling(error: TalkError, tool: &str) -> Self {
-        Self::Call { tool: tool.to_owned(), reason: error.to_string() }
+    /// Who was let in and is no longer has to log in again.
+    pub(super) fn calling(error: TalkError, tool: &str, endpoint: &str) -> Self {
+        match error {
+            TalkError::Unauthorized { .. } => Self::AuthExpired { endpoint: endpoint.to_owned() },
+            other => Self::Call { tool: tool.to_owned(), reason: other.to_string() },
+        }
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "the shape that `map_err` wants")]
-    pub(super) fn listing(error: TalkError) -> Self {
-        Self::Request(error.to_string())
+    pub(super) fn asking(error: TalkError, endpoint: &str) -> Self {
+        match error {
+            TalkError::Unauthorized { .. } => Self::AuthExpired { endpoint: endpoint.to_owned() },
+            other => Self::Request(other.to_string()),
+        }
     }
 
     /// The next steps for a person.

@@ -56,8 +56,8 @@ impl Gateway {
             "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
              accept: application/json, text/event-stream\r\nconnection: close\r\n"
                 .to_owned();
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+        for (name, value) in headers.iter().copied() {
+            head.extend([name, ": ", value, "\r\n"]);
         }
         write!(stream, "{head}content-length: {}\r\n\r\n{message}", message.len()).unwrap();
         let mut answer = String::new();

@@ -25,7 +25,8 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     page.split(&fence).skip(1).map(|rest| rest.split_once("```").unwrap().0).collect()
 }
 
-/// A server says how it is reached, a config what it runs; a policy has nothing of that kind.
+/// A server says how it is reached, a config what it runs, a workflow its steps; a policy has nothing of
+/// that kind.
 fn check_yaml(block: &str) -> Result<(), String> {
     let dedented = dedent(block);
     let block = dedented.as_str();
@@ -36,6 +37,8 @@ fn check_yaml(block: &str) -> Result<(), String> {
         manifest::service::parse(block, "example").map(|loaded| loaded.warnings)
     } else if has("type:") {
         manifest::mcpserver::parse(block, "example").map(|loaded| loaded.warnings)
+    } else if has("steps:") {
+        manifest::workflow::parse(block, "example").map(|loaded| loaded.warnings)
     } else if has("command:") {
         manifest::cli::parse(block).map(|loaded| loaded.warnings)
     } else {

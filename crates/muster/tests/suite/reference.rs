@@ -31,15 +31,17 @@ fn command_lines() {
 fn command_page(name: &str, command: clap::Command) -> String {
     let mut command = command.term_width(90);
     command.build();
-    let whole = section(name, &command.render_long_help().to_string());
-    let names: Vec<String> =
-        command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    let sections = names.iter().filter(|sub| *sub != "help").map(|sub| {
-        let help = command.find_subcommand_mut(sub).unwrap().render_long_help();
-        section(&format!("{name} {sub}"), &help.to_string())
-    });
-    let sections: String = std::iter::once(whole).chain(sections).collect();
+    let mut sections = String::new();
+    describe(name, &mut command, &mut sections);
     format!("# `{name}`: command line\n\n{MADE}{sections}")
+}
+
+/// A command and all below it.
+fn describe(path: &str, command: &mut clap::Command, page: &mut String) {
+    page.push_str(&section(path, &command.render_long_help().to_string()));
+    for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
+        describe(&format!("{path} {}", inner.get_name()), inner, page);
+    }
 }
 
 fn section(title: &str, help: &str) -> String {

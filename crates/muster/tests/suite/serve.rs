@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 
 use super::client::Folder;
 
-const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
+pub(crate) const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
 
 /// A gateway on a free port, and what it said when it was up.
-struct Gateway {
+pub(crate) struct Gateway {
     child: Child,
-    port: u16,
+    pub(crate) port: u16,
     _folder: Folder,
 }
 
 impl Gateway {
-    fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
+    pub(crate) fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
         let folder = Folder::new(&[("config.yaml", "aggregator:\n  port: 0\n")]);
         for (name, text) in files {
             let path = folder.file(name);
@@ -198,6 +198,7 @@ fn the_two_tools_of_climax_can_be_shown_instead() {
     assert_eq!(answer["result"]["content"][0]["text"], "[x]");
 }
 
+<<<<<<< HEAD
 #[test]
 fn events_reach_the_client_that_follows_them() {
     let gateway = Gateway::start(&[], &[]);
@@ -226,4 +227,41 @@ fn events_reach_the_client_that_follows_them() {
     let result = messages.iter().find(|message| message["id"] == 7).unwrap();
     let text = result["result"]["content"][0]["text"].as_str().unwrap();
     assert!(text.contains(told["params"]["reason"].as_str().unwrap()), "{text}");
+=======
+const LONG: &str = "\
+name: long
+command: sh
+tools:
+  - name: lines
+    description: Prints a lot
+    command: -c
+    args: [{name: script, positional: true, required: true}]
+";
+
+const SCRIPT: &str = "yes 0123456789abcdef | head -n 11764706; echo the end";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn two_hundred_megabytes_are_kept_and_hardly_touch_memory() {
+    let gateway = Gateway::start(&[("clis/long.yaml", LONG)], &[]);
+    let session = gateway.session();
+    let answer = gateway.call_tool(&session, "cli_lines", json!({"script": SCRIPT}));
+    let output = &answer["_meta"]["muster/output"];
+    assert_eq!(output["bytes"], 200_000_010, "{answer}");
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("0123456789abcdef\n") && text.contains("\nthe end"), "{text}");
+    let look = |mut arguments: Value| {
+        arguments["handle"] = output["handle"].clone();
+        let params = json!({"name": "get_output", "arguments": arguments});
+        let answer = gateway.ask(&session, "tools/call", params);
+        answer["result"]["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    assert!(look(json!({"tail": 1})).ends_with("the end"));
+    assert!(look(json!({"offset": 200_000_000})).ends_with("the end\n"));
+    assert_eq!(look(json!({"count": true})), "11764707");
+    let status = fs::read_to_string(format!("/proc/{}/status", gateway.child.id())).unwrap();
+    let most = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    let kilobytes: u64 = most.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(kilobytes < 64 * 1024, "{most}");
+>>>>>>> discovery
 }

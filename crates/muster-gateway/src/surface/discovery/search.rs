@@ -100,7 +100,7 @@ fn ranked<'a>(state: &'a State, query: &str, filter: &Filter, limit: i128) -> Ve
         filter.takes_source(source) && state.policy.shows(entry)
     };
     let most = usize::try_from(limit).unwrap_or(MOST_RANKED).min(MOST_RANKED);
-    let ranked = state.catalog.ranker(state.catalog.index()).search(query, admit, most);
+    let ranked = state.catalog.ranker(state.catalog.index()).search(query, admit, None, most);
     match ranked.verdict {
         Verdict::NoSuchTool { .. } => Vec::new(),
         Verdict::Found | Verdict::Unsure { .. } => {

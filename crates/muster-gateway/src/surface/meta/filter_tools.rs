@@ -193,7 +193,12 @@ impl Filter {
         };
         // One more than the page has, so that it is known whether there is another.
         let limit = self.bounds.offset.saturating_add(self.bounds.limit).saturating_add(1);
-        Passing::Ranked(shelf.search(state, query, admit, limit))
+        let question = shelf::Question {
+            text: query,
+            meant: seen.meant.as_ref().map(|(vector, _)| vector.as_slice()),
+            meanings: seen.meant.as_ref().map(|(_, meanings)| meanings),
+        };
+        Passing::Ranked(shelf.search(state, &question, admit, limit))
     }
 
     fn folded(&self, text: &str) -> String {

@@ -7,11 +7,11 @@ use muster_core::{
     catalog::{Entry, Source, ranked::Ranked},
     effect::Effect,
     name::BackendName,
-    ranking::index::Index,
+    ranking::{index::Index, meaning::nearness},
     schema::signature,
 };
 
-use crate::dispatch::State;
+use crate::{dispatch::State, meanings::Snapshot as Meanings};
 
 /// The longest summary, in letters.
 const LONGEST_SUMMARY: usize = 120;
@@ -24,6 +24,13 @@ pub(super) struct Shelf {
     tools: OnceLock<Vec<Shown>>,
     /// An index in the words of the policy, where it has words of its own.
     index: OnceLock<Option<Index>>,
+}
+
+/// A question in words, and what it means where anybody can tell.
+pub(super) struct Question<'a> {
+    pub(super) text: &'a str,
+    pub(super) meant: Option<&'a [f32]>,
+    pub(super) meanings: Option<&'a Meanings>,
 }
 
 /// A tool, with the words that describe it under the policy.
@@ -56,7 +63,7 @@ impl Shelf {
     pub(super) fn search<'a>(
         &'a self,
         state: &'a State,
-        query: &str,
+        question: &Question<'_>,
         admit: impl Fn(&Source, &Arc<Entry>) -> bool,
         limit: usize,
     ) -> Ranked<'a> {
@@ -75,7 +82,12 @@ impl Shelf {
         let index = own.as_ref().unwrap_or_else(|| state.catalog.index());
         let shown =
             |source: &Source, entry: &Arc<Entry>| state.policy.shows(entry) && admit(source, entry);
-        state.catalog.ranker(index).search(query, shown, limit)
+        let near = |entry: &Entry| {
+            let meant = question.meant?;
+            question.meanings?.of(entry).map(|vector| nearness(vector, meant))
+        };
+        let near = question.meant.map(|_| &near as &dyn Fn(&Entry) -> Option<f32>);
+        state.catalog.ranker(index).search(question.text, shown, near, limit)
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     spec::{self, Spec},
 };
 use crate::{
-    agent::known::document,
+    agent::known::{TOKENS, document},
     remote::{answer::Answer, no_arguments},
 };
 
@@ -57,7 +57,7 @@ impl Shell {
 
     async fn list_tools(&self) -> Result<(), ReplError> {
         let remote = self.remote()?;
-        let arguments = json!({"limit": 10_000});
+        let arguments = json!({"limit": 10_000, "max_tokens": TOKENS});
         let answer = read(remote.call("list_tools", &raw(&arguments)).await?)?;
         let empty = Vec::new();
         let list = |key: &str| answer.get(key).and_then(Value::as_array).unwrap_or(&empty);
@@ -213,7 +213,8 @@ impl Shell {
         let is_true = |at: usize| rest.get(at).is_some_and(|word| *word == "true");
         let (case_sensitive, detailed) = (is_true(2), is_true(3));
         let mut arguments = json!({
-            "case_sensitive": case_sensitive, "include_schema": detailed, "limit": 1000});
+            "case_sensitive": case_sensitive, "include_schema": detailed, "limit": 1000,
+            "max_tokens": TOKENS});
         for (key, value) in [("pattern", pattern), ("description_filter", description)] {
             if let (Some(value), Some(arguments)) = (value, arguments.as_object_mut()) {
                 arguments.insert(key.to_owned(), json!(value));

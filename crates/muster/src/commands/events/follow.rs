@@ -13,7 +13,7 @@ use crate::{
     commands::asking::Asked,
     error::CommandError,
     output::{
-        Printer,
+        Printer, answer,
         layout::{Layout, Manner},
         list, yaml,
     },
@@ -22,11 +22,12 @@ use crate::{
 
 const EVERY: Duration = Duration::from_secs(1);
 /// How many events are looked at each time.
-const WINDOW: u32 = 500;
+const WINDOW: usize = 500;
 
 pub(super) async fn follow(
     asked: &Asked,
     mut wish: Object<'static>,
+    first: usize,
     quiet: bool,
 ) -> Result<(), CommandError> {
     let printer = Printer::standard();
@@ -35,12 +36,15 @@ pub(super) async fn follow(
         printer.line("Streaming events (Press Ctrl+C to stop)...\n")?;
     }
     wish.set_value("follow", &true);
-    asked.show("core_events", &wish.to_raw()).await?;
+    wish.set_value("limit", &first.max(WINDOW));
+    // What is shown first and what is known are one answer, so that nothing falls between two.
+    let mut now = events(asked, &wish).await?;
+    let mut known = counted(&now);
+    now.truncate(first);
+    printer.line(&answer::text(raw(&now).get(), asked.manner)?)?;
     if for_people {
         printer.line("\n--- Following new events ---")?;
     }
-    wish.set_value("limit", &WINDOW);
-    let mut known = counted(&events(asked, &wish).await?);
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut stop = std::pin::pin!(process::stop_requested());

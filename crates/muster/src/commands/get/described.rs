@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::one;
 use crate::{
-    commands::asking::Asked,
+    commands::asking::{Asked, refusal},
     error::CommandError,
     output::{Printer, layout::Layout, schema, yaml},
     remote::Kind,
@@ -35,9 +35,7 @@ pub(super) async fn tool(asked: &Asked, name: &str) -> Result<(), CommandError> 
 /// What the gateway says beyond that may help: it knows the nearest names.
 fn not_found(kind: &str, name: &str, text: &str) -> CommandError {
     let error = CommandError::new(format!("{kind} not found: {name}"));
-    let more =
-        text.split_once(name).map_or("", |(_, more)| more).trim_matches([' ', '.', '"', '\'', '`']);
-    if more.is_empty() { error } else { error.hint(more) }
+    refusal(text).hints().iter().fold(error, CommandError::hint)
 }
 
 pub(super) async fn resource(asked: &Asked, uri: &str) -> Result<(), CommandError> {
