@@ -97,7 +97,7 @@ class Terminal:
 
 
 def drive(terminal, gateway):
-    terminal.wait("it connects and lists", "(attempt 1/3)", "Found 0 resources", "MCP REPL started", "»")
+    terminal.wait("it connects and lists", "(attempt 1/3)", "Found 0 prompts", "MCP REPL started", "»")
     terminal.command("help", "help", "call <tool>", "»")
     terminal.command("help of an alias", "help LS", "Command: list", "Aliases: [ls]", "»")
     terminal.command("list", "ls tools", "Available tools (", "cli_show", "- Prints a word", "»")

@@ -14,6 +14,7 @@ mod logins;
 mod metadata;
 mod pages;
 mod provider;
+mod proxies;
 mod redirect_uri;
 mod reply;
 mod token;
@@ -29,10 +30,11 @@ use muster_core::{
 };
 use tokio::sync::Semaphore;
 
-pub use self::config::{
-    ConfigError, Kind, Loaded, ProviderConfig, ServerConfig, Storage, Trusted, load,
-};
 use self::{cache::Cache, guard::TrustedKeys, limits::Limit, provider::Provider, turns::Turns};
+pub use self::{
+    config::{ConfigError, Kind, Loaded, ProviderConfig, ServerConfig, Storage, Trusted, load},
+    proxies::Proxies,
+};
 use crate::{
     clock::Clock,
     dialer::{Dialer, Reach},
@@ -122,11 +124,6 @@ impl AuthServer {
     /// Web pages that may talk to us from a browser, by their origin.
     pub fn origins(&self) -> &[String] {
         &self.0.config.origins
-    }
-
-    /// Where logins are kept, for those at servers as well.
-    pub fn vault(&self) -> Vault {
-        self.0.vault.clone()
     }
 
     /// The host that clients address us by.

@@ -78,7 +78,7 @@ impl Model {
             }
             row += &self.kind;
         }
-        let rows = self.layers.iter().fold(self.norm.of(rows), |rows, layer| layer.of(rows));
+        let rows = self.layers.iter().fold(self.norm.of(rows), |rows, layer| layer.of(&rows));
         let mut vector = rows.mean_axis(Axis(0)).unwrap_or_default();
         let length = vector.iter().map(|one| one * one).sum::<f32>().sqrt();
         vector /= length.max(f32::MIN_POSITIVE);

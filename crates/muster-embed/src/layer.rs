@@ -91,9 +91,9 @@ impl Layer {
         })
     }
 
-    pub(crate) fn of(&self, input: Array2<f32>) -> Array2<f32> {
+    pub(crate) fn of(&self, input: &Array2<f32>) -> Array2<f32> {
         let attended = self.attend(&input.view());
-        let seen = self.seen_norm.of(self.seen.of(&attended.view()) + &input);
+        let seen = self.seen_norm.of(self.seen.of(&attended.view()) + input);
         let mut wide = self.wide.of(&seen.view());
         wide.mapv_inplace(gelu);
         self.norm.of(self.narrow.of(&wide.view()) + &seen)

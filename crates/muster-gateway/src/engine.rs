@@ -22,6 +22,7 @@ use crate::{
     dispatch::{State, Tally},
     events::Journal,
     handle::Handle,
+    meanings::Meanings,
     principals::{self, Principals},
     reconcile::{self, Input, Outlets, Reconciler},
     services::{self, Services},
@@ -187,6 +188,11 @@ impl Engine {
     /// Where changes of what clients can list are told.
     pub fn changes(&self) -> broadcast::Sender<Change> {
         self.changes.clone()
+    }
+
+    /// Has tools embedded as they come, until the engine ends.
+    pub fn embed(&self, meanings: Arc<Meanings>) {
+        self.tasks.spawn(meanings.follow(self.state()));
     }
 
     /// What happened.

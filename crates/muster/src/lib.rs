@@ -17,6 +17,7 @@ mod import;
 mod listen;
 pub mod log;
 pub mod login;
+mod models;
 pub mod output;
 mod process;
 pub mod remote;

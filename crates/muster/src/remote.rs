@@ -30,7 +30,7 @@ use self::{answer::Answer, error::RemoteError, target::Target};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The tools that a gateway shows. Every other name is called through `call_tool`.
-pub const META_TOOLS: [&str; 11] = [
+pub const META_TOOLS: [&str; 12] = [
     "list_tools",
     "describe_tool",
     "list_core_tools",
@@ -42,6 +42,7 @@ pub const META_TOOLS: [&str; 11] = [
     "list_prompts",
     "describe_prompt",
     "get_prompt",
+    "get_output",
 ];
 
 /// What proves to a gateway who asks.
@@ -126,6 +127,8 @@ impl Remote {
         let mut wrapped = Object::new();
         wrapped.set_value("name", tool);
         wrapped.set_value("arguments", arguments);
+        // Whoever reads this is no model with a context to fill.
+        wrapped.set_value("max_tokens", &u32::MAX);
         let result = self.talk.call_tool("call_tool", &wrapped.to_raw()).await.map_err(failed)?;
         Answer::unwrapped(&result, tool)
     }

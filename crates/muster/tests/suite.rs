@@ -34,6 +34,8 @@ mod login;
 mod mcp;
 #[path = "suite/processes.rs"]
 mod processes;
+#[path = "suite/protected.rs"]
+mod protected;
 #[path = "suite/reference.rs"]
 mod reference;
 #[path = "suite/rmcp.rs"]

@@ -22,34 +22,48 @@ pub(super) enum Judged {
     Bad,
 }
 
+/// When it was begun to find out, until when that holds, and what it is.
+#[derive(Debug)]
+struct Entry {
+    begun: Instant,
+    until: Instant,
+    judged: Judged,
+}
+
 #[derive(Debug, Default)]
-pub(super) struct Cache(RwLock<BTreeMap<Digest, (Instant, Judged)>>);
+pub(super) struct Cache(RwLock<BTreeMap<Digest, Entry>>);
 
 impl Cache {
     /// What was found out, if that is not too long ago.
     pub(super) fn get(&self, digest: &Digest) -> Option<Judged> {
         let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let (until, judged) = held.get(digest)?;
-        (*until > Instant::now()).then(|| judged.clone())
+        let entry = held.get(digest)?;
+        (entry.until > Instant::now()).then(|| entry.judged.clone())
+    }
+
+    /// What was found out by somebody who began no earlier than this: as good as to ask oneself.
+    pub(super) fn found_since(&self, digest: &Digest, moment: Instant) -> Option<Judged> {
+        let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        held.get(digest).filter(|entry| entry.begun >= moment).map(|entry| entry.judged.clone())
     }
 
     /// Remembers what was found out, for a time.
-    pub(super) fn put(&self, digest: Digest, judged: Judged, keep: Duration) {
+    pub(super) fn put(&self, digest: Digest, judged: Judged, begun: Instant, keep: Duration) {
         let now = Instant::now();
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if held.len() >= MOST {
-            held.retain(|_, (until, _)| *until > now);
+            held.retain(|_, entry| entry.until > now);
         }
         if held.len() >= MOST {
             held.clear();
         }
-        held.insert(digest, (now + keep, judged));
+        held.insert(digest, Entry { begun, until: now + keep, judged });
     }
 
     /// Forgets all tokens of a login.
     pub(super) fn forget(&self, login: &str) {
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        held.retain(|_, (_, judged)| match judged {
+        held.retain(|_, entry| match &entry.judged {
             Judged::Good(principal) => &*principal.login != login,
             Judged::Bad => true,
         });

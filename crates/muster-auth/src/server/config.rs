@@ -5,6 +5,7 @@ use std::{fs, time::Duration};
 use muster_core::manifest::settings::{self, OAuthServer};
 use thiserror::Error;
 
+use super::proxies::Proxies;
 use crate::{
     dialer::{BadCertificate, Reach, Target, Trust},
     secret::Secret,
@@ -74,6 +75,11 @@ pub enum ConfigError {
         "`aggregator.oauth.server.sessionDuration` is `{0}`: write a number with `h`, `m` or `s`, such as `720h`"
     )]
     Duration(String),
+    /// A network.
+    #[error(
+        "`aggregator.oauth.server.trustedProxyCIDRs` has `{0}`: write a network such as `10.0.0.0/8`"
+    )]
+    Network(String),
     /// The key.
     #[error(transparent)]
     Key(#[from] BadKey),
@@ -159,6 +165,8 @@ pub struct ServerConfig {
     pub session: Duration,
     /// Web pages that may talk to us from a browser, by their origin.
     pub origins: Vec<String>,
+    /// Proxies of ours, which say whom they speak for.
+    pub proxies: Proxies,
 }
 
 /// Everything the configuration says.
@@ -193,6 +201,7 @@ pub fn load(said: &OAuthServer) -> Result<Loaded, ConfigError> {
         cimd: said.enable_cimd.then_some(Reach::Public),
         localhost_redirects: said.allow_localhost_redirect_uris,
         session: duration(&said.session_duration)?,
+        proxies: Proxies::parse(&said.trusted_proxy_cidrs).map_err(ConfigError::Network)?,
         origins: {
             let origins = said.allowed_origins.split([',', ' ']).map(str::trim);
             origins.filter(|origin| !origin.is_empty()).map(str::to_owned).collect()

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use muster_core::credentials::{Bearer, IdTokens, Principal};
+use tokio::time::Instant;
 
 use super::{
     Inner,
@@ -55,19 +56,20 @@ impl Inner {
         }
     }
 
-    /// Judges a token. One look serves all who came with it at once.
+    /// Judges a token. Of many who come with it at once, few have to look.
     async fn judge(self: &Arc<Self>, token: &str, digest: Digest) -> Result<Judged, Failure> {
+        let came = Instant::now();
         let _turn = self.turns.wait(&random::base64url(&digest)).await;
-        if let Some(judged) = self.cache.get(&digest) {
+        let known = self.cache.get(&digest).or_else(|| self.cache.found_since(&digest, came));
+        if let Some(judged) = known {
             return Ok(judged);
         }
+        let begun = Instant::now();
         let (judged, keep) = match self.own(token).await? {
             Some(found) => found,
             None => self.foreign(token).await?,
         };
-        if !keep.is_zero() {
-            self.cache.put(digest, judged.clone(), keep);
-        }
+        self.cache.put(digest, judged.clone(), begun, keep);
         Ok(judged)
     }
 

@@ -101,6 +101,7 @@ impl Inner {
             let failure = Failure::request("the method is not allowed here");
             return Err(Failure { status: StatusCode::METHOD_NOT_ALLOWED, ..failure });
         }
+        let peer = self.config.proxies.sender(request.headers(), peer);
         let often = !self.requests.allows(peer)
             || (page == Page::Register && !self.registrations.allows(peer));
         if often {

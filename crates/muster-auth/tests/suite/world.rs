@@ -14,7 +14,7 @@ use muster_auth::{
     clock::Clock,
     dialer::{Dialer, Reach, Trust},
     random,
-    server::{AuthServer, Kind, ProviderConfig, ServerConfig, Trusted},
+    server::{AuthServer, Kind, ProviderConfig, Proxies, ServerConfig, Trusted},
     store::{Memory, Seal, Vault},
 };
 use muster_core::credentials::{Guard as _, Pages as _, Principal};
@@ -225,6 +225,7 @@ fn config(issuer: &str) -> ServerConfig {
         localhost_redirects: true,
         session: Duration::from_secs(24 * 3600),
         origins: Vec::new(),
+        proxies: Proxies::default(),
     }
 }
 

@@ -72,6 +72,9 @@ impl Snapshot {
     }
 }
 
+/// How near a tool is in meaning to what is looked for, where anybody knows.
+pub type Nearness<'a> = dyn Fn(&Entry) -> Option<f32> + 'a;
+
 impl<'a> Ranker<'a> {
     /// The `limit` tools that fit `text` best, among those that `admit` lets through. `near` says how
     /// near a tool is in meaning, where anybody knows.
@@ -79,7 +82,7 @@ impl<'a> Ranker<'a> {
         self,
         text: &str,
         admit: impl Fn(&Source, &Arc<Entry>) -> bool,
-        near: Option<&dyn Fn(&Entry) -> Option<f32>>,
+        near: Option<&Nearness<'_>>,
         limit: usize,
     ) -> Ranked<'a> {
         let last: Cell<Option<&'a Source>> = Cell::new(None);

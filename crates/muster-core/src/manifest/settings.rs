@@ -127,6 +127,8 @@ section! {
         trusted_audiences: Vec<String> = Vec::new(), "trustedAudiences", "TrustedAudiences";
         /// Others whose signed tokens are taken.
         trusted_issuers: Vec<TrustedIssuer> = Vec::new(), "trustedIssuers", "TrustedIssuers";
+        /// Networks of proxies that say whom they speak for.
+        trusted_proxy_cidrs: Vec<String> = Vec::new(), "trustedProxyCIDRs", "TrustedProxyCIDRs";
         /// Redirect addresses that anybody may register.
         trusted_public_registration_redirect_uris: Vec<String> = Vec::new(), "trustedPublicRegistrationRedirectURIs", "TrustedPublicRegistrationRedirectURIs";
         /// Kept for old files.

@@ -19,6 +19,10 @@ const NO_SUCH_TOOL: f32 = UNSURE / 2.0;
 /// Below this, it may not be what was asked for. One answerable question in fifty is as weak,
 /// in the sets to tune on.
 const UNSURE: f32 = 0.085;
+/// The same lines where it is known how near the nearest tool is in meaning: that, and twice the
+/// strength of words, are added up.
+const MEANT_NO_SUCH_TOOL: f32 = 0.38;
+const MEANT_UNSURE: f32 = 0.53;
 /// So many servers are named.
 const NEAREST: usize = 3;
 
@@ -73,22 +77,20 @@ pub(super) fn judged<'a>(
     hits: &[Hit<'a>],
     (strength, nearest): (f32, Option<f32>),
 ) -> Verdict<'a> {
-    let evidence = nearest.map_or(strength, |nearest| evidence(strength, nearest));
+    let (evidence, unsure, no_such_tool) = match nearest {
+        None => (strength, UNSURE, NO_SUCH_TOOL),
+        Some(nearest) => (nearest + 2.0 * strength, MEANT_UNSURE, MEANT_NO_SUCH_TOOL),
+    };
     let named = hits.first().is_some_and(|best| best.named != Named::No);
-    if named || evidence >= UNSURE {
+    if named || evidence >= unsure {
         return Verdict::Found;
     }
     let unmatched_terms = unmatched(index, query, admit);
-    if evidence >= NO_SUCH_TOOL {
+    if evidence >= no_such_tool {
         Verdict::Unsure { unmatched_terms }
     } else {
         Verdict::NoSuchTool { unmatched_terms, nearest_servers: nearest_servers(hits) }
     }
-}
-
-/// Words and meaning, on the scale of words alone.
-fn evidence(strength: f32, nearest: f32) -> f32 {
-    strength + nearest
 }
 
 pub(super) fn strength(query: &Query, hits: &[Hit<'_>]) -> f32 {

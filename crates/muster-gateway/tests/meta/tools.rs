@@ -132,7 +132,7 @@ fn list_core_tools() {
         "list_core_tools",
         "{}",
         &format!(
-            r#"{{"filters":{{"pattern":"core*","case_sensitive":false,"include_schema":true,"offset":0}},"total_tools":5,"total":2,"filtered_count":2,"truncated":false,"tools":[{{"name":"core_config_get","description":"Show the configuration","inputSchema":{CORE_SCHEMA},"effect":"read"}},{{"name":"core_service_list","description":"List services\nwith their states","inputSchema":{CORE_SCHEMA},"effect":"read"}}]}}"#
+            r#"{{"filters":{{"pattern":"core*","case_sensitive":false,"include_schema":true,"offset":0}},"total_tools":5,"total":2,"filtered_count":2,"truncated":false,"tools":[{{"name":"core_config_get","description":"Show the configuration","inputSchema":{CORE_SCHEMA},"server":"core","effect":"read"}},{{"name":"core_service_list","description":"List services\nwith their states","inputSchema":{CORE_SCHEMA},"server":"core","effect":"read"}}]}}"#
         )
         .replace("\nwith", "\\nwith"),
     );

@@ -16,7 +16,15 @@ mod session;
 mod standing;
 mod trouble;
 
-use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use serde_json::value::RawValue;
 use thiserror::Error;
@@ -135,6 +143,7 @@ struct Flight {
     handle: AbortHandle,
     era: Era,
     effect: Effect,
+    withdrawn: Arc<AtomicBool>,
 }
 
 /// The client's side.
@@ -225,15 +234,18 @@ impl Pump {
             return;
         }
         let (id, era, effect) = (asked.id.get().to_owned(), asked.era, asked.effect);
+        let withdrawn = Arc::clone(&asked.withdrawn);
         let far = Arc::clone(&self.far);
         let handle = self.running.spawn(async move { far.carry(&asked).await });
         self.ids.insert(handle.id(), id.clone());
-        self.flights.insert(id, Flight { handle, era, effect });
+        self.flights.insert(id, Flight { handle, era, effect, withdrawn });
     }
 
     async fn notice(&mut self, method: &str, params: Option<&RawValue>, text: &str) {
         if let Some(id) = asked::cancelled(method, params) {
-            let flight = self.flights.get(&id).map(|flight| (flight.handle.clone(), flight.era));
+            let flight = self.flights.get(&id);
+            let flight = flight.inspect(|flight| flight.withdrawn.store(true, Ordering::Relaxed));
+            let flight = flight.map(|flight| (flight.handle.clone(), flight.era));
             // In the modern era a request is taken back by closing its connection.
             if !matches!(flight, Some((_, Era::Modern))) {
                 self.tell(text, None).await;

@@ -4,7 +4,13 @@ mod backends;
 mod hints;
 mod logins;
 
-use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
 
 use muster_auth::server::AuthServer;
 use muster_core::{
@@ -22,6 +28,7 @@ use muster_gateway::{
     dispatch::Dispatcher,
     engine::{Engine, Options},
     front::Front,
+    meanings::Meanings,
     outputs::Outputs,
     store::{Files, Store},
     surface::{Surface, discovery::Discovery, meta::Meta},
@@ -45,7 +52,7 @@ use crate::{
     cli::{Serve, Shown},
     env_vars,
     error::CommandError,
-    listen, log, process,
+    listen, log, models, process,
     secrets::{Secrets, WithSecrets},
 };
 
@@ -125,10 +132,7 @@ async fn serve(
     };
     let root = store.root().to_owned();
     let engine = Engine::start(store, files, options);
-    let surface: Box<dyn Surface> = match args.surface {
-        Shown::Muster => Box::new(Meta::keeping(Outputs::at(root.join("outputs")))),
-        Shown::Climax => Box::new(Discovery),
-    };
+    let surface = surface(args, &engine, &root);
     let dispatcher = Dispatcher::new(engine.state())
         .with_principals(engine.principals())
         .with_tally(engine.tally());
@@ -170,6 +174,20 @@ async fn serve(
     connector.shut_down().await;
     launcher.shut_down().await;
     Ok(served?)
+}
+
+/// What clients are shown. Where there is a model, search goes by meaning too.
+fn surface(args: &Serve, engine: &Engine, root: &Path) -> Box<dyn Surface> {
+    match args.surface {
+        Shown::Climax => Box::new(Discovery),
+        Shown::Muster => {
+            let meta = Meta::keeping(Outputs::at(root.join("outputs")));
+            let Some(folder) = models::wanted() else { return Box::new(meta) };
+            let meanings = Arc::new(Meanings::new(Box::new(move || models::load(&folder))));
+            engine.embed(Arc::clone(&meanings));
+            Box::new(meta.knowing(meanings))
+        }
+    }
 }
 
 enum Door {

@@ -35,7 +35,9 @@ fn check_yaml(block: &str) -> Result<(), String> {
         return loaded.scenario.map(drop).ok_or_else(|| format!("{:?}", loaded.problems));
     }
     let has = |start: &str| block.lines().any(|line| line.starts_with(start));
-    let warnings = if has("serviceConfig:") {
+    let warnings = if has("aggregator:") {
+        manifest::settings::parse(block).map(|loaded| loaded.warnings)
+    } else if has("serviceConfig:") {
         manifest::serviceclass::parse(block, "example").map(|loaded| loaded.warnings)
     } else if has("kind: Service") {
         manifest::service::parse(block, "example").map(|loaded| loaded.warnings)

@@ -45,7 +45,7 @@ impl Gateway {
         Self { child, port, _folder: folder }
     }
 
-    fn request(&self, head: &str, body: &str) -> (u16, String, String) {
+    pub(crate) fn request(&self, head: &str, body: &str) -> (u16, String, String) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         write!(
             stream,
@@ -226,4 +226,41 @@ fn events_reach_the_client_that_follows_them() {
     let result = messages.iter().find(|message| message["id"] == 7).unwrap();
     let text = result["result"]["content"][0]["text"].as_str().unwrap();
     assert!(text.contains(told["params"]["reason"].as_str().unwrap()), "{text}");
+}
+
+const LONG: &str = "\
+name: long
+command: sh
+tools:
+  - name: lines
+    description: Prints a lot
+    command: -c
+    args: [{name: script, positional: true, required: true}]
+";
+
+const SCRIPT: &str = "yes 0123456789abcdef | head -n 11764706; echo the end";
+
+#[cfg(target_os = "linux")]
+#[test]
+fn two_hundred_megabytes_are_kept_and_hardly_touch_memory() {
+    let gateway = Gateway::start(&[("clis/long.yaml", LONG)], &[]);
+    let session = gateway.session();
+    let answer = gateway.call_tool(&session, "cli_lines", json!({"script": SCRIPT}));
+    let output = &answer["_meta"]["muster/output"];
+    assert_eq!(output["bytes"], 200_000_010, "{answer}");
+    let text = answer["content"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("0123456789abcdef\n") && text.contains("\nthe end"), "{text}");
+    let look = |mut arguments: Value| {
+        arguments["handle"] = output["handle"].clone();
+        let params = json!({"name": "get_output", "arguments": arguments});
+        let answer = gateway.ask(&session, "tools/call", params);
+        answer["result"]["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    assert!(look(json!({"tail": 1})).ends_with("the end"));
+    assert!(look(json!({"offset": 200_000_000})).ends_with("the end\n"));
+    assert_eq!(look(json!({"count": true})), "11764707");
+    let status = fs::read_to_string(format!("/proc/{}/status", gateway.child.id())).unwrap();
+    let most = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+    let kilobytes: u64 = most.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(kilobytes < 64 * 1024, "{most}");
 }

@@ -19,6 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "muster",
         &[
             "muster-core",
+            "muster-embed",
             "muster-auth",
             "muster-exec",
             "muster-mcp",

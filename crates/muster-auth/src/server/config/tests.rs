@@ -47,6 +47,7 @@ fn what_cannot_be_used_is_told() {
             "error resolving secret files: failed to read registration token from /nowhere/token:",
         ),
         (key("sessionDuration: soon"), "`aggregator.oauth.server.sessionDuration` is `soon`"),
+        (key("trustedProxyCIDRs: [10.0.0.0/99]"), "`aggregator.oauth.server.trustedProxyCIDRs` has `10.0.0.0/99`"),
         (key("sessionDuration: 0h"), "`aggregator.oauth.server.sessionDuration` is `0h`"),
         (
             key("trustedIssuers: [{issuer: \"https://i.example\"}]"),

@@ -1,6 +1,9 @@
 //! A request of the client, and what HTTP wants to know of it.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
@@ -70,6 +73,8 @@ pub(super) struct Asked {
     pub(super) headers: HeaderMap,
     /// What the session is to be told again when it is lost: the kind of thing, and which.
     pub(super) about: String,
+    /// Set once the client has taken it back: then it wants no answer.
+    pub(super) withdrawn: Arc<AtomicBool>,
 }
 
 impl Asked {
@@ -98,7 +103,16 @@ impl Asked {
             _ => String::new(),
         };
         let body = Bytes::copy_from_slice(text.as_bytes());
-        Self { id: id.to_owned(), method: method.to_owned(), era, effect, body, headers, about }
+        Self {
+            id: id.to_owned(),
+            method: method.to_owned(),
+            era,
+            effect,
+            body,
+            headers,
+            about,
+            withdrawn: Arc::default(),
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! The server's side of a bridge.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -77,6 +80,10 @@ impl Far {
     pub(super) async fn carry(&self, asked: &Asked) {
         if let Err(trouble) = self.exchange(asked).await {
             debug!("`{}` has no answer: {trouble}", asked.method);
+            // A server lets go of what was taken back without an answer.
+            if asked.withdrawn.load(Ordering::Relaxed) {
+                return;
+            }
             self.say(error_line(Some(&asked.id), &trouble.into_error())).await;
         }
     }

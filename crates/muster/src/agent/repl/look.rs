@@ -107,7 +107,8 @@ impl Shell {
     async fn list_core_tools(&self) -> Result<(), ReplError> {
         self.say("Fetching core muster tools...");
         let remote = self.remote()?;
-        let answer = read(remote.call("list_core_tools", &no_arguments()).await?)?;
+        let answer =
+            read(remote.call("list_core_tools", &raw(&json!({"max_tokens": TOKENS}))).await?)?;
         let tools = answer.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
         let total = answer.get("total_tools").and_then(Value::as_u64).unwrap_or_default();
         self.say(&format!("Core muster tools ({} found out of {total} total):\n", tools.len()));

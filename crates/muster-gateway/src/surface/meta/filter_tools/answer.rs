@@ -121,6 +121,8 @@ struct Item<'a> {
     description: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     input_schema: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<&'a str>,
     effect: Effect,
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<f64>,
@@ -135,6 +137,7 @@ pub(super) fn item((shown, score): Found<'_>, detail: Detail) -> Raw {
         args: short.then(|| shown.signature()).flatten(),
         description: (!short).then(|| shown.description()),
         input_schema: (detail == Detail::Schema).then_some(&*shown.entry.input_schema),
+        server: (detail == Detail::Schema).then(|| shown.entry.backend.as_str()),
         effect: shown.effect(),
         score: score.map(|score| ((score * 1e4).round() / 1e4).max(1e-4)),
     })

