@@ -96,10 +96,9 @@ impl Printer {
 
     /// Prints a value as JSON.
     pub fn json(&self, value: &impl Serialize) -> Result<(), CommandError> {
-        let failed = |err| CommandError::new(format!("cannot write the answer as JSON: {err}"));
-        // What is already JSON is laid out anew.
-        let value = serde_json::to_value(value).map_err(failed)?;
-        self.line(&serde_json::to_string_pretty(&value).map_err(failed)?)
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|err| CommandError::new(format!("cannot write the answer as JSON: {err}")))?;
+        self.line(&text)
     }
 }
 

@@ -97,7 +97,7 @@ fn print(asked: &Asked, answer: &Answer) -> Result<(), CommandError> {
         return printer.line(&answer::text(text, asked.manner)?);
     }
     match (asked.manner.layout, &answer.structured) {
-        (Layout::Json, Some(structured)) => return printer.json(structured),
+        (Layout::Json, Some(structured)) => return printer.line(structured.get()),
         (Layout::Yaml, Some(structured)) => return printer.line(&yaml::document(structured)),
         _ => (),
     }

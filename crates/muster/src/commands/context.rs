@@ -224,7 +224,12 @@ fn show(contexts: &Contexts, name: &str, format: &str) -> Result<(), CommandErro
     let is_current = contexts.current.as_deref() == Some(name);
     let printer = Printer::standard();
     match format {
-        "json" => printer.json(&described(context, is_current, "Output").to_raw()),
+        "json" => {
+            let described = described(context, is_current, "Output").to_raw();
+            let value: serde_json::Value =
+                serde_json::from_str(described.get()).unwrap_or_default();
+            printer.json(&value)
+        }
         "yaml" => printer.line(&yaml::document(&raw(&described(context, is_current, "output")))),
         _ => {
             let mut lines = vec![

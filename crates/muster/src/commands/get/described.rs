@@ -106,7 +106,10 @@ fn unknown(kind: &str, name: &str, items: &[Raw], key: &str) -> CommandError {
 fn print(asked: &Asked, json: &Raw, page: impl FnOnce() -> String) -> Result<(), CommandError> {
     let printer = Printer::standard();
     match asked.manner.layout {
-        Layout::Json => printer.json(json),
+        Layout::Json => {
+            let value: Value = serde_json::from_str(json.get()).unwrap_or_default();
+            printer.json(&value)
+        }
         Layout::Yaml => printer.line(&yaml::document(json)),
         Layout::Table | Layout::Wide => printer.line(&page()),
     }
