@@ -71,7 +71,7 @@ async fn run_mode(args: &Test, options: &Options) -> Result<ExitCode, CommandErr
     let launcher = Launcher::new();
     let done = if args.generate_schema {
         let file = args.schema_output.clone().unwrap_or_else(|| PathBuf::from("schema.json"));
-        let made = schema::generate(options, &launcher, &file, &mut out).await;
+        let made = Box::pin(schema::generate(options, &launcher, &file, &mut out)).await;
         made.map(|()| ExitCode::SUCCESS).map_err(|err| failed(&err))
     } else if args.mcp_server {
         let served = mcp_server::serve(options, &launcher, tokio::io::stdin(), tokio::io::stdout());
