@@ -47,7 +47,7 @@ fn check_yaml(block: &str) -> Result<(), String> {
         manifest::serviceclass::parse(block, "example").map(|loaded| loaded.warnings)
     } else if has("kind: Service") {
         manifest::service::parse(block, "example").map(|loaded| loaded.warnings)
-    } else if has("type:") {
+    } else if has("type:") || has("url:") {
         manifest::mcpserver::parse(block, "example").map(|loaded| loaded.warnings)
     } else if has("steps:") {
         manifest::workflow::parse(block, "example").map(|loaded| loaded.warnings)
