@@ -31,12 +31,12 @@ fn check_yaml(block: &str) -> Result<(), String> {
     let dedented = dedent(block);
     let block = dedented.as_str();
     if block.lines().any(|line| line.starts_with("pre_configuration:"))
-        && !block.contains("category:")
+        && !block.contains("concept:")
     {
         // A part of a scenario.
         return muster_core::yaml::parse(block).map(drop).map_err(|err| err.to_string());
     }
-    if block.lines().any(|line| line.starts_with("category:")) {
+    if block.lines().any(|line| line.starts_with("concept:")) {
         let loaded = muster_scenario::load::parse(Path::new("example"), block);
         return loaded.scenario.map(drop).ok_or_else(|| format!("{:?}", loaded.problems));
     }
