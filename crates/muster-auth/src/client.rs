@@ -90,6 +90,9 @@ impl Options {
     }
 }
 
+/// What is kept of logins, by owner and issuer.
+type Slots = BTreeMap<(Owner, String), Arc<Slot>>;
+
 /// Logs people in at servers.
 #[derive(Debug)]
 pub struct Client {
@@ -97,7 +100,7 @@ pub struct Client {
     dialer: Dialer,
     vault: Vault,
     clock: Clock,
-    slots: Lock<BTreeMap<(Owner, String), Arc<Slot>>>,
+    slots: Lock<Slots>,
     waiting: Lock<BTreeMap<String, Waiting>>,
     /// What was found out about servers, by name.
     sites: Lock<BTreeMap<String, Known>>,

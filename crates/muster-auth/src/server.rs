@@ -126,6 +126,11 @@ impl AuthServer {
         &self.0.config.origins
     }
 
+    /// Where logins are kept, for those at servers as well.
+    pub fn vault(&self) -> Vault {
+        self.0.vault.clone()
+    }
+
     /// The host that clients address us by.
     pub fn host(&self) -> &str {
         let url = &self.0.config.base_url;

@@ -1,7 +1,6 @@
 //! Logins against scripted peers over real sockets.
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_types,
     reason = "a test may panic, and scripts are shared by a lock"

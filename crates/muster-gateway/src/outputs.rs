@@ -135,15 +135,9 @@ impl Outputs {
             digits.len() == 24 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
         });
         let none = || NoSuchOutput { handle: handle.chars().take(60).collect() };
-        let kept = is_ours.then(|| self.read(&self.folder.join(handle))).flatten();
+        let kept = is_ours.then(|| read(&self.folder.join(handle))).flatten();
         let now = Timestamp::now().as_second();
         kept.filter(|kept| kept.owner == owner && kept.expires > now).ok_or_else(none)
-    }
-
-    fn read(&self, path: &Path) -> Option<Kept> {
-        let mut kept: Kept = serde_json::from_slice(&fs::read(described(path)).ok()?).ok()?;
-        kept.path = path.to_owned();
-        path.exists().then_some(kept)
     }
 
     /// Removes what has expired, and the oldest others if there is too much.
@@ -153,7 +147,7 @@ impl Outputs {
         let paths = entries.flatten().map(|entry| entry.path());
         let described = paths.filter(|path| path.extension().is_some_and(|ext| ext == "json"));
         let mut kept: Vec<Kept> =
-            described.filter_map(|path| self.read(&path.with_extension(""))).collect();
+            described.filter_map(|path| read(&path.with_extension(""))).collect();
         kept.sort_by_key(|kept| kept.expires);
         let mut total: u64 = kept.iter().map(|kept| kept.bytes).sum();
         for kept in kept.iter().filter(|kept| kept.handle != newest) {
@@ -163,6 +157,13 @@ impl Outputs {
             }
         }
     }
+}
+
+/// What is kept at a path, if it is still there.
+fn read(path: &Path) -> Option<Kept> {
+    let mut kept: Kept = serde_json::from_slice(&fs::read(described(path)).ok()?).ok()?;
+    kept.path = path.to_owned();
+    path.exists().then_some(kept)
 }
 
 impl Default for Outputs {

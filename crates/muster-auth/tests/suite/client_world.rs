@@ -119,7 +119,7 @@ impl Issuer {
         let body = request.into_body().collect().await?.to_bytes();
         let form = form_urlencoded::parse(&body).into_owned().collect();
         let asked = Asked { path, form, authorization };
-        let Canned(status, header, body) = self.respond(asked);
+        let Canned(status, header, body) = self.respond(&asked);
         let mut response = Response::new(Full::new(Bytes::from(body.replace("$base", &self.base))));
         *response.status_mut() = status.try_into().unwrap();
         let (name, value) = header.split_once(": ").unwrap_or(("content-type", "application/json"));
@@ -127,7 +127,7 @@ impl Issuer {
         Ok(response)
     }
 
-    fn respond(&self, asked: Asked) -> Canned {
+    fn respond(&self, asked: &Asked) -> Canned {
         let mut script = self.script.lock().unwrap();
         script.asked.push(asked.clone());
         if let Some(canned) = script.canned.get(&asked.path) {

@@ -62,14 +62,14 @@ async fn update(handle: &Handle, args: Args) -> Answer {
         return Err(failed(warning.to_string()));
     }
     settings.aggregator = updated.value;
-    let written = handle.edit(Edit::Settings(settings)).await;
+    let written = handle.edit(Edit::Settings(Box::new(settings))).await;
     written.map_err(|error| format!("Failed to update aggregator config: {error}"))?;
     Ok("Successfully updated aggregator configuration".to_owned())
 }
 
 async fn save(handle: &Handle) -> Answer {
     let settings = (*handle.now().settings).clone();
-    let written = handle.edit(Edit::Settings(settings)).await;
+    let written = handle.edit(Edit::Settings(Box::new(settings))).await;
     written.map_err(|error| format!("failed to write config file: {error}"))?;
     Ok("Configuration saved successfully".to_owned())
 }

@@ -340,7 +340,7 @@ fn validate(handle: &Handle, args: Args) -> Answer {
 async fn create(handle: &Handle, args: Args) -> Answer {
     let draft = draft(args, "MCPServerCreateRequest")?;
     let name = draft.name.clone();
-    match handle.edit(Edit::Create(draft)).await {
+    match handle.edit(Edit::Create(Box::new(draft))).await {
         Ok(()) => Ok(format!("MCP server '{name}' created successfully")),
         Err(EditError::Invalid(invalid)) => {
             Err(format!("Invalid MCP server definition: {invalid}"))
@@ -356,7 +356,7 @@ async fn update(handle: &Handle, args: Args) -> Answer {
     if name.is_empty() {
         return Err("Invalid MCP server definition: name is required".to_owned());
     }
-    match handle.edit(Edit::Update(draft)).await {
+    match handle.edit(Edit::Update(Box::new(draft))).await {
         Ok(()) => Ok(format!("MCP server '{name}' updated successfully")),
         Err(EditError::Invalid(invalid)) => {
             Err(format!("Invalid MCP server definition: {invalid}"))

@@ -107,7 +107,8 @@ impl Kept {
         let start = self.bytes.saturating_sub((budget * BYTES_PER_TOKEN) as u64);
         file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        // It may have grown since it was measured; what was measured is enough.
+        file.take(self.bytes.saturating_sub(start)).read_to_end(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes);
         let whole = text.trim_end_matches('\n');
         let begins = whole.rmatch_indices('\n').nth(lines.saturating_sub(1));

@@ -32,7 +32,7 @@ fn a_handle_is_good_for_its_owner_only() {
     let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(kept.path.clone()), 0o600);
     assert_eq!(mode(kept.path.parent().unwrap().to_owned()), 0o700);
-    let again = Outputs::at(outputs.folder.clone());
+    let again = Outputs::at(outputs.folder);
     assert!(again.find("ada", &kept.handle).is_ok(), "it outlives the gateway");
 }
 

@@ -148,9 +148,8 @@ fn take_in(own: &Arc<Own>, principals: &Principals, name: &str, id: UnitId, word
         }
         Word::Relisted(listing) => relisted(own, &tools.changes, (name, id), &prefix, &listing),
         Word::Down(report) if report.condition == Condition::AuthRequired => {
-            let taken = report.clone();
             own.change(name, id, &tools.changes, |link| {
-                link.report.send_replace(taken);
+                link.report.send_replace(report);
             });
             if own.has(name, id) {
                 own.let_go(name, &tools.changes);

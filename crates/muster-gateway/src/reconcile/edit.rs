@@ -10,13 +10,13 @@ use crate::{draft::Draft, events::Reason, store::WriteError};
 #[derive(Debug)]
 pub(crate) enum Edit {
     /// A server that is not there yet.
-    Create(Draft),
+    Create(Box<Draft>),
     /// A server that is.
-    Update(Draft),
+    Update(Box<Draft>),
     /// A server to take away.
     Delete(String),
     /// `config.yaml`.
-    Settings(Settings),
+    Settings(Box<Settings>),
     /// A workflow.
     Workflow(Box<WorkflowEdit>),
     /// A service class.
@@ -103,7 +103,7 @@ impl Reconciler {
                 }
             }
             Edit::Settings(settings)
-                if *settings == *self.files.settings && store.has_settings() =>
+                if **settings == *self.files.settings && store.has_settings() =>
             {
                 Ok(())
             }

@@ -69,11 +69,14 @@ const TOOLS: [&Builtin; 12] = [
 /// So many states are remembered: callers may each have their own.
 const MOST_SHELVES: usize = 16;
 
+/// A shelf, and the state it was made of.
+type MadeOf = (Weak<State>, Arc<Shelf>);
+
 /// Shows the meta-tools.
 #[derive(Debug, Default)]
 pub struct Meta {
     /// What was last made of states, the newest last. The lock is held to look, never to make one.
-    shelves: RwLock<Vec<(Weak<State>, Arc<Shelf>)>>,
+    shelves: RwLock<Vec<MadeOf>>,
     outputs: Arc<Outputs>,
     /// What tools mean, where there is a model.
     meanings: Option<Arc<Meanings>>,

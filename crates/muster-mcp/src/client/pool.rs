@@ -92,7 +92,10 @@ impl Pool {
         sign(&mut request, &token)?;
         let mut again = request.clone();
         let (response, sender) = self.transmit(request).await?;
-        let Some(challenge) = wants_other_token(&response) else { return Ok((response, sender)) };
+        let challenge = challenge(response.headers());
+        if !wants_other_token(response.status(), challenge.as_deref()) {
+            return Ok((response, sender));
+        }
         if whole(&mut response.into_body()).await.is_ok() {
             self.give_back(sender);
         }
@@ -177,16 +180,10 @@ fn sign(request: &mut Request<Full<Bytes>>, token: &Bearer) -> Result<(), Failur
     Ok(())
 }
 
-/// What a server says that refused a request for its token; `None` if it did not.
-fn wants_other_token(response: &Response<Incoming>) -> Option<Option<String>> {
-    let challenge = challenge(response.headers());
-    match response.status() {
-        StatusCode::UNAUTHORIZED => Some(challenge),
-        StatusCode::FORBIDDEN => {
-            challenge.filter(|said| said.contains("insufficient_scope")).map(Some)
-        }
-        _ => None,
-    }
+/// Whether a server refused a request for its token.
+fn wants_other_token(status: StatusCode, challenge: Option<&str>) -> bool {
+    let wants_more = || challenge.is_some_and(|said| said.contains("insufficient_scope"));
+    status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN && wants_more()
 }
 
 /// What a server says about how to be let in.

@@ -20,6 +20,9 @@ use tokio_util::sync::CancellationToken;
 use super::options::HttpOptions;
 use crate::{lock::Lock, server::Server, session::Session};
 
+/// Requests that can be taken back, by id, each with the number of its turn.
+type RunningById = BTreeMap<Arc<str>, (u64, CancellationToken)>;
+
 /// One client.
 #[derive(Debug)]
 pub(super) struct HttpSession {
@@ -42,7 +45,7 @@ pub(super) struct HttpSession {
     busy: AtomicUsize,
     /// Told when none is running any more.
     quiet: Notify,
-    running: Lock<BTreeMap<Arc<str>, (u64, CancellationToken)>>,
+    running: Lock<RunningById>,
     started: AtomicU64,
     used: Lock<Instant>,
 }

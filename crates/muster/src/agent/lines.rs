@@ -39,29 +39,30 @@ pub(crate) enum Traffic {
 impl Lines {
     /// Something happened.
     pub(crate) fn info(self, text: &str) {
-        self.print(&self.stamped(text, None));
+        Self::print(&self.stamped(text, None));
     }
 
     /// Something happened that most people do not mind.
     pub(crate) fn debug(self, text: &str) {
         if self.detail == Detail::Verbose {
-            self.print(&self.stamped(text, Some(AnsiColor::BrightBlack)));
+            Self::print(&self.stamped(text, Some(AnsiColor::BrightBlack)));
         }
     }
 
     /// Something went wrong.
     pub(crate) fn error(self, text: &str) {
-        self.print(&self.stamped(text, Some(AnsiColor::Red)));
+        Self::print(&self.stamped(text, Some(AnsiColor::Red)));
     }
 
     /// Something went well.
     pub(crate) fn success(self, text: &str) {
-        self.print(&self.stamped(text, Some(AnsiColor::Green)));
+        Self::print(&self.stamped(text, Some(AnsiColor::Green)));
     }
 
     /// The result of a command.
+    #[expect(clippy::unused_self, reason = "whatever is printed goes through here")]
     pub(crate) fn result(self, text: &str) {
-        self.print(text);
+        Self::print(text);
     }
 
     /// A request goes out.
@@ -101,8 +102,8 @@ impl Lines {
     }
 
     fn dump(self, mark: &str, method: &str, colour: AnsiColor, value: &Value) {
-        self.print(&self.stamped(&format!("{mark} ({method}):"), Some(colour)));
-        self.print(&format!("{}\n", indented(value)));
+        Self::print(&self.stamped(&format!("{mark} ({method}):"), Some(colour)));
+        Self::print(&format!("{}\n", indented(value)));
     }
 
     /// Text with the time before it.
@@ -122,7 +123,7 @@ impl Lines {
         }
     }
 
-    fn print(self, text: &str) {
+    fn print(text: &str) {
         // Where nobody reads there is nobody to tell.
         drop(Printer::standard().line(text));
     }

@@ -66,16 +66,16 @@ pub(crate) fn run(args: &Connect) -> Result<ExitCode, CommandError> {
             return Err(CommandError::new(format!("cannot read {}: {err}", path.display())));
         }
     };
-    if args.undo { undo(args, &path, now) } else { connect(args, &path, now) }
+    if args.undo { undo(args, &path, now.as_deref()) } else { connect(args, &path, now.as_deref()) }
 }
 
-fn connect(args: &Connect, path: &Path, now: Option<String>) -> Result<ExitCode, CommandError> {
+fn connect(args: &Connect, path: &Path, now: Option<&str>) -> Result<ExitCode, CommandError> {
     let printer = Printer::standard();
     let entry = entry(args)?;
     let shape = args.client.shape();
-    let after = edit::with(now.as_deref().unwrap_or_default(), shape, &entry)
+    let after = edit::with(now.unwrap_or_default(), shape, &entry)
         .map_err(|err| refused(path, &err, shape, &entry))?;
-    if now.as_ref() == Some(&after) {
+    if now == Some(after.as_str()) {
         printer.line(&format!("{} has muster already.", path.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -84,7 +84,7 @@ fn connect(args: &Connect, path: &Path, now: Option<String>) -> Result<ExitCode,
         return Ok(ExitCode::SUCCESS);
     }
     let backup = backup(path);
-    if let Some(now) = &now
+    if let Some(now) = now
         && edit::without(now, shape).ok().flatten().is_none()
     {
         write(&backup, now, path)?;
@@ -97,11 +97,11 @@ fn connect(args: &Connect, path: &Path, now: Option<String>) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-fn undo(args: &Connect, path: &Path, now: Option<String>) -> Result<ExitCode, CommandError> {
+fn undo(args: &Connect, path: &Path, now: Option<&str>) -> Result<ExitCode, CommandError> {
     let printer = Printer::standard();
     let shape = args.client.shape();
     let fail = |err: &EditError| CommandError::new(format!("{}: {err}", path.display()));
-    let taken = match &now {
+    let taken = match now {
         Some(text) => edit::without(text, shape).map_err(|err| fail(&err))?,
         None => None,
     };

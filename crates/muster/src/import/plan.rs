@@ -113,7 +113,7 @@ impl Plan {
                 }
                 Found::Server { name, endpoint } => {
                     let what = match endpoint {
-                        Ok(endpoint) => self.server(root, source, &name, endpoint),
+                        Ok(endpoint) => self.server(root, source, &name, &endpoint),
                         Err(reason) => What::Skip { reason },
                     };
                     (name, what)
@@ -123,8 +123,8 @@ impl Plan {
         }
     }
 
-    fn server(&self, root: &Path, source: &str, name: &str, endpoint: Endpoint) -> What {
-        if is_ours(&endpoint) {
+    fn server(&self, root: &Path, source: &str, name: &str, endpoint: &Endpoint) -> What {
+        if is_ours(endpoint) {
             return What::Skip { reason: "it is muster itself".to_owned() };
         }
         let wanted = server_name(name);

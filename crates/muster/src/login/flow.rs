@@ -139,7 +139,7 @@ fn show(screen: &Screen<'_>, url: &str, prompting: Prompting) {
     match (screen.open)(url) {
         Ok(()) => (screen.say)(" done\n"),
         Err(_) => {
-            (screen.say)(&format!(" failed\nPlease open this URL in your browser:\n  {url}\n"))
+            (screen.say)(&format!(" failed\nPlease open this URL in your browser:\n  {url}\n"));
         }
     }
     (screen.say)("Waiting for authentication to complete...\n");

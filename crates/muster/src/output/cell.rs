@@ -11,8 +11,11 @@ pub fn cell(column: &str, value: Option<&Value>, row: &Map<String, Value>) -> St
     let text = value.as_str();
     let lower = column.to_lowercase();
     match (lower.as_str(), value) {
-        ("name" | "label" | "id" | "workflow", _)
-        | ("url" | "command" | "uri" | "endpoint" | "type" | "service_type", _) => plain(value),
+        (
+            "name" | "label" | "id" | "workflow" | "url" | "command" | "uri" | "endpoint" | "type"
+            | "service_type",
+            _,
+        ) => plain(value),
         ("health" | "status", _) => {
             text.map_or_else(|| plain(value), |text| or_dash(text).to_owned())
         }
@@ -177,6 +180,7 @@ mod tests {
 
     use super::{cell, cut};
 
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
     #[track_caller]
     fn check(column: &str, value: Value, expect: &str) {
         assert_eq!(cell(column, Some(&value), &Map::new()), expect, "{column}");

@@ -189,6 +189,7 @@ mod tests {
     use super::show;
     use crate::output::layout::{Layout, Manner};
 
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
     #[track_caller]
     fn check(value: Value, expect: Expect) {
         expect.assert_eq(&show(&value, Manner { layout: Layout::Table, headings: true }));

@@ -162,6 +162,7 @@ mod tests {
 
     use super::{Layout, Manner, table};
 
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
     #[track_caller]
     fn check(layout: Layout, items: Value, expect: Expect) {
         let manner = Manner { layout, headings: true };

@@ -149,6 +149,7 @@ mod tests {
 
     use super::Answer;
 
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
     fn seen(result: Value) -> String {
         match Answer::unwrapped(&raw(&result), "x_tool") {
             Ok(answer) => {
@@ -164,6 +165,7 @@ mod tests {
         }
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
     fn wrapped(inner: Value) -> Value {
         json!({"content": [{"type": "text", "text": inner.to_string()}]})
     }

@@ -60,7 +60,9 @@ fn serve(stream: TcpStream, port: u16, inside: u16) {
         if small.starts_with("authorization:") {
             token = line.trim().rsplit(' ').next().map(str::to_owned);
         } else if small.starts_with("host:") {
-            head.push_str(&format!("host: localhost:{inside}\r\n"));
+            head.push_str("host: localhost:");
+            head.push_str(&inside.to_string());
+            head.push_str("\r\n");
         } else if line == "\r\n" {
             break;
         } else {

@@ -28,7 +28,9 @@ impl Shell {
             Err(BadJson { position, reason }) => {
                 self.say(&format!("Invalid JSON at position {position}: {reason}"));
                 self.say("Write one JSON object, such as {\"key\": \"value\"}, or key=value words");
-                about.map(|tool| self.explain(tool));
+                if let Some(about) = about {
+                    self.explain(about);
+                }
                 return Ok(());
             }
         };

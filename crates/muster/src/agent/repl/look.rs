@@ -58,7 +58,7 @@ impl Shell {
     async fn list_tools(&self) -> Result<(), ReplError> {
         let remote = self.remote()?;
         let arguments = json!({"limit": 10_000, "max_tokens": TOKENS});
-        let answer = read(remote.call("list_tools", &raw(&arguments)).await?)?;
+        let answer = read(&remote.call("list_tools", &raw(&arguments)).await?)?;
         let empty = Vec::new();
         let list = |key: &str| answer.get(key).and_then(Value::as_array).unwrap_or(&empty);
         let mut tools: Vec<(&str, String)> = list("tools")
@@ -108,7 +108,7 @@ impl Shell {
         self.say("Fetching core muster tools...");
         let remote = self.remote()?;
         let answer =
-            read(remote.call("list_core_tools", &raw(&json!({"max_tokens": TOKENS}))).await?)?;
+            read(&remote.call("list_core_tools", &raw(&json!({"max_tokens": TOKENS}))).await?)?;
         let tools = answer.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
         let total = answer.get("total_tools").and_then(Value::as_u64).unwrap_or_default();
         self.say(&format!("Core muster tools ({} found out of {total} total):\n", tools.len()));
@@ -121,7 +121,7 @@ impl Shell {
     async fn list_workflows(&self) -> Result<(), ReplError> {
         self.say("Fetching available workflows...");
         let remote = self.remote()?;
-        let answer = read(remote.call("core_workflow_list", &no_arguments()).await?)?;
+        let answer = read(&remote.call("core_workflow_list", &no_arguments()).await?)?;
         let workflows = answer.get("workflows").and_then(Value::as_array).cloned();
         let workflows = workflows.unwrap_or_default();
         if workflows.is_empty() {
@@ -159,7 +159,7 @@ impl Shell {
             "tool" | "tools" => {
                 let remote = self.remote()?;
                 let answer = remote.call("describe_tool", &raw(&json!({"name": name}))).await?;
-                let tool = read(answer)?;
+                let tool = read(&answer)?;
                 self.say(&format!("Tool: {}", text(&tool, "name")));
                 self.say(&format!("Description: {}", text(&tool, "description")));
                 self.say("Input Schema:");
@@ -222,7 +222,7 @@ impl Shell {
             }
         }
         let remote = self.remote()?;
-        let answer = read(remote.call("filter_tools", &raw(&arguments)).await?)?;
+        let answer = read(&remote.call("filter_tools", &raw(&arguments)).await?)?;
         let tools = answer.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
         let total = answer.get("total_tools").and_then(Value::as_u64).unwrap_or_default();
         self.lines.info("Filtering tools with:");
@@ -289,9 +289,9 @@ fn described(tool: &Value) -> &str {
 }
 
 /// The document in an answer, or what the tool says is wrong.
-fn read(answer: Answer) -> Result<Value, ReplError> {
+fn read(answer: &Answer) -> Result<Value, ReplError> {
     if answer.failed {
         return Err(ReplError::new(answer.texts().join("; ")));
     }
-    Ok(document(&answer).unwrap_or_default())
+    Ok(document(answer).unwrap_or_default())
 }

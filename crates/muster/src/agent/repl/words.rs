@@ -90,17 +90,17 @@ mod tests {
     use super::{arguments, split, texts};
 
     #[track_caller]
-    fn check(text: &str, expect: Value) {
-        assert_eq!(Value::Object(arguments(text).unwrap()), expect, "{text}");
+    fn check(text: &str, expect: &Value) {
+        assert_eq!(&Value::Object(arguments(text).unwrap()), expect, "{text}");
     }
 
     #[test]
     fn values_are_json_where_they_can_be() {
-        check("", json!({}));
-        check("a=1 b=true c=[1] d=x", json!({"a": 1, "b": true, "c": [1], "d": "x"}));
-        check(r#"a="3" b='y z' c="#, json!({"a": 3, "b": "y z", "c": ""}));
-        check("a=b=c ignored", json!({"a": "b=c"}));
-        check(r#"{"a": {"b": 1.0}}"#, json!({"a": {"b": 1.0}}));
+        check("", &json!({}));
+        check("a=1 b=true c=[1] d=x", &json!({"a": 1, "b": true, "c": [1], "d": "x"}));
+        check(r#"a="3" b='y z' c="#, &json!({"a": 3, "b": "y z", "c": ""}));
+        check("a=b=c ignored", &json!({"a": "b=c"}));
+        check(r#"{"a": {"b": 1.0}}"#, &json!({"a": {"b": 1.0}}));
     }
 
     #[test]

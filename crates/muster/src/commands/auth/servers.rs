@@ -12,6 +12,7 @@ use crate::{
 /// A server behind the gateway, and how the user stands with it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a member of its own in the resource")]
 pub(super) struct Server {
     pub(super) name: String,
     pub(super) status: String,

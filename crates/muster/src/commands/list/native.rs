@@ -98,7 +98,7 @@ async fn tools(remote: &Remote) -> Result<Vec<Item>, CommandError> {
         }
         let page: Value = serde_json::from_str(&text).unwrap_or_default();
         let items = page.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
-        let items: Vec<Raw> = items.iter().map(|item| raw(item)).collect();
+        let items: Vec<Raw> = items.iter().map(raw).collect();
         all.extend(read(&items));
         match page.get("next_offset").and_then(Value::as_u64) {
             Some(next) if next > offset => offset = next,
