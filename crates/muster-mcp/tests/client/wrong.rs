@@ -114,7 +114,7 @@ async fn a_login_is_asked_for() {
     let world = World::of(&http(&web.url)).await;
     let refused = world.run(&Fake::able(), world.permit("t", "{}", None)).await;
     let Err(CallError::Backend { reason, .. }) = refused else { panic!("{refused:?}") };
-    assert_eq!(reason, "authentication required");
+    assert_eq!(reason, "authentication required (status 401)");
 }
 
 #[tokio::test]
