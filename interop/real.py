@@ -332,6 +332,15 @@ def meta_call(name, arguments):
 
 def listed(url):
     """Names of the servers' tools behind the gateway, asked without any client's library."""
+    names, offset = set(), 0
+    while offset is not None:
+        page = listed_from(url, offset)
+        names |= {tool["name"] for tool in page["tools"] if tool["name"].startswith("x_")}
+        offset = page.get("next_offset")
+    return names
+
+
+def listed_from(url, offset):
     headers = {
         "Content-Type": "application/json",
         "Accept": "application/json, text/event-stream",
@@ -344,14 +353,13 @@ def listed(url):
         "io.modelcontextprotocol/clientInfo": {"name": "probe", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
     }
-    params = {"name": "list_tools", "arguments": {"limit": 1000}, "_meta": meta}
+    params = {"name": "list_tools", "arguments": {"limit": 1000, "offset": offset}, "_meta": meta}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
     with urllib.request.urlopen(urllib.request.Request(url, body.encode(), headers), timeout=10) as answer:
         written = answer.read().decode()
     if written.startswith(("event:", "data:", ":", "id:")):
         written = [line[5:] for line in written.splitlines() if line.startswith("data:") and line[5:].strip()][-1]
-    tools = json.loads(json.loads(written)["result"]["content"][0]["text"])["tools"]
-    return {tool["name"] for tool in tools if tool["name"].startswith("x_")}
+    return json.loads(json.loads(written)["result"]["content"][0]["text"])
 
 
 def wait_for_tools(url, gateway, names):
