@@ -57,7 +57,7 @@ class Gateway:
         self.client.initialize()
 
     def call(self, tool, arguments):
-        params = {"name": "call_tool", "arguments": {"name": tool, "arguments": arguments}}
+        params = {"name": "call_tool", "arguments": {"name": tool, "arguments": arguments, "max_tokens": 10**8}}
         _, answer = self.client.request("tools/call", params)
         inner = json.loads(answer["result"]["content"][0]["text"])
         if inner["isError"]:

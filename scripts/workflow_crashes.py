@@ -117,7 +117,7 @@ class Lane:
             self.kill()
 
     def call(self, tool, arguments, client=None):
-        params = {"name": "call_tool", "arguments": {"name": tool, "arguments": arguments}}
+        params = {"name": "call_tool", "arguments": {"name": tool, "arguments": arguments, "max_tokens": 10**8}}
         _, answer = (client or self.client).request("tools/call", params)
         inner = json.loads(answer["result"]["content"][0]["text"])
         text = inner["content"][0]["text"]

@@ -265,7 +265,8 @@ fn a_restart_of_the_gateway_costs_only_the_calls_that_were_under_way() {
     bridge.initialize();
     let count = gateway.folder.file("count");
     bridge.send(&run("1", &format!("echo x >> {}; sleep 60", count.display()), ""));
-    while !count.exists() {
+    // The file is there before what is written into it.
+    while std::fs::read_to_string(&count).unwrap_or_default() != "x\n" {
         std::thread::yield_now();
     }
     gateway.kill();
