@@ -14,9 +14,10 @@ mod identity;
 mod kept;
 mod pages;
 mod places;
+mod secrets;
 mod silent;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use muster_core::{
     backend::BoxFuture,
@@ -57,6 +58,10 @@ pub struct Options {
     pub document_path: String,
     /// What that document says is asked for.
     pub scopes: String,
+    /// Where that id was registered. Empty for everywhere, with a secret too.
+    pub client_issuer: String,
+    /// The folder of secrets that files of servers name.
+    pub secrets: Option<PathBuf>,
     /// How far issuers may be.
     pub reach: Reach,
 }
@@ -70,6 +75,8 @@ impl Options {
             public_url: public_url.trim_end_matches('/').to_owned(),
             client_id: String::new(),
             client_secret: None,
+            client_issuer: String::new(),
+            secrets: None,
             callback_path: "/oauth/proxy/callback".to_owned(),
             document_path: "/.well-known/oauth-client.json".to_owned(),
             scopes: USUAL_SCOPES.to_owned(),
@@ -158,7 +165,12 @@ impl Client {
     }
 
     fn known(&self, site: &Site) -> Option<Known> {
-        self.sites.lock().get(&site.name).filter(|known| known.url == site.url).cloned()
+        let pin = site.auth.authorization_server.as_ref().map(|pin| pin.issuer.as_str());
+        let pin = pin.filter(|issuer| !issuer.is_empty());
+        let fits = |known: &&Known| {
+            known.url == site.url && pin.is_none_or(|pin| places::same_issuer(pin, &known.issuer))
+        };
+        self.sites.lock().get(&site.name).filter(fits).cloned()
     }
 
     async fn found(&self, site: &Site) -> Result<Known, LoginError> {
@@ -265,6 +277,15 @@ impl Logins for Handle {
             }
             if let Ok(known) = self.0.found(site).await {
                 self.0.drop_grant(&person.owner, &known.issuer).await;
+            }
+        })
+    }
+
+    fn forget_all<'a>(&'a self, person: &'a Person) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.0.steps.lock().retain(|(owner, _), _| *owner != person.owner);
+            for issuer in self.0.issuers_of(&person.owner).await {
+                self.0.drop_grant(&person.owner, &issuer).await;
             }
         })
     }

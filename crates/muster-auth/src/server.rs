@@ -76,7 +76,7 @@ impl AuthServer {
         let clock = Clock::system();
         let store: Arc<dyn Store> = match &loaded.storage {
             Storage::Memory => Arc::new(Memory::new(clock.clone())),
-            Storage::Valkey(options) => Arc::new(Valkey::new(options)?),
+            Storage::Valkey(options) => Arc::new(Valkey::new(options, &loaded.trust)?),
         };
         let dialer = Dialer::new(Arc::new(loaded.trust));
         Ok(Self::new(loaded.server, Vault::new(store, loaded.seal), dialer, clock))

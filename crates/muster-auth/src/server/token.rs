@@ -111,7 +111,7 @@ impl Inner {
                 continue;
             }
             if whole {
-                self.end(&held.login).await?;
+                self.log_out(&held.login).await?;
             }
             self.vault.remove(&key).await?;
             self.cache.forget(&held.login);

@@ -2,7 +2,10 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use muster_auth::server::{self, AuthServer};
+use muster_auth::{
+    dialer::Trust,
+    server::{self, AuthServer},
+};
 use muster_core::manifest::settings::OAuthServer;
 use muster_gateway::store::Files;
 use muster_mcp::http::HttpOptions;
@@ -10,11 +13,15 @@ use muster_mcp::http::HttpOptions;
 use crate::error::CommandError;
 
 /// What protects the endpoint, if anything does.
-pub(super) fn of(said: &OAuthServer, files: &Files) -> Result<Option<AuthServer>, CommandError> {
+pub(super) fn of(
+    said: &OAuthServer,
+    files: &Files,
+    trust: Trust,
+) -> Result<Option<AuthServer>, CommandError> {
     if !said.enabled {
         return Ok(None);
     }
-    let loaded = server::load(said).map(|mut loaded| {
+    let loaded = server::load(said, trust).map(|mut loaded| {
         loaded.server.provider.audiences = audiences(files);
         loaded
     });
