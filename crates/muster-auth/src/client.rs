@@ -17,13 +17,15 @@ mod places;
 mod secrets;
 mod silent;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use muster_core::{
     backend::BoxFuture,
     call::Owner,
     logins::{Access, Arrived, Issuer, LoginError, Logins, Means, Person, Site},
 };
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 pub use self::pages::Pages;
 use self::{discovery::Found, flows::Waiting, kept::Slot, places::Place};
@@ -40,6 +42,8 @@ const HOME: &str = "https://github.com/giantswarm/muster";
 const USUAL_SCOPES: &str = "openid profile email groups offline_access";
 /// Of anything that is remembered in this process there is no more than this.
 const MOST: usize = 10_000;
+/// How long a gateway that ends waits for issuers.
+const SETTLE: Duration = Duration::from_secs(5);
 /// How often a server may ask for more scopes than it was given.
 const STEPS: u32 = 3;
 
@@ -107,6 +111,8 @@ pub struct Client {
     dialer: Dialer,
     vault: Vault,
     clock: Clock,
+    /// What is done to its end, whoever asked for it.
+    tasks: TaskTracker,
     slots: Lock<Slots>,
     waiting: Lock<BTreeMap<String, Waiting>>,
     /// What was found out about servers, by name.
@@ -137,11 +143,18 @@ impl Client {
             dialer,
             vault,
             clock,
+            tasks: TaskTracker::new(),
             slots: Lock::default(),
             waiting: Lock::default(),
             sites: Lock::default(),
             steps: Lock::default(),
         })
+    }
+
+    /// Waits for what must be done to its end: a token that an issuer has just given.
+    pub async fn settle(&self) {
+        self.tasks.close();
+        drop(timeout(SETTLE, self.tasks.wait()).await);
     }
 
     /// What it logs people in with.

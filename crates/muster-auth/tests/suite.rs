@@ -20,8 +20,14 @@ mod idp;
 mod login_faults;
 #[path = "suite/our_faults.rs"]
 mod our_faults;
+#[path = "suite/pins.rs"]
+mod pins;
+#[path = "suite/shared.rs"]
+mod shared;
 #[path = "suite/ssrf.rs"]
 mod ssrf;
+#[path = "suite/tls.rs"]
+mod tls;
 #[path = "suite/token_faults.rs"]
 mod token_faults;
 #[path = "suite/world.rs"]

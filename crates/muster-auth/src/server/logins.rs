@@ -179,7 +179,7 @@ impl Inner {
     /// New tokens for a refresh token. The provider is asked first: while it is away nothing is spent,
     /// and who is no longer welcome there is no longer welcome here.
     pub(super) async fn rotate(
-        &self,
+        self: &Arc<Self>,
         refresh: &str,
         client: &str,
         scope: Option<&str>,

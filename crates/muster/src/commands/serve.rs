@@ -181,6 +181,7 @@ async fn serve(
         }
     };
     engine.shut_down().await;
+    logins::settle(logins.as_ref(), client.as_deref()).await;
     connector.shut_down().await;
     launcher.shut_down().await;
     Ok(served?)

@@ -3,6 +3,7 @@
 use std::{convert::Infallible, sync::Arc};
 
 use muster_auth::{
+    client::Client,
     dialer::Trust,
     server::{self, AuthServer},
 };
@@ -55,6 +56,16 @@ pub(super) fn options(logins: Option<&AuthServer>) -> HttpOptions {
         guard: Some(Arc::new(logins.clone())),
         pages: vec![Arc::new(logins.clone())],
         ..HttpOptions::default()
+    }
+}
+
+/// Waits for what others have been asked for and must not get lost.
+pub(super) async fn settle(logins: Option<&AuthServer>, client: Option<&Client>) {
+    if let Some(logins) = logins {
+        logins.settle().await;
+    }
+    if let Some(client) = client {
+        client.settle().await;
     }
 }
 
