@@ -17,6 +17,8 @@ mod idp;
 #[path = "../tests/suite/world.rs"]
 mod world;
 
+use std::time::Duration;
+
 use http::{HeaderMap, HeaderValue, header};
 use idp::Say;
 use muster_core::credentials::Guard as _;
@@ -31,7 +33,10 @@ fn main() {
 }
 
 async fn run(kind: &str, times: usize) {
-    let mut world = World::new().await;
+    // Under valgrind everything is slow.
+    let patience = Duration::from_secs(60);
+    let mut world = World::with(|config| config.provider.patience = patience).await;
+    world.server.find_provider().await;
     let issuer = format!("{}/other", world.idp.issuer);
     let keys = json!({"issuer": issuer, "jwks_uri": format!("{}/jwks", world.idp.issuer)});
     world.idp.say("/other/.well-known/openid-configuration", Say::Json(200, keys));

@@ -12,6 +12,8 @@ mod client_faults;
 mod client_tokens;
 #[path = "suite/client_world.rs"]
 mod client_world;
+#[path = "suite/described.rs"]
+mod described;
 #[path = "suite/flows.rs"]
 mod flows;
 #[path = "suite/idp.rs"]
