@@ -134,9 +134,11 @@ def pump(source, sink):
 class Gateway:
     """A gateway, which can be killed and started again with the same files."""
 
-    def __init__(self, muster, folder, port, settings):
+    def __init__(self, muster, folder, port, settings, servers=()):
         self.port = port
-        folder.mkdir()
+        (folder / "mcpservers").mkdir(parents=True)
+        for name, server in dict(servers).items():
+            (folder / "mcpservers" / f"{name}.yaml").write_text(json.dumps(server))
         (folder / "config.yaml").write_text(json.dumps({"aggregator": {"port": port, **settings}}))
         argv = [muster, "serve", "--config-path", str(folder), "--debug"]
         self.process = Process(argv, folder / "log.txt")
@@ -248,6 +250,27 @@ class Client:
     def note(self, verifier, code, tokens):
         found = [verifier, code, tokens.get("access_token"), tokens.get("refresh_token")]
         self.secrets.update(secret for secret in found if secret)
+
+
+def tool(base, token, name, arguments):
+    """The text that a tool behind a gateway answers, or why there is none."""
+    wrapped = {"name": name, "arguments": arguments}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "call_tool", "arguments": wrapped, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}}}}
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+               "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "call_tool",
+               "Authorization": f"Bearer {token}"}
+    status, head, text = request(f"{base}/mcp", json.dumps(body).encode(), headers)
+    if status != 200:
+        return f"status {status}"
+    if "event-stream" in (head["Content-Type"] or ""):
+        text = [line[6:] for line in text.splitlines() if line.startswith("data: ")][-1]
+    said = json.loads(text)
+    if "error" in said:
+        return said["error"]["message"]
+    return json.loads(said["result"]["content"][0]["text"])["content"][0]["text"]
 
 
 def call(base, token, path="/mcp"):
