@@ -25,6 +25,7 @@ mod listen;
 mod listing;
 mod message;
 mod mirror;
+mod mouth;
 mod mutual;
 mod peer;
 mod pipe;
