@@ -6,7 +6,7 @@
 A browser without a window logs in through consent, login and consent again. Then the user moves between
 the gateways, either of which is killed at bad moments; so does their login at a server behind them, whose token
 runs out again and again; the provider goes away and comes back; and every secret that was seen on the way is looked for in logs and storage. At last the official suite logs in.
-Needs `valkey-server` or `redis-server`. Exit status 1 when a check failed; the last line is
+Needs `openssl`, and `valkey-server` or `redis-server`. Exit status 1 when a check failed; the last line is
 `N passed, N failed`.
 """
 
@@ -65,8 +65,10 @@ class World:
             "dex": {"issuerUrl": f"http://localhost:{self.issuer_port}", "clientId": "muster",
                     "clientSecretFile": str(secret)},
             "storage": {"type": "valkey", "valkey": {
-                "url": f"127.0.0.1:{self.valkey.port}", "password": self.password}},
-            "encryptionKey": self.key, "allowPublicClientRegistration": True}}}, servers)
+                "url": f"127.0.0.1:{self.valkey.tls_port}", "password": self.password,
+                "tlsEnabled": True, "tlsServerName": self.valkey.NAME}},
+            "encryptionKey": self.key, "allowPublicClientRegistration": True}}}, servers,
+            ["--extra-ca-file", self.valkey.authority])
 
     def start_provider(self):
         self.provider.start()
@@ -174,6 +176,19 @@ def killing(world, tally, client, tokens):
     _, carols = client.login(Browser("carol"), in_the_middle)
     tally.check(where, "a login begun before is finished after", 200, call(world.base, carols["access_token"])[0])
     a.start()
+    return tokens
+
+
+def storage_blinks(world, tally, client, tokens):
+    """Every connection to the storage breaks."""
+    where = "storage"
+    world.valkey.ask("CLIENT", "KILL", "TYPE", "normal")
+    for gateway in world.gateways:
+        said = [client.refresh(tokens, gateway.url)]
+        while said[-1][0] == 503 and len(said) < 3:
+            said.append(client.refresh(tokens, gateway.url))
+        status, tokens = said[-1]
+        tally.check(where, f"a login is renewed at {gateway.port} after its connection broke", 200, status)
     return tokens
 
 
@@ -307,6 +322,7 @@ def main():
             provider_tokens(world, tally)
             tokens = killing(world, tally, client, tokens)
             behind(world, tally, tokens)
+            tokens = storage_blinks(world, tally, client, tokens)
             suite(world, tally)
             provider_goes(world, tally, client, tokens)
             canaries(world, tally, client)

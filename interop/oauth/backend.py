@@ -30,7 +30,11 @@ class Backend:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 backend.post(self, body.decode())
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(ThreadingHTTPServer):
+            def handle_error(self, *_):
+                """A gateway was killed while it was spoken to."""
+
+        self.server = Server(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.base = f"http://localhost:{self.server.server_port}"
         self.url = f"{self.base}/mcp"

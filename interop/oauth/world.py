@@ -131,16 +131,30 @@ def pump(source, sink):
             end.shutdown(socket.SHUT_RDWR)
 
 
+def certificates(folder, name):
+    """An authority of our own, a certificate that it signed, and its key."""
+    def openssl(*words):
+        subprocess.run(["openssl", *words], check=True, cwd=folder, stderr=subprocess.DEVNULL)
+
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2",
+            "-subj", "/CN=interop", "-addext", "basicConstraints=critical,CA:TRUE")
+    openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "valkey.key", "-out", "valkey.csr", "-subj", f"/CN={name}")
+    (folder / "valkey.ext").write_text(f"subjectAltName=DNS:{name}\nbasicConstraints=CA:FALSE\n")
+    openssl("x509", "-req", "-in", "valkey.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+            "-extfile", "valkey.ext", "-out", "valkey.pem")
+    return [str(folder / name) for name in ["ca.pem", "valkey.pem", "valkey.key"]]
+
+
 class Gateway:
     """A gateway, which can be killed and started again with the same files."""
 
-    def __init__(self, muster, folder, port, settings, servers=()):
+    def __init__(self, muster, folder, port, settings, servers=(), words=()):
         self.port = port
         (folder / "mcpservers").mkdir(parents=True)
         for name, server in dict(servers).items():
             (folder / "mcpservers" / f"{name}.yaml").write_text(json.dumps(server))
         (folder / "config.yaml").write_text(json.dumps({"aggregator": {"port": port, **settings}}))
-        argv = [muster, "serve", "--config-path", str(folder), "--debug"]
+        argv = [muster, "serve", "--config-path", str(folder), "--debug", *words]
         self.process = Process(argv, folder / "log.txt")
 
     @property
@@ -160,15 +174,21 @@ class Gateway:
 
 
 class Valkey:
-    """A storage that forgets everything when it ends."""
+    """A storage that forgets everything when it ends. Gateways reach it by TLS, under a name that it has only in its
+    certificate."""
+
+    NAME = "valkey.internal"
 
     def __init__(self, folder, password):
-        self.port, self.password = free_port(), password
+        self.port, self.tls_port, self.password = free_port(), free_port(), password
+        self.authority, certificate, key = certificates(folder, self.NAME)
         program = shutil.which("valkey-server") or shutil.which("redis-server")
         if not program:
             raise SystemExit("valkey-server or redis-server is needed")
         argv = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-                "--dir", str(folder), "--requirepass", password]
+                "--dir", str(folder), "--requirepass", password, "--tls-port", str(self.tls_port),
+                "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", self.authority,
+                "--tls-auth-clients", "no"]
         self.process = Process(argv, folder / "valkey.txt")
 
     def start(self):

@@ -68,7 +68,7 @@ impl Watched {
     fn send(&mut self, line: &str, more: &str, body: &str) -> (u16, String, String) {
         let answer = self.privately(line, more, body);
         let path = line.split('?').next().unwrap();
-        self.answers.push_str(&format!("{path}\n{} {}\n", answer.1, answer.2));
+        self.answers.extend([path, "\n", &answer.1, " ", &answer.2, "\n"]);
         answer
     }
 
