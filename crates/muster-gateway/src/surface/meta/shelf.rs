@@ -16,7 +16,7 @@ use crate::{dispatch::State, meanings::Snapshot as Meanings};
 /// The longest summary, in letters.
 const LONGEST_SUMMARY: usize = 120;
 /// The longest line of arguments, in letters.
-const LONGEST_SIGNATURE: usize = 100;
+pub(in crate::surface) const LONGEST_SIGNATURE: usize = 100;
 
 /// The tools of a state.
 #[derive(Debug, Default)]
@@ -138,7 +138,7 @@ impl Shown {
 }
 
 /// The first line of a description, cut where it becomes long.
-pub(super) fn summary(description: &str) -> String {
+pub(in crate::surface) fn summary(description: &str) -> String {
     let line = first_line(description);
     match line.char_indices().nth(LONGEST_SUMMARY) {
         Some((end, _)) => line.get(..end).unwrap_or_default().trim_end().to_owned() + "...",
