@@ -25,6 +25,7 @@ mod listen;
 mod listing;
 mod message;
 mod mirror;
+mod mouth;
 mod peer;
 mod pipe;
 mod pool;
