@@ -12,6 +12,10 @@
 mod bridge;
 #[path = "suite/bundled.rs"]
 mod bundled;
+#[path = "suite/canaries.rs"]
+mod canaries;
+#[path = "suite/canary_peers.rs"]
+mod canary_peers;
 #[path = "suite/cli.rs"]
 mod cli;
 #[path = "suite/client.rs"]
