@@ -32,6 +32,8 @@ mod injection;
 mod login;
 #[path = "suite/mcp.rs"]
 mod mcp;
+#[path = "suite/pending.rs"]
+mod pending;
 #[path = "suite/processes.rs"]
 mod processes;
 #[path = "suite/protected.rs"]
@@ -44,3 +46,5 @@ mod rmcp;
 mod serve;
 #[path = "suite/tidy.rs"]
 mod tidy;
+#[path = "suite/world.rs"]
+mod world;

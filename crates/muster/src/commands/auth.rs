@@ -2,7 +2,6 @@
 
 mod login;
 mod logout;
-mod servers;
 mod status;
 mod whoami;
 

@@ -1,9 +1,9 @@
 //! `muster auth logout`.
 
-use super::{At, servers};
+use super::At;
 use crate::{
     error::CommandError,
-    login::{self, tokens::Tokens},
+    login::{self, servers, tokens::Tokens},
     output::{self, Printer},
     remote::{Remote, target::Target},
 };
