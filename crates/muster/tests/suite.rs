@@ -8,6 +8,8 @@
     reason = "a test may panic, and starts the programs it tests"
 )]
 
+#[path = "suite/backends.rs"]
+mod backends;
 #[path = "suite/bridge.rs"]
 mod bridge;
 #[path = "suite/bundled.rs"]

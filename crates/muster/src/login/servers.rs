@@ -77,20 +77,31 @@ impl Server {
     }
 }
 
-/// All servers that a gateway tells about.
-pub(crate) async fn all(remote: &Remote) -> Result<Vec<Server>, RemoteError> {
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Status {
-        servers: Vec<Server>,
-    }
+/// How the user stands with a gateway and the servers behind it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    servers: Vec<Server>,
+    user: Option<String>,
+}
+
+async fn status(remote: &Remote) -> Result<Status, RemoteError> {
     let result = remote.read("auth://status").await?;
     let result = Object::parse(&result).unwrap_or_default();
     let contents = result.get("contents").map(RawValue::get).unwrap_or_default();
     let contents: Vec<&RawValue> = serde_json::from_str(contents).unwrap_or_default();
     let text = contents.first().and_then(|item| Object::parse(item)?.get_text("text"));
-    let status: Status = serde_json::from_str(&text.unwrap_or_default()).unwrap_or_default();
-    Ok(status.servers)
+    Ok(serde_json::from_str(&text.unwrap_or_default()).unwrap_or_default())
+}
+
+/// All servers that a gateway tells about.
+pub(crate) async fn all(remote: &Remote) -> Result<Vec<Server>, RemoteError> {
+    Ok(status(remote).await?.servers)
+}
+
+/// Who the user is, if the gateway knows.
+pub(crate) async fn user(remote: &Remote) -> Option<String> {
+    status(remote).await.ok()?.user
 }
 
 pub(crate) fn find(servers: Vec<Server>, name: &str) -> Result<Server, CommandError> {

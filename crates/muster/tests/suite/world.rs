@@ -99,13 +99,19 @@ impl World {
         format!("http://localhost:{}/mcp", self.gateway)
     }
 
-    /// A command of the user.
+    /// A command of the user at the gateway.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = self.bare(words);
+        command.args(["--endpoint", &self.url()]);
+        command
+    }
+
+    /// A command of the user.
+    fn bare(&self, words: &[&str]) -> Command {
         let path = std::env::var("PATH").unwrap();
         let mut command = Command::new(MUSTER);
         command
             .args(words)
-            .args(["--endpoint", &self.url()])
             .env("HOME", self.home.path())
             .env("PATH", format!("{}:{path}", self.home.file("bin").display()))
             .env("MUSTER_OAUTH_CALLBACK_PORT", self.callback.to_string())
@@ -118,6 +124,11 @@ impl World {
     /// All that a command says, and how it ends.
     pub(crate) fn run(&self, words: &[&str]) -> String {
         self.said(&self.command(words).output().unwrap())
+    }
+
+    /// The same for a command that finds the gateway by itself.
+    pub(crate) fn run_bare(&self, words: &[&str]) -> String {
+        self.said(&self.bare(words).output().unwrap())
     }
 
     /// A command that opens the browser so many times.
@@ -161,7 +172,8 @@ impl World {
         let mut text = text
             .replace(&format!(":{}", self.gateway), ":[PORT]")
             .replace(&format!(":{}", self.provider.port()), ":[IDP]")
-            .replace(&format!(":{}", self.callback), ":[CALLBACK]");
+            .replace(&format!(":{}", self.callback), ":[CALLBACK]")
+            .replace("in 30 minutes", "in 29 minutes");
         for vault in &self.vaults {
             text = text.replace(&format!(":{}", vault.port()), ":[VAULT]");
         }
