@@ -12,6 +12,7 @@ use muster_core::{
     request::{Asked, Change, Changes, Fault, Identity, Keep, Offers, Reply, Request, Serve},
 };
 use serde::Serialize;
+use serde_json::value::RawValue;
 use tokio::sync::{broadcast, watch};
 
 use crate::{
@@ -86,6 +87,16 @@ impl Serve for Front {
     fn changes(&self) -> Box<dyn Changes> {
         let lists_catalog = self.shown.surface.lists_catalog();
         Box::new(Heard { changes: self.shown.changes.subscribe(), lists_catalog })
+    }
+
+    fn repeated(&self, caller: &Caller, tool: &str) -> Option<Arc<RawValue>> {
+        if !self.shown.surface.lists_catalog() {
+            return None;
+        }
+        let state = self.shown.dispatcher.state(caller);
+        let entry = state.catalog.get(tool).filter(|entry| state.policy.shows(entry))?;
+        let wants = entry.input_schema.get().contains("x-mcp-header");
+        wants.then(|| Arc::clone(&entry.input_schema))
     }
 
     fn serve<'a>(

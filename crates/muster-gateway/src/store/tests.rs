@@ -1,6 +1,6 @@
 //! The directory, read and written.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
+use std::{cell::Cell, fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 
 use muster_core::{
     manifest::mcpserver::{McpServer, ServerType, Spec, Status},
@@ -136,4 +136,31 @@ async fn links_stay_links() {
     assert!(fs::read_to_string(&real).unwrap().contains("http://h/mcp"));
     let late = store.replace(&files.servers["a"], &server("a")).await;
     assert!(matches!(late, Err(WriteError::Changed(_))), "what was decided on is no longer there");
+}
+
+#[test]
+fn an_edit_at_the_same_moment_is_never_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.yaml");
+    let edit = |text: &str| {
+        let beside = dir.path().join(".edit");
+        fs::write(&beside, text).unwrap();
+        fs::rename(beside, &path).unwrap();
+    };
+    edit("before");
+    let looks = Cell::new(0);
+    // Edits come right after each look: at what is to be replaced, and at what was displaced.
+    let is_meant = |now: &str| {
+        looks.set(looks.get() + 1);
+        edit(&format!("edit {}", looks.get()));
+        now == "before"
+    };
+    let late = super::write::replace(&path, "ours", is_meant);
+    assert!(matches!(late, Err(WriteError::Changed(_))), "{late:?}");
+    assert_eq!(looks.get(), 2);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "edit 2");
+
+    let removed = super::write::replace(&path, "ours", |_| fs::remove_file(&path).is_ok());
+    assert!(matches!(removed, Err(WriteError::Gone(_))), "{removed:?}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left or brought back");
 }

@@ -3,12 +3,16 @@
 use std::{
     fs, io,
     io::Write as _,
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
 
 use muster_core::manifest::mcpserver::{self, Status};
+use rustix::{
+    fs::{CWD, RenameFlags, renameat_with},
+    io::Errno,
+};
 
 use super::WriteError;
 
@@ -50,16 +54,55 @@ pub(super) fn replace(
     let target = fs::canonicalize(path).map_err(failed)?;
     let mode = fs::metadata(&target).map_err(failed)?.permissions().mode();
     let beside = beside(&target, text, mode).map_err(failed)?;
-    // Writing to the disk takes its time, and someone may have edited the file meanwhile.
-    let replaced = match fs::read_to_string(&target) {
-        Ok(now) if is_meant(&now) => fs::rename(&beside, &target).map_err(failed),
-        Ok(_) => Err(WriteError::Changed(path.to_owned())),
-        Err(error) => Err(failed(error)),
-    };
+    let replaced = put(&beside, &target, is_meant);
     if replaced.is_err() {
         drop(fs::remove_file(&beside));
     }
-    replaced
+    match replaced {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(WriteError::Changed(path.to_owned())),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Puts `beside` in place of `target`, if that still is what was meant. Whoever edits the file at
+/// the same moment keeps what they wrote.
+fn put(beside: &Path, target: &Path, is_meant: impl Fn(&str) -> bool) -> io::Result<bool> {
+    // Writing to the disk takes its time, and someone may have edited the file meanwhile.
+    if !is_meant(&fs::read_to_string(target)?) {
+        fs::remove_file(beside)?;
+        return Ok(false);
+    }
+    let ours = fs::metadata(beside)?.ino();
+    match exchange(beside, target) {
+        Ok(()) => (),
+        // Not every file system can exchange two names.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            return fs::rename(beside, target).map(|()| true);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let was_meant = fs::read_to_string(beside).is_ok_and(|displaced| is_meant(&displaced));
+    if !was_meant {
+        give_back(beside, target, ours)?;
+    }
+    fs::remove_file(beside).map(|()| was_meant)
+}
+
+/// Puts what was displaced by mistake back, or what someone has written over it since.
+fn give_back(beside: &Path, target: &Path, mut last_put: u64) -> io::Result<()> {
+    loop {
+        let putting = fs::metadata(beside)?.ino();
+        exchange(beside, target)?;
+        if fs::metadata(beside)?.ino() == last_put {
+            return Ok(());
+        }
+        last_put = putting;
+    }
+}
+
+fn exchange(one: &Path, other: &Path) -> Result<(), Errno> {
+    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)
 }
 
 fn missing_or_failed(path: &Path, source: io::Error) -> WriteError {

@@ -82,6 +82,11 @@ impl Calls {
         Ok(id)
     }
 
+    /// Whether there is one request at most.
+    pub(super) fn has_few(&self) -> bool {
+        self.state.lock().flights.len() <= 1
+    }
+
     /// Forgets a request, with whatever the server still asks in its name.
     pub(super) fn end(&self, id: u64) {
         let flight = self.state.lock().flights.remove(&id);

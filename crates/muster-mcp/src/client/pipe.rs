@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use muster_core::{backend::BoxFuture, connect::Event};
+use muster_core::connect::Event;
 use muster_exec::{
     child::{Child, Exit, Tree},
     command::Command,
@@ -19,9 +19,8 @@ use muster_exec::{
 };
 use rustix::io::Errno;
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::unix::pipe::{Receiver, Sender},
-    sync::mpsc,
+    io::AsyncReadExt as _,
+    net::unix::pipe::Receiver,
     task::{AbortHandle, JoinHandle},
     time::timeout,
 };
@@ -31,13 +30,10 @@ use super::{
     failure::Failure,
     inbox::{Inbox, Outlet},
     lines::{self, Lines},
+    mouth::Mouth,
 };
 use crate::lock::Lock;
 
-/// Messages waiting for a server that reads slowly. When it is full, new calls wait with theirs.
-const AHEAD: usize = 256;
-/// Messages that wait are written together up to this size.
-const TOGETHER: usize = 64 * 1024;
 /// How long a server has to end by itself once its input has ended.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// How long the last words of a process that has ended are waited for.
@@ -62,19 +58,6 @@ struct Life {
     last_error: Lock<String>,
 }
 
-/// The way into the process.
-#[derive(Debug)]
-struct Mouth {
-    out: mpsc::Sender<Out>,
-}
-
-#[derive(Debug)]
-enum Out {
-    Line(Vec<u8>),
-    /// There will be no more input.
-    End,
-}
-
 impl Pipe {
     /// Starts a server.
     pub(super) async fn start(
@@ -86,10 +69,10 @@ impl Pipe {
         let child = launcher.start(command).await.map_err(|err| not_started(err, &word))?;
         debug!(server = &*inbox.name, "started `{word}` (pid {})", child.pid);
         let Child { stdin, stdout, stderr, tree, .. } = child;
-        let (out, waiting) = mpsc::channel(AHEAD);
-        let mouth = Arc::new(Mouth { out });
+        let (mouth, writing) = Mouth::new(Arc::clone(inbox), stdin);
+        let mouth = Arc::new(mouth);
         let life = Arc::new(Life::default());
-        let writer = inbox.tasks.spawn(write(stdin, waiting)).abort_handle();
+        let writer = inbox.tasks.spawn(writing).abort_handle();
         let complaints = complain(stderr, Arc::clone(inbox), Arc::clone(&life));
         let complaints = inbox.tasks.spawn(complaints);
         let outlet: Arc<dyn Outlet> = mouth.clone();
@@ -127,8 +110,7 @@ impl Pipe {
         let main = self.main.lock().take();
         let Some(mut main) = main else { return };
         let goodbye = async {
-            // A writer that is gone has closed the pipe already.
-            drop(self.mouth.out.send(Out::End).await);
+            self.mouth.close().await;
             drop((&mut main).await);
         };
         if timeout(GOODBYE, goodbye).await.is_err() {
@@ -141,27 +123,6 @@ impl Pipe {
 impl Drop for Pipe {
     fn drop(&mut self) {
         self.abort.abort();
-    }
-}
-
-impl Mouth {
-    async fn speak(&self, mut message: Vec<u8>) -> Result<(), Failure> {
-        // A raw value may span lines: newlines between JSON tokens are white space, and inside
-        // strings they are escaped, so a blank keeps both the framing and the meaning.
-        for byte in &mut message {
-            if matches!(byte, b'\n' | b'\r') {
-                *byte = b' ';
-            }
-        }
-        message.push(b'\n');
-        let sent = self.out.send(Out::Line(message)).await;
-        sent.map_err(|_| Failure::Lost("it no longer reads its input".to_owned()))
-    }
-}
-
-impl Outlet for Mouth {
-    fn send(&self, message: Vec<u8>) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(self.speak(message))
     }
 }
 
@@ -225,26 +186,6 @@ async fn listen(mut stdout: Receiver, inbox: &Arc<Inbox>, outlet: &Arc<dyn Outle
         }
     }
     take(&lines.rest());
-}
-
-/// Writes messages, those that wait together at once.
-async fn write(stdin: Option<Sender>, mut waiting: mpsc::Receiver<Out>) {
-    let Some(mut stdin) = stdin else { return };
-    while let Some(Out::Line(mut bytes)) = waiting.recv().await {
-        // Whoever else is about to speak does so first: one write wakes the server once.
-        tokio::task::yield_now().await;
-        let mut over = false;
-        while bytes.len() < TOGETHER && !over {
-            match waiting.try_recv() {
-                Ok(Out::Line(more)) => bytes.extend_from_slice(&more),
-                Ok(Out::End) => over = true,
-                Err(_) => break,
-            }
-        }
-        if stdin.write_all(&bytes).await.is_err() || over {
-            return;
-        }
-    }
 }
 
 /// Logs the error stream, and keeps its last line for whoever asks why the process ended.

@@ -50,7 +50,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("ring", &["muster-auth", "muster-scenario"]),
     ("redis", &["muster-auth"]),
     ("ndarray", &["muster-embed"]),
-    ("rustix", &["muster-exec", "muster-mcp", "muster-scenario", "muster"]),
+    ("rustix", &["muster-exec", "muster-mcp", "muster-gateway", "muster-scenario", "muster"]),
 ];
 
 /// Words that only some crates may write, and why.
