@@ -24,7 +24,7 @@ mod link;
 mod listen;
 mod listing;
 mod message;
-mod mirror;
+pub(crate) mod mirror;
 mod mouth;
 mod mutual;
 mod peer;

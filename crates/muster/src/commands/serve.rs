@@ -215,11 +215,12 @@ fn connector(
 /// What clients are shown. Where there is a model, search goes by meaning too.
 fn surface(args: &Serve, engine: &Engine, root: &Path) -> Box<dyn Surface> {
     match args.surface {
-        Shown::Climax => Box::new(Discovery),
+        Shown::Climax => Box::new(Discovery::keeping(Outputs::at(root.join("outputs")))),
         Shown::Muster => {
             let meta = Meta::keeping(Outputs::at(root.join("outputs")));
             let Some(folder) = models::wanted() else { return Box::new(meta) };
-            let meanings = Arc::new(Meanings::new(Box::new(move || models::load(&folder))));
+            let meanings = Meanings::new(Box::new(move || models::load(&folder)));
+            let meanings = Arc::new(meanings.kept_in(root.join("meanings/vectors")));
             engine.embed(Arc::clone(&meanings));
             Box::new(meta.knowing(meanings))
         }
