@@ -33,6 +33,7 @@ const SERVERS: [&str; 2] = ["one", "two"];
 enum Deed {
     Login(usize, usize),
     Logout(usize, usize),
+    LogoutEverywhere(usize),
     Revoke(usize, usize),
     Look(usize),
     Call(usize, usize, usize),
@@ -48,6 +49,7 @@ fn deeds(people: usize) -> impl Strategy<Value = Vec<Deed>> {
     let deed = prop_oneof![
         4 => pair.clone().prop_map(|(who, server)| Deed::Login(who, server)),
         2 => pair.clone().prop_map(|(who, server)| Deed::Logout(who, server)),
+        1 => who.clone().prop_map(Deed::LogoutEverywhere),
         1 => pair.prop_map(|(who, server)| Deed::Revoke(who, server)),
         3 => who.clone().prop_map(Deed::Look),
         4 => (who.clone(), who, server.clone()).prop_map(|(a, b, s)| Deed::Call(a, b, s)),
@@ -168,6 +170,12 @@ impl World {
                 let args = login(SERVERS[*server]);
                 drop(self.call(&someone(PEOPLE[*who]), "core_auth_logout", args).await);
             }
+            Deed::LogoutEverywhere(who) => {
+                let who = someone(PEOPLE[*who]);
+                self.engine.principals().log_out_everywhere(&who).await;
+                let listed = self.meta(&who, "filter_tools", json!({"pattern": "x_*"})).await;
+                assert!(!listed.contains("only-"), "{listed}");
+            }
             Deed::Revoke(who, server) => self.guarded.revoke(PEOPLE[*who], SERVERS[*server]),
             Deed::Look(who) => check(PEOPLE[*who], &self.everything(&someone(PEOPLE[*who])).await),
             Deed::Call(who, whose, server) => self.try_call(*who, *whose, *server).await,
@@ -208,7 +216,9 @@ impl World {
     /// Nobody is told of what happens to others.
     fn check_changes(&mut self, deed: &Deed) {
         let acting = match deed {
-            Deed::Login(who, _) | Deed::Logout(who, _) => Some(PEOPLE[*who]),
+            Deed::Login(who, _) | Deed::Logout(who, _) | Deed::LogoutEverywhere(who) => {
+                Some(PEOPLE[*who])
+            }
             _ => None,
         };
         while let Ok(change) = self.changes.try_recv() {
