@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Types into `muster agent --repl` on a pseudo-terminal and reads what comes.
+"""Types into `muster agent --repl` on a pseudo-terminal and reads what comes; then watches `muster top`.
 
     repl.py MUSTER_BINARY
 
@@ -54,7 +54,7 @@ class Gateway:
 
 class Terminal:
     def __init__(self, argv, env):
-        self.seen = ""
+        self.seen = self.raw = ""
         self.passed = self.failed = 0
         self.child, self.fd = pty.fork()
         if self.child == 0:
@@ -65,9 +65,13 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def wait(self, what, *texts):
-        """Reads until all texts have come."""
+        """Reads until all texts and patterns have come."""
+
+        def has_come(text):
+            return text.search(self.seen) if isinstance(text, re.Pattern) else text in self.seen
+
         end = time.monotonic() + LIMIT
-        while not all(text in self.seen for text in texts):
+        while not all(has_come(text) for text in texts):
             ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
             try:
                 chunk = os.read(self.fd, 65536) if ready else b""
@@ -77,9 +81,15 @@ class Terminal:
                 self.failed += 1
                 print(f"FAIL  {what}\n      wanted {texts}\n      got {self.seen[-2000:]!r}")
                 return
+            self.raw += chunk.decode(errors="replace")
             self.seen += ESCAPES.sub("", chunk.decode(errors="replace"))
         self.passed += 1
         print(f"ok    {what}", flush=True)
+
+    def check(self, what, good):
+        self.passed += good
+        self.failed += not good
+        print(f"{'ok  ' if good else 'FAIL'}  {what}", flush=True)
 
     def command(self, what, line, *texts):
         self.type(line + "\r")
@@ -143,6 +153,19 @@ def drive(terminal, gateway):
     terminal.wait("Ctrl+D leaves", "Goodbye!")
 
 
+def watch(terminal, gateway, env):
+    """`muster top` draws the same screen again and again, until Ctrl+C."""
+    terminal.wait("top shows the backends", "BACKEND", re.compile(r"demo +\w+ +1 +1 "))
+    terminal.seen = terminal.raw = ""
+    terminal.wait("top draws again", "BACKEND")
+    terminal.check("each screen takes the place of the one before", "\x1b[H\x1b[2J" in terminal.raw)
+    command = [gateway.binary, "call", "cli_show", "word=x", "--endpoint", f"http://127.0.0.1:{gateway.port}/mcp"]
+    subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
+    terminal.wait("a call is counted", re.compile(r"demo +\w+ +1 +2 "))
+    terminal.type("\x03")
+    terminal.check("Ctrl+C ends top with 0", terminal.ended() == 0)
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -162,16 +185,16 @@ def main():
         terminal = Terminal([str(binary), "agent", "--repl"], env)
         try:
             drive(terminal, gateway)
-            code = terminal.ended()
+            terminal.check("exit code 0", terminal.ended() == 0)
             history = (folder / ".muster_agent_history").read_text()
-            for what, good in {"exit code 0": code == 0, "history is kept": "filter tools cli_*" in history}.items():
-                terminal.passed += good
-                terminal.failed += not good
-                print(f"{'ok  ' if good else 'FAIL'}  {what}")
+            terminal.check("history is kept", "filter tools cli_*" in history)
+            top = Terminal([str(binary), "top", "--interval", "0.2"], env)
+            watch(top, gateway, env)
         finally:
             gateway.kill()
-    print(f"{terminal.passed} passed, {terminal.failed} failed")
-    sys.exit(terminal.failed > 0)
+    passed, failed = terminal.passed + top.passed, terminal.failed + top.failed
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(failed > 0)
 
 
 if __name__ == "__main__":

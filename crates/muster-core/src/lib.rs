@@ -16,6 +16,7 @@ pub mod glob;
 pub mod json;
 pub mod logins;
 pub mod manifest;
+pub mod meta_tools;
 pub mod name;
 pub mod policy;
 pub mod python;

@@ -12,6 +12,7 @@ use std::{
 };
 
 use http::{Method, Request};
+use muster_core::meta_tools;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
@@ -30,21 +31,6 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
 pub const CALL_LIMIT: Duration = Duration::from_secs(120);
 /// How long a polite end may take.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(1);
-
-/// The tools that are called by their own names; every other one goes through `call_tool`.
-pub const META_TOOLS: [&str; 11] = [
-    "list_tools",
-    "describe_tool",
-    "list_core_tools",
-    "filter_tools",
-    "call_tool",
-    "list_resources",
-    "describe_resource",
-    "get_resource",
-    "list_prompts",
-    "describe_prompt",
-    "get_prompt",
-];
 
 /// Why a request has no result.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -192,7 +178,7 @@ impl Client {
         args: Option<&Map<String, Value>>,
         limit: Duration,
     ) -> Result<Answer, Failure> {
-        if META_TOOLS.contains(&tool) {
+        if meta_tools::has(tool) {
             return self.call_natively(tool, args, limit).await;
         }
         let params = json!({"name": "call_tool", "arguments": {"name": tool, "arguments": args}});

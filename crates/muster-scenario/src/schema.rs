@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use muster_core::suggest::similar;
+use muster_core::{meta_tools, suggest::similar};
 use muster_exec::launcher::Launcher;
 use serde_json::{Map, Value, json};
 use thiserror::Error;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::{
     builtin,
-    client::{CALL_LIMIT, Failure, Listening, META_TOOLS},
+    client::{CALL_LIMIT, Failure, Listening},
     instance::{Ground, Instance, NotStarted},
     load::{self, LoadError},
     options::Options,
@@ -160,7 +160,7 @@ fn check(step: &Step, tools: &Map<String, Value>) -> Option<String> {
         return unknown
             .then(|| format!("step `{id}`: unknown test tool `{tool}`{}", near(&builtin::TOOLS)));
     }
-    if PREPARED.iter().any(|prefix| tool.starts_with(prefix)) || META_TOOLS.contains(&tool) {
+    if PREPARED.iter().any(|prefix| tool.starts_with(prefix)) || meta_tools::has(tool) {
         return None;
     }
     let Some(known) = tools.get(tool) else {

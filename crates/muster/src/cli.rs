@@ -133,13 +133,13 @@ pub struct Test {
     #[arg(long, value_name = "PATH", default_value = "scenarios")]
     pub(crate) config: PathBuf,
     /// Only scenarios of this category: behavioral or integration
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = commands::completion::categories())]
     pub(crate) category: Option<String>,
     /// Only scenarios about this: serviceclass, workflow, mcpserver or service
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = commands::completion::concepts())]
     pub(crate) concept: Option<String>,
     /// Only the scenario of this name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", add = commands::completion::scenarios())]
     pub(crate) scenario: Option<String>,
     /// How many scenarios run at once, 1 to 50
     #[arg(long, value_name = "N", default_value_t = 1)]

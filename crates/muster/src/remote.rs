@@ -12,6 +12,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use muster_core::{
     connect::{Endpoint, Event, Events},
     json::{Object, Raw, raw},
+    meta_tools,
     request::Identity,
 };
 use muster_exec::launcher::Launcher;
@@ -28,22 +29,6 @@ use self::{answer::Answer, error::RemoteError, target::Target};
 
 /// How long a connection and each page of a list may take. A tool takes as long as it takes.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// The tools that a gateway shows. Every other name is called through `call_tool`.
-pub const META_TOOLS: [&str; 12] = [
-    "list_tools",
-    "describe_tool",
-    "list_core_tools",
-    "filter_tools",
-    "call_tool",
-    "list_resources",
-    "describe_resource",
-    "get_resource",
-    "list_prompts",
-    "describe_prompt",
-    "get_prompt",
-    "get_output",
-];
 
 /// What proves to a gateway who asks.
 #[derive(Clone, Default)]
@@ -120,7 +105,7 @@ impl Remote {
     /// workflow, a meta-tool. `arguments` is a JSON object.
     pub async fn call(&self, tool: &str, arguments: &RawValue) -> Result<Answer, RemoteError> {
         let failed = |err| RemoteError::calling(err, tool, &self.url);
-        if META_TOOLS.contains(&tool) {
+        if meta_tools::has(tool) {
             let result = self.talk.call_tool(tool, arguments).await.map_err(failed)?;
             return Ok(Answer::of(&result));
         }

@@ -18,26 +18,34 @@ mod bundled;
 mod canaries;
 #[path = "suite/canary_peers.rs"]
 mod canary_peers;
-#[path = "suite/cli.rs"]
-mod cli;
 #[path = "suite/client.rs"]
 mod client;
 #[path = "suite/client_side.rs"]
 mod client_side;
 #[path = "suite/commands.rs"]
 mod commands;
+#[path = "suite/contexts.rs"]
+mod contexts;
+#[path = "suite/desk.rs"]
+mod desk;
 #[path = "suite/docs.rs"]
 mod docs;
+#[path = "suite/events.rs"]
+mod events;
 #[path = "suite/fidelity.rs"]
 mod fidelity;
 #[path = "suite/garbage.rs"]
 mod garbage;
+#[path = "suite/help.rs"]
+mod help;
 #[path = "suite/injection.rs"]
 mod injection;
 #[path = "suite/login.rs"]
 mod login;
 #[path = "suite/mcp.rs"]
 mod mcp;
+#[path = "suite/mistakes.rs"]
+mod mistakes;
 #[path = "suite/pending.rs"]
 mod pending;
 #[path = "suite/processes.rs"]
@@ -46,8 +54,12 @@ mod processes;
 mod protected;
 #[path = "suite/reference.rs"]
 mod reference;
+#[path = "suite/resources.rs"]
+mod resources;
 #[path = "suite/rmcp.rs"]
 mod rmcp;
+#[path = "suite/self_update.rs"]
+mod self_update;
 #[path = "suite/serve.rs"]
 mod serve;
 #[path = "suite/tidy.rs"]

@@ -3,7 +3,10 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_core::json::{Object, Raw, raw};
+use muster_core::{
+    json::{Object, Raw, raw},
+    meta_tools,
+};
 use serde_json::Value;
 
 use super::{
@@ -14,10 +17,7 @@ use super::{
 use crate::{
     error::CommandError,
     output::{Printer, answer, layout::Layout, yaml},
-    remote::{
-        META_TOOLS,
-        answer::{Answer, Content},
-    },
+    remote::answer::{Answer, Content},
 };
 
 /// Call a tool and print what it answers
@@ -66,7 +66,7 @@ pub(super) async fn arguments(asked: &Asked, tool: &str, words: &Words) -> Raw {
     if words.pairs.is_empty() {
         return words.fitted(&Value::Null);
     }
-    let schema = if META_TOOLS.contains(&tool) {
+    let schema = if meta_tools::has(tool) {
         listed_schema(asked, tool).await
     } else {
         described_schema(asked, tool).await

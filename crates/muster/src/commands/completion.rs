@@ -6,13 +6,14 @@
 
 mod live;
 
-use std::{ffi::OsStr, process::ExitCode};
+use std::{collections::BTreeSet, ffi::OsStr, path::Path, process::ExitCode};
 
 use clap::{Args, ValueEnum};
 use clap_complete::{
     engine::{ArgValueCompleter, CompletionCandidate},
     env::{Bash, EnvCompleter, Fish, Powershell, Zsh},
 };
+use muster_scenario::{load::load, scenario::Scenario};
 
 use super::kinds::{self, Kind};
 use crate::{
@@ -156,4 +157,27 @@ pub(super) fn arguments() -> ArgValueCompleter {
         let typed = live::typed();
         typed.get(1).map(|tool| live::arguments(tool)).unwrap_or_default()
     })
+}
+
+/// Something of the scenarios that would be run.
+fn of_scenarios(get: fn(Scenario) -> String) -> ArgValueCompleter {
+    among(move || {
+        let folder = live::flag("--config").unwrap_or_else(|| "scenarios".to_owned());
+        let loaded = load(Path::new(&folder)).unwrap_or_default();
+        let found: BTreeSet<String> =
+            loaded.into_iter().filter_map(|one| Some(get(one.scenario?))).collect();
+        found.into_iter().filter(|word| !word.is_empty()).collect()
+    })
+}
+
+pub(crate) fn scenarios() -> ArgValueCompleter {
+    of_scenarios(|scenario| scenario.name)
+}
+
+pub(crate) fn categories() -> ArgValueCompleter {
+    of_scenarios(|scenario| scenario.category)
+}
+
+pub(crate) fn concepts() -> ArgValueCompleter {
+    of_scenarios(|scenario| scenario.concept)
 }

@@ -69,9 +69,9 @@ pub async fn login(
     prompting: Prompting,
     screen: &Screen<'_>,
 ) -> Result<Token, RemoteError> {
-    let begun = Begun::new(target, challenge, prompting).await?;
+    let begun = Box::pin(Begun::new(target, challenge, prompting)).await?;
     show(screen, begun.url(), prompting);
-    let token = begun.finish().await?;
+    let token = Box::pin(begun.finish()).await?;
     if prompting == Prompting::Page {
         (screen.say)("\n");
     }

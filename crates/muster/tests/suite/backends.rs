@@ -3,7 +3,10 @@
 use expect_test::expect;
 use serde_json::json;
 
-use super::{bridge::Bridge, world::World};
+use super::{
+    bridge::Bridge,
+    world::{World, agree},
+};
 
 #[test]
 fn a_login_at_one_server() {
@@ -57,6 +60,7 @@ fn a_login_at_one_server() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one conversation")]
 fn logins_at_all_servers() {
     let world = World::new(&["safe", "vault"]);
     let said = [
@@ -161,9 +165,9 @@ fn an_agent_is_taken_to_the_servers_after_its_login() {
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
                       "params": {"name": "authenticate_muster"}});
     bridge.send(&call.to_string());
-    world.agree(&world.opened());
+    agree(&world.opened());
     // The page of the server comes by itself.
-    world.agree(&world.opened());
+    agree(&world.opened());
     let status = loop {
         let status = world.run(&["auth", "status", "--server", "vault"]);
         if !status.contains("Not authenticated") {
@@ -185,7 +189,7 @@ fn an_agent_may_be_left_alone_after_its_login() {
         json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
     };
     bridge.send(&call(1, "authenticate_muster"));
-    world.agree(&world.opened());
+    agree(&world.opened());
     while bridge.next()["method"] != "notifications/prompts/list_changed" {}
     bridge.send(&call(2, "list_tools"));
     let (answer, _) = bridge.answer(&json!(2));

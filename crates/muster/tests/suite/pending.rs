@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     bridge::{Bridge, INITIALIZE, INITIALIZED, META},
-    world::World,
+    world::{World, agree},
 };
 
 fn request(id: u32, method: &str, params: Value) -> String {
@@ -65,7 +65,7 @@ fn the_one_tool_begins_the_login_and_the_gateway_takes_over() {
     assert_eq!(told["status"], "auth_required");
     assert_eq!(told["auth_url"], *opened);
     assert_eq!(told["clickable_url"], format!("[Authenticate with Muster]({opened})"));
-    let page = world.agree(&opened);
+    let page = agree(&opened);
     assert!(page.contains("Authentication Successful"), "{page}");
 
     heard(&mut bridge, CHANGED);
@@ -129,7 +129,7 @@ fn a_login_that_ends_while_the_agent_works_is_asked_for_again() {
     bridge.send(&call(3));
     let (answer, _) = bridge.answer(&json!(3));
     assert!(text(&answer).starts_with("Re-authentication is already in progress."), "{answer}");
-    world.agree(&opened);
+    agree(&opened);
     heard(&mut bridge, CHANGED);
     bridge.send(&call(4));
     assert!(text(&bridge.answer(&json!(4)).0).contains("core_"));

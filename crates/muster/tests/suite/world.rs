@@ -136,7 +136,7 @@ impl World {
         let mut command = self.command(words);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         for _ in 0..times {
-            self.agree(&self.opened());
+            agree(&self.opened());
         }
         self.said(&child.wait_with_output().unwrap())
     }
@@ -144,11 +144,6 @@ impl World {
     /// The address that the browser is given next.
     pub(crate) fn opened(&self) -> String {
         fs::read_to_string(&self.pipe).unwrap().trim().to_owned()
-    }
-
-    /// Logs in at an address as a user does, until a page has no more to ask.
-    pub(crate) fn agree(&self, url: &str) -> String {
-        Browser::default().visit(url)
     }
 
     /// The gateway ends, and with it every token that it made; another one takes its place.
@@ -216,6 +211,11 @@ fn launch(home: &Folder, port: u16) -> Child {
     let health = format!("http://localhost:{port}/health");
     while Browser::default().fetch(&health, None).1.contains("degraded") {}
     child
+}
+
+/// Logs in at an address as a user does, until a page has no more to ask.
+pub(crate) fn agree(url: &str) -> String {
+    Browser::default().visit(url)
 }
 
 /// A browser without a window: it has cookies, follows redirects, and allows what it is asked.

@@ -30,6 +30,14 @@ fn line() -> Vec<String> {
     words.collect()
 }
 
+/// The value of a flag in the line that is completed.
+pub(super) fn flag(name: &str) -> Option<String> {
+    let line = line();
+    let joined = line.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let apart = || line.iter().skip_while(|word| *word != name).nth(1).map(String::as_str);
+    joined.or_else(apart).map(str::to_owned)
+}
+
 /// The names of everything of a kind.
 pub(super) fn names(kind: Kind) -> Vec<String> {
     soon(async |remote| items::names(&remote, kind).await.ok()).unwrap_or_default()

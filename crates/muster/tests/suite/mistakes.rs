@@ -1,0 +1,211 @@
+//! What was typed wrong, and gateways that are not there.
+
+use std::process::{Command, Stdio};
+
+use expect_test::expect;
+
+use super::{client::Folder, desk::Desk, serve::MUSTER};
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "one conversation")]
+fn what_was_typed_wrong() {
+    let desk = Desk::new();
+    desk.check(
+        &[
+            &["frob"],
+            &["lst", "tools"],
+            &["list"],
+            &["list", "a", "b"],
+            &["list", "tols"],
+            &["get", "mcpserver"],
+            &["get", "rocket", "x"],
+            &["check", "rocket", "x"],
+            &["stop", "workflow", "x"],
+            &["list", "tools", "--frob"],
+            &["list", "tools", "-o", "xml"],
+            &["list", "tools", "--auth", "maybe"],
+            &["serve", "x"],
+            &["context", "add", "lab"],
+            &["context", "add", "--endpoint", "x"],
+            &["events", "--limit", "-1"],
+            &["events", "--type", "loud"],
+            &["events", "--resource-type", "rocket"],
+            &["events", "--since", "soon"],
+        ],
+        expect![[r#"
+            $ muster frob
+            stderr: Error: unknown command "frob" for "muster"
+            stderr:
+            stderr: hint: see `muster --help`
+            exit 1
+            $ muster lst tools
+            stderr: Error: unknown command "lst" for "muster"
+            stderr:
+            stderr: hint: did you mean `list`?
+            stderr:
+            stderr: hint: see `muster --help`
+            exit 1
+            $ muster list
+            stderr: Error: accepts 1 arg(s), received 0
+            stderr:
+            stderr: hint: see `muster list --help`
+            exit 1
+            $ muster list a b
+            stderr: Error: accepts 1 arg(s), received 2
+            stderr:
+            stderr: hint: see `muster list --help`
+            exit 1
+            $ muster list tols
+            stderr: Error: unknown resource type 'tols'. Available types: mcpserver, mcpservers, prompt, prompts, resource, resources, service, serviceclass, serviceclasses, services, tool, tools, workflow, workflow-execution, workflow-executions, workflows
+            stderr:
+            stderr: hint: did you mean `tools`?
+            exit 1
+            $ muster get mcpserver
+            stderr: Error: accepts 2 arg(s), received 1
+            stderr:
+            stderr: hint: see `muster get --help`
+            exit 1
+            $ muster get rocket x
+            stderr: Error: unknown resource type 'rocket'. Available types: mcpserver, prompt, prompts, resource, resources, service, serviceclass, tool, tools, workflow, workflow-execution
+            exit 1
+            $ muster check rocket x
+            stderr: Error: unknown resource type 'rocket'. Available types: serviceclass, mcpserver, workflow
+            exit 1
+            $ muster stop workflow x
+            stderr: Error: unknown resource type 'workflow'. Available types: service
+            exit 1
+            $ muster list tools --frob
+            stderr: Error: unknown flag: --frob
+            stderr:
+            stderr: hint: see `muster list --help`
+            exit 1
+            $ muster list tools -o xml
+            stderr: Error: unsupported output format: "xml" (valid: table, wide, json, yaml)
+            exit 1
+            $ muster list tools --auth maybe
+            stderr: Error: invalid auth mode "maybe": must be one of 'auto', 'prompt', or 'none'
+            exit 1
+            $ muster serve x
+            stderr: Error: unknown command "x" for "muster serve"
+            stderr:
+            stderr: hint: see `muster serve --help`
+            exit 1
+            $ muster context add lab
+            stderr: Error: required flag(s) "endpoint" not set
+            stderr:
+            stderr: hint: see `muster context add --help`
+            exit 1
+            $ muster context add --endpoint x
+            stderr: Error: accepts 1 arg(s), received 0
+            stderr:
+            stderr: hint: see `muster context add --help`
+            exit 1
+            $ muster events --limit -1
+            stderr: Error: limit must be a positive number, got -1
+            exit 1
+            $ muster events --type loud
+            stderr: Error: invalid event type 'loud'. Valid types: Normal, Warning
+            exit 1
+            $ muster events --resource-type rocket
+            stderr: Error: invalid resource type 'rocket'. Valid types: mcpserver, serviceclass, workflow, service
+            exit 1
+            $ muster events --since soon
+            stderr: Error: invalid --since value 'soon': unsupported time format 'soon'. Supported formats: a duration before now (30m, 1h30m), RFC 3339 ([TIME]Z), YYYY-MM-DD, YYYY-MM-DD HH:MM:SS
+            exit 1
+        "#]],
+    );
+}
+
+#[test]
+fn nobody_there() {
+    let home = Folder::new(&[]);
+    let run = |words: &[&str]| {
+        let output = Command::new(MUSTER)
+            .args(words)
+            .env("HOME", home.path())
+            .env("MUSTER_ENDPOINT", "http://127.0.0.1:9/mcp")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        format!(
+            "{}{}exit {}\n",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+            output.status.code().unwrap()
+        )
+    };
+    let said = [
+        run(&["list", "services"]),
+        run(&["version"]),
+        run(&["auth", "status", "--endpoint", "http://127.0.0.1:9/mcp"]),
+        run(&["auth", "login", "--endpoint", "http://127.0.0.1:9/mcp"]),
+        run(&["auth", "whoami", "--endpoint", "http://127.0.0.1:9/mcp"]),
+        run(&["auth", "refresh", "--endpoint", "http://127.0.0.1:9/mcp"]),
+        run(&["auth", "logout", "--endpoint", "http://127.0.0.1:9/mcp"]),
+        run(&["auth", "logout", "--all"]),
+        run(&["self-update"]),
+    ];
+    expect![[r#"
+        Error: muster server is not running. Start it with: muster serve
+        exit 1
+        muster version 0.1.0
+
+        Server: (not running)
+        exit 0
+        Muster Aggregator
+          Endpoint:  http://127.0.0.1:9/mcp
+          Status:    Connection failed
+                     Network error: connect: connection refused
+        exit 0
+        Error: failed to check connection: muster server is not running. Start it with: muster serve
+        exit 1
+        Not authenticated to http://127.0.0.1:9/mcp
+
+        To authenticate, run:
+          muster auth login --endpoint http://127.0.0.1:9/mcp
+        exit 0
+        Error: failed to refresh token: not authenticated. Run 'muster auth login --endpoint http://127.0.0.1:9/mcp' first
+        exit 1
+        Logged out from http://127.0.0.1:9/mcp
+        exit 0
+        No stored tokens to clear.
+        exit 0
+        Current version: 0.1.0
+        Checking for updates...
+        Error: error detecting latest version: this build does not know where its releases are published
+
+        hint: set MUSTER_RELEASES_URL, or update muster in the way it was installed
+        exit 1
+    "#]].assert_eq(&said.concat());
+}
+
+#[test]
+fn about_the_gateway() {
+    let desk = Desk::new();
+    let url = desk.url();
+    desk.check(
+        &[
+            &["--version"],
+            &["version"],
+            &["auth", "status", "--endpoint", &url],
+            &["auth", "login", "--endpoint", &url],
+            &["auth", "login", "--server", "nobody", "--endpoint", &url],
+        ],
+        expect![[r#"
+            $ muster --version
+            muster version 0.1.0
+            $ muster version
+            muster version 0.1.0
+
+            Server: 0.1.0 (muster-aggregator)
+            $ muster auth status --endpoint http://localhost:[PORT]/mcp
+            Muster Aggregator
+              Endpoint:  http://localhost:[PORT]/mcp
+              Status:    No authentication required
+            $ muster auth login --endpoint http://localhost:[PORT]/mcp
+            $ muster auth login --server nobody --endpoint http://localhost:[PORT]/mcp
+            stderr: Error: server 'nobody' not found. Use 'muster auth status' to see available servers
+            exit 1
+        "#]],
+    );
+}

@@ -1,0 +1,374 @@
+//! What a gateway has, listed, shown, made, started and called.
+
+use expect_test::expect;
+
+use super::desk::Desk;
+
+#[test]
+fn servers_and_services() {
+    let desk = Desk::new();
+    desk.check(
+        &[
+            &["list", "mcpservers"],
+            &["start", "service", "github"],
+            &["start", "service", "github"],
+            &["list", "mcpserver", "--no-headers"],
+            &["list", "services", "-o", "table"],
+            &["check", "mcpserver", "github"],
+            &["stop", "service", "github"],
+            &["stop", "service", "nobody"],
+            &["get", "service", "nobody"],
+            &["get", "mcpserver", "githbu"],
+            &["get", "mcpserver", "githbu", "--quiet"],
+        ],
+        expect![[r#"
+            $ muster list mcpservers
+            NAME     STATE     TYPE
+            github   Stopped   stdio
+            $ muster start service github
+            Successfully started service 'github'
+            $ muster start service github
+            Service 'github' is already running
+            $ muster list mcpserver --no-headers
+            github   Running   stdio
+            $ muster list services -o table
+            NAME             HEALTH    STATE     SERVICE_TYPE
+            github           healthy   Running   MCPServer
+            mcp-aggregator   healthy   Running   Aggregator
+            $ muster check mcpserver github
+            PROPERTY       VALUE
+            health         healthy
+            metadata       stdio
+            name           github
+            service_type   MCPServer
+            state          Running
+            $ muster stop service github
+            Successfully stopped service 'github'
+            $ muster stop service nobody
+            stderr: ❌ Command returned error
+            stderr: Error: Failed to stop service: service nobody not found
+            exit 1
+            $ muster get service nobody
+            stderr: ❌ Command returned error
+            stderr: Error: Failed to get service status: service nobody not found
+            exit 1
+            $ muster get mcpserver githbu
+            stderr: ❌ Command returned error
+            stderr: Error: Failed to get MCP server: MCP server githbu not found
+            stderr:
+            stderr: hint: did you mean `github`?
+            exit 1
+            $ muster get mcpserver githbu --quiet
+            stderr: Error: Failed to get MCP server: MCP server githbu not found
+            stderr:
+            stderr: hint: did you mean `github`?
+            exit 1
+        "#]],
+    );
+}
+
+#[test]
+fn new_servers() {
+    let desk = Desk::new();
+    desk.check(
+        &[
+            &[
+                "create",
+                "mcpserver",
+                "files",
+                "--type",
+                "stdio",
+                "--command",
+                "mcp-files",
+                "--args",
+                "/srv, -x",
+                "--env",
+                "TOKEN=canary",
+                "--timeout",
+                "3",
+                "--description",
+                "Files",
+            ],
+            &["get", "mcpserver", "files", "-o", "yaml"],
+            &["create", "mcpserver", "files", "--type", "stdio", "--command", "x"],
+            &["create", "mcpserver", "odd", "--type", "carrier-pigeon"],
+            &["create", "mcpserver", "odd", "--env", "canary"],
+            &["create", "service", "lonely"],
+            &["create", "rocket", "x"],
+            &["events", "--limit", "1", "--no-headers"],
+            &["events", "--resource-type", "MCPSERVER", "--resource-name", "nobody", "-o", "json"],
+        ],
+        expect![[r#"
+            $ muster create mcpserver files --type stdio --command mcp-files --args /srv, -x --env TOKEN=canary --timeout 3 --description Files
+            MCP server 'files' created successfully
+            $ muster get mcpserver files -o yaml
+            args:
+                - /srv
+                - "-x"
+            command: mcp-files
+            description: Files
+            env:
+                TOKEN: "[REDACTED]"
+            name: files
+            state: Stopped
+            timeout: 3
+            type: stdio
+            $ muster create mcpserver files --type stdio --command x
+            stderr: ❌ Command returned error
+            stderr: Error: MCP server 'files' already exists
+            exit 1
+            $ muster create mcpserver odd --type carrier-pigeon
+            stderr: ❌ Command returned error
+            stderr: Error: Invalid MCP server definition: unsupported MCP server type: carrier-pigeon (supported: stdio, streamable-http, sse)
+            exit 1
+            $ muster create mcpserver odd --env canary
+            stderr: Error: a value of --env has no `=`
+            stderr:
+            stderr: hint: write --env KEY=VALUE
+            exit 1
+            $ muster create service lonely
+            stderr: Error: service creation requires: muster create service <instance-name> <serviceclass-name> [--arg=value...]
+            exit 1
+            $ muster create rocket x
+            stderr: Error: unknown resource type 'rocket'. Available types: serviceclass, workflow, service, mcpserver
+            exit 1
+            $ muster events --limit 1 --no-headers
+            [TIME]   Normal   MCPServer   files   MCPServerCreated   MCPServer files was created
+            $ muster events --resource-type MCPSERVER --resource-name nobody -o json
+            []
+        "#]],
+    );
+}
+
+#[test]
+fn tools_resources_prompts() {
+    let desk = Desk::new();
+    desk.run(&["start", "service", "github"]);
+    desk.check(
+        &[
+            &["list", "tools", "--filter", "*greet*"],
+            &["list", "tool", "--server", "X_GIT", "-o", "wide"],
+            &["list", "tools", "--description", "greet SOME", "-o", "json"],
+            &["list", "tools", "--filter", "["],
+            &["list", "resources", "--filter", "nothing"],
+            &["list", "prompts", "-o", "yaml"],
+            &["list", "tools", "--filter", "core_events", "--all"],
+            &["list", "services", "--filter", "x", "--server", "y", "--quiet", "--no-headers"],
+            &["list", "services", "--description", "x", "--no-headers"],
+            &["get", "tool", "x_github_greet"],
+            &["get", "tool", "x_github_greet", "-o", "yaml"],
+            &["get", "tool", "x_github_gret"],
+            &["get", "resource", "file:///nowhere"],
+            &["get", "prompt", "nothing"],
+        ],
+        expect![[r#"
+            $ muster list tools --filter *greet*
+            NAME             DESCRIPTION
+            x_github_greet   Greet somebody
+
+            1 tool
+            $ muster list tool --server X_GIT -o wide
+            NAME             DESCRIPTION      SERVER   ARGS
+            x_github_greet   Greet somebody   x        -
+
+            1 tool
+            $ muster list tools --description greet SOME -o json
+            [
+              {
+                "name": "x_github_greet",
+                "description": "Greet somebody"
+              }
+            ]
+            $ muster list tools --filter [
+            No tools found
+            $ muster list resources --filter nothing
+            No resources found
+            $ muster list prompts -o yaml
+            []
+            $ muster list tools --filter core_events --all
+            NAME          DESCRIPTION
+            core_events   Show what happened in the gateway, newest first: servers ...
+
+            1 tool
+            stderr: Warning: --all ignored for 'tools' (only works with mcpserver)
+            $ muster list services --filter x --server y --quiet --no-headers
+            github           healthy   Running   MCPServer
+            mcp-aggregator   healthy   Running   Aggregator
+            $ muster list services --description x --no-headers
+            github           healthy   Running   MCPServer
+            mcp-aggregator   healthy   Running   Aggregator
+            stderr: Warning: --description ignored for 'services' (only works with tools, resources, prompts)
+            $ muster get tool x_github_greet
+            Name:         x_github_greet
+            Description:  Greet somebody
+            $ muster get tool x_github_greet -o yaml
+            description: Greet somebody
+            inputSchema:
+                properties: {}
+                type: object
+            name: x_github_greet
+            $ muster get tool x_github_gret
+            stderr: Error: tool not found: x_github_gret
+            stderr:
+            stderr: hint: nearest names: x_github_greet
+            exit 1
+            $ muster get resource file:///nowhere
+            stderr: Error: resource not found: file:///nowhere
+            exit 1
+            $ muster get prompt nothing
+            stderr: Error: prompt not found: nothing
+            exit 1
+        "#]],
+    );
+}
+
+#[test]
+fn calls_and_searches() {
+    let desk = Desk::new();
+    desk.run(&["start", "service", "github"]);
+    desk.check(
+        &[
+            &["call", "x_github_greet", "name=Ada"],
+            &["call", "x_github_greet", "--name", "Ada", "--output", "json"],
+            &["call", "x_github_greet", "--json", "{\"name\": \"Ada\"}", "-o", "yaml"],
+            &["call", "x_github_greet"],
+            &["call", "x_github_greet", "Ada"],
+            &["call", "x_github_greet", "--json", "[]"],
+            &["call", "x_github_gret", "--quiet"],
+            &["call", "describe_tool", "name=core_service_stop", "-o", "json"],
+            &["search", "greet", "somebody", "--limit", "1"],
+            &["search", "greet", "--limit", "1", "--no-headers"],
+            &["search", "zzzz"],
+            &["start", "workflow", "nothing", "a=1"],
+            &["start", "rocket"],
+        ],
+        expect![[r#"
+            $ muster call x_github_greet name=Ada
+            PROPERTY   VALUE
+            greeting   hello Ada
+            $ muster call x_github_greet --name Ada --output json
+            {"greeting":"hello Ada"}
+            $ muster call x_github_greet --json {"name": "Ada"} -o yaml
+            greeting: hello Ada
+            $ muster call x_github_greet
+            stderr: ❌ Command returned error
+            stderr: Error: Tool execution failed: failed to call tool: failed to render response: error in key 'greeting': missing template variables: name
+            exit 1
+            $ muster call x_github_greet Ada
+            stderr: Error: `Ada` is no argument
+            stderr:
+            stderr: hint: write arguments as key=value or --key=value
+            exit 1
+            $ muster call x_github_greet --json []
+            stderr: Error: --json is no JSON object: it must be written in `{` and `}`
+            stderr:
+            stderr: hint: quote it for the shell: --json '{"key": "value"}'
+            exit 1
+            $ muster call x_github_gret --quiet
+            stderr: Error: Tool execution failed: tool not found: x_github_gret
+            stderr:
+            stderr: hint: nearest names: x_github_greet
+            exit 1
+            $ muster call describe_tool name=core_service_stop -o json
+            {"name":"core_service_stop","description":"Stop a service. Its tools are gone until it is started again.","inputSchema":{"type":"object","required":["name"],"properties":{"name":{"type":"string","description":"Name of the service"}}},"effect":"write"}
+            $ muster search greet somebody --limit 1
+            NAME             DESCRIPTION
+            x_github_greet   Greet somebody
+            $ muster search greet --limit 1 --no-headers
+            x_github_greet   Greet somebody
+            $ muster search zzzz
+            No tools found
+            $ muster start workflow nothing a=1
+            stderr: ❌ Command returned error
+            stderr: Error: Tool execution failed: workflow nothing not found
+            stderr:
+            stderr: hint: find its name with `muster search`
+            exit 1
+            $ muster start rocket
+            stderr: Error: unknown resource type 'rocket'. Available types: service, workflow
+            exit 1
+        "#]],
+    );
+}
+
+#[test]
+fn workflows_and_service_classes() {
+    let desk = Desk::new();
+    let before = ["check", "workflow", "deploy"];
+    desk.check(
+        &[
+            &before,
+            &["start", "service", "github"],
+            &["list", "workflows"],
+            &["check", "workflow", "deploy", "--no-headers"],
+            &["get", "workflow", "deploy"],
+            &["list", "serviceclasses", "-o", "json"],
+            &["check", "serviceclass", "port-forward", "-o", "yaml"],
+            &["create", "service", "db", "port-forward", "--namespace=lab", "--port", "1", "-q"],
+            &["list", "services", "--no-headers"],
+            &["stop", "service", "db"],
+            &["create", "workflow", "empty"],
+        ],
+        expect![[r#"
+            $ muster check workflow deploy
+            PROPERTY    VALUE
+            available   Unavailable
+            name        deploy
+            $ muster start service github
+            Successfully started service 'github'
+            $ muster list workflows
+            NAME     DESCRIPTION                            AVAILABLE
+            deploy   Greet whom an environment belongs to   Available
+            $ muster check workflow deploy --no-headers
+            available   Available
+            name        deploy
+            $ muster get workflow deploy
+            PROPERTY      VALUE
+            name          deploy
+            description   Greet whom an environment belongs to
+
+            Input Args:
+            ARGUMENT      TYPE      DESCRIPTION     REQUIRED
+            environment   string    Where it goes   Yes
+            replicas      integer   (default: 1)    No
+
+            Workflow Steps:
+            STEP   TOOL           DESCRIPTION
+            1      github_greet   Execute greet
+            $ muster list serviceclasses -o json
+            {"mode":"filesystem","serviceClasses":[{"name":"port-forward","version":"","description":"A greeting that stays","args":{"namespace":{"type":"string","required":true},"port":{"type":"string"}},"serviceConfig":{"serviceType":"","defaultName":"","dependencies":null,"lifecycleTools":{"start":{"tool":"x_github_greet","args":{"name":"{{ .args.namespace }}"}},"stop":{"tool":"x_github_greet","args":{"name":"{{ .args.namespace }}"}}},"healthCheck":{"enabled":false,"interval":0,"failureThreshold":0,"successThreshold":0},"timeout":{"create":0,"delete":0,"healthCheck":0}},"available":true,"createToolAvailable":true,"deleteToolAvailable":true,"requiredTools":["x_github_greet"]}],"total":1}
+            $ muster check serviceclass port-forward -o yaml
+            available: true
+            name: port-forward
+            $ muster create service db port-forward --namespace=lab --port 1 -q
+            PROPERTY           VALUE
+            args               {2 fields}
+            createdAt          [TIME]Z
+            enabled            false
+            health             healthy
+            name               db
+            serviceClassName   port-forward
+            serviceClassType   serviceclass
+            state              Running
+            updatedAt          [TIME]Z
+            $ muster list services --no-headers
+            db               healthy   Running   generic
+            github           healthy   Running   MCPServer
+            mcp-aggregator   healthy   Running   Aggregator
+            $ muster stop service db
+            Successfully stopped service 'db'
+            $ muster create workflow empty
+            stderr: ❌ Command returned error
+            stderr: Error: Tool execution failed: failed to create workflow: steps argument is required
+            exit 1
+        "#]],
+    );
+    let refused = desk.run(&["start", "workflow", "deploy"]);
+    assert!(refused.contains("required field 'environment' is missing"), "{refused}");
+    assert!(refused.ends_with("exit 1\n"), "{refused}");
+    let ran =
+        desk.run(&["start", "workflow", "deploy", "environment=lab", "--replicas=2", "-o", "json"]);
+    assert!(ran.contains("hello lab") && ran.contains("\"replicas\":2"), "{ran}");
+    let listed = desk.run(&["list", "workflow-executions", "--no-headers"]);
+    assert!(listed.contains("deploy") && listed.contains("completed"), "{listed}");
+}
