@@ -1,17 +1,25 @@
 #!/usr/bin/env python3
-"""Measures what the bridge costs: requests over HTTP, and the same through `muster agent --mcp-server`.
+"""Measures what the client side costs, always against the least that could do the same.
 
-    bridge.py [--muster BINARY] [--rounds N] [--calls N] [--out FILE.json] [--check]
+    bridge.py [--muster BINARY] [--rounds N] [--calls N] [--starts N] [--out FILE.json] [--check]
+
+Requests over HTTP and the same through `muster agent --mcp-server`: one at a time, in a legacy session,
+`ping` (the way alone) and a call of a tool. Both sides are one client, which writes bytes to a file
+descriptor and reads until the answer is whole; a socket here, two pipes there. Goal: the p50 through the
+bridge is at most 1.3 times that over HTTP.
+
+`muster list mcpservers` and `curl` of `/health`: processes from start to end. Goal: at most three times.
 
 Both sides take turns within one run, in changing order, so that the load of the machine hits them
-alike: only the ratio means something. The request is `ping` in a legacy session, one at a time.
-Goal: the p50 through the bridge is at most 1.3 times that over HTTP.
+alike: only the ratios mean something. Needs `curl`.
 """
 
 import argparse
-import http.client
 import json
+import os
 import pathlib
+import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -19,107 +27,221 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-GOAL = 1.3
+GOALS = {"ping": 1.3, "tool": 1.3, "list": 3.0}
 
+VERSION = "2025-11-25"
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 0,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}},
+    "params": {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}},
 }
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-# Its answer is small, so that the way is measured and not what is carried.
-REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+CALL = {"name": "core_mcpserver_list", "arguments": {}}
+REQUESTS = {
+    # Its answer is small, so that the way is measured and not what is carried.
+    "ping": {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+    "tool": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "call_tool", "arguments": CALL}},
+}
 
 
-class Direct:
+class Side:
+    """Two file descriptors, and how a message is written to the one and found in the other."""
+
+    def __init__(self, out, into):
+        self.out, self.into = out, into
+
+    def read(self, is_whole):
+        answer = b""
+        while not is_whole(answer):
+            part = os.read(self.into, 65536)
+            if not part:
+                sys.exit(f"no answer but {answer!r}")
+            answer += part
+        return answer
+
+    def ask(self, request):
+        """An exchange as it is measured."""
+        os.write(self.out, request)
+        return self.read(self.is_whole)
+
+    def tell(self, message):
+        request = self.request(json.dumps(message))
+        return request, self.ask(request)
+
+
+class Direct(Side):
     def __init__(self, port):
-        self.connection = http.client.HTTPConnection("127.0.0.1", port)
-        self.headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-        response, _ = self.post(json.dumps(INITIALIZE))
-        self.headers["mcp-session-id"] = response.getheader("mcp-session-id")
-        self.headers["mcp-protocol-version"] = "2025-11-25"
-        self.post(json.dumps(INITIALIZED))
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        super().__init__(self.socket.fileno(), self.socket.fileno())
+        self.host, self.more = f"127.0.0.1:{port}", ""
+        _, answer = self.tell(INITIALIZE)
+        session = self.header(answer, b"mcp-session-id").decode()
+        self.more = f"mcp-session-id: {session}\r\nmcp-protocol-version: {VERSION}\r\n"
+        self.tell(INITIALIZED)
 
-    def post(self, body):
-        self.connection.request("POST", "/mcp", body, self.headers)
-        response = self.connection.getresponse()
-        return response, response.read()
+    def request(self, body):
+        head = f"POST /mcp HTTP/1.1\r\nhost: {self.host}\r\ncontent-type: application/json\r\n"
+        accept = "accept: application/json, text/event-stream\r\n"
+        return f"{head}{accept}{self.more}content-length: {len(body)}\r\n\r\n{body}".encode()
 
-    def ask(self, body):
-        return self.post(body)[1]
+    @staticmethod
+    def header(answer, name):
+        for line in answer.split(b"\r\n\r\n")[0].split(b"\r\n")[1:]:
+            key, _, value = line.partition(b":")
+            if key.strip().lower() == name:
+                return value.strip()
+        return b""
+
+    @staticmethod
+    def is_whole(answer):
+        end = answer.find(b"\r\n\r\n")
+        if end < 0:
+            return False
+        if not answer.startswith(b"HTTP/1.1 2"):
+            sys.exit(f"refused: {answer!r}")
+        length = answer.find(b"content-length: ", 0, end)
+        if length < 0:
+            return answer.startswith(b"HTTP/1.1 202") or sys.exit(f"an answer without its length: {answer!r}")
+        return len(answer) >= end + 4 + int(answer[length + 16 : answer.index(b"\r\n", length)])
+
+    @staticmethod
+    def message(answer):
+        return json.loads(answer.partition(b"\r\n\r\n")[2])
 
     def close(self):
-        self.connection.close()
+        self.socket.close()
 
 
-class Bridge:
-    def __init__(self, binary, port):
-        url = f"http://127.0.0.1:{port}/mcp"
+class Bridge(Side):
+    def __init__(self, binary, port, environment):
+        words = [binary, "agent", "--mcp-server", "--endpoint", f"http://127.0.0.1:{port}/mcp"]
         self.process = subprocess.Popen(
-            [binary, "agent", "--mcp-server", "--endpoint", url], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment
         )
-        self.ask(json.dumps(INITIALIZE))
-        self.process.stdin.write(json.dumps(INITIALIZED).encode() + b"\n")
+        super().__init__(self.process.stdin.fileno(), self.process.stdout.fileno())
+        self.tell(INITIALIZE)
+        os.write(self.out, self.request(json.dumps(INITIALIZED)))
 
-    def ask(self, body):
-        self.process.stdin.write(body.encode() + b"\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline()
+    def request(self, body):
+        return body.encode() + b"\n"
+
+    @staticmethod
+    def is_whole(answer):
+        return answer.endswith(b"\n")
+
+    @staticmethod
+    def message(answer):
+        return json.loads(answer)
 
     def close(self):
         self.process.stdin.close()
         self.process.wait()
+        self.process.stdout.close()
 
 
-def measure(side, calls):
-    body, times = json.dumps(REQUEST), []
+def measure(side, request, calls):
+    times = []
     for _ in range(calls):
         begin = time.perf_counter()
-        answer = side.ask(body)
+        side.ask(request)
         times.append(time.perf_counter() - begin)
-        if json.loads(answer).get("result") != {}:
-            sys.exit(f"a wrong answer: {answer!r}")
     return statistics.median(times)
+
+
+def turns(rounds, sides, measured):
+    """Each round has every side once, in changing order."""
+    found = []
+    for number in range(rounds):
+        order = list(sides) if number % 2 else list(reversed(sides))
+        found.append({which: measured(which) for which in order})
+    return found
+
+
+def carried(args, port, environment):
+    sides = {"direct": Direct(port), "bridge": Bridge(args.muster, port, environment)}
+    results = {}
+    for name, message in REQUESTS.items():
+        known, said = {}, []
+        for which, side in sides.items():
+            request, answer = side.tell(message)
+            known[which] = request
+            said.append(side.message(answer)["result"])
+        if said[0] != said[1]:
+            sys.exit(f"the answers differ: {said}")
+        for which, side in sides.items():
+            measure(side, known[which], args.calls // 10)
+        results[name] = turns(args.rounds, sides, lambda which: measure(sides[which], known[which], args.calls))
+    for side in sides.values():
+        side.close()
+    return results
+
+
+def commands(args, port, environment):
+    curl = shutil.which("curl") or sys.exit("`curl` is not there")
+    words = {
+        "curl": [curl, "--silent", "--fail", "--output", os.devnull, f"http://127.0.0.1:{port}/health"],
+        "list": [args.muster, "list", "mcpservers", "--endpoint", f"http://127.0.0.1:{port}/mcp"],
+    }
+
+    def run(which):
+        times = []
+        for _ in range(args.starts):
+            begin = time.perf_counter()
+            # Without `close_fds` Python starts processes the cheapest way, which is the same for both.
+            subprocess.run(words[which], stdout=subprocess.DEVNULL, check=True, close_fds=False, env=environment)
+            times.append(time.perf_counter() - begin)
+        return statistics.median(times)
+
+    for which in words:
+        run(which)
+    return turns(args.rounds, words, run)
+
+
+def report(name, rounds):
+    base, own = ("curl", "list") if name == "list" else ("direct", "bridge")
+    ratio = statistics.median(one[own] / one[base] for one in rounds)
+    for which in (base, own):
+        print(f"{name}, {which}: p50 {statistics.median(one[which] for one in rounds) * 1e6:.0f} µs")
+    met = ratio <= GOALS[name]
+    print(f"{name}: ratio {ratio:.2f}, goal {GOALS[name]}: {'met' if met else 'missed'}")
+    return {"ratio": ratio, "goal": GOALS[name], "met": met, "rounds": rounds}
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--muster", type=pathlib.Path, default=HERE.parent / "target/release/muster")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--calls", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--calls", type=int, default=2000, help="requests of each side in a round")
+    parser.add_argument("--starts", type=int, default=20, help="processes of each side in a round")
     parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--check", action="store_true", help="exit status 1 when the goal is missed")
+    parser.add_argument("--check", action="store_true", help="exit status 1 when a goal is missed")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-bridge-") as name:
         folder = pathlib.Path(name)
         (folder / "config.yaml").write_text("aggregator: {host: 127.0.0.1, port: 0}\n")
         (folder / "clis").mkdir()
-        gateway = subprocess.Popen([args.muster, "serve", "--config-path", folder], stderr=subprocess.PIPE, text=True)
+        environment = {"PATH": os.environ["PATH"], "HOME": name}
+        words = [args.muster, "serve", "--config-path", folder]
+        # A line for each call is logged, and a pipe that nobody reads would fill up.
+        log = folder / "log"
+        with log.open("w") as file:
+            gateway = subprocess.Popen(words, stderr=file, env=environment)
         try:
-            port = int(gateway.stderr.readline().rsplit(":", 1)[1].split("/")[0])
-            sides = {"direct": Direct(port), "bridge": Bridge(args.muster, port)}
-            for side in sides.values():
-                measure(side, args.calls // 10)
-            rounds = []
-            for number in range(args.rounds):
-                order = list(sides) if number % 2 else list(reversed(sides))
-                rounds.append({which: measure(sides[which], args.calls) for which in order})
-            for side in sides.values():
-                side.close()
+            while not log.read_text().count("\n"):
+                time.sleep(0.01)
+            port = int(log.read_text().splitlines()[0].rsplit(":", 1)[1].split("/")[0])
+            measured = carried(args, port, environment)
+            measured["list"] = commands(args, port, environment)
         finally:
             gateway.terminate()
-            gateway.stderr.close()
             gateway.wait()
-    ratio = statistics.median(one["bridge"] / one["direct"] for one in rounds)
-    for which in ("direct", "bridge"):
-        print(f"{which}: p50 {statistics.median(one[which] for one in rounds) * 1e6:.0f} µs")
-    met = ratio <= GOAL
-    print(f"ratio: {ratio:.2f}, goal {GOAL}: {'met' if met else 'missed'}")
+    results = {name: report(name, rounds) for name, rounds in measured.items()}
     if args.out:
         args.out.parent.mkdir(parents=True, exist_ok=True)
-        args.out.write_text(json.dumps({"ratio": ratio, "goal": GOAL, "rounds": rounds}, indent=1))
-    sys.exit(args.check and not met)
+        args.out.write_text(json.dumps(results, indent=1))
+    sys.exit(args.check and not all(result["met"] for result in results.values()))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 
 use std::{fmt, sync::Arc};
 
+use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::{
@@ -224,6 +225,11 @@ pub trait Serve: fmt::Debug + Send + Sync {
 
     /// Word of changes from now on.
     fn changes(&self) -> Box<dyn Changes>;
+
+    /// The schema of a tool's arguments, if clients are to repeat some of them beside the request.
+    fn repeated(&self, _caller: &Caller, _tool: &str) -> Option<Arc<RawValue>> {
+        None
+    }
 
     /// Serves one request. Dropping the future cancels it.
     fn serve<'a>(

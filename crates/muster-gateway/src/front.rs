@@ -16,6 +16,7 @@ use muster_core::{
     request::{Asked, Change, Changes, Fault, Identity, Keep, Offers, Reply, Request, Serve},
 };
 use serde::Serialize;
+use serde_json::value::RawValue;
 use tokio::sync::{broadcast, watch};
 
 use crate::{
@@ -91,6 +92,16 @@ impl Serve for Front {
         let (shown, changes) = (Arc::clone(&self.shown), self.shown.changes.subscribe());
         let known = shown.advertised();
         Box::new(Heard { shown, changes, known })
+    }
+
+    fn repeated(&self, caller: &Caller, tool: &str) -> Option<Arc<RawValue>> {
+        if !self.shown.surface.lists_catalog() {
+            return None;
+        }
+        let state = self.shown.dispatcher.state(caller);
+        let entry = state.catalog.get(tool).filter(|entry| state.policy.shows(entry))?;
+        let wants = entry.input_schema.get().contains("x-mcp-header");
+        wants.then(|| Arc::clone(&entry.input_schema))
     }
 
     fn serve<'a>(

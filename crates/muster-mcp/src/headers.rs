@@ -67,7 +67,7 @@ fn check(header: &'static str, given: Option<&[u8]>, wanted: &str) -> Result<(),
 }
 
 /// Text that a header cannot carry travels as base64 between marks.
-fn decode(value: &[u8]) -> Option<Cow<'_, [u8]>> {
+pub(crate) fn decode(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     let encoded = value.strip_prefix(ENCODED_START).and_then(|rest| rest.strip_suffix(ENCODED_END));
     match encoded {
         None => Some(Cow::Borrowed(value)),

@@ -16,6 +16,7 @@ mod cors;
 mod exchange;
 mod guard;
 mod options;
+mod params;
 mod reply;
 mod route;
 mod sessions;

@@ -123,6 +123,19 @@ pub(crate) enum Asked {
     Served(request::Asked),
 }
 
+impl Asked {
+    /// The tool that is called, with its arguments.
+    pub(crate) fn called(&self) -> Option<(&str, Option<&RawValue>)> {
+        match self {
+            Self::Served(asked) => match &asked.request {
+                Request::CallTool { name, arguments } => Some((name, arguments.as_deref())),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
 /// Reads the parameters of a method; `meta` is what they have as `_meta`.
 pub(crate) fn asked(
     method: Method,

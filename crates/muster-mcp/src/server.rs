@@ -193,6 +193,11 @@ impl Server {
         self.inner.serve.changes()
     }
 
+    /// The schema of a tool's arguments, if clients are to repeat some of them in headers.
+    pub(crate) fn repeated(&self, caller: &Caller, tool: &str) -> Option<Arc<RawValue>> {
+        self.inner.serve.repeated(caller, tool)
+    }
+
     pub(crate) fn offers(&self) -> Offers {
         self.inner.serve.offers()
     }

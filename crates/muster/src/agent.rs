@@ -4,4 +4,5 @@ pub(crate) mod connection;
 pub(crate) mod known;
 pub(crate) mod lines;
 pub(crate) mod login;
+pub(crate) mod pending;
 pub(crate) mod repl;

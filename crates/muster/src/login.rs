@@ -6,6 +6,7 @@
 mod callback;
 mod discovery;
 pub mod flow;
+pub(crate) mod servers;
 pub mod tokens;
 
 use muster_exec::browser;

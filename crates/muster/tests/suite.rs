@@ -8,10 +8,16 @@
     reason = "a test may panic, and starts the programs it tests"
 )]
 
+#[path = "suite/backends.rs"]
+mod backends;
 #[path = "suite/bridge.rs"]
 mod bridge;
 #[path = "suite/bundled.rs"]
 mod bundled;
+#[path = "suite/canaries.rs"]
+mod canaries;
+#[path = "suite/canary_peers.rs"]
+mod canary_peers;
 #[path = "suite/cli.rs"]
 mod cli;
 #[path = "suite/client.rs"]
@@ -32,6 +38,8 @@ mod injection;
 mod login;
 #[path = "suite/mcp.rs"]
 mod mcp;
+#[path = "suite/pending.rs"]
+mod pending;
 #[path = "suite/processes.rs"]
 mod processes;
 #[path = "suite/protected.rs"]
@@ -44,3 +52,5 @@ mod rmcp;
 mod serve;
 #[path = "suite/tidy.rs"]
 mod tidy;
+#[path = "suite/world.rs"]
+mod world;

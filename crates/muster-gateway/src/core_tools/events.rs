@@ -23,6 +23,8 @@ const USUAL_LIMIT: usize = 50;
 const USUAL_LENGTH: Duration = Duration::from_secs(30);
 /// No call is longer.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// What a client is told first: the events there are, all at once.
+const FOUND: &str = "notifications/muster/events";
 /// What a client is told of each event while it follows them.
 const NOTICE: &str = "notifications/muster/event";
 
@@ -39,7 +41,7 @@ pub(super) const TOOLS: &[Builtin] = &[Builtin {
             "since": {"type": "string", "description": "Not before: a duration ago (1h30m), RFC 3339, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS"},
             "until": {"type": "string", "description": "Not after; written like `since`"},
             "limit": {"type": "number", "default": USUAL_LIMIT, "description": "At most so many, the newest; with follow, end after so many new ones"},
-            "follow": {"type": "boolean", "default": false, "description": "Stay, and tell each new event as a notification notifications/muster/event. The answer holds them too"},
+            "follow": {"type": "boolean", "default": false, "description": "Stay: tell what there is as one notification notifications/muster/events, then each new event as notifications/muster/event. The answer holds them all"},
             "duration": {"type": "string", "default": "30s", "description": "How long to follow: 30s, 5m, at most 1h. Cancel the call to end it earlier"},
         }})
     },
@@ -98,14 +100,19 @@ async fn find(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     let mut found = handle.journal.find(filter.clone()).await;
     if let Some((length, events)) = follow {
         let most = args.count("limit").unwrap_or(usize::MAX);
+        let params = raw(&json!({"events": shown(&found)}));
+        cx.client.notify(Notice { method: FOUND.to_owned(), params });
         let mut later = told(cx, events, &filter, &found, (length, most)).await;
         later.reverse();
         later.append(&mut found);
         found = later;
     }
+    Ok(object(&shown(&found)))
+}
+
+fn shown(events: &[Arc<Event>]) -> Vec<Shown<'_>> {
     let zone = TimeZone::system();
-    let shown: Vec<Shown<'_>> = found.iter().map(|event| Shown::of(event, &zone)).collect();
-    Ok(object(&shown))
+    events.iter().map(|event| Shown::of(event, &zone)).collect()
 }
 
 /// How long to follow.

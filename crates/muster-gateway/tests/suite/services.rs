@@ -184,8 +184,8 @@ async fn events_can_be_followed() {
 
         fn notify(&self, notice: Notice) {
             let params: Value = serde_json::from_str(notice.params.get()).unwrap();
-            let reason = params["reason"].as_str().unwrap();
-            self.0.lock().unwrap().push(format!("{} {reason}", notice.method));
+            let what = params.get("reason").or_else(|| params.get("events")).unwrap();
+            self.0.lock().unwrap().push(format!("{} {what}", notice.method));
         }
 
         fn ask(&self, _: Question) -> BoxFuture<'_, Result<Raw, AskError>> {
@@ -213,7 +213,12 @@ async fn events_can_be_followed() {
     assert_eq!(reasons, ["MCPServerDeleted", "MCPServerCreated"], "newest first");
     let told = listener.0.lock().unwrap().clone();
     let method = "notifications/muster/event";
-    assert_eq!(told, [format!("{method} MCPServerCreated"), format!("{method} MCPServerDeleted")]);
+    let wanted = [
+        format!("{method}s []"),
+        format!("{method} \"MCPServerCreated\""),
+        format!("{method} \"MCPServerDeleted\""),
+    ];
+    assert_eq!(told, wanted);
     let said = rig.call("core_events", json!({"follow": true, "duration": "soon"})).await;
     assert_eq!(said, "E: Invalid 'duration' format: 'soon'; write it like 30s or 5m");
 }

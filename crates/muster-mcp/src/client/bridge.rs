@@ -7,9 +7,13 @@
 //! is back, and so is one that cannot have had an effect. Any other is answered with an error that says
 //! so: nothing is done twice. A legacy server that does not know the session any more is introduced
 //! to with the client's own words.
+//!
+//! A server that wants a login which only a person can do is not waited for: meanwhile the client is
+//! served by whoever offers that login.
 
 mod asked;
 mod far;
+mod gate;
 mod login;
 mod questions;
 mod session;
@@ -26,6 +30,7 @@ use std::{
     time::Duration,
 };
 
+use muster_core::request::Serve;
 use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::{
@@ -35,7 +40,7 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-pub use self::login::{Login, NoLogin};
+pub use self::login::{Login, NoLogin, Renewal};
 use self::{
     asked::{Asked, Effect},
     far::Far,
@@ -61,6 +66,8 @@ pub struct Options {
     pub url: String,
     /// How to show who the client is.
     pub login: Arc<dyn Login>,
+    /// Who serves the client while a person has to log in.
+    pub meanwhile: Option<Arc<dyn Serve>>,
     /// How long a server that cannot be reached is waited for.
     pub patience: Duration,
 }
@@ -69,7 +76,7 @@ impl Options {
     /// A bridge to `url` that never logs in.
     pub fn new(url: impl Into<String>) -> Self {
         let login = Arc::new(NoLogin);
-        Self { url: url.into(), login, patience: Duration::from_secs(15) }
+        Self { url: url.into(), login, meanwhile: None, patience: Duration::from_secs(15) }
     }
 }
 
@@ -156,6 +163,7 @@ struct Pump {
     /// By the client's id, for cancellation.
     flights: BTreeMap<String, Flight>,
     standing: JoinSet<()>,
+    keeping_gate: JoinSet<()>,
 }
 
 /// Everything that can happen on the client's side.
@@ -167,6 +175,8 @@ enum Event {
 
 impl Pump {
     fn new(far: Arc<Far>, out: mpsc::Sender<Vec<u8>>) -> Self {
+        let mut keeping_gate = JoinSet::new();
+        keeping_gate.spawn(Arc::clone(&far).keep_gate());
         Self {
             far,
             out,
@@ -174,6 +184,7 @@ impl Pump {
             ids: BTreeMap::new(),
             flights: BTreeMap::new(),
             standing: JoinSet::new(),
+            keeping_gate,
         }
     }
 
@@ -302,5 +313,6 @@ impl Pump {
     async fn end(&mut self) {
         self.running.shutdown().await;
         self.standing.shutdown().await;
+        self.keeping_gate.shutdown().await;
     }
 }

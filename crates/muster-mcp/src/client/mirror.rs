@@ -1,7 +1,9 @@
 //! Headers that repeat what a modern request says, so that what stands between need not read it.
 
+use std::borrow::Cow;
+
 use http::{HeaderMap, HeaderName, HeaderValue};
-use muster_core::json::Object;
+use muster_core::json::{Object, Raw};
 use serde_json::{Value, value::RawValue};
 
 pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -71,21 +73,39 @@ fn base64(bytes: &[u8]) -> String {
 
 /// An argument of a tool that a header repeats.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Headed {
+pub(crate) struct Headed {
     /// The way to it through the arguments.
     path: Vec<String>,
-    header: HeaderName,
+    pub(crate) header: HeaderName,
+}
+
+impl Headed {
+    /// What stands there in the arguments; null counts as nothing.
+    pub(crate) fn of(&self, arguments: &RawValue) -> Option<Raw> {
+        let mut here = arguments.to_owned();
+        for name in &self.path {
+            let below = Object::parse(&here)?.get(name)?.to_owned();
+            here = below;
+        }
+        (here.get() != "null").then_some(here)
+    }
 }
 
 /// The arguments of a tool that headers repeat, or what is wrong with its definition.
 pub(super) fn headed(tool: &RawValue) -> Result<Vec<Headed>, String> {
-    let mut found = Vec::new();
     if !tool.get().contains(ANNOTATION) {
-        return Ok(found);
+        return Ok(Vec::new());
     }
-    let tool: Value = serde_json::from_str(tool.get()).map_err(|err| err.to_string())?;
-    let Some(schema) = tool.get("inputSchema") else { return Ok(found) };
-    walk(schema, Some(&mut Vec::new()), &mut found)?;
+    let schema =
+        Object::parse(tool).and_then(|tool| tool.get("inputSchema").map(ToOwned::to_owned));
+    schema.map_or_else(|| Ok(Vec::new()), |schema| headed_by(&schema))
+}
+
+/// The same, from the schema of its arguments alone.
+pub(crate) fn headed_by(schema: &RawValue) -> Result<Vec<Headed>, String> {
+    let mut found = Vec::new();
+    let schema: Value = serde_json::from_str(schema.get()).map_err(|err| err.to_string())?;
+    walk(&schema, Some(&mut Vec::new()), &mut found)?;
     Ok(found)
 }
 
@@ -171,24 +191,15 @@ fn annotated(
 /// The headers for a call with these arguments. What is absent or null has none.
 pub(super) fn values(headed: &[Headed], arguments: &RawValue) -> Vec<(HeaderName, HeaderValue)> {
     let values = headed.iter().filter_map(|headed| {
-        let value = value_at(arguments, &headed.path)?;
-        Some((headed.header.clone(), encoded(&value)))
+        let value = headed.of(arguments)?;
+        let text = match value.get() {
+            text if text.starts_with('"') => Cow::Owned(serde_json::from_str(text).ok()?),
+            // Numbers and booleans are written as they are.
+            text => Cow::Borrowed(text),
+        };
+        Some((headed.header.clone(), encoded(&text)))
     });
     values.collect()
-}
-
-fn value_at(arguments: &RawValue, path: &[String]) -> Option<String> {
-    let mut here = arguments.to_owned();
-    for name in path {
-        let below = Object::parse(&here)?.get(name)?.to_owned();
-        here = below;
-    }
-    match here.get() {
-        "null" => None,
-        text if text.starts_with('"') => serde_json::from_str(text).ok(),
-        // Numbers and booleans are written as they are.
-        text => Some(text.to_owned()),
-    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::{
     body::{Body, Events},
     cors::Origin,
     exchange::Exchange,
-    guard, reply,
+    guard, params, reply,
     sessions::HttpSession,
     sse,
     standing::Standing,
@@ -164,7 +164,8 @@ impl Arrival {
             Ok(Message::Request { id, method, params }) => {
                 let said = said(headers);
                 let incoming = Incoming { id, method: &method, params, headers: Some(&said) };
-                match incoming.prepare() {
+                let prepared = incoming.prepare();
+                match prepared.and_then(|prepared| self.repeats(headers, &caller, prepared)) {
                     Ok(prepared) => self.start(headers, accepts, caller, prepared),
                     Err(answer) => Step::Respond(self.untried(headers, &caller, &answer)),
                 }
@@ -188,6 +189,23 @@ impl Arrival {
                 }))
             }
         }
+    }
+
+    /// A modern call, if headers repeat of its arguments what the tool wants repeated.
+    fn repeats(
+        &self,
+        headers: &HeaderMap,
+        caller: &Caller,
+        prepared: Prepared,
+    ) -> Result<Prepared, Answer> {
+        if prepared.era == Era::Modern
+            && let Some((tool, arguments)) = prepared.asked.called()
+            && let Some(schema) = self.app.server.repeated(caller, tool)
+            && let Err(error) = params::check(&schema, arguments, headers)
+        {
+            return Err(Answer::error(prepared.era, Some(&prepared.id), error));
+        }
+        Ok(prepared)
     }
 
     fn start(
@@ -341,9 +359,14 @@ fn claimed(headers: &HeaderMap) -> Caller {
 
 /// What the headers repeat of the body.
 fn said(headers: &HeaderMap) -> Headers<'_> {
-    let bytes = |name| headers.get(name).map(http::HeaderValue::as_bytes);
+    // One that is there twice says nothing: who reads the first and who reads the last would differ.
+    let only = |name| {
+        let mut given = headers.get_all(name).iter();
+        given.next().map(|value| given.next().map_or(Ok(value), |_| Err(())))
+    };
+    let bytes = |name| only(name).map(|value| value.map_or(&[][..], http::HeaderValue::as_bytes));
     Headers {
-        version: headers.get(headers::VERSION).and_then(|value| value.to_str().ok()),
+        version: only(headers::VERSION).and_then(|value| value.ok()?.to_str().ok()),
         method: bytes(headers::METHOD),
         name: bytes(headers::NAME),
     }

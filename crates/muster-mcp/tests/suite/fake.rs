@@ -9,7 +9,7 @@ use muster_core::{
     json::{Raw, raw},
     request::{Asked, Change, Changes, Fault, Identity, Keep, Offers, Reply, Request, Serve},
 };
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use tokio::sync::{broadcast, mpsc};
 
 #[derive(Debug)]
@@ -186,6 +186,12 @@ impl Serve for Fake {
 
     fn changes(&self) -> Box<dyn Changes> {
         Box::new(Heard(self.changes.subscribe()))
+    }
+
+    fn repeated(&self, _: &Caller, tool: &str) -> Option<Arc<RawValue>> {
+        let region = json!({"type": "string", "x-mcp-header": "Region"});
+        (tool == "echo")
+            .then(|| raw(&json!({"type": "object", "properties": {"region": region}})).into())
     }
 
     fn serve<'a>(

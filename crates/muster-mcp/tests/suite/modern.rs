@@ -269,3 +269,29 @@ async fn names_beyond_ascii_travel_in_base64() {
     let reply = server.post(&headers, &request(1, "resources/read", &params)).await;
     assert_eq!(reply.json().await["result"]["contents"][0]["uri"], "a:ü");
 }
+
+#[tokio::test]
+async fn arguments_that_headers_repeat_are_compared() {
+    let server = start().await;
+    let call =
+        request(1, "tools/call", &modern(json!({"name": "echo", "arguments": {"region": "eu"}})));
+    let basic = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "echo"),
+    ];
+    for (more, status) in [
+        (vec![("mcp-param-region", "eu")], 200),
+        (vec![("mcp-param-region", "us")], 400),
+        (vec![], 400),
+        (vec![("mcp-param-region", "eu"), ("mcp-param-region", "us")], 400),
+        (vec![("mcp-param-region", "eu"), ("mcp-name", "other")], 400),
+        (vec![("mcp-param-region", "eu"), ("mcp-method", "tools/list")], 400),
+    ] {
+        let headers: Vec<_> = basic.iter().copied().chain(more.iter().copied()).collect();
+        let reply = server.post(&headers, &call).await;
+        assert_eq!(reply.status.as_u16(), status, "{more:?}");
+        let code = &reply.json().await["error"]["code"];
+        assert_eq!(code == -32020, status == 400, "{more:?}: {code}");
+    }
+}

@@ -14,6 +14,7 @@ use crate::{
         connection,
         lines::{Colour, Detail, Lines, Traffic},
         login::UserLogin,
+        pending::Pending,
         repl,
     },
     env_vars,
@@ -74,7 +75,8 @@ pub(crate) struct Agent {
     /// What happens when the gateway wants a login: auto, prompt or none
     #[arg(long, value_name = "MODE")]
     auth: Option<String>,
-    /// Do not log in at servers by themselves
+    /// With --mcp-server: after a login, do not open the pages of the servers behind the gateway that
+    /// want one of their own
     #[arg(long)]
     disable_auto_sso: bool,
 }
@@ -102,11 +104,11 @@ pub(crate) fn run(args: &Agent) -> Result<ExitCode, CommandError> {
     let level = if args.verbose { LevelFilter::DEBUG } else { LevelFilter::WARN };
     log::install(level, None)
         .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
-    let done = if args.mcp_server { carry(&target, mode) } else { talk(args, target, mode) };
+    let done = if args.mcp_server { carry(args, &target, mode) } else { talk(args, target, mode) };
     done.map(|()| ExitCode::SUCCESS)
 }
 
-fn carry(target: &Target, mode: AuthMode) -> Result<(), CommandError> {
+fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandError> {
     if target.transport == Transport::Sse {
         return Err(CommandError::new("a client is carried over streamable HTTP only")
             .hint("name the endpoint that ends in /mcp"));
@@ -116,8 +118,21 @@ fn carry(target: &Target, mode: AuthMode) -> Result<(), CommandError> {
     let carried = runtime.block_on(async {
         let (input, output) = (Input::standard()?, Output::standard()?);
         let login = Arc::new(UserLogin::remembered(target, mode).await);
-        let options = bridge::Options { login, ..bridge::Options::new(&target.url) };
-        let carried = bridge::serve(options, input, output, process::stop_requested()).await;
+        let options = bridge::Options {
+            login: Arc::<UserLogin>::clone(&login),
+            meanwhile: Some(Arc::new(Pending::new(Arc::clone(&login)))),
+            ..bridge::Options::new(&target.url)
+        };
+        let visiting = async {
+            match args.disable_auto_sso {
+                true => std::future::pending().await,
+                false => login.visit_servers().await,
+            }
+        };
+        let carried = tokio::select! {
+            carried = bridge::serve(options, input, output, process::stop_requested()) => carried,
+            never = visiting => match never {},
+        };
         carried.map_err(|err| CommandError::new(err.to_string()))
     });
     // A thread may still wait for a terminal's next line; nobody waits for it.

@@ -2,7 +2,6 @@
 
 mod login;
 mod logout;
-mod servers;
 mod status;
 mod whoami;
 
@@ -107,7 +106,7 @@ pub(crate) fn run(args: &Auth) -> Result<ExitCode, CommandError> {
             What::Logout { .. } => logout::gateway(&at.target()?, at),
             What::Status { server: Some(server) } => status::server(&at.target()?, server).await,
             What::Status { server: None } => status::all(&at.target()?).await,
-            What::Whoami => whoami::whoami(&at.target()?),
+            What::Whoami => whoami::whoami(&at.target()?).await,
             What::Refresh => whoami::refresh(&at.target()?, at).await,
         }
     })

@@ -55,12 +55,10 @@ pub(crate) struct Events {
 pub(crate) fn run(args: &Events) -> Result<ExitCode, CommandError> {
     let wish = wish(args)?;
     asking::run(async {
-        let asked = args.asking.open().await?;
+        let mut asked = args.asking.open().await?;
         let done = if args.follow {
-            {
-                let first = usize::try_from(args.limit).ok().filter(|limit| *limit > 0);
-                follow::follow(&asked, wish, first.unwrap_or(50), args.asking.quiet).await
-            }
+            let first = usize::try_from(args.limit).ok().filter(|limit| *limit > 0);
+            follow::follow(&mut asked, wish, first.unwrap_or(50), args.asking.quiet).await
         } else {
             asked.show("core_events", &wish.to_raw()).await
         };

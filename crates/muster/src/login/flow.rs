@@ -49,10 +49,16 @@ impl std::fmt::Debug for Screen<'_> {
 }
 
 /// Whom a token is made for.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Client {
     id: String,
     secret: Option<String>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// Logs the user in at a gateway and keeps the token. `challenge` is what the gateway sent with its
@@ -63,36 +69,78 @@ pub async fn login(
     prompting: Prompting,
     screen: &Screen<'_>,
 ) -> Result<Token, RemoteError> {
-    let failed = |reason: String| RemoteError::AuthFailed { endpoint: target.url.clone(), reason };
-    let dialer = dialer();
-    let place = discovery::find(&dialer, &target.url, challenge).await.map_err(failed)?;
-    // The port is taken before anybody is asked anything.
-    let callback = Callback::open().await.map_err(failed)?;
-    let client = client(&dialer, &place.issuer, &callback.url()).await.map_err(failed)?;
-    let asked = Asked::new(&place, &client, &callback.url(), prompting).map_err(failed)?;
-    show(screen, &asked.url, prompting);
-    let patience = if prompting == Prompting::Silent { SILENT_PATIENCE } else { PATIENCE };
-    let visit = callback.visit(patience, |visit| asked.judge(visit, &place.issuer)).await;
-    let code = visit.map_err(failed)?.code.unwrap_or_default();
-    let redirect = callback.url();
-    let mut form = vec![
-        ("grant_type", "authorization_code"),
-        ("code", &code),
-        ("redirect_uri", &redirect),
-        ("client_id", &client.id),
-        ("code_verifier", &asked.verifier),
-        ("resource", &place.resource),
-    ];
-    if let Some(secret) = &client.secret {
-        form.push(("client_secret", secret));
-    }
-    let given = exchange(&dialer, &place.issuer, &form).await.map_err(failed)?;
-    let token = given.into_token(target, &place.issuer.issuer, &client, None);
-    keep(&token).map_err(failed)?;
+    let begun = Begun::new(target, challenge, prompting).await?;
+    show(screen, begun.url(), prompting);
+    let token = begun.finish().await?;
     if prompting == Prompting::Page {
         (screen.say)("\n");
     }
     Ok(token)
+}
+
+/// A login that waits for the user.
+#[derive(Debug)]
+pub struct Begun {
+    target: Target,
+    dialer: Dialer,
+    place: Place,
+    client: Client,
+    callback: Callback,
+    asked: Asked,
+    patience: Duration,
+}
+
+impl Begun {
+    /// Finds out where the user logs in, and opens the page on this machine that they come back to.
+    pub async fn new(
+        target: &Target,
+        challenge: Option<&str>,
+        prompting: Prompting,
+    ) -> Result<Self, RemoteError> {
+        let failed =
+            |reason: String| RemoteError::AuthFailed { endpoint: target.url.clone(), reason };
+        let dialer = dialer();
+        let place = discovery::find(&dialer, &target.url, challenge).await.map_err(failed)?;
+        // The port is taken before anybody is asked anything.
+        let callback = Callback::open().await.map_err(failed)?;
+        let client = client(&dialer, &place.issuer, &callback.url()).await.map_err(failed)?;
+        let asked = Asked::new(&place, &client, &callback.url(), prompting).map_err(failed)?;
+        let patience = if prompting == Prompting::Silent { SILENT_PATIENCE } else { PATIENCE };
+        Ok(Self { target: target.clone(), dialer, place, client, callback, asked, patience })
+    }
+
+    /// The page where the user logs in.
+    pub fn url(&self) -> &str {
+        &self.asked.url
+    }
+
+    /// Waits for the user, and keeps the token.
+    pub async fn finish(self) -> Result<Token, RemoteError> {
+        let endpoint = self.target.url.clone();
+        self.token().await.map_err(|reason| RemoteError::AuthFailed { endpoint, reason })
+    }
+
+    async fn token(self) -> Result<Token, String> {
+        let Self { target, dialer, place, client, callback, asked, patience } = self;
+        let visit = callback.visit(patience, |visit| asked.judge(visit, &place.issuer)).await;
+        let code = visit?.code.unwrap_or_default();
+        let redirect = callback.url();
+        let mut form = vec![
+            ("grant_type", "authorization_code"),
+            ("code", &code),
+            ("redirect_uri", &redirect),
+            ("client_id", &client.id),
+            ("code_verifier", &asked.verifier),
+            ("resource", &place.resource),
+        ];
+        if let Some(secret) = &client.secret {
+            form.push(("client_secret", secret));
+        }
+        let given = exchange(&dialer, &place.issuer, &form).await?;
+        let token = given.into_token(&target, &place.issuer.issuer, &client, None);
+        keep(&token)?;
+        Ok(token)
+    }
 }
 
 /// Makes a new token of an old one, without the user, and keeps it.
@@ -146,11 +194,16 @@ fn show(screen: &Screen<'_>, url: &str, prompting: Prompting) {
 }
 
 /// What was asked of the issuer, to be held against what comes back.
-#[derive(Debug)]
 struct Asked {
     url: String,
     state: String,
     verifier: String,
+}
+
+impl std::fmt::Debug for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Asked")
+    }
 }
 
 impl Asked {
@@ -207,13 +260,18 @@ impl Asked {
     }
 }
 
-/// Who we are at an issuer: by a document where it reads such, else as it registers us.
+/// Who we are at an issuer: as it registers us, or by a document where it reads such. The document comes
+/// second because the issuer may have no way to it, and says so only to the browser.
 async fn client(dialer: &Dialer, issuer: &Issuer, redirect: &str) -> Result<Client, String> {
     let known = Client { id: CLIENT_ID.to_owned(), secret: None };
     let Some(url) = &issuer.registration_endpoint else { return Ok(known) };
-    if issuer.client_id_metadata_document_supported {
-        return Ok(known);
+    match register(dialer, url, redirect).await {
+        Err(_) if issuer.client_id_metadata_document_supported => Ok(known),
+        registered => registered,
     }
+}
+
+async fn register(dialer: &Dialer, url: &str, redirect: &str) -> Result<Client, String> {
     let wish = json!({
         "client_name": "muster",
         "redirect_uris": [redirect],

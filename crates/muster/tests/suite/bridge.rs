@@ -91,7 +91,7 @@ fn launch(folder: &Folder) -> Child {
 }
 
 /// A client behind the bridge.
-struct Bridge {
+pub(crate) struct Bridge {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
@@ -103,8 +103,13 @@ impl Bridge {
     }
 
     fn of(words: &[&str]) -> Self {
-        let mut child = Command::new(MUSTER)
-            .args(words)
+        let mut command = Command::new(MUSTER);
+        command.args(words);
+        Self::run(command)
+    }
+
+    pub(crate) fn run(mut command: Command) -> Self {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -114,7 +119,7 @@ impl Bridge {
         Self { child, stdin, stdout }
     }
 
-    fn send(&mut self, message: &str) {
+    pub(crate) fn send(&mut self, message: &str) {
         let stdin = self.stdin.as_mut().unwrap();
         writeln!(stdin, "{message}").unwrap();
         stdin.flush().unwrap();
@@ -126,13 +131,13 @@ impl Bridge {
         line.trim_end_matches('\n').to_owned()
     }
 
-    fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         let line = self.line();
         serde_json::from_str(&line).unwrap_or_else(|err| panic!("{err}: {line:?}"))
     }
 
     /// The answer to a request; what else is said on the way comes first.
-    fn answer(&mut self, id: &Value) -> (Value, Vec<Value>) {
+    pub(crate) fn answer(&mut self, id: &Value) -> (Value, Vec<Value>) {
         let mut before = Vec::new();
         loop {
             let message = self.next();
@@ -143,14 +148,14 @@ impl Bridge {
         }
     }
 
-    fn initialize(&mut self) {
+    pub(crate) fn initialize(&mut self) {
         self.send(INITIALIZE);
         self.send(INITIALIZED);
         self.answer(&json!(0));
     }
 
     /// Hangs up and waits for the exit code.
-    fn leave(mut self) -> Option<i32> {
+    pub(crate) fn leave(mut self) -> Option<i32> {
         drop(self.stdin.take());
         self.child.wait().unwrap().code()
     }
@@ -163,9 +168,9 @@ impl Drop for Bridge {
     }
 }
 
-const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":{"name":"t","version":"1"}}}"#;
-const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":{"name":"t","version":"1"}}}"#;
+pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+pub(crate) const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
 fn run(id: &str, script: &str, more: &str) -> String {
     let arguments = json!({"name": "cli_run", "arguments": {"script": script}});

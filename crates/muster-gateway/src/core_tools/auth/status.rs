@@ -40,8 +40,11 @@ pub(crate) fn listed(backend: &BackendName) -> Listed {
 }
 
 #[derive(Serialize)]
-struct Status {
+struct Status<'a> {
     servers: Vec<Server>,
+    /// Who the caller is, where logins are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -83,7 +86,10 @@ pub(crate) fn read(handle: &Handle, caller: &Caller) -> Raw {
     }
     let view = handle.now();
     let servers = view.servers.values().filter(|known| !known.report.condition.is_down());
-    let status = Status { servers: servers.map(|known| server(handle, caller, known)).collect() };
+    let user = caller.principal.as_ref();
+    let user = user.map(|principal| principal.email.as_deref().unwrap_or(&principal.subject));
+    let servers = servers.map(|known| server(handle, caller, known)).collect();
+    let status = Status { servers, user };
     let text = raw(&status);
     raw(&Contents {
         contents: [Content { uri: URI, mime_type: "application/json", text: text.get() }],

@@ -20,7 +20,8 @@ use tracing::{debug, info};
 use super::{
     Options,
     asked::{self, Asked, Effect, HeadedTools},
-    login::Login,
+    gate::Gate,
+    login::{Login, Renewal},
     questions::Questions,
     session::{Name, Session},
     trouble::Trouble,
@@ -41,6 +42,8 @@ use crate::{
 const TRIES: u32 = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How often a request is sent with another token.
+const LOGINS: u32 = 2;
 /// How long the end of a stream is waited for once its answer is there.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
@@ -51,13 +54,14 @@ pub(super) struct Far {
     pub(super) session: Session,
     pub(super) questions: Questions,
     pub(super) headed: HeadedTools,
-    login: Arc<dyn Login>,
+    pub(super) login: Arc<dyn Login>,
+    pub(super) gate: Gate,
     patience: Duration,
     /// What the client is told.
-    out: mpsc::Sender<Vec<u8>>,
+    pub(super) out: mpsc::Sender<Vec<u8>>,
     /// Held while a lost session is replaced, so that one request does it for all.
     renewing: Mutex<()>,
-    /// Held while someone logs in, so that one request does it for all.
+    /// Held while another token is got, so that one request does it for all.
     logging_in: Mutex<()>,
 }
 
@@ -69,6 +73,7 @@ impl Far {
             questions: Questions::default(),
             headed: HeadedTools::default(),
             login: options.login,
+            gate: Gate::new(options.meanwhile),
             patience: options.patience,
             out,
             renewing: Mutex::new(()),
@@ -89,8 +94,13 @@ impl Far {
     }
 
     async fn exchange(&self, asked: &Asked) -> Result<(), Trouble> {
-        let (mut renewed, mut logged_in, mut tries) = (false, false, 1);
+        let (mut renewed, mut logins, mut tries) = (false, 0, 1);
         loop {
+            if self.gate.is_shut() {
+                let Some(answer) = self.meanwhile(asked).await else { continue };
+                self.say(answer.to_line()).await;
+                return Ok(());
+            }
             let name = match (asked.era, asked.effect) {
                 (Era::Modern, _) | (_, Effect::Introduction) => Name::default(),
                 (Era::Legacy, _) => self.session.name(),
@@ -100,9 +110,9 @@ impl Far {
                     renewed = true;
                     Box::pin(self.renew(&name)).await?;
                 }
-                Err(Trouble::Unauthorized { refused, challenge }) if !logged_in => {
-                    logged_in = true;
-                    self.log_in(refused.as_deref(), challenge.as_deref()).await?;
+                Err(Trouble::Unauthorized { refused, challenge }) if logins < LOGINS => {
+                    logins += 1;
+                    self.log_in(refused, challenge.as_deref()).await?;
                 }
                 Err(Trouble::Broke(reason)) if asked.effect.is_repeatable() && tries < TRIES => {
                     debug!("`{}` is sent again: {reason}", asked.method);
@@ -194,6 +204,9 @@ impl Far {
 
     /// Sends a message that has no answer. What becomes of it is not for the client to know.
     pub(super) async fn tell(&self, text: String, version: Option<String>) {
+        if self.gate.is_shut() {
+            return debug!("a message is for nobody: the server wants a login first");
+        }
         let body = Bytes::from(text);
         let send = async |name: &Name| {
             let request = || {
@@ -236,18 +249,30 @@ impl Far {
         Ok(())
     }
 
-    /// Introduces the client again, in its own words, unless that has been done.
+    /// Introduces the client again, and tells it that any list may have changed.
     pub(super) async fn renew(&self, stale: &Name) -> Result<(), Trouble> {
+        if self.introduce(stale).await? {
+            info!("the server had forgotten the session; the client was introduced again");
+            for change in self.session.changes() {
+                self.say(change).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Introduces the client in its own words; false where that has been done.
+    pub(super) async fn introduce(&self, stale: &Name) -> Result<bool, Trouble> {
         let _turn = self.renewing.lock().await;
         if self.session.name().serial != stale.serial {
-            return Ok(());
+            return Ok(false);
         }
         let Some(words) = self.session.introduction() else { return Err(Trouble::SessionGone) };
-        info!("the server has forgotten the session; introducing the client again");
         let request = || self.new_request(Method::POST, JSON_OR_EVENTS, words.clone());
         let (response, sender) = self.reach(request).await?;
         if !response.status().is_success() {
-            return self.refused((response, sender), None, false).await;
+            let status = response.status().as_u16();
+            self.refused((response, sender), None, false).await?;
+            return Err(Trouble::Status(status));
         }
         let (head, mut body) = response.into_parts();
         let answer = match Kind::of(&head.headers) {
@@ -272,18 +297,25 @@ impl Far {
             };
             self.deliver(request, false).await?;
         }
-        for change in self.session.changes() {
-            self.say(change).await;
-        }
-        Ok(())
+        Ok(true)
     }
 
-    async fn log_in(&self, refused: Option<&str>, challenge: Option<&str>) -> Result<(), Trouble> {
+    /// Gets another token, or shuts the gate until a person has logged in.
+    async fn log_in(
+        &self,
+        refused: Option<String>,
+        challenge: Option<&str>,
+    ) -> Result<(), Trouble> {
         let _turn = self.logging_in.lock().await;
-        if self.login.token().as_deref() != refused {
+        if self.gate.is_shut() || self.login.token() != refused {
             return Ok(());
         }
-        self.login.log_in(refused, challenge).await.map_err(Trouble::NoLogin)
+        match self.login.renew(refused.as_deref(), challenge).await {
+            Renewal::Done => Ok(()),
+            Renewal::Wanted if self.gate.shut(refused) => Ok(()),
+            Renewal::Wanted => Err(Trouble::NoLogin("nobody can be asked to log in".to_owned())),
+            Renewal::Never(reason) => Err(Trouble::NoLogin(reason)),
+        }
     }
 
     /// Sends a request, again and again as long as nothing of it has been sent.
@@ -353,7 +385,7 @@ impl Far {
         request
     }
 
-    async fn say(&self, line: Vec<u8>) {
+    pub(super) async fn say(&self, line: Vec<u8>) {
         // A client that left needs no word.
         drop(self.out.send(line).await);
     }

@@ -9,13 +9,30 @@ pub trait Login: fmt::Debug + Send + Sync {
     /// The token to send with each request, if there is one.
     fn token(&self) -> Option<String>;
 
-    /// Gets a new token, after the server refused to answer without one or with `refused`. What it
-    /// says about that is `challenge`. The error is one sentence for a person.
-    fn log_in<'a>(
+    /// Gets another token without a person, after the server refused to answer without one or with
+    /// `refused`. What it says about that is `challenge`.
+    fn renew<'a>(
         &'a self,
         refused: Option<&'a str>,
         challenge: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<(), String>>;
+    ) -> BoxFuture<'a, Renewal>;
+
+    /// Waits until there is another token than `refused`.
+    fn changed<'a>(&'a self, refused: Option<&'a str>) -> BoxFuture<'a, ()>;
+
+    /// The token that was waited for is used from now on.
+    fn accepted(&self);
+}
+
+/// What came of a renewal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Renewal {
+    /// There is another token.
+    Done,
+    /// A person has to log in. Until then the client is served by [`super::Options::meanwhile`].
+    Wanted,
+    /// There will be no other token, for this reason: one sentence for a person.
+    Never(String),
 }
 
 /// Has nothing to show.
@@ -27,11 +44,14 @@ impl Login for NoLogin {
         None
     }
 
-    fn log_in<'a>(
-        &'a self,
-        _: Option<&'a str>,
-        _: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async { Err("there is no way to log in".to_owned()) })
+    fn renew<'a>(&'a self, _: Option<&'a str>, _: Option<&'a str>) -> BoxFuture<'a, Renewal> {
+        let never = Renewal::Never("there is no way to log in".to_owned());
+        Box::pin(std::future::ready(never))
     }
+
+    fn changed<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    fn accepted(&self) {}
 }

@@ -67,6 +67,14 @@ impl Session {
         self.known.lock().name.clone()
     }
 
+    /// The client introduced itself, and the server has not heard of it yet.
+    pub(super) fn introducing(&self, words: &Bytes) {
+        let mut known = self.known.lock();
+        known.introduction = Some(words.clone());
+        known.initialized = None;
+        known.settled.clear();
+    }
+
     /// The server answered an introduction; `headers` are those of its answer.
     pub(super) fn introduced(&self, words: &Bytes, headers: &HeaderMap, answer: &[u8]) {
         let Ok(answer) = serde_json::from_slice::<&RawValue>(answer) else { return };
@@ -121,11 +129,9 @@ impl Session {
         known.initialized.iter().chain(known.settled.values()).cloned().collect()
     }
 
-    /// Word to the client that any list may have changed.
+    /// Word to the client that any list may have changed, as far as the server tells of that.
     pub(super) fn changes(&self) -> Vec<Vec<u8>> {
-        let known = self.known.lock();
-        let notice = |list| notice_line(&format!("notifications/{list}/list_changed"), None);
-        known.told.iter().map(notice).collect()
+        self.known.lock().told.iter().copied().map(change).collect()
     }
 
     /// The client is about to leave.
@@ -136,4 +142,13 @@ impl Session {
     pub(super) async fn left(&self) {
         self.leaving.cancelled().await;
     }
+}
+
+/// Word to a client that every list has changed.
+pub(super) fn all_changes() -> impl Iterator<Item = Vec<u8>> {
+    LISTS.into_iter().map(change)
+}
+
+fn change(list: &str) -> Vec<u8> {
+    notice_line(&format!("notifications/{list}/list_changed"), None)
 }

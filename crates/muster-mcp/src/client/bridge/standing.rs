@@ -26,6 +26,7 @@ impl Far {
     async fn listen(&self) {
         let mut failures = 0;
         loop {
+            self.gate.opened().await;
             let name = self.session.name();
             match self.open(&name).await {
                 Ok(mut stream) => {

@@ -1,9 +1,9 @@
 //! `muster auth logout`.
 
-use super::{At, servers};
+use super::At;
 use crate::{
     error::CommandError,
-    login::{self, tokens::Tokens},
+    login::{self, servers, tokens::Tokens},
     output::{self, Printer},
     remote::{Remote, target::Target},
 };
@@ -51,12 +51,16 @@ pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandErr
     let found = servers::all(&remote).await.map_err(CommandError::from);
     let found = found.and_then(|all| servers::find(all, name));
     remote.close().await;
-    let how = match found?.sso() {
-        Some(servers::Sso::Exchanged) => "exchanges your token of the gateway for its own",
-        Some(servers::Sso::Forwarded) => "is given your token of the gateway",
-        Some(servers::Sso::Failed) | None => "keeps a login of its own at the gateway",
+    let (how, end) = match found?.sso() {
+        Some(servers::Sso::Exchanged) => ("exchanges your token of the gateway for its own", None),
+        Some(servers::Sso::Forwarded) => ("is given your token of the gateway", None),
+        Some(servers::Sso::Failed) | None => (
+            "keeps a login of its own at the gateway",
+            Some(format!("End it with: muster call core_auth_logout server={name}")),
+        ),
     };
-    printer.line(&format!(
-        "Server '{name}' {how}.\nIts login ends with the one at the gateway: muster auth logout"
-    ))
+    let end = end.unwrap_or_else(|| {
+        "Its login ends with the one at the gateway: muster auth logout".to_owned()
+    });
+    printer.line(&format!("Server '{name}' {how}.\n{end}"))
 }

@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 
-use super::servers::{self, Server};
 use crate::{
     error::CommandError,
     login::{
         self,
+        servers::{self, Server},
         tokens::{Token, Tokens},
     },
     output::Printer,

@@ -7,21 +7,24 @@ use super::{At, status::relative};
 use crate::{
     error::CommandError,
     login::{
-        flow,
+        self, flow, servers,
         tokens::{Token, Tokens},
     },
     output::Printer,
-    remote::target::Target,
+    remote::{Remote, target::Target},
 };
 
-pub(super) fn whoami(target: &Target) -> Result<(), CommandError> {
+pub(super) async fn whoami(target: &Target) -> Result<(), CommandError> {
     let (printer, url) = (Printer::standard(), &target.url);
     let Some(token) = Tokens::of_user()?.load(url).filter(Token::is_valid) else {
         return printer.line(&format!(
             "Not authenticated to {url}\n\nTo authenticate, run:\n  muster auth login --endpoint {url}"
         ));
     };
-    let identity = identity(&token).unwrap_or_else(|| "unknown".to_owned());
+    let identity = match identity(&token) {
+        Some(identity) => identity,
+        None => told(target, &token).await.unwrap_or_else(|| "unknown".to_owned()),
+    };
     let mut lines = vec![
         format!("Identity:  {identity}"),
         format!("Endpoint:  {url}"),
@@ -39,6 +42,14 @@ fn identity(token: &Token) -> Option<String> {
     let claims: Value = serde_json::from_slice(&from_base64url(claims)?).ok()?;
     let text = |key: &str| claims.get(key).and_then(Value::as_str).map(str::to_owned);
     text("email").or_else(|| text("sub"))
+}
+
+/// Who the user is, as the gateway says.
+async fn told(target: &Target, token: &Token) -> Option<String> {
+    let remote = Remote::connect(target, &login::bearer(token)).await.ok()?;
+    let user = servers::user(&remote).await;
+    remote.close().await;
+    user
 }
 
 pub(super) async fn refresh(target: &Target, at: &At) -> Result<(), CommandError> {

@@ -1,13 +1,18 @@
 //! Events as they happen.
 //!
-//! The gateway is asked again and again, and what it did not say before is new. Events are compared as
-//! a whole, so that neither clocks nor equal times can hide one.
+//! One call stays open for as long as the gateway lets it: the gateway tells what there is, then each
+//! new event as it happens. When the call is over the next one begins, and what happened in between is
+//! in what the gateway tells first. Events are compared as a whole, so that neither clocks nor equal
+//! times can hide one. A gateway that does not stay is asked again and again.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use muster_core::json::{Object, raw};
 use serde_json::Value;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    time::sleep,
+};
 
 use crate::{
     commands::asking::Asked,
@@ -18,14 +23,29 @@ use crate::{
         list, yaml,
     },
     process,
+    remote::Notice,
 };
 
-const EVERY: Duration = Duration::from_secs(1);
-/// How many events are looked at each time.
-const WINDOW: usize = 500;
+/// How long one call may stay open.
+const LENGTH: &str = "1h";
+/// How long to wait before a gateway that does not stay is asked again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A call may end after so many new events, so fewer are never asked for.
+const FEWEST: usize = 500;
+
+/// What is shown, and what was shown.
+struct Follower {
+    printer: Printer,
+    manner: Manner,
+    for_people: bool,
+    /// How many are shown first.
+    first: usize,
+    /// What the gateway told last as a whole, newest first; none before the first time.
+    known: Option<Vec<Value>>,
+}
 
 pub(super) async fn follow(
-    asked: &Asked,
+    asked: &mut Asked,
     mut wish: Object<'static>,
     first: usize,
     quiet: bool,
@@ -35,39 +55,124 @@ pub(super) async fn follow(
     if for_people {
         printer.line("Streaming events (Press Ctrl+C to stop)...\n")?;
     }
-    wish.set_value("limit", &first.max(WINDOW));
-    // What is shown first and what is known are one answer, so that nothing falls between two.
-    let mut now = events(asked, &wish).await?;
-    let mut known = counted(&now);
-    now.truncate(first);
-    printer.line(&answer::text(raw(&now).get(), asked.manner)?)?;
-    if for_people {
-        printer.line("\n--- Following new events ---")?;
-    }
-    let mut ticks = interval(EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    wish.set_value("limit", &first.max(FEWEST));
+    wish.set_value("follow", &true);
+    wish.set_value("duration", LENGTH);
+    let notices = asked.remote.notifications();
+    let mut notices = notices.unwrap_or_else(|| unbounded_channel().1);
+    let mut follower = Follower { printer, manner: asked.manner, for_people, first, known: None };
     let mut stop = std::pin::pin!(process::stop_requested());
     loop {
-        tokio::select! {
+        let staying = tokio::select! {
             () = &mut stop => return Ok(()),
-            _ = ticks.tick() => (),
-        }
-        let now = events(asked, &wish).await?;
-        let new = unknown(&now, &known);
-        known = counted(&now);
-        if !new.is_empty() {
-            print(&printer, asked.manner, &new)?;
+            staying = follower.stay(asked, &wish, &mut notices) => staying?,
+        };
+        if staying == Staying::No {
+            tokio::select! {
+                () = &mut stop => return Ok(()),
+                () = sleep(PAUSE) => (),
+            }
         }
     }
 }
 
-async fn events(asked: &Asked, wish: &Object<'_>) -> Result<Vec<Value>, CommandError> {
-    let answer = asked.remote.call("core_events", &wish.to_raw()).await?;
-    let text = answer.texts().join("\n");
-    if answer.failed {
-        return Err(CommandError::new(text));
+/// Whether a gateway tells of events while a call is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Staying {
+    Yes,
+    No,
+}
+
+impl Follower {
+    /// One call from beginning to end.
+    async fn stay(
+        &mut self,
+        asked: &Asked,
+        wish: &Object<'_>,
+        notices: &mut UnboundedReceiver<Notice>,
+    ) -> Result<Staying, CommandError> {
+        let wish = wish.to_raw();
+        let mut call = std::pin::pin!(asked.remote.call("core_events", &wish));
+        let mut staying = Staying::No;
+        let answer = loop {
+            tokio::select! {
+                biased;
+                Some(notice) = notices.recv() => {
+                    if self.heard(&notice)? {
+                        staying = Staying::Yes;
+                    }
+                }
+                answer = &mut call => break answer?,
+            }
+        };
+        // What was told before the answer is shown before it.
+        while let Ok(notice) = notices.try_recv() {
+            if self.heard(&notice)? {
+                staying = Staying::Yes;
+            }
+        }
+        let text = answer.texts().join("\n");
+        if answer.failed {
+            return Err(CommandError::new(text));
+        }
+        self.found(serde_json::from_str(&text).unwrap_or_default())?;
+        Ok(staying)
     }
-    Ok(serde_json::from_str(&text).unwrap_or_default())
+
+    /// Shows what a notice tells; whether it is about events.
+    fn heard(&mut self, notice: &Notice) -> Result<bool, CommandError> {
+        let params: Value = serde_json::from_str(notice.params.get()).unwrap_or_default();
+        match (notice.method.as_str(), params) {
+            ("notifications/muster/events", params) => {
+                let events = params.get("events").and_then(Value::as_array);
+                self.found(events.cloned().unwrap_or_default())?;
+                Ok(true)
+            }
+            ("notifications/muster/event", Value::Object(mut event)) => {
+                // What belongs to the protocol is no part of the event.
+                event.remove("_meta");
+                let event = Value::Object(event);
+                self.print(std::slice::from_ref(&event))?;
+                self.known.get_or_insert_default().insert(0, event);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Shows what is new in all that there is.
+    fn found(&mut self, now: Vec<Value>) -> Result<(), CommandError> {
+        match &self.known {
+            Some(known) => {
+                let new = unknown(&now, &counted(known));
+                if !new.is_empty() {
+                    self.print(&new)?;
+                }
+            }
+            None => {
+                let first = now.get(..self.first).unwrap_or(&now);
+                self.printer.line(&answer::text(raw(&first).get(), self.manner)?)?;
+                if self.for_people {
+                    self.printer.line("\n--- Following new events ---")?;
+                }
+            }
+        }
+        self.known = Some(now);
+        Ok(())
+    }
+
+    fn print(&self, new: &[Value]) -> Result<(), CommandError> {
+        let printer = &self.printer;
+        match self.manner.layout {
+            Layout::Json => new.iter().try_for_each(|event| printer.line(&event.to_string())),
+            Layout::Yaml => new.iter().try_for_each(|event| {
+                printer.line(&format!("---\n{}", yaml::document(&raw(event))))
+            }),
+            Layout::Table | Layout::Wide => {
+                printer.line(&list::table(new, Manner { headings: false, ..self.manner }))
+            }
+        }
+    }
 }
 
 fn counted(events: &[Value]) -> BTreeMap<String, usize> {
@@ -95,18 +200,6 @@ fn unknown(now: &[Value], known: &BTreeMap<String, usize>) -> Vec<Value> {
         .collect();
     new.sort_by_key(|event| event.get("timestamp").map(ToString::to_string));
     new
-}
-
-fn print(printer: &Printer, manner: Manner, new: &[Value]) -> Result<(), CommandError> {
-    match manner.layout {
-        Layout::Json => new.iter().try_for_each(|event| printer.line(&event.to_string())),
-        Layout::Yaml => new
-            .iter()
-            .try_for_each(|event| printer.line(&format!("---\n{}", yaml::document(&raw(event))))),
-        Layout::Table | Layout::Wide => {
-            printer.line(&list::table(new, Manner { headings: false, ..manner }))
-        }
-    }
 }
 
 #[cfg(test)]
