@@ -9,7 +9,7 @@ mod kept;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
+    sync::{Arc, OnceLock, RwLock},
 };
 
 use muster_core::{
@@ -41,8 +41,6 @@ pub struct Meanings {
     vectors: RwLock<Arc<Vectors>>,
     /// Where what was embedded is kept.
     file: Option<PathBuf>,
-    /// What was embedded; none before the model is there.
-    memory: Mutex<Option<Memory>>,
 }
 
 /// What was embedded, for tools that are there and others.
@@ -64,13 +62,7 @@ struct Meaning {
 impl Meanings {
     /// Knows nothing yet.
     pub fn new(loading: Box<Loading>) -> Self {
-        Self {
-            loading,
-            model: OnceLock::new(),
-            vectors: RwLock::default(),
-            file: None,
-            memory: Mutex::default(),
-        }
+        Self { loading, model: OnceLock::new(), vectors: RwLock::default(), file: None }
     }
 
     /// Keeps what was embedded in a file, for the next start.
@@ -81,15 +73,22 @@ impl Meanings {
 
     /// Embeds what there is, and what comes, until the gateway ends.
     pub async fn follow(self: Arc<Self>, mut state: watch::Receiver<Arc<State>>) {
+        let mut memory = None;
         loop {
             let now = Arc::clone(&state.borrow_and_update());
             loop {
                 let (meanings, now) = (Arc::clone(&self), Arc::clone(&now));
-                match tokio::task::spawn_blocking(move || meanings.embed_some(&now)).await {
-                    Ok(Progress::Some) => (),
-                    Ok(Progress::All) => break,
+                let some = tokio::task::spawn_blocking(move || {
+                    let progress = meanings.embed_some(&now, &mut memory);
+                    (progress, memory)
+                });
+                let Ok((progress, known)) = some.await else { return };
+                memory = known;
+                match progress {
+                    Progress::Some => (),
+                    Progress::All => break,
                     // Without a model there is nothing to follow.
-                    Ok(Progress::NoModel) | Err(_) => return,
+                    Progress::NoModel => return,
                 }
                 if state.has_changed().unwrap_or(true) {
                     break;
@@ -116,11 +115,11 @@ impl Meanings {
         self.vectors.read().map(|known| Arc::clone(&known)).unwrap_or_default()
     }
 
-    fn embed_some(&self, state: &State) -> Progress {
+    /// Embeds a few tools that are new, and takes what is known from `memory`, which is none at first.
+    fn embed_some(&self, state: &State, memory: &mut Option<Memory>) -> Progress {
         let Some(model) = self.model.get_or_init(|| (self.loading)()) else {
             return Progress::NoModel;
         };
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let memory = memory.get_or_insert_with(|| Memory::of(&**model, self.file.as_deref()));
         let known = self.known();
         let mut next = Vectors::clone(&known);

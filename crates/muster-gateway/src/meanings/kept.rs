@@ -21,6 +21,9 @@ const LONGEST: usize = 1 << 16;
 /// What texts mean.
 pub(super) type Known = BTreeMap<Arc<str>, Arc<[f32]>>;
 
+/// One of them.
+type Entry = (Arc<str>, Arc<[f32]>);
+
 /// What is kept at `path` of the model whose vector of the fixed text is `sign`; at most `most`.
 pub(super) fn read(path: &Path, sign: &[f32], most: usize) -> Known {
     let Ok(bytes) = fs::read(path) else { return Known::new() };
@@ -78,7 +81,7 @@ impl<'a> Rest<'a> {
         bytes.chunks_exact(size_of::<f32>()).map(number).collect()
     }
 
-    fn entry(&mut self, size: usize) -> Option<(Arc<str>, Arc<[f32]>)> {
+    fn entry(&mut self, size: usize) -> Option<Entry> {
         let length = u32::from_le_bytes(self.take(size_of::<u32>())?.try_into().ok()?) as usize;
         let text = self.take(length).filter(|text| text.len() <= LONGEST)?;
         Some((Arc::from(str::from_utf8(text).ok()?), self.vector(size)?.into()))

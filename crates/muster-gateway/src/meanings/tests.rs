@@ -15,7 +15,7 @@ use muster_core::{
     schema,
 };
 
-use super::{Meanings, Progress, SIGN};
+use super::{Meanings, Memory, Progress, SIGN};
 use crate::dispatch::State;
 
 /// Counts how often it is asked.
@@ -54,13 +54,19 @@ fn state(tools: &[&str]) -> State {
 }
 
 /// A gateway's start: what it remembers is in the file alone.
-fn started(model: &Arc<Counting>, file: &Path) -> Meanings {
+fn started(model: &Arc<Counting>, file: &Path) -> Thinking {
     let model = Arc::clone(model);
-    Meanings::new(Box::new(move || Some(model.clone()))).kept_in(file.to_owned())
+    let meanings = Meanings::new(Box::new(move || Some(model.clone())));
+    Thinking(meanings.kept_in(file.to_owned()), None)
 }
 
-fn embed_all(meanings: &Meanings, state: &State) {
-    while matches!(meanings.embed_some(state), Progress::Some) {}
+/// A gateway with what it has in mind.
+struct Thinking(Meanings, Option<Memory>);
+
+impl Thinking {
+    fn embed_all(&mut self, state: &State) {
+        while matches!(self.0.embed_some(state, &mut self.1), Progress::Some) {}
+    }
 }
 
 #[test]
@@ -72,18 +78,19 @@ fn nothing_is_embedded_twice_not_even_after_a_restart() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let asked = || model.0.load(Ordering::Relaxed);
 
-    let first = started(&model, &file);
-    embed_all(&first, &state(&names));
+    let mut first = started(&model, &file);
+    first.embed_all(&state(&names));
     assert_eq!(asked(), 40);
-    embed_all(&first, &state(&[]));
-    assert!(first.known().is_empty());
-    embed_all(&first, &state(&names));
-    assert_eq!((asked(), first.known().len()), (40, 40), "a server that came back");
+    first.embed_all(&state(&[]));
+    assert!(first.0.known().is_empty());
+    first.embed_all(&state(&names));
+    assert_eq!((asked(), first.0.known().len()), (40, 40), "a server that came back");
 
-    let second = started(&model, &file);
-    embed_all(&second, &state(&[&names[..], &["one_more"]].concat()));
-    assert_eq!((asked(), second.known().len()), (41, 41), "a gateway that started again");
-    let vector = |meanings: &Meanings| meanings.known()[&ToolName::new("x_tool_7")].vector.clone();
+    let mut second = started(&model, &file);
+    second.embed_all(&state(&[&names[..], &["one_more"]].concat()));
+    assert_eq!((asked(), second.0.known().len()), (41, 41), "a gateway that started again");
+    let vector =
+        |thinking: &Thinking| thinking.0.known()[&ToolName::new("x_tool_7")].vector.clone();
     assert_eq!(vector(&first), vector(&second));
 }
 
@@ -91,7 +98,7 @@ fn nothing_is_embedded_twice_not_even_after_a_restart() {
 fn without_a_file_it_works_as_well() {
     let model = Arc::new(Counting::default());
     let folder = tempfile::tempdir().unwrap();
-    let meanings = started(&model, folder.path());
-    embed_all(&meanings, &state(&["a", "b"]));
-    assert_eq!(meanings.known().len(), 2, "a folder is in the way of the file");
+    let mut meanings = started(&model, folder.path());
+    meanings.embed_all(&state(&["a", "b"]));
+    assert_eq!(meanings.0.known().len(), 2, "a folder is in the way of the file");
 }
