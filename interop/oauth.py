@@ -4,9 +4,9 @@
     oauth.py MUSTER
 
 A browser without a window logs in through consent, login and consent again. Then the user moves between
-the gateways, either of which is killed at bad moments; the provider goes away and comes back; and every
-secret that was seen on the way is looked for in logs and storage. At last the official suite logs in.
-Needs `valkey-server` or `redis-server`. Exit status 1 when a check failed; the last line is
+the gateways, either of which is killed at bad moments; so does their login at a server behind them, whose token
+runs out again and again; the provider goes away and comes back; and every secret that was seen on the way is looked for in logs and storage. At last the official suite logs in.
+Needs `openssl`, and `valkey-server` or `redis-server`. Exit status 1 when a check failed; the last line is
 `N passed, N failed`.
 """
 
@@ -14,19 +14,23 @@ import base64
 import json
 import os
 import pathlib
+import random
 import re
 import secrets
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "oauth"))
 
+from backend import Backend  # noqa: E402
 from browser import Browser  # noqa: E402
 from check import Tally  # noqa: E402
 from world import (  # noqa: E402
-    Balancer, Client, Gateway, Valkey, call, free_port, provider, request, wait_for,
+    Balancer, Client, Gateway, Valkey, call, free_port, provider, request, tool, wait_for,
 )
 
 CONFORMANCE = pathlib.Path(
@@ -46,7 +50,7 @@ class World:
         self.balancer = Balancer(self.gateways)
         self.base = f"http://localhost:{self.balancer.port}"
         self.valkey = Valkey(folder, self.password).start()
-        self.issuer_port = free_port()
+        self.issuer_port, self.backend = free_port(), Backend()
         self.provider = provider(folder, self.issuer_port, self.client_secret, 45, [self.base])
         for name, port in zip("ab", self.ports):
             self.gateways.append(self.gateway(name, port))
@@ -54,13 +58,17 @@ class World:
     def gateway(self, name, port):
         secret = self.folder / "client-secret"
         secret.write_text(f"  {self.client_secret}\n")
-        return Gateway(self.muster, self.folder / name, port, {"oauth": {"server": {
+        servers = {"backend": {"type": "streamable-http", "autoStart": True, "url": self.backend.url}}
+        client = {"enabled": True, "publicUrl": self.base}
+        return Gateway(self.muster, self.folder / name, port, {"oauth": {"mcpClient": client, "server": {
             "enabled": True, "baseUrl": self.base, "provider": "dex",
             "dex": {"issuerUrl": f"http://localhost:{self.issuer_port}", "clientId": "muster",
                     "clientSecretFile": str(secret)},
             "storage": {"type": "valkey", "valkey": {
-                "url": f"127.0.0.1:{self.valkey.port}", "password": self.password}},
-            "encryptionKey": self.key, "allowPublicClientRegistration": True}}})
+                "url": f"127.0.0.1:{self.valkey.tls_port}", "password": self.password,
+                "tlsEnabled": True, "tlsServerName": self.valkey.NAME}},
+            "encryptionKey": self.key, "allowPublicClientRegistration": True}}}, servers,
+            ["--extra-ca-file", self.valkey.authority])
 
     def start_provider(self):
         self.provider.start()
@@ -171,6 +179,74 @@ def killing(world, tally, client, tokens):
     return tokens
 
 
+def storage_blinks(world, tally, client, tokens):
+    """Every connection to the storage breaks."""
+    where = "storage"
+    world.valkey.ask("CLIENT", "KILL", "TYPE", "normal")
+    for gateway in world.gateways:
+        said = [client.refresh(tokens, gateway.url)]
+        while said[-1][0] == 503 and len(said) < 3:
+            said.append(client.refresh(tokens, gateway.url))
+        status, tokens = said[-1]
+        tally.check(where, f"a login is renewed at {gateway.port} after its connection broke", 200, status)
+    return tokens
+
+
+def use(gateway, token):
+    """What the server behind a gateway says to a user whose login another gateway may have made."""
+    tool(gateway.url, token, "core_auth_login", {"server": "backend"})
+    return tool(gateway.url, token, "x_backend_open", {})
+
+
+def behind(world, tally, tokens):
+    """The login at a server is one for both gateways, and is renewed once."""
+    where = "server behind"
+    a, b = world.gateways
+    token, backend = tokens["access_token"], world.backend
+    text = tool(a.url, token, "core_auth_login", {"server": "backend"})
+    url = next((line for line in text.splitlines() if line.startswith("http")), "")
+    status, _, page = request(url)
+    tally.check(where, "the browser comes back", (200, True), (status, "signed in" in page))
+    tally.check(where, "used at one", "opened", use(a, token))
+    tally.check(where, "and at the other without a login", "opened", use(b, token))
+    for turn in range(5):
+        backend.expire()
+        said = []
+        threads = [threading.Thread(target=lambda at=at: said.append(tool(at.url, token, "x_backend_open", {})))
+                   for at in [a, b] * 10]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        tally.check(where, f"20 calls with a token that is over, turn {turn}", ["opened"] * 20, said)
+        tally.check(where, f"renew it once, turn {turn}", 1, backend.renewals)
+    lost, died, pauses = [], 0, random.Random(7)
+    for cycle in range(20):
+        backend.expire()
+        doomed, other = (a, b) if cycle % 2 else (b, a)
+        calls = [threading.Thread(target=lambda at=at: quietly(at, token)) for at in [a, b, doomed]]
+        for thread in calls:
+            thread.start()
+        # How long a renewal takes is somewhere in here.
+        time.sleep(pauses.random() * 0.06)
+        doomed.kill()
+        said = use(other, token)
+        for thread in calls:
+            thread.join()
+        died += 1
+        doomed.start()
+        lost += [word for word in [said, use(doomed, token)] if word != "opened"]
+    tally.check(where, f"{died} gateways killed while tokens are renewed", [], lost)
+    tally.check(where, "no token was shown after its time", 0, backend.refused)
+
+
+def quietly(gateway, token):
+    try:
+        tool(gateway.url, token, "x_backend_open", {})
+    except OSError:
+        pass
+
+
 def provider_goes(world, tally, client, tokens):
     where = "provider gone"
     world.provider.stop()
@@ -220,7 +296,7 @@ def suite(world, tally):
 def canaries(world, tally, client):
     """Nothing that was secret is where it should not be."""
     where = "secrets"
-    wanted = {world.client_secret, world.password, world.key, *client.secrets}
+    wanted = {world.client_secret, world.password, world.key, *client.secrets, *world.backend.secrets}
     for name in ["a", "b"]:
         log = (world.folder / name / "log.txt").read_text()
         tally.check(where, f"none in the log of {name}", [], [one for one in wanted if one in log])
@@ -245,6 +321,8 @@ def main():
             rotation(world, tally, client)
             provider_tokens(world, tally)
             tokens = killing(world, tally, client, tokens)
+            behind(world, tally, tokens)
+            tokens = storage_blinks(world, tally, client, tokens)
             suite(world, tally)
             provider_goes(world, tally, client, tokens)
             canaries(world, tally, client)

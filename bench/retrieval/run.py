@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Runs muster's ranker over the tool-search sets, through the evaluator that comes with them.
 
-    bench/retrieval/run.py --data ../shared/retrieval [--check] [--only SET,...] [--speed] [--model DIR]
+    bench/retrieval/run.py --data ../shared/retrieval [--check] [--only SET,...] [--speed] [--tokens] [--model DIR]
 
 Prints how well the right tools are ranked, and how often a search says that there is no such tool
 where there is one and where there is none. Only sets that are there are measured. `--check` makes a
 figure below its gate exit status 1. `--model` adds meaning to words: a folder with a sentence encoder.
-`--speed` adds timings and memory at 10,000 and 100,000 tools.
+`--speed` adds timings and memory at 10,000 and 100,000 tools, `--tokens` what answers of `filter_tools` cost.
 Needs cargo and python3, nothing else: of the evaluator only its loader and its metric are used.
 """
 import argparse, importlib.util, json, os, random, re, subprocess, sys, types
@@ -20,6 +20,8 @@ MODEL_GATES = {"mcpproxy45": .80, "livemcp_step": .78, "livemcp_step_8k": .67, "
 MODEL_RECALL = {"mcpproxy45": .90}
 # The share of answerable questions for which "no such tool" may be said, all reported sets together.
 FALSE_ALARMS = .02
+# What an answer of `filter_tools` costs, half of them and all but one in a hundred.
+TOKENS = {50: 350, 99: 1200}
 SEED, MOST = 11, 500
 
 
@@ -157,12 +159,33 @@ def abstention(program, data, sets):
     return [f"false alarms: {share:.3f} > {FALSE_ALARMS}"] if share > FALSE_ALARMS else []
 
 
+def tokens(program, data, sets):
+    """What the answers to the questions of each set cost, and those to all of them on the real servers."""
+    print("\n| catalog | answers | p50 | p99 | most |\n|---|---|---|---|---|")
+    rows = [(name, tools, queries) for name, (tools, queries) in sets.items()]
+    rows.append(("real servers", real_tools(data), [query for _, queries in sets.values() for query in sample(queries)]))
+    whole = []
+    for name, tools, queries in [row for row in rows if row[1]] + [("all", None, None)]:
+        if tools:
+            lines = [json.dumps({"tool": tool}) for tool in tools]
+            lines += [json.dumps({"query": query["query"]}) for query in queries]
+            run = subprocess.run([program], input="\n".join(lines) + "\n", capture_output=True, text=True, check=True)
+            costs = sorted(map(int, run.stdout.split()))
+            whole += costs
+        else:
+            costs = sorted(whole)
+        share = {at: costs[min(len(costs) - 1, len(costs) * at // 100)] for at in TOKENS}
+        print(f"| {name} | {len(costs)} | {share[50]} | {share[99]} | {costs[-1]} |", flush=True)
+    return [f"answers: p{at} {share[at]} tokens > {most}" for at, most in TOKENS.items() if share[at] > most]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--only")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--tokens", action="store_true")
     parser.add_argument("--model", help="a folder with a sentence encoder")
     args = parser.parse_args()
     module = evaluator(args.data)
@@ -175,6 +198,8 @@ def main():
         global ENCODER
         ENCODER = Encoder(*build("embed", crate="muster-embed"), args.model)
     failed = ranking(rank, module, sets) + abstention(rank, args.data, sets)
+    if args.tokens:
+        failed += tokens(*build("answers", crate="muster-gateway"), args.data, sets)
     if args.speed:
         print(flush=True)
         largest = max(sets, key=lambda name: len(sets[name][0]))

@@ -131,14 +131,30 @@ def pump(source, sink):
             end.shutdown(socket.SHUT_RDWR)
 
 
+def certificates(folder, name):
+    """An authority of our own, a certificate that it signed, and its key."""
+    def openssl(*words):
+        subprocess.run(["openssl", *words], check=True, cwd=folder, stderr=subprocess.DEVNULL)
+
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2",
+            "-subj", "/CN=interop", "-addext", "basicConstraints=critical,CA:TRUE")
+    openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "valkey.key", "-out", "valkey.csr", "-subj", f"/CN={name}")
+    (folder / "valkey.ext").write_text(f"subjectAltName=DNS:{name}\nbasicConstraints=CA:FALSE\n")
+    openssl("x509", "-req", "-in", "valkey.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+            "-extfile", "valkey.ext", "-out", "valkey.pem")
+    return [str(folder / name) for name in ["ca.pem", "valkey.pem", "valkey.key"]]
+
+
 class Gateway:
     """A gateway, which can be killed and started again with the same files."""
 
-    def __init__(self, muster, folder, port, settings):
+    def __init__(self, muster, folder, port, settings, servers=(), words=()):
         self.port = port
-        folder.mkdir()
+        (folder / "mcpservers").mkdir(parents=True)
+        for name, server in dict(servers).items():
+            (folder / "mcpservers" / f"{name}.yaml").write_text(json.dumps(server))
         (folder / "config.yaml").write_text(json.dumps({"aggregator": {"port": port, **settings}}))
-        argv = [muster, "serve", "--config-path", str(folder), "--debug"]
+        argv = [muster, "serve", "--config-path", str(folder), "--debug", *words]
         self.process = Process(argv, folder / "log.txt")
 
     @property
@@ -158,15 +174,21 @@ class Gateway:
 
 
 class Valkey:
-    """A storage that forgets everything when it ends."""
+    """A storage that forgets everything when it ends. Gateways reach it by TLS, under a name that it has only in its
+    certificate."""
+
+    NAME = "valkey.internal"
 
     def __init__(self, folder, password):
-        self.port, self.password = free_port(), password
+        self.port, self.tls_port, self.password = free_port(), free_port(), password
+        self.authority, certificate, key = certificates(folder, self.NAME)
         program = shutil.which("valkey-server") or shutil.which("redis-server")
         if not program:
             raise SystemExit("valkey-server or redis-server is needed")
         argv = [program, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-                "--dir", str(folder), "--requirepass", password]
+                "--dir", str(folder), "--requirepass", password, "--tls-port", str(self.tls_port),
+                "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-ca-cert-file", self.authority,
+                "--tls-auth-clients", "no"]
         self.process = Process(argv, folder / "valkey.txt")
 
     def start(self):
@@ -248,6 +270,27 @@ class Client:
     def note(self, verifier, code, tokens):
         found = [verifier, code, tokens.get("access_token"), tokens.get("refresh_token")]
         self.secrets.update(secret for secret in found if secret)
+
+
+def tool(base, token, name, arguments):
+    """The text that a tool behind a gateway answers, or why there is none."""
+    wrapped = {"name": name, "arguments": arguments}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "call_tool", "arguments": wrapped, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}}}}
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+               "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "call_tool",
+               "Authorization": f"Bearer {token}"}
+    status, head, text = request(f"{base}/mcp", json.dumps(body).encode(), headers)
+    if status != 200:
+        return f"status {status}"
+    if "event-stream" in (head["Content-Type"] or ""):
+        text = [line[6:] for line in text.splitlines() if line.startswith("data: ")][-1]
+    said = json.loads(text)
+    if "error" in said:
+        return said["error"]["message"]
+    return json.loads(said["result"]["content"][0]["text"])["content"][0]["text"]
 
 
 def call(base, token, path="/mcp"):

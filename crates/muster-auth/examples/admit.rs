@@ -1,73 +1,75 @@
-//! What it costs to let somebody in whose token was judged before: processor time for one request.
+//! What it costs to let somebody in, for instructions to be counted.
 //!
-//! `cargo run --release -p muster-auth --example admit` prints nanoseconds. Processor time of the process is
-//! counted and not the time of day, so that a busy machine does not change it much.
-#![expect(clippy::print_stdout, reason = "it is what this program is for")]
+//! `admit KIND TIMES` judges one token so many times over, as the gateway does with every request: `own` is a
+//! token that the gateway issued, `signed` one that a trusted issuer signed, `opaque` one that only the provider
+//! can read, and `nothing` does not ask at all. `first` shows a new signed token each time. `bench/admit.py` runs
+//! it under valgrind, where the difference between two counts of the same kind is the cost of one request.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_types,
+    dead_code,
+    reason = "it shares the world of the tests and does not need all of it"
+)]
 
-use std::{fs, sync::Arc, time::Duration};
+#[path = "../tests/suite/idp.rs"]
+mod idp;
+#[path = "../tests/suite/world.rs"]
+mod world;
+
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header};
-use muster_auth::{
-    clock::Clock,
-    dialer::{Dialer, Reach, Trust},
-    server::{AuthServer, Kind, ProviderConfig, Proxies, ServerConfig, Trusted},
-    store::{Memory, Vault},
-};
+use idp::Say;
 use muster_core::credentials::Guard as _;
+use serde_json::json;
+use world::World;
 
-const TIMES: u64 = 500_000;
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let (kind, times) = (words.next().unwrap(), words.next().unwrap().parse().unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(run(&kind, times));
+}
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let clock = Clock::system();
-        let vault = Vault::new(Arc::new(Memory::new(clock.clone())), None);
-        let server =
-            AuthServer::new(config(), vault, Dialer::new(Arc::new(Trust::system())), clock);
-        // A token that was judged as bad is found like a good one, and then refused, which costs more.
-        let token = format!("{}.{}.{}", "eyJhbGciOiJIUzI1NiJ9", "e30", "x".repeat(1200));
-        let mut headers = HeaderMap::new();
-        headers.insert(header::AUTHORIZATION, HeaderValue::from_str(&format!("Bearer {token}"))?);
-        drop(server.admit(&headers).await);
-        let before = spent()?;
-        for _ in 0..TIMES {
-            drop(server.admit(&headers).await);
+async fn run(kind: &str, times: usize) {
+    // Under valgrind everything is slow.
+    let patience = Duration::from_secs(60);
+    let mut world = World::with(|config| config.provider.patience = patience).await;
+    world.server.find_provider().await;
+    let issuer = format!("{}/other", world.idp.issuer);
+    let keys = json!({"issuer": issuer, "jwks_uri": format!("{}/jwks", world.idp.issuer)});
+    world.idp.say("/other/.well-known/openid-configuration", Say::Json(200, keys));
+    let tokens = match kind {
+        "own" => vec![world.login().await.unwrap()["access_token"].as_str().unwrap().to_owned()],
+        "signed" => vec![signed(&world, 0)],
+        "first" => (0..=times).map(|number| signed(&world, number)).collect(),
+        _ => vec!["opaque".to_owned()],
+    };
+    let requests: Vec<HeaderMap> = tokens.iter().map(|token| carrying(token)).collect();
+    // The first is judged, and not counted: both counts have it.
+    assert!(world.server.admit(&requests[0]).await.is_ok());
+    for number in 1..=times {
+        let headers = &requests[number % requests.len()];
+        if kind == "nothing" {
+            assert!(std::hint::black_box(headers).contains_key(header::AUTHORIZATION));
+        } else {
+            assert!(world.server.admit(headers).await.is_ok());
         }
-        println!("{} ns of processor time for one request", (spent()? - before) / TIMES);
-        Ok(())
-    })
-}
-
-/// Processor time of this thread so far, in nanoseconds.
-fn spent() -> Result<u64, Box<dyn std::error::Error>> {
-    let stat = fs::read_to_string("/proc/thread-self/schedstat")?;
-    Ok(stat.split(' ').next().unwrap_or_default().parse()?)
-}
-
-fn config() -> ServerConfig {
-    ServerConfig {
-        base_url: "https://muster.example".to_owned(),
-        resource: None,
-        provider: ProviderConfig {
-            kind: Kind::Oidc,
-            issuer: "https://dex.example".to_owned(),
-            client_id: "muster".to_owned(),
-            client_secret: String::new().into(),
-            connector: None,
-            audiences: Vec::new(),
-            reach: Reach::Public,
-            patience: Duration::from_secs(1),
-        },
-        trusted_audiences: Vec::new(),
-        trusted_issuers: Vec::<Trusted>::new(),
-        registration_token: None,
-        public_registration: false,
-        trusted_schemes: Vec::new(),
-        trusted_uris: Vec::new(),
-        cimd: None,
-        localhost_redirects: true,
-        session: Duration::from_secs(3600),
-        origins: Vec::new(),
-        proxies: Proxies::default(),
     }
+}
+
+fn signed(world: &World, number: usize) -> String {
+    let mut claims = world.idp.right_claims();
+    claims["iss"] = json!(format!("{}/other", world.idp.issuer));
+    claims["aud"] = json!("gateway");
+    claims["jti"] = json!(number);
+    world.idp.signer.sign(&claims)
+}
+
+fn carrying(token: &str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    let value = HeaderValue::from_str(&format!("Bearer {token}")).unwrap();
+    headers.insert(header::AUTHORIZATION, value);
+    headers
 }

@@ -14,15 +14,18 @@ mod identity;
 mod kept;
 mod pages;
 mod places;
+mod secrets;
 mod silent;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use muster_core::{
     backend::BoxFuture,
     call::Owner,
     logins::{Access, Arrived, Issuer, LoginError, Logins, Means, Person, Site},
 };
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 pub use self::pages::Pages;
 use self::{discovery::Found, flows::Waiting, kept::Slot, places::Place};
@@ -39,6 +42,8 @@ const HOME: &str = "https://github.com/giantswarm/muster";
 const USUAL_SCOPES: &str = "openid profile email groups offline_access";
 /// Of anything that is remembered in this process there is no more than this.
 const MOST: usize = 10_000;
+/// How long a gateway that ends waits for issuers.
+const SETTLE: Duration = Duration::from_secs(5);
 /// How often a server may ask for more scopes than it was given.
 const STEPS: u32 = 3;
 
@@ -57,6 +62,10 @@ pub struct Options {
     pub document_path: String,
     /// What that document says is asked for.
     pub scopes: String,
+    /// Where that id was registered. Empty for everywhere, with a secret too.
+    pub client_issuer: String,
+    /// The folder of secrets that files of servers name.
+    pub secrets: Option<PathBuf>,
     /// How far issuers may be.
     pub reach: Reach,
 }
@@ -70,6 +79,8 @@ impl Options {
             public_url: public_url.trim_end_matches('/').to_owned(),
             client_id: String::new(),
             client_secret: None,
+            client_issuer: String::new(),
+            secrets: None,
             callback_path: "/oauth/proxy/callback".to_owned(),
             document_path: "/.well-known/oauth-client.json".to_owned(),
             scopes: USUAL_SCOPES.to_owned(),
@@ -100,6 +111,8 @@ pub struct Client {
     dialer: Dialer,
     vault: Vault,
     clock: Clock,
+    /// What is done to its end, whoever asked for it.
+    tasks: TaskTracker,
     slots: Lock<Slots>,
     waiting: Lock<BTreeMap<String, Waiting>>,
     /// What was found out about servers, by name.
@@ -130,11 +143,18 @@ impl Client {
             dialer,
             vault,
             clock,
+            tasks: TaskTracker::new(),
             slots: Lock::default(),
             waiting: Lock::default(),
             sites: Lock::default(),
             steps: Lock::default(),
         })
+    }
+
+    /// Waits for what must be done to its end: a token that an issuer has just given.
+    pub async fn settle(&self) {
+        self.tasks.close();
+        drop(timeout(SETTLE, self.tasks.wait()).await);
     }
 
     /// What it logs people in with.
@@ -158,7 +178,12 @@ impl Client {
     }
 
     fn known(&self, site: &Site) -> Option<Known> {
-        self.sites.lock().get(&site.name).filter(|known| known.url == site.url).cloned()
+        let pin = site.auth.authorization_server.as_ref().map(|pin| pin.issuer.as_str());
+        let pin = pin.filter(|issuer| !issuer.is_empty());
+        let fits = |known: &&Known| {
+            known.url == site.url && pin.is_none_or(|pin| places::same_issuer(pin, &known.issuer))
+        };
+        self.sites.lock().get(&site.name).filter(fits).cloned()
     }
 
     async fn found(&self, site: &Site) -> Result<Known, LoginError> {
@@ -265,6 +290,15 @@ impl Logins for Handle {
             }
             if let Ok(known) = self.0.found(site).await {
                 self.0.drop_grant(&person.owner, &known.issuer).await;
+            }
+        })
+    }
+
+    fn forget_all<'a>(&'a self, person: &'a Person) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            self.0.steps.lock().retain(|(owner, _), _| *owner != person.owner);
+            for issuer in self.0.issuers_of(&person.owner).await {
+                self.0.drop_grant(&person.owner, &issuer).await;
             }
         })
     }

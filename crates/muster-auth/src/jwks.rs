@@ -24,6 +24,8 @@ const ASK_AGAIN: Duration = Duration::from_secs(10);
 pub struct Key {
     /// Its name among the issuer's keys.
     pub id: Option<String>,
+    /// The one way to sign that it is for, if it says so.
+    pub algorithm: Option<String>,
     /// What it consists of.
     pub material: Material,
 }
@@ -56,6 +58,7 @@ struct Set {
 struct Jwk {
     kty: String,
     kid: Option<String>,
+    alg: Option<String>,
     #[serde(rename = "use")]
     purpose: Option<String>,
     crv: Option<String>,
@@ -89,7 +92,7 @@ fn key(jwk: Jwk) -> Option<Key> {
         ("OKP", Some("Ed25519")) => Material::Curve { name: "Ed25519", point: part(&jwk.x)? },
         _ => return None,
     };
-    Some(Key { id: jwk.kid, material })
+    Some(Key { id: jwk.kid, algorithm: jwk.alg, material })
 }
 
 /// Why a token could not be judged, or was refused.

@@ -23,6 +23,9 @@ pub enum JwtError {
     /// The way it is signed is not taken.
     #[error("it is signed in a way that is not taken")]
     Algorithm,
+    /// It is for something else.
+    #[error("it is of a kind that lets nobody in")]
+    Kind,
     /// Nobody has the key it names.
     #[error("its key is not one of the issuer's")]
     UnknownKey,
@@ -63,7 +66,16 @@ struct Header {
     alg: String,
     #[serde(default)]
     kid: Option<String>,
+    /// What must be understood by whoever takes it, beyond what everybody understands.
+    #[serde(default)]
+    crit: Option<serde_json::Value>,
+    /// What kind of token it is.
+    #[serde(default)]
+    typ: Option<String>,
 }
+
+/// Kinds of tokens that are signed by the same issuers for the same audiences, and let nobody in.
+const OTHER_KINDS: &[&str] = &["logout+jwt", "secevent+jwt", "dpop+jwt"];
 
 /// What a token says.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -163,9 +175,20 @@ impl<'a> Jwt<'a> {
     /// Believes it, if one of the keys signed it and it says what it should.
     pub fn verify(self, keys: &[Key], expected: &Expected<'_>) -> Result<Claims, JwtError> {
         let algorithm = Algorithm::named(&self.header.alg).ok_or(JwtError::Algorithm)?;
+        // A signature over something that is not understood proves nothing.
+        if self.header.crit.is_some() {
+            return Err(JwtError::Algorithm);
+        }
+        let kind = self.header.typ.as_deref().unwrap_or_default().to_ascii_lowercase();
+        let kind = kind.strip_prefix("application/").unwrap_or(&kind);
+        if OTHER_KINDS.contains(&kind) {
+            return Err(JwtError::Kind);
+        }
         let mut fitting = keys.iter().filter(|key| {
             let named = self.header.kid.is_none() || key.id.is_none() || key.id == self.header.kid;
-            named && algorithm.takes(key)
+            let meant = key.algorithm.as_deref();
+            let meant = meant.is_none_or(|meant| plain(meant) == plain(&self.header.alg));
+            named && meant && algorithm.takes(key)
         });
         let first = fitting.next().ok_or(JwtError::UnknownKey)?;
         let signed = std::iter::once(first)
@@ -211,6 +234,11 @@ impl Claims {
     pub fn end(&self) -> u64 {
         self.exp.and_then(seconds).unwrap_or(0)
     }
+}
+
+/// One way to sign has two names.
+fn plain(algorithm: &str) -> &str {
+    if algorithm == "Ed25519" { "EdDSA" } else { algorithm }
 }
 
 /// A date as tokens have it: seconds, perhaps with a fraction.

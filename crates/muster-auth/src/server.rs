@@ -28,7 +28,8 @@ use muster_core::{
     backend::BoxFuture,
     credentials::{Guard, Pages, Principal},
 };
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
+use tokio_util::task::TaskTracker;
 
 use self::{cache::Cache, guard::TrustedKeys, limits::Limit, provider::Provider, turns::Turns};
 pub use self::{
@@ -44,6 +45,9 @@ use crate::{
 
 /// How many unknown tokens the provider is asked about at once.
 const ASKING: usize = 16;
+
+/// How long a gateway that ends waits for the provider.
+const SETTLE: Duration = Duration::from_secs(5);
 
 /// The protected endpoint.
 #[derive(Clone)]
@@ -65,6 +69,8 @@ struct Inner {
     clock: Clock,
     cache: Cache,
     turns: Turns,
+    /// What is done to its end, whoever asked for it.
+    tasks: TaskTracker,
     asking: Semaphore,
     requests: Limit,
     registrations: Limit,
@@ -76,7 +82,7 @@ impl AuthServer {
         let clock = Clock::system();
         let store: Arc<dyn Store> = match &loaded.storage {
             Storage::Memory => Arc::new(Memory::new(clock.clone())),
-            Storage::Valkey(options) => Arc::new(Valkey::new(options)?),
+            Storage::Valkey(options) => Arc::new(Valkey::new(options, &loaded.trust)?),
         };
         let dialer = Dialer::new(Arc::new(loaded.trust));
         Ok(Self::new(loaded.server, Vault::new(store, loaded.seal), dialer, clock))
@@ -104,6 +110,7 @@ impl AuthServer {
             clock,
             cache: Cache::default(),
             turns: Turns::default(),
+            tasks: TaskTracker::new(),
             asking: Semaphore::new(ASKING),
             requests: Limit::new(100, Duration::from_millis(20)),
             registrations: Limit::new(10, Duration::from_secs(6 * 60)),
@@ -114,6 +121,12 @@ impl AuthServer {
     /// told to come again.
     pub async fn find_provider(&self) {
         self.0.provider.find().await;
+    }
+
+    /// Waits for what must be done to its end: a token that the provider has just given.
+    pub async fn settle(&self) {
+        self.0.tasks.close();
+        drop(timeout(SETTLE, self.0.tasks.wait()).await);
     }
 
     /// Why logins do not work yet, if they do not.

@@ -12,6 +12,8 @@ mod client_faults;
 mod client_tokens;
 #[path = "suite/client_world.rs"]
 mod client_world;
+#[path = "suite/described.rs"]
+mod described;
 #[path = "suite/flows.rs"]
 mod flows;
 #[path = "suite/idp.rs"]
@@ -20,8 +22,14 @@ mod idp;
 mod login_faults;
 #[path = "suite/our_faults.rs"]
 mod our_faults;
+#[path = "suite/pins.rs"]
+mod pins;
+#[path = "suite/shared.rs"]
+mod shared;
 #[path = "suite/ssrf.rs"]
 mod ssrf;
+#[path = "suite/tls.rs"]
+mod tls;
 #[path = "suite/token_faults.rs"]
 mod token_faults;
 #[path = "suite/world.rs"]

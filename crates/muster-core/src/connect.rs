@@ -30,6 +30,17 @@ pub enum Endpoint {
         /// Sent with every request.
         headers: Vec<(String, String)>,
     },
+    /// Streamable HTTP behind a proxy that knows machines by their certificates, as Teleport does.
+    Mutual {
+        /// Its address.
+        url: String,
+        /// Sent with every request.
+        headers: Vec<(String, String)>,
+        /// Where the certificates are.
+        identity: MachineIdentity,
+        /// What the proxy knows the server by, in place of the host of the address; empty for that.
+        app: String,
+    },
     /// The HTTP+SSE transport of 2024-11-05.
     Sse {
         /// The address of its event stream.
@@ -37,6 +48,15 @@ pub enum Endpoint {
         /// Sent with every request.
         headers: Vec<(String, String)>,
     },
+}
+
+/// Where the certificates of a machine are that a proxy knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MachineIdentity {
+    /// In a folder: `tlscert`, `key` and `teleport-application-ca.pem`.
+    Folder(String),
+    /// In a secret of a cluster.
+    Secret(String),
 }
 
 impl Endpoint {

@@ -22,7 +22,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// What a tool may do.
+    /// What a tool may do, as far as it tells itself. What holds is [`policy::Policy::effect`].
     pub fn of(entry: &Entry) -> Self {
         if policy::is_known_destructive(&entry.local_name) {
             return Self::Destructive;

@@ -120,6 +120,9 @@ pub trait Logins: fmt::Debug + Send + Sync {
     /// Forgets every token that the person has of the server's issuer.
     fn forget<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, ()>;
 
+    /// Forgets every token that the person has of anybody.
+    fn forget_all<'a>(&'a self, person: &'a Person) -> BoxFuture<'a, ()>;
+
     /// Whether a token is kept with which the person may have access.
     fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool>;
 

@@ -15,6 +15,7 @@ use crate::{
     catalog::{Entry, Snapshot},
     cli::{Param, Place},
     client::Continuation,
+    effect::Effect,
     json::Raw,
     policy::constraint::Constraint,
     schema,
@@ -27,6 +28,8 @@ pub struct Policy {
     pub place: Place,
     /// What holds for a tool that no rule names.
     pub default: Default,
+    /// The most that a tool may do that no rule names. Without it, anything.
+    pub most: Option<Effect>,
     /// Rules in the order written, by the name that callers use or by the backend's own name of a tool.
     pub rules: IndexMap<String, Rule>,
     /// Whether tools that are known to destroy things may run.
@@ -58,6 +61,8 @@ pub enum Default {
 pub struct Rule {
     /// Words that replace the tool's own; empty counts as none.
     pub description: Option<String>,
+    /// What the tool may do, whatever it says of itself.
+    pub effect: Option<Effect>,
     /// Limits by argument, in the order written.
     pub args: IndexMap<String, Constraint>,
 }
@@ -113,10 +118,22 @@ impl Policy {
 
     /// Whether a tool exists for callers.
     pub fn shows(&self, entry: &Entry) -> bool {
-        match self.default {
-            Default::Enabled => true,
-            Default::Disabled => self.rule(entry).is_some(),
+        if self.shows_all() || self.rule(entry).is_some() {
+            return true;
         }
+        let harmless = |most: Effect| Effect::of(entry) <= most;
+        self.default == Default::Enabled && self.most.is_some_and(harmless)
+    }
+
+    /// Whether every tool exists for callers, without a look at it.
+    pub fn shows_all(&self) -> bool {
+        self.default == Default::Enabled && self.most.is_none()
+    }
+
+    /// What a tool may do: as the policy says, else as the tool and its name do.
+    pub fn effect(&self, entry: &Entry) -> Effect {
+        let said = self.rule(entry).and_then(|rule| rule.effect);
+        said.unwrap_or_else(|| Effect::of(entry))
     }
 
     /// Whether a tool is kept from running because it is known to destroy things.

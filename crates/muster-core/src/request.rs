@@ -227,7 +227,9 @@ pub trait Serve: fmt::Debug + Send + Sync {
     fn changes(&self) -> Box<dyn Changes>;
 
     /// The schema of a tool's arguments, if clients are to repeat some of them beside the request.
-    fn repeated(&self, caller: &Caller, tool: &str) -> Option<Arc<RawValue>>;
+    fn repeated(&self, _caller: &Caller, _tool: &str) -> Option<Arc<RawValue>> {
+        None
+    }
 
     /// Serves one request. Dropping the future cancels it.
     fn serve<'a>(

@@ -72,6 +72,11 @@ impl Dispatcher {
         }
     }
 
+    /// What there is for everybody, as of now.
+    pub(crate) fn shared(&self) -> Arc<State> {
+        Arc::clone(&self.state.borrow())
+    }
+
     /// Notices who is there, before anything is done for them.
     pub(crate) fn greet(&self, caller: &Caller) {
         if let Some(principals) = &self.principals {

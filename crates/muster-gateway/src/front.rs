@@ -2,7 +2,11 @@
 
 mod native;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use muster_core::{
     backend::BoxFuture,
@@ -85,8 +89,9 @@ impl Serve for Front {
     }
 
     fn changes(&self) -> Box<dyn Changes> {
-        let lists_catalog = self.shown.surface.lists_catalog();
-        Box::new(Heard { changes: self.shown.changes.subscribe(), lists_catalog })
+        let (shown, changes) = (Arc::clone(&self.shown), self.shown.changes.subscribe());
+        let known = shown.advertised();
+        Box::new(Heard { shown, changes, known })
     }
 
     fn repeated(&self, caller: &Caller, tool: &str) -> Option<Arc<RawValue>> {
@@ -131,6 +136,18 @@ impl Serve for Front {
 }
 
 impl Shown {
+    /// The tools shown, in a number; none where they are those of the catalog, which changes anyway.
+    fn advertised(&self) -> Option<u64> {
+        if self.surface.lists_catalog() {
+            return None;
+        }
+        let mut hasher = DefaultHasher::new();
+        for tool in self.surface.tools(&self.dispatcher.shared()) {
+            tool.get().hash(&mut hasher);
+        }
+        Some(hasher.finish())
+    }
+
     async fn perform(
         &self,
         caller: &Caller,
@@ -178,9 +195,21 @@ impl Shown {
 const LIST_KEEP: Keep = Keep { ttl_ms: 0, shared: false };
 
 struct Heard {
+    shown: Arc<Shown>,
     changes: broadcast::Receiver<Change>,
-    /// Whether the tools shown are those of the catalog. Meta-tools stay the same whatever is behind.
-    lists_catalog: bool,
+    /// What the tools shown were the last time, where they are not those of the catalog.
+    known: Option<u64>,
+}
+
+impl Heard {
+    /// Whether the tools shown are others than before. Meta-tools stay the same whatever is behind, but
+    /// for the line that says what that is.
+    fn differs(&mut self) -> bool {
+        let now = self.shown.advertised();
+        let differs = now.is_none() || now != self.known;
+        self.known = now;
+        differs
+    }
 }
 
 impl Changes for Heard {
@@ -189,7 +218,7 @@ impl Changes for Heard {
             loop {
                 match self.changes.recv().await {
                     // Who logged in themselves wants to know, whatever is shown.
-                    Ok(Change::Tools) if !self.lists_catalog => (),
+                    Ok(Change::Tools) if !self.differs() => (),
                     Ok(change) => return Some(change),
                     // Who missed some changes hears of the next; lists are asked for anew anyway.
                     Err(broadcast::error::RecvError::Lagged(_)) => (),

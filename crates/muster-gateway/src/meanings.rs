@@ -1,11 +1,15 @@
 //! What tools mean, kept beside the catalog.
 //!
 //! Nobody waits for it: the model is read and tools are embedded in the background, and until then
-//! search goes by words alone.
+//! search goes by words alone. What has been embedded once is remembered, in a file too where there is one: a
+//! server that comes back, or a gateway that starts again, costs no thought.
+
+mod kept;
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, OnceLock, RwLock},
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
 };
 
 use muster_core::{
@@ -15,10 +19,15 @@ use muster_core::{
 };
 use tokio::sync::watch;
 
+use self::kept::Known;
 use crate::dispatch::State;
 
 /// So many tools are embedded before others may find them.
 const BATCH: usize = 16;
+/// So many texts are remembered, those of tools that are there before any other.
+const MOST: usize = 20_000;
+/// What every model is asked, to tell it from others.
+const SIGN: &str = "find the right tool";
 
 /// Reads a model, or says in the log why it cannot be.
 pub type Loading = dyn Fn() -> Option<Arc<dyn Embed>> + Send + Sync;
@@ -30,6 +39,18 @@ pub struct Meanings {
     loading: Box<Loading>,
     model: OnceLock<Option<Arc<dyn Embed>>>,
     vectors: RwLock<Arc<Vectors>>,
+    /// Where what was embedded is kept.
+    file: Option<PathBuf>,
+    /// What was embedded; none before the model is there.
+    memory: Mutex<Option<Memory>>,
+}
+
+/// What was embedded, for tools that are there and others.
+struct Memory {
+    sign: Vec<f32>,
+    known: Known,
+    /// Whether there is something that the file does not have.
+    fresh: bool,
 }
 
 /// What one tool means.
@@ -43,7 +64,19 @@ struct Meaning {
 impl Meanings {
     /// Knows nothing yet.
     pub fn new(loading: Box<Loading>) -> Self {
-        Self { loading, model: OnceLock::new(), vectors: RwLock::default() }
+        Self {
+            loading,
+            model: OnceLock::new(),
+            vectors: RwLock::default(),
+            file: None,
+            memory: Mutex::default(),
+        }
+    }
+
+    /// Keeps what was embedded in a file, for the next start.
+    #[must_use]
+    pub fn kept_in(self, file: PathBuf) -> Self {
+        Self { file: Some(file), ..self }
     }
 
     /// Embeds what there is, and what comes, until the gateway ends.
@@ -87,27 +120,66 @@ impl Meanings {
         let Some(model) = self.model.get_or_init(|| (self.loading)()) else {
             return Progress::NoModel;
         };
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let memory = memory.get_or_insert_with(|| Memory::of(&**model, self.file.as_deref()));
         let known = self.known();
-        let mut missing = state.catalog.surviving().filter_map(|(source, entry)| {
-            let text = described(source, entry, state.policy.description(entry));
-            let same = known.get(&entry.name).is_some_and(|meaning| *meaning.text == *text);
-            (!same).then(|| (entry.name.clone(), text))
-        });
-        let batch: Vec<(ToolName, String)> = missing.by_ref().take(BATCH).collect();
-        let more = missing.next().is_some();
-        drop(missing);
         let mut next = Vectors::clone(&known);
-        for (name, text) in batch {
-            let vector = model.embed(&text).into();
-            next.insert(name, Meaning { text: text.into(), vector });
+        let (mut thoughts, mut more) = (0, false);
+        for (source, entry) in state.catalog.surviving() {
+            let text = described(source, entry, state.policy.description(entry));
+            if known.get(&entry.name).is_some_and(|meaning| *meaning.text == *text) {
+                continue;
+            }
+            let meaning = match memory.known.get_key_value(&*text) {
+                Some((text, vector)) => Meaning { text: text.clone(), vector: vector.clone() },
+                // What is remembered further on costs nothing, so the rest is looked at all the same.
+                None if thoughts == BATCH => {
+                    more = true;
+                    continue;
+                }
+                None => {
+                    thoughts += 1;
+                    memory.add(text.into(), |text| model.embed(text).into())
+                }
+            };
+            next.insert(entry.name.clone(), meaning);
         }
         if !more {
             next.retain(|name, _| state.catalog.get(name.as_str()).is_some());
+            memory.keep(&next, self.file.as_deref());
         }
         if let Ok(mut known) = self.vectors.write() {
             *known = Arc::new(next);
         }
         if more { Progress::Some } else { Progress::All }
+    }
+}
+
+impl Memory {
+    fn of(model: &dyn Embed, file: Option<&Path>) -> Self {
+        let sign = model.embed(SIGN);
+        let known = file.map(|file| kept::read(file, &sign, MOST)).unwrap_or_default();
+        Self { sign, known, fresh: false }
+    }
+
+    fn add(&mut self, text: Arc<str>, embed: impl FnOnce(&str) -> Arc<[f32]>) -> Meaning {
+        let vector = embed(&text);
+        self.known.insert(Arc::clone(&text), Arc::clone(&vector));
+        self.fresh = true;
+        Meaning { text, vector }
+    }
+
+    /// Forgets what is too much, and writes down what is new.
+    fn keep(&mut self, used: &Vectors, file: Option<&Path>) {
+        if self.known.len() > MOST {
+            let used: BTreeSet<&str> = used.values().map(|meaning| &*meaning.text).collect();
+            self.known.retain(|text, _| used.contains(&**text));
+        }
+        let Some(file) = file.filter(|_| self.fresh) else { return };
+        match kept::write(file, &self.sign, &self.known) {
+            Ok(()) => self.fresh = false,
+            Err(error) => tracing::warn!("what tools mean is not kept: {error}"),
+        }
     }
 }
 
@@ -132,3 +204,6 @@ impl std::fmt::Debug for Meanings {
         f.debug_struct("Meanings").field("tools", &self.known().len()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

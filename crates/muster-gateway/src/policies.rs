@@ -1,7 +1,7 @@
 //! Several policy files as one policy.
 //!
 //! They hold together as if they were written in one file: a tool may be called when some file names
-//! it, or when no file disables what it does not name; and every limit that any file sets on it
+//! it, or when no file disables what it does not name or what may do as much; and every limit that any file sets on it
 //! holds. A file that cannot be read counts as one that disables everything and names nothing.
 //!
 //! The policy stands for every tool, those of MCP servers and `core_*` too: whoever may only call
@@ -22,6 +22,7 @@ pub(crate) fn merged(policies: &[Policy], destructive: Destructive) -> Policy {
         if policy.default == Default::Disabled {
             whole.default = Default::Disabled;
         }
+        whole.most = whole.most.into_iter().chain(policy.most).min();
         for (name, rule) in &policy.rules {
             let known = whole.rules.entry(name.clone()).or_default();
             *known = both(known, rule);
@@ -49,7 +50,8 @@ fn both(one: &Rule, other: &Rule) -> Rule {
         };
     }
     let description = one.description.clone().or_else(|| other.description.clone());
-    Rule { description, args }
+    let effect = one.effect.max(other.effect);
+    Rule { description, effect, args }
 }
 
 fn stricter(one: Option<f64>, other: Option<f64>, choose: impl Fn(f64, f64) -> f64) -> Option<f64> {
@@ -91,6 +93,7 @@ fn both_patterns(one: &Pattern, other: &Pattern) -> Pattern {
 mod tests {
     use muster_core::{
         cli::Place,
+        effect::Effect,
         manifest::policy::parse,
         policy::{Default, Destructive, Policy},
     };
@@ -115,6 +118,18 @@ mod tests {
         assert_eq!(policy.default, Default::Disabled);
         assert_eq!(policy.rules.keys().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(merged(&[closed()], Destructive::Allowed).default, Default::Disabled);
+    }
+
+    #[test]
+    fn of_effects_the_careful_file_counts() {
+        let files = [
+            "default: enabled\neffect: write\ntools: {a: {effect: read}}",
+            "{default: enabled, effect: read}",
+            "{default: enabled, tools: {a: {effect: write}}}",
+        ];
+        let policy = policy(&files);
+        assert_eq!(policy.most, Some(Effect::Read));
+        assert_eq!(policy.rules["a"].effect, Some(Effect::Write));
     }
 
     #[test]

@@ -191,6 +191,32 @@ impl Principals {
         }
     }
 
+    /// Logs someone out from a server: its connection ends and its tokens are forgotten, for them alone.
+    /// False if there is no such server.
+    pub async fn log_out(&self, caller: &Caller, server: &str) -> bool {
+        let Some(known) = self.tools.view.borrow().servers.get(server).cloned() else {
+            return false;
+        };
+        let person = Person::of(caller);
+        if let Some(logins) = &self.tools.logins {
+            logins.forget(&person, &site(&known)).await;
+        }
+        self.disconnect(&person.owner, server);
+        true
+    }
+
+    /// Logs someone out from every server.
+    pub async fn log_out_everywhere(&self, caller: &Caller) {
+        let person = Person::of(caller);
+        if let Some(logins) = &self.tools.logins {
+            logins.forget_all(&person).await;
+        }
+        let Some(own) = self.find(&person.owner) else { return };
+        for server in own.revise(|_| false) {
+            own.let_go(&server, &self.tools.changes);
+        }
+    }
+
     /// Ends everything that anybody has.
     pub(crate) fn close(&self) {
         self.owners.write().unwrap_or_else(PoisonError::into_inner).clear();

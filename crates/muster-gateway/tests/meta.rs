@@ -7,6 +7,8 @@
     reason = "a test may panic"
 )]
 
+#[path = "meta/advert.rs"]
+mod advert;
 #[path = "meta/bounds.rs"]
 mod bounds;
 #[path = "meta/budget.rs"]

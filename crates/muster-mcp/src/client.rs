@@ -26,6 +26,7 @@ mod listing;
 mod message;
 pub(crate) mod mirror;
 mod mouth;
+mod mutual;
 mod peer;
 mod pipe;
 mod pool;
@@ -96,11 +97,11 @@ impl Connector {
         Self { me, ..Self::new(launcher, identity) }
     }
 
-    /// Trusts servers behind `https` as `config` says, instead of as the system does.
-    #[must_use]
-    pub fn with_tls(self, config: Arc<rustls::ClientConfig>) -> Self {
-        self.dialer.trust(config);
-        self
+    /// Trusts the certificates of a PEM file beside the system's; why not, if there are none in it.
+    #[must_use = "this is the connector that trusts them"]
+    pub fn trusting(self, pem: &[u8]) -> Result<Self, String> {
+        let dialer = Arc::new(Dialer::trusting(self.tasks.clone(), pem)?);
+        Ok(Self { dialer, ..self })
     }
 
     /// Waits until everything that ran for closed connections has ended, but not for servers that keep
@@ -134,16 +135,16 @@ impl Connector {
             }
             Endpoint::Http { url, headers } => {
                 let (address, headers) = (Address::parse(url)?, pool::headers(headers)?);
-                let (dialer, me) = (Arc::clone(&self.dialer), Arc::clone(&self.me));
-                let inbox = inbox();
+                let pool = Pool::new(Arc::clone(&self.dialer), address, headers, access);
+                self.open_http(pool, endpoint, limit, inbox()).await
+            }
+            Endpoint::Mutual { url, headers, identity, app } => {
+                let (address, headers) = (Address::parse(url)?, pool::headers(headers)?);
+                let address = mutual::address(address, app)?;
+                let identity = mutual::Identity::read(identity)?;
+                let dialer = Arc::new(self.dialer.as_machine(identity));
                 let pool = Pool::new(dialer, address, headers, access);
-                let http = Http::new(pool, Arc::clone(&inbox), me);
-                let link = Link::Http(Arc::new(http));
-                let verdict = match self.known(endpoint) {
-                    Some(Era::Legacy) => Verdict::Legacy,
-                    Some(Era::Modern) | None => self.probe_within(limit, &link, &inbox).await?,
-                };
-                self.introduced(verdict, link, inbox, endpoint).await
+                self.open_http(pool, endpoint, limit, inbox()).await
             }
             Endpoint::Sse { url, headers } => {
                 let (address, headers) = (Address::parse(url)?, pool::headers(headers)?);
@@ -154,6 +155,22 @@ impl Connector {
                 self.introduced(Verdict::Legacy, link, inbox, endpoint).await
             }
         }
+    }
+
+    async fn open_http(
+        &self,
+        pool: Pool,
+        endpoint: &Endpoint,
+        limit: Duration,
+        inbox: Arc<Inbox>,
+    ) -> Result<Peer, Failure> {
+        let http = Http::new(pool, Arc::clone(&inbox), Arc::clone(&self.me));
+        let link = Link::Http(Arc::new(http));
+        let verdict = match self.known(endpoint) {
+            Some(Era::Legacy) => Verdict::Legacy,
+            Some(Era::Modern) | None => self.probe_within(limit, &link, &inbox).await?,
+        };
+        self.introduced(verdict, link, inbox, endpoint).await
     }
 
     async fn open_pipe(
@@ -310,5 +327,7 @@ fn key(endpoint: &Endpoint) -> String {
     match endpoint {
         Endpoint::Stdio { command, args, .. } => format!("{command} {args:?}"),
         Endpoint::Http { url, .. } | Endpoint::Sse { url, .. } => url.clone(),
+        // One proxy stands before many servers.
+        Endpoint::Mutual { url, app, .. } => format!("{app} {url}"),
     }
 }

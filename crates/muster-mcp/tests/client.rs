@@ -8,6 +8,8 @@
     reason = "tests say what they expect"
 )]
 
+#[path = "client/machines.rs"]
+mod machines;
 #[path = "client/matrix.rs"]
 mod matrix;
 #[path = "client/odd.rs"]

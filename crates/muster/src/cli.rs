@@ -100,6 +100,8 @@ pub struct Serve {
     /// Write no log lines
     #[arg(long)]
     pub(crate) silent: bool,
+    #[command(flatten)]
+    pub(crate) logins: commands::serve::LoginFlags,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]

@@ -122,6 +122,12 @@ impl Secrets {
             Endpoint::Http { url, headers } => {
                 Endpoint::Http { url: self.fill(url)?, headers: pairs(headers)? }
             }
+            Endpoint::Mutual { url, headers, identity, app } => Endpoint::Mutual {
+                url: self.fill(url)?,
+                headers: pairs(headers)?,
+                identity: identity.clone(),
+                app: app.clone(),
+            },
             Endpoint::Sse { url, headers } => {
                 Endpoint::Sse { url: self.fill(url)?, headers: pairs(headers)? }
             }

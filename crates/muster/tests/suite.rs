@@ -14,6 +14,10 @@ mod backends;
 mod bridge;
 #[path = "suite/bundled.rs"]
 mod bundled;
+#[path = "suite/canaries.rs"]
+mod canaries;
+#[path = "suite/canary_peers.rs"]
+mod canary_peers;
 #[path = "suite/client.rs"]
 mod client;
 #[path = "suite/client_side.rs"]

@@ -37,9 +37,15 @@ impl Client {
         let none = |what: &str| LoginError::NoIssuer(what.to_owned());
         let server = Place::parse(&site.url).ok_or_else(|| none("its address cannot be read"))?;
         let challenge = Challenge::parse(site.challenge.as_deref().unwrap_or_default());
-        let (resource, reasons) = self.resource(&challenge, &server).await?;
+        // Whoever runs the gateway knows better than the server.
+        let pin = site.auth.authorization_server.as_ref().filter(|pin| !pin.issuer.is_empty());
+        let (resource, reasons) = match pin {
+            Some(_) => (None, Vec::new()),
+            None => self.resource(&challenge, &server).await?,
+        };
         let resource = resource.unwrap_or_default();
-        let named = resource.authorization_servers.first().map(String::as_str);
+        let pinned = pin.map(|pin| pin.issuer.as_str());
+        let named = pinned.or(resource.authorization_servers.first().map(String::as_str));
         let realm = challenge.realm.as_deref().filter(|realm| Place::parse(realm).is_some());
         // Servers of 2025-03-26 are their own issuers.
         let name = named.or(realm).unwrap_or(&server.origin);
@@ -51,7 +57,10 @@ impl Client {
             (issuer, _) => issuer?,
         };
         check(&issuer, name)?;
-        let scope = challenge.scope.unwrap_or_else(|| resource.scopes_supported.join(" "));
+        let scope = match pin.map(|pin| pin.scopes.trim()).filter(|scopes| !scopes.is_empty()) {
+            Some(scopes) => scopes.to_owned(),
+            None => challenge.scope.unwrap_or_else(|| resource.scopes_supported.join(" ")),
+        };
         let resource = resource.resource.unwrap_or_else(|| site.url.clone());
         Ok(Found { issuer, scope, resource })
     }

@@ -88,13 +88,15 @@ impl Client {
         let mut fields = fields.to_vec();
         let proof = identity::prove(counter.identity, &mut fields);
         let mut outgoing = Outgoing::form(counter.endpoint, self.options.reach, &fields);
+        let mut shown = String::new();
         if let Some((name, value)) = proof {
             outgoing = outgoing.header(name, &value);
+            value.trim_start_matches("Basic ").clone_into(&mut shown);
         }
         let answer = self.dialer.send(outgoing).await;
         let answer = answer.map_err(|error| Denied::Later(worded(&error)))?;
         let own = counter.identity.secret.as_ref().map(|secret| secret.reveal().as_str());
-        let secrets: Vec<&str> = secrets.iter().copied().chain(own).collect();
+        let secrets: Vec<&str> = secrets.iter().copied().chain(own).chain([&*shown]).collect();
         read(&answer, &secrets)
     }
 }

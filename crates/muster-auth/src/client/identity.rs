@@ -11,7 +11,7 @@ use super::{
     Client,
     discovery::{clean, worded},
     documents::{self, Registered, Registration},
-    places::Place,
+    places::{Place, same_issuer},
 };
 use crate::{dialer::Outgoing, random::digest_of, secret::Secret};
 
@@ -66,14 +66,18 @@ impl Client {
         issuer: &documents::Server,
         scope: &str,
     ) -> Result<Identity, LoginError> {
-        let named = &self.options.client_id;
+        let registered_at = self.options.client_issuer.as_str();
+        let elsewhere = !registered_at.is_empty() && !same_issuer(registered_at, &issuer.issuer);
+        // What one issuer gave us is nothing that another should see.
+        let named = if elsewhere { "" } else { self.options.client_id.as_str() };
         let by_document = named.is_empty() || Place::parse(named).is_some();
         if !by_document {
             let secret = self.options.client_secret.clone();
             let proof = if secret.is_some() { Proof::best(issuer) } else { Proof::None };
-            return Ok(Identity { id: named.clone(), secret, proof });
+            return Ok(Identity { id: named.to_owned(), secret, proof });
         }
-        let document = if named.is_empty() { self.options.document_url() } else { named.clone() };
+        let document =
+            if named.is_empty() { self.options.document_url() } else { named.to_owned() };
         let plain = || Identity { id: document.clone(), secret: None, proof: Proof::None };
         if issuer.client_id_metadata_document_supported && document.starts_with("https://") {
             return Ok(plain());

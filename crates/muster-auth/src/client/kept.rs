@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{call::Owner, credentials::Bearer, logins::LoginError};
 use serde::{Deserialize, Serialize};
-use tokio::{sync::Mutex, time::sleep};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, sleep},
+};
 
 use super::{
     Client,
@@ -12,7 +15,7 @@ use super::{
     identity::Identity,
     places,
 };
-use crate::{lock::Lock, random::digest_of, secret::Secret};
+use crate::{lock::Lock, random::digest_of, secret::Secret, store::StoreError};
 
 /// A token is renewed when less than this is left of it, or half of a shorter life.
 const RENEW: u64 = 5 * 60;
@@ -21,8 +24,10 @@ const MARGIN: u64 = 30;
 /// What can be renewed is kept this long without being used.
 const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long another gateway may take to renew what is shared.
-const OTHERS: Duration = Duration::from_secs(15);
+const OTHERS: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(100);
+/// How long what is shared is not looked at again: so long a logout at another gateway goes unseen.
+const SHARED: u64 = 5;
 
 /// What someone was given by one issuer.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -79,6 +84,8 @@ impl Grant {
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     grant: Lock<Option<Grant>>,
+    /// When it was last the same as what is stored, in seconds since 1970.
+    seen: Lock<u64>,
     /// Held while it is read or renewed, so that one does it for all.
     busy: Mutex<()>,
 }
@@ -88,8 +95,22 @@ impl Slot {
         self.grant.lock().clone()
     }
 
+    fn set(&self, grant: Option<Grant>, now: u64) {
+        *self.grant.lock() = grant;
+        *self.seen.lock() = now;
+    }
+
+    fn is_old(&self, now: u64) -> bool {
+        now.abs_diff(*self.seen.lock()) >= SHARED
+    }
+
     fn latest(&self, resource: &str) -> Option<Bearer> {
         self.grant.lock().as_ref()?.access.get(resource).map(Token::bearer)
+    }
+
+    /// A token that need not be renewed.
+    fn usable(&self, resource: &str, refused: Option<&Bearer>, now: u64) -> Option<Bearer> {
+        self.fresh(resource, now).filter(|token| refused.is_none_or(|refused| refused != token))
     }
 
     fn fresh(&self, resource: &str, now: u64) -> Option<Bearer> {
@@ -113,19 +134,28 @@ impl Client {
         if slot.grant.lock().is_none() {
             let _turn = slot.busy.lock().await;
             if slot.grant.lock().is_none() {
-                *slot.grant.lock() = self.stored(owner, issuer).await;
+                let stored = self.stored(owner, issuer).await.unwrap_or_default();
+                slot.set(stored, self.clock.now());
             }
         }
         slot
     }
 
-    async fn stored(&self, owner: &Owner, issuer: &str) -> Option<Grant> {
-        match self.vault.get(&name(owner, issuer)).await {
-            Ok(grant) => grant,
-            Err(error) => {
-                tracing::warn!("what is kept of a login cannot be used: {error}");
-                None
-            }
+    async fn stored(&self, owner: &Owner, issuer: &str) -> Result<Option<Grant>, StoreError> {
+        let stored = self.vault.get(&name(owner, issuer)).await;
+        stored.inspect_err(|error| {
+            tracing::warn!("what is kept of a login cannot be used: {error}");
+        })
+    }
+
+    /// Sees what other gateways have done to a login: renewed it, widened it, or ended it.
+    async fn look_again(&self, owner: &Owner, slot: &Slot) {
+        let Some(issuer) = slot.get().map(|grant| grant.issuer) else { return };
+        let _turn = slot.busy.lock().await;
+        if slot.is_old(self.clock.now())
+            && let Ok(stored) = self.stored(owner, &issuer).await
+        {
+            slot.set(stored, self.clock.now());
         }
     }
 
@@ -147,7 +177,7 @@ impl Client {
     async fn put(&self, owner: &Owner, slot: &Slot, grant: Grant) {
         let name = name(owner, &grant.issuer);
         let stored = self.vault.put(&name, &grant, KEEP).await;
-        *slot.grant.lock() = Some(grant);
+        slot.set(Some(grant), self.clock.now());
         if let Err(error) = stored {
             tracing::warn!("a login is kept in this process only: {error}");
         }
@@ -163,6 +193,7 @@ impl Client {
         let slot = self.slot(owner, issuer).await;
         let _turn = slot.busy.lock().await;
         let grant = slot.grant.lock().take();
+        slot.set(None, self.clock.now());
         if let Err(error) = self.vault.remove(&name(owner, issuer)).await {
             tracing::warn!("a login is not forgotten in storage: {error}");
         }
@@ -190,22 +221,38 @@ impl Client {
 
     /// A token for one resource, renewed if it is about to end, or if it is `refused`.
     pub(super) async fn token(
+        self: &Arc<Self>,
+        owner: &Owner,
+        slot: &Arc<Slot>,
+        resource: &str,
+        refused: Option<&Bearer>,
+    ) -> Result<Bearer, LoginError> {
+        if self.vault.is_shared() && slot.is_old(self.clock.now()) {
+            self.look_again(owner, slot).await;
+        }
+        if let Some(token) = slot.usable(resource, refused, self.clock.now()) {
+            return Ok(token);
+        }
+        let (this, owner, slot) = (Arc::clone(self), owner.clone(), Arc::clone(slot));
+        let (resource, refused) = (resource.to_owned(), refused.cloned());
+        // Whoever asks may leave at any moment; what the issuer gives for the old token must not be lost.
+        let renewing = self
+            .tasks
+            .spawn(async move { this.renewed(&owner, &slot, &resource, refused.as_ref()).await });
+        let ended = |_| Err(LoginError::Unavailable("the gateway is shutting down".to_owned()));
+        renewing.await.unwrap_or_else(ended)
+    }
+
+    async fn renewed(
         &self,
         owner: &Owner,
         slot: &Slot,
         resource: &str,
         refused: Option<&Bearer>,
     ) -> Result<Bearer, LoginError> {
-        let usable = || {
-            slot.fresh(resource, self.clock.now())
-                .filter(|token| refused.is_none_or(|refused| refused != token))
-        };
-        if let Some(token) = usable() {
-            return Ok(token);
-        }
         let _turn = slot.busy.lock().await;
         // Someone else may have done it meanwhile.
-        if let Some(token) = usable() {
+        if let Some(token) = slot.usable(resource, refused, self.clock.now()) {
             return Ok(token);
         }
         let grant = slot.get().ok_or(LoginError::Needed)?;
@@ -213,9 +260,10 @@ impl Client {
         let still = grant.access.get(resource).filter(|token| token.is_good(now));
         let still =
             still.map(Token::bearer).filter(|token| refused.is_none_or(|refused| refused != token));
-        match self.renew(owner, slot, grant, resource).await {
+        // Better an old token than none, and than to wait for others, as long as it is good.
+        let patience = if still.is_some() { Duration::ZERO } else { OTHERS + LOOK * 20 };
+        match self.renew(owner, slot, grant, resource, patience).await {
             Ok(token) => Ok(token),
-            // Better an old token than none, as long as it is good.
             Err(error) => still.ok_or(error),
         }
     }
@@ -226,18 +274,33 @@ impl Client {
         slot: &Slot,
         mut grant: Grant,
         resource: &str,
+        patience: Duration,
     ) -> Result<Bearer, LoginError> {
         let lock = format!("{}/renewing", name(owner, &grant.issuer));
-        if self.vault.is_shared()
-            && let Some(done) = self.renewed_elsewhere(owner, &grant, &lock).await
-        {
-            *slot.grant.lock() = Some(done.clone());
-            grant = done;
-            if let Some(token) = slot.fresh(resource, self.clock.now()) {
-                return Ok(token);
+        if self.vault.is_shared() {
+            match self.elsewhere(owner, &grant, resource, &lock, patience).await {
+                Elsewhere::Nothing => (),
+                Elsewhere::Busy => {
+                    let text = "another gateway is renewing the login";
+                    return Err(LoginError::Unavailable(text.to_owned()));
+                }
+                Elsewhere::Renewed(done) => {
+                    slot.set(Some((*done).clone()), self.clock.now());
+                    grant = *done;
+                    if let Some(token) = slot.fresh(resource, self.clock.now()) {
+                        self.unlock(&lock).await;
+                        return Ok(token);
+                    }
+                }
+                Elsewhere::Ended => {
+                    slot.set(None, self.clock.now());
+                    self.unlock(&lock).await;
+                    return Err(LoginError::Needed);
+                }
             }
         }
         let Some(refresh) = grant.refresh.clone() else {
+            self.unlock(&lock).await;
             return Err(LoginError::Needed);
         };
         let fields = [
@@ -260,10 +323,16 @@ impl Client {
             }
             Err(denied) => Err(denied.into()),
         };
-        if self.vault.is_shared() {
-            drop(self.vault.remove(&lock).await);
-        }
+        self.unlock(&lock).await;
         renewed
+    }
+
+    async fn unlock(&self, lock: &str) {
+        if self.vault.is_shared()
+            && let Err(error) = self.vault.remove(lock).await
+        {
+            tracing::debug!("others have to wait for a login: {error}");
+        }
     }
 
     /// The issuer gives no more: for this resource, or at all.
@@ -285,32 +354,54 @@ impl Client {
             true => self.put(owner, slot, grant).await,
             false => {
                 drop(self.vault.remove(&name(owner, &grant.issuer)).await);
-                *slot.grant.lock() = None;
+                slot.set(None, self.clock.now());
             }
         }
     }
 
-    /// Waits for another gateway that renews the same. None if it is for us to do.
-    async fn renewed_elsewhere(&self, owner: &Owner, grant: &Grant, lock: &str) -> Option<Grant> {
-        let before = grant.refresh.as_ref().map(|refresh| digest_of(refresh.reveal()));
-        let looks = OTHERS.as_millis() / LOOK.as_millis();
-        for _ in 0..looks {
-            let won = self.vault.claim(lock, &true, OTHERS).await.unwrap_or(true);
-            let now = self.stored(owner, &grant.issuer).await;
-            let after = now.as_ref().and_then(|now| now.refresh.as_ref());
-            if after.map(|refresh| digest_of(refresh.reveal())) != before {
-                if won {
-                    drop(self.vault.remove(lock).await);
-                }
-                return now;
-            }
-            if won {
-                return None;
+    /// Waits for another gateway that renews the same, until it has or until it is for us to do. Then
+    /// nobody else does.
+    async fn elsewhere(
+        &self,
+        owner: &Owner,
+        grant: &Grant,
+        resource: &str,
+        lock: &str,
+        patience: Duration,
+    ) -> Elsewhere {
+        let end = Instant::now() + patience;
+        while !self.vault.claim(lock, &true, OTHERS).await.unwrap_or(true) {
+            if Instant::now() >= end {
+                return Elsewhere::Busy;
             }
             sleep(LOOK).await;
         }
-        None
+        // Only now, so that nothing is missed that was done before.
+        match self.stored(owner, &grant.issuer).await {
+            Ok(None) => Elsewhere::Ended,
+            Ok(Some(now)) if differ(grant, &now, resource) => Elsewhere::Renewed(Box::new(now)),
+            Ok(Some(_)) | Err(_) => Elsewhere::Nothing,
+        }
     }
+}
+
+/// What became of a login at other gateways.
+enum Elsewhere {
+    /// It is for us to do, and nobody else does.
+    Nothing,
+    /// Someone is at it.
+    Busy,
+    Renewed(Box<Grant>),
+    Ended,
+}
+
+/// Whether one was renewed after the other. Some issuers give the same refresh token again.
+fn differ(left: &Grant, right: &Grant, resource: &str) -> bool {
+    let tokens = |grant: &Grant| {
+        let access = grant.access.get(resource).map(|token| token.token.clone());
+        (grant.refresh.clone(), access)
+    };
+    tokens(left) != tokens(right)
 }
 
 /// Whether a grant is good for what is wanted.

@@ -18,6 +18,7 @@ use super::{
     discovery::clean,
     grants::{Counter, Tokens},
     identity::{Identity, Proof},
+    places, secrets,
 };
 use crate::{lock::Lock, random::from_base64url};
 
@@ -33,13 +34,16 @@ const USUAL_SCOPES: &str = "openid profile email groups";
 struct Proven {
     client: Arc<Client>,
     owner: Owner,
+    /// Who vouches for them at the gateway, if somebody does.
+    issuer: Option<Arc<str>>,
     identity: Option<Arc<dyn IdTokens>>,
 }
 
 impl Proven {
     fn of(client: &Arc<Client>, person: &Person) -> Self {
         let identity = person.principal.as_ref().and_then(|who| who.identity.clone());
-        Self { client: Arc::clone(client), owner: person.owner.clone(), identity }
+        let issuer = person.principal.as_ref().map(|who| Arc::clone(&who.issuer));
+        Self { client: Arc::clone(client), owner: person.owner.clone(), issuer, identity }
     }
 
     /// An identity that is good for a moment yet.
@@ -51,7 +55,7 @@ impl Proven {
         };
         let token = match token {
             Some(token) => Some(token),
-            None => self.client.any_identity(&self.owner).await,
+            None => self.client.other_identity(&self.owner, self.issuer.as_deref()).await,
         };
         let Some(token) = token else {
             return refuse(format!("no ID token available for {what}"));
@@ -65,9 +69,13 @@ impl Proven {
 }
 
 impl Client {
-    /// The identity that came with a login at some server.
-    async fn any_identity(&self, owner: &Owner) -> Option<Bearer> {
+    /// The identity that came with a login at some server. Of those who are known here, only what the
+    /// same issuer says is shown: the others never meant it for anybody else.
+    async fn other_identity(&self, owner: &Owner, known_by: Option<&str>) -> Option<Bearer> {
         for issuer in self.issuers_of(owner).await {
+            if known_by.is_some_and(|known_by| !places::same_issuer(known_by, &issuer)) {
+                continue;
+            }
             let grant = self.slot(owner, &issuer).await.get();
             if let Some(id) = grant.and_then(|grant| grant.id) {
                 return Some(Bearer::new(id.reveal().as_str()));
@@ -181,12 +189,11 @@ impl Exchanged {
         if connector_id.is_empty() {
             return refuse("connector ID is required".to_owned());
         }
-        if let Some(secret) = &self.exchange.client_credentials_secret_ref {
-            return refuse(format!(
-                "the secret `{}` is in a cluster, and this gateway reads files",
-                clean(&secret.name)
-            ));
-        }
+        let client = &self.proven.client;
+        let ourselves = match &self.exchange.client_credentials_secret_ref {
+            Some(named) => secrets::identity(client.options.secrets.as_deref(), named)?,
+            None => Identity { id: String::new(), secret: None, proof: Proof::None },
+        };
         let fields = [
             ("grant_type", GRANT),
             ("subject_token", identity.reveal()),
@@ -195,9 +202,8 @@ impl Exchanged {
             ("connector_id", connector_id.as_str()),
             ("scope", self.scopes.as_str()),
         ];
-        let nobody = Identity { id: String::new(), secret: None, proof: Proof::None };
-        let counter = Counter { endpoint, identity: &nobody };
-        let given = self.proven.client.grant(counter, &fields, &[identity.reveal()]).await;
+        let counter = Counter { endpoint, identity: &ourselves };
+        let given = client.grant(counter, &fields, &[identity.reveal()]).await;
         given.map_err(|denied| match LoginError::from(denied) {
             LoginError::Unavailable(reason) => {
                 LoginError::Unavailable(format!("token exchange failed: {reason}"))

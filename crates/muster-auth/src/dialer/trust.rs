@@ -19,7 +19,7 @@ use tracing::warn;
 pub struct BadCertificate(String);
 
 /// What the system trusts, and what the configuration adds.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub struct Trust {
     extra: Vec<CertificateDer<'static>>,
     /// Made with the first address that wants it: the system's certificates take time and memory.
@@ -47,6 +47,11 @@ impl Trust {
             any = true;
         }
         if any { Ok(self) } else { Err(BadCertificate("there is none in PEM form".to_owned())) }
+    }
+
+    /// What the configuration adds to what the system trusts.
+    pub(crate) fn extra(&self) -> &[CertificateDer<'static>] {
+        &self.extra
     }
 
     pub(super) fn config(&self) -> Result<Arc<ClientConfig>, String> {

@@ -97,6 +97,10 @@ impl Inner {
             (false, Some(cookie)) => Some(cookie.clone()),
             (false, None) => Some(random::token()?),
         };
+        let digest = browser.as_deref().map(random::digest_of);
+        let known = ours
+            || client.vouched
+            || self.has_consented(&client.id, redirect_uri, digest.as_deref()).await?;
         let flow = match self.asked(fields) {
             Ok((challenge, scope)) => Flow {
                 client: client.id.clone(),
@@ -105,16 +109,19 @@ impl Inner {
                 state: state.to_owned(),
                 scope,
                 challenge,
-                browser: browser.as_deref().map(random::digest_of),
+                browser: digest,
                 verifier: random::token()?,
                 nonce: random::token()?,
             },
             Err(Turned::Here(failure)) => return Err(failure),
+            // Anybody may be a client: nobody is sent to one whom they have not let in.
+            Err(Turned::Back(failure)) if !known && !client.is_here(redirect_uri) => {
+                return Err(failure);
+            }
             Err(Turned::Back(failure)) => {
                 return Ok(self.back(redirect_uri, state, &failure));
             }
         };
-        let known = ours || client.vouched || self.has_consented(&flow).await?;
         let mut reply = if known { self.to_provider(flow).await? } else { self.ask(flow).await? };
         if let (Some(browser), None) = (&browser, &cookie) {
             self.set_cookie(&mut reply, browser);

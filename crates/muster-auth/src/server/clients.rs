@@ -38,6 +38,11 @@ impl Client {
         self.redirect_uris.iter().any(|known| uri.is(known)).then_some(uri)
     }
 
+    /// Whether a redirect address leads to the user's own machine.
+    pub(super) fn is_here(&self, asked: &str) -> bool {
+        self.redirect(asked).is_some_and(|uri| uri.is_loopback())
+    }
+
     pub(super) const fn is_confidential(&self) -> bool {
         self.secret.is_some()
     }

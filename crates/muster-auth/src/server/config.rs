@@ -182,8 +182,8 @@ pub struct Loaded {
     pub trust: Trust,
 }
 
-/// Checks what the configuration says, and reads the files it names.
-pub fn load(said: &OAuthServer) -> Result<Loaded, ConfigError> {
+/// Checks what the configuration says, and reads the files it names. `trust` is what is trusted anyway.
+pub fn load(said: &OAuthServer, mut trust: Trust) -> Result<Loaded, ConfigError> {
     let base_url = base_url(&said.base_url)?;
     let key = secret("encryption key", &said.encryption_key, &said.encryption_key_file)?;
     let registration_token =
@@ -207,7 +207,6 @@ pub fn load(said: &OAuthServer) -> Result<Loaded, ConfigError> {
             origins.filter(|origin| !origin.is_empty()).map(str::to_owned).collect()
         },
     };
-    let mut trust = Trust::system();
     if !said.dex.ca_file.is_empty() {
         let bad =
             |reason: String| ConfigError::Certificates { file: said.dex.ca_file.clone(), reason };
@@ -307,6 +306,7 @@ fn storage(said: &settings::Storage) -> Result<Storage, ConfigError> {
                 url: valkey.url.clone(),
                 password: secret("valkey password", &valkey.password, &valkey.password_file)?,
                 tls: valkey.tls_enabled,
+                server_name: text(&valkey.tls_server_name),
                 db: valkey.db,
                 prefix: prefix.to_owned(),
             }))

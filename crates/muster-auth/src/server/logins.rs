@@ -121,6 +121,18 @@ impl Inner {
         self.vault.remove(&login_key(id)).await
     }
 
+    /// Ends a login that its owner has had enough of; the provider is told, if it can be.
+    pub(super) async fn log_out(&self, id: &str) -> Result<(), StoreError> {
+        let login = self.login(id).await?;
+        self.end(id).await?;
+        if let Some(login) = login
+            && let Err(err) = self.provider.give_back(&login.upstream).await
+        {
+            tracing::warn!("the identity provider was not told of a logout: {err}");
+        }
+        Ok(())
+    }
+
     /// Who a login belongs to.
     pub(super) fn principal(self: &Arc<Self>, login: &Login) -> Principal {
         let issuer = self.provider.config.issuer.as_str();
@@ -167,7 +179,7 @@ impl Inner {
     /// New tokens for a refresh token. The provider is asked first: while it is away nothing is spent,
     /// and who is no longer welcome there is no longer welcome here.
     pub(super) async fn rotate(
-        &self,
+        self: &Arc<Self>,
         refresh: &str,
         client: &str,
         scope: Option<&str>,
@@ -188,10 +200,13 @@ impl Inner {
         }
         let login = self.login(&token.login).await?.ok_or_else(unknown)?;
         let login = self.welcome_still(login).await?;
-        if !self.vault.claim(&spent_key(refresh), &true, self.left(&login)).await? {
+        // First the new, then the old: a gateway that ends in between leaves the old one good.
+        let left = self.left(&login);
+        let issued = self.issue(&login, client, token.scope.clone()).await?;
+        if !self.vault.claim(&spent_key(refresh), &true, left).await? {
             return self.stolen(&token).await;
         }
-        self.issue(&login, client, token.scope).await
+        Ok(issued)
     }
 
     async fn stolen(&self, token: &Token) -> Result<Issued, Failure> {

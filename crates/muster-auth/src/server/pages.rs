@@ -1,6 +1,6 @@
 //! Which page a path is, and how it may be asked for.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, header};
@@ -72,7 +72,7 @@ impl Inner {
         })
     }
 
-    pub(super) async fn page(&self, request: &Request<Bytes>, peer: IpAddr) -> Reply {
+    pub(super) async fn page(self: &Arc<Self>, request: &Request<Bytes>, peer: IpAddr) -> Reply {
         let Some(page) = self.find(request.uri().path()) else {
             return reply::failure(&Failure::new(StatusCode::NOT_FOUND, "not_found", "not found"));
         };
@@ -92,7 +92,7 @@ impl Inner {
     }
 
     async fn served(
-        &self,
+        self: &Arc<Self>,
         page: Page,
         request: &Request<Bytes>,
         peer: IpAddr,

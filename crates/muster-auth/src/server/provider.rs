@@ -51,6 +51,7 @@ pub(super) struct Known {
     pub(super) authorization_endpoint: String,
     token_endpoint: String,
     userinfo_endpoint: Option<String>,
+    revocation_endpoint: Option<String>,
     keys: Option<Keys>,
     /// Whether its answers name it.
     pub(super) names_itself: bool,
@@ -64,6 +65,7 @@ struct Document {
     authorization_endpoint: String,
     token_endpoint: String,
     userinfo_endpoint: Option<String>,
+    revocation_endpoint: Option<String>,
     jwks_uri: Option<String>,
     #[serde(default)]
     authorization_response_iss_parameter_supported: bool,
@@ -138,6 +140,7 @@ impl Provider {
             Some(&document.authorization_endpoint),
             Some(&document.token_endpoint),
             document.userinfo_endpoint.as_ref(),
+            document.revocation_endpoint.as_ref(),
             document.jwks_uri.as_ref(),
         ];
         for endpoint in endpoints.into_iter().flatten() {
@@ -149,6 +152,7 @@ impl Provider {
             authorization_endpoint: document.authorization_endpoint,
             token_endpoint: document.token_endpoint,
             userinfo_endpoint: document.userinfo_endpoint,
+            revocation_endpoint: document.revocation_endpoint,
             keys: document.jwks_uri.map(keys),
             names_itself: document.authorization_response_iss_parameter_supported,
             scopes: document.scopes_supported,

@@ -38,12 +38,19 @@ impl<'a> RedirectUri<'a> {
         let (authority, rest) = after.split_at_checked(end)?;
         let (host, port) = match authority.strip_prefix('[') {
             Some(inner) => {
-                let (host, port) = inner.split_once(']')?;
-                (host, port.strip_prefix(':'))
+                let (host, after) = inner.split_once(']')?;
+                match after.strip_prefix(':') {
+                    None if !after.is_empty() => return None,
+                    port => (host, port),
+                }
             }
             None => authority.split_once(':').map_or((authority, None), |(h, p)| (h, Some(p))),
         };
         let web = matches!(scheme.as_str(), "http" | "https");
+        let digits = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.len() <= 5;
+        if web && port.is_some_and(|port| !digits(port)) {
+            return None;
+        }
         if authority.contains('@') || authority.contains('%') || (web && host.is_empty()) {
             return None;
         }
@@ -123,6 +130,10 @@ mod tests {
             ("https://user@app.example/cb", "none"),
             ("https://app.example\\@evil/cb", "none"),
             ("https:///cb", "none"),
+            ("http://[::1]evil.example/cb", "none"),
+            ("http://[::1].evil.example/cb", "none"),
+            ("http://localhost:x/cb", "none"),
+            ("http://127.0.0.1:80.evil.example/cb", "none"),
             ("/cb", "none"),
             ("", "none"),
             ("https://app.example/ cb", "none"),

@@ -1,5 +1,7 @@
 //! Codes and refresh tokens to tokens; and tokens taken back, and told about.
 
+use std::sync::Arc;
+
 use http::{HeaderMap, StatusCode};
 use serde::Serialize;
 
@@ -47,7 +49,7 @@ struct Active {
 impl Inner {
     /// `POST /oauth/token`.
     pub(super) async fn token(
-        &self,
+        self: &Arc<Self>,
         headers: &HeaderMap,
         fields: &Fields,
     ) -> Result<Reply, Failure> {
@@ -111,7 +113,7 @@ impl Inner {
                 continue;
             }
             if whole {
-                self.end(&held.login).await?;
+                self.log_out(&held.login).await?;
             }
             self.vault.remove(&key).await?;
             self.cache.forget(&held.login);

@@ -1,16 +1,17 @@
 //! Logins in Valkey or Redis, where several gateways find them.
 
-use std::{fmt, time::Duration};
+use std::{fmt, net::SocketAddr, time::Duration};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use redis::{
-    AsyncCommands as _, Client, ConnectionAddr, ConnectionInfo, ExistenceCheck,
-    IntoConnectionInfo as _, RedisError, SetExpiry, SetOptions,
-    aio::{ConnectionManager, ConnectionManagerConfig},
+    AsyncCommands as _, AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo,
+    ExistenceCheck, IntoConnectionInfo as _, RedisError, RedisFuture, SetExpiry, SetOptions,
+    TlsCertificates, aio::MultiplexedConnection, io::AsyncDNSResolver,
 };
-use tokio::sync::OnceCell;
+use tokio::sync::Mutex;
 
 use super::{Outcome, Store, StoreError};
-use crate::secret::Secret;
+use crate::{dialer::Trust, secret::Secret};
 
 /// How long a command may take; requests wait for it.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -24,6 +25,8 @@ pub struct ValkeyOptions {
     pub password: Option<Secret>,
     /// Whether TLS is spoken.
     pub tls: bool,
+    /// What its certificate must name, if not the host of the address.
+    pub server_name: Option<String>,
     /// The number of the database.
     pub db: u16,
     /// What all names begin with.
@@ -34,8 +37,11 @@ pub struct ValkeyOptions {
 pub struct Valkey {
     client: Client,
     prefix: String,
-    /// Made with the first request, so that a gateway starts while its storage is down.
-    connection: OnceCell<ConnectionManager>,
+    /// The host to connect to, where the client was told another name.
+    host: Option<String>,
+    /// Made with the first request, so that a gateway starts while its storage is down, and again
+    /// after it broke.
+    connection: Mutex<Option<MultiplexedConnection>>,
 }
 
 impl fmt::Debug for Valkey {
@@ -46,19 +52,46 @@ impl fmt::Debug for Valkey {
 
 impl Valkey {
     /// Reads where it is; it is reached with the first request.
-    pub fn new(options: &ValkeyOptions) -> Result<Self, StoreError> {
-        let info = address(options)?;
-        let client = Client::open(info).map_err(|err| away(&err))?;
-        Ok(Self { client, prefix: options.prefix.clone(), connection: OnceCell::new() })
+    pub fn new(options: &ValkeyOptions, trust: &Trust) -> Result<Self, StoreError> {
+        let (info, host) = address(options)?;
+        let client = match trust.extra() {
+            [] => Client::open(info),
+            _ => {
+                let root_cert = Some(pem(trust));
+                Client::build_with_tls(info, TlsCertificates { client_tls: None, root_cert })
+            }
+        };
+        let client = client.map_err(|err| away(&err))?;
+        let prefix = options.prefix.clone();
+        Ok(Self { client, prefix, host, connection: Mutex::default() })
     }
 
-    async fn connection(&self) -> Result<ConnectionManager, StoreError> {
-        let config = ConnectionManagerConfig::new()
+    async fn connection(&self) -> Result<MultiplexedConnection, StoreError> {
+        let mut held = self.connection.lock().await;
+        if let Some(connection) = &*held {
+            return Ok(connection.clone());
+        }
+        let mut config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(LIMIT))
-            .set_response_timeout(Some(LIMIT))
-            .set_number_of_retries(1);
-        let connect = || ConnectionManager::new_with_config(self.client.clone(), config);
-        self.connection.get_or_try_init(connect).await.cloned().map_err(|err| away(&err))
+            .set_response_timeout(Some(LIMIT));
+        if let Some(host) = &self.host {
+            config = config.set_dns_resolver(At(host.clone()));
+        }
+        let made = self.client.get_multiplexed_async_connection_with_config(&config).await;
+        Ok(held.insert(made.map_err(|err| away(&err))?).clone())
+    }
+
+    /// What a command came to. A connection that broke is not used again.
+    async fn outcome<T>(&self, outcome: Result<T, RedisError>) -> Result<T, StoreError> {
+        match outcome {
+            Ok(value) => Ok(value),
+            Err(err) => {
+                if err.is_unrecoverable_error() || err.is_timeout() {
+                    *self.connection.lock().await = None;
+                }
+                Err(away(&err))
+            }
+        }
     }
 
     fn name(&self, name: &str) -> String {
@@ -66,13 +99,51 @@ impl Valkey {
     }
 }
 
-fn address(options: &ValkeyOptions) -> Result<ConnectionInfo, StoreError> {
+/// Finds one host, whatever it is asked for: the name that is asked for is the one that the certificate
+/// must have.
+struct At(String);
+
+impl AsyncDNSResolver for At {
+    fn resolve<'a, 'b: 'a>(
+        &'a self,
+        _: &'b str,
+        port: u16,
+    ) -> RedisFuture<'a, Box<dyn Iterator<Item = SocketAddr> + Send + 'a>> {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((self.0.as_str(), port)).await?;
+            Ok(Box::new(found) as Box<dyn Iterator<Item = SocketAddr> + Send + 'a>)
+        })
+    }
+}
+
+/// Everything that is trusted, in the one form that is taken here.
+fn pem(trust: &Trust) -> Vec<u8> {
+    let system = rustls_native_certs::load_native_certs().certs;
+    let all = system.iter().chain(trust.extra());
+    let encoded = all.map(|certificate| {
+        let body = STANDARD.encode(certificate);
+        format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
+    });
+    encoded.collect::<String>().into_bytes()
+}
+
+/// How it is reached, and the host to connect to if that is not the one it is known by.
+fn address(options: &ValkeyOptions) -> Result<(ConnectionInfo, Option<String>), StoreError> {
     let (scheme, rest) = options.url.split_once("://").unwrap_or(("redis", &options.url));
     let secure = options.tls || matches!(scheme, "rediss" | "valkeys");
     let url = format!("{}://{rest}", if secure { "rediss" } else { "redis" });
-    let info = url.into_connection_info().map_err(|err| away(&err))?;
-    if let ConnectionAddr::Unix(_) = info.addr() {
-        return Err(StoreError::Away("a path is no address".to_owned()));
+    let mut info = url.into_connection_info().map_err(|err| away(&err))?;
+    let mut elsewhere = None;
+    match (info.addr().clone(), &options.server_name) {
+        (ConnectionAddr::TcpTls { host, port, insecure, tls_params }, Some(name)) => {
+            elsewhere = Some(host);
+            let host = name.clone();
+            info = info.set_addr(ConnectionAddr::TcpTls { host, port, insecure, tls_params });
+        }
+        (ConnectionAddr::Unix(_), _) => {
+            return Err(StoreError::Away("a path is no address".to_owned()));
+        }
+        _ => {}
     }
     let mut settings = info.redis_settings().clone();
     if let Some(password) = &options.password {
@@ -81,7 +152,7 @@ fn address(options: &ValkeyOptions) -> Result<ConnectionInfo, StoreError> {
     if options.db > 0 {
         settings = settings.set_db(options.db.into());
     }
-    Ok(info.set_redis_settings(settings))
+    Ok((info.set_redis_settings(settings), elsewhere))
 }
 
 fn away(err: &RedisError) -> StoreError {
@@ -97,7 +168,7 @@ impl Store for Valkey {
     fn get<'a>(&'a self, name: &'a str) -> Outcome<'a, Option<Vec<u8>>> {
         Box::pin(async move {
             let mut connection = self.connection().await?;
-            connection.get(self.name(name)).await.map_err(|err| away(&err))
+            self.outcome(connection.get(self.name(name)).await).await
         })
     }
 
@@ -105,7 +176,7 @@ impl Store for Valkey {
         Box::pin(async move {
             let mut connection = self.connection().await?;
             let options = SetOptions::default().with_expiration(expiry(keep));
-            connection.set_options(self.name(name), value, options).await.map_err(|err| away(&err))
+            self.outcome(connection.set_options(self.name(name), value, options).await).await
         })
     }
 
@@ -115,10 +186,8 @@ impl Store for Valkey {
             let options = SetOptions::default()
                 .with_expiration(expiry(keep))
                 .conditional_set(ExistenceCheck::NX);
-            let set: Option<String> = connection
-                .set_options(self.name(name), value, options)
-                .await
-                .map_err(|err| away(&err))?;
+            let set = connection.set_options(self.name(name), value, options).await;
+            let set: Option<String> = self.outcome(set).await?;
             Ok(set.is_some())
         })
     }
@@ -126,14 +195,14 @@ impl Store for Valkey {
     fn take<'a>(&'a self, name: &'a str) -> Outcome<'a, Option<Vec<u8>>> {
         Box::pin(async move {
             let mut connection = self.connection().await?;
-            connection.get_del(self.name(name)).await.map_err(|err| away(&err))
+            self.outcome(connection.get_del(self.name(name)).await).await
         })
     }
 
     fn remove<'a>(&'a self, name: &'a str) -> Outcome<'a, ()> {
         Box::pin(async move {
             let mut connection = self.connection().await?;
-            connection.del(self.name(name)).await.map_err(|err| away(&err))
+            self.outcome(connection.del(self.name(name)).await).await
         })
     }
 

@@ -18,7 +18,7 @@ use muster_auth::{
     client::{Client, Options},
     clock::Clock,
     dialer::{Dialer, Trust},
-    store::{Memory, Vault},
+    store::{Memory, Store, Vault},
 };
 use muster_core::{
     backend::BoxFuture,
@@ -29,6 +29,8 @@ use muster_core::{
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
+
+use crate::shared::Shared;
 
 /// What was asked.
 #[derive(Debug, Clone)]
@@ -199,7 +201,9 @@ pub(crate) struct World {
     pub(crate) client: Arc<Client>,
     pub(crate) logins: Arc<dyn Logins>,
     pub(crate) time: Arc<AtomicU64>,
-    _tasks: TaskTracker,
+    clock: Clock,
+    vault: Vault,
+    tasks: TaskTracker,
 }
 
 #[derive(Debug)]
@@ -213,17 +217,51 @@ impl Arrived for Nothing {
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::with(|clock| Arc::new(Memory::new(clock))).await
+    }
+
+    /// One whose storage others may share.
+    pub(crate) async fn sharing() -> Self {
+        Self::with(|clock| Shared::new(clock)).await
+    }
+
+    async fn with(store: impl FnOnce(Clock) -> Arc<dyn Store>) -> Self {
         let tasks = TaskTracker::new();
         let issuer = Issuer::start(&tasks).await;
         let time = Arc::new(AtomicU64::new(1_000_000));
         let told = Arc::clone(&time);
         let clock = Clock::new(move || told.load(Ordering::Relaxed));
-        let vault = Vault::new(Arc::new(Memory::new(clock.clone())), None);
+        let vault = Vault::new(store(clock.clone()), None);
         let options = Options::new("http://localhost:8090/");
-        let dialer = Dialer::new(Arc::new(Trust::system()));
-        let client = Client::new(options, dialer, vault, clock);
+        Self::of(options, Trust::system(), issuer, (time, clock, vault, tasks))
+    }
+
+    fn of(
+        options: Options,
+        trust: Trust,
+        issuer: Issuer,
+        (time, clock, vault, tasks): (Arc<AtomicU64>, Clock, Vault, TaskTracker),
+    ) -> Self {
+        let dialer = Dialer::new(Arc::new(trust));
+        let client = Client::new(options, dialer, vault.clone(), clock.clone());
         let logins = client.logins();
-        Self { issuer, client, logins, time, _tasks: tasks }
+        Self { issuer, client, logins, time, clock, vault, tasks }
+    }
+
+    /// Another gateway with the same issuer, storage and time.
+    pub(crate) fn beside(&self) -> Self {
+        self.beside_as(Options::new("http://localhost:8090/"), Trust::system())
+    }
+
+    /// The same, as another client.
+    pub(crate) fn beside_as(&self, options: Options, trust: Trust) -> Self {
+        let shared =
+            (Arc::clone(&self.time), self.clock.clone(), self.vault.clone(), self.tasks.clone());
+        Self::of(options, trust, self.issuer.clone(), shared)
+    }
+
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.tasks
     }
 
     pub(crate) fn later(&self, seconds: u64) {

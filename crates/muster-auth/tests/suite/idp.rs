@@ -61,7 +61,14 @@ impl Signer {
     }
 
     pub(crate) fn sign(&self, claims: &Value) -> String {
-        let head = b64(json!({"alg": "ES256", "kid": self.kid}).to_string().as_bytes());
+        self.sign_with(&json!({}), claims)
+    }
+
+    /// The same with more in its header.
+    pub(crate) fn sign_with(&self, more: &Value, claims: &Value) -> String {
+        let mut head = json!({"alg": "ES256", "kid": self.kid});
+        merge(&mut head, more.as_object().unwrap().iter());
+        let head = b64(head.to_string().as_bytes());
         let signed = format!("{head}.{}", b64(claims.to_string().as_bytes()));
         let signature = self.pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
         format!("{signed}.{}", b64(signature.as_ref()))
@@ -175,6 +182,7 @@ impl Idp {
                 json!({"access_token": "upstream-access", "token_type": "Bearer", "expires_in": 300,
                        "refresh_token": format!("upstream-refresh-{}", self.times("/token")), "id_token": token})
             }
+            "/revoke" => json!({}),
             _ => json!({"error": "not_found"}),
         };
         if let Some(Value::Object(more)) = self.changed.lock().unwrap().get(path) {
@@ -201,7 +209,7 @@ impl Idp {
         let path = head.split(' ').nth(1).unwrap_or_default();
         let path = path.split('?').next().unwrap_or_default().to_owned();
         *self.asked.lock().unwrap().entry(path.clone()).or_default() += 1;
-        if path == "/token" {
+        if path == "/token" || path == "/revoke" {
             self.sent.lock().unwrap().push(body);
         }
         let wrong = self.wrong.lock().unwrap().get(&path).cloned();

@@ -77,11 +77,36 @@ async fn requests_to_authorize() {
     ];
     for (name, value, expected) in rows {
         let mut world = World::new().await;
+        world.login().await.unwrap();
         let mut fields = world.authorize_fields();
         fields.retain(|(known, _)| known != name);
         fields.extend(value.map(|value| (*name, value.to_owned())));
         assert_eq!(outcome(&world.authorize(&fields).await), *expected, "{name} {value:?}");
+        // Who has not let the client in is not sent to it: anybody may be one.
+        world.cookie.clear();
+        let expected = expected.replace("back: ", "400 ");
+        assert_eq!(outcome(&world.authorize(&fields).await), expected, "{name} {value:?}");
     }
+}
+
+#[tokio::test]
+async fn programs_on_the_users_machine_hear_of_errors() {
+    let mut world = World::new().await;
+    let place = "http://127.0.0.1:9/cb";
+    let wish = json!({"redirect_uris": [place], "token_endpoint_auth_method": "none"});
+    let client = json_of(&world.post_json("/oauth/register", &wish, &[]).await);
+    let mut fields = world.authorize_fields();
+    for (name, value) in &mut fields {
+        match *name {
+            "client_id" => client["client_id"].as_str().unwrap().clone_into(value),
+            "redirect_uri" => place.clone_into(value),
+            "code_challenge_method" => "plain".clone_into(value),
+            _ => (),
+        }
+    }
+    let reply = world.authorize(&fields).await;
+    assert_eq!(outcome(&reply), "back: invalid_request: code_challenge_method must be S256");
+    assert!(location(&reply).starts_with(place));
 }
 
 #[tokio::test]

@@ -1,11 +1,14 @@
 //! What may go wrong with tokens after a login, and what comes of it.
 
+use std::sync::{Arc, atomic::Ordering};
+
 use http::HeaderMap;
 use muster_core::credentials::Guard as _;
 use serde_json::{Value, json};
 
 use super::{
     idp::{Idp, Say, Signer, unsigned},
+    shared::Shared,
     world::{World, json_of, outcome},
 };
 
@@ -107,10 +110,10 @@ async fn of_many_who_renew_at_once_one_wins_and_none_stays() {
     let tokens = world.login().await.unwrap();
     world.pass(600);
     let asked = world.idp.times("/token");
-    let world = std::sync::Arc::new(world);
+    let world = Arc::new(world);
     let mut all = tokio::task::JoinSet::new();
     for _ in 0..20 {
-        let (world, tokens) = (std::sync::Arc::clone(&world), tokens.clone());
+        let (world, tokens) = (Arc::clone(&world), tokens.clone());
         all.spawn(async move { world.refresh(&tokens).await });
     }
     let ends: Vec<String> = all.join_all().await.iter().map(outcome).collect();
@@ -203,6 +206,8 @@ async fn signed_tokens() {
         claims[name] = value;
         idp.signer.sign(&claims)
     };
+    let header =
+        |name: &str, value: Value| idp.signer.sign_with(&json!({name: value}), &idp.right_claims());
     let trusted = |audience: &str| {
         let mut claims = idp.right_claims();
         claims["iss"] = json!(format!("{}/other", idp.issuer));
@@ -216,7 +221,7 @@ async fn signed_tokens() {
             json!({"issuer": format!("{}/other", idp.issuer), "jwks_uri": format!("{}/jwks", idp.issuer)}),
         ),
     );
-    let now = idp.now.load(std::sync::atomic::Ordering::SeqCst);
+    let now = idp.now.load(Ordering::SeqCst);
     for (name, token, expected) in [
         ("for us", idp.signer.sign(&idp.right_claims()), ALICE),
         ("for a trusted audience", with("aud", json!("kubectl")), ALICE),
@@ -224,6 +229,10 @@ async fn signed_tokens() {
         ("expired", with("exp", json!(now - 100)), BAD),
         ("by nobody", unsigned("none", &idp.right_claims()), BAD),
         ("by a secret", unsigned("HS256", &idp.right_claims()), BAD),
+        ("with a header that nobody understands", header("crit", json!(["exp"])), BAD),
+        ("of a logout", header("typ", json!("logout+jwt")), BAD),
+        ("of a logout, in full", header("typ", json!("application/Logout+JWT")), BAD),
+        ("of the usual kind", header("typ", json!("JWT")), ALICE),
         ("by another key", Signer::new("one").sign(&idp.right_claims()), BAD),
         ("of an unknown issuer", with("iss", json!("https://evil.example")), BAD),
         ("of a trusted issuer", trusted("gateway"), ALICE),
@@ -236,6 +245,66 @@ async fn signed_tokens() {
     let theirs = world.admit(&trusted("gateway")).await.unwrap();
     assert_ne!(ours.id, theirs.id);
     assert!(theirs.identity.is_none(), "a token of another issuer is no proof at the provider");
+}
+
+#[tokio::test]
+async fn a_key_signs_in_the_way_it_is_for() {
+    let world = World::new().await;
+    let idp = &world.idp;
+    let token = idp.signer.sign(&idp.right_claims());
+    let mut key = idp.signer.jwk();
+    key["alg"] = json!("ES384");
+    idp.change("/jwks", json!({"keys": [key]}));
+    assert_eq!(world.who(&token).await, BAD);
+}
+
+#[tokio::test]
+async fn the_provider_hears_of_a_logout() {
+    let mut world = World::unfound().await;
+    let at = |path: &str| json!(format!("{}{path}", world.idp.issuer));
+    let more = json!({"revocation_endpoint": at("/revoke")});
+    world.idp.change("/.well-known/openid-configuration", more);
+    world.server.find_provider().await;
+    let tokens = world.login().await.unwrap();
+    let client = world.client.clone();
+    let revoke = async |token: &str| {
+        outcome(&world.form("/oauth/revoke", &[("client_id", &client), ("token", token)]).await)
+    };
+    // One access token is not the login.
+    assert_eq!(revoke(tokens["access_token"].as_str().unwrap()).await, "200");
+    assert_eq!(world.idp.times("/revoke"), 0);
+    assert_eq!(revoke(tokens["refresh_token"].as_str().unwrap()).await, "200");
+    let sent = world.idp.sent.lock().unwrap().pop().unwrap();
+    assert!(sent.starts_with("token=upstream-refresh-"), "{sent}");
+    assert!(sent.contains("token_type_hint=refresh_token"), "{sent}");
+    // A provider that is away does not keep anybody in.
+    let mut world = world;
+    let tokens = world.login().await.unwrap();
+    world.idp.say("/revoke", Say::Silence);
+    let refresh = tokens["refresh_token"].as_str().unwrap();
+    let fields = [("client_id", world.client.as_str()), ("token", refresh)];
+    assert_eq!(outcome(&world.form("/oauth/revoke", &fields).await), "200");
+    assert_eq!(world.who(tokens["access_token"].as_str().unwrap()).await, BAD);
+}
+
+#[tokio::test]
+async fn a_gateway_that_ends_while_it_renews_leaves_the_old_token_good() {
+    let stored = Arc::new(std::sync::OnceLock::new());
+    let keep = Arc::clone(&stored);
+    let mut world = World::storing(move |clock| {
+        let store = Shared::new(clock);
+        keep.set(Arc::clone(&store)).unwrap();
+        store
+    })
+    .await;
+    let store = stored.get().unwrap();
+    world.server.find_provider().await;
+    let tokens = world.login().await.unwrap();
+    store.deaf.store(true, Ordering::SeqCst);
+    assert_eq!(world.refresh(&tokens).await.status(), 503);
+    store.deaf.store(false, Ordering::SeqCst);
+    assert_eq!(world.refresh(&tokens).await.status(), 200);
+    assert!(outcome(&world.refresh(&tokens).await).contains("used before"));
 }
 
 #[tokio::test]

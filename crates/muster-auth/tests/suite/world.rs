@@ -15,7 +15,7 @@ use muster_auth::{
     dialer::{Dialer, Reach, Trust},
     random,
     server::{AuthServer, Kind, ProviderConfig, Proxies, ServerConfig, Trusted},
-    store::{Memory, Seal, Vault},
+    store::{Memory, Seal, Store, Vault},
 };
 use muster_core::credentials::{Guard as _, Pages as _, Principal};
 use serde_json::{Value, json};
@@ -51,14 +51,26 @@ impl World {
     }
 
     pub(crate) async fn with(change: impl FnOnce(&mut ServerConfig)) -> Self {
+        Self::made(change, Trust::system(), |clock| Arc::new(Memory::new(clock))).await
+    }
+
+    /// With what it keeps in another place.
+    pub(crate) async fn storing(store: impl FnOnce(Clock) -> Arc<dyn Store>) -> Self {
+        Self::made(|_| {}, Trust::system(), store).await
+    }
+
+    pub(crate) async fn made(
+        change: impl FnOnce(&mut ServerConfig),
+        trust: Trust,
+        store: impl FnOnce(Clock) -> Arc<dyn Store>,
+    ) -> Self {
         let now = Arc::new(AtomicUsize::new(1_800_000_000));
         let idp = Idp::start(Arc::clone(&now)).await;
         let clock = Clock::new(move || now.load(Ordering::SeqCst).try_into().unwrap());
         let mut config = config(&idp.issuer);
         change(&mut config);
-        let store = Arc::new(Memory::new(clock.clone()));
-        let vault = Vault::new(store, Some(Seal::new(KEY).unwrap()));
-        let dialer = Dialer::new(Arc::new(Trust::system()));
+        let vault = Vault::new(store(clock.clone()), Some(Seal::new(KEY).unwrap()));
+        let dialer = Dialer::new(Arc::new(trust));
         let server = AuthServer::new(config, vault, dialer, clock);
         let mut world = Self { idp, server, client: String::new(), cookie: String::new() };
         let wish = json!({"client_name": "App", "redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none"});

@@ -186,6 +186,12 @@ pub const POLICY: &[Field] = &[
         "Whether the tools that `tools` does not name exist",
     ),
     optional(
+        "effect",
+        "`read`, `write`, `destructive` or null",
+        "anything",
+        "The most that a tool may do that `tools` does not name: one that may do worse does not exist",
+    ),
+    optional(
         "tools",
         "map of tool names to rules",
         "none",
@@ -224,6 +230,12 @@ pub const RULE: &[Field] = &[
         "string or null",
         "the config's",
         "Words in place of the tool's own, in `--classic` mode and in `climax list`",
+    ),
+    optional(
+        "effect",
+        "`read`, `write`, `destructive` or null",
+        "as the tool and its name say",
+        "What the tool may do: shown in listings, and held against the `effect` of a call",
     ),
     optional("args", "map of argument names to constraints", "none", "Limits by argument"),
 ];

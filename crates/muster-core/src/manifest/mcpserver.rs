@@ -18,14 +18,14 @@ use super::{
     reader::{Fields, Reader, Setting, load},
 };
 use crate::{
-    connect::Endpoint,
+    connect::{Endpoint, MachineIdentity},
     value::Value,
     yaml::{Node, NodeValue},
 };
 
 pub(super) use self::write::{pairs, put_status};
 pub use self::{
-    auth::{Auth, AuthType, SecretRef, Teleport, TokenExchange},
+    auth::{Auth, AuthType, AuthorizationServer, SecretRef, Teleport, TokenExchange},
     check::{Invalid, check_name, server_type},
     status::Status,
     write::{text, with_status},
@@ -189,12 +189,30 @@ impl Spec {
                 env: pairs(&self.env),
             },
             ServerType::StreamableHttp => {
-                Endpoint::Http { url: self.url.clone(), headers: pairs(&self.headers) }
+                let (url, headers) = (self.url.clone(), pairs(&self.headers));
+                match self.teleport() {
+                    None => Endpoint::Http { url, headers },
+                    Some(teleport) => Endpoint::Mutual {
+                        url,
+                        headers,
+                        identity: match teleport.identity_dir.as_str() {
+                            "" => MachineIdentity::Secret(teleport.identity_secret_name.clone()),
+                            folder => MachineIdentity::Folder(folder.to_owned()),
+                        },
+                        app: teleport.app_name.clone(),
+                    },
+                }
             }
             ServerType::Sse => {
                 Endpoint::Sse { url: self.url.clone(), headers: pairs(&self.headers) }
             }
         }
+    }
+
+    /// The way through Teleport, if that is how it is reached.
+    pub fn teleport(&self) -> Option<&Teleport> {
+        let auth = self.auth.as_ref().filter(|auth| auth.kind == AuthType::Teleport)?;
+        auth.teleport.as_ref()
     }
 
     /// How long a connection may take.

@@ -7,12 +7,16 @@ use super::{
 };
 use crate::{
     cli::{Docker, Place},
+    effect::Effect,
     policy::{Default, Destructive, Policy, Rule, constraint::Constraint, pattern::Pattern},
     yaml::Node,
 };
 
 const DEFAULTS: &[(&str, Default)] =
     &[("enabled", Default::Enabled), ("disabled", Default::Disabled)];
+
+const EFFECTS: &[(&str, Effect)] =
+    &[("read", Effect::Read), ("write", Effect::Write), ("destructive", Effect::Destructive)];
 
 #[derive(Clone, Copy)]
 enum Executor {
@@ -33,14 +37,20 @@ fn policy(reader: &mut Reader, node: &Node) -> Option<Policy> {
     let default = reader.optional(&fields, "default", Default::Disabled, |reader, node| {
         reader.choice(node, DEFAULTS)
     });
+    let most = reader.nullable(&fields, "effect", effect);
     let rules =
         reader.optional(&fields, "tools", Vec::new(), |reader, node| reader.map(node, rule));
     Some(Policy {
         place: place?,
         default: default?,
+        most: most?.0,
         rules: rules?.into_iter().collect(),
         destructive: Destructive::default(),
     })
+}
+
+fn effect(reader: &mut Reader, node: &Node) -> Option<Effect> {
+    reader.choice(node, EFFECTS)
 }
 
 fn place(reader: &mut Reader, node: &Node) -> Option<Place> {
@@ -69,9 +79,10 @@ fn place(reader: &mut Reader, node: &Node) -> Option<Place> {
 fn rule(reader: &mut Reader, node: &Node) -> Option<Rule> {
     let fields = reader.fields(node, "ToolPolicy", RULE)?;
     let description = reader.nullable(&fields, "description", Reader::text);
+    let effect = reader.nullable(&fields, "effect", effect);
     let args =
         reader.optional(&fields, "args", Vec::new(), |reader, node| reader.map(node, constraint));
-    Some(Rule { description: description?.0, args: args?.into_iter().collect() })
+    Some(Rule { description: description?.0, effect: effect?.0, args: args?.into_iter().collect() })
 }
 
 fn constraint(reader: &mut Reader, node: &Node) -> Option<Constraint> {

@@ -67,11 +67,13 @@ section! {
         client_secret: Secret = Secret::default(), "clientSecret", "ClientSecret";
         /// A file that holds it.
         client_secret_file: String = String::new(), "clientSecretFile", "ClientSecretFile";
+        /// The issuer where that id was registered; others are not shown it.
+        client_issuer: String = String::new(), "clientIssuer", "ClientIssuer";
         /// Where browsers come back to.
         callback_path: String = "/oauth/proxy/callback".to_owned(), "callbackPath", "CallbackPath";
         /// Our own metadata document.
         cimd: Cimd = Cimd::default(), "cimd", "CIMD";
-        /// Certificates to trust in place of the system's.
+        /// Certificates to trust beside the system's.
         ca_file: String = String::new(), "caFile", "CAFile";
     }
 }
@@ -203,6 +205,8 @@ section! {
         password_file: String = String::new(), "passwordFile", "PasswordFile";
         /// Whether it is reached by TLS.
         tls_enabled: bool = false, "tlsEnabled", "TLSEnabled";
+        /// What its certificate must name, if not the host of its address.
+        tls_server_name: String = String::new(), "tlsServerName", "TLSServerName";
         /// What our keys begin with; empty means `muster:`.
         key_prefix: String = String::new(), "keyPrefix", "KeyPrefix";
         /// Its database.

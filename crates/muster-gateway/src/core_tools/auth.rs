@@ -159,13 +159,9 @@ pub(super) fn details(tool: &str, text: &str) -> Option<Raw> {
 
 async fn logout(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     let server = args.text("server").ok_or(NO_SERVER)?;
-    let known = handle.now().servers.get(server).cloned();
-    let known = known.ok_or_else(|| format!("Server '{server}' not found."))?;
-    let person = Person::of(cx.caller);
-    if let Some(logins) = handle.principals.logins() {
-        logins.forget(&person, &site(&known)).await;
+    if !handle.principals.log_out(cx.caller, server).await {
+        return Err(format!("Server '{server}' not found."));
     }
-    handle.principals.disconnect(&person.owner, server);
     Ok(format!(
         "Successfully logged out from '{server}'.\n\nUse core_auth_login with server='{server}' to log \
          in again."

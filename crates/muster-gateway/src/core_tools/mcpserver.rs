@@ -87,9 +87,11 @@ const AUTH: &[Field] = &[
     ("type", Shape::Text),
     ("forwardToken", Shape::Flag),
     ("requiredAudiences", Shape::Texts),
+    ("authorizationServer", Shape::Object("api.AuthorizationServerConfig", PIN)),
     ("tokenExchange", Shape::Object("api.TokenExchangeConfig", EXCHANGE)),
     ("teleport", Shape::Object("api.TeleportAuth", TELEPORT)),
 ];
+const PIN: &[Field] = &[("issuer", Shape::Text), ("scopes", Shape::Text)];
 const EXCHANGE: &[Field] = &[
     ("enabled", Shape::Flag),
     ("dexTokenEndpoint", Shape::Text),
@@ -136,29 +138,37 @@ fn definition(required: &[&str]) -> Value {
         "headers": map("HTTP headers sent with every request (streamable-http, sse)"),
         "timeout": {"type": "integer", "description": "Seconds that connecting may take; 30 unless given"},
         "callTimeout": {"type": "integer", "description": "Seconds that a call may take; no limit unless given"},
-        "auth": {"type": "object", "description": "How it is logged in to (streamable-http, sse)", "properties": {
-            "type": {"type": "string", "enum": ["oauth", "teleport", "none"]},
-            "forwardToken": {"type": "boolean", "description": "Pass the caller's own token on"},
-            "requiredAudiences": texts("Audiences that the token must name"),
-            "tokenExchange": {"type": "object", "description": "Exchange the caller's token (RFC 8693)", "properties": {
-                "enabled": {"type": "boolean"},
-                "dexTokenEndpoint": {"type": "string"},
-                "expectedIssuer": {"type": "string"},
-                "connectorId": {"type": "string"},
-                "scopes": {"type": "string"},
-                "clientCredentialsSecretRef": {"type": "object", "properties": {
-                    "name": {"type": "string"},
-                    "namespace": {"type": "string"},
-                    "clientIdKey": {"type": "string"},
-                    "clientSecretKey": {"type": "string"},
-                }},
+        "auth": auth(),
+    }})
+}
+
+fn auth() -> Value {
+    json!({"type": "object", "description": "How it is logged in to (streamable-http, sse)", "properties": {
+        "type": {"type": "string", "enum": ["oauth", "teleport", "none"]},
+        "forwardToken": {"type": "boolean", "description": "Pass the caller's own token on"},
+        "requiredAudiences": {"type": "array", "items": {"type": "string"}, "description": "Audiences that the token must name"},
+        "authorizationServer": {"type": "object", "description": "Who issues tokens for it, if it does not say so itself", "properties": {
+            "issuer": {"type": "string"},
+            "scopes": {"type": "string"},
+        }},
+        "tokenExchange": {"type": "object", "description": "Exchange the caller's token (RFC 8693)", "properties": {
+            "enabled": {"type": "boolean"},
+            "dexTokenEndpoint": {"type": "string"},
+            "expectedIssuer": {"type": "string"},
+            "connectorId": {"type": "string"},
+            "scopes": {"type": "string"},
+            "clientCredentialsSecretRef": {"type": "object", "properties": {
+                "name": {"type": "string"},
+                "namespace": {"type": "string"},
+                "clientIdKey": {"type": "string"},
+                "clientSecretKey": {"type": "string"},
             }},
-            "teleport": {"type": "object", "description": "Identity that opens Teleport", "properties": {
-                "identityDir": {"type": "string"},
-                "identitySecretName": {"type": "string"},
-                "identitySecretNamespace": {"type": "string"},
-                "appName": {"type": "string"},
-            }},
+        }},
+        "teleport": {"type": "object", "description": "Identity that opens Teleport", "properties": {
+            "identityDir": {"type": "string"},
+            "identitySecretName": {"type": "string"},
+            "identitySecretNamespace": {"type": "string"},
+            "appName": {"type": "string"},
         }},
     }})
 }

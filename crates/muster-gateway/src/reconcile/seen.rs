@@ -18,6 +18,11 @@ impl Seen {
     pub(super) fn of(state: &State) -> Self {
         let State { catalog, policy, .. } = state;
         let mut tools = DefaultHasher::new();
+        // The meta-tools name them, whether they offer anything or not.
+        for source in catalog.sources() {
+            source.about.title.hash(&mut tools);
+            source.about.description.hash(&mut tools);
+        }
         for (_, entry) in catalog.surviving().filter(|(_, entry)| policy.shows(entry)) {
             entry.name.as_str().hash(&mut tools);
             policy.description(entry).hash(&mut tools);

@@ -1,6 +1,12 @@
 //! Two tools in place of hundreds: `climax_search` to find one, `climax_call` to run it.
+//!
+//! Who asks for no more gets what CLImax promised, to the letter. Who sets `max_tokens` or `effect`,
+//! which the schemas do not list since they are part of that promise, gets what fits.
 
+mod bounds;
 mod search;
+
+use std::sync::Arc;
 
 use muster_core::{
     arguments::Arguments,
@@ -12,12 +18,34 @@ use muster_core::{
 };
 use serde_json::value::RawValue;
 
-use super::{At, Surface, ToolCall, passed, texts};
-use crate::dispatch::State;
+use self::bounds::Bounds;
+use super::{
+    At, Surface, ToolCall,
+    meta::{
+        budget::Budget,
+        fitting::{Keeper, fit},
+        get_output,
+        given::Given,
+    },
+    passed, texts,
+};
+use crate::{dispatch::State, outputs::Outputs};
+
+/// What reads long answers, called as if it were a tool.
+const GET_OUTPUT: &str = "get_output";
 
 /// Shows `climax_search` and `climax_call`.
-#[derive(Debug)]
-pub struct Discovery;
+#[derive(Debug, Default)]
+pub struct Discovery {
+    outputs: Arc<Outputs>,
+}
+
+impl Discovery {
+    /// Keeps answers in `outputs` that are longer than a caller wants them.
+    pub fn keeping(outputs: Outputs) -> Self {
+        Self { outputs: Arc::new(outputs) }
+    }
+}
 
 const SEARCH: &str = r#"{"name":"climax_search","description":"Search for available CLI tools by keyword, category, or CLI name. Call with no filters to get a summary of all available CLIs.","inputSchema":{"type":"object","properties":{"query":{"type":"string","description":"Search keyword (matched against tool name, description, CLI name, category, tags)"},"category":{"type":"string","description":"Filter by CLI category (exact match, case-insensitive)"},"cli":{"type":"string","description":"Filter by CLI name (exact match, case-insensitive)"},"limit":{"type":"integer","description":"Maximum number of results to return (default: 10)","default":10}}}}"#;
 
@@ -37,7 +65,7 @@ impl Surface for Discovery {
                 "climax_search" => {
                     Ok(search::answer(&at.dispatcher.state(at.caller), &call.arguments))
                 }
-                "climax_call" => climax_call(at, call).await,
+                "climax_call" => self.climax_call(at, call).await,
                 name => {
                     tracing::warn!("Unknown tool called: {name}");
                     Ok(Outcome::failure(format!(
@@ -53,26 +81,46 @@ impl Surface for Discovery {
     }
 }
 
-async fn climax_call(at: At<'_>, call: ToolCall) -> Result<Outcome, Fault> {
-    let envelope = call.arguments.clone();
-    let mut given = Object::parse(&envelope).unwrap_or_default();
-    // Agents send `args: null` for a tool without arguments, and it means just that.
-    if given.get("args").is_some_and(|args| args.get() == "null") {
-        given.remove("args");
-    }
-    let shape = [("tool_name", "string", true), ("args", "object", false)];
-    let checked = Arguments::from_json(&given.to_raw());
-    if let Some(message) = schema::check_shape(&shape, &checked) {
-        return Ok(Outcome::failure(format!("Input validation error: {message}")));
-    }
-    let tool = given.get_text("tool_name").unwrap_or_default();
-    let arguments = given.get("args").map_or_else(|| Object::new().to_raw(), ToOwned::to_owned);
-    let call = call.of(tool, arguments, Checking::Coerce);
-    match at.dispatcher.call(at.caller, at.client, call).await {
-        Ok(outcome) => Ok(outcome),
-        Err(error) => match passed(error) {
-            Ok(fault) => Ok(Outcome::failure(fault.to_string())),
-            Err(error) => Ok(texts::outcome(&error)),
-        },
+impl Discovery {
+    async fn climax_call(&self, at: At<'_>, call: ToolCall) -> Result<Outcome, Fault> {
+        let envelope = call.arguments.clone();
+        let mut given = Object::parse(&envelope).unwrap_or_default();
+        // Agents send `args: null` for a tool without arguments, and it means just that.
+        if given.get("args").is_some_and(|args| args.get() == "null") {
+            given.remove("args");
+        }
+        let shape = [("tool_name", "string", true), ("args", "object", false)];
+        let checked = Arguments::from_json(&given.to_raw());
+        if let Some(message) = schema::check_shape(&shape, &checked) {
+            return Ok(Outcome::failure(format!("Input validation error: {message}")));
+        }
+        let bounds = match Bounds::read(&Given::read(&envelope)) {
+            Ok(bounds) => bounds,
+            Err(problem) => return Ok(Outcome::failure(problem)),
+        };
+        let tool = given.get_text("tool_name").unwrap_or_default();
+        let arguments = given.get("args").map_or_else(|| Object::new().to_raw(), ToOwned::to_owned);
+        let keeper =
+            Keeper { outputs: Arc::clone(&self.outputs), owner: Arc::clone(&at.caller.subject) };
+        let state = at.dispatcher.state(at.caller);
+        let entry = state.catalog.get(&tool).filter(|entry| state.policy.shows(entry));
+        if tool == GET_OUTPUT && entry.is_none() {
+            let budget = bounds.budget.unwrap_or(Budget(get_output::BUDGET));
+            return Ok(get_output::looked(&Given::read(&arguments), budget, keeper).await);
+        }
+        if let Some(refusal) = entry.and_then(|entry| bounds.refusal(&state, entry)) {
+            return Ok(Outcome::failure(refusal));
+        }
+        let call = call.of(tool, arguments, Checking::Coerce);
+        match at.dispatcher.call(at.caller, at.client, call).await {
+            Ok(outcome) => match bounds.budget {
+                Some(budget) => Ok(fit(outcome, budget, &keeper).await),
+                None => Ok(outcome),
+            },
+            Err(error) => match passed(error) {
+                Ok(fault) => Ok(Outcome::failure(fault.to_string())),
+                Err(error) => Ok(texts::outcome(&error)),
+            },
+        }
     }
 }

@@ -5,25 +5,25 @@
 //! they answer costs no more tokens than it may, whatever there is behind them.
 
 mod advert;
-mod budget;
+pub(super) mod budget;
 mod call_tool;
 mod describe_prompt;
 mod describe_resource;
 mod describe_tool;
 mod envelope;
 mod filter_tools;
-mod fitting;
-mod get_output;
+pub(super) mod fitting;
+pub(super) mod get_output;
 mod get_prompt;
 mod get_resource;
-mod given;
+pub(super) mod given;
 mod list_core_tools;
 mod list_prompts;
 mod list_resources;
 mod list_tools;
 mod listing;
 mod page;
-mod shelf;
+pub(super) mod shelf;
 mod words;
 
 use std::sync::{Arc, RwLock, Weak};

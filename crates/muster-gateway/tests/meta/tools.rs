@@ -1,6 +1,7 @@
 //! The meta-tools about tools: shapes, order, words.
 
 use muster_core::{
+    effect::Effect,
     name::BackendName,
     policy::{Default as ByDefault, Policy, Rule},
 };
@@ -228,6 +229,47 @@ fn what_the_policy_hides_is_not_there() {
         gateway.text("describe_tool", r#"{"name":"x_files_write"}"#).starts_with("!Tool not found")
     );
     assert!(gateway.inner(r#"{"name":"x_files_write"}"#).contains("tool not found: x_files_write"));
+}
+
+#[test]
+fn a_policy_goes_by_effect() {
+    let rule = Rule { effect: Some(Effect::Read), ..Rule::default() };
+    let policy = Policy {
+        most: Some(Effect::Read),
+        rules: [("x_hub_create_issue".to_owned(), rule)].into_iter().collect(),
+        ..Policy::default()
+    };
+    let gateway = gateway().with_policy(policy);
+    let listed = gateway.json("list_tools", "{}");
+    let tools: Vec<_> = listed["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| (tool["name"].as_str().unwrap(), tool["effect"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        tools,
+        [
+            ("core_config_get", "read"),
+            ("core_service_list", "read"),
+            ("x_files_read", "read"),
+            ("x_hub_create_issue", "read"),
+        ]
+    );
+    assert_eq!(listed["total"], 4);
+    assert!(
+        gateway.text("describe_tool", r#"{"name":"x_files_write"}"#).starts_with("!Tool not found")
+    );
+    assert!(gateway.inner(r#"{"name":"x_files_write"}"#).contains("tool not found: x_files_write"));
+    assert!(
+        gateway
+            .json("filter_tools", r#"{"query":"write a file"}"#)
+            .to_string()
+            .find("x_files_write")
+            .is_none()
+    );
+    let found = gateway.json("filter_tools", r#"{"query":"create issue","effect":"read"}"#);
+    assert_eq!(found["tools"][0]["name"], "x_hub_create_issue");
 }
 
 #[test]

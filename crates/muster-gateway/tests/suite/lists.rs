@@ -44,6 +44,9 @@ async fn only_what_really_changed_is_told() {
     assert_eq!(heard(&mut changes).await, [Change::Tools, Change::Resources]);
     rig.put("mcpservers/b.yaml", "spec: {url: http://b}\n");
     rig.until(|view| view.servers.contains_key("b")).await;
+    assert_eq!(heard(&mut changes).await, [Change::Tools], "what is behind the search is told");
+    rig.put("mcpservers/b.yaml", "spec: {url: http://c}\n");
+    rig.until(|view| view.servers["b"].server.spec.url == "http://c").await;
     assert_eq!(heard(&mut changes).await, [], "a server that does not run offers nothing");
 }
 

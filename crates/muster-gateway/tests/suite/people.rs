@@ -210,6 +210,12 @@ impl Logins for Guarded {
         Box::pin(std::future::ready(()))
     }
 
+    fn forget_all<'a>(&'a self, person: &'a Person) -> BoxFuture<'a, ()> {
+        let who = name(&person.owner);
+        self.0.lock().unwrap().tokens.retain(|(owner, _)| *owner != who);
+        Box::pin(std::future::ready(()))
+    }
+
     fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
         Box::pin(std::future::ready(self.is_admitted(&name(&person.owner), &site.name)))
     }

@@ -2,7 +2,10 @@
 
 use expect_test::{Expect, expect};
 use muster_core::{json::raw, request::Request};
-use muster_gateway::surface::{Surface, classic::Classic, discovery::Discovery};
+use muster_gateway::{
+    outputs::Outputs,
+    surface::{Surface, classic::Classic, discovery::Discovery},
+};
 use serde_json::{Value, json};
 
 use super::world::World;
@@ -27,7 +30,8 @@ fn told(result: &Value) -> String {
 
 #[track_caller]
 fn check_call(policy: Option<&str>, tool: &str, args: Value, expect: Expect) {
-    let result = ask(policy, Discovery, "climax_call", json!({"tool_name": tool, "args": args}));
+    let result =
+        ask(policy, Discovery::default(), "climax_call", json!({"tool_name": tool, "args": args}));
     expect.assert_eq(&told(&result));
 }
 
@@ -46,8 +50,8 @@ fn names(policy: Option<&str>, surface: impl Surface + 'static) -> Vec<String> {
 #[test]
 fn discovery_shows_two_tools_whatever_there_is() {
     let nothing = Some("{}");
-    assert_eq!(names(None, Discovery), ["climax_search", "climax_call"]);
-    assert_eq!(names(nothing, Discovery), ["climax_search", "climax_call"]);
+    assert_eq!(names(None, Discovery::default()), ["climax_search", "climax_call"]);
+    assert_eq!(names(nothing, Discovery::default()), ["climax_search", "climax_call"]);
     assert_eq!(names(None, Classic), ["say", "plain", "nest"]);
     assert_eq!(names(Some("{tools: {nest: {}, say: {}}}"), Classic), ["say", "nest"]);
     assert_eq!(names(nothing, Classic), [""; 0]);
@@ -87,7 +91,7 @@ fn answers_of_a_tool_pass() {
     );
     for args in [json!({"tool_name": "plain", "args": null}), json!({"tool_name": "plain", "x": 1})]
     {
-        let result = ask(None, Discovery, "climax_call", args);
+        let result = ask(None, Discovery::default(), "climax_call", args);
         assert_eq!(result["content"][0]["text"], "plain");
     }
 }
@@ -127,7 +131,7 @@ fn unknown_names() {
         failed: true
         Unknown tool: say. Available tools: climax_search, climax_call
     "#]]
-    .assert_eq(&told(&ask(None, Discovery, "say", json!({"text": "x"}))));
+    .assert_eq(&told(&ask(None, Discovery::default(), "say", json!({"text": "x"}))));
 }
 
 #[test]
@@ -159,7 +163,7 @@ fn arguments_that_do_not_fit() {
 #[test]
 fn calls_that_do_not_fit_the_meta_tools() {
     let check = |tool: &str, args: Value, message: &str| {
-        let result = ask(None, Discovery, tool, args);
+        let result = ask(None, Discovery::default(), tool, args);
         assert_eq!(result["content"][0]["text"], format!("Input validation error: {message}"));
         assert_eq!(result["isError"], true);
     };
@@ -192,7 +196,7 @@ fn what_the_policy_refuses() {
 }
 
 fn search(policy: Option<&str>, args: Value) -> Value {
-    let result = ask(policy, Discovery, "climax_search", args);
+    let result = ask(policy, Discovery::default(), "climax_search", args);
     assert_eq!(result["isError"], false, "{result}");
     serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
 }
@@ -226,4 +230,62 @@ fn a_search_finds_what_the_policy_shows_up_to_its_limit() {
     let one = Some("{tools: {nest: {}}}");
     check(one, json!({"query": "", "limit": 1}), &["nest"]);
     check(one, json!({"query": "say"}), &[]);
+}
+
+#[test]
+fn who_says_what_an_answer_may_cost_gets_lines_and_effects() {
+    let found = search(None, json!({"query": "say", "max_tokens": 300}));
+    assert_eq!(
+        found,
+        json!({"mode": "search", "results": [{
+            "tool_name": "say", "description": "Says something", "cli_name": "demo",
+            "args": "text, count?: integer, tone?: loud|low", "effect": "write",
+        }]})
+    );
+    let summary = search(None, json!({"max_tokens": 300}));
+    let demo = json!({"name": "demo", "description": "For tests", "tool_count": 3});
+    assert_eq!(summary, json!({"mode": "summary", "summary": [demo]}));
+    let policy = Some("{default: enabled, tools: {say: {effect: read}}}");
+    let found = search(policy, json!({"query": "", "effect": "read"}));
+    let names: Vec<_> = found["results"].as_array().unwrap().iter().collect();
+    assert_eq!((names.len(), &names[0]["tool_name"]), (1, &json!("say")));
+    let wrong = ask(None, Discovery::default(), "climax_search", json!({"max_tokens": 3}));
+    assert_eq!(told(&wrong), "failed: true\nmax_tokens must be at least 300\n");
+}
+
+#[test]
+fn who_says_what_a_call_may_do_is_heard() {
+    let call = |policy, args| ask(policy, Discovery::default(), "climax_call", args);
+    let bounded = json!({"tool_name": "plain", "effect": "read"});
+    assert_eq!(
+        told(&call(None, bounded.clone())),
+        "failed: true\n`plain` is write, and the call said `read`\n\
+         hint: if that is wanted, call again with effect `write`\n"
+    );
+    let policy = Some("{default: enabled, tools: {plain: {effect: read}}}");
+    assert_eq!(call(policy, bounded)["isError"], false);
+}
+
+#[test]
+fn a_long_answer_is_kept_for_who_wants_it_short() {
+    let world = World::new(None);
+    let folder = tempfile::tempdir().unwrap();
+    let call = |args: &Value| {
+        let surface = Discovery::keeping(Outputs::at(folder.path()));
+        let name = "climax_call".to_owned();
+        world.ask(Box::new(surface), Request::CallTool { name, arguments: Some(raw(args)) })
+    };
+    let long = "a long text ".repeat(500);
+    let said = json!({"tool_name": "say", "args": {"text": long}});
+    let whole = call(&said)["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(whole.contains(&long), "without a budget nothing is kept");
+    let mut short = said;
+    short["max_tokens"] = json!(300);
+    let kept = call(&short);
+    let handle = &kept["_meta"]["muster/output"]["handle"];
+    assert!(kept["content"][0]["text"].as_str().unwrap().len() < 1_500, "{kept}");
+    let read = json!({"tool_name": "get_output", "args": {"handle": handle, "offset": 0}});
+    assert_eq!(call(&read)["content"][0]["text"], whole);
+    let strange = call(&json!({"tool_name": "get_output", "args": {"handle": "out_1"}}));
+    assert_eq!(strange["isError"], true);
 }

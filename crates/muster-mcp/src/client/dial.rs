@@ -15,13 +15,17 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use rustix::net::sockopt;
-use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName};
+use rustls::{
+    ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier,
+    crypto::ring,
+    pki_types::{CertificateDer, ServerName, pem::PemObject as _},
+};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::TlsConnector;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
-use super::{address::Address, failure::Failure};
+use super::{address::Address, failure::Failure, mutual::Identity};
 use crate::steady::Steady;
 
 /// How long a new connection may take.
@@ -38,20 +42,51 @@ pub(super) type Sender = SendRequest<Full<Bytes>>;
 /// Makes connections.
 #[derive(Debug)]
 pub(super) struct Dialer {
-    /// Made with the first address that wants it: the certificates take time and memory.
-    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+    trust: Trust,
     tasks: TaskTracker,
+}
+
+/// How others are known by their certificates.
+#[derive(Debug)]
+enum Trust {
+    /// As the system knows them, and by these.
+    System {
+        extra: Vec<CertificateDer<'static>>,
+        /// Made with the first address that wants it: the certificates take time and memory.
+        config: OnceLock<Result<Arc<ClientConfig>, String>>,
+    },
+    /// As a proxy that knows this machine, too.
+    Machine(Identity),
 }
 
 impl Dialer {
     pub(super) const fn new(tasks: TaskTracker) -> Self {
-        Self { tls: OnceLock::new(), tasks }
+        Self { trust: Trust::System { extra: Vec::new(), config: OnceLock::new() }, tasks }
     }
 
-    /// Trusts as told instead of as the system does.
-    pub(super) fn trust(&self, config: Arc<ClientConfig>) {
-        // It is told once, before the first connection.
-        drop(self.tls.set(Ok(config)));
+    /// Trusts the certificates of a PEM file beside the system's.
+    pub(super) fn trusting(tasks: TaskTracker, pem: &[u8]) -> Result<Self, String> {
+        let extra: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        let extra = extra.map_err(|err| err.to_string())?;
+        if extra.is_empty() {
+            return Err("there is no certificate in PEM form".to_owned());
+        }
+        Ok(Self { trust: Trust::System { extra, config: OnceLock::new() }, tasks })
+    }
+
+    /// Shows the certificates of this machine.
+    pub(super) fn as_machine(&self, identity: Identity) -> Self {
+        Self { trust: Trust::Machine(identity), tasks: self.tasks.clone() }
+    }
+
+    fn config(&self) -> Result<Arc<ClientConfig>, Failure> {
+        match &self.trust {
+            Trust::System { extra, config } => {
+                let made = config.get_or_init(|| system_trust(extra)).clone();
+                made.map_err(Failure::Insecure)
+            }
+            Trust::Machine(identity) => identity.config(),
+        }
     }
 
     /// Connects.
@@ -71,12 +106,11 @@ impl Dialer {
         if !address.secure {
             return self.shake_hands(TokioIo::new(stream), address).await;
         }
-        let config = self.tls.get_or_init(system_trust).as_ref();
-        let config = config.map_err(|reason| Failure::Insecure(reason.clone()))?;
+        let config = self.config()?;
         let name = ServerName::try_from(address.host.clone());
         let name =
             name.map_err(|_| Failure::Broken(format!("`{}` is no host name", address.host)))?;
-        let stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await;
+        let stream = TlsConnector::from(config).connect(name, stream).await;
         let stream = stream.map_err(|err| no_trust(address, &err))?;
         self.shake_hands(TokioIo::new(stream), address).await
     }
@@ -109,20 +143,28 @@ fn settle(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// What the system trusts.
-fn system_trust() -> Result<Arc<ClientConfig>, String> {
+/// What the system trusts, and what is trusted beside it.
+fn system_trust(extra: &[CertificateDer<'static>]) -> Result<Arc<ClientConfig>, String> {
     let found = rustls_native_certs::load_native_certs();
     for err in &found.errors {
         warn!("a certificate of the system cannot be read: {err}");
     }
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(found.certs);
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    roots.add_parsable_certificates(extra.iter().cloned());
+    Ok(over_http1(tls()?.with_root_certificates(roots).with_no_client_auth()))
+}
+
+/// TLS of which only the ciphers and versions are settled.
+pub(super) fn tls() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, String> {
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|err| format!("TLS cannot be set up: {err}"))?;
-    let mut config = config.with_root_certificates(roots).with_no_client_auth();
+        .map_err(|err| format!("TLS cannot be set up: {err}"))
+}
+
+pub(super) fn over_http1(mut config: ClientConfig) -> Arc<ClientConfig> {
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Arc::new(config)
 }
 
 fn place(address: &Address) -> String {

@@ -5,6 +5,15 @@ use thiserror::Error;
 
 use crate::wire::RpcError;
 
+/// The largest message taken from a server: a result may hold a large file, but not all memory.
+pub(super) const LARGEST: usize = 64 * 1024 * 1024;
+
+/// What is said of a larger one.
+pub(super) fn too_large() -> String {
+    let most = LARGEST / 1024 / 1024;
+    format!("its answer is larger than {most} MiB; ask for less of it at a time")
+}
+
 /// Why a request to a server has no result. Texts never hold a secret: no header, no query.
 #[derive(Debug, Error)]
 pub(super) enum Failure {

@@ -14,11 +14,11 @@ use muster_core::{
 };
 use serde_json::value::RawValue;
 use tokio_util::task::TaskTracker;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::{
     calls::{Asker, Calls, Flight, Owner},
-    failure::Failure,
+    failure::{self, Failure},
     message::{self, Answer, Message},
     peer::can,
 };
@@ -67,6 +67,14 @@ impl Inbox {
             found = self.take_one(text, own, outlet).or(found);
         }
         found
+    }
+
+    /// A message was too large to be taken. Who waits for it is told so.
+    pub(super) fn missed(&self, whose: Option<u64>) {
+        let error = RpcError::new(code::INTERNAL_ERROR, failure::too_large());
+        if !whose.is_some_and(|id| self.calls.settle(id, Err(error))) {
+            warn!(server = &*self.name, "a message was passed over: {}", failure::too_large());
+        }
     }
 
     fn take_one(

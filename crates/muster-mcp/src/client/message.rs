@@ -77,6 +77,26 @@ pub(super) fn batch(text: &str) -> Vec<&str> {
     batch.into_iter().map(RawValue::get).collect()
 }
 
+/// The id of the request that a message answers of which only the first and the last bytes are known.
+/// An id stands beside the result, before it or behind it.
+pub(super) fn whose(beginning: &[u8], end: &[u8]) -> Option<u64> {
+    let (beginning, end) = (String::from_utf8_lossy(beginning), String::from_utf8_lossy(end));
+    let before = beginning.trim_start().strip_prefix('{')?;
+    let before = before.split("\"result\"").next()?.split('{').next()?;
+    let behind = end.trim_end().strip_suffix('}').and_then(|end| end.rsplit(['}', ']']).next());
+    if before.contains("\"method\"") {
+        return None;
+    }
+    id_in(before).or_else(|| behind.and_then(id_in))
+}
+
+fn id_in(members: &str) -> Option<u64> {
+    let (_, value) = members.split_once(r#""id""#)?;
+    let value = value.trim_start().strip_prefix(':')?.trim_start().trim_start_matches('"');
+    let end = value.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(value.len());
+    value.get(..end)?.parse().ok()
+}
+
 /// Our ids are numbers; some servers give them back as text.
 pub(super) fn number(id: &RawValue) -> Option<u64> {
     id.get().trim_matches('"').parse().ok()
@@ -186,7 +206,22 @@ mod tests {
     use muster_core::json::raw;
     use serde_json::value::RawValue;
 
-    use super::{Message, Writing, batch, is_batch, reply};
+    use super::{Message, Writing, batch, is_batch, reply, whose};
+
+    #[test]
+    fn ids_stand_beside_the_result() {
+        let check = |beginning: &str, end: &str, expect: Option<u64>| {
+            assert_eq!(whose(beginning.as_bytes(), end.as_bytes()), expect, "{beginning} … {end}");
+        };
+        check(r#" {"jsonrpc":"2.0", "id" : 12, "result":{"id":3,"#, "x\"}}", Some(12));
+        check(r#"{"id":"12","result":"#, "\"}}", Some(12));
+        check(r#"{"result":{"id":3,"#, r#"]},"id":12,"jsonrpc":"2.0"}"#, Some(12));
+        check(r#"{"result":{"id":3,"#, r#","id":12}}"#, None);
+        check(r#"{"id":12,"method":"a","params":{"#, "}}", None);
+        check(r#"{"jsonrpc":"2.0","result":{"#, "}}", None);
+        check(r#"[{"id":12,"result":{"#, "}}]", None);
+        check("", "", None);
+    }
 
     #[track_caller]
     fn check(text: &str, expect: &str) {

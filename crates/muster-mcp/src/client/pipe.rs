@@ -29,7 +29,7 @@ use tracing::debug;
 use super::{
     failure::Failure,
     inbox::{Inbox, Outlet},
-    lines::{self, Lines},
+    lines::{self, Line, Lines},
     mouth::Mouth,
 };
 use crate::lock::Lock;
@@ -182,7 +182,10 @@ async fn listen(mut stdout: Receiver, inbox: &Arc<Inbox>, outlet: &Arc<dyn Outle
     };
     while let Ok(1..) = stdout.read_buf(lines.room()).await {
         while let Some(line) = lines.next() {
-            take(&line);
+            match line {
+                Line::Whole(line) => take(&line),
+                Line::TooLong(whose) => inbox.missed(whose),
+            }
         }
     }
     take(&lines.rest());
@@ -201,7 +204,9 @@ async fn complain(mut stderr: Receiver, inbox: Arc<Inbox>, life: Arc<Life>) {
     };
     while let Ok(1..) = stderr.read_buf(lines.room()).await {
         while let Some(line) = lines.next() {
-            take(&line);
+            if let Line::Whole(line) = line {
+                take(&line);
+            }
         }
     }
     take(&lines.rest());

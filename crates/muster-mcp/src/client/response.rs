@@ -10,14 +10,14 @@ use tokio::time::timeout;
 
 use super::{
     dial::Sender,
-    failure::Failure,
+    failure::{Failure, LARGEST, too_large},
     inbox::Inbox,
     message::Message,
     pool::{Pool, challenge},
 };
 
-/// The largest answer taken: a result may hold a large file, but not all memory.
-const LIMIT: usize = 64 * 1024 * 1024;
+/// The largest answer taken.
+const LIMIT: usize = LARGEST;
 /// How long the end of a stream is waited for once its answer is there.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
@@ -55,7 +55,7 @@ pub(super) async fn whole(body: &mut Incoming) -> Result<Bytes, Failure> {
             return Ok(chunk);
         }
         if all.len() + chunk.len() > LIMIT {
-            return Err(Failure::Broken("its answer is too large".to_owned()));
+            return Err(Failure::Broken(too_large()));
         }
         all.extend_from_slice(&chunk);
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 
-use super::failure::Failure;
+use super::failure::{Failure, LARGEST, too_large};
 
-/// The largest event taken: a result may hold a large file, but not all memory.
-const LIMIT: usize = 64 * 1024 * 1024;
+/// The largest event taken.
+const LIMIT: usize = LARGEST;
 
 /// One event, or what a server said between two.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl Stream {
             match self.parser.next() {
                 Ok(Some(event)) => return Ok(Some(event)),
                 Err(TooLarge) => {
-                    return Err(Failure::Broken("it sent an event that is too large".to_owned()));
+                    return Err(Failure::Broken(too_large()));
                 }
                 Ok(None) => (),
             }

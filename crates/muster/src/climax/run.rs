@@ -77,7 +77,7 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
     let (state, servers) = assembly.running(&launcher);
     let fixed = Fixed::start(state, servers, &connect);
     let surface: Box<dyn Surface> =
-        if args.classic { Box::new(Classic) } else { Box::new(Discovery) };
+        if args.classic { Box::new(Classic) } else { Box::new(Discovery::default()) };
     let name = identity.name.clone();
     let dispatcher = Arc::new(Dispatcher::new(fixed.state()));
     let front = Front::new(identity, offers, surface, dispatcher, fixed.changes())

@@ -41,7 +41,7 @@ pub(super) fn run(args: &Tokens) -> Result<ExitCode, CommandError> {
         Cost { mode, tools: tools.len(), bytes: text.get().len(), tokens }
     };
     let classic = cost("classic", &Classic.tools(&state));
-    let discovery = cost("discovery", &Discovery.tools(&state));
+    let discovery = cost("discovery", &Discovery::default().tools(&state));
     #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
     let ratio = classic.tokens as f64 / discovery.tokens.max(1) as f64;
     let ratio = (ratio * 100.0).round() / 100.0;

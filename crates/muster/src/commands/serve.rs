@@ -1,8 +1,10 @@
 //! `muster serve`: one endpoint in front of everything.
 
 mod backends;
+mod flags;
 mod hints;
 mod logins;
+mod logout;
 
 use std::{
     io,
@@ -12,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use muster_auth::server::AuthServer;
+use muster_auth::{dialer::Trust, server::AuthServer};
 use muster_core::{
     cli::CliConfig,
     json::raw,
@@ -47,6 +49,8 @@ use tokio::{
 };
 use tracing::level_filters::LevelFilter;
 
+pub(crate) use self::flags::LoginFlags;
+use self::logout::Logout;
 use crate::{
     bundled,
     cli::{Serve, Shown},
@@ -111,18 +115,20 @@ async fn serve(
 ) -> Result<(), CommandError> {
     let settings = Arc::clone(&files.settings);
     let aggregator = &settings.aggregator;
-    let logins = logins::of(&aggregator.oauth.server, &files)?;
+    let oauth = args.logins.over(&aggregator.oauth);
+    let trust = trust(args)?;
+    let logins = logins::of(&oauth.server, &files, trust.clone())?;
     // The port is taken before anything is started: who cannot listen starts nothing.
     let door = door(aggregator, clients).await?;
     let vault = logins.as_ref().map(AuthServer::vault);
-    let client = backends::of(&aggregator.oauth.mcp_client, vault)?;
+    let client = backends::of(&oauth.mcp_client, vault, trust, &store)?;
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-aggregator".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
     };
-    let connector = Arc::new(Connector::new(launcher.clone(), &identity));
+    let connector = Arc::new(connector(args, &launcher, &identity)?);
     let connect = Arc::new(WithSecrets::new(Secrets::of(store.root()), Arc::clone(&connector)));
     let options = Options {
         bundled: bundled_clis(),
@@ -156,6 +162,10 @@ async fn serve(
             if let Some(client) = &client {
                 options.pages.push(Arc::new(client.pages()));
             }
+            if let Some(guard) = options.guard.clone() {
+                let principals = engine.principals();
+                options.pages.push(Arc::new(Logout { guard, principals }));
+            }
             let serving = async {
                 match clients {
                     Clients::Configured => {
@@ -171,19 +181,46 @@ async fn serve(
         }
     };
     engine.shut_down().await;
+    logins::settle(logins.as_ref(), client.as_deref()).await;
     connector.shut_down().await;
     launcher.shut_down().await;
     Ok(served?)
 }
 
+/// Whose certificates are believed by logins.
+fn trust(args: &Serve) -> Result<Trust, CommandError> {
+    match args.logins.certificates()? {
+        None => Ok(Trust::system()),
+        Some(pem) => {
+            Trust::system().and(&pem).map_err(|err| args.logins.bad_certificates(&err.to_string()))
+        }
+    }
+}
+
+/// What connects to servers; it believes the same certificates.
+fn connector(
+    args: &Serve,
+    launcher: &Launcher,
+    identity: &Identity,
+) -> Result<Connector, CommandError> {
+    let connector = Connector::new(launcher.clone(), identity);
+    match args.logins.certificates()? {
+        None => Ok(connector),
+        Some(pem) => {
+            connector.trusting(&pem).map_err(|reason| args.logins.bad_certificates(&reason))
+        }
+    }
+}
+
 /// What clients are shown. Where there is a model, search goes by meaning too.
 fn surface(args: &Serve, engine: &Engine, root: &Path) -> Box<dyn Surface> {
     match args.surface {
-        Shown::Climax => Box::new(Discovery),
+        Shown::Climax => Box::new(Discovery::keeping(Outputs::at(root.join("outputs")))),
         Shown::Muster => {
             let meta = Meta::keeping(Outputs::at(root.join("outputs")));
             let Some(folder) = models::wanted() else { return Box::new(meta) };
-            let meanings = Arc::new(Meanings::new(Box::new(move || models::load(&folder))));
+            let meanings = Meanings::new(Box::new(move || models::load(&folder)));
+            let meanings = Arc::new(meanings.kept_in(root.join("meanings/vectors")));
             engine.embed(Arc::clone(&meanings));
             Box::new(meta.knowing(meanings))
         }

@@ -23,24 +23,26 @@ fn ask_key(id: &str) -> String {
 }
 
 /// Consent is given by a browser, to a client, for one place to send codes to.
-fn consent_key(flow: &Flow, browser: &str) -> String {
+fn consent_key(client: &str, redirect_uri: &str, browser: &str) -> String {
     // A client on the user's own machine takes another port each time.
-    let place = match RedirectUri::parse(&flow.redirect_uri) {
+    let place = match RedirectUri::parse(redirect_uri) {
         Some(uri) if uri.is_loopback() => "loopback",
-        _ => &flow.redirect_uri,
+        _ => redirect_uri,
     };
-    format!("consent:{}", random::digest_of(&format!("{browser}\n{}\n{place}", flow.client)))
+    format!("consent:{}", random::digest_of(&format!("{browser}\n{client}\n{place}")))
 }
 
 impl Inner {
     /// Whether this browser has let this client in before.
-    pub(super) async fn has_consented(&self, flow: &Flow) -> Result<bool, Failure> {
-        match &flow.browser {
-            None => Ok(false),
-            Some(browser) => {
-                Ok(self.vault.get::<bool>(&consent_key(flow, browser)).await?.is_some())
-            }
-        }
+    pub(super) async fn has_consented(
+        &self,
+        client: &str,
+        redirect_uri: &str,
+        browser: Option<&str>,
+    ) -> Result<bool, Failure> {
+        let Some(browser) = browser else { return Ok(false) };
+        let key = consent_key(client, redirect_uri, browser);
+        Ok(self.vault.get::<bool>(&key).await?.is_some())
     }
 
     /// Asks the user.
@@ -70,7 +72,8 @@ impl Inner {
             return Ok(self.back(&flow.redirect_uri, &flow.state, &failure));
         }
         if let Some(browser) = &flow.browser {
-            self.vault.put(&consent_key(&flow, browser), &true, REMEMBER).await?;
+            let key = consent_key(&flow.client, &flow.redirect_uri, browser);
+            self.vault.put(&key, &true, REMEMBER).await?;
         }
         self.to_provider(flow).await
     }

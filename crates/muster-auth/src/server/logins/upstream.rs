@@ -23,14 +23,17 @@ use crate::{
 };
 
 /// How long one gateway may take to renew before another may try.
-const TURN: Duration = Duration::from_secs(15);
+const TURN: Duration = Duration::from_secs(20);
 
 /// How often those who wait look whether it is done.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Whether tokens need not be renewed.
+type Good = fn(&Upstream, u64) -> bool;
+
 impl Inner {
     /// A login whose owner the provider still knows.
-    pub(super) async fn welcome_still(&self, login: Login) -> Result<Login, Failure> {
+    pub(super) async fn welcome_still(self: &Arc<Self>, login: Login) -> Result<Login, Failure> {
         if login.upstream.refresh.is_none() || login.upstream.is_fresh(self.clock.now()) {
             return Ok(login);
         }
@@ -49,12 +52,16 @@ impl Inner {
         }
     }
 
-    /// Renews the provider's tokens unless they are good enough by then.
-    async fn renew(
-        &self,
-        login: Login,
-        good: impl Fn(&Upstream, u64) -> bool + Send,
-    ) -> Result<Login, ProviderError> {
+    /// Renews the provider's tokens unless they are good enough by then. Whoever asks may leave at any
+    /// moment; what the provider gives for the old token must not be lost by that.
+    async fn renew(self: &Arc<Self>, login: Login, good: Good) -> Result<Login, ProviderError> {
+        let this = Arc::clone(self);
+        let renewing = self.tasks.spawn(async move { this.renew_once(login, good).await });
+        let ended = |_| Err(ProviderError::Away("the gateway is shutting down".to_owned()));
+        renewing.await.unwrap_or_else(ended)
+    }
+
+    async fn renew_once(&self, login: Login, good: Good) -> Result<Login, ProviderError> {
         let away = |err: crate::store::StoreError| ProviderError::Away(err.to_string());
         let gone = || ProviderError::Refused("invalid_grant".to_owned());
         let _turn = self.turns.wait(&login.id).await;
@@ -136,7 +143,7 @@ impl IdTokens for LoginTokens {
             if login.upstream.fresh_id_token(inner.clock.now()).is_none()
                 && login.upstream.refresh.is_some()
             {
-                let good = |upstream: &Upstream, now| upstream.fresh_id_token(now).is_some();
+                let good: Good = |upstream, now| upstream.fresh_id_token(now).is_some();
                 match inner.renew(login, good).await {
                     Ok(renewed) => login = renewed,
                     Err(err) => {

@@ -74,17 +74,35 @@ impl Provider {
         Ok(new)
     }
 
-    async fn ask(&self, fields: &[(&str, &str)]) -> Result<Upstream, ProviderError> {
+    /// Gives the tokens of a login back (RFC 7009), if the provider takes them. It takes the access token
+    /// with the refresh token.
+    pub(in crate::server) async fn give_back(&self, old: &Upstream) -> Result<(), ProviderError> {
         let known = self.known()?;
+        let Some(endpoint) = known.revocation_endpoint.as_deref() else { return Ok(()) };
+        let (token, hint) = match &old.refresh {
+            Some(refresh) => (refresh, "refresh_token"),
+            None => (&old.access, "access_token"),
+        };
+        let fields = [("token", token.reveal().as_str()), ("token_type_hint", hint)];
+        let answer = self.send(self.as_us(endpoint, &fields)).await?;
+        judged(&answer).map(drop)
+    }
+
+    /// A form that says who we are.
+    fn as_us(&self, endpoint: &str, fields: &[(&str, &str)]) -> Outgoing {
         let (id, secret) = (self.config.client_id.as_str(), &self.config.client_secret);
         let mut fields = fields.to_vec();
         fields.push(("client_id", id));
-        let mut outgoing =
-            Outgoing::form(known.token_endpoint.as_str(), self.config.reach, &fields);
-        if !secret.reveal().is_empty() {
-            outgoing = outgoing.header(header::AUTHORIZATION, &basic(id, secret.reveal()));
+        let outgoing = Outgoing::form(endpoint, self.config.reach, &fields);
+        if secret.reveal().is_empty() {
+            return outgoing;
         }
-        let answer = self.send(outgoing).await?;
+        outgoing.header(header::AUTHORIZATION, &basic(id, secret.reveal()))
+    }
+
+    async fn ask(&self, fields: &[(&str, &str)]) -> Result<Upstream, ProviderError> {
+        let known = self.known()?;
+        let answer = self.send(self.as_us(&known.token_endpoint, fields)).await?;
         let tokens: Tokens = serde_json::from_slice(judged(&answer)?).map_err(|_| {
             ProviderError::Wrong("the identity provider's tokens cannot be read".to_owned())
         })?;

@@ -5,7 +5,15 @@ use serde::{Deserialize, Serialize};
 use super::{flag, nothing, text_or_empty, texts_or_none};
 use crate::{manifest::reader::Reader, yaml::Node};
 
-const AUTH: &[&str] = &["type", "forwardToken", "requiredAudiences", "tokenExchange", "teleport"];
+const AUTH: &[&str] = &[
+    "type",
+    "forwardToken",
+    "requiredAudiences",
+    "authorizationServer",
+    "tokenExchange",
+    "teleport",
+];
+const PIN: &[&str] = &["issuer", "scopes"];
 const EXCHANGE: &[&str] = &[
     "enabled",
     "dexTokenEndpoint",
@@ -38,6 +46,9 @@ pub struct Auth {
     /// Audiences that the token must name.
     #[serde(skip_serializing_if = "nothing")]
     pub required_audiences: Vec<String>,
+    /// Who issues tokens for it, whatever it says itself.
+    #[serde(skip_serializing_if = "nothing")]
+    pub authorization_server: Option<AuthorizationServer>,
     /// The caller's token is exchanged for one of the server's own issuer.
     #[serde(skip_serializing_if = "nothing")]
     pub token_exchange: Option<TokenExchange>,
@@ -60,6 +71,17 @@ pub enum AuthType {
     Teleport,
     /// None, explicitly.
     None,
+}
+
+/// Who issues tokens for a server that does not say so itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AuthorizationServer {
+    /// Its name, an address.
+    pub issuer: String,
+    /// What is asked for there; empty for what the server wants.
+    #[serde(skip_serializing_if = "nothing")]
+    pub scopes: String,
 }
 
 /// An exchange of tokens by RFC 8693.
@@ -125,15 +147,24 @@ pub(super) fn read(reader: &mut Reader, node: &Node) -> Option<Auth> {
     let kind = reader.nullable(&fields, "type", |reader, node| reader.choice(node, KINDS));
     let forward_token = flag(reader, &fields, "forwardToken");
     let required_audiences = texts_or_none(reader, &fields, "requiredAudiences");
+    let authorization_server = reader.nullable(&fields, "authorizationServer", pin);
     let token_exchange = reader.nullable(&fields, "tokenExchange", exchange);
     let teleport = reader.nullable(&fields, "teleport", teleport);
     Some(Auth {
         kind: kind?.0.unwrap_or_default(),
         forward_token: forward_token?.unwrap_or_default(),
         required_audiences: required_audiences?,
+        authorization_server: authorization_server?.0,
         token_exchange: token_exchange?.0,
         teleport: teleport?.0,
     })
+}
+
+fn pin(reader: &mut Reader, node: &Node) -> Option<AuthorizationServer> {
+    let fields = reader.fields(node, "AuthorizationServer", PIN)?;
+    let issuer = reader.required(&fields, "issuer", Reader::text);
+    let scopes = text_or_empty(reader, &fields, "scopes");
+    Some(AuthorizationServer { issuer: issuer?, scopes: scopes? })
 }
 
 fn exchange(reader: &mut Reader, node: &Node) -> Option<TokenExchange> {

@@ -53,6 +53,7 @@ spec:
     type: oauth
     forwardToken: true
     requiredAudiences: [dex-k8s-authenticator]
+    authorizationServer: {issuer: https://auth.example, scopes: read write}
     tokenExchange:
       enabled: true
       dexTokenEndpoint: https://dex.b.example/token
@@ -97,6 +98,9 @@ fn every_field_survives() {
                 forwardToken: true
                 requiredAudiences:
                   - dex-k8s-authenticator
+                authorizationServer:
+                  issuer: https://auth.example
+                  scopes: read write
                 tokenExchange:
                   enabled: true
                   dexTokenEndpoint: https://dex.b.example/token

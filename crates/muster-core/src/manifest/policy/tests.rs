@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::parse;
 use crate::{
     cli::{Docker, Place},
+    effect::Effect,
     manifest::LoadError,
     policy::Default,
 };
@@ -28,8 +29,9 @@ fn every_field_is_read() {
     let text = "\
 executor: {type: docker, image: 'alpine:3', volumes: [$HOME:/h], working_dir: /w, network: none}
 default: enabled
+effect: write
 tools:
-  b: {description: new, args: {x: {pattern: '[a-z]+', min: 1, max: '2.5'}, y: {}}}
+  b: {description: new, effect: read, args: {x: {pattern: '[a-z]+', min: 1, max: '2.5'}, y: {}}}
   a: {description: null}
 ";
     let policy = parse(text).unwrap().value;
@@ -40,10 +42,10 @@ tools:
         working_dir: Some("/w".to_owned()),
     };
     assert_eq!(policy.place, Place::Docker(docker));
-    assert_eq!(policy.default, Default::Enabled);
+    assert_eq!((policy.default, policy.most), (Default::Enabled, Some(Effect::Write)));
     assert_eq!(policy.rules.keys().collect::<Vec<_>>(), ["b", "a"]);
     let rule = &policy.rules["b"];
-    assert_eq!(rule.description.as_deref(), Some("new"));
+    assert_eq!((rule.description.as_deref(), rule.effect), (Some("new"), Some(Effect::Read)));
     let constraint = &rule.args["x"];
     assert_eq!(constraint.pattern.as_ref().map(|pattern| pattern.as_str()), Some("[a-z]+"));
     assert_eq!((constraint.min, constraint.max), (Some(1.0), Some(2.5)));

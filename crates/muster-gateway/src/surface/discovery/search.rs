@@ -1,5 +1,7 @@
 //! `climax_search`: a summary of what is there, or the tools that match.
 
+mod brief;
+
 use std::sync::Arc;
 
 use muster_core::{
@@ -14,7 +16,8 @@ use muster_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::dispatch::State;
+use super::bounds::Bounds;
+use crate::{dispatch::State, surface::meta::given::Given};
 
 const DEFAULT_LIMIT: i128 = 10;
 /// More than this are not ranked.
@@ -46,6 +49,19 @@ struct Found<'a> {
     input_schema: &'a RawValue,
 }
 
+/// What tools are looked for.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    filter: &'a Filter,
+    bounds: Bounds,
+}
+
+impl Wanted<'_> {
+    fn admits(&self, state: &State, entry: &Entry) -> bool {
+        state.policy.shows(entry) && self.bounds.admits(state, entry)
+    }
+}
+
 pub(super) fn answer(state: &State, arguments: &RawValue) -> Outcome {
     let given = Arguments::from_json(arguments);
     let shape = [
@@ -57,6 +73,10 @@ pub(super) fn answer(state: &State, arguments: &RawValue) -> Outcome {
     if let Some(message) = schema::check_shape(&shape, &given) {
         return Outcome::failure(format!("Input validation error: {message}"));
     }
+    let bounds = match Bounds::read(&Given::read(arguments)) {
+        Ok(bounds) => bounds,
+        Err(problem) => return Outcome::failure(problem),
+    };
     let text = |name: &str| given.get(name).and_then(Value::as_text);
     let limit = limit(given.get("limit"));
     let (query, category, cli) = (text("query"), text("category"), text("cli"));
@@ -64,18 +84,22 @@ pub(super) fn answer(state: &State, arguments: &RawValue) -> Outcome {
         Answer::Summary { summary: limited(summary(state), limit) }
     } else {
         let filter = Filter::new(query, category, cli);
-        let mut results = limited(found(state, &filter), limit);
+        let wanted = Wanted { filter: &filter, bounds };
+        let mut results = limited(found(state, wanted), limit);
         // Words that are nowhere as they stand may still say what is wanted. One word by itself in
         // another script is meant as it stands: which of its letters are the same is contract.
         let in_words = |query: &&str| query.is_ascii() || query.trim().contains(' ');
         if let Some(query) =
-            query.filter(in_words).filter(|_| found(state, &filter).next().is_none())
+            query.filter(in_words).filter(|_| found(state, wanted).next().is_none())
         {
-            results = limited(ranked(state, query, &filter, limit).into_iter(), limit);
+            results = limited(ranked(state, query, wanted, limit).into_iter(), limit);
         }
         Answer::Search { results }
     };
-    Outcome::text(raw(&answer).get())
+    match bounds.budget {
+        Some(budget) => Outcome::text(brief::within(state, &answer, budget)),
+        None => Outcome::text(raw(&answer).get()),
+    }
 }
 
 fn summary(state: &State) -> impl Iterator<Item = Cli<'_>> {
@@ -88,16 +112,17 @@ fn summary(state: &State) -> impl Iterator<Item = Cli<'_>> {
     })
 }
 
-fn found<'a>(state: &'a State, filter: &Filter) -> impl Iterator<Item = Found<'a>> {
-    let found = state.catalog.search(filter).filter(|(_, entry)| state.policy.shows(entry));
+fn found<'a>(state: &'a State, wanted: Wanted<'_>) -> impl Iterator<Item = Found<'a>> {
+    let found = state.catalog.search(wanted.filter);
+    let found = found.filter(move |(_, entry)| wanted.admits(state, entry));
     found.map(|(source, entry)| item(source, entry))
 }
 
 /// What fits the words best; nothing if nothing does. A word that is nowhere is not taken for another:
 /// who wrote it may search again.
-fn ranked<'a>(state: &'a State, query: &str, filter: &Filter, limit: i128) -> Vec<Found<'a>> {
+fn ranked<'a>(state: &'a State, query: &str, wanted: Wanted<'_>, limit: i128) -> Vec<Found<'a>> {
     let admit = |source: &Source, entry: &Arc<Entry>| {
-        filter.takes_source(source) && state.policy.shows(entry)
+        wanted.filter.takes_source(source) && wanted.admits(state, entry)
     };
     let most = usize::try_from(limit).unwrap_or(MOST_RANKED).min(MOST_RANKED);
     let ranked = state.catalog.ranker(state.catalog.index()).search(query, admit, None, most);

@@ -5,20 +5,20 @@ use muster_core::tokens;
 use super::given::Given;
 
 /// Fewer than this hold no answer.
-pub(super) const LEAST: usize = 300;
+pub(in crate::surface) const LEAST: usize = 300;
 
 /// What an answer may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Budget(pub(super) usize);
+pub(in crate::surface) struct Budget(pub(in crate::surface) usize);
 
 impl Budget {
     /// As asked for, or what is said if that makes no sense.
-    pub(super) fn of(given: &Given<'_>, default: usize) -> Result<Self, String> {
+    pub(in crate::surface) fn of(given: &Given<'_>, default: usize) -> Result<Self, String> {
         Ok(Self(given.count("max_tokens", LEAST)?.unwrap_or(default)))
     }
 
     /// Whether a text is within it.
-    pub(super) fn holds(self, text: &str) -> bool {
+    pub(in crate::surface) fn holds(self, text: &str) -> bool {
         !tokens::exceeds(text, self.0)
     }
 }

@@ -131,7 +131,7 @@ impl Bounds {
     /// Why a call is not made that may do worse than its caller said.
     fn refusal(&self, seen: &Seen<'_>, meant: &Meant) -> Option<String> {
         let most = self.effect?;
-        let effect = Effect::of(shown(seen, &meant.tool)?);
+        let effect = seen.state.policy.effect(shown(seen, &meant.tool)?);
         (effect > most).then(|| {
             words::lines(&[
                 format!(

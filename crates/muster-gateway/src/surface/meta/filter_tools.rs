@@ -18,6 +18,7 @@ use super::{
     page::{Bounds, Page, echo},
     shelf::{self, Shown},
 };
+use crate::dispatch::State;
 
 /// The one who asks keeps the answer in mind for every later step: it has to be short.
 const DEFAULT_LIMIT: usize = 5;
@@ -180,7 +181,7 @@ impl Filter {
                         Case::Matters => shown.description().contains(text),
                         Case::Ignored => shown.small_description().contains(text),
                     })
-                    && source.is_some_and(|source| self.of.takes(source, entry))
+                    && source.is_some_and(|source| self.of.takes(state, source, entry))
             };
             return Passing::Listed(shelf.tools(state).iter().filter(passes).collect());
         };
@@ -189,7 +190,7 @@ impl Filter {
                 Case::Matters => state.policy.description(entry).to_owned(),
                 Case::Ignored => state.policy.description(entry).to_lowercase(),
             };
-            self.of.takes(source, entry) && named(entry.name.as_str()) && described(&words)
+            self.of.takes(state, source, entry) && named(entry.name.as_str()) && described(&words)
         };
         // One more than the page has, so that it is known whether there is another.
         let limit = self.bounds.offset.saturating_add(self.bounds.limit).saturating_add(1);
@@ -210,7 +211,7 @@ impl Filter {
 }
 
 impl Of {
-    fn takes(&self, source: &Source, entry: &Entry) -> bool {
+    fn takes(&self, state: &State, source: &Source, entry: &Entry) -> bool {
         let same = |wanted: &Option<String>, got: Option<&str>| {
             let same = |wanted: &String| {
                 got.is_some_and(|got| got.to_lowercase() == wanted.to_lowercase())
@@ -222,6 +223,6 @@ impl Of {
         same(&self.server, Some(&source.about.title))
             && same(&self.category, source.about.category.as_deref())
             && self.tags.iter().all(tagged)
-            && self.effect.is_none_or(|most| Effect::of(entry) <= most)
+            && self.effect.is_none_or(|most| state.policy.effect(entry) <= most)
     }
 }

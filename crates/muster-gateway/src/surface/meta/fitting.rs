@@ -26,9 +26,9 @@ const TAIL: usize = 5;
 
 /// Where answers are kept, and for whom.
 #[derive(Debug, Clone)]
-pub(super) struct Keeper {
-    pub(super) outputs: Arc<Outputs>,
-    pub(super) owner: Arc<str>,
+pub(in crate::surface) struct Keeper {
+    pub(in crate::surface) outputs: Arc<Outputs>,
+    pub(in crate::surface) owner: Arc<str>,
 }
 
 /// What there is to keep of an answer.
@@ -42,7 +42,7 @@ struct Long {
 }
 
 /// Gives an answer as it is if it costs no more than `budget`, else a preview of it.
-pub(super) async fn fit(outcome: Outcome, budget: Budget, keeper: &Keeper) -> Outcome {
+pub(in crate::surface) async fn fit(outcome: Outcome, budget: Budget, keeper: &Keeper) -> Outcome {
     let Some(long) = long(&outcome, budget) else { return outcome };
     drop(outcome);
     let keeper = keeper.clone();

@@ -6,7 +6,9 @@ use muster_core::{
 };
 use serde::Serialize;
 
-use super::{Answer, Builtin, Run, Seen, envelope::Text, given::Given};
+use super::{
+    Answer, Builtin, Run, Seen, budget::Budget, envelope::Text, fitting::Keeper, given::Given,
+};
 use crate::{
     outputs::look::{Look, Piece},
     surface::{At, ToolCall},
@@ -18,10 +20,12 @@ pub(super) const TOOL: Builtin = Builtin {
         or `line`, the lines that match `grep`, what a JSON `path` selects, the last `tail` lines, or \
         just a `count`.",
     input_schema: r#"{"type":"object","properties":{"handle":{"type":"string"},"offset":{"type":"integer","minimum":0,"description":"Where to go on, as the last piece said"},"line":{"type":"integer","minimum":1},"limit":{"type":"integer","minimum":1,"description":"Lines at most"},"grep":{"type":"string","description":"Regular expression"},"path":{"type":"string","description":"JSON path such as $.items[0].name"},"tail":{"type":"integer","minimum":1},"count":{"type":"boolean","description":"Count lines, matches or selected items"},"max_tokens":{"type":"integer","default":4000}},"required":["handle"]}"#,
-    budget: 4_000,
+    budget: BUDGET,
     run: Run::Look(run),
 };
 
+/// What a piece may cost, unless the caller says otherwise.
+pub(in crate::surface) const BUDGET: usize = 4_000;
 /// What is said beside a piece costs no more.
 const AROUND: usize = 100;
 
@@ -33,23 +37,32 @@ struct Rest {
 
 fn run<'a>(seen: &'a Seen<'a>, at: At<'a>, call: ToolCall) -> Answer<'a> {
     Box::pin(async move {
-        let given = Given::read(&call.arguments);
-        let (handle, look) = match read(&given) {
-            Ok(read) => read,
-            Err(problem) => return Ok(Outcome::failure(problem)),
-        };
-        let (outputs, owner) = (seen.meta.outputs(), at.caller.subject.clone());
-        let budget = seen.budget.0.saturating_sub(AROUND);
-        let looked = tokio::task::spawn_blocking(move || {
-            let kept = outputs.find(&owner, &handle).map_err(|error| error.to_string())?;
-            kept.look(&look, budget)
-        });
-        Ok(match looked.await {
-            Ok(Ok(piece)) => shown(&piece),
-            Ok(Err(problem)) => Outcome::failure(problem),
-            Err(_) => Outcome::failure("the output could not be read"),
-        })
+        let keeper = Keeper { outputs: seen.meta.outputs(), owner: at.caller.subject.clone() };
+        Ok(looked(&Given::read(&call.arguments), seen.budget, keeper).await)
     })
+}
+
+/// A piece of what is kept, as the arguments say.
+pub(in crate::surface) async fn looked(
+    given: &Given<'_>,
+    budget: Budget,
+    keeper: Keeper,
+) -> Outcome {
+    let (handle, look) = match read(given) {
+        Ok(read) => read,
+        Err(problem) => return Outcome::failure(problem),
+    };
+    let budget = budget.0.saturating_sub(AROUND);
+    let looked = tokio::task::spawn_blocking(move || {
+        let Keeper { outputs, owner } = keeper;
+        let kept = outputs.find(&owner, &handle).map_err(|error| error.to_string())?;
+        kept.look(&look, budget)
+    });
+    match looked.await {
+        Ok(Ok(piece)) => shown(&piece),
+        Ok(Err(problem)) => Outcome::failure(problem),
+        Err(_) => Outcome::failure("the output could not be read"),
+    }
 }
 
 fn read(given: &Given<'_>) -> Result<(String, Look), String> {

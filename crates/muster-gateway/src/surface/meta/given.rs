@@ -5,18 +5,18 @@ use muster_core::json::Object;
 use serde_json::value::RawValue;
 
 /// What was given.
-pub(super) struct Given<'a> {
+pub(in crate::surface) struct Given<'a> {
     members: Object<'a>,
 }
 
 impl<'a> Given<'a> {
     /// Reads the arguments.
-    pub(super) fn read(arguments: &'a RawValue) -> Self {
+    pub(in crate::surface) fn read(arguments: &'a RawValue) -> Self {
         Self { members: Object::parse(arguments).unwrap_or_default() }
     }
 
     /// A text that is not empty.
-    pub(super) fn text(&self, key: &str) -> Option<String> {
+    pub(in crate::surface) fn text(&self, key: &str) -> Option<String> {
         self.members.get_text(key).filter(|text| !text.is_empty())
     }
 
@@ -67,7 +67,7 @@ impl<'a> Given<'a> {
     }
 
     /// An argument as it was written.
-    pub(super) fn raw(&self, key: &str) -> Option<&RawValue> {
+    pub(in crate::surface) fn raw(&self, key: &str) -> Option<&RawValue> {
         self.members.get(key)
     }
 }

@@ -16,7 +16,7 @@ use crate::{dispatch::State, meanings::Snapshot as Meanings};
 /// The longest summary, in letters.
 const LONGEST_SUMMARY: usize = 120;
 /// The longest line of arguments, in letters.
-const LONGEST_SIGNATURE: usize = 100;
+pub(in crate::surface) const LONGEST_SIGNATURE: usize = 100;
 
 /// The tools of a state.
 #[derive(Debug, Default)]
@@ -39,6 +39,8 @@ pub(super) struct Shown {
     pub(super) entry: Arc<Entry>,
     /// What the policy says in place of the tool's own description.
     instead: Option<Arc<str>>,
+    /// What the policy says that it may do.
+    said: Option<Effect>,
     /// The description in small letters, made when someone first looks for a text in it.
     small: OnceLock<Box<str>>,
 }
@@ -93,12 +95,10 @@ impl Shelf {
 
 /// How many tools a state shows.
 pub(super) fn count(state: &State) -> usize {
-    match state.policy.default {
-        muster_core::policy::Default::Enabled => state.catalog.len(),
-        muster_core::policy::Default::Disabled => {
-            state.catalog.sorted().filter(|entry| state.policy.shows(entry)).count()
-        }
+    if state.policy.shows_all() {
+        return state.catalog.len();
     }
+    state.catalog.sorted().filter(|entry| state.policy.shows(entry)).count()
 }
 
 impl Shown {
@@ -106,7 +106,8 @@ impl Shown {
     pub(super) fn of(state: &State, entry: &Arc<Entry>) -> Self {
         let words = state.policy.description(entry);
         let instead = (*words != *entry.description).then(|| Arc::from(words));
-        Self { entry: Arc::clone(entry), instead, small: OnceLock::new() }
+        let said = state.policy.rule(entry).and_then(|rule| rule.effect);
+        Self { entry: Arc::clone(entry), instead, said, small: OnceLock::new() }
     }
 
     /// The name that agents see.
@@ -126,7 +127,7 @@ impl Shown {
 
     /// What it may do.
     pub(super) fn effect(&self) -> Effect {
-        Effect::of(&self.entry)
+        self.said.unwrap_or_else(|| Effect::of(&self.entry))
     }
 
     /// What it takes, in a line; none if it takes nothing.
@@ -137,7 +138,7 @@ impl Shown {
 }
 
 /// The first line of a description, cut where it becomes long.
-pub(super) fn summary(description: &str) -> String {
+pub(in crate::surface) fn summary(description: &str) -> String {
     let line = first_line(description);
     match line.char_indices().nth(LONGEST_SUMMARY) {
         Some((end, _)) => line.get(..end).unwrap_or_default().trim_end().to_owned() + "...",

@@ -10,6 +10,7 @@ use muster_auth::{
     store::{Memory, Vault},
 };
 use muster_core::manifest::settings::McpClient;
+use muster_gateway::store::Store;
 
 use crate::error::CommandError;
 
@@ -17,6 +18,8 @@ use crate::error::CommandError;
 pub(super) fn of(
     said: &McpClient,
     vault: Option<Vault>,
+    mut trust: Trust,
+    store: &Store,
 ) -> Result<Option<Arc<Client>>, CommandError> {
     if !said.enabled {
         return Ok(None);
@@ -31,7 +34,6 @@ pub(super) fn of(
         CommandError::new(format!("failed to initialize application: {text}"))
             .hint("see `aggregator.oauth.mcpClient` in config.yaml")
     };
-    let mut trust = Trust::system();
     let usual = Options::new(&said.public_url);
     let mut reach = usual.reach;
     if !said.ca_file.is_empty() {
@@ -45,12 +47,20 @@ pub(super) fn of(
     let options = Options {
         client_id: said.client_id.clone(),
         client_secret: secret(said).map_err(failed)?.map(Secret::new),
+        client_issuer: said.client_issuer.clone(),
+        secrets: Some(store.root().join("secrets")),
         callback_path: or(&said.callback_path, &usual.callback_path),
         document_path: or(&said.cimd.path, &usual.document_path),
         scopes: or(&said.cimd.scopes, &usual.scopes),
         reach,
         ..usual
     };
+    if options.client_secret.is_some() && options.client_issuer.is_empty() {
+        tracing::warn!(
+            "`aggregator.oauth.mcpClient.clientSecret` is shown to every issuer that a server names: set \
+             `clientIssuer` to the one that it was registered at"
+        );
+    }
     let clock = Clock::system();
     let vault = vault.unwrap_or_else(|| Vault::new(Arc::new(Memory::new(clock.clone())), None));
     Ok(Some(Client::new(options, Dialer::new(Arc::new(trust)), vault, clock)))

@@ -2,7 +2,11 @@
 
 use std::{convert::Infallible, sync::Arc};
 
-use muster_auth::server::{self, AuthServer};
+use muster_auth::{
+    client::Client,
+    dialer::Trust,
+    server::{self, AuthServer},
+};
 use muster_core::manifest::settings::OAuthServer;
 use muster_gateway::store::Files;
 use muster_mcp::http::HttpOptions;
@@ -10,11 +14,15 @@ use muster_mcp::http::HttpOptions;
 use crate::error::CommandError;
 
 /// What protects the endpoint, if anything does.
-pub(super) fn of(said: &OAuthServer, files: &Files) -> Result<Option<AuthServer>, CommandError> {
+pub(super) fn of(
+    said: &OAuthServer,
+    files: &Files,
+    trust: Trust,
+) -> Result<Option<AuthServer>, CommandError> {
     if !said.enabled {
         return Ok(None);
     }
-    let loaded = server::load(said).map(|mut loaded| {
+    let loaded = server::load(said, trust).map(|mut loaded| {
         loaded.server.provider.audiences = audiences(files);
         loaded
     });
@@ -48,6 +56,16 @@ pub(super) fn options(logins: Option<&AuthServer>) -> HttpOptions {
         guard: Some(Arc::new(logins.clone())),
         pages: vec![Arc::new(logins.clone())],
         ..HttpOptions::default()
+    }
+}
+
+/// Waits for what others have been asked for and must not get lost.
+pub(super) async fn settle(logins: Option<&AuthServer>, client: Option<&Client>) {
+    if let Some(logins) = logins {
+        logins.settle().await;
+    }
+    if let Some(client) = client {
+        client.settle().await;
     }
 }
 

@@ -1,0 +1,97 @@
+//! What the command line says about logins, over what the configuration says.
+
+use std::{fs, path::PathBuf};
+
+use clap::Args;
+use muster_core::manifest::settings::OAuth;
+
+use crate::error::CommandError;
+
+/// Flags about logins.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct LoginFlags {
+    /// Let users log in to the servers behind the gateway
+    #[arg(long)]
+    oauth_mcp_client: bool,
+    /// Where browsers reach the gateway, for logins at servers
+    #[arg(long, value_name = "URL")]
+    oauth_mcp_client_public_url: Option<String>,
+    /// What issuers know the gateway by
+    #[arg(long, value_name = "ID")]
+    oauth_mcp_client_id: Option<String>,
+    /// Protect the gateway: clients need a login
+    #[arg(long)]
+    oauth_server: bool,
+    /// How clients reach the protected gateway
+    #[arg(long, value_name = "URL")]
+    oauth_server_base_url: Option<String>,
+    /// Certificates to trust beside the system's, in PEM form: for servers, issuers and storage
+    #[arg(long, value_name = "FILE")]
+    extra_ca_file: Option<PathBuf>,
+}
+
+impl LoginFlags {
+    /// What the configuration says, with what the command line says.
+    pub(super) fn over(&self, said: &OAuth) -> OAuth {
+        let mut oauth = said.clone();
+        let put = |place: &mut String, flag: &Option<String>| {
+            if let Some(value) = flag.as_ref().filter(|value| !value.is_empty()) {
+                place.clone_from(value);
+            }
+        };
+        oauth.mcp_client.enabled |= self.oauth_mcp_client;
+        put(&mut oauth.mcp_client.public_url, &self.oauth_mcp_client_public_url);
+        put(&mut oauth.mcp_client.client_id, &self.oauth_mcp_client_id);
+        oauth.server.enabled |= self.oauth_server;
+        put(&mut oauth.server.base_url, &self.oauth_server_base_url);
+        oauth
+    }
+
+    /// The certificates to trust beside the system's, if there are any.
+    pub(super) fn certificates(&self) -> Result<Option<Vec<u8>>, CommandError> {
+        let Some(path) = &self.extra_ca_file else { return Ok(None) };
+        match fs::read(path) {
+            Ok(pem) => Ok(Some(pem)),
+            Err(err) => Err(unusable(path, &err.to_string())),
+        }
+    }
+
+    /// The file of certificates cannot be used.
+    pub(super) fn bad_certificates(&self, reason: &str) -> CommandError {
+        unusable(self.extra_ca_file.as_deref().unwrap_or("".as_ref()), reason)
+    }
+}
+
+fn unusable(path: &std::path::Path, reason: &str) -> CommandError {
+    CommandError::new(format!(
+        "failed to initialize application: --extra-ca-file {}: {reason}",
+        path.display()
+    ))
+    .hint("name a file with certificates in PEM form")
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::manifest::settings::OAuth;
+
+    use super::LoginFlags;
+
+    #[test]
+    fn flags_go_over_the_file() {
+        let mut said = OAuth::default();
+        said.server.enabled = true;
+        said.server.base_url = "https://a.example".to_owned();
+        said.mcp_client.client_id = "kept".to_owned();
+        let flags = LoginFlags {
+            oauth_mcp_client: true,
+            oauth_mcp_client_public_url: Some("https://b.example".to_owned()),
+            oauth_mcp_client_id: Some(String::new()),
+            ..LoginFlags::default()
+        };
+        let oauth = flags.over(&said);
+        assert!(oauth.server.enabled && oauth.mcp_client.enabled);
+        assert_eq!(oauth.server.base_url, "https://a.example");
+        assert_eq!(oauth.mcp_client.public_url, "https://b.example");
+        assert_eq!(oauth.mcp_client.client_id, "kept");
+    }
+}

@@ -1,0 +1,100 @@
+//! `DELETE /user-tokens` and `DELETE /auth/{server}`: logging out from servers without speaking the protocol.
+
+use std::{fmt, net::IpAddr, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use muster_core::{
+    backend::BoxFuture,
+    call::Caller,
+    credentials::{Guard, Pages},
+};
+use muster_gateway::principals::Principals;
+
+const EVERYTHING: &str = "/user-tokens";
+const ONE: &str = "/auth/";
+
+/// The two pages. Whoever asks shows the same token as for everything else.
+pub(super) struct Logout {
+    pub(super) guard: Arc<dyn Guard>,
+    pub(super) principals: Arc<Principals>,
+}
+
+impl fmt::Debug for Logout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Logout")
+    }
+}
+
+impl Pages for Logout {
+    fn has(&self, path: &str) -> bool {
+        path == EVERYTHING || server(path).is_some()
+    }
+
+    fn answer(&self, request: Request<Bytes>, _: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
+        Box::pin(async move {
+            if request.method() != Method::DELETE {
+                let mut reply = empty(StatusCode::METHOD_NOT_ALLOWED);
+                reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static("DELETE"));
+                return reply;
+            }
+            let caller = match self.guard.admit(request.headers()).await {
+                Ok(principal) => Caller::known(principal),
+                Err(refusal) => return refusal,
+            };
+            let Some(server) = server(request.uri().path()) else {
+                self.principals.log_out_everywhere(&caller).await;
+                return empty(StatusCode::NO_CONTENT);
+            };
+            if self.principals.log_out(&caller, &server).await {
+                return empty(StatusCode::NO_CONTENT);
+            }
+            let mut reply = empty(StatusCode::NOT_FOUND);
+            let kind = HeaderValue::from_static("application/json");
+            reply.headers_mut().insert(header::CONTENT_TYPE, kind);
+            *reply.body_mut() = Bytes::from_static(
+                br#"{"error":"not_found","error_description":"there is no such server"}"#,
+            );
+            reply
+        })
+    }
+}
+
+/// The server that a path names.
+fn server(path: &str) -> Option<String> {
+    let name = path.strip_prefix(ONE)?;
+    if name.is_empty() || name.contains('/') {
+        return None;
+    }
+    // What has a meaning in a query has none in a path.
+    let pair = format!("x={}", name.replace('+', "%2B").replace('&', "%26"));
+    let decoded = form_urlencoded::parse(pair.as_bytes()).next()?.1.into_owned();
+    Some(decoded)
+}
+
+fn empty(status: StatusCode) -> Response<Bytes> {
+    let mut reply = Response::new(Bytes::new());
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::server;
+
+    #[test]
+    fn servers_in_paths() {
+        for (path, expected) in [
+            ("/auth/github", Some("github")),
+            ("/auth/a%20b+c", Some("a b+c")),
+            ("/auth/a&b=c", Some("a&b=c")),
+            ("/auth/", None),
+            ("/auth/a/b", None),
+            ("/auth", None),
+            ("/user-tokens", None),
+        ] {
+            assert_eq!(server(path).as_deref(), expected, "{path}");
+        }
+    }
+}
