@@ -43,9 +43,16 @@ impl Watched {
             .unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
         let mut first = String::new();
-        errors.read_line(&mut first).unwrap();
-        let port = first.trim().rsplit_once(':').unwrap().1.trim_end_matches("/mcp");
-        let port = port.parse().unwrap();
+        // Other words may come before the address.
+        let port = loop {
+            let start = first.len();
+            assert_ne!(errors.read_line(&mut first).unwrap(), 0, "{first}");
+            let line = first.get(start..).unwrap().trim();
+            let port = line.strip_suffix("/mcp").and_then(|line| line.rsplit_once(':'));
+            if let Some(port) = port.and_then(|(_, port)| port.parse().ok()) {
+                break port;
+            }
+        };
         let rest = move |mut from: Box<dyn std::io::Read + Send>, mut text: String| {
             std::thread::spawn(move || {
                 from.read_to_string(&mut text).unwrap();
