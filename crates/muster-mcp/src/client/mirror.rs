@@ -6,9 +6,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use muster_core::json::{Object, Raw};
 use serde_json::{Value, value::RawValue};
 
-pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 pub(super) const ANNOTATION: &str = "x-mcp-header";
 
 /// What one request repeats.

@@ -38,6 +38,7 @@ impl Kind {
         let kind = kind.unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         match kind {
+            "application/json" => Self::Json,
             _ if kind.eq_ignore_ascii_case("application/json") => Self::Json,
             _ if kind.eq_ignore_ascii_case("text/event-stream") => Self::Events,
             _ => Self::Other(kind.to_owned()),

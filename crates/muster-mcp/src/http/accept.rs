@@ -2,6 +2,9 @@
 
 use http::{HeaderMap, header};
 
+const JSON: &str = "application/json";
+const BOTH: &str = "application/json, text/event-stream";
+
 /// The forms an answer may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Accepts {
@@ -11,6 +14,10 @@ pub(super) struct Accepts {
 
 /// What the client takes; without a word on it, everything.
 pub(super) fn accepts(headers: &HeaderMap) -> Accepts {
+    // What nearly every client says.
+    if headers.get(header::ACCEPT).is_some_and(|value| value == BOTH) {
+        return Accepts { json: true, events: true };
+    }
     let mut accepts = Accepts { json: false, events: false };
     let mut said = false;
     for value in headers.get_all(header::ACCEPT) {
@@ -32,6 +39,9 @@ pub(super) fn accepts(headers: &HeaderMap) -> Accepts {
 /// Whether the body may be JSON. A browser sends other types to strangers without asking first.
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return true };
+    if value == JSON {
+        return true;
+    }
     let kind = essence(value.to_str().unwrap_or_default());
     kind.eq_ignore_ascii_case("application/json") || kind.ends_with("+json")
 }

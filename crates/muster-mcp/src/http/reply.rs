@@ -1,13 +1,14 @@
 //! Responses: statuses and headers.
 
 use bytes::Bytes;
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use muster_core::json::Raw;
 use serde_json::value::RawValue;
 
 use super::{
     body::{Body, Events},
     options::Health,
+    sessions::HttpSession,
 };
 use crate::{
     server::Answer,
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// The header that names a legacy session.
-pub(super) const SESSION: &str = "mcp-session-id";
+pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -126,10 +127,8 @@ pub(super) fn events(events: Events) -> Response<Body> {
 }
 
 /// Adds the name of the session.
-pub(super) fn named(mut response: Response<Body>, session: &str) -> Response<Body> {
-    if let Ok(value) = HeaderValue::from_str(session) {
-        response.headers_mut().insert(SESSION, value);
-    }
+pub(super) fn named(mut response: Response<Body>, session: &HttpSession) -> Response<Body> {
+    response.headers_mut().insert(SESSION, session.header.clone());
     response
 }
 

@@ -3,7 +3,7 @@
 use std::{net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, request};
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, request};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming as Arriving;
 use muster_core::{
@@ -27,7 +27,8 @@ use super::{
 };
 use crate::{
     back::AHEAD,
-    headers::{self, Headers},
+    client::mirror,
+    headers::Headers,
     incoming::{Incoming, Prepared},
     model,
     server::Answer,
@@ -36,7 +37,7 @@ use crate::{
 };
 
 /// A session that a client names by itself, and how long that name is.
-const OWN_SESSION: &str = "x-muster-session-id";
+const OWN_SESSION: HeaderName = HeaderName::from_static("x-muster-session-id");
 const OWN_SESSION_LENGTH: std::ops::RangeInclusive<usize> = 16..=256;
 
 /// Pages take forms, and are there for everybody.
@@ -151,9 +152,7 @@ impl Arrival {
         match step {
             Step::Respond(response) => response,
             Step::Run(exchange, None) => exchange.respond().await,
-            Step::Run(exchange, Some(session)) => {
-                reply::named(exchange.respond().await, &session.id)
-            }
+            Step::Run(exchange, Some(session)) => reply::named(exchange.respond().await, &session),
         }
     }
 
@@ -245,7 +244,7 @@ impl Arrival {
         match answer.era {
             Era::Modern => reply::untried(answer),
             Era::Legacy => match self.session(headers, caller, answer.id()) {
-                Ok(session) => reply::named(reply::untried(answer), &session.id),
+                Ok(session) => reply::named(reply::untried(answer), &session),
                 Err(refusal) => *refusal,
             },
         }
@@ -281,7 +280,7 @@ impl Arrival {
         }
         let standing = Standing::new(Arc::clone(&session), self.app.draining.clone());
         let events = Events::new(Box::new(standing), self.app.options.keep_alive);
-        reply::named(reply::events(events), &session.id)
+        reply::named(reply::events(events), &session)
     }
 
     fn delete(&self, headers: &HeaderMap, caller: &Caller) -> Response<Body> {
@@ -300,7 +299,7 @@ impl Arrival {
         headers: &HeaderMap,
         caller: &Caller,
     ) -> Result<Arc<HttpSession>, Refusal> {
-        if is_modern(headers) || !headers.contains_key(reply::SESSION) {
+        if is_modern(headers) || !headers.contains_key(&reply::SESSION) {
             return Err(Box::new(reply::not_allowed("POST")));
         }
         self.session(headers, caller, None)
@@ -312,7 +311,7 @@ impl Arrival {
         caller: &Caller,
         id: Option<&RawValue>,
     ) -> Result<Arc<HttpSession>, Refusal> {
-        let name = headers.get(reply::SESSION).map(|name| name.to_str().unwrap_or_default());
+        let name = headers.get(&reply::SESSION).map(|name| name.to_str().unwrap_or_default());
         name.and_then(|name| self.app.sessions.find(name, caller))
             .ok_or_else(|| Box::new(reply::no_session(name.is_some(), id)))
     }
@@ -352,7 +351,7 @@ fn no_randomness() -> Refusal {
 /// Clients that keep no session may name one of their own. It counts only where nobody logs in, and only
 /// if it cannot be guessed: whoever knows it is taken for its owner.
 fn claimed(headers: &HeaderMap) -> Caller {
-    let name = headers.get(OWN_SESSION).and_then(|name| name.to_str().ok());
+    let name = headers.get(&OWN_SESSION).and_then(|name| name.to_str().ok());
     let name = name.filter(|name| OWN_SESSION_LENGTH.contains(&name.len()));
     Caller { session: name.map(|name| format!("client/{name}").into()), ..Caller::local() }
 }
@@ -360,15 +359,15 @@ fn claimed(headers: &HeaderMap) -> Caller {
 /// What the headers repeat of the body.
 fn said(headers: &HeaderMap) -> Headers<'_> {
     // One that is there twice says nothing: who reads the first and who reads the last would differ.
-    let only = |name| {
-        let mut given = headers.get_all(name).iter();
+    let only = |name: HeaderName| {
+        let mut given = headers.get_all(&name).iter();
         given.next().map(|value| given.next().map_or(Ok(value), |_| Err(())))
     };
     let bytes = |name| only(name).map(|value| value.map_or(&[][..], http::HeaderValue::as_bytes));
     Headers {
-        version: only(headers::VERSION).and_then(|value| value.ok()?.to_str().ok()),
-        method: bytes(headers::METHOD),
-        name: bytes(headers::NAME),
+        version: only(mirror::VERSION).and_then(|value| value.ok()?.to_str().ok()),
+        method: bytes(mirror::METHOD),
+        name: bytes(mirror::NAME),
     }
 }
 

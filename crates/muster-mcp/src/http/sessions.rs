@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use http::HeaderValue;
 use muster_core::call::Caller;
 use serde_json::value::RawValue;
 use tokio::{
@@ -27,6 +28,8 @@ type RunningById = BTreeMap<Arc<str>, (u64, CancellationToken)>;
 #[derive(Debug)]
 pub(super) struct HttpSession {
     pub(super) id: String,
+    /// The same, for the head of every answer.
+    pub(super) header: HeaderValue,
     /// Who opened it, and so whose it is.
     pub(super) caller: Caller,
     /// What it has settled for all its requests.
@@ -57,8 +60,11 @@ impl HttpSession {
         }
         let (out, waiting) = mpsc::channel(ahead);
         let ended = CancellationToken::new();
+        // Nothing in it could not be in a header.
+        let header = HeaderValue::from_str(&id).unwrap_or_else(|_| HeaderValue::from_static(""));
         Self {
             id,
+            header,
             caller,
             state: Arc::new(Session::new()),
             out,
