@@ -25,7 +25,7 @@ mod standing;
 mod tick;
 mod work;
 
-use std::{io, net::IpAddr, sync::Arc, time::Duration};
+use std::{future::poll_fn, io, net::IpAddr, sync::Arc, time::Duration};
 
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -39,7 +39,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::options::{Health, HealthCheck, HttpOptions};
 use self::{route::Arrival, sessions::Sessions, tick::Ticking};
-use crate::{back::AHEAD, listen, server::Server};
+use crate::{back::AHEAD, listen, server::Server, steady::Steady};
 
 /// How long a connection may take to send the head of a request, or say nothing between two. Clients
 /// that keep connections open close them earlier by themselves.
@@ -132,14 +132,14 @@ async fn connection(app: Arc<App>, stream: TcpStream, peer: IpAddr, permit: Owne
         .timer(Ticking)
         .header_read_timeout(HEAD_LIMIT)
         .serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
+    let (mut connection, steady) = (std::pin::pin!(connection), Steady::new());
     let mut draining = std::pin::pin!(app.draining.cancelled());
     let mut ticks = tick::every(app.options.keep_alive.min(HEAD_LIMIT));
     let mut leaving = false;
     let served = loop {
         tokio::select! {
             biased;
-            served = connection.as_mut() => break served,
+            served = poll_fn(|cx| steady.poll(cx, connection.as_mut())) => break served,
             _ = ticks.tick() => (),
             () = draining.as_mut(), if !leaving => {
                 leaving = true;

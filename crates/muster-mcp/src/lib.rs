@@ -16,6 +16,7 @@ mod questions;
 pub mod server;
 mod session;
 pub mod stdio;
+mod steady;
 pub mod version;
 mod watched;
 pub mod wire;
