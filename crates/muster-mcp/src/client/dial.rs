@@ -1,7 +1,6 @@
 //! New connections over TCP, with TLS where the address wants it.
 
 use std::{
-    future::poll_fn,
     io,
     sync::{Arc, OnceLock},
     time::Duration,
@@ -26,7 +25,6 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::{address::Address, failure::Failure, mutual::Identity};
-use crate::steady::Steady;
 
 /// How long a new connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -124,8 +122,7 @@ impl Dialer {
             Failure::Lost(format!("connection to {} failed: {err}", place(address)))
         })?;
         self.tasks.spawn(async move {
-            let (mut connection, steady) = (std::pin::pin!(connection), Steady::new());
-            if let Err(err) = poll_fn(|cx| steady.poll(cx, connection.as_mut())).await {
+            if let Err(err) = connection.await {
                 debug!("a connection ended: {err}");
             }
         });
