@@ -226,8 +226,8 @@ pub trait Serve: fmt::Debug + Send + Sync {
     /// Word of changes from now on.
     fn changes(&self) -> Box<dyn Changes>;
 
-    /// The schema of a tool's arguments, if clients are to repeat some of them beside the request.
-    fn repeated(&self, _caller: &Caller, _tool: &str) -> Option<Arc<RawValue>> {
+    /// The schema of the arguments of a tool that is shown as its server describes it.
+    fn schema(&self, _caller: &Caller, _tool: &str) -> Option<Arc<RawValue>> {
         None
     }
 

@@ -94,14 +94,13 @@ impl Serve for Front {
         Box::new(Heard { shown, changes, known })
     }
 
-    fn repeated(&self, caller: &Caller, tool: &str) -> Option<Arc<RawValue>> {
+    fn schema(&self, caller: &Caller, tool: &str) -> Option<Arc<RawValue>> {
         if !self.shown.surface.lists_catalog() {
             return None;
         }
         let state = self.shown.dispatcher.state(caller);
         let entry = state.catalog.get(tool).filter(|entry| state.policy.shows(entry))?;
-        let wants = entry.input_schema.get().contains("x-mcp-header");
-        wants.then(|| Arc::clone(&entry.input_schema))
+        Some(Arc::clone(&entry.input_schema))
     }
 
     fn serve<'a>(

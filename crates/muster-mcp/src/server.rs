@@ -193,9 +193,9 @@ impl Server {
         self.inner.serve.changes()
     }
 
-    /// The schema of a tool's arguments, if clients are to repeat some of them in headers.
-    pub(crate) fn repeated(&self, caller: &Caller, tool: &str) -> Option<Arc<RawValue>> {
-        self.inner.serve.repeated(caller, tool)
+    /// The schema of a tool's arguments, if it is shown as its server describes it.
+    pub(crate) fn schema(&self, caller: &Caller, tool: &str) -> Option<Arc<RawValue>> {
+        self.inner.serve.schema(caller, tool)
     }
 
     pub(crate) fn offers(&self) -> Offers {

@@ -93,9 +93,6 @@ impl Headed {
 
 /// The arguments of a tool that headers repeat, or what is wrong with its definition.
 pub(super) fn headed(tool: &RawValue) -> Result<Vec<Headed>, String> {
-    if !tool.get().contains(ANNOTATION) {
-        return Ok(Vec::new());
-    }
     let schema =
         Object::parse(tool).and_then(|tool| tool.get("inputSchema").map(ToOwned::to_owned));
     schema.map_or_else(|| Ok(Vec::new()), |schema| headed_by(&schema))
@@ -104,6 +101,9 @@ pub(super) fn headed(tool: &RawValue) -> Result<Vec<Headed>, String> {
 /// The same, from the schema of its arguments alone.
 pub(crate) fn headed_by(schema: &RawValue) -> Result<Vec<Headed>, String> {
     let mut found = Vec::new();
+    if !schema.get().contains(ANNOTATION) {
+        return Ok(found);
+    }
     let schema: Value = serde_json::from_str(schema.get()).map_err(|err| err.to_string())?;
     walk(&schema, Some(&mut Vec::new()), &mut found)?;
     Ok(found)

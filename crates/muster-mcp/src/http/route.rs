@@ -199,7 +199,7 @@ impl Arrival {
     ) -> Result<Prepared, Answer> {
         if prepared.era == Era::Modern
             && let Some((tool, arguments)) = prepared.asked.called()
-            && let Some(schema) = self.app.server.repeated(caller, tool)
+            && let Some(schema) = self.app.server.schema(caller, tool)
             && let Err(error) = params::check(&schema, arguments, headers)
         {
             return Err(Answer::error(prepared.era, Some(&prepared.id), error));

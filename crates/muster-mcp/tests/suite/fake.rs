@@ -188,7 +188,7 @@ impl Serve for Fake {
         Box::new(Heard(self.changes.subscribe()))
     }
 
-    fn repeated(&self, _: &Caller, tool: &str) -> Option<Arc<RawValue>> {
+    fn schema(&self, _: &Caller, tool: &str) -> Option<Arc<RawValue>> {
         let region = json!({"type": "string", "x-mcp-header": "Region"});
         (tool == "echo")
             .then(|| raw(&json!({"type": "object", "properties": {"region": region}})).into())

@@ -10,7 +10,7 @@ use muster_core::{
     request::{Asked, Change, Changes, Fault, Identity, Keep, Offers, Reply, Request, Serve},
 };
 use serde::Serialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::login::{Started, UserLogin};
@@ -101,10 +101,6 @@ impl Serve for Pending {
         let mut accepted = self.login.accepted();
         accepted.mark_unchanged();
         Box::new(Login { accepted, left: None })
-    }
-
-    fn repeated(&self, _: &Caller, _: &str) -> Option<Arc<RawValue>> {
-        None
     }
 
     fn serve<'a>(
