@@ -54,7 +54,7 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
         Transport::StreamableHttp => tokio::runtime::Builder::new_multi_thread(),
     };
     let runtime = builder.enable_all().build()?;
-    let served = runtime.block_on(serve(args, assembly));
+    let served = runtime.block_on(process::lasting(serve(args, assembly)));
     // A thread may still wait for a terminal's next line; nobody waits for it.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)

@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Serve, clients: Clients) -> Result<ExitCode, CommandErr
         return Err(CommandError::new(format!("failed to initialize application: {error}")));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(serve(args, clients, store, files));
+    let served = runtime.block_on(process::lasting(serve(args, clients, store, files)));
     // A thread may still wait for a terminal's next line; nobody waits for it.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
