@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use muster_core::json::{Object, Raw};
+use serde_json::{Value, json};
 
 use super::{
-    asking::{self, Asking, one},
+    asking::{self, Asked, Asking, one},
     completion, kinds,
     words::Words,
 };
@@ -82,10 +83,14 @@ struct Server {
 }
 
 /// Create a service of a service class
+///
+/// Arguments are written as key=value, --key=value or --key value, and become numbers, truth values,
+/// lists or objects where the class wants such; --json gives all of them at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  muster create service db-forward port-forward --namespace=db --port=5432")]
+  muster create service db-forward port-forward --namespace=db --port=5432
+  muster create service db-forward port-forward --json '{\"namespace\": \"db\"}'")]
 struct Service {
     /// The name of the service
     name: Option<String>,
@@ -104,20 +109,11 @@ struct Named {
 }
 
 pub(crate) fn run(args: &Create) -> Result<ExitCode, CommandError> {
-    let (tool, arguments, asking) = match &args.what {
-        What::Mcpserver(server) => {
-            ("core_mcpserver_create", server.arguments()?, args.asking.clone())
-        }
-        What::Service(service) => {
-            let (arguments, asking) = service.arguments(&args.asking)?;
-            ("core_service_create", arguments, asking)
-        }
-        What::Workflow(named) => {
-            ("core_workflow_create", one("name", &named.name), args.asking.clone())
-        }
-        What::Serviceclass(named) => {
-            ("core_serviceclass_create", one("name", &named.name), args.asking.clone())
-        }
+    let (tool, arguments) = match &args.what {
+        What::Mcpserver(server) => ("core_mcpserver_create", server.arguments()?),
+        What::Service(service) => return service.create(&args.asking),
+        What::Workflow(named) => ("core_workflow_create", one("name", &named.name)),
+        What::Serviceclass(named) => ("core_serviceclass_create", one("name", &named.name)),
         What::Unknown(words) => {
             let word = words.first().map(String::as_str).unwrap_or_default();
             return Err(kinds::unknown(
@@ -126,8 +122,8 @@ pub(crate) fn run(args: &Create) -> Result<ExitCode, CommandError> {
             ));
         }
     };
-    asking::run(async move {
-        let asked = asking.open().await?;
+    asking::run(async {
+        let asked = args.asking.open().await?;
         let done = asked.show(tool, &arguments).await;
         asked.close().await;
         done
@@ -186,22 +182,37 @@ fn map(flag: &str, pairs: &[String]) -> Result<Raw, CommandError> {
 }
 
 impl Service {
-    fn arguments(&self, asking: &Asking) -> Result<(Raw, Asking), CommandError> {
+    fn create(&self, asking: &Asking) -> Result<ExitCode, CommandError> {
         let (Some(name), Some(class)) = (&self.name, &self.class) else {
             return Err(CommandError::new(
                 "service creation requires: muster create service <instance-name> <serviceclass-name> [--arg=value...]",
             ));
         };
         let words = Words::read(&self.words, asking)?;
-        let mut object = Object::new();
-        object.set_value("name", name);
-        object.set_value("serviceClassName", class);
-        let args = if words.json.is_some() {
-            words.fitted(&serde_json::Value::Null)
-        } else {
-            words.texts()
-        };
-        object.set_value("args", &args);
-        Ok((object.to_raw(), words.asking))
+        asking::run(async {
+            let asked = words.asking.open().await?;
+            let mut object = Object::new();
+            object.set_value("name", name);
+            object.set_value("serviceClassName", class);
+            object.set_value("args", &fitted(&asked, class, &words).await);
+            let done = asked.show("core_service_create", &object.to_raw()).await;
+            asked.close().await;
+            done
+        })
     }
+}
+
+/// The arguments as the class wants them. What it does not know stays text.
+async fn fitted(asked: &Asked, class: &str, words: &Words) -> Raw {
+    let schema = match words.pairs.is_empty() {
+        true => None,
+        false => class_schema(asked, class).await,
+    };
+    words.fitted(&schema.unwrap_or_default())
+}
+
+async fn class_schema(asked: &Asked, class: &str) -> Option<Value> {
+    let about = asked.remote.call("core_serviceclass_get", &one("name", class)).await.ok()?;
+    let about: Value = serde_json::from_str(about.texts().first()?).ok()?;
+    Some(json!({"properties": about.get("args")?}))
 }

@@ -1,7 +1,7 @@
 //! Words behind a name that are arguments of a tool: `key=value`, `--key=value`, `--key value`.
 
 use clap::{Args as _, FromArgMatches as _, parser::ValueSource};
-use muster_core::json::{Object, Raw, raw};
+use muster_core::json::{Raw, raw};
 use serde_json::{Map, Value};
 
 use super::asking::Asking;
@@ -46,15 +46,6 @@ impl Words {
             }
         }
         Ok(read)
-    }
-
-    /// The arguments as text.
-    pub(crate) fn texts(&self) -> Raw {
-        let mut object = Object::new();
-        for (key, value) in &self.pairs {
-            object.set_value(key.clone(), value);
-        }
-        object.to_raw()
     }
 
     /// The arguments as a tool wants them that has this input schema.
@@ -176,7 +167,7 @@ fn fit(wanted: &Value, text: &str) -> Value {
 mod tests {
     use serde_json::json;
 
-    use super::{Asking, Words};
+    use super::{Asking, Value, Words};
 
     fn read(words: &str) -> Result<Words, String> {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
@@ -185,7 +176,8 @@ mod tests {
 
     #[track_caller]
     fn check(words: &str, expect: &str) {
-        let seen = read(words).map_or_else(|err| err, |words| words.texts().get().to_owned());
+        let seen =
+            read(words).map_or_else(|err| err, |words| words.fitted(&Value::Null).get().to_owned());
         assert_eq!(seen, expect, "{words}");
     }
 
@@ -203,7 +195,7 @@ mod tests {
     #[test]
     fn flags_of_the_command_stand_anywhere() {
         let words = read("a=1 -o json --quiet --endpoint http://h b=2 --context=lab").unwrap();
-        assert_eq!(words.texts().get(), r#"{"a":"1","b":"2"}"#);
+        assert_eq!(words.fitted(&Value::Null).get(), r#"{"a":"1","b":"2"}"#);
         let Asking { output, quiet, endpoint, context, .. } = words.asking;
         assert_eq!((&*output, quiet), ("json", true));
         assert_eq!((endpoint.as_deref(), context.as_deref()), (Some("http://h"), Some("lab")));

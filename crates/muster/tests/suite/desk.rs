@@ -44,7 +44,7 @@ name: port-forward
 description: A greeting that stays
 args:
   namespace: {type: string, required: true}
-  port: {type: string}
+  port: {type: integer, default: 8080}
 serviceConfig:
   lifecycleTools:
     start: {tool: x_github_greet, args: {name: \"{{ .args.namespace }}\"}}

@@ -336,7 +336,7 @@ fn workflows_and_service_classes() {
             STEP   TOOL           DESCRIPTION
             1      github_greet   Execute greet
             $ muster list serviceclasses -o json
-            {"mode":"filesystem","serviceClasses":[{"name":"port-forward","version":"","description":"A greeting that stays","args":{"namespace":{"type":"string","required":true},"port":{"type":"string"}},"serviceConfig":{"serviceType":"","defaultName":"","dependencies":null,"lifecycleTools":{"start":{"tool":"x_github_greet","args":{"name":"{{ .args.namespace }}"}},"stop":{"tool":"x_github_greet","args":{"name":"{{ .args.namespace }}"}}},"healthCheck":{"enabled":false,"interval":0,"failureThreshold":0,"successThreshold":0},"timeout":{"create":0,"delete":0,"healthCheck":0}},"available":true,"createToolAvailable":true,"deleteToolAvailable":true,"requiredTools":["x_github_greet"]}],"total":1}
+            {"mode":"filesystem","serviceClasses":[{"name":"port-forward","version":"","description":"A greeting that stays","args":{"namespace":{"type":"string","required":true},"port":{"type":"integer","default":8080}},"serviceConfig":{"serviceType":"","defaultName":"","dependencies":null,"lifecycleTools":{"start":{"tool":"x_github_greet","args":{"name":"{{ .args.namespace }}"}},"stop":{"tool":"x_github_greet","args":{"name":"{{ .args.namespace }}"}}},"healthCheck":{"enabled":false,"interval":0,"failureThreshold":0,"successThreshold":0},"timeout":{"create":0,"delete":0,"healthCheck":0}},"available":true,"createToolAvailable":true,"deleteToolAvailable":true,"requiredTools":["x_github_greet"]}],"total":1}
             $ muster check serviceclass port-forward -o yaml
             available: true
             name: port-forward
