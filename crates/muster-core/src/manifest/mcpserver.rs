@@ -16,9 +16,11 @@ use serde::{Deserialize, Serialize};
 use super::{
     LoadError, Loaded,
     reader::{Fields, Reader, Setting, load},
+    resource,
 };
 use crate::{
     connect::{Endpoint, MachineIdentity},
+    suggest::similar,
     value::Value,
     yaml::{Node, NodeValue},
 };
@@ -255,21 +257,15 @@ impl McpServer {
 /// Reads one file. A server without a name has that of its file, without the ending.
 pub fn parse(text: &str, file_name: &str) -> Result<Loaded<McpServer>, LoadError> {
     load(text, |reader, node| {
-        let server = match is_short(node) {
+        let server = match resource::is_short(node, &["command", "url"]) {
             true => short(reader, node, file_name),
-            false => resource(reader, node, file_name),
+            false => long(reader, node, file_name),
         }?;
         match check_name(&server.name) {
             Ok(()) => Some(server),
             Err(invalid) => reader.refuse(node, invalid.to_string(), None),
         }
     })
-}
-
-fn is_short(node: &Node) -> bool {
-    let NodeValue::Map(pairs) = &node.value else { return false };
-    let has = |name: &str| pairs.iter().any(|(key, _)| key.as_text() == Some(name));
-    !has("spec") && (has("command") || has("url"))
 }
 
 fn short(reader: &mut Reader, node: &Node, file_name: &str) -> Option<McpServer> {
@@ -289,7 +285,7 @@ fn short(reader: &mut Reader, node: &Node, file_name: &str) -> Option<McpServer>
 /// Where things are that say nothing about it.
 pub(super) const DEFAULT_NAMESPACE: &str = "default";
 
-fn resource(reader: &mut Reader, node: &Node, file_name: &str) -> Option<McpServer> {
+fn long(reader: &mut Reader, node: &Node, file_name: &str) -> Option<McpServer> {
     let fields = reader.fields(node, "MCPServer", RESOURCE)?;
     let kind = reader.optional(&fields, "kind", (), |reader, node| match node.as_text() {
         Some("MCPServer") => Some(()),
@@ -353,7 +349,7 @@ fn spec(reader: &mut Reader, fields: &Fields<'_>, node: &Node, form: Form) -> Op
     };
     let kind = match kind {
         Ok(kind) => kind,
-        Err(invalid) => return reader.refuse(node, invalid.to_string(), None),
+        Err(invalid) => return reader.refuse(node, invalid.to_string(), fix(fields, &invalid)),
     };
     let spec = Spec {
         kind,
@@ -371,7 +367,29 @@ fn spec(reader: &mut Reader, fields: &Fields<'_>, node: &Node, form: Form) -> Op
     };
     match spec.check() {
         Ok(()) => Some(spec),
-        Err(invalid) => reader.refuse(node, invalid.to_string(), None),
+        Err(invalid) => reader.refuse(node, invalid.to_string(), fix(fields, &invalid)),
+    }
+}
+
+/// What to do about a definition that cannot be used.
+fn fix(fields: &Fields<'_>, invalid: &Invalid) -> Option<String> {
+    let missing = |names: &[&str]| {
+        let added = || format!("add `{}: …`", names.join(": …` or `"));
+        let misspelled = names.iter().find_map(|name| fields.misspelled(name));
+        Some(misspelled.unwrap_or_else(added))
+    };
+    match invalid {
+        Invalid::NoType => fields.misspelled("type").or_else(|| missing(&["command", "url"])),
+        Invalid::NoCommand => missing(&["command"]),
+        Invalid::NoUrl => missing(&["url"]),
+        Invalid::UnsupportedType(word) => {
+            let meant = match word.to_lowercase().as_str() {
+                "http" | "https" | "streamable" => Some("streamable-http"),
+                word => similar(word, ["stdio", "streamable-http", "sse"]).first().copied(),
+            };
+            meant.map(|meant| format!("write `type: {meant}`"))
+        }
+        _ => None,
     }
 }
 

@@ -54,6 +54,14 @@ impl<'n> Fields<'n> {
         Some(value)
     }
 
+    /// What to do about a field that is missing, if it is there under another name.
+    pub(super) fn misspelled(&self, name: &str) -> Option<String> {
+        let (key, unknown) = self
+            .unknown()
+            .find(|(_, unknown)| suggest::similar(unknown, [name]).contains(&name))?;
+        Some(format!("line {} has `{unknown}`: write `{name}`", key.line))
+    }
+
     fn unknown(&self) -> impl Iterator<Item = (&'n Node, &'n str)> {
         self.pairs
             .iter()
@@ -109,13 +117,7 @@ impl Reader {
         read: impl FnOnce(&mut Self, &Node) -> Option<T>,
     ) -> Option<T> {
         let Some(node) = fields.get(name) else {
-            let fix = fields
-                .unknown()
-                .find(|(_, unknown)| suggest::similar(unknown, [name]).contains(&name))
-                .map_or_else(
-                    || format!("add `{name}: …`"),
-                    |(key, unknown)| format!("line {} has `{unknown}`: write `{name}`", key.line),
-                );
+            let fix = fields.misspelled(name).unwrap_or_else(|| format!("add `{name}: …`"));
             return self.within(name, |reader| reader.refuse(fields.node, "Field required", fix));
         };
         self.within(name, |reader| read(reader, node))

@@ -21,6 +21,15 @@ pub(super) struct Resource<T> {
     pub(super) status: Json,
 }
 
+/// Whether a file is in the short form, which has the fields of `spec` at the top: it has one of those that
+/// tell it, or nothing that only the long form has.
+pub(super) fn is_short(node: &Node, telling: &[&str]) -> bool {
+    let NodeValue::Map(pairs) = &node.value else { return false };
+    let has = |name: &str| pairs.iter().any(|(key, _)| key.as_text() == Some(name));
+    let is_long = ["apiVersion", "kind", "metadata"].into_iter().any(has);
+    !has("spec") && (!is_long || telling.iter().copied().any(has))
+}
+
 /// Reads the long form. What has no name has that of its file.
 pub(super) fn read<T>(
     reader: &mut Reader,

@@ -1,19 +1,24 @@
 //! The file of one service: who made it with what, and what became of it.
+//!
+//! The long form is that of a Kubernetes resource. The short form has the fields of `spec` at the
+//! top.
 
 use serde_json::{Map, Value as Json};
 
 use super::{
     LoadError, Loaded,
-    mcpserver::{check_name, flag, pairs, put_status},
-    reader::{Setting, load},
-    resource::{self, json},
+    mcpserver::{DEFAULT_NAMESPACE, check_name, flag, name_or, pairs, put_status, text_or_empty},
+    reader::{Fields, Reader, Setting, load},
+    resource::{self, Resource, json},
 };
 use crate::{
     service::{Record, Service},
     value::Value,
+    yaml::Node,
 };
 
 const SPEC: &[&str] = &["serviceClassName", "args", "autoStart"];
+const SHORT: &[&str] = &["name", "serviceClassName", "args", "autoStart", "status"];
 
 /// A service and what became of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,32 +32,58 @@ pub struct ServiceFile {
 /// Reads one file. A service without a name has that of its file, without the ending.
 pub fn parse(text: &str, file_name: &str) -> Result<Loaded<ServiceFile>, LoadError> {
     load(text, |reader, node| {
-        let found = resource::read(reader, node, "Service", file_name, |reader, node| {
-            let fields = reader.fields(node, "ServiceSpec", SPEC)?;
-            let class = reader.required(&fields, "serviceClassName", |reader, node| {
-                let name = reader.text(node)?;
-                match name.as_str() {
-                    "" => reader.refuse(node, "serviceClassName is required", None),
-                    _ => Some(name),
-                }
-            });
-            let args = reader.nullable(&fields, "args", |reader, node| {
-                reader.map(node, |_, node| Some(json(node)))
-            });
-            let auto_start = flag(reader, &fields, "autoStart");
-            let Setting(args) = args?;
-            let args: Map<String, Json> = args.unwrap_or_default().into_iter().collect();
-            Some((class?, args, auto_start?.unwrap_or_default()))
-        })?;
+        let found = match resource::is_short(node, &["serviceClassName"]) {
+            true => short(reader, node, file_name),
+            false => resource::read(reader, node, "Service", file_name, |reader, node| {
+                let fields = reader.fields(node, "ServiceSpec", SPEC)?;
+                spec(reader, &fields)
+            }),
+        }?;
         if let Err(invalid) = check_name(&found.name) {
             return reader.refuse(node, invalid.to_string(), None);
         }
-        let (class, args, auto_start) = found.spec;
+        let Asked { class, args, auto_start } = found.spec;
         let record = serde_json::from_value(found.status).unwrap_or_default();
         let service =
             Service { name: found.name, namespace: found.namespace, class, args, auto_start };
         Some(ServiceFile { service, record })
     })
+}
+
+fn short(reader: &mut Reader, node: &Node, file_name: &str) -> Option<Resource<Asked>> {
+    let fields = reader.fields(node, "Service", SHORT)?;
+    let name = text_or_empty(reader, &fields, "name");
+    let spec = spec(reader, &fields);
+    let status = reader.optional(&fields, "status", Json::Null, |_, node| Some(json(node)));
+    Some(Resource {
+        name: name_or(name?, file_name),
+        namespace: DEFAULT_NAMESPACE.to_owned(),
+        spec: spec?,
+        status: status?,
+    })
+}
+
+/// What a file asks for.
+struct Asked {
+    class: String,
+    args: Map<String, Json>,
+    auto_start: bool,
+}
+
+fn spec(reader: &mut Reader, fields: &Fields<'_>) -> Option<Asked> {
+    let class = reader.required(fields, "serviceClassName", |reader, node| {
+        let name = reader.text(node)?;
+        match name.as_str() {
+            "" => reader.refuse(node, "serviceClassName is required", None),
+            _ => Some(name),
+        }
+    });
+    let args = reader
+        .nullable(fields, "args", |reader, node| reader.map(node, |_, node| Some(json(node))));
+    let auto_start = flag(reader, fields, "autoStart");
+    let Setting(args) = args?;
+    let args = args.unwrap_or_default().into_iter().collect();
+    Some(Asked { class: class?, args, auto_start: auto_start?.unwrap_or_default() })
 }
 
 /// The whole file.
@@ -80,7 +111,7 @@ pub fn with_record(file: &str, record: &Record) -> Option<String> {
 mod tests {
     use serde_json::json;
 
-    use super::{ServiceFile, parse, text, with_record};
+    use super::{LoadError, ServiceFile, parse, text, with_record};
     use crate::service::{Record, Service};
 
     fn file() -> ServiceFile {
@@ -126,5 +157,22 @@ mod tests {
         let named = parse("spec: {serviceClassName: c}\n", "by-file").unwrap().value;
         assert_eq!(named.service.name, "by-file");
         assert!(!named.service.auto_start);
+    }
+
+    #[test]
+    fn the_short_form() {
+        let by_hand = "serviceClassName: web # why\nargs: {port: 1}\n";
+        let record = Record { state: "stopped".to_owned(), ..Record::default() };
+        let after = with_record(by_hand, &record).unwrap();
+        assert_eq!(after, format!("{by_hand}status:\n  state: stopped\n"));
+        let read = parse(&after, "by-file").unwrap().value;
+        assert_eq!((&*read.service.name, &*read.service.class), ("by-file", "web"));
+        assert_eq!((read.service.args["port"].clone(), read.record), (json!(1), record));
+        let LoadError::Fields(problems) = parse("serviceClasName: web\n", "x").unwrap_err() else {
+            panic!("fields")
+        };
+        assert_eq!(problems[0].to_string(), "serviceClassName: Field required");
+        let fix = "line 1 has `serviceClasName`: write `serviceClassName`";
+        assert_eq!(problems[0].fix.as_deref(), Some(fix));
     }
 }

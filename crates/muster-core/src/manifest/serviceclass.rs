@@ -17,7 +17,7 @@ use crate::{
         ArgSpec, ClassSpec, Expectation, HealthPolicy, HealthTool, LifecycleTools, ServiceClass,
         ServiceConfig, Span, Timeouts, ToolSpec,
     },
-    yaml::{Node, NodeValue},
+    yaml::Node,
 };
 
 const SPEC: &[&str] = &["description", "args", "serviceConfig"];
@@ -43,7 +43,7 @@ const TIMEOUT: &[&str] = &["create", "delete", "healthCheck"];
 /// Reads one file. A class without a name has that of its file, without the ending.
 pub fn parse(text: &str, file_name: &str) -> Result<Loaded<ServiceClass>, LoadError> {
     load(text, |reader, node| {
-        let class = match is_short(node) {
+        let class = match resource::is_short(node, &["serviceConfig"]) {
             true => short(reader, node, file_name),
             false => {
                 let found =
@@ -66,12 +66,6 @@ pub fn parse(text: &str, file_name: &str) -> Result<Loaded<ServiceClass>, LoadEr
 pub fn text(class: &ServiceClass, before: Option<&str>) -> String {
     let place = (class.name.as_str(), class.namespace.as_str());
     resource::text("ServiceClass", place, pairs(&class.spec), Vec::new(), before)
-}
-
-fn is_short(node: &Node) -> bool {
-    let NodeValue::Map(pairs) = &node.value else { return false };
-    let has = |name: &str| pairs.iter().any(|(key, _)| key.as_text() == Some(name));
-    !has("spec") && has("serviceConfig")
 }
 
 fn short(reader: &mut Reader, node: &Node, file_name: &str) -> Option<ServiceClass> {

@@ -8,6 +8,7 @@ use super::{
     LoadError, Loaded, Problem, Warning,
     mcpserver::check_name,
     reader::{Reader, Setting, load},
+    resource::is_short,
     writer,
 };
 use crate::{
@@ -19,6 +20,8 @@ use crate::{
 };
 
 const RESOURCE: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
+/// What a file in the short form must have, and what is most often beside it.
+const SHORT: &[&str] = &["name", "description", "args", "steps"];
 const METADATA: &[&str] = &["name", "namespace", "labels", "annotations", "creationTimestamp"];
 const DEFAULT_NAMESPACE: &str = "default";
 
@@ -27,8 +30,8 @@ pub fn parse(text: &str, file_name: &str) -> Result<Loaded<Workflow>, LoadError>
     // What is wrong inside `spec` is found by path, and told with the line of that path.
     let mut inside: Result<Vec<Warning>, Vec<Problem>> = Ok(Vec::new());
     let loaded = load(text, |reader, node| {
-        let Head { name, namespace, extra, prefix } = match is_short(node) {
-            true => short(node),
+        let Head { name, namespace, extra, prefix } = match is_short(node, &["steps"]) {
+            true => short(reader, node)?,
             false => head(reader, node)?,
         };
         let spec = match prefix.is_empty() {
@@ -78,18 +81,18 @@ struct Head {
     prefix: Vec<String>,
 }
 
-fn is_short(node: &Node) -> bool {
-    child(node, "spec").is_none() && child(node, "steps").is_some()
-}
-
-fn short(node: &Node) -> Head {
+fn short(reader: &mut Reader, node: &Node) -> Option<Head> {
+    if child(node, "steps").is_none() {
+        let fields = reader.fields(node, "Workflow", SHORT)?;
+        return reader.required(&fields, "steps", |_, _| None);
+    }
     let name = child(node, "name").and_then(Node::as_text).unwrap_or_default();
-    Head {
+    Some(Head {
         name: name.to_owned(),
         namespace: DEFAULT_NAMESPACE.to_owned(),
         extra: Vec::new(),
         prefix: Vec::new(),
-    }
+    })
 }
 
 fn head(reader: &mut Reader, node: &Node) -> Option<Head> {

@@ -122,13 +122,13 @@ impl Verdict {
 
 impl From<&Problem> for Found {
     fn from(problem: &Problem) -> Self {
-        // A field that the whole file lacks has no line to point to.
+        // A field that the whole file lacks has no line to point to, unless it is there misspelled.
         let whole_file = problem.message == "Field required" && problem.path.len() == 1;
         Self {
             path: Some(problem.path.join(" → ")),
             message: problem.message.clone(),
             line: (!whole_file).then_some(problem.line),
-            fix: problem.fix.clone().filter(|_| !whole_file),
+            fix: problem.fix.clone().filter(|fix| !whole_file || fix.starts_with("line ")),
         }
     }
 }

@@ -278,11 +278,21 @@ fn words_that_were_meant_for_something_else() {
 
 #[test]
 fn files_that_are_no_configs() {
-    let folder =
-        Folder::new(&[("empty.yaml", "command: ' '\ntools: []\n"), ("list.yaml", "- a\n")]);
+    let folder = Folder::new(&[
+        ("empty.yaml", "command: ' '\ntools: []\n"),
+        ("list.yaml", "- a\n"),
+        ("typo.yaml", "name: x\ncomand: ls\n"),
+    ]);
     std::fs::write(folder.file("bytes.yaml"), [b'a', 0xff]).unwrap();
-    let output =
-        folder.climax(&["validate", "empty.yaml", "list.yaml", "bytes.yaml", ".", "none.yaml"]);
+    let output = folder.climax(&[
+        "validate",
+        "empty.yaml",
+        "list.yaml",
+        "bytes.yaml",
+        ".",
+        "none.yaml",
+        "typo.yaml",
+    ]);
     expect![[r#"
         exit code: 1
         ----- stdout -----
@@ -292,8 +302,11 @@ fn files_that_are_no_configs() {
           ✗ bytes.yaml: 'bytes.yaml' is not text in UTF-8: invalid utf-8 sequence of 1 bytes from index 1
           ✗ .: [Errno 21] Is a directory: '.'
           ✗ none.yaml: [Errno 2] No such file or directory: 'none.yaml'
+          ✗ typo.yaml
+            command: Field required; line 2 has `comand`: write `command`
+            tools: Field required
 
-        0 valid, 5 invalid
+        0 valid, 6 invalid
         ----- stderr -----
     "#]].assert_eq(&transcript(&output, &folder));
 }

@@ -4,7 +4,10 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
 use super::{McpServer, ServerType, Spec, Status, parse, text, with_status};
-use crate::{connect::Endpoint, manifest::LoadError};
+use crate::{
+    connect::Endpoint,
+    manifest::{LoadError, Problem},
+};
 
 fn report(file: &str) -> String {
     match parse(file, "demo") {
@@ -15,7 +18,12 @@ fn report(file: &str) -> String {
             warnings + &text(&loaded.value)
         }
         Err(LoadError::Fields(problems)) => {
-            problems.iter().map(|problem| format!("{}: {problem}\n", problem.line)).collect()
+            let fix = |fix: &Option<String>| {
+                fix.iter().map(|fix| format!(" ({fix})")).collect::<String>()
+            };
+            let line =
+                |problem: &Problem| format!("{}: {problem}{}\n", problem.line, fix(&problem.fix));
+            problems.iter().map(line).collect()
         }
         Err(error) => format!("{error}\n"),
     }
@@ -166,16 +174,19 @@ fn three_lines_are_enough() {
 #[test]
 fn what_is_wrong_is_said() {
     refused("- 1\n", "the file must hold a mapping, not list");
-    refused("kind: MCPServer\n", "1: spec: Field required");
+    refused("kind: MCPServer\n", "1: spec: Field required (add `spec: …`)");
     refused(
         "kind: Workflow\nspec: {type: stdio, command: x}\n",
-        "1: kind: Input should be 'MCPServer'",
+        "1: kind: Input should be 'MCPServer' (write `kind: MCPServer`)",
     );
-    refused("spec: {}\n", "1: spec: type is required");
-    refused("spec:\n  type: stdio\n", "2: spec: command is required for stdio type");
+    refused("spec: {}\n", "1: spec: type is required (add `command: …` or `url: …`)");
+    refused(
+        "spec:\n  type: stdio\n",
+        "2: spec: command is required for stdio type (add `command: …`)",
+    );
     refused(
         "spec:\n  type: sse\n  command: x\n",
-        "2: spec: url is required for streamable-http and sse types",
+        "2: spec: url is required for streamable-http and sse types (add `url: …`)",
     );
     refused(
         "spec:\n  type: ftp\n  url: x\n",
@@ -196,15 +207,76 @@ fn what_is_wrong_is_said() {
     check(
         "url: x\ntimeout: 1.5\nargs: x\ncomand: y\n",
         expect![[r#"
-        3: args: Input should be a valid list
-        2: timeout: Input should be a whole number of seconds
-    "#]],
+            3: args: Input should be a valid list (write a list: `[x]`)
+            2: timeout: Input should be a whole number of seconds (write a whole number)
+        "#]],
     );
     refused("name: a/b\nurl: x\n", "1: invalid name 'a/b': it must not hold `/` or `\\`");
     refused("name: core\nurl: x\n", "1: invalid name 'core': the gateway uses it itself");
     refused(
         "url: x\ntoolPrefix: a b\n",
         "1: invalid toolPrefix 'a b': it must begin with a letter and hold only letters, digits, `_` and `-`",
+    );
+}
+
+#[test]
+fn what_is_misspelled_is_named() {
+    check(
+        "type: stdio\ncomand: npx\n",
+        expect![[r#"
+        1: command is required for stdio type (line 2 has `comand`: write `command`)
+    "#]],
+    );
+    check(
+        "comand: npx\n",
+        expect![[r#"
+        1: type is required (line 1 has `comand`: write `command`)
+    "#]],
+    );
+    check(
+        "tpye: stdio\n",
+        expect![[r#"
+        1: type is required (line 1 has `tpye`: write `type`)
+    "#]],
+    );
+    check(
+        "type: sse\nuri: http://h/sse\n",
+        expect![[r#"
+        1: url is required for streamable-http and sse types (line 2 has `uri`: write `url`)
+    "#]],
+    );
+    check(
+        "type: http\nurl: http://h/mcp\n",
+        expect![[r#"
+        1: unsupported MCP server type: http (supported: stdio, streamable-http, sse) (write `type: streamable-http`)
+    "#]],
+    );
+    check(
+        "type: stdoi\ncommand: x\n",
+        expect![[r#"
+        1: unsupported MCP server type: stdoi (supported: stdio, streamable-http, sse) (write `type: stdio`)
+    "#]],
+    );
+    check(
+        "{}\n",
+        expect![[r#"
+        1: type is required (add `command: …` or `url: …`)
+    "#]],
+    );
+    check(
+        "kind: MCPServer\ncommand: npx\n",
+        expect![[r#"
+        1: kind: unknown field
+        apiVersion: muster.giantswarm.io/v1alpha1
+        kind: MCPServer
+        metadata:
+          name: demo
+          namespace: default
+        spec:
+          type: stdio
+          autoStart: true
+          command: npx
+    "#]],
     );
 }
 

@@ -136,6 +136,7 @@ fn what_is_wrong_has_a_place() {
         "kind: Workflow\nspec: {}\n",
         "kind: Input should be 'ServiceClass'; spec → serviceConfig: Field required",
     );
+    check("serviceConfg: {}\n", "serviceConfig: Field required");
     check("spec: {serviceConfig: {}}\n", "serviceConfig.lifecycleTools.start.tool is required");
     let tools = "lifecycleTools: {start: {tool: a}";
     check(

@@ -76,6 +76,7 @@ fn problems(file: &str, expect: &[&str]) {
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
     problems("kind: Workflow\n", &["1! spec: Field required"]);
+    problems("step: []\n", &["1! steps: Field required"]);
     problems("kind: MCPServer\nspec: {}\n", &["1! kind: Input should be 'Workflow'"]);
     problems(
         "spec:\n  steps:\n    - id: a\n    - tool: t\n    - id: c\n      tool: [t]\n",
