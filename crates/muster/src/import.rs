@@ -5,6 +5,7 @@
 //! ```
 
 pub(crate) mod clients;
+pub(crate) mod copy;
 pub(crate) mod edit;
 pub(crate) mod jsonc;
 pub(crate) mod plan;

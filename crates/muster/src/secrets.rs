@@ -62,7 +62,8 @@ impl Secrets {
         self.folder.join(name)
     }
 
-    fn get(&self, name: &str) -> Result<String, SecretError> {
+    /// A secret by its name.
+    pub(crate) fn get(&self, name: &str) -> Result<String, SecretError> {
         check(name)?;
         match fs::read_to_string(self.path(name)) {
             Ok(text) => Ok(text.trim_end_matches('\n').to_owned()),
@@ -97,9 +98,7 @@ impl Secrets {
     pub(crate) fn fill(&self, text: &str) -> Result<String, SecretError> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some((before, after)) = rest.split_once(SCHEME) {
-            let end = after.find(|letter| !is_letter(letter)).unwrap_or(after.len());
-            let (name, behind) = after.split_at(end);
+        while let Some((before, name, behind)) = next(rest) {
             filled.push_str(before);
             filled.push_str(&self.get(name)?);
             rest = behind;
@@ -143,6 +142,27 @@ pub(crate) fn reference(name: &str) -> String {
 /// Whether text names a secret.
 pub(crate) fn is_reference(text: &str) -> bool {
     text.contains(SCHEME)
+}
+
+/// The names of the secrets in a text, each once.
+pub(crate) fn named(text: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let mut rest = text;
+    while let Some((_, name, behind)) = next(rest) {
+        if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+        rest = behind;
+    }
+    names
+}
+
+/// What stands before the first secret that a text names, its name, and what follows.
+fn next(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, after) = text.split_once(SCHEME)?;
+    let end = after.find(|letter| !is_letter(letter)).unwrap_or(after.len());
+    let (name, behind) = after.split_at(end);
+    Some((before, name, behind))
 }
 
 fn is_letter(letter: char) -> bool {

@@ -13,7 +13,7 @@ use crate::{
     error::CommandError,
     import::{
         clients::Client,
-        plan::{Plan, What},
+        plan::{Moved, Plan, What},
         read,
     },
     output::{Mood, Printer},
@@ -120,17 +120,18 @@ fn show(printer: &Printer, plan: &Plan, from: usize) -> Result<(), CommandError>
             What::Write(write) => {
                 let mark = printer.paint(Mood::Good, "+");
                 printer.line(&format!("  {mark} {} → {}", step.name, write.path.display()))?;
-                for moved in &write.moved {
-                    let to = secrets::reference(&moved.name);
-                    printer.line(&format!("      {} → {to}", moved.place))?;
-                }
-                for note in &write.notes {
-                    printer.line(&format!("      {} {note}", printer.paint(Mood::Warning, "!")))?;
-                }
+                show_secrets(printer, &write.moved, &write.notes)?;
             }
-            What::Copy { to, .. } => {
-                let mark = printer.paint(Mood::Good, "+");
-                printer.line(&format!("  {mark} {} → {}", step.name, to.display()))?;
+            What::Copy(copied) => {
+                let (name, path) = (&step.name, copied.path.display());
+                match copied.is_there {
+                    true => printer.line(&format!("  = {name} is there already: {path}"))?,
+                    false => {
+                        let mark = printer.paint(Mood::Good, "+");
+                        printer.line(&format!("  {mark} {name} → {path}"))?;
+                    }
+                }
+                show_secrets(printer, &copied.moved, &copied.notes)?;
             }
             What::Same { path } => {
                 printer.line(&format!("  = {} is there already: {}", step.name, path.display()))?;
@@ -140,6 +141,17 @@ fn show(printer: &Printer, plan: &Plan, from: usize) -> Result<(), CommandError>
                 printer.line(&format!("  {mark} {} is left out: {reason}", step.name))?;
             }
         }
+    }
+    Ok(())
+}
+
+fn show_secrets(printer: &Printer, moved: &[Moved], notes: &[String]) -> Result<(), CommandError> {
+    for moved in moved {
+        let to = secrets::reference(&moved.name);
+        printer.line(&format!("      {} → {to}", moved.place))?;
+    }
+    for note in notes {
+        printer.line(&format!("      {} {note}", printer.paint(Mood::Warning, "!")))?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use muster_core::{
 };
 use thiserror::Error;
 
-use super::{read::Found, sensitive};
+use super::{copy, read::Found, sensitive};
 use crate::secrets::{self, SecretError, Secrets};
 
 /// Where resources belong that say nothing about it.
@@ -38,12 +38,7 @@ pub(crate) enum What {
     /// A server gets a file.
     Write(Box<Write>),
     /// A file of muster's own is copied.
-    Copy {
-        /// From here.
-        from: PathBuf,
-        /// To here.
-        to: PathBuf,
-    },
+    Copy(Box<Copied>),
     /// It is there already.
     Same {
         /// The file.
@@ -67,6 +62,19 @@ pub(crate) struct Write {
     pub(crate) notes: Vec<String>,
 }
 
+/// A file of muster's own, with the secrets that it names.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    pub(super) from: PathBuf,
+    pub(crate) path: PathBuf,
+    /// Whether only its secrets are missing.
+    pub(crate) is_there: bool,
+    /// The secrets that come along.
+    pub(crate) moved: Vec<Moved>,
+    /// What a person has to look at.
+    pub(crate) notes: Vec<String>,
+}
+
 /// A secret on its way into a file of its own.
 pub(crate) struct Moved {
     /// Where it stood.
@@ -74,6 +82,12 @@ pub(crate) struct Moved {
     /// What it is called from now on.
     pub(crate) name: String,
     value: String,
+}
+
+impl Moved {
+    pub(super) fn new(place: impl Into<String>, name: &str, value: String) -> Self {
+        Self { place: place.into(), name: name.to_owned(), value }
+    }
 }
 
 impl fmt::Debug for Moved {
@@ -109,7 +123,7 @@ impl Plan {
                 Found::File { folder, path } => {
                     let file = path.file_name().unwrap_or_default();
                     let to = root.join(folder).join(file);
-                    (file.to_string_lossy().into_owned(), copied(path, to))
+                    (file.to_string_lossy().into_owned(), copy::file(&path, &to, root))
                 }
                 Found::Server { name, endpoint } => {
                     let what = match endpoint {
@@ -153,13 +167,17 @@ impl Plan {
     fn writes(&self) -> impl Iterator<Item = &Write> {
         self.steps.iter().filter_map(|step| match &step.what {
             What::Write(write) => Some(&**write),
-            What::Copy { .. } | What::Same { .. } | What::Skip { .. } => None,
+            What::Copy(_) | What::Same { .. } | What::Skip { .. } => None,
         })
     }
 
     /// Whether there is anything to do.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.steps.iter().any(|step| matches!(step.what, What::Write(_) | What::Copy { .. }))
+        self.steps.iter().all(|step| match &step.what {
+            What::Write(_) => false,
+            What::Copy(copied) => copied.is_there && copied.moved.is_empty(),
+            What::Same { .. } | What::Skip { .. } => true,
+        })
     }
 
     /// Does it. Secrets come first: no file names one that is not there.
@@ -168,21 +186,27 @@ impl Plan {
         for step in &self.steps {
             match &step.what {
                 What::Write(write) => {
-                    for moved in &write.moved {
-                        secrets.put(&moved.name, &moved.value)?;
-                    }
+                    keep(&secrets, &write.moved)?;
                     create(&write.path, &mcpserver::text(&write.server))?;
                 }
-                What::Copy { from, to } => {
-                    let text = fs::read_to_string(from)
-                        .map_err(|source| ApplyError::Io { path: from.clone(), source })?;
-                    create(to, &text)?;
+                What::Copy(copied) => {
+                    keep(&secrets, &copied.moved)?;
+                    if !copied.is_there {
+                        let text = fs::read_to_string(&copied.from).map_err(|source| {
+                            ApplyError::Io { path: copied.from.clone(), source }
+                        })?;
+                        create(&copied.path, &text)?;
+                    }
                 }
                 What::Same { .. } | What::Skip { .. } => (),
             }
         }
         Ok(())
     }
+}
+
+fn keep(secrets: &Secrets, moved: &[Moved]) -> Result<(), SecretError> {
+    moved.iter().try_for_each(|moved| secrets.put(&moved.name, &moved.value))
 }
 
 fn create(path: &Path, text: &str) -> Result<(), ApplyError> {
@@ -193,14 +217,6 @@ fn create(path: &Path, text: &str) -> Result<(), ApplyError> {
     let mut options = fs::OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
     io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)
-}
-
-fn copied(from: PathBuf, to: PathBuf) -> What {
-    match (fs::read(&from), fs::read(&to)) {
-        (_, Err(_)) => What::Copy { from, to },
-        (Ok(one), Ok(other)) if one == other => What::Same { path: to },
-        _ => What::Skip { reason: format!("{} is there and says something else", to.display()) },
-    }
 }
 
 fn read(path: &Path) -> Option<Spec> {
@@ -293,7 +309,7 @@ impl Moving<'_> {
     fn take(&mut self, key: &str, secret: &str) -> String {
         let name = self.name(key);
         let reference = secrets::reference(&name);
-        self.moved.push(Moved { place: key.to_owned(), name, value: secret.to_owned() });
+        self.moved.push(Moved::new(key, &name, secret.to_owned()));
         reference
     }
 }

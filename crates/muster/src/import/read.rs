@@ -48,7 +48,8 @@ pub(crate) enum ReadError {
 /// Keys below which clients keep servers.
 const KEYS: [&str; 4] = ["mcpServers", "servers", "mcp_servers", "mcp"];
 /// The folders of a configuration of muster.
-const FOLDERS: [&str; 5] = ["mcpservers", "clis", "policies", "workflows", "serviceclasses"];
+const FOLDERS: [&str; 6] =
+    ["mcpservers", "clis", "policies", "workflows", "serviceclasses", "services"];
 
 /// Everything in a file or folder.
 pub(crate) fn read(path: &Path) -> Result<Vec<Found>, ReadError> {
@@ -103,6 +104,7 @@ fn described(path: &Path, text: &str) -> Result<Vec<Found>, String> {
         Some("MCPServer") => "mcpservers",
         Some("Workflow") => "workflows",
         Some("ServiceClass") => "serviceclasses",
+        Some("Service") => "services",
         Some(other) => return Err(format!("`kind: {other}` is not known")),
         None => {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();

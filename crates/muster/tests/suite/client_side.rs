@@ -100,6 +100,26 @@ fn servers_of_other_clients_are_taken_over_without_their_secrets() {
 }
 
 #[test]
+fn a_folder_of_muster_is_taken_over_with_its_secrets() {
+    let folder = with_server();
+    write(&folder, "gw/services/shop.yaml", "kind: Service\nspec: {serviceClassName: web}\n");
+    let done = muster(&folder, &["import", "gw", "--config-path", "other", "--yes"]);
+    assert!(done.status.success(), "{}", said(&done));
+    assert!(said(&done).contains("gw/secrets/t → secret://t"), "{}", said(&done));
+    assert!(!said(&done).contains("hidden"), "{}", said(&done));
+    let secret = folder.file("other/secrets/t");
+    assert_eq!(read(&secret), "hidden");
+    assert_eq!(fs::metadata(&secret).unwrap().permissions().mode() & 0o777, 0o600);
+    for name in ["mcpservers/srv.yaml", "clis/demo.yaml", "services/shop.yaml"] {
+        assert_eq!(read(folder.file("other").join(name)), read(folder.file("gw").join(name)));
+    }
+    fs::remove_file(&secret).unwrap();
+    let again = muster(&folder, &["import", "gw", "--config-path", "other", "--yes"]);
+    assert!(said(&again).contains("= srv.yaml is there already"), "{}", said(&again));
+    assert_eq!(read(&secret), "hidden");
+}
+
+#[test]
 fn muster_is_written_into_a_client_and_taken_out_to_the_byte() {
     let folder = Folder::new(&[]);
     let before = "{\"theme\":   \"dark\", \"mcpServers\": {\"a\": {\"command\": \"b\"}}}";
