@@ -31,7 +31,7 @@ pub struct Loaded<T> {
     pub warnings: Vec<Warning>,
 }
 
-/// A field that nothing reads. It never fails a load.
+/// A field that nothing reads, or that will not do what it is for. It never fails a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// Where: field names and list indexes from the top.
@@ -40,13 +40,15 @@ pub struct Warning {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
+    /// What is wrong.
+    pub message: String,
     /// The field that may have been meant.
     pub similar: Option<&'static str>,
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: unknown field", self.path.join(" → "))?;
+        write!(f, "{}: {}", self.path.join(" → "), self.message)?;
         match self.similar {
             Some(similar) => write!(f, "; did you mean `{similar}`?"),
             None => Ok(()),
@@ -77,6 +79,9 @@ impl fmt::Display for Problem {
         f.write_str(&self.message)
     }
 }
+
+/// What is wrong with a field that nothing reads.
+pub(crate) const UNKNOWN_FIELD: &str = "unknown field";
 
 /// Why a file gives no value. Prints on one line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

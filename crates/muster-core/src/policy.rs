@@ -3,6 +3,7 @@
 pub mod constraint;
 mod denylist;
 pub mod pattern;
+pub mod vain;
 
 use std::sync::Arc;
 

@@ -66,6 +66,12 @@ type Answer = Result<String, String>;
 
 /// The tools, and what runs them.
 pub(crate) fn offered(handle: Handle) -> (Source, Arc<dyn Backend>) {
+    let tools = tools().map(|tool| (tool.name, tool)).collect();
+    (source(), Arc::new(CoreTools { handle, tools }))
+}
+
+/// The tools as clients see them.
+pub(crate) fn source() -> Source {
     let backend = BackendName::new(BACKEND);
     let about = About {
         title: "core".into(),
@@ -86,8 +92,7 @@ pub(crate) fn offered(handle: Handle) -> (Source, Arc<dyn Backend>) {
     });
     let resources = vec![auth::status::listed(&backend)];
     let offer = Offer { tools: entries.collect(), resources, ..Offer::default() };
-    let tools = tools().map(|tool| (tool.name, tool)).collect();
-    (Source::new(backend, about, offer), Arc::new(CoreTools { handle, tools }))
+    Source::new(backend, about, offer)
 }
 
 fn tools() -> impl Iterator<Item = &'static Builtin> {

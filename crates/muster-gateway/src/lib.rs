@@ -27,6 +27,7 @@ mod status_files;
 pub mod store;
 pub mod supervisor;
 pub mod surface;
+pub mod vain;
 pub mod view;
 mod watch;
 mod workflows;

@@ -22,6 +22,7 @@ use self::seen::Seen;
 pub(crate) use self::{
     classes::{ClassDraft, ClassEdit, ClassError, ServiceEdit},
     edit::{Edit, EditError},
+    files::cli_source,
     workflows::{Surroundings, WorkflowEdit},
 };
 use crate::{
@@ -108,6 +109,8 @@ pub(crate) struct Reconciler {
     workflows: Definitions,
     /// What workflows say that will not work.
     findings: Vec<FileProblem>,
+    /// What policies say in vain.
+    vain: Vec<FileProblem>,
     seen: Seen,
 }
 
@@ -138,6 +141,7 @@ impl Reconciler {
             clis: BTreeMap::new(),
             workflows: Definitions::default(),
             findings: Vec::new(),
+            vain: Vec::new(),
             seen: Seen::default(),
         };
         reconciler.take_in(files, files::Origin::Start);
@@ -182,6 +186,7 @@ impl Reconciler {
     /// Lets everything see what is now, and says what changed.
     fn publish(&mut self) {
         self.state.locked = Arc::new(self.locked());
+        self.check_policies();
         let seen = Seen::of(&self.state);
         let changed = seen.changes_since(&self.seen);
         self.seen = seen;
@@ -210,7 +215,11 @@ impl Reconciler {
             servers: self.servers.clone(),
             workflows: Arc::clone(&self.workflows),
             classes: Arc::clone(&self.classes),
-            problems: self.files.problems.iter().chain(&self.findings).cloned().collect(),
+            problems: [&self.files.problems, &self.findings, &self.vain]
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
         }));
     }
 

@@ -1,5 +1,7 @@
 //! The CLI configs that come with the program.
 
+use muster_core::{cli::CliConfig, manifest};
+
 /// Name and text of each, sorted by name.
 pub const CONFIGS: &[(&str, &str)] = &[
     ("cargo", include_str!("../../../configs/cargo.yaml")),
@@ -28,4 +30,10 @@ pub const SKILL: &str = include_str!("../../../skill/SKILL.md");
 /// The text of a bundled config.
 pub fn config(name: &str) -> Option<&'static str> {
     CONFIGS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// Every bundled config.
+pub fn clis() -> Vec<CliConfig> {
+    let parsed = CONFIGS.iter().filter_map(|(_, text)| manifest::cli::parse(text).ok());
+    parsed.map(|loaded| loaded.value).collect()
 }

@@ -87,14 +87,18 @@ fn rule(reader: &mut Reader, node: &Node) -> Option<Rule> {
 
 fn constraint(reader: &mut Reader, node: &Node) -> Option<Constraint> {
     let fields = reader.fields(node, "ArgConstraint", CONSTRAINT)?;
-    let pattern = reader.nullable(&fields, "pattern", Reader::text);
+    let pattern = reader.nullable(&fields, "pattern", pattern);
     let min = reader.nullable(&fields, "min", Reader::number);
     let max = reader.nullable(&fields, "max", Reader::number);
-    Some(Constraint {
-        pattern: pattern?.0.map(|pattern| Pattern::new(&pattern)),
-        min: min?.0,
-        max: max?.0,
-    })
+    Some(Constraint { pattern: pattern?.0, min: min?.0, max: max?.0 })
+}
+
+fn pattern(reader: &mut Reader, node: &Node) -> Option<Pattern> {
+    let pattern = Pattern::new(&reader.text(node)?);
+    if let Err(broken) = pattern.check() {
+        reader.warn(node, format!("{broken}; every call that gives the argument will fail"));
+    }
+    Some(pattern)
 }
 
 #[cfg(test)]

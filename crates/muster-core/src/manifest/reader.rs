@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::{LoadError, Loaded, Problem, Warning, fields::Known};
+use super::{LoadError, Loaded, Problem, UNKNOWN_FIELD, Warning, fields::Known};
 use crate::{
     suggest,
     value::Value,
@@ -104,9 +104,23 @@ impl Reader {
             let mut path = self.path.clone();
             path.push(name.to_owned());
             let similar = suggest::similar(name, known.names()).first().copied();
-            self.warnings.push(Warning { path, line: key.line, column: key.column, similar });
+            let message = UNKNOWN_FIELD.to_owned();
+            self.warnings.push(Warning {
+                path,
+                line: key.line,
+                column: key.column,
+                message,
+                similar,
+            });
         }
         Some(fields)
+    }
+
+    /// Notes what will not do what it is for.
+    pub(super) fn warn(&mut self, node: &Node, message: impl Into<String>) {
+        let (path, message) = (self.path.clone(), message.into());
+        let Node { line, column, .. } = *node;
+        self.warnings.push(Warning { path, line, column, message, similar: None });
     }
 
     /// A field that must be there.

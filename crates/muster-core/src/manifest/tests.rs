@@ -1,6 +1,6 @@
 //! How problems and warnings read.
 
-use super::{LoadError, Problem, Warning};
+use super::{LoadError, Problem, UNKNOWN_FIELD, Warning};
 use crate::yaml::SyntaxError;
 
 fn problem(path: &[&str], message: &str) -> Problem {
@@ -29,8 +29,13 @@ fn everything_prints_on_one_line() {
         LoadError::NotAMapping { found }.to_string(),
         "the file must hold a mapping, not NoneType"
     );
-    let mut warning =
-        Warning { path: vec!["tols".to_owned()], line: 1, column: 1, similar: Some("tools") };
+    let mut warning = Warning {
+        path: vec!["tols".to_owned()],
+        line: 1,
+        column: 1,
+        message: UNKNOWN_FIELD.to_owned(),
+        similar: Some("tools"),
+    };
     assert_eq!(warning.to_string(), "tols: unknown field; did you mean `tools`?");
     warning.similar = None;
     assert_eq!(warning.to_string(), "tols: unknown field");

@@ -5,7 +5,7 @@
 use serde_json::Value as Json;
 
 use super::{
-    LoadError, Loaded, Problem, Warning,
+    LoadError, Loaded, Problem, UNKNOWN_FIELD, Warning,
     mcpserver::check_name,
     reader::{Reader, Setting, load},
     resource::is_short,
@@ -50,7 +50,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Loaded<Workflow>, LoadError>
         let unknown = read.unknown.into_iter().map(|(path, similar)| {
             let (line, column) = place(root, &path);
             let path = prefix.iter().cloned().chain(path).collect();
-            Warning { path, line, column, similar }
+            Warning { path, line, column, message: UNKNOWN_FIELD.to_owned(), similar }
         });
         inside = Ok(unknown.collect());
         let name = if name.is_empty() { file_name.to_owned() } else { name };

@@ -68,6 +68,11 @@ impl Pattern {
         &self.source
     }
 
+    /// Whether it can be used at all. What is compiled for that is there for the first match.
+    pub fn check(&self) -> Result<(), BrokenPattern> {
+        self.matches("").map(drop)
+    }
+
     /// Whether all of `text` matches.
     pub fn matches(&self, text: &str) -> Result<bool, BrokenPattern> {
         let compiled = if text.is_ascii() {

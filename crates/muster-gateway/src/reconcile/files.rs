@@ -21,6 +21,7 @@ use crate::{
     offer, policies,
     status::Report,
     store::{FileProblem, Files, ServerFile, Severity},
+    vain,
     view::{Counts, Known},
 };
 
@@ -100,6 +101,19 @@ impl Reconciler {
         let policies: Vec<_> =
             self.files.policies.values().map(|file| (*file.policy).clone()).collect();
         self.state.policy = Arc::new(policies::merged(&policies, self.means.destructive));
+    }
+
+    /// Says which rules and limits nothing falls under.
+    pub(super) fn check_policies(&mut self) {
+        let (there, away): (Vec<&McpServer>, Vec<&McpServer>) =
+            self.servers.values().map(|known| &*known.server).partition(|server| {
+                self.state.backends.contains_key(&BackendName::new(server.name.as_str()))
+            });
+        let prefix = self.files.settings.aggregator.prefix();
+        let may_come = |tool: &str| vain::may_come(prefix, tool, &there, &away);
+        let found = vain::problems(&self.files, &self.state.catalog, may_come);
+        log_new(&found, &self.vain);
+        self.vain = found;
     }
 
     fn take_clis(&mut self) {
@@ -230,7 +244,7 @@ impl Reconciler {
 }
 
 /// A CLI's tools under the names that a gateway gives them; policies know them by their own.
-fn cli_source(name: &BackendName, config: &CliConfig) -> Source {
+pub(crate) fn cli_source(name: &BackendName, config: &CliConfig) -> Source {
     let source = cli::source(name, config);
     let tools = source.entries().iter().map(|entry| Entry {
         name: ToolName::new(format!("cli_{}", entry.local_name)),

@@ -7,7 +7,7 @@ use muster_core::{
     catalog::{Entry, Snapshot},
     cli::CliConfig,
     name::BackendName,
-    policy::Policy,
+    policy::{Policy, vain::Vain},
 };
 use muster_exec::{
     cli::{self, CliBackend},
@@ -52,6 +52,11 @@ impl Assembly {
     pub(super) fn shown(&self) -> impl Iterator<Item = &Entry> {
         let State { catalog, policy, .. } = &self.state;
         catalog.sorted().map(|entry| &**entry).filter(|entry| policy.shows(entry))
+    }
+
+    /// What the policy says about what is not there.
+    pub(super) fn vain(&self) -> Vec<Vain> {
+        self.state.policy.vain(&self.state.catalog)
     }
 
     /// The command behind a tool, as written.

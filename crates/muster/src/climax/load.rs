@@ -83,6 +83,10 @@ pub(super) fn policy_or_none(path: Option<&Path>) -> Result<Policy, CommandError
     let Some(path) = path else { return Ok(Policy::default()) };
     let loaded =
         policy(path).map_err(|err| refused("policy", &path.display().to_string(), &err))?;
+    // A limit that is written wrong does not hold, and whoever wrote it counts on it.
+    for warning in &loaded.warnings {
+        tracing::warn!("{}:{}: {warning}", path.display(), warning.line);
+    }
     Ok(loaded.value)
 }
 

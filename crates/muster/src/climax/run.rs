@@ -9,11 +9,12 @@ use std::{
 
 use muster_core::{
     connect::Connect,
+    policy::vain::Vain,
     request::{Identity, Offers},
 };
 use muster_exec::launcher::Launcher;
 use muster_gateway::{
-    dispatch::{Dispatcher, State},
+    dispatch::Dispatcher,
     fixed::Fixed,
     front::Front,
     surface::{Surface, classic::Classic, discovery::Discovery},
@@ -135,19 +136,12 @@ fn warn_of_unknown_rules(assembly: &Assembly) {
     if !assembly.servers.is_empty() {
         return;
     }
-    let State { catalog, policy, .. } = &assembly.state;
-    for (tool, rule) in &policy.rules {
-        let Some(entry) = catalog.sorted().find(|entry| *entry.local_name == **tool) else {
-            tracing::warn!("Policy references unknown tool {tool} — skipping");
-            continue;
-        };
-        let params = entry.params.as_deref().unwrap_or_default();
-        for argument in rule.args.keys() {
-            if !params.iter().any(|param| param.name == *argument) {
-                tracing::warn!(
-                    "Policy references unknown argument {argument} of tool {tool} — skipping"
-                );
-            }
+    for Vain { tool, argument, .. } in assembly.vain() {
+        match argument {
+            None => tracing::warn!("Policy references unknown tool {tool} — skipping"),
+            Some(argument) => tracing::warn!(
+                "Policy references unknown argument {argument} of tool {tool} — skipping"
+            ),
         }
     }
 }

@@ -1,13 +1,17 @@
 //! `climax validate`.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
-use muster_core::manifest::{LoadError, Problem, Warning};
+use muster_core::{
+    manifest::{LoadError, Problem, Warning},
+    policy::vain::Vain,
+};
 use muster_exec::{environment::Environment, lookup};
 use serde::Serialize;
 
 use super::{
     args::Validate,
+    assembly::Assembly,
     load::{self, FileError},
 };
 use crate::{
@@ -56,13 +60,7 @@ pub(super) fn run(args: &Validate) -> Result<ExitCode, CommandError> {
     let environment = process::environment();
     let configs: Vec<Verdict> =
         args.configs.iter().map(|word| check_config(word, &environment)).collect();
-    let policy = args.policy.as_deref().map(|path| match load::policy(path) {
-        Ok(loaded) => {
-            let rules = loaded.value.rules.len();
-            Verdict::good(path.display().to_string(), None, rules, &loaded.warnings)
-        }
-        Err(err) => Verdict::bad(path.display().to_string(), &err),
-    });
+    let policy = args.policy.as_deref().map(|path| check_policy(path, &args.configs));
     let valid = configs.iter().filter(|verdict| verdict.valid).count();
     let invalid = configs.iter().chain(&policy).filter(|verdict| !verdict.valid).count();
     let report = Report { configs, policy, valid, invalid };
@@ -101,6 +99,23 @@ fn check_config(word: &str, environment: &Environment) -> Verdict {
     verdict
 }
 
+fn check_policy(path: &Path, configs: &[String]) -> Verdict {
+    let file = path.display().to_string();
+    let loaded = match load::policy(path) {
+        Ok(loaded) => loaded,
+        Err(err) => return Verdict::bad(file, &err),
+    };
+    let mut verdict = Verdict::good(file, None, loaded.value.rules.len(), &loaded.warnings);
+    // What there is cannot be told while a config cannot be read.
+    let configs: Result<Vec<_>, _> = configs.iter().map(|word| load::config(word)).collect();
+    if let Ok(configs) = configs {
+        let configs = configs.into_iter().map(|loaded| loaded.value).collect();
+        let vain = Assembly::new(configs, Vec::new(), loaded.value).vain();
+        verdict.warnings.extend(vain.iter().map(Found::from));
+    }
+    verdict
+}
+
 impl Verdict {
     fn good(file: String, name: Option<String>, count: usize, warnings: &[Warning]) -> Self {
         let warnings = warnings.iter().map(Found::from).collect();
@@ -133,11 +148,27 @@ impl From<&Problem> for Found {
     }
 }
 
+impl From<&Vain> for Found {
+    fn from(vain: &Vain) -> Self {
+        // The policy may be for more configs than these.
+        let message = match vain.argument {
+            None => "none of these configs has such a tool",
+            Some(_) => vain.message(),
+        };
+        Self {
+            path: Some(vain.path().join(" → ")),
+            message: message.to_owned(),
+            line: None,
+            fix: vain.fix(),
+        }
+    }
+}
+
 impl From<&Warning> for Found {
     fn from(warning: &Warning) -> Self {
         Self {
             path: Some(warning.path.join(" → ")),
-            message: "unknown field".to_owned(),
+            message: warning.message.clone(),
             line: Some(warning.line),
             fix: warning.similar.map(|similar| format!("did you mean `{similar}`?")),
         }

@@ -78,14 +78,17 @@ async fn examine(args: &Doctor) -> Result<Vec<Finding>, CommandError> {
         Ok(target) => findings.extend(checks::gateway(&target).await),
         Err(err) => findings.push(Finding::bad(doctor::Hop::Config, "gateway", err.to_string())),
     }
-    if !args.no_servers {
-        findings.extend(ask_servers(&root, &files).await);
-    }
+    let asked = match args.no_servers {
+        true => servers::Asked::default(),
+        false => ask_servers(&root, &files).await,
+    };
+    findings.extend(checks::policies(&files, &asked.listings));
+    findings.extend(asked.findings);
     findings.extend(checks::logins());
     Ok(findings)
 }
 
-async fn ask_servers(root: &std::path::Path, files: &Files) -> Vec<Finding> {
+async fn ask_servers(root: &std::path::Path, files: &Files) -> servers::Asked {
     let launcher = Launcher::new();
     let identity = Identity {
         name: "muster-doctor".to_owned(),
@@ -96,10 +99,10 @@ async fn ask_servers(root: &std::path::Path, files: &Files) -> Vec<Finding> {
     let connect: Arc<dyn Connect> =
         Arc::new(WithSecrets::new(Secrets::of(root), Arc::clone(&connector)));
     let known = files.servers.values().map(|file| Arc::clone(&file.server)).collect();
-    let findings = servers::check(connect, known).await;
+    let asked = servers::check(connect, known).await;
     connector.shut_down().await;
     launcher.shut_down().await;
-    findings
+    asked
 }
 
 fn print(findings: &[Finding]) -> Result<(), CommandError> {

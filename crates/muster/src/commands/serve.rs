@@ -16,12 +16,8 @@ use std::{
 
 use muster_auth::{dialer::Trust, server::AuthServer};
 use muster_core::{
-    cli::CliConfig,
     json::raw,
-    manifest::{
-        self,
-        settings::{Aggregator, Transport},
-    },
+    manifest::settings::{Aggregator, Transport},
     policy::Destructive,
     request::{Identity, Offers},
 };
@@ -131,7 +127,7 @@ async fn serve(
     let connector = Arc::new(connector(args, &launcher, &identity)?);
     let connect = Arc::new(WithSecrets::new(Secrets::of(store.root()), Arc::clone(&connector)));
     let options = Options {
-        bundled: bundled_clis(),
+        bundled: bundled::clis(),
         destructive: if args.yolo { Destructive::Allowed } else { Destructive::Blocked },
         logins: client.as_ref().map(|client| client.logins()),
         ..Options::new(connect, launcher.clone(), process::environment())
@@ -273,11 +269,6 @@ async fn serve_stdio(server: Server) -> io::Result<()> {
         served = stdio::serve(server, input, output) => served,
         () = process::stop_requested() => Ok(()),
     }
-}
-
-fn bundled_clis() -> Vec<CliConfig> {
-    let parsed = bundled::CONFIGS.iter().filter_map(|(_, text)| manifest::cli::parse(text).ok());
-    parsed.map(|loaded| loaded.value).collect()
 }
 
 fn health(view: &watch::Receiver<Arc<View>>, logins: Option<&AuthServer>) -> Health {

@@ -1,14 +1,17 @@
 //! Checks of what is on this machine: files, programs, the gateway, logins.
 
-use std::{net::TcpListener, path::Path};
+use std::{collections::BTreeMap, net::TcpListener, path::Path, sync::Arc};
 
-use muster_core::manifest::mcpserver::ServerType;
+use muster_core::{connect::Listing, manifest::mcpserver::ServerType};
 use muster_exec::{environment::Environment, lookup};
-use muster_gateway::store::{Files, Severity};
+use muster_gateway::{
+    store::{FileProblem, Files, Severity},
+    vain,
+};
 
 use super::{Finding, Hop};
 use crate::{
-    env_vars,
+    bundled, env_vars,
     login::tokens::Tokens,
     remote::{Auth, Remote, error::RemoteError, target::Target},
     secrets::{self, Secrets},
@@ -24,18 +27,7 @@ pub(crate) fn config(root: &Path, files: &Files) -> Vec<Finding> {
                 .fix("take over the servers of another client with `muster import`"),
         ];
     }
-    for problem in &files.problems {
-        let (what, said) = (problem.path.display().to_string(), &problem.message);
-        let what = problem.line.map_or(what.clone(), |line| format!("{what}:{line}"));
-        let finding = match problem.severity {
-            Severity::Error => Finding::bad(Hop::Config, what, said),
-            Severity::Warning => Finding::warning(Hop::Config, what, said),
-        };
-        findings.push(match &problem.fix {
-            Some(fix) => finding.fix(fix),
-            None => finding,
-        });
-    }
+    findings.extend(files.problems.iter().map(found));
     let secrets = Secrets::of(root);
     for file in files.servers.values() {
         let spec = &file.server.spec;
@@ -48,7 +40,7 @@ pub(crate) fn config(root: &Path, files: &Files) -> Vec<Finding> {
         }
     }
     if findings.is_empty() {
-        let clis = files.clis.as_ref().map_or(0, std::collections::BTreeMap::len);
+        let clis = files.clis.as_ref().map_or(0, BTreeMap::len);
         let said = format!(
             "{} servers, {clis} CLIs, {} policies",
             files.servers.len(),
@@ -57,6 +49,25 @@ pub(crate) fn config(root: &Path, files: &Files) -> Vec<Finding> {
         findings.push(Finding::good(Hop::Config, root.display().to_string(), said));
     }
     findings
+}
+
+fn found(problem: &FileProblem) -> Finding {
+    let (what, said) = (problem.path.display().to_string(), &problem.message);
+    let what = problem.line.map_or(what.clone(), |line| format!("{what}:{line}"));
+    let finding = match problem.severity {
+        Severity::Error => Finding::bad(Hop::Config, what, said),
+        Severity::Warning => Finding::warning(Hop::Config, what, said),
+    };
+    match &problem.fix {
+        Some(fix) => finding.fix(fix),
+        None => finding,
+    }
+}
+
+/// What policies say about tools and arguments that are not there, by what the servers list.
+pub(crate) fn policies(files: &Files, listings: &BTreeMap<String, Listing>) -> Vec<Finding> {
+    let bundled: Vec<_> = bundled::clis().into_iter().map(Arc::new).collect();
+    vain::examined(files, &bundled, listings).iter().map(found).collect()
 }
 
 /// The programs of CLI definitions and of local servers.

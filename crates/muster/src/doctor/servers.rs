@@ -1,9 +1,9 @@
 //! Checks of each server: the way to it, its certificate, its first words.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
-    connect::{Connect, ConnectError, Event, Events},
+    connect::{Connect, ConnectError, Event, Events, Listing},
     manifest::mcpserver::McpServer,
 };
 use tokio::task::JoinSet;
@@ -20,39 +20,53 @@ impl Events for Deaf {
     fn happened(&self, _: Event) {}
 }
 
+/// What servers said when they were asked.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) findings: Vec<Finding>,
+    /// What each has that answered.
+    pub(crate) listings: BTreeMap<String, Listing>,
+}
+
 /// Connects to every server, one beside the other, lists what it has, and lets it go.
-pub(crate) async fn check(connect: Arc<dyn Connect>, servers: Vec<Arc<McpServer>>) -> Vec<Finding> {
+pub(crate) async fn check(connect: Arc<dyn Connect>, servers: Vec<Arc<McpServer>>) -> Asked {
     let mut checks = JoinSet::new();
     for server in servers {
         let connect = Arc::clone(&connect);
-        checks.spawn(async move { one(&*connect, &server).await });
+        checks.spawn(async move {
+            let listed = one(&*connect, &server).await;
+            (server.name.clone(), listed)
+        });
     }
-    let mut findings = Vec::new();
-    while let Some(finding) = checks.join_next().await {
-        findings.extend(finding);
+    let mut asked = Asked::default();
+    while let Some(done) = checks.join_next().await {
+        let Ok((name, listed)) = done else { continue };
+        asked.findings.push(match listed {
+            Ok(listing) => {
+                let said = format!("{} tools, protocol {}", listing.tools.len(), listing.protocol);
+                let finding = Finding::good(Hop::Handshake, &name, said);
+                asked.listings.insert(name, listing);
+                finding
+            }
+            Err(finding) => finding,
+        });
     }
-    findings.sort_by(|one: &Finding, other| one.what.cmp(&other.what));
-    findings
+    asked.findings.sort_by(|one, other| one.what.cmp(&other.what));
+    asked
 }
 
-async fn one(connect: &dyn Connect, server: &McpServer) -> Finding {
+async fn one(connect: &dyn Connect, server: &McpServer) -> Result<Listing, Finding> {
     let name = &server.name;
     let endpoint = server.spec.endpoint();
     let limit = server.spec.limit().min(LONGEST);
     let connected = connect.connect(name, &endpoint, limit, Arc::new(Deaf)).await;
     let connection = match connected {
         Ok(connection) => connection,
-        Err(error) => return broken(name, &error, "connecting"),
+        Err(error) => return Err(broken(name, &error, "connecting")),
     };
     let listed = connection.list().await;
     connection.close().await;
-    match listed {
-        Ok(listing) => {
-            let said = format!("{} tools, protocol {}", listing.tools.len(), listing.protocol);
-            Finding::good(Hop::Handshake, name, said)
-        }
-        Err(error) => broken(name, &error, "listing its tools"),
-    }
+    listed.map_err(|error| broken(name, &error, "listing its tools"))
 }
 
 fn broken(name: &str, error: &ConnectError, doing: &str) -> Finding {

@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Child, Command, Output, Stdio},
+    sync::mpsc,
 };
 
 use serde_json::{Value, json};
@@ -170,7 +171,8 @@ fn with_server() -> Folder {
     folder
 }
 
-struct Gateway(Child, String);
+/// A gateway, its address, what it logged until it had one, and what it logs.
+struct Gateway(Child, String, Vec<String>, mpsc::Receiver<String>);
 
 impl Gateway {
     fn start(folder: &Folder) -> Self {
@@ -181,12 +183,18 @@ impl Gateway {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let first = lines.next().unwrap().unwrap();
-        // What it logs later must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        let url = first.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
-        Self(child, url.to_owned())
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (sender, said) = mpsc::channel();
+        // What it logs must not fill the pipe.
+        std::thread::spawn(move || lines.flatten().for_each(|line| drop(sender.send(line))));
+        let mut before = Vec::new();
+        loop {
+            let line = said.recv().unwrap();
+            if let Some(url) = line.split_whitespace().find(|word| word.starts_with("http://")) {
+                return Self(child, url.to_owned(), before, said);
+            }
+            before.push(line);
+        }
     }
 }
 
@@ -241,6 +249,52 @@ fn find<'a>(report: &'a Value, hop: &str, what: &str) -> &'a Value {
     let fits =
         |found: &&Value| found["hop"] == hop && found["what"].as_str().unwrap().contains(what);
     findings.iter().find(fits).unwrap_or_else(|| panic!("no {hop} {what} in {report}"))
+}
+
+#[test]
+fn the_doctor_and_the_log_tell_of_rules_in_vain() {
+    const POLICY: &str = "\
+default: enabled
+tools:
+  x_srv_tel: {}
+  x_srv_tell: {args: {skript: {max: 1}}}
+  cli_tell: {args: {script: {pattern: '['}}}
+  core_events: {}
+";
+    let folder = with_server();
+    write(&folder, "gw/policies/p.yaml", POLICY);
+    let (code, report) = examined(&folder);
+    assert_eq!(code, Some(0), "{report}");
+    let said = |report: &Value| {
+        let findings = report["findings"].as_array().unwrap().iter();
+        let ours = findings.filter(|found| found["what"].as_str().unwrap().contains("p.yaml"));
+        let lines = ours.map(|found| format!("{} ({})", found["said"], found["fix"]));
+        lines.collect::<Vec<_>>().join("\n").replace('"', "")
+    };
+    let told = said(&report);
+    for words in [
+        "tools → x_srv_tel: there is no such tool (did you mean `x_srv_tell`?)",
+        "args → skript: the tool has no such argument, so this limits nothing (did you mean `script`?)",
+        "pattern `[` is broken",
+    ] {
+        assert!(told.contains(words), "no {words:?} in {told}");
+    }
+    assert!(!told.contains("core_events"), "{told}");
+
+    let mut gateway = Gateway::start(&folder);
+    let awaited = "tools → x_srv_tel: there is no such tool";
+    let before = std::mem::take(&mut gateway.2);
+    let mut log = before.into_iter().chain(gateway.3.iter());
+    assert!(log.any(|line| line.contains(awaited)), "the log says nothing");
+    drop(log);
+    drop(gateway);
+
+    write(&folder, "gw/mcpservers/deaf.yaml", "type: stdio\ncommand: 'true'\n");
+    let (_, report) = examined(&folder);
+    assert!(said(&report).contains("x_srv_tel:"), "its server answers: {report}");
+    write(&folder, "gw/policies/p.yaml", "tools: {tel: {}, x_deaf_a: {}}\n");
+    let (_, report) = examined(&folder);
+    assert_eq!(said(&report), "", "a server that is away may have them");
 }
 
 #[test]

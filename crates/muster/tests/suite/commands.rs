@@ -62,6 +62,47 @@ fn validate_names_every_problem_with_its_place() {
     );
 }
 
+const LOOSE: &str = "\
+tools:
+  alhpa: {}
+  alpha:
+    args:
+      qurey: {pattern: 'a+'}
+      query: {patern: 'a+'}
+      fmt: {pattern: '['}
+";
+
+#[test]
+fn what_a_policy_says_in_vain_is_told() {
+    let folder = Folder::new(&[("good.yaml", GOOD), ("bad.yaml", BAD), ("loose.yaml", LOOSE)]);
+    let output = folder.climax(&["validate", "good.yaml", "--policy", "loose.yaml"]);
+    expect![[r#"
+        exit code: 0
+        ----- stdout -----
+          ✓ demo — 2 tool(s)
+          ✓ policy — 2 tool rule(s)
+            ⚠ tools → alpha → args → query → patern: unknown field (line 6); did you mean `pattern`?
+            ⚠ tools → alpha → args → fmt → pattern: pattern `[` is broken: unterminated character set; every call that gives the argument will fail (line 7)
+            ⚠ tools → alhpa: none of these configs has such a tool; did you mean `alpha`?
+            ⚠ tools → alpha → args → qurey: the tool has no such argument, so this limits nothing; did you mean `query`?
+
+        All 1 config(s) valid
+        ----- stderr -----
+    "#]].assert_eq(&transcript(&output, &folder));
+    let unsure = folder.climax(&["validate", "bad.yaml", "--policy", "loose.yaml"]);
+    assert!(!String::from_utf8_lossy(&unsure.stdout).contains("qurey"));
+    let output = folder.climax(&["run", "good.yaml", "--policy", "loose.yaml"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    for words in [
+        "loose.yaml:6: tools → alpha → args → query → patern: unknown field; did you mean `pattern`?",
+        "pattern `[` is broken",
+        "Policy references unknown tool alhpa",
+        "Policy references unknown argument qurey of tool alpha",
+    ] {
+        assert!(said.contains(words), "no {words:?} in {said}");
+    }
+}
+
 #[test]
 fn validate_for_programs() {
     check(

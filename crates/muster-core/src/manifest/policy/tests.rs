@@ -140,3 +140,13 @@ proptest! {
         parse(&text).ok();
     }
 }
+
+#[test]
+fn a_broken_pattern_is_told() {
+    check(
+        "tools: {a: {args: {x: {pattern: '['}, y: {pattern: 'ok'}}}}",
+        expect![[r#"
+        tools → a → args → x → pattern: pattern `[` is broken: unterminated character set; every call that gives the argument will fail
+    "#]],
+    );
+}
