@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::{
     builtin,
-    client::{CALL_LIMIT, Failure, Listening},
+    client::{CALL_LIMIT, Client, Failure, Listening},
     instance::{Ground, Instance, NotStarted},
     load::{self, LoadError},
     options::Options,
@@ -78,14 +78,8 @@ pub async fn generate(
     let mut instance = Instance::start(&Arc::new(ground), &scenario, deadline).await?;
     let target = instance.target(Listening::Closed);
     let client = instance.ready(&target).await?;
-    let mut args = Map::new();
-    args.insert("pattern".to_owned(), "core_*".into());
-    args.insert("include_schema".to_owned(), true.into());
-    // Where pages exist, one that is large enough for all.
-    args.insert("limit".to_owned(), 1000.into());
-    let answer = client.call("filter_tools", Some(&args), CALL_LIMIT).await?;
-    let list = answer.first_object().unwrap_or_default();
-    let schema = document(&list);
+    let tools = core_tools(&client).await?;
+    let schema = document(&tools);
     let count = schema.get("tools").and_then(Value::as_object).map_or(0, Map::len);
     fs::write(file, format!("{schema:#}\n"))
         .map_err(|source| NoSchema::File { path: file.to_owned(), source })?;
@@ -95,9 +89,30 @@ pub async fn generate(
     Ok(())
 }
 
-fn document(list: &Value) -> Value {
-    let tools = list.get("tools").and_then(Value::as_array).into_iter().flatten();
+/// All core tools with what they take. An answer may hold fewer than there are; then it says where the next
+/// begins.
+async fn core_tools(client: &Client) -> Result<Vec<Value>, Failure> {
+    let mut args = Map::new();
+    args.insert("pattern".to_owned(), "core_*".into());
+    args.insert("include_schema".to_owned(), true.into());
+    args.insert("limit".to_owned(), 1000.into());
+    let mut tools = Vec::new();
+    let mut offset = 0;
+    loop {
+        let answer = client.call("filter_tools", Some(&args), CALL_LIMIT).await?;
+        let page = answer.first_object().unwrap_or_default();
+        tools.extend(page.get("tools").and_then(Value::as_array).into_iter().flatten().cloned());
+        match page.get("next_offset").and_then(Value::as_u64) {
+            Some(next) if next > offset => offset = next,
+            Some(_) | None => return Ok(tools),
+        }
+        args.insert("offset".to_owned(), offset.into());
+    }
+}
+
+fn document(tools: &[Value]) -> Value {
     let tools: Map<String, Value> = tools
+        .iter()
         .filter_map(|tool| {
             let name = tool.get("name")?.as_str()?.to_owned();
             let schema = tool.get("inputSchema").cloned();
@@ -206,12 +221,12 @@ mod tests {
     fn steps_are_held_against_the_schema() {
         let dir = tempfile::tempdir().unwrap();
         let schema = dir.path().join("schema.json");
-        let list = json!({"tools": [
-            {"name": "core_config_get"},
-            {"name": "core_service_status", "inputSchema": {
-                "properties": {"name": {"type": "string"}}, "required": ["name"]}},
-        ]});
-        fs::write(&schema, document(&list).to_string()).unwrap();
+        let tools = [
+            json!({"name": "core_config_get"}),
+            json!({"name": "core_service_status", "inputSchema": {
+                "properties": {"name": {"type": "string"}}, "required": ["name"]}}),
+        ];
+        fs::write(&schema, document(&tools).to_string()).unwrap();
         let scenario = dir.path().join("a.yaml");
         let text = r#"
 name: a

@@ -1,6 +1,7 @@
 //! What a gateway has, listed, shown, made, started and called.
 
 use expect_test::expect;
+use serde_json::Value;
 
 use super::desk::Desk;
 
@@ -220,6 +221,21 @@ fn tools_resources_prompts() {
             exit 1
         "#]],
     );
+}
+
+#[test]
+fn the_schema_for_scenarios_has_every_core_tool() {
+    let desk = Desk::new();
+    let file = desk.home.file("schema.json");
+    let said = desk.run(&["test", "--generate-schema", "--schema-output", file.to_str().unwrap()]);
+    let schema: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let written: Vec<&str> =
+        schema["tools"].as_object().unwrap().keys().map(String::as_str).collect();
+    let listed =
+        desk.command().args(["list", "tools", "--filter", "core_*", "-o", "json"]).output();
+    let listed: Value = serde_json::from_slice(&listed.unwrap().stdout).unwrap();
+    let listed = listed.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap());
+    assert_eq!(written, listed.collect::<Vec<_>>(), "{said}");
 }
 
 #[test]
