@@ -75,7 +75,11 @@ fn trouble(server: &Value) -> Option<String> {
     let message = text("statusMessage").filter(|message| !message.is_empty())?;
     let state = text("state")?.to_lowercase().replace(' ', "_");
     let needs = matches!(state.as_str(), "auth_required" | "unreachable" | "failed");
-    needs.then(|| format!("  {}: {message}", text("name").unwrap_or_default()))
+    // The gateway gives the reason only to those who want to know.
+    let why = text("error").filter(|why| !why.is_empty());
+    let why = why.map(|why| format!(": {}", why.lines().collect::<Vec<_>>().join("\n    ")));
+    let name = text("name").unwrap_or_default();
+    needs.then(|| format!("  {name}: {message}{}", why.unwrap_or_default()))
 }
 
 fn detail(object: &Map<String, Value>, manner: Manner) -> String {
@@ -201,15 +205,20 @@ mod tests {
         check(json!({"workflows": [], "total": 0}), expect!["No items found"]);
         check(
             json!({"hint": "see --all", "mcpServers": [
-                {"name": "a", "type": "sse", "state": "Failed", "statusMessage": "no route"}]}),
+                {"name": "a", "type": "sse", "state": "Failed", "statusMessage": "no route"},
+                {"name": "b", "type": "sse", "state": "Failed", "statusMessage": "no route",
+                    "error": "it ended:\nno such module"}]}),
             expect![[r"
                 NAME   STATE    TYPE
                 a      Failed   sse
+                b      Failed   sse
 
                 see --all
 
                 Servers requiring attention:
-                  a: no route"]],
+                  a: no route
+                  b: no route: it ended:
+                    no such module"]],
         );
         check(json!("done"), expect!["done"]);
     }
