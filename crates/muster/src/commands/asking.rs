@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use muster_core::json::Raw;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use tracing::level_filters::LevelFilter;
 
 use crate::{
@@ -126,7 +126,12 @@ impl Asked {
         };
         if answer.failed {
             self.mark("❌ Command returned error");
-            return Err(refusal(&answer.texts().join("\n")));
+            let text = answer.texts().join("\n");
+            let run = match self.manner.layout {
+                Layout::Table | Layout::Wide => failed_run(&text),
+                Layout::Json | Layout::Yaml => None,
+            };
+            return Err(run.unwrap_or_else(|| refusal(&text)));
         }
         Ok(answer)
     }
@@ -165,9 +170,47 @@ pub(crate) fn refusal(text: &str) -> CommandError {
     hints.fold(error, CommandError::hint)
 }
 
+/// What a run of a workflow says about its failure, where people read it: the step and why.
+fn failed_run(text: &str) -> Option<CommandError> {
+    let run: Value = serde_json::from_str(text).ok()?;
+    let id = run.get("execution_id")?.as_str()?;
+    let steps = run.get("steps").and_then(Value::as_array).into_iter().flatten();
+    let said = |value: &Value| value.get("error").and_then(Value::as_str).map(str::to_owned);
+    let of_step = |step: &Value| {
+        let name = step.get("id").and_then(Value::as_str).unwrap_or_default();
+        Some(format!("step `{name}`: {}", said(step)?))
+    };
+    let why: Vec<String> = steps.filter_map(of_step).collect();
+    let why = if why.is_empty() { said(&run)? } else { why.join("\n") };
+    let error = refusal(&why);
+    Some(match id {
+        "" => error,
+        id => error.hint(format!("see the whole run with `muster get workflow-execution {id}`")),
+    })
+}
+
 /// An object of one text: the most common arguments.
 pub(crate) fn one(key: &'static str, value: &str) -> Raw {
     let mut object = muster_core::json::Object::new();
     object.set_value(key, value);
     object.to_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::failed_run;
+
+    #[test]
+    fn a_failed_run_in_words() {
+        let said =
+            |text: &str| failed_run(text).map(|err| format!("{err} | {}", err.hints().join(" | ")));
+        let run = r#"{"execution_id":"7","status":"failed","steps":[{"id":"a","status":"completed"},
+            {"id":"b","status":"failed","error":"no\nhint: try"}]}"#;
+        let hint = "see the whole run with `muster get workflow-execution 7`";
+        assert_eq!(said(run).unwrap(), format!("step `b`: no | try | {hint}"));
+        let early = r#"{"execution_id":"","error":"nothing"}"#;
+        assert_eq!(said(early).unwrap(), "nothing | ");
+        assert_eq!(said("plain"), None);
+        assert_eq!(said(r#"{"error":"x"}"#), None);
+    }
 }

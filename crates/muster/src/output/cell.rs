@@ -101,7 +101,8 @@ fn one_line(text: &str) -> String {
     text.split('\n').map(str::trim_end).collect::<Vec<_>>().join(" ")
 }
 
-fn capitalised(word: &str) -> String {
+/// A word that begins with a capital letter.
+pub fn capitalised(word: &str) -> String {
     let mut letters = word.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()

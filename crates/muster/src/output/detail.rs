@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{
-    cell::{cell, cut, plain, without_prefix},
+    cell::{capitalised, cell, cut, plain, without_prefix},
     grid::Grid,
     layout::Manner,
     list,
@@ -131,9 +131,14 @@ fn properties(object: &Map<String, Value>, keys: &[&str], manner: Manner) -> Str
     grid.text()
 }
 
+/// The most bytes of what a step answered that are shown.
+const LONGEST_DETAILS: usize = 100;
+
 fn execution(object: &Map<String, Value>, manner: Manner) -> String {
-    let facts = properties(object, &["execution_id", "workflow", "status"], manner);
-    let mut page = format!("Workflow Execution Completed\n\n{facts}");
+    let keys = ["execution_id", "workflow", "workflow_name", "status", "error"];
+    let facts = properties(object, &keys, manner);
+    let status = object.get("status").and_then(Value::as_str).unwrap_or_default();
+    let mut page = format!("Workflow Execution {}\n\n{facts}", capitalised(status));
     let pairs = |key: &str| {
         let members = object.get(key).and_then(Value::as_object);
         let mut members: Vec<(String, Value)> =
@@ -148,8 +153,52 @@ fn execution(object: &Map<String, Value>, manner: Manner) -> String {
         let status = result.get("status").map_or_else(|| "completed".to_owned(), plain);
         vec![step, status, cell("details", Some(&result), &Map::new())]
     });
-    part(&mut page, "Step Results:", results.collect(), &["step", "status", "details"], manner);
+    let steps = object.get("steps").and_then(Value::as_array).into_iter().flatten();
+    let rows = results.chain(steps.map(step_result)).collect();
+    part(&mut page, "Step Results:", rows, &["step", "status", "details"], manner);
+    part(&mut page, "Result:", last_answer(object), &["property", "value"], manner);
     page
+}
+
+/// What a run says of itself; all else in its answer is what its last step answered.
+const OF_THE_RUN: [&str; 15] = [
+    "execution_id",
+    "workflow",
+    "workflow_name",
+    "owner",
+    "status",
+    "error",
+    "started_at",
+    "completed_at",
+    "duration_ms",
+    "input",
+    "results",
+    "steps",
+    "on_failure",
+    "template_vars",
+    "result",
+];
+
+fn last_answer(object: &Map<String, Value>) -> Vec<Vec<String>> {
+    // A record has the whole answer in one place.
+    let answer = object.get("result").and_then(Value::as_object).unwrap_or(object);
+    let said = answer.iter().filter(|(key, _)| !OF_THE_RUN.contains(&key.as_str()));
+    said.map(|(key, value)| vec![key.clone(), on_a_line(value)]).collect()
+}
+
+fn on_a_line(value: &Value) -> String {
+    let text = plain(value).split_whitespace().collect::<Vec<_>>().join(" ");
+    cut(&text, LONGEST_DETAILS)
+}
+
+/// A step of a run: what it answered, or why it failed.
+fn step_result(step: &Value) -> Vec<String> {
+    let first = |keys: [&str; 2]| keys.into_iter().find_map(|key| step.get(key));
+    vec![
+        first(["id", "step_id"]).map(plain).unwrap_or_default(),
+        step.get("status").map(plain).unwrap_or_default(),
+        first(["error", "result"]).map(on_a_line).unwrap_or_default(),
+    ]
 }
 
 fn workflow(object: &Map<String, Value>, manner: Manner) -> String {
@@ -271,6 +320,30 @@ mod tests {
                 PARAMETER   VALUE
                 a           x
                 b           1"]],
+        );
+        check(
+            json!({"execution_id": "8", "workflow_name": "deploy", "status": "failed", "input": {},
+                   "error": "step b: no", "result": {"status": "failed", "greeting": "hello"}, "steps": [
+                {"step_id": "a", "tool": "t", "status": "completed", "result": {"said": "x"}},
+                {"id": "b", "status": "failed", "error": "no\nway"}, {"id": "c", "status": "skipped"}]}),
+            expect![[r#"
+                Workflow Execution Failed
+
+                PROPERTY        VALUE
+                execution_id    8
+                workflow_name   deploy
+                status          failed
+                error           step b: no
+
+                Step Results:
+                STEP   STATUS      DETAILS
+                a      completed   {"said":"x"}
+                b      failed      no way
+                c      skipped
+
+                Result:
+                PROPERTY   VALUE
+                greeting   hello"#]],
         );
     }
 }

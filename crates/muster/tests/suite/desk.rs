@@ -39,6 +39,13 @@ steps:
     args: {name: \"{{ .input.environment }}\"}
 ";
 
+const BROKEN: &str = "\
+name: broken
+description: Greet nobody
+steps:
+  - {id: greet, tool: x_github_greet}
+";
+
 const FORWARD: &str = "\
 name: port-forward
 description: A greeting that stays
@@ -69,6 +76,7 @@ impl Desk {
         let files = [
             ("mcpservers/github.yaml", &*github),
             ("workflows/deploy.yaml", DEPLOY),
+            ("workflows/broken.yaml", BROKEN),
             ("serviceclasses/port-forward.yaml", FORWARD),
             ("clis/none.txt", ""),
         ];

@@ -334,6 +334,7 @@ fn workflows_and_service_classes() {
             Successfully started service 'github'
             $ muster list workflows
             NAME     DESCRIPTION                            AVAILABLE
+            broken   Greet nobody                           Available
             deploy   Greet whom an environment belongs to   Available
             $ muster check workflow deploy --no-headers
             available   Available
@@ -385,6 +386,13 @@ fn workflows_and_service_classes() {
     let ran =
         desk.run(&["start", "workflow", "deploy", "environment=lab", "--replicas=2", "-o", "json"]);
     assert!(ran.contains("hello lab") && ran.contains("\"replicas\":2"), "{ran}");
+    let ran = desk.run(&["start", "workflow", "deploy", "environment=lab"]);
+    assert!(ran.contains("Step Results:") && ran.contains("hello lab"), "{ran}");
+    let failed = desk.run(&["start", "workflow", "broken"]);
+    assert!(failed.contains("stderr: Error: step `greet`: "), "{failed}");
+    let id = failed.split("workflow-execution ").nth(1).unwrap().split('`').next().unwrap();
+    let shown = desk.run(&["get", "workflow-execution", id]);
+    assert!(shown.contains("Workflow Execution Failed") && shown.contains("greet "), "{shown}");
     let listed = desk.run(&["list", "workflow-executions", "--no-headers"]);
     assert!(listed.contains("deploy") && listed.contains("completed"), "{listed}");
 }
