@@ -66,10 +66,8 @@ fn understood(failure: &clap::Error, program: &Command, words: &[String]) -> Com
                 format!("required flag(s) {} not set", flags.join(", "))
             }
         }
-        _ => {
-            let text = failure.to_string();
-            text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
-        }
+        ErrorKind::InvalidValue => invalid_value(failure),
+        _ => first_line(failure),
     };
     let error = CommandError::new(message);
     let near = match failure.kind() {
@@ -78,13 +76,35 @@ fn understood(failure: &clap::Error, program: &Command, words: &[String]) -> Com
             let names = place.command.get_subcommands().map(Command::get_name);
             similar(&typed, names).first().map(|near| (*near).to_owned())
         }
-        _ => text(ContextKind::SuggestedArg),
+        _ => text(ContextKind::SuggestedArg).or_else(|| text(ContextKind::SuggestedValue)),
     };
     let error = match near {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error,
     };
     error.hint(format!("see `{} --help`", place.path))
+}
+
+fn first_line(failure: &clap::Error) -> String {
+    let text = failure.to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+/// A value that is none of a few words, with the words.
+fn invalid_value(failure: &clap::Error) -> String {
+    let Some(ContextValue::Strings(valid)) = failure.get(ContextKind::ValidValue) else {
+        return first_line(failure);
+    };
+    let valid = valid.join(", ");
+    match (failure.get(ContextKind::InvalidArg), failure.get(ContextKind::InvalidValue)) {
+        (Some(ContextValue::String(arg)), Some(ContextValue::String(value)))
+            if arg.starts_with("--transport ") =>
+        {
+            format!("unsupported transport: {value} (supported: {valid})")
+        }
+        _ if valid.is_empty() => first_line(failure),
+        _ => format!("{} (valid: {valid})", first_line(failure)),
+    }
 }
 
 /// The command that was meant, and how many words it was given.
