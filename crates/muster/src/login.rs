@@ -127,6 +127,26 @@ pub async fn remembered(target: &Target) -> Auth {
     if token.is_valid() { bearer(&token) } else { Auth::None }
 }
 
+/// Logs in anew without a page, where the gateway wants a login and has known the user. Without luck
+/// everything is as it was.
+pub async fn silently(target: &Target, mode: AuthMode) {
+    let known = Tokens::of_user().ok().and_then(|tokens| tokens.load(&target.url));
+    if known.is_none() || mode == AuthMode::None {
+        return;
+    }
+    let challenge = match Remote::connect(target, &remembered(target).await).await {
+        Ok(remote) => return remote.close().await,
+        Err(RemoteError::AuthRequired { challenge, .. }) => challenge,
+        // Whoever connects next says what is wrong.
+        Err(_) => return,
+    };
+    let screen = Screen { open: &browser::open, say: &output::tell };
+    let token = flow::login(target, challenge.as_deref(), Prompting::Silent, &screen).await;
+    if let Err(err) = token {
+        tracing::debug!("no login without a page: {err}");
+    }
+}
+
 /// A token as it is sent.
 pub fn bearer(token: &Token) -> Auth {
     Auth::Bearer(token.access_token.reveal().clone())

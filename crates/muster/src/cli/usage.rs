@@ -47,7 +47,7 @@ fn understood(failure: &clap::Error, program: &Command, words: &[String]) -> Com
                 format!("unknown flag: {word}")
             } else if let Some(short) = word.strip_prefix('-') {
                 format!("unknown shorthand flag: '{short}' in {word}")
-            } else if place.wanted == 0 {
+            } else if place.most == Some(0) {
                 format!("unknown command \"{word}\" for \"{}\"", place.path)
             } else {
                 place.count()
@@ -60,13 +60,14 @@ fn understood(failure: &clap::Error, program: &Command, words: &[String]) -> Com
                 .filter_map(|word| word.strip_prefix("--"))
                 .map(|flag| format!("\"{flag}\""))
                 .collect();
-            if flags.is_empty() || place.given < place.wanted {
+            if flags.is_empty() || place.given < place.least {
                 place.count()
             } else {
                 format!("required flag(s) {} not set", flags.join(", "))
             }
         }
         ErrorKind::InvalidValue => invalid_value(failure),
+        ErrorKind::ArgumentConflict => conflict(failure, &place),
         _ => first_line(failure),
     };
     let error = CommandError::new(message);
@@ -90,6 +91,31 @@ fn first_line(failure: &clap::Error) -> String {
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
+/// Two flags of which only one can be given.
+fn conflict(failure: &clap::Error, place: &Place<'_>) -> String {
+    let flag = |kind| match failure.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        Some(ContextValue::Strings(texts)) => texts.first(),
+        _ => None,
+    };
+    let flag = |kind| Some(flag(kind)?.strip_prefix("--")?.split(' ').next()?.to_owned());
+    let (Some(one), Some(other)) = (flag(ContextKind::InvalidArg), flag(ContextKind::PriorArg))
+    else {
+        return first_line(failure);
+    };
+    let mut set = [one, other];
+    let order = |name: &String| {
+        place.command.get_arguments().position(|arg| arg.get_long() == Some(name.as_str()))
+    };
+    set.sort_by_key(order);
+    let group = set.join(" ");
+    set.sort();
+    format!(
+        "if any flags in the group [{group}] are set none of the others can be; [{}] were all set",
+        set.join(" ")
+    )
+}
+
 /// A value that is none of a few words, with the words.
 fn invalid_value(failure: &clap::Error) -> String {
     let Some(ContextValue::Strings(valid)) = failure.get(ContextKind::ValidValue) else {
@@ -111,8 +137,10 @@ fn invalid_value(failure: &clap::Error) -> String {
 struct Place<'a> {
     command: &'a Command,
     path: String,
-    /// How many words it wants.
-    wanted: usize,
+    /// How many words it needs.
+    least: usize,
+    /// How many it takes, unless it takes any number.
+    most: Option<usize>,
     /// How many it was given.
     given: usize,
 }
@@ -144,11 +172,23 @@ impl<'a> Place<'a> {
                 None => given += 1,
             }
         }
-        let wanted = command.get_positionals().count();
-        Self { command, path, wanted, given }
+        let least = command.get_positionals().filter(|word| word.is_required_set()).count();
+        let many = |word: &clap::Arg| matches!(word.get_action(), clap::ArgAction::Append);
+        let most = match command.get_positionals().any(many) {
+            true => None,
+            false => Some(command.get_positionals().count()),
+        };
+        Self { command, path, least, most, given }
     }
 
     fn count(&self) -> String {
-        format!("accepts {} arg(s), received {}", self.wanted, self.given)
+        let Self { least, most, given, .. } = self;
+        match most {
+            Some(most) if most == least => format!("accepts {most} arg(s), received {given}"),
+            Some(most) if given > most => {
+                format!("accepts at most {most} arg(s), received {given}")
+            }
+            _ => format!("requires at least {least} arg(s), only received {given}"),
+        }
     }
 }

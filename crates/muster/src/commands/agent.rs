@@ -20,7 +20,7 @@ use crate::{
     env_vars,
     error::CommandError,
     log,
-    login::AuthMode,
+    login::{self, AuthMode},
     process,
     remote::target::{Target, Transport, Wish},
 };
@@ -75,6 +75,9 @@ pub(crate) struct Agent {
     /// What happens when the gateway wants a login: auto, prompt or none
     #[arg(long, value_name = "MODE")]
     auth: Option<String>,
+    /// Try to log in anew without a page first
+    #[arg(long)]
+    silent: bool,
     /// With --mcp-server: after a login, do not open the pages of the servers behind the gateway that
     /// want one of their own
     #[arg(long)]
@@ -117,6 +120,9 @@ fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandErr
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let carried = runtime.block_on(process::lasting(async {
         let (input, output) = (Input::standard()?, Output::standard()?);
+        if args.silent {
+            login::silently(target, mode).await;
+        }
         let login = Arc::new(UserLogin::remembered(target, mode).await);
         let options = bridge::Options {
             login: Arc::<UserLogin>::clone(&login),
@@ -149,6 +155,9 @@ fn talk(args: &Agent, target: Target, mode: AuthMode) -> Result<(), CommandError
         traffic: if args.json_rpc { Traffic::Json } else { Traffic::Words },
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    if args.silent {
+        runtime.block_on(login::silently(&target, mode));
+    }
     let done = if args.repl {
         repl::run(&runtime, (target, mode), lines)
     } else {

@@ -33,6 +33,13 @@ fn what_was_typed_wrong() {
             &["serve", "--surface", "foo"],
             &["doctor", "-o", "yaml"],
             &["agent", "--transport", "foo"],
+            &["agent", "--repl", "--mcp-server"],
+            &["import", "--yes", "--dry-run"],
+            &["call"],
+            &["search"],
+            &["version", "a"],
+            &["self-update", "a"],
+            &["context", "rename", "a"],
             &["events", "--limit", "-1"],
             &["events", "--type", "loud"],
             &["events", "--resource-type", "rocket"],
@@ -105,6 +112,73 @@ fn what_was_typed_wrong() {
             stderr: Error: accepts 1 arg(s), received 0
             stderr:
             stderr: hint: see `muster context add --help`
+            exit 1
+            $ muster connect crusor
+            stderr: Error: invalid value 'crusor' for '<CLIENT>' (valid: claude-desktop, claude-code, cursor, vscode, windsurf, codex, gemini)
+            stderr:
+            stderr: hint: did you mean `cursor`?
+            stderr:
+            stderr: hint: see `muster connect --help`
+            exit 1
+            $ muster import --from foo
+            stderr: Error: invalid value 'foo' for '--from <CLIENT>' (valid: claude-desktop, claude-code, cursor, vscode, windsurf, codex, gemini)
+            stderr:
+            stderr: hint: see `muster import --help`
+            exit 1
+            $ muster completion foo
+            stderr: Error: invalid value 'foo' for '<SHELL>' (valid: bash, zsh, fish, powershell)
+            stderr:
+            stderr: hint: see `muster completion --help`
+            exit 1
+            $ muster serve --surface foo
+            stderr: Error: invalid value 'foo' for '--surface <SURFACE>' (valid: muster, climax)
+            stderr:
+            stderr: hint: see `muster serve --help`
+            exit 1
+            $ muster doctor -o yaml
+            stderr: Error: invalid value 'yaml' for '--output <OUTPUT>' (valid: table, json)
+            stderr:
+            stderr: hint: see `muster doctor --help`
+            exit 1
+            $ muster agent --transport foo
+            stderr: Error: unsupported transport: foo (supported: streamable-http, sse)
+            stderr:
+            stderr: hint: see `muster agent --help`
+            exit 1
+            $ muster agent --repl --mcp-server
+            stderr: Error: if any flags in the group [repl mcp-server] are set none of the others can be; [mcp-server repl] were all set
+            stderr:
+            stderr: hint: see `muster agent --help`
+            exit 1
+            $ muster import --yes --dry-run
+            stderr: Error: if any flags in the group [dry-run yes] are set none of the others can be; [dry-run yes] were all set
+            stderr:
+            stderr: hint: see `muster import --help`
+            exit 1
+            $ muster call
+            stderr: Error: requires at least 1 arg(s), only received 0
+            stderr:
+            stderr: hint: see `muster call --help`
+            exit 1
+            $ muster search
+            stderr: Error: requires at least 1 arg(s), only received 0
+            stderr:
+            stderr: hint: see `muster search --help`
+            exit 1
+            $ muster version a
+            stderr: Error: unknown command "a" for "muster version"
+            stderr:
+            stderr: hint: see `muster version --help`
+            exit 1
+            $ muster self-update a
+            stderr: Error: unknown command "a" for "muster self-update"
+            stderr:
+            stderr: hint: see `muster self-update --help`
+            exit 1
+            $ muster context rename a
+            stderr: Error: accepts 2 arg(s), received 1
+            stderr:
+            stderr: hint: see `muster context rename --help`
             exit 1
             $ muster events --limit -1
             stderr: Error: limit must be a positive number, got -1
