@@ -28,6 +28,15 @@ pub enum Format {
     Json,
 }
 
+/// A word as a shell reads it back.
+pub fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./~:@%+=,".contains(letter);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 /// What a piece of text means. Colour shows it on a terminal; the words carry it everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mood {

@@ -15,7 +15,7 @@ use crate::{
         clients::{Client, Shape},
         edit::{self, EditError, Entry},
     },
-    output::Printer,
+    output::{Printer, quoted},
 };
 
 /// Write muster into the configuration of an MCP client
@@ -93,7 +93,10 @@ fn connect(args: &Connect, path: &Path, now: Option<&str>) -> Result<ExitCode, C
     write(path, &after, path)?;
     printer.line(&format!("Wrote muster into {}; start the client anew.", path.display()))?;
     let name = args.client.name();
-    printer.line(&format!("Take it out again with: muster connect {name} --undo"))?;
+    let file =
+        args.file.as_ref().map(|file| format!(" --file {}", quoted(&file.to_string_lossy())));
+    let file = file.unwrap_or_default();
+    printer.line(&format!("Take it out again with: muster connect {name}{file} --undo"))?;
     Ok(ExitCode::SUCCESS)
 }
 

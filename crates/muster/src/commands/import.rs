@@ -16,7 +16,7 @@ use crate::{
         plan::{Moved, Plan, What},
         read,
     },
-    output::{Mood, Printer},
+    output::{Mood, Printer, quoted},
     secrets,
 };
 
@@ -52,6 +52,23 @@ pub(crate) struct Import {
     yes: bool,
 }
 
+impl Import {
+    /// The command line that does what was shown.
+    fn again(&self) -> String {
+        let mut words = vec!["muster".to_owned(), "import".to_owned()];
+        let path = |path: &PathBuf| quoted(&path.to_string_lossy());
+        words.extend(self.paths.iter().map(path));
+        words.extend(
+            self.from.iter().flat_map(|from| ["--from".to_owned(), from.name().to_owned()]),
+        );
+        words.extend(
+            self.config_path.iter().flat_map(|own| ["--config-path".to_owned(), path(own)]),
+        );
+        words.push("--yes".to_owned());
+        words.join(" ")
+    }
+}
+
 pub(crate) fn run(args: &Import) -> Result<ExitCode, CommandError> {
     let home = PathBuf::from(env_vars::get("HOME").ok_or_else(|| {
         CommandError::new("there is no home directory").hint("set HOME, or name the files")
@@ -78,15 +95,19 @@ pub(crate) fn run(args: &Import) -> Result<ExitCode, CommandError> {
         }
     }
     if plan.steps.is_empty() {
-        return Err(CommandError::new("there is nothing to import")
-            .hint("name a file, such as `muster import ./mcp.json`"));
+        let error = CommandError::new("there is nothing to import");
+        return Err(error.hint(match args.paths.is_empty() {
+            true => "name a file, such as `muster import ./mcp.json`",
+            false => "servers are looked for below `mcpServers`, `servers` or `mcp_servers`",
+        }));
     }
     if plan.is_empty() {
         printer.line("\nNothing to do.")?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.dry_run || !(args.yes || agreed(&printer)?) {
-        printer.line("\nNothing was changed. Do it with: muster import --yes")?;
+        let again = args.again();
+        printer.line(&format!("\nNothing was changed. Do it with: {again}"))?;
         return Ok(ExitCode::SUCCESS);
     }
     plan.apply(&root).map_err(|err| CommandError::new(err.to_string()))?;

@@ -121,6 +121,22 @@ fn a_folder_of_muster_is_taken_over_with_its_secrets() {
 }
 
 #[test]
+fn what_to_do_next_is_what_was_typed() {
+    let folder = Folder::new(&[("my servers.json", CURSOR), ("none.json", "{}")]);
+    let words = ["import", "my servers.json", "--config-path", "other"];
+    let told = said(&muster(&folder, &words));
+    let next = "Do it with: muster import 'my servers.json' --config-path other --yes";
+    assert!(told.contains(next), "{told}");
+    write(&folder, ".cursor/mcp.json", CURSOR);
+    let told = said(&muster(&folder, &["import", "--from", "cursor"]));
+    assert!(told.contains("Do it with: muster import --from cursor --yes"), "{told}");
+    let told = said(&muster(&folder, &["import", "none.json"]));
+    assert!(told.contains("looked for below `mcpServers`"), "{told}");
+    let told = said(&muster(&folder, &["connect", "cursor", "--file", "f.json"]));
+    assert!(told.contains("with: muster connect cursor --file f.json --undo"), "{told}");
+}
+
+#[test]
 fn muster_is_written_into_a_client_and_taken_out_to_the_byte() {
     let folder = Folder::new(&[]);
     let before = "{\"theme\":   \"dark\", \"mcpServers\": {\"a\": {\"command\": \"b\"}}}";
