@@ -114,17 +114,28 @@ fn undo(args: &Connect, path: &Path, now: Option<&str>) -> Result<ExitCode, Comm
     };
     // As it was to the byte, unless the client has changed it since.
     let backup = backup(path);
-    let before = fs::read_to_string(&backup).ok().filter(|before| same(before, &taken, shape));
-    let restored = before.as_ref().unwrap_or(&taken);
+    let kept = fs::read_to_string(&backup).ok();
+    let before = kept.as_ref().filter(|before| same(before, &taken, shape));
+    let restored = before.unwrap_or(&taken);
+    // Where nothing was kept and nothing is left, there was no file.
+    let is_ours = kept.is_none() && same("", &taken, shape);
     if args.dry_run {
-        printer.line(restored.trim_end())?;
+        printer.line(if is_ours { "The file is removed." } else { restored.trim_end() })?;
         return Ok(ExitCode::SUCCESS);
     }
-    write(path, restored, path)?;
-    if before.is_some() {
-        fs::remove_file(&backup)?;
+    match is_ours {
+        true => fs::remove_file(path)?,
+        false => write(path, restored, path)?,
     }
     printer.line(&format!("Took muster out of {}.", path.display()))?;
+    match (before, &kept) {
+        (Some(_), _) => fs::remove_file(&backup)?,
+        (None, Some(_)) => printer.line(&format!(
+            "The client has changed it since; as it was before muster it is kept as {}.",
+            backup.display()
+        ))?,
+        (None, None) => (),
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -132,7 +143,10 @@ fn undo(args: &Connect, path: &Path, now: Option<&str>) -> Result<ExitCode, Comm
 fn same(one: &str, other: &str, shape: Shape) -> bool {
     match shape {
         Shape::Json(_) => {
-            let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+            let read = |text: &str| match text.trim() {
+                "" => Some(serde_json::json!({})),
+                text => serde_json::from_str::<serde_json::Value>(text).ok(),
+            };
             // Without a list of servers is as good as with an empty one.
             let plain = |text: &str| {
                 let mut value = read(text)?;

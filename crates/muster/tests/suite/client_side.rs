@@ -155,7 +155,18 @@ fn muster_is_written_into_a_client_and_taken_out_to_the_byte() {
     assert!(muster(&folder, &["connect", "codex", "--endpoint", url]).status.success());
     assert!(read(folder.file(".codex/config.toml")).contains(url));
     assert!(muster(&folder, &["connect", "codex", "--undo"]).status.success());
-    assert!(!read(folder.file(".codex/config.toml")).contains("muster"));
+    assert!(!folder.file(".codex/config.toml").exists(), "there was none");
+    for client in ["claude-desktop", "claude-code", "vscode", "windsurf", "gemini"] {
+        let wrote = said(&muster(&folder, &["connect", client]));
+        let path = wrote.split("into ").nth(1).unwrap().split(';').next().unwrap().to_owned();
+        assert!(Path::new(&path).exists(), "{wrote}");
+        assert!(muster(&folder, &["connect", client, "--undo"]).status.success());
+        assert!(!Path::new(&path).exists(), "{path} was not there before");
+    }
+    assert!(muster(&folder, &["connect", "cursor"]).status.success());
+    write(&folder, ".cursor/mcp.json", &read(&file).replace("dark", "light"));
+    let undone = said(&muster(&folder, &["connect", "cursor", "--undo"]));
+    assert!(undone.contains("kept as") && undone.contains("mcp.json.before-muster"), "{undone}");
 
     write(&folder, ".gemini/settings.json", "{} // mine");
     let refused = muster(&folder, &["connect", "gemini"]);
