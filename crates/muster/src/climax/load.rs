@@ -13,7 +13,7 @@ use muster_core::{
 };
 use thiserror::Error;
 
-use super::args::COMMANDS;
+use super::{args::COMMANDS, servers};
 use crate::{bundled, error::CommandError};
 
 /// Why a file could not be used.
@@ -23,6 +23,8 @@ pub(super) enum FileError {
     Unreadable { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Invalid(#[from] LoadError),
+    #[error("it holds MCP servers, not a CLI: only `climax run` takes them")]
+    Servers,
 }
 
 /// The wording for files that are not there is the original's, which people may look for.
@@ -45,7 +47,13 @@ pub(super) fn config(word: &str) -> Result<Loaded<CliConfig>, FileError> {
     let bundled = if is_path { None } else { bundled::config(word) };
     match bundled {
         Some(text) => Ok(manifest::cli::parse(text)?),
-        None => Ok(manifest::cli::parse(&read(Path::new(word))?)?),
+        None => {
+            let text = read(Path::new(word))?;
+            manifest::cli::parse(&text).map_err(|err| match servers::is_meant(word, &text) {
+                true => FileError::Servers,
+                false => err.into(),
+            })
+        }
     }
 }
 
@@ -102,7 +110,7 @@ pub(super) fn refused(what: &str, word: &str, err: &FileError) -> CommandError {
         FileError::Unreadable { .. } if what == "config" && !word.contains(['/', '.']) => {
             error.hint(what_was_meant(word))
         }
-        FileError::Unreadable { .. } | FileError::Invalid(_) => error,
+        FileError::Unreadable { .. } | FileError::Invalid(_) | FileError::Servers => error,
     }
 }
 

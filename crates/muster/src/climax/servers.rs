@@ -46,6 +46,14 @@ pub(super) fn tell_apart(words: &[String]) -> Result<Named, CommandError> {
     Ok(named)
 }
 
+/// Whether a file that is no CLI config is one of MCP servers.
+pub(super) fn is_meant(word: &str, text: &str) -> bool {
+    match word.ends_with(".json") {
+        true => mcp_json::parse(text).is_ok(),
+        false => describes_server(text) && mcpserver::parse(text, "x").is_ok(),
+    }
+}
+
 fn entries(word: &str) -> Result<Vec<Server>, CommandError> {
     let cannot = |reason: String| CommandError::new(format!("cannot load `{word}`: {reason}"));
     let text = fs::read_to_string(word).map_err(|err| cannot(err.to_string()))?;

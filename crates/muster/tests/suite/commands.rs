@@ -353,6 +353,40 @@ fn files_that_are_no_configs() {
 }
 
 #[test]
+fn files_of_servers_are_for_run_alone() {
+    let folder = Folder::new(&[
+        ("mcp.json", r#"{"mcpServers": {"a": {"command": "true"}}}"#),
+        ("server.yaml", "type: stdio\ncommand: 'true'\n"),
+        ("odd.json", "{}"),
+    ]);
+    let said = |words: &[&str]| transcript(&folder.climax(words), &folder);
+    expect![[r#"
+        exit code: 1
+        ----- stdout -----
+          ✗ mcp.json: it holds MCP servers, not a CLI: only `climax run` takes them
+          ✗ server.yaml: it holds MCP servers, not a CLI: only `climax run` takes them
+          ✗ odd.json
+            command: Field required
+            tools: Field required
+
+        0 valid, 3 invalid
+        ----- stderr -----
+    "#]].assert_eq(&said(&["validate", "mcp.json", "server.yaml", "odd.json"]));
+    expect![[r#"
+        exit code: 1
+        ----- stdout -----
+        Error loading configs: cannot load config `mcp.json`: it holds MCP servers, not a CLI: only `climax run` takes them
+        ----- stderr -----
+    "#]].assert_eq(&said(&["list", "mcp.json"]));
+    expect![[r#"
+        exit code: 1
+        ----- stdout -----
+        ----- stderr -----
+        error: cannot load config `server.yaml`: it holds MCP servers, not a CLI: only `climax run` takes them
+    "#]].assert_eq(&said(&["tokens", "server.yaml"]));
+}
+
+#[test]
 fn the_command_line_is_explained() {
     check(
         &[],
