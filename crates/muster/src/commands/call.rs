@@ -16,7 +16,11 @@ use super::{
 };
 use crate::{
     error::CommandError,
-    output::{Printer, answer, layout::Layout, yaml},
+    output::{
+        Printer, answer,
+        layout::{Layout, Manner},
+        yaml,
+    },
     remote::answer::{Answer, Content},
 };
 
@@ -92,20 +96,58 @@ async fn listed_schema(asked: &Asked, tool: &str) -> Option<Value> {
 
 /// Prints everything that a tool answered.
 fn print(asked: &Asked, answer: &Answer) -> Result<(), CommandError> {
-    let printer = Printer::standard();
+    Printer::standard().line(&shown(answer, asked.manner)?)
+}
+
+fn shown(answer: &Answer, manner: Manner) -> Result<String, CommandError> {
     if let [Content::Text(text)] = answer.content.as_slice() {
-        return printer.line(&answer::text(text, asked.manner)?);
+        return answer::text(text, manner);
     }
-    match (asked.manner.layout, &answer.structured) {
-        (Layout::Json, Some(structured)) => return printer.line(structured.get()),
-        (Layout::Yaml, Some(structured)) => return printer.line(&yaml::document(structured)),
-        _ => (),
+    // What is not text is in the content alone.
+    let is_text = answer.content.iter().all(|content| matches!(content, Content::Text(_)));
+    let structured = answer.structured.as_ref().filter(|_| is_text);
+    match (manner.layout, structured) {
+        (Layout::Json, Some(structured)) => Ok(structured.get().to_owned()),
+        (Layout::Yaml, Some(structured)) => Ok(yaml::document(structured)),
+        (Layout::Json, None) => Ok(raw(&answer.blocks).get().to_owned()),
+        (Layout::Yaml, None) => Ok(yaml::document(&raw(&answer.blocks))),
+        (Layout::Table | Layout::Wide, _) if answer.content.is_empty() => {
+            Ok("No results".to_owned())
+        }
+        (Layout::Table | Layout::Wide, _) => {
+            let shown: Vec<String> = answer.content.iter().map(Content::shown).collect();
+            Ok(shown.join("\n"))
+        }
     }
-    let shown: Vec<String> = answer.content.iter().map(Content::shown).collect();
-    match asked.manner.layout {
-        Layout::Json => printer.json(&shown),
-        Layout::Yaml => printer.line(&yaml::document(&raw(&shown))),
-        Layout::Table | Layout::Wide if shown.is_empty() => printer.line("No results"),
-        Layout::Table | Layout::Wide => shown.iter().try_for_each(|text| printer.line(text)),
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::json::raw;
+    use serde_json::{Value, json};
+
+    use super::{Answer, Layout, Manner, shown};
+
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
+    #[track_caller]
+    fn check(result: Value, layout: Layout, expect: &str) {
+        let answer = Answer::of(&raw(&result));
+        assert_eq!(shown(&answer, Manner { layout, headings: true }).unwrap(), expect);
+    }
+
+    #[test]
+    fn programs_get_every_byte() {
+        let text = json!({"type": "text", "text": "here"});
+        let image = json!({"type": "image", "mimeType": "image/png", "data": "AAAA"});
+        let mixed = json!({"content": [text, image], "structuredContent": {"a": 1}});
+        let blocks = r#"[{"type":"text","text":"here"},{"type":"image","mimeType":"image/png","data":"AAAA"}]"#;
+        check(mixed.clone(), Layout::Json, blocks);
+        let yaml = "- text: here\n  type: text\n- data: AAAA\n  mimeType: image/png\n  type: image";
+        check(mixed.clone(), Layout::Yaml, yaml);
+        check(mixed, Layout::Table, "here\n[Image: MIME type image/png, 3 bytes]");
+        let plain = json!({"content": [text, text], "structuredContent": {"a": 1}});
+        check(plain, Layout::Json, r#"{"a":1}"#);
+        check(json!({"content": []}), Layout::Table, "No results");
+        check(json!({"content": [text]}), Layout::Json, "here");
     }
 }

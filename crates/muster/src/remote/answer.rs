@@ -10,6 +10,8 @@ use super::error::RemoteError;
 pub struct Answer {
     /// Its content in order.
     pub content: Vec<Content>,
+    /// The same as it came.
+    pub blocks: Vec<Raw>,
     /// Whether the tool says that it failed.
     pub failed: bool,
     /// The same for programs, if the tool gave it.
@@ -74,7 +76,8 @@ impl Answer {
         let items = result.get("content").map(RawValue::get).unwrap_or_default();
         let items: Vec<&RawValue> = serde_json::from_str(items).unwrap_or_default();
         Self {
-            content: items.into_iter().map(Content::read).collect(),
+            content: items.iter().copied().map(Content::read).collect(),
+            blocks: items.into_iter().map(ToOwned::to_owned).collect(),
             failed: result.get("isError").is_some_and(|flag| flag.get() == "true"),
             structured: result.get("structuredContent").map(ToOwned::to_owned),
         }
