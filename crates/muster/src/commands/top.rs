@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{
     commands::asking::{self, Asked, Asking},
     error::CommandError,
-    output::Printer,
+    output::{Printer, answer, layout::Layout},
     process,
 };
 
@@ -65,9 +65,9 @@ pub(crate) fn run(args: &Top) -> Result<ExitCode, CommandError> {
 async fn watch(args: &Top) -> Result<(), CommandError> {
     let asked = args.asking.open().await?;
     let printer = Printer::standard();
-    if args.asking.output == "json" {
+    if matches!(asked.manner.layout, Layout::Json | Layout::Yaml) {
         let text = look(&asked).await?;
-        printer.line(&text)?;
+        printer.line(&answer::text(&text, asked.manner)?)?;
         asked.close().await;
         return Ok(());
     }

@@ -3,6 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
+use serde_json::json;
 
 use super::{
     asking::{self, Asking},
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     error::CommandError,
-    output::Printer,
+    output::{Printer, answer, layout::Layout},
     remote::{Auth, Remote},
 };
 
@@ -21,7 +22,8 @@ const LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  muster version")]
+  muster version
+  muster version --output json")]
 pub(crate) struct Version {
     #[command(flatten)]
     asking: Asking,
@@ -29,9 +31,18 @@ pub(crate) struct Version {
 
 pub(crate) fn run(args: &Version) -> Result<ExitCode, CommandError> {
     let printer = Printer::standard();
-    printer.line(&format!("muster version {VERSION}\n"))?;
+    let manner = args.asking.manner()?;
+    let is_for_people = matches!(manner.layout, Layout::Table | Layout::Wide);
+    if is_for_people {
+        printer.line(&format!("muster version {VERSION}\n"))?;
+    }
     asking::run(async {
         let running = tokio::time::timeout(LIMIT, server(&args.asking)).await.ok().flatten();
+        if !is_for_people {
+            let server = running.map(|(version, name)| json!({"name": name, "version": version}));
+            let both = json!({"client": VERSION, "server": server});
+            return printer.line(&answer::text(&both.to_string(), manner)?);
+        }
         printer.line(&match running {
             Some((version, name)) => format!("Server: {version} ({name})"),
             None => "Server: (not running)".to_owned(),

@@ -256,6 +256,8 @@ fn a_secret_reaches_its_server_and_calls_are_counted() {
     let rows = stats["backends"].as_array().unwrap();
     let server = rows.iter().find(|row| row["name"] == "srv").unwrap();
     assert_eq!((&server["calls"], &server["failed"]), (&json!(1), &json!(0)), "{stats}");
+    let yaml = ask(&["top", "--once", "-o", "yaml"]);
+    assert!(yaml.contains("backends:") && !yaml.contains("BACKEND"), "{yaml}");
     assert!(server["longest_ms"].as_f64().unwrap() > 0.0, "{stats}");
 }
 

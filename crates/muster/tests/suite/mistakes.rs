@@ -267,6 +267,9 @@ fn about_the_gateway() {
         &[
             &["--version"],
             &["version"],
+            &["version", "-o", "json"],
+            &["version", "-o", "yaml"],
+            &["version", "-o", "xml"],
             &["auth", "status", "--endpoint", &url],
             &["auth", "login", "--endpoint", &url],
             &["auth", "login", "--server", "nobody", "--endpoint", &url],
@@ -278,6 +281,16 @@ fn about_the_gateway() {
             muster version 0.1.0
 
             Server: 0.1.0 (muster-aggregator)
+            $ muster version -o json
+            {"client":"0.1.0","server":{"name":"muster-aggregator","version":"0.1.0"}}
+            $ muster version -o yaml
+            client: 0.1.0
+            server:
+                name: muster-aggregator
+                version: 0.1.0
+            $ muster version -o xml
+            stderr: Error: unsupported output format: "xml" (valid: table, wide, json, yaml)
+            exit 1
             $ muster auth status --endpoint http://localhost:[PORT]/mcp
             Muster Aggregator
               Endpoint:  http://localhost:[PORT]/mcp
