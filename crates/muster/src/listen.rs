@@ -10,15 +10,20 @@ use tokio::net::TcpListener;
 
 use crate::error::CommandError;
 
-/// Listens on what the service manager passed on, else on every address of `host`.
-pub(crate) async fn open(host: &str, port: u16) -> Result<Vec<TcpListener>, CommandError> {
+/// Listens on what the service manager passed on, else on every address of `host`. `setting` is what
+/// chooses the port.
+pub(crate) async fn open(
+    host: &str,
+    port: u16,
+    setting: &str,
+) -> Result<Vec<TcpListener>, CommandError> {
     let passed = from_service_manager()?;
     if !passed.is_empty() {
         return Ok(passed);
     }
     let cannot = |reason: String| {
         CommandError::new(format!("cannot listen on {host}:{port}: {reason}"))
-            .hint("choose another `aggregator.port` in config.yaml, or stop what uses this one")
+            .hint(format!("choose another {setting}, or stop what uses this one"))
     };
     let addresses: Vec<SocketAddr> =
         (host, port).to_socket_addrs().map_err(|err| cannot(err.to_string()))?.collect();

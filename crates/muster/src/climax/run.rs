@@ -69,7 +69,7 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
     };
     let door = match args.transport {
         Transport::Stdio => None,
-        Transport::StreamableHttp => Some(listen::open(HOST, args.port).await?),
+        Transport::StreamableHttp => Some(listen::open(HOST, args.port, "`--port`").await?),
     };
     let launcher = Launcher::new();
     let connector = Arc::new(Connector::new(launcher.clone(), &identity));

@@ -232,7 +232,8 @@ async fn door(aggregator: &Aggregator, clients: Clients) -> Result<Door, Command
     match aggregator.transport {
         Transport::Stdio => Ok(Door::Stdio),
         Transport::StreamableHttp | Transport::Sse => {
-            let opened = listen::open(&aggregator.host, aggregator.port).await;
+            let setting = "`aggregator.port` in config.yaml";
+            let opened = listen::open(&aggregator.host, aggregator.port, setting).await;
             match (opened, clients) {
                 (Ok(listeners), _) => Ok(Door::Http(listeners)),
                 // Every program that starts one of these names the same port.

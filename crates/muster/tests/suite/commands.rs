@@ -387,6 +387,16 @@ fn files_of_servers_are_for_run_alone() {
 }
 
 #[test]
+fn a_port_in_use_names_the_flag_that_chooses_it() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let folder = Folder::new(&[("good.yaml", GOOD)]);
+    let words = ["run", "good.yaml", "--transport", "streamable-http", "--port", &port];
+    let said = transcript(&folder.climax(&words), &folder);
+    assert!(said.contains("hint: choose another `--port`, or stop"), "{said}");
+}
+
+#[test]
 fn the_command_line_is_explained() {
     check(
         &[],
