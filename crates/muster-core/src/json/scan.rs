@@ -50,6 +50,15 @@ impl<R: BufRead> Scan<R> {
         }
     }
 
+    /// Whether only blanks are left.
+    pub fn is_at_end(&mut self) -> io::Result<bool> {
+        match self.peek() {
+            Ok(_) => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Passes over one value; where it is.
     pub fn skip(&mut self) -> io::Result<Range<u64>> {
         self.skip_into(&mut |_| ())
