@@ -27,20 +27,11 @@ impl<R: BufRead> Unescape<R> {
 
     /// Reads what is behind a backslash.
     fn escape(&mut self) -> io::Result<()> {
-        let sign = match self.byte()? {
-            None => return Ok(()),
-            Some(b'b') => '\u{8}',
-            Some(b'f') => '\u{c}',
-            Some(b'n') => '\n',
-            Some(b'r') => '\r',
-            Some(b't') => '\t',
-            Some(b'u') => return self.unit(),
-            Some(byte) => {
-                self.pending.push(byte);
-                return Ok(());
-            }
-        };
-        self.put(sign);
+        let Some(letter) = self.byte()? else { return Ok(()) };
+        match simple(&letter) {
+            Some(sign) => self.pending.push(sign),
+            None => self.unit()?,
+        }
         Ok(())
     }
 
@@ -90,6 +81,19 @@ impl<R: BufRead> Unescape<R> {
     }
 }
 
+/// The sign that a letter behind a backslash stands for.
+const fn simple(letter: &u8) -> Option<u8> {
+    Some(match letter {
+        b'b' => 8,
+        b'f' => 12,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'u' => return None,
+        other => *other,
+    })
+}
+
 impl<R: BufRead> Read for Unescape<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let mut written = 0;
@@ -108,6 +112,12 @@ impl<R: BufRead> Read for Unescape<R> {
             }
             let plain = memchr(b'\\', chunk).unwrap_or(chunk.len());
             if plain == 0 {
+                if let (Some(sign), Some(to)) = (chunk.get(1).and_then(simple), room.first_mut()) {
+                    *to = sign;
+                    self.input.consume(2);
+                    written += 1;
+                    continue;
+                }
                 self.input.consume(1);
                 self.escape()?;
                 continue;

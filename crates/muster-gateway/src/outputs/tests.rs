@@ -59,6 +59,22 @@ fn a_file_is_taken_over() {
     assert_eq!((kept.bytes, kept.lines), (8, 2));
 }
 
+#[test]
+fn a_stream_is_kept_within_bounds() {
+    let (_folder, outputs) = outputs();
+    let stream = |text: &'static str| Body::Stream(Box::new(text.as_bytes()));
+    let small = outputs.clone().within(Duration::from_secs(4000), 8);
+    let kept = small.keep("ada", Kind::Text, stream("one\ntwo\n")).unwrap();
+    assert_eq!((kept.bytes, kept.lines), (8, 2));
+    assert!(outputs.find("bob", &kept.handle).is_err());
+    assert!(small.keep("ada", Kind::Text, stream("one\ntwo\n3")).is_err());
+    let files = fs::read_dir(&small.folder).unwrap().count();
+    assert_eq!(files, 2, "nothing is left of what was too long");
+    let gone = outputs.clone().within(Duration::ZERO, 8);
+    let gone = gone.keep("ada", Kind::Text, stream("x")).unwrap();
+    assert!(outputs.find("ada", &gone.handle).is_err());
+}
+
 #[track_caller]
 fn look(kept: &Kept, look: &Look, budget: usize) -> (String, Option<u64>) {
     let piece = kept.look(look, budget).unwrap();

@@ -277,7 +277,7 @@ mod tests {
 
     use muster_core::bulk::Bulk as _;
 
-    use super::{Long, Stored};
+    use super::{LARGEST, Long, Stored};
     use crate::client::disk::Disk;
 
     fn long(message: &str) -> Long {
@@ -357,5 +357,8 @@ mod tests {
         let written = r#"{ "content":[] }"#;
         assert_eq!(result(written).load().await.unwrap().get(), written);
         assert!(result(r#"{"a":nonsense}"#).load().await.is_err());
+        let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(LARGEST));
+        let failure = result(&long).load().await.unwrap_err().to_string();
+        assert_eq!(failure, "its answer is larger than 64 MiB; ask for less of it at a time");
     }
 }
