@@ -172,7 +172,8 @@ mod tests {
         #[test]
         fn it_agrees_with_the_writer_of_all_others(text in ".*", buffer in 1_usize..9) {
             let written = serde_json::to_string(&text).unwrap();
-            prop_assert_eq!(unescaped(&written[1..written.len() - 1], buffer), text);
+            let inside = written.strip_prefix('"').unwrap().strip_suffix('"').unwrap();
+            prop_assert_eq!(unescaped(inside, buffer), text);
         }
     }
 }

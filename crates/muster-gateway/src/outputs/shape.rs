@@ -22,8 +22,8 @@ const MOST_VALUES: usize = 20_000;
 /// What a value looks like.
 #[derive(Debug)]
 pub(super) enum Shape {
-    List { first: Option<Box<Shape>>, length: u64 },
-    Object { members: Vec<(String, Shape)>, length: u64 },
+    List { first: Option<Box<Self>>, length: u64 },
+    Object { members: Vec<(String, Self)>, length: u64 },
     Text { beginning: String, bytes: u64, cut: bool },
     Other(Value),
 }

@@ -4,7 +4,7 @@
 //! whose it is; then it belongs to the only request under way, or to the only caller with requests
 //! under way, and to nobody otherwise: a question must never reach the wrong user.
 
-use std::{fmt, io, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use muster_core::{
     backend::BoxFuture,
@@ -100,7 +100,7 @@ impl Inbox {
         outlet: &Arc<dyn Outlet>,
     ) -> Option<Settled> {
         let read = tokio::task::spawn_blocking(|| Long::read(spill)).await;
-        match read.map_err(io::Error::from).flatten() {
+        match read.unwrap_or_else(|error| Err(error.into())) {
             Ok(Long::Answer { id, result }) => self.settle(id, Ok(Taken::Stored(result)), own),
             Ok(Long::Other(text)) => self.take(&text, own, outlet),
             Ok(Long::TooLarge(whose)) => {

@@ -51,12 +51,20 @@ pub(super) struct Parser {
     /// The last line ended in a carriage return: a line feed after it belongs to it.
     after_return: bool,
     event: Event,
-    /// Whether the event has any line.
-    touched: bool,
-    /// The line that is coming is one of data, and this much of it is on disk already.
-    flowing: bool,
+    progress: Progress,
     limit: usize,
     disk: Option<Arc<Disk>>,
+}
+
+/// How much of an event has come.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    #[default]
+    Nothing,
+    /// Some lines.
+    Lines,
+    /// A part of a line of data, which is on disk already.
+    Flowing,
 }
 
 impl Default for Parser {
@@ -67,8 +75,7 @@ impl Default for Parser {
             scanned: 0,
             after_return: false,
             event: Event::default(),
-            touched: false,
-            flowing: false,
+            progress: Progress::Nothing,
             limit: LIMIT,
             disk: None,
         }
@@ -105,7 +112,8 @@ impl Parser {
             self.after_return = self.buffer.get(end) == Some(&b'\r');
             let begin = std::mem::replace(&mut self.begin, end + 1);
             self.scanned = end + 1;
-            if std::mem::take(&mut self.flowing) {
+            if self.progress == Progress::Flowing {
+                self.progress = Progress::Lines;
                 let rest = self.buffer.get(begin..end).unwrap_or_default();
                 spill(&mut self.event, &[rest, b"\n"])?;
                 continue;
@@ -118,7 +126,7 @@ impl Parser {
             }
             let line = self.buffer.get(begin..end).unwrap_or_default();
             take_line(&mut self.event, without_mark(line))?;
-            self.touched = true;
+            self.progress = Progress::Lines;
             let size = self.event.data.len();
             if size > HELD {
                 to_disk(&mut self.event, &mut self.disk)?;
@@ -133,7 +141,7 @@ impl Parser {
     fn relieve(&mut self) -> Result<(), TooLarge> {
         let line = self.buffer.get(self.begin..).unwrap_or_default();
         let size = line.len() + self.event.data.len();
-        if self.flowing {
+        if self.progress == Progress::Flowing {
             spill(&mut self.event, &[line])?;
             self.begin = self.scanned;
             return Ok(());
@@ -143,7 +151,7 @@ impl Parser {
             && to_disk(&mut self.event, &mut self.disk)?
         {
             spill(&mut self.event, &[value.strip_prefix(b" ").unwrap_or(value)])?;
-            (self.flowing, self.touched, self.begin) = (true, true, self.scanned);
+            (self.progress, self.begin) = (Progress::Flowing, self.scanned);
             return Ok(());
         }
         if size > self.limit { Err(TooLarge(self.limit as u64)) } else { Ok(()) }
@@ -153,7 +161,8 @@ impl Parser {
         let mut event = std::mem::take(&mut self.event);
         // The line feed after the last line of data is not part of it.
         event.data.pop();
-        std::mem::take(&mut self.touched).then_some(event)
+        let progress = std::mem::take(&mut self.progress);
+        (progress != Progress::Nothing).then_some(event)
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     Answer, Builtin, Run, Seen,
     budget::Budget,
     envelope,
-    fitting::{Keeper, fit, fit_bulk},
+    fitting::{Keeper, fit, fit_ran},
     given::Given,
     page::echo,
     words,
@@ -147,10 +147,7 @@ impl Bounds {
 /// The result in its envelope, in no more than it may cost.
 async fn wrapped(seen: &Seen<'_>, at: At<'_>, ran: Ran, repairs: &[String]) -> Outcome {
     let keeper = Keeper { outputs: seen.meta.outputs(), owner: Arc::clone(&at.caller.subject) };
-    let outcome = match ran {
-        Ran::Outcome(outcome) => fit(outcome, seen.budget, &keeper).await,
-        Ran::Bulk(bulk) => fit_bulk(bulk, seen.budget, &keeper).await,
-    };
+    let outcome = fit_ran(ran, seen.budget, &keeper).await;
     let whole = envelope::wrap(outcome.clone(), repairs);
     let fits = match &whole {
         Outcome::Raw(result) => envelope::text(result).is_none_or(|text| seen.budget.holds(&text)),

@@ -5,7 +5,7 @@ mod bulk;
 use std::{borrow::Cow, path::PathBuf, sync::Arc};
 
 use muster_core::{
-    bulk::Bulk,
+    bulk::{Bulk, Ran},
     call::Outcome,
     json::{Object, Raw, raw},
     tokens,
@@ -50,12 +50,15 @@ pub(in crate::surface) async fn fit(outcome: Outcome, budget: Budget, keeper: &K
     fitted.unwrap_or_else(|_| Outcome::failure("the answer is too long, and could not be kept"))
 }
 
-/// Keeps an answer that is not in memory, and gives a preview of it.
-pub(in crate::surface) async fn fit_bulk(
-    bulk: Arc<dyn Bulk>,
-    budget: Budget,
-    keeper: &Keeper,
-) -> Outcome {
+/// The same of an answer that may not be in memory; then it is a preview in any case.
+pub(in crate::surface) async fn fit_ran(ran: Ran, budget: Budget, keeper: &Keeper) -> Outcome {
+    match ran {
+        Ran::Outcome(outcome) => fit(outcome, budget, keeper).await,
+        Ran::Bulk(bulk) => fit_bulk(bulk, budget, keeper).await,
+    }
+}
+
+async fn fit_bulk(bulk: Arc<dyn Bulk>, budget: Budget, keeper: &Keeper) -> Outcome {
     let keeper = keeper.clone();
     let fitted = tokio::task::spawn_blocking(move || {
         bulk::long(&*bulk).map(|long| previewed(long, budget, &keeper))

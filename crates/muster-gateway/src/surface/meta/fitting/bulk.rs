@@ -16,6 +16,9 @@ use crate::outputs::{Body, CHUNK, Kind};
 /// A media type is hardly longer.
 const MOST_WORD: usize = 1000;
 
+/// What is kept by itself.
+type Single = (Kind, Box<dyn Read + Send>);
+
 /// The parts of a result that say how it is kept.
 #[derive(Default)]
 struct Parts {
@@ -73,13 +76,13 @@ impl Parts {
                     let word = scan.short(MOST_WORD)?;
                     self.mime_type = word.and_then(|word| serde_json::from_slice(&word).ok());
                 }
-                _ => drop(scan.skip()?),
+                _ => return scan.skip().map(drop),
             }
             Ok(())
         })
     }
 
-    fn single(&self, bulk: &dyn Bulk) -> io::Result<Option<(Kind, Box<dyn Read + Send>)>> {
+    fn single(&self, bulk: &dyn Bulk) -> io::Result<Option<Single>> {
         if self.items != 1 {
             return Ok(None);
         }
