@@ -39,6 +39,8 @@ struct Long {
     beginning: Vec<u8>,
     /// All that came before the buffer; none if that was too much, and the line is passed over.
     spill: Option<Spill>,
+    /// Whoever waits for it knows that it is too long.
+    told: bool,
 }
 
 /// A line, as far as it is taken.
@@ -74,19 +76,21 @@ impl Lines {
 
     /// The next line.
     pub(super) fn next(&mut self) -> Option<Line> {
-        let unseen = self.buffer.get(self.scanned..).unwrap_or_default();
-        let Some(end) = memchr(b'\n', unseen) else {
-            self.scanned = self.buffer.len();
-            self.relieve();
-            return None;
-        };
-        let mut line = self.buffer.split_to(self.scanned + end + 1);
-        self.scanned = 0;
-        line.truncate(line.len() - 1);
-        Some(match self.long.take() {
-            None => Line::Whole(line),
-            Some(long) => long.end(&line),
-        })
+        loop {
+            let unseen = self.buffer.get(self.scanned..).unwrap_or_default();
+            let Some(end) = memchr(b'\n', unseen) else {
+                self.scanned = self.buffer.len();
+                self.relieve();
+                return self.long.as_mut().and_then(Long::tell);
+            };
+            let mut line = self.buffer.split_to(self.scanned + end + 1);
+            self.scanned = 0;
+            line.truncate(line.len() - 1);
+            let Some(long) = self.long.take() else { return Some(Line::Whole(line)) };
+            if !long.told {
+                return Some(long.end(&line));
+            }
+        }
     }
 
     /// Takes a line that has no end yet out of memory, once it is long.
@@ -100,7 +104,7 @@ impl Lines {
                 return;
             }
             let beginning = ends(&self.buffer).0.to_vec();
-            self.long = Some(Long { beginning, spill });
+            self.long = Some(Long { beginning, spill, told: false });
         }
         let Some(long) = &mut self.long else { return };
         match &mut long.spill {
@@ -117,13 +121,24 @@ impl Lines {
     pub(super) fn rest(&mut self) -> Line {
         let rest = std::mem::take(&mut self.buffer);
         match self.long.take() {
-            None => Line::Whole(rest),
+            Some(long) if long.told => Line::Whole(BytesMut::new()),
             Some(long) => long.end(&rest),
+            None => Line::Whole(rest),
         }
     }
 }
 
 impl Long {
+    /// Says at once that a line is too long, if it is known whose it is: it may never end.
+    fn tell(&mut self) -> Option<Line> {
+        if self.told || self.spill.is_some() {
+            return None;
+        }
+        let whose = message::whose(&self.beginning, &[])?;
+        self.told = true;
+        Some(Line::TooLong(Some(whose)))
+    }
+
     /// The line, of which this was the last piece.
     fn end(mut self, last: &[u8]) -> Line {
         match self.spill.take() {
@@ -204,6 +219,13 @@ mod tests {
                 "{size}"
             );
         }
+    }
+
+    #[test]
+    fn a_line_that_never_ends_is_told_of() {
+        let begun = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":"{}"#, "x".repeat(300));
+        assert_eq!(lines(&[&begun], 100), ["too long: Some(7)"]);
+        assert_eq!(lines(&[&begun, &begun, "\nshort\n"], 100), ["too long: Some(7)", "short"]);
     }
 
     #[test]
