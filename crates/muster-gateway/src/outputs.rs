@@ -9,6 +9,7 @@
 pub mod look;
 pub mod passing;
 pub mod preview;
+mod select;
 mod shape;
 
 use std::{

@@ -1,19 +1,15 @@
 //! Looking at a kept answer: a page, the end, the lines with a pattern, a part of a JSON value.
 //!
 //! **Invariant:** however long an answer is, no more of it is in memory than what is given back,
-//! except where a JSON value has to be read as a whole; that has a limit.
+//! except where a part of a JSON value has to be read as a whole; that has a limit.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 
 use muster_core::tokens;
 use regex::bytes::Regex;
-use serde_json::Value;
-use serde_json_path::JsonPath;
 
 use super::{CHUNK, Kept};
 
-/// A JSON value that is longer is not read as a whole.
-const MOST_JSON: u64 = 16 << 20;
 /// What is shown of a line that a pattern is in.
 const MOST_OF_LINE: usize = 400;
 /// No line is held in memory beyond this.
@@ -146,45 +142,6 @@ impl Kept {
             piece.text = found.to_string();
         }
         Ok(piece)
-    }
-
-    fn select(&self, path: &str, look: &Look, budget: usize) -> Result<Piece, String> {
-        let path = JsonPath::parse(path).map_err(|error| {
-            format!("path must be a JSON path such as $.items[0].name: {error}")
-        })?;
-        if self.bytes > MOST_JSON {
-            return Err(format!(
-                "`{}` is too long ({} bytes) for a JSON path; page it, or use grep",
-                self.handle, self.bytes
-            ));
-        }
-        let file =
-            self.open().map_err(|error| format!("cannot read `{}`: {error}", self.handle))?;
-        let value: Value = serde_json::from_reader(BufReader::with_capacity(CHUNK, file))
-            .map_err(|_| format!("`{}` is not JSON; page it, or use grep", self.handle))?;
-        let found = path.query(&value).all();
-        if look.count {
-            let inside = match found.as_slice() {
-                [Value::Array(items)] => items.len(),
-                [Value::Object(members)] => members.len(),
-                found => found.len(),
-            };
-            let note = format!("{} selected", found.len());
-            return Ok(Piece { text: inside.to_string(), note, next: None });
-        }
-        let text = match found.as_slice() {
-            [one] => match one {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            },
-            all => serde_json::to_string(all).unwrap_or_default(),
-        };
-        let skipped = usize::try_from(look.offset.unwrap_or(0)).unwrap_or(usize::MAX);
-        let rest = text.get(skipped..).unwrap_or_default();
-        let piece = tokens::prefix(rest, budget);
-        let next = (piece.len() < rest.len()).then_some((skipped + piece.len()) as u64);
-        let note = format!("{} selected, {} bytes", found.len(), text.len());
-        Ok(Piece { text: piece.to_owned(), note, next })
     }
 }
 

@@ -77,6 +77,14 @@ impl Shape {
         }
     }
 
+    /// How many items or members it has; anything else counts as one.
+    pub(super) const fn length(&self) -> u64 {
+        match self {
+            Self::List { length, .. } | Self::Object { length, .. } => *length,
+            Self::Text { .. } | Self::Other(_) => 1,
+        }
+    }
+
     /// The shape as a value, no deeper than this.
     pub(super) fn to_value(&self, depth: usize) -> Value {
         match self {

@@ -135,6 +135,10 @@ fn parts_of_json_are_selected() {
     assert_eq!(look(&kept, &path("$.items[*].name", false), 100).0, r#"["a","b"]"#);
     assert_eq!(look(&kept, &path("$.big", false), 100).0, "xyz");
     assert_eq!(look(&kept, &path("$.items", true), 100).0, "2");
+    assert_eq!(look(&kept, &path("$.items[0].n", false), 100).0, "1");
+    assert_eq!(look(&kept, &path("$.items[?@.n == 2].name", false), 100).0, "b");
+    assert_eq!(look(&kept, &path("$.items[7]", false), 100).0, "[]");
+    assert_eq!(look(&kept, &path("$.none.of[0].these", true), 100).0, "0");
     assert!(kept.look(&path("items[", false), 100).unwrap_err().starts_with("path must be"));
     assert!(
         text(&outputs, "plain").look(&path("$", false), 100).unwrap_err().contains("is not JSON")

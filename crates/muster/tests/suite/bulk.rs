@@ -231,6 +231,10 @@ fn binary_data_and_structure_are_kept_as_what_they_are() {
     let shape = r#"{"isError":true,"content":"[0 items]","structuredContent":{"rows":[{"id":1,"x":"[1 items]"},"… 524289 items"]}}"#;
     assert!(shown.starts_with(shape), "{shown}");
     assert!(world.look(&rows, json!({"tail": 1})).ends_with(r#"{"id":"last"}]}}"#));
+    let all = "$.structuredContent.rows";
+    assert_eq!(world.look(&rows, json!({"path": all, "count": true})), "524289");
+    let last = format!("{all}[524288].id");
+    assert!(world.look(&rows, json!({"path": last})).starts_with("last"));
 
     // Structure that is also given as text is kept once.
     let twice = world.call(json!({"kind": "twice", "size": 3}));
