@@ -3,15 +3,19 @@
 
     bridge.py [--muster BINARY] [--rounds N] [--calls N] [--starts N] [--out FILE.json] [--check]
 
-Requests over HTTP and the same through `muster agent --mcp-server`: one at a time, in a legacy session,
-`ping` (the way alone) and a call of a tool. Both sides are one client, which writes bytes to a file
-descriptor and reads until the answer is whole; a socket here, two pipes there. Goal: the p50 through the
-bridge is at most 1.3 times that over HTTP.
+Requests over HTTP and the same through `muster agent --mcp-server`: one at a time, in a legacy session.
+Goal: the p50 through the bridge is at most 1.3 times that over HTTP.
+
+- `sdk`: a call of a tool by the client of the TypeScript SDK (which interop/install.sh installs), on both sides.
+- `tool`, `ping` (the way alone): by a client that costs next to nothing, which writes bytes to a file descriptor and
+  reads until the answer is whole; a socket here, two pipes there. Beside it stands what the least bridge there can be
+  takes (bridge_least.rs: nothing checked, one request at a time): a process between two others is woken twice more,
+  and that alone costs about as much as a `ping`.
 
 `muster list mcpservers` and `curl` of `/health`: processes from start to end. Goal: at most three times.
 
 Both sides take turns within one run, in changing order, so that the load of the machine hits them
-alike: only the ratios mean something. Needs `curl`.
+alike: only the ratios mean something. Needs `curl`, `rustc` and npm.
 """
 
 import argparse
@@ -27,7 +31,7 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-GOALS = {"ping": 1.3, "tool": 1.3, "list": 3.0}
+GOALS = {"sdk": 1.3, "tool": 1.3, "ping": 1.3, "list": 3.0}
 
 VERSION = "2025-11-25"
 INITIALIZE = {
@@ -115,8 +119,7 @@ class Direct(Side):
 
 
 class Bridge(Side):
-    def __init__(self, binary, port, environment):
-        words = [binary, "agent", "--mcp-server", "--endpoint", f"http://127.0.0.1:{port}/mcp"]
+    def __init__(self, words, environment):
         self.process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment
         )
@@ -159,8 +162,30 @@ def turns(rounds, sides, measured):
     return found
 
 
-def carried(args, port, environment):
-    sides = {"direct": Direct(port), "bridge": Bridge(args.muster, port, environment)}
+def bridge_words(args, port):
+    return [args.muster, "agent", "--mcp-server", "--endpoint", f"http://127.0.0.1:{port}/mcp"]
+
+
+def least_bridge(folder):
+    program = folder / "bridge_least"
+    words = ["rustc", "--edition=2024", "-Copt-level=3", "-o", program, HERE / "bridge_least.rs"]
+    subprocess.run(words, check=True)
+    return program
+
+
+def by_sdk(args, port, environment):
+    subprocess.run([HERE.parent / "interop/install.sh"], check=True)
+    words = ["node", HERE / "bridge_client.mjs", args.rounds, max(args.calls // 4, 1), f"http://127.0.0.1:{port}/mcp"]
+    words = [str(word) for word in [*words, *bridge_words(args, port)]]
+    return json.loads(subprocess.run(words, check=True, env=environment, stdout=subprocess.PIPE).stdout)
+
+
+def carried(args, port, environment, least):
+    sides = {
+        "direct": Direct(port),
+        "bridge": Bridge(bridge_words(args, port), environment),
+        "least": Bridge([least, str(port)], environment),
+    }
     results = {}
     for name, message in REQUESTS.items():
         known, said = {}, []
@@ -168,7 +193,7 @@ def carried(args, port, environment):
             request, answer = side.tell(message)
             known[which] = request
             said.append(side.message(answer)["result"])
-        if said[0] != said[1]:
+        if any(other != said[0] for other in said):
             sys.exit(f"the answers differ: {said}")
         for which, side in sides.items():
             measure(side, known[which], args.calls // 10)
@@ -201,12 +226,15 @@ def commands(args, port, environment):
 
 def report(name, rounds):
     base, own = ("curl", "list") if name == "list" else ("direct", "bridge")
-    ratio = statistics.median(one[own] / one[base] for one in rounds)
-    for which in (base, own):
+    ratios = {
+        which: statistics.median(one[which] / one[base] for one in rounds) for which in rounds[0] if which != base
+    }
+    for which in rounds[0]:
         print(f"{name}, {which}: p50 {statistics.median(one[which] for one in rounds) * 1e6:.0f} µs")
-    met = ratio <= GOALS[name]
-    print(f"{name}: ratio {ratio:.2f}, goal {GOALS[name]}: {'met' if met else 'missed'}")
-    return {"ratio": ratio, "goal": GOALS[name], "met": met, "rounds": rounds}
+    met = ratios[own] <= GOALS[name]
+    least = f" (the least bridge: {ratios['least']:.2f})" if "least" in ratios else ""
+    print(f"{name}: ratio {ratios[own]:.2f}{least}, goal {GOALS[name]}: {'met' if met else 'missed'}")
+    return {"ratio": ratios[own], "ratios": ratios, "goal": GOALS[name], "met": met, "rounds": rounds}
 
 
 def main():
@@ -232,7 +260,8 @@ def main():
             while not log.read_text().count("\n"):
                 time.sleep(0.01)
             port = int(log.read_text().splitlines()[0].rsplit(":", 1)[1].split("/")[0])
-            measured = carried(args, port, environment)
+            measured = {"sdk": by_sdk(args, port, environment)}
+            measured |= carried(args, port, environment, least_bridge(folder))
             measured["list"] = commands(args, port, environment)
         finally:
             gateway.terminate()

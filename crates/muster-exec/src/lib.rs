@@ -20,6 +20,7 @@ pub mod launcher;
 mod link;
 mod lock;
 pub mod lookup;
+pub mod pages;
 pub mod run;
 pub mod serve;
 pub mod spill;

@@ -24,6 +24,7 @@ use rustix::{
 };
 
 use crate::{
+    pages,
     tree::Marker,
     wire::{Malformed, Reply, Request, next_request},
 };
@@ -54,6 +55,7 @@ pub fn serve() -> ExitCode {
     let _named = fs::write("/proc/self/comm", "muster-launcher");
     #[cfg(target_os = "linux")]
     let _adopting = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    pages::give_back();
     let children = Arc::new(Children::default());
     let mut ender = Ender::new(Arc::clone(&children));
     let mut watch = Watch::new(Arc::clone(&children));

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use self::audit::Audit;
 pub use self::tally::{Counted, Tally};
-use crate::principals::Principals;
+use crate::{principals::Principals, status::Condition};
 
 /// How many calls deep a call may be.
 const MAX_DEPTH: u8 = 8;
@@ -31,8 +31,19 @@ pub struct State {
     pub policy: Arc<Policy>,
     /// Who runs it.
     pub backends: BTreeMap<BackendName, Arc<dyn Backend>>,
-    /// Servers that want a login first, by what the names of their tools begin with.
-    pub locked: Arc<BTreeMap<String, BackendName>>,
+    /// Servers that should have tools and have none, by what the names of these begin with.
+    pub absent: Arc<BTreeMap<String, Absent>>,
+}
+
+/// A server whose tools cannot be called now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Absent {
+    /// Which.
+    pub server: BackendName,
+    /// What it is doing.
+    pub condition: Condition,
+    /// Why it is not as it should be. Never holds a secret.
+    pub error: Option<String>,
 }
 
 /// Routes calls. Readers take one [`State`] for each request; someone else writes new ones.

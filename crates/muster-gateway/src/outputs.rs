@@ -7,6 +7,7 @@
 //! **Invariant:** whoever does not own a handle cannot tell it from one that never was.
 
 pub mod look;
+pub mod passing;
 pub mod preview;
 
 use std::{
@@ -164,13 +165,6 @@ fn read(path: &Path) -> Option<Kept> {
     let mut kept: Kept = serde_json::from_slice(&fs::read(described(path)).ok()?).ok()?;
     kept.path = path.to_owned();
     path.exists().then_some(kept)
-}
-
-impl Default for Outputs {
-    /// In the temporary folder, apart from what other processes keep.
-    fn default() -> Self {
-        Self::at(std::env::temp_dir().join(format!("muster-outputs-{}", std::process::id())))
-    }
 }
 
 impl Kept {

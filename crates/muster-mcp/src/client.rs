@@ -285,7 +285,9 @@ impl Connector {
             Ok(Err(failure)) => Err(not_connected(failure, endpoint)),
             Err(_) => {
                 let seconds = limit.as_secs_f64();
-                Err(ConnectError::Transient(format!("no answer within {seconds} s")))
+                Err(ConnectError::Transient(format!(
+                    "no answer within {seconds} s; `timeout` in its file gives it longer"
+                )))
             }
         }
     }

@@ -1,7 +1,12 @@
 //! This process: its environment, and when it has to end.
 
-use muster_exec::environment::Environment;
-use tokio::signal::unix::{SignalKind, signal};
+use std::{convert::Infallible, future, time::Duration};
+
+use muster_exec::{environment::Environment, pages};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
 
 use crate::env_vars;
 
@@ -16,10 +21,36 @@ pub(crate) async fn stop_requested() {
     let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
     // Where signals cannot be caught they end the process by themselves.
     let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
-        return std::future::pending().await;
+        return future::pending().await;
     };
     tokio::select! {
         _ = terminate.recv() => (),
         _ = interrupt.recv() => (),
     }
+}
+
+/// A process that hardly computes for this long has done what it had to do.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Does what lasts, and gives back the memory that starting took once this process is at rest for the
+/// first time.
+pub(crate) async fn lasting<T>(work: impl Future<Output = T>) -> T {
+    tokio::select! {
+        done = work => done,
+        never = slim_down() => match never {},
+    }
+}
+
+async fn slim_down() -> Infallible {
+    let mut before = pages::computed();
+    loop {
+        sleep(LOOK_EVERY).await;
+        let now = pages::computed();
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    pages::give_back();
+    future::pending().await
 }

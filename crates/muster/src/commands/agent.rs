@@ -115,7 +115,7 @@ fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandErr
     }
     // One client, one thread: nothing has to be handed from one to another.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let carried = runtime.block_on(async {
+    let carried = runtime.block_on(process::lasting(async {
         let (input, output) = (Input::standard()?, Output::standard()?);
         let login = Arc::new(UserLogin::remembered(target, mode).await);
         let options = bridge::Options {
@@ -134,7 +134,7 @@ fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandErr
             never = visiting => match never {},
         };
         carried.map_err(|err| CommandError::new(err.to_string()))
-    });
+    }));
     // A thread may still wait for a terminal's next line; nobody waits for it.
     runtime.shutdown_background();
     carried

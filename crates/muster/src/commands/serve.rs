@@ -85,12 +85,18 @@ pub(crate) fn run(args: &Serve, clients: Clients) -> Result<ExitCode, CommandErr
     log::install(level, None)
         .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
     let store = Store::new(config_path(args)?);
+    if let Some(missing) = args.config_path.as_ref().filter(|path| !path.exists()) {
+        tracing::warn!(
+            "{} does not exist: the defaults hold, without any policy",
+            missing.display()
+        );
+    }
     let files = store.load(&Files::default());
     if let Some(error) = files.config_error() {
         return Err(CommandError::new(format!("failed to initialize application: {error}")));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(serve(args, clients, store, files));
+    let served = runtime.block_on(process::lasting(serve(args, clients, store, files)));
     // A thread may still wait for a terminal's next line; nobody waits for it.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
