@@ -117,7 +117,7 @@ impl Reconciler {
     async fn write_settings(&self, keys: Option<&str>) -> Result<(), EditError> {
         let (store, before) = (&self.means.store, &self.files.settings);
         if let Some(problem) = self.files.config_error() {
-            return Err(EditError::Broken(problem.to_string()));
+            return Err(EditError::Broken(problem));
         }
         let mut settings = Settings::clone(before);
         if let Some(keys) = keys {

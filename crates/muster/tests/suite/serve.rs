@@ -38,8 +38,10 @@ impl Gateway {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let first = lines.next().unwrap().unwrap();
-        let port = first.rsplit_once(':').unwrap().1.trim_end_matches("/mcp").parse().unwrap();
+        let said =
+            lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(" listening on ")));
+        let said = said.unwrap().unwrap();
+        let port = said.rsplit_once(':').unwrap().1.trim_end_matches("/mcp").parse().unwrap();
         // What it logs later must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, port, _folder: folder }
@@ -160,6 +162,35 @@ fn clis_policies_and_the_deny_list_hold_behind_call_tool() {
     let session = allowed.session();
     let done = allowed.call_tool(&session, "cli_kubectl_delete", json!({}));
     assert_eq!(done["content"][0]["text"], "deleted");
+}
+
+#[test]
+fn a_policy_that_cannot_be_read_closes_everything() {
+    let files = [
+        ("clis/demo.yaml", CLI),
+        ("policies/allow.yaml", "tools: {show: {}}\n"),
+        (
+            "policies/limits.yaml",
+            "default: enabled\ntools: {show: {args: {word: {pattern: '[a-z]+'}}\n",
+        ),
+    ];
+    let gateway = Gateway::start(&files, &[]);
+    let session = gateway.session();
+    let answer = gateway.call_tool(&session, "cli_show", json!({"word": "EVIL"}));
+    assert_eq!(answer["isError"], true, "{answer}");
+}
+
+#[test]
+fn all_core_tools_are_listed_with_their_schemas() {
+    let gateway = Gateway::start(&[], &[]);
+    let session = gateway.session();
+    let answer = gateway.ask(&session, "tools/call", json!({"name": "list_core_tools"}));
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    let listed: Value = serde_json::from_str(text).unwrap();
+    let tools = listed["tools"].as_array().unwrap();
+    assert!(tools.len() > 30, "{listed}");
+    assert!(listed.get("next_offset").is_none_or(Value::is_null), "{listed}");
+    assert!(tools.iter().all(|tool| tool["inputSchema"].is_object()), "{listed}");
 }
 
 #[test]
