@@ -15,7 +15,7 @@ const MOST_OF_LINE: usize = 400;
 /// No line is held in memory beyond this.
 const MOST_LINE: u64 = 1 << 20;
 /// A token is hardly ever longer, so this much holds any page.
-const BYTES_PER_TOKEN: usize = 8;
+pub(super) const BYTES_PER_TOKEN: usize = 8;
 
 /// What is looked for.
 #[derive(Debug, Default)]
@@ -183,7 +183,7 @@ fn around(line: &[u8], hit: usize) -> String {
 }
 
 /// The text of some bytes; a sign that the end cuts in two is left for the next piece.
-fn valid(bytes: &[u8], at_end: bool) -> std::borrow::Cow<'_, str> {
+pub(super) fn valid(bytes: &[u8], at_end: bool) -> std::borrow::Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Err(error) if !at_end && error.error_len().is_none() => {
             String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default())

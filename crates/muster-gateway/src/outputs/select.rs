@@ -8,13 +8,16 @@ use std::{
     ops::Range,
 };
 
-use muster_core::{json::scan::Scan, tokens};
+use muster_core::{
+    json::{scan::Scan, unescape::Unescape},
+    tokens,
+};
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
 use super::{
     CHUNK, Kept,
-    look::{Look, Piece},
+    look::{BYTES_PER_TOKEN, Look, Piece, valid},
     shape::Shape,
 };
 
@@ -46,6 +49,13 @@ impl Kept {
             return Ok(Piece { text, note, next: None });
         }
         let value: Option<Value> = match place {
+            Some(place)
+                if place.end - place.start > MOST_JSON
+                    && rest.is_empty()
+                    && self.is_text(&place) =>
+            {
+                return self.page_of_text(&place, look, budget).map_err(unread);
+            }
             Some(place) if place.end - place.start > MOST_JSON => {
                 return Err(format!(
                     "what `{path}` leads to is too long ({} bytes); go deeper, such as [0] or .name, \
@@ -68,6 +78,28 @@ impl Kept {
         let mut scan = Scan::new(self.part(&(0..self.bytes))?, 0);
         let place = follow(&mut scan, steps)?;
         if scan.is_at_end()? { Ok(place) } else { Err(io::ErrorKind::InvalidData.into()) }
+    }
+
+    fn is_text(&self, place: &Range<u64>) -> bool {
+        let first = self.part(place).and_then(|mut part| Ok(part.fill_buf()?.first().copied()));
+        first.is_ok_and(|first| first == Some(b'"'))
+    }
+
+    /// A page of a text that is too long to be read.
+    fn page_of_text(&self, place: &Range<u64>, look: &Look, budget: usize) -> io::Result<Piece> {
+        let mut text = Unescape::new(self.part(&(place.start + 1..place.end.saturating_sub(1)))?);
+        let skipped = look.offset.unwrap_or(0);
+        io::copy(&mut text.by_ref().take(skipped), &mut io::sink())?;
+        let most = (budget * BYTES_PER_TOKEN) as u64;
+        let mut bytes = Vec::new();
+        text.by_ref().take(most).read_to_end(&mut bytes)?;
+        let at_end = text.read(&mut [0])? == 0;
+        let page = valid(&bytes, at_end);
+        let piece = tokens::prefix(&page, budget);
+        let more = !at_end || piece.len() < page.len();
+        let next = (more && !piece.is_empty()).then(|| skipped + piece.len() as u64);
+        let note = format!("1 selected, {} bytes as written", place.end - place.start);
+        Ok(Piece { text: piece.to_owned(), note, next })
     }
 
     fn part(&self, part: &Range<u64>) -> io::Result<impl BufRead + use<>> {

@@ -146,6 +146,26 @@ fn parts_of_json_are_selected() {
 }
 
 #[test]
+fn a_text_in_json_that_is_too_long_to_be_read_is_paged() {
+    let (_folder, outputs) = outputs();
+    let text = format!("{}{}the end", "größe\n".repeat(10), "x".repeat(17 << 20));
+    let json = serde_json::json!({"items": [{"blob": text}]}).to_string();
+    let kept = outputs.keep("ada", Kind::Json, Body::Text(json)).unwrap();
+    let page = |offset| Look {
+        path: Some("$.items[0].blob".to_owned()),
+        offset: Some(offset),
+        ..Look::default()
+    };
+    let (first, next) = look(&kept, &page(0), 100);
+    assert!(first.starts_with("größe\ngröße\n"), "{first}");
+    assert_eq!(next, Some(first.len() as u64));
+    let last = look(&kept, &page(text.len() as u64 - 10), 100);
+    assert_eq!(last, ("xxxthe end".to_owned(), None));
+    let whole = Look { path: Some("$.items".to_owned()), ..Look::default() };
+    assert!(kept.look(&whole, 100).unwrap_err().contains("go deeper"));
+}
+
+#[test]
 fn previews_are_short_and_typed() {
     let lines: String = (0..1000).map(|n| format!("line {n}\n")).collect();
     let shown = preview::of(&Kind::Text, &lines, 60);
