@@ -175,7 +175,11 @@ async fn serve(
             let serving = async {
                 match clients {
                     Clients::Configured => {
-                        http::serve(server, listeners, options, process::stop_requested()).await
+                        let stop = async {
+                            process::stop_requested().await;
+                            engine.prepare_end();
+                        };
+                        http::serve(server, listeners, options, stop).await
                     }
                     Clients::Standalone => serve_both(server, listeners, options).await,
                 }

@@ -47,14 +47,16 @@ impl Gateway {
         Self { child, port, _folder: folder }
     }
 
-    pub(crate) fn request(&self, head: &str, body: &str) -> (u16, String, String) {
+    fn send(&self, head: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        write!(
-            stream,
-            "{head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
+        let length = body.len();
+        write!(stream, "{head}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}")
+            .unwrap();
+        stream
+    }
+
+    pub(crate) fn request(&self, head: &str, body: &str) -> (u16, String, String) {
+        let mut stream = self.send(head, body);
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -62,14 +64,17 @@ impl Gateway {
         (status, head.to_owned(), body.to_owned())
     }
 
-    fn post(&self, session: Option<&str>, message: &Value) -> (u16, String, String) {
+    fn head(&self, session: Option<&str>) -> String {
         let session = session.map(|id| format!("\r\nmcp-session-id: {id}")).unwrap_or_default();
-        let head = format!(
+        format!(
             "POST /mcp HTTP/1.1\r\nhost: localhost:{}\r\ncontent-type: application/json\r\n\
              accept: application/json, text/event-stream{session}",
             self.port
-        );
-        self.request(&head, &message.to_string())
+        )
+    }
+
+    fn post(&self, session: Option<&str>, message: &Value) -> (u16, String, String) {
+        self.request(&self.head(session), &message.to_string())
     }
 
     pub(crate) fn session(&self) -> String {
@@ -278,6 +283,24 @@ tools:
 const SCRIPT: &str = "yes 0123456789abcdef | head -n 11764706; echo the end";
 
 #[cfg(target_os = "linux")]
+#[test]
+fn who_follows_events_is_answered_when_the_gateway_ends() {
+    let gateway = Gateway::start(&[], &[]);
+    let session = gateway.session();
+    let follow = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
+        "name": "call_tool", "arguments": {"name": "core_events", "arguments": {
+            "follow": true, "duration": "1h"}}}});
+    let head = gateway.head(Some(&session));
+    let mut stream = gateway.send(&head, &follow.to_string());
+    let mut heard = BufReader::new(&mut stream).lines().map(Result::unwrap);
+    // From here on it follows.
+    heard.find(|line| line.contains("notifications/muster/events")).unwrap();
+    let id = rustix::process::Pid::from_child(&gateway.child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    let answer = heard.find(|line| line.contains(r#""id":7"#)).unwrap();
+    assert!(answer.contains("result"), "{answer}");
+}
+
 #[test]
 fn two_hundred_megabytes_are_kept_and_hardly_touch_memory() {
     let gateway = Gateway::start(&[("clis/long.yaml", LONG)], &[]);
