@@ -7,11 +7,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
     backend::{Ask, Backend, BoxFuture, CallTool, Cx},
+    bulk::{Bulk, Ran},
     call::{Call, CallError, Caller, Outcome},
     catalog::Snapshot,
     client::Client,
     name::BackendName,
-    policy::Policy,
+    policy::{Permitted, Policy},
 };
 use tokio::sync::watch;
 
@@ -119,12 +120,32 @@ impl Dispatcher {
         found.ask(Cx { client, caller, tools: self }, ask).await
     }
 
-    async fn dispatch(
+    /// Calls a tool as [`CallTool::call`] does, for who can deal with a result that is not in memory.
+    pub async fn call_bulk(
         &self,
         caller: &Caller,
         client: &Arc<dyn Client>,
         call: Call,
-    ) -> Result<Outcome, CallError> {
+    ) -> Result<Ran, CallError> {
+        let audit = Audit::begin(caller, &call);
+        let result = async {
+            let (backend, call) = self.permitted(caller, call)?;
+            let running = self.tally.begin(&call.entry().backend);
+            let result = backend.run_bulk(Cx { client, caller, tools: self }, call).await;
+            running.end(Ending::of(&result));
+            result
+        };
+        let result = result.await;
+        audit.end(Ending::of(&result));
+        result
+    }
+
+    /// Who runs a call, if it may be run.
+    fn permitted(
+        &self,
+        caller: &Caller,
+        call: Call,
+    ) -> Result<(Arc<dyn Backend>, Permitted), CallError> {
         if caller.depth > MAX_DEPTH {
             return Err(CallError::TooDeep { limit: MAX_DEPTH });
         }
@@ -135,10 +156,7 @@ impl Dispatcher {
             let reason = "it is not connected".to_owned();
             return Err(CallError::Backend { backend: name.clone(), reason });
         };
-        let running = self.tally.begin(name);
-        let result = backend.run(Cx { client, caller, tools: self }, permitted).await;
-        running.end(&result);
-        result
+        Ok((backend, permitted))
     }
 }
 
@@ -151,9 +169,40 @@ impl CallTool for Dispatcher {
     ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             let audit = Audit::begin(caller, &call);
-            let result = self.dispatch(caller, client, call).await;
-            audit.end(&result);
+            let result = async {
+                let (backend, call) = self.permitted(caller, call)?;
+                let running = self.tally.begin(&call.entry().backend);
+                let result = backend.run(Cx { client, caller, tools: self }, call).await;
+                running.end(result.as_ref().into());
+                result
+            };
+            let result = result.await;
+            audit.end(result.as_ref().into());
             result
         })
+    }
+}
+
+/// How a call ended, for those who only look on.
+#[derive(Debug, Clone, Copy)]
+enum Ending<'a> {
+    Outcome(&'a Outcome),
+    Bulk(&'a dyn Bulk),
+    Error(&'a CallError),
+}
+
+impl<'a> Ending<'a> {
+    fn of(result: &'a Result<Ran, CallError>) -> Self {
+        match result {
+            Ok(Ran::Outcome(outcome)) => Self::Outcome(outcome),
+            Ok(Ran::Bulk(bulk)) => Self::Bulk(&**bulk),
+            Err(error) => Self::Error(error),
+        }
+    }
+}
+
+impl<'a> From<Result<&'a Outcome, &'a CallError>> for Ending<'a> {
+    fn from(result: Result<&'a Outcome, &'a CallError>) -> Self {
+        result.map_or_else(Self::Error, Self::Outcome)
     }
 }

@@ -15,7 +15,7 @@ pub(crate) const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
 
 /// A gateway on a free port, and what it said when it was up.
 pub(crate) struct Gateway {
-    child: Child,
+    pub(crate) child: Child,
     pub(crate) port: u16,
     _folder: Folder,
 }
@@ -77,7 +77,7 @@ impl Gateway {
         self.request(&self.head(session), &message.to_string())
     }
 
-    fn session(&self) -> String {
+    pub(crate) fn session(&self) -> String {
         let (_, head, _) = self.post(
             None,
             &json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -88,15 +88,17 @@ impl Gateway {
         line.unwrap().split_once(':').unwrap().1.trim().to_owned()
     }
 
-    fn ask(&self, session: &str, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&self, session: &str, method: &str, params: Value) -> Value {
         let message = json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params});
         let (status, _, body) = self.post(Some(session), &message);
         assert_eq!(status, 200, "{body}");
-        serde_json::from_str(&body).unwrap()
+        // What takes its time comes as an event.
+        let event = body.lines().filter_map(|line| line.strip_prefix("data: ")).next_back();
+        serde_json::from_str(event.unwrap_or(&body)).unwrap()
     }
 
     /// The wrapped result of a tool behind `call_tool`.
-    fn call_tool(&self, session: &str, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call_tool(&self, session: &str, tool: &str, arguments: Value) -> Value {
         let params =
             json!({"name": "call_tool", "arguments": {"name": tool, "arguments": arguments}});
         let answer = self.ask(session, "tools/call", params);
