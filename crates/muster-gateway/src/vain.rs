@@ -23,7 +23,8 @@ pub(crate) fn problems(
 ) -> Vec<FileProblem> {
     let mut problems = Vec::new();
     for (path, file) in &files.policies {
-        let vain = file.policy.vain(catalog);
+        let Some(policy) = &file.policy else { continue };
+        let vain = policy.vain(catalog);
         let sure = vain.iter().filter(|vain| vain.argument.is_some() || !may_come(&vain.tool));
         problems.extend(sure.map(|vain| FileProblem {
             path: path.clone(),
