@@ -65,8 +65,13 @@ pub(crate) async fn connect(
                 RemoteError::Connect(_) => error.to_string(),
                 _ => format!("initialization failed: {error}"),
             };
-            return Err(CommandError::new(format!("failed to connect to aggregator: {reason}"))
-                .hint("is the gateway running? start one with `muster serve`"));
+            let error = CommandError::new(format!("failed to connect to aggregator: {reason}"));
+            return Err(error.hint(match target.transport {
+                Transport::Sse if !target.url.ends_with("/sse") => {
+                    "server-sent events have an address of their own: name the endpoint that ends in /sse"
+                }
+                _ => "is the gateway running? start one with `muster serve`",
+            }));
         }
         lines.info(&format!("Initialization failed, retrying: {error}"));
         attempt += 1;

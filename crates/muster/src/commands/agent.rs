@@ -112,10 +112,10 @@ pub(crate) fn run(args: &Agent) -> Result<ExitCode, CommandError> {
 }
 
 fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandError> {
-    if target.transport == Transport::Sse {
-        return Err(CommandError::new("a client is carried over streamable HTTP only")
-            .hint("name the endpoint that ends in /mcp"));
-    }
+    let target = &target.streamable().ok_or_else(|| {
+        CommandError::new("a client is carried over streamable HTTP only")
+            .hint("name the endpoint that ends in /mcp")
+    })?;
     // One client, one thread: nothing has to be handed from one to another.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let carried = runtime.block_on(process::lasting(async {

@@ -153,7 +153,7 @@ async fn serve(
             let url = listen::url(&aggregator.host, &listeners);
             engine.listening(url.clone());
             if !args.silent {
-                hints::print(&url, &root);
+                hints::print(&url, &root, aggregator.transport);
             }
             let (view, waiting) = (engine.view(), logins.clone());
             let mut options = HttpOptions {

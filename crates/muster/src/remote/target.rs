@@ -13,6 +13,17 @@ pub struct Target {
     pub url: String,
     /// What is spoken there.
     pub transport: Transport,
+    /// Who said so.
+    pub origin: Origin,
+}
+
+/// Where an address comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Someone named it.
+    Named,
+    /// `config.yaml` of the gateway itself.
+    Configured,
 }
 
 /// What is spoken with a gateway.
@@ -40,7 +51,7 @@ impl Target {
     pub fn at(url: &str) -> Self {
         let transport =
             if url.ends_with("/sse") { Transport::Sse } else { Transport::StreamableHttp };
-        Self { url: url.to_owned(), transport }
+        Self { url: url.to_owned(), transport, origin: Origin::Named }
     }
 
     /// Finds the gateway that is meant. What is said first wins: an address, a named context,
@@ -79,7 +90,21 @@ impl Target {
         };
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let port = if aggregator.port == 0 { 8090 } else { aggregator.port };
-        Ok(Self { url: format!("http://{host}:{port}/{path}"), transport })
+        let url = format!("http://{host}:{port}/{path}");
+        Ok(Self { url, transport, origin: Origin::Configured })
+    }
+
+    /// The same gateway where streamable HTTP is spoken, if that is known: a gateway of ours has both.
+    pub fn streamable(&self) -> Option<Self> {
+        match (self.transport, self.origin) {
+            (Transport::StreamableHttp, _) => Some(self.clone()),
+            (Transport::Sse, Origin::Named) => None,
+            (Transport::Sse, Origin::Configured) => {
+                let base = self.url.strip_suffix("/sse")?;
+                let url = format!("{base}/mcp");
+                Some(Self { url, transport: Transport::StreamableHttp, origin: self.origin })
+            }
+        }
     }
 
     /// Whether it is on this machine.
@@ -155,6 +180,11 @@ mod tests {
         assert_eq!(url("aggregator: {host: '::', port: 0}").unwrap(), "http://localhost:8090/mcp");
         assert_eq!(url("aggregator: {host: 'fd00::1'}").unwrap(), "http://[fd00::1]:8090/mcp");
         assert_eq!(url("aggregator: {transport: sse}").unwrap(), "http://localhost:8090/sse");
+        let settings = settings::parse("aggregator: {transport: sse}").unwrap().value;
+        let carried = Target::configured(&settings).unwrap().streamable().unwrap();
+        assert_eq!(carried.url, "http://localhost:8090/mcp");
+        assert_eq!(carried.transport, Transport::StreamableHttp);
+        assert_eq!(Target::at("http://h/sse").streamable(), None);
         assert_eq!(
             url("aggregator: {transport: stdio}").unwrap_err(),
             "unsupported transport: stdio"

@@ -371,7 +371,8 @@ fn files_of_servers_are_for_run_alone() {
 
         0 valid, 3 invalid
         ----- stderr -----
-    "#]].assert_eq(&said(&["validate", "mcp.json", "server.yaml", "odd.json"]));
+    "#]]
+    .assert_eq(&said(&["validate", "mcp.json", "server.yaml", "odd.json"]));
     expect![[r#"
         exit code: 1
         ----- stdout -----

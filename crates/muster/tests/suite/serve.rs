@@ -13,6 +13,41 @@ use super::client::Folder;
 
 pub(crate) const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
 
+#[test]
+fn a_gateway_of_the_older_transport_is_found_by_the_bridge() {
+    // Another program may take it in between; then the gateway says so, and the test fails.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = format!("aggregator: {{port: {port}, transport: sse}}\n");
+    let folder = Folder::new(&[("config.yaml", &config)]);
+    fs::create_dir(folder.file("clis")).unwrap();
+    let mut child = Command::new(MUSTER)
+        .args(["serve", "--config-path"])
+        .arg(folder.path())
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let sse = format!("http://localhost:{port}/sse");
+    assert!(lines.any(|line| line.contains(&sse)), "the address is not told");
+    std::thread::spawn(move || lines.for_each(drop));
+    let mut bridge = Command::new(MUSTER);
+    bridge.args(["agent", "--mcp-server", "--config-path"]).arg(folder.path());
+    let mut bridge = super::bridge::Bridge::run(bridge);
+    bridge.initialize();
+    assert_eq!(bridge.leave(), Some(0));
+    let agent = Command::new(MUSTER)
+        .args(["agent", "--transport", "sse", "--endpoint"])
+        .arg(format!("http://localhost:{port}/mcp"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&agent.stderr);
+    assert!(said.contains("name the endpoint that ends in /sse"), "{said}");
+    drop(child.kill());
+    drop(child.wait());
+}
+
 /// A gateway on a free port, and what it said when it was up.
 pub(crate) struct Gateway {
     pub(crate) child: Child,

@@ -5,8 +5,16 @@ use std::{
     path::Path,
 };
 
+use muster_core::manifest::settings::Transport;
+
 /// Says where the gateway is and how agents are connected to it.
-pub(super) fn print(url: &str, config: &Path) {
+pub(super) fn print(url: &str, config: &Path, transport: Transport) {
+    let older = match (transport, url.strip_suffix("/mcp")) {
+        (Transport::Sse, Some(base)) => {
+            format!("  older ones    HTTP with server-sent events: {base}/sse\n")
+        }
+        _ => String::new(),
+    };
     let text = format!(
         "muster {version} is listening on {url}
 configuration: {config}
@@ -18,7 +26,7 @@ Connect an agent:
   Codex         codex mcp add muster --url {url}
   Gemini CLI    gemini mcp add --transport http muster {url}
   others        any client that speaks streamable HTTP: {url}
-",
+{older}",
         version = env!("CARGO_PKG_VERSION"),
         config = config.display(),
     );
