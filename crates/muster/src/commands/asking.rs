@@ -20,6 +20,7 @@ use crate::{
     remote::{
         Remote,
         answer::{Answer, Content},
+        error::RemoteError,
         target::{Target, Wish},
     },
 };
@@ -103,6 +104,12 @@ impl Asking {
         let connecting = login::connect(&target, mode, self.quiet);
         let remote = spinner::around("Connecting to muster server...", self.quiet, connecting);
         Ok(Asked { remote: remote.await?, manner, quiet: self.quiet })
+    }
+
+    /// Connects once more, without a word.
+    pub(crate) async fn connect_again(&self) -> Result<Result<Remote, RemoteError>, CommandError> {
+        let mode = AuthMode::parse(self.auth.as_deref())?;
+        Ok(login::connect(&self.target()?, mode, true).await)
     }
 
     /// Says something that the answer does not depend on.

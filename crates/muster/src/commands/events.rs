@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Events) -> Result<ExitCode, CommandError> {
         let mut asked = args.asking.open().await?;
         let done = if args.follow {
             let first = usize::try_from(args.limit).ok().filter(|limit| *limit > 0);
-            follow::follow(&mut asked, wish, first.unwrap_or(50), args.asking.quiet).await
+            follow::follow(&args.asking, &mut asked, wish, first.unwrap_or(50)).await
         } else {
             asked.show("core_events", &wish.to_raw()).await
         };

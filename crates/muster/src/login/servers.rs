@@ -71,7 +71,9 @@ impl Server {
             "connected" => "Connected",
             "auth_required" => "Not authenticated",
             "disconnected" => "Disconnected",
-            "error" => "Error",
+            "error" | "failed" => "Error",
+            "starting" | "connecting" => "Connecting",
+            "stopped" => "Disconnected",
             other => other,
         }
     }

@@ -20,14 +20,14 @@ tools:
 ";
 
 /// A gateway on a port that stays the same when it is started again.
-struct Gateway {
+pub(crate) struct Gateway {
     child: Child,
     port: u16,
     folder: Folder,
 }
 
 impl Gateway {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let config = format!("aggregator: {{host: 127.0.0.1, port: {port}}}\n");
         let folder = Folder::new(&[("config.yaml", &config)]);
@@ -36,16 +36,16 @@ impl Gateway {
         Self { child: launch(&folder), port, folder }
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    fn start_again(&mut self) {
+    pub(crate) fn start_again(&mut self) {
         self.child = launch(&self.folder);
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/mcp", self.port)
     }
 

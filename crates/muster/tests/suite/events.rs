@@ -2,12 +2,12 @@
 
 use std::{
     io::{BufRead as _, BufReader},
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use serde_json::Value;
 
-use super::desk::Desk;
+use super::{bridge::Gateway, client::Folder, desk::Desk, serve::MUSTER};
 
 #[test]
 fn events_as_they_happen() {
@@ -49,6 +49,32 @@ fn each_event_is_a_document_for_programs() {
     assert_eq!(event["resource_name"], "github", "{event}");
     // It was told, not asked for: only what this test asked was asked.
     assert_eq!(calls() - before, 2);
+    interrupt(child);
+}
+
+#[test]
+fn a_restart_of_the_gateway_is_waited_for() {
+    let mut gateway = Gateway::start();
+    let home = Folder::new(&[]);
+    let url = gateway.url();
+    let muster = |words: &[&str]| {
+        let mut command = Command::new(MUSTER);
+        command.args(words).args(["--endpoint", &url, "--output", "json"]);
+        command.env("HOME", home.path()).stdin(Stdio::null());
+        command
+    };
+    let mut follow = muster(&["events", "--follow"]);
+    let mut child = follow.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut events = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(events.next().unwrap().starts_with('['));
+    gateway.kill();
+    assert!(said.any(|line| line.contains("the gateway is gone")));
+    gateway.start_again();
+    assert!(said.any(|line| line.contains("connected again")));
+    let words = ["create", "mcpserver", "files", "--type", "stdio", "--command", "x"];
+    assert!(muster(&words).output().unwrap().status.success());
+    assert!(events.any(|line| line.contains("files")));
     interrupt(child);
 }
 

@@ -31,12 +31,17 @@ fn a_gateway_of_the_older_transport_is_found_by_the_bridge() {
     let sse = format!("http://localhost:{port}/sse");
     assert!(lines.any(|line| line.contains(&sse)), "the address is not told");
     std::thread::spawn(move || lines.for_each(drop));
-    let mut bridge = Command::new(MUSTER);
+    let ours = || {
+        let mut command = Command::new(MUSTER);
+        command.env("HOME", folder.path()).env_remove("MUSTER_CONTEXT");
+        command
+    };
+    let mut bridge = ours();
     bridge.args(["agent", "--mcp-server", "--config-path"]).arg(folder.path());
     let mut bridge = super::bridge::Bridge::run(bridge);
     bridge.initialize();
     assert_eq!(bridge.leave(), Some(0));
-    let agent = Command::new(MUSTER)
+    let agent = ours()
         .args(["agent", "--transport", "sse", "--endpoint"])
         .arg(format!("http://localhost:{port}/mcp"))
         .stdin(Stdio::null())

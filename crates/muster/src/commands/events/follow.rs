@@ -3,7 +3,8 @@
 //! One call stays open for as long as the gateway lets it: the gateway tells what there is, then each
 //! new event as it happens. When the call is over the next one begins, and what happened in between is
 //! in what the gateway tells first. Events are compared as a whole, so that neither clocks nor equal
-//! times can hide one. A gateway that does not stay is asked again and again.
+//! times can hide one. A gateway that does not stay is asked again and again, and one that goes away is
+//! waited for.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -15,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    commands::asking::Asked,
+    commands::asking::{Asked, Asking},
     error::CommandError,
     output::{
         Printer, answer,
@@ -23,13 +24,15 @@ use crate::{
         list, yaml,
     },
     process,
-    remote::Notice,
+    remote::{Notice, error::RemoteError},
 };
 
 /// How long one call may stay open.
 const LENGTH: &str = "1h";
 /// How long to wait before a gateway that does not stay is asked again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How often in a row a connection may come to nothing.
+const MOST_FRUITLESS: u32 = 5;
 /// A call may end after so many new events, so fewer are never asked for.
 const FEWEST: usize = 500;
 
@@ -45,11 +48,12 @@ struct Follower {
 }
 
 pub(super) async fn follow(
+    asking: &Asking,
     asked: &mut Asked,
     mut wish: Object<'static>,
     first: usize,
-    quiet: bool,
 ) -> Result<(), CommandError> {
+    let quiet = asking.quiet;
     let printer = Printer::standard();
     let for_people = matches!(asked.manner.layout, Layout::Table | Layout::Wide) && !quiet;
     if for_people {
@@ -62,17 +66,68 @@ pub(super) async fn follow(
     let mut notices = notices.unwrap_or_else(|| unbounded_channel().1);
     let mut follower = Follower { printer, manner: asked.manner, for_people, first, known: None };
     let mut stop = std::pin::pin!(process::stop_requested());
+    let mut fruitless = 0;
     loop {
-        let staying = tokio::select! {
+        let stayed = tokio::select! {
             () = &mut stop => return Ok(()),
-            staying = follower.stay(asked, &wish, &mut notices) => staying?,
+            stayed = follower.stay(asked, &wish, &mut notices) => stayed,
         };
-        if staying == Staying::No {
-            tokio::select! {
-                () = &mut stop => return Ok(()),
-                () = sleep(PAUSE) => (),
+        match stayed {
+            Ok(Staying::Yes) => fruitless = 0,
+            Ok(Staying::No) => {
+                fruitless = 0;
+                tokio::select! {
+                    () = &mut stop => return Ok(()),
+                    () = sleep(PAUSE) => (),
+                }
             }
+            Err(Broken::Lost(_)) if follower.known.is_some() && fruitless < MOST_FRUITLESS => {
+                fruitless += 1;
+                asking.warn("the gateway is gone; waiting for it to come back");
+                tokio::select! {
+                    () = &mut stop => return Ok(()),
+                    back = again(asking, asked) => back?,
+                }
+                asking.warn("connected again");
+                notices = asked.remote.notifications().unwrap_or_else(|| unbounded_channel().1);
+            }
+            Err(Broken::Lost(err)) => return Err(err.into()),
+            Err(Broken::Other(err)) => return Err(err),
         }
+    }
+}
+
+/// Connects again, whenever that can be done.
+async fn again(asking: &Asking, asked: &mut Asked) -> Result<(), CommandError> {
+    loop {
+        sleep(PAUSE).await;
+        match asking.connect_again().await? {
+            Ok(remote) => {
+                // The old connection leads nowhere; nobody has to hear a goodbye.
+                asked.remote = remote;
+                return Ok(());
+            }
+            Err(
+                RemoteError::NotRunning
+                | RemoteError::NotResponding { .. }
+                | RemoteError::Connect(_)
+                | RemoteError::Request(_),
+            ) => (),
+            Err(err) => return Err(err.into()),
+        }
+    }
+}
+
+/// Why a call came to no good end.
+enum Broken {
+    /// The connection.
+    Lost(RemoteError),
+    Other(CommandError),
+}
+
+impl From<CommandError> for Broken {
+    fn from(error: CommandError) -> Self {
+        Self::Other(error)
     }
 }
 
@@ -90,7 +145,7 @@ impl Follower {
         asked: &Asked,
         wish: &Object<'_>,
         notices: &mut UnboundedReceiver<Notice>,
-    ) -> Result<Staying, CommandError> {
+    ) -> Result<Staying, Broken> {
         let wish = wish.to_raw();
         let mut call = std::pin::pin!(asked.remote.call("core_events", &wish));
         let mut staying = Staying::No;
@@ -102,7 +157,7 @@ impl Follower {
                         staying = Staying::Yes;
                     }
                 }
-                answer = &mut call => break answer?,
+                answer = &mut call => break answer.map_err(Broken::Lost)?,
             }
         };
         // What was told before the answer is shown before it.
@@ -113,7 +168,7 @@ impl Follower {
         }
         let text = answer.texts().join("\n");
         if answer.failed {
-            return Err(CommandError::new(text));
+            return Err(CommandError::new(text).into());
         }
         self.found(serde_json::from_str(&text).unwrap_or_default())?;
         Ok(staying)
