@@ -37,6 +37,7 @@ pub(super) enum Command {
     List(List),
     Skill(Skill),
     Tokens(Tokens),
+    #[command(alias = "completion")]
     Completions(Completions),
 }
 
@@ -195,8 +196,8 @@ impl From<LogLevel> for LevelFilter {
 }
 
 /// The commands there are.
-pub(super) const COMMANDS: [&str; 7] =
-    ["run", "validate", "list", "skill", "tokens", "completions", "help"];
+pub(super) const COMMANDS: [&str; 8] =
+    ["run", "validate", "list", "skill", "tokens", "completions", "completion", "help"];
 const OPTIONS_WITH_VALUE: [&str; 5] =
     ["--policy", "--log-level", "--transport", "--port", "--output"];
 const ASKS_ABOUT_ALL: [&str; 4] = ["--help", "-h", "--version", "-V"];

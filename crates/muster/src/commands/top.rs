@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{
     commands::asking::{self, Asked, Asking},
     error::CommandError,
-    output::{Printer, answer, layout::Layout},
+    output::{Printer, answer, cell::capitalised, layout::Layout},
     process,
 };
 
@@ -139,8 +139,8 @@ fn table(stats: &Stats, before: Option<&Stats>) -> String {
         let new = before.map(|_| row.calls.saturating_sub(old.map_or(0, |old| old.calls)));
         lines.push(format!(
             "{:<width$}  {:<12} {:>6} {:>8} {:>6} {:>8} {:>7} {:>9} {:>10.1} {:>10.1} {:>10.1}",
-            row.name,
-            row.state,
+            row.name.trim_end_matches('/'),
+            capitalised(&row.state.replace('_', " ")),
             row.tools,
             row.calls,
             new.map_or_else(|| "-".to_owned(), |new| new.to_string()),
@@ -167,7 +167,7 @@ mod tests {
     fn row(name: &str, calls: u64) -> Row {
         Row {
             name: name.to_owned(),
-            state: "Running".to_owned(),
+            state: "running".to_owned(),
             tools: 2,
             calls,
             running: 0,
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn the_busiest_come_first_and_what_is_new_is_told() {
         let before = Stats { uptime_seconds: 1, backends: vec![row("a", 1)] };
-        let now = Stats { uptime_seconds: 3725, backends: vec![row("a", 1), row("b", 5)] };
+        let now = Stats { uptime_seconds: 3725, backends: vec![row("a", 1), row("b/", 5)] };
         let shown = table(&now, Some(&before));
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[0], "up 1:02:05  2 backends  6 calls  0 running  2 failed");

@@ -72,8 +72,6 @@ impl Server {
             "auth_required" => "Not authenticated",
             "disconnected" => "Disconnected",
             "error" | "failed" => "Error",
-            "starting" | "connecting" => "Connecting",
-            "stopped" => "Disconnected",
             other => other,
         }
     }
@@ -172,7 +170,17 @@ fn address(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{address, is_done};
+    use super::{Server, address, is_done};
+
+    #[test]
+    fn words_for_how_servers_are() {
+        let word = |status: &str| {
+            let status = serde_json::json!({"name": "a", "status": status});
+            serde_json::from_value::<Server>(status).unwrap().status_word().to_owned()
+        };
+        let all = ["connected", "auth_required", "disconnected", "error", "failed"].map(word);
+        assert_eq!(all, ["Connected", "Not authenticated", "Disconnected", "Error", "Error"]);
+    }
 
     #[test]
     fn answers_of_auth_tools() {

@@ -457,6 +457,7 @@ fn the_skill_can_be_found_and_installed() {
 #[test]
 fn completions_for_every_shell() {
     let folder = Folder::new(&[]);
+    assert_eq!(folder.climax(&["completion", "bash"]).status.code(), Some(0));
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = folder.climax(&["completions", shell]);
         assert_eq!(output.status.code(), Some(0));
