@@ -199,3 +199,18 @@ fn an_agent_may_be_left_alone_after_its_login() {
     let status = world.browse(&["auth", "login", "--server", "vault"], 1);
     assert!(status.contains("vault authenticated successfully"), "{status}");
 }
+
+#[test]
+fn an_agent_logs_in_anew_without_a_page() {
+    let mut world = World::new(&[]);
+    world.browse(&["auth", "login"], 1);
+    world.restart_gateway();
+    let mut agent = world.command(&["agent", "--mcp-server", "--silent"]);
+    let mut child = agent.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let page = world.opened();
+    assert!(page.contains("prompt=none"), "{page}");
+    agree(&page);
+    assert!(child.wait().unwrap().success());
+    let status = world.run(&["auth", "status"]);
+    assert!(status.contains("Status:    Authenticated"), "{status}");
+}
