@@ -213,15 +213,17 @@ impl Gateway {
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let (sender, said) = mpsc::channel();
         // What it logs must not fill the pipe.
-        std::thread::spawn(move || lines.flatten().for_each(|line| drop(sender.send(line))));
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| drop(sender.send(line)));
+        });
         let mut before = Vec::new();
-        loop {
-            let line = said.recv().unwrap();
-            if let Some(url) = line.split_whitespace().find(|word| word.starts_with("http://")) {
-                return Self(child, url.to_owned(), before, said);
-            }
+        let url = said.iter().find_map(|line| {
+            let url = line.split_whitespace().find(|word| word.starts_with("http://"));
+            let url = url.map(str::to_owned);
             before.push(line);
-        }
+            url
+        });
+        Self(child, url.unwrap(), before, said)
     }
 }
 

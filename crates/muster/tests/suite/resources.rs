@@ -380,6 +380,12 @@ fn workflows_and_service_classes() {
             exit 1
         "#]],
     );
+}
+
+#[test]
+fn runs_of_workflows() {
+    let desk = Desk::new();
+    desk.run(&["start", "service", "github"]);
     let refused = desk.run(&["start", "workflow", "deploy"]);
     assert!(refused.contains("required field 'environment' is missing"), "{refused}");
     assert!(refused.ends_with("exit 1\n"), "{refused}");
