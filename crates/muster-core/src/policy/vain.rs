@@ -87,3 +87,53 @@ fn arguments(entry: &Entry) -> Option<Vec<String>> {
     let open = schema.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false));
     (!properties.is_empty() && !open).then(|| properties.keys().cloned().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use crate::{
+        catalog::{About, Snapshot, Source, offer},
+        connect::Listing,
+        json::raw,
+        manifest::policy::parse,
+        name::BackendName,
+    };
+
+    /// What a policy says in vain where there is a tool `x_a_read` that takes this.
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
+    fn vain(file: &str, schema: Value) -> Vec<String> {
+        let tools = vec![raw(&json!({"name": "read", "inputSchema": schema}))];
+        let backend = BackendName::new("a");
+        let listing = Listing { tools, ..Listing::default() };
+        let offer = offer::offer(&listing, &backend, |local| format!("x_a_{local}"));
+        let about = About {
+            title: "a".into(),
+            description: "".into(),
+            category: None,
+            tags: Arc::default(),
+        };
+        let catalog = Snapshot::default().with(Source::new(backend, about, offer));
+        let vain = parse(file).unwrap().value.vain(&catalog);
+        let said = vain.iter().map(|vain| {
+            format!("{} {}", vain.path().join("."), vain.similar.as_deref().unwrap_or("-"))
+        });
+        said.collect()
+    }
+
+    #[test]
+    fn only_what_cannot_be_there() {
+        let file = json!({"type": "object", "properties": {"file": {}}});
+        let limits = "tools: {read: {args: {file: {max: 1}, fil: {max: 1}}}, x_a_rea: {}, zzz: {}}";
+        let expect = ["tools.read.args.fil file", "tools.x_a_rea x_a_read", "tools.zzz -"];
+        assert_eq!(vain(limits, file.clone()), expect);
+        let limit = "tools: {x_a_read: {args: {fil: {max: 1}}}}";
+        assert_eq!(vain(limit, file), ["tools.x_a_read.args.fil file"]);
+        // Whoever takes anything may take this too.
+        let open = json!({"properties": {"file": {}}, "additionalProperties": true});
+        assert_eq!(vain(limit, open), [""; 0]);
+        assert_eq!(vain(limit, json!({"type": "object"})), [""; 0]);
+    }
+}
