@@ -171,10 +171,10 @@ impl Exchanged {
         self.check(&tokens)?;
         let ends = self.proven.client.clock.now().saturating_add(tokens.lifetime);
         let token = Bearer::new(tokens.access.reveal().as_str());
-        let kept = Kept { token: token.clone(), ends, subject };
-        if let Some(before) = self.kept.lock().replace(kept)
-            && Some(&before.subject) != self.kept.lock().as_ref().map(|kept| &kept.subject)
-        {
+        let kept = Kept { token: token.clone(), ends, subject: subject.clone() };
+        // A statement of its own: in a condition the lock would be held to the end of the block.
+        let before = self.kept.lock().replace(kept);
+        if before.is_some_and(|before| before.subject != subject) {
             tracing::debug!("an exchanged token belongs to another subject than the one before");
         }
         Ok(token)

@@ -1,6 +1,11 @@
 //! What whoever runs the gateway says about issuers: whom a server trusts, and who may see which secret.
 
-use std::{fs, sync::Arc};
+use std::{
+    fs,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
 use muster_auth::{
     client::Options,
@@ -180,6 +185,51 @@ async fn tokens_are_exchanged_with_the_credentials_that_are_named() {
     let error = world.logins.access(&alice, &site).await.unwrap_err();
     let LoginError::Refused(reason) = error else { panic!("{error}") };
     assert!(reason.contains("nope/client-id"), "{reason}");
+}
+
+#[test]
+fn tokens_are_exchanged_again_when_they_end() {
+    let (done, end) = mpsc::channel();
+    // On a thread of its own, so that an exchange that waits for itself is seen.
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(exchange_three_times());
+        done.send(()).unwrap();
+    });
+    end.recv_timeout(Duration::from_secs(20)).unwrap();
+}
+
+async fn exchange_three_times() {
+    let world = World::new().await;
+    let remote = Secure::start(world.tasks()).await;
+    let options = Options { reach: Reach::Loopback, ..Options::new("http://localhost:8090/") };
+    let trust = Trust::system().and(remote.authority.as_bytes()).unwrap();
+    let world = world.beside_as(options, trust);
+    let gives = |subject: &str| {
+        let token = token(&remote.base, subject);
+        let given = json!({"access_token": token, "token_type": "bearer", "expires_in": 300});
+        *remote.says.lock().unwrap() = given.to_string();
+        token
+    };
+    let mut site = world.site("/sso");
+    site.auth.token_exchange = Some(TokenExchange {
+        enabled: true,
+        dex_token_endpoint: format!("{}/token", remote.base),
+        connector_id: "here".to_owned(),
+        ..TokenExchange::default()
+    });
+    let first = gives("first");
+    let alice = vouched("https://dex.example", Some(token("https://dex.example", "alice")));
+    let access = world.logins.access(&alice, &site).await.unwrap();
+    assert_eq!(shown(access.token().await), first);
+    // It is about to end.
+    let second = gives("second");
+    world.later(290);
+    assert_eq!(shown(access.token().await), second);
+    // It is not taken any more.
+    let third = gives("third");
+    assert_eq!(shown(access.refused(&Bearer::new(second), None).await), third);
+    assert_eq!(remote.asked.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]
