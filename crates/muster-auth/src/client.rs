@@ -306,7 +306,13 @@ impl Logins for Handle {
     fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let issuers = self.0.issuers_of(&person.owner).await;
-            self.0.known(site).map_or(!issuers.is_empty(), |known| issuers.contains(&known.issuer))
+            if issuers.is_empty() {
+                return false;
+            }
+            // A server names its issuer itself. Only where the person has been is where they want to be.
+            let Ok(known) = self.0.found(site).await else { return false };
+            let slot = self.0.slot(&person.owner, &known.issuer).await;
+            slot.get().is_some_and(|grant| grant.access.contains_key(&known.resource))
         })
     }
 

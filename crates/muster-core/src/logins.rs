@@ -123,7 +123,8 @@ pub trait Logins: fmt::Debug + Send + Sync {
     /// Forgets every token that the person has of anybody.
     fn forget_all<'a>(&'a self, person: &'a Person) -> BoxFuture<'a, ()>;
 
-    /// Whether a token is kept with which the person may have access.
+    /// Whether the person has had access to this very server by a login that is kept. A login at another
+    /// server of the same issuer is not enough: that one they did not ask for.
     fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool>;
 
     /// What is known about who issues tokens for the server.

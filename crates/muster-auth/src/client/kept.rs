@@ -39,7 +39,7 @@ pub(super) struct Grant {
     pub(super) scope: String,
     pub(super) refresh: Option<Secret>,
     pub(super) id: Option<Secret>,
-    /// By what they are made for.
+    /// By what they are made for; kept beyond their end, as word of where the person has been.
     pub(super) access: BTreeMap<String, Token>,
 }
 

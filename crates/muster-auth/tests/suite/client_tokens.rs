@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use muster_core::logins::LoginError;
+use muster_core::logins::{LoginError, Site};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::client_world::{Canned, World, person, shown};
+use crate::client_world::{Canned, Issuer, World, person, shown};
 
 #[tokio::test]
 async fn a_thousand_calls_with_an_expired_token_renew_it_once() {
@@ -101,6 +101,38 @@ async fn a_token_is_for_one_server_and_one_person() {
     world.logins.forget(&person("alice"), &site).await;
     assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
     assert_eq!(shown(access.token().await), "no token: Needed");
+}
+
+#[tokio::test]
+async fn a_server_that_names_the_issuer_of_another_gets_nothing_unasked() {
+    let world = World::new().await;
+    let (site, other, alice) = (world.site("/mcp"), world.site("/other"), person("alice"));
+    assert!(!world.logins.remembers(&alice, &site).await);
+    assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
+    let stranger = Issuer::start(world.tasks()).await;
+    let says = json!({"resource": "$base/mcp", "authorization_servers": [world.issuer.base]});
+    stranger
+        .answers("/.well-known/oauth-protected-resource/mcp", Canned(200, "", says.to_string()));
+    let url = format!("{}/mcp", stranger.base);
+    let strange = Site { name: "strange".to_owned(), url, ..Site::default() };
+    // Before and after it is known who its issuer is.
+    for _ in 0..2 {
+        assert!(!world.logins.remembers(&alice, &strange).await);
+        assert!(!world.logins.remembers(&alice, &other).await);
+        assert!(world.logins.remembers(&alice, &site).await);
+    }
+    // The gateway starts anew, long after the token has ended.
+    world.later(24 * 3600);
+    let again = world.beside();
+    assert!(!again.logins.remembers(&alice, &strange).await);
+    assert!(again.logins.remembers(&alice, &site).await);
+    assert_eq!(world.issuer.renewals(), 0);
+    // Whoever asks for it shares the login, and that is remembered.
+    assert_eq!(shown(world.access("alice", &other).await.unwrap().token().await), "access-2");
+    assert!(world.logins.remembers(&alice, &other).await);
+    assert!(world.logins.remembers(&alice, &site).await);
+    world.logins.forget(&alice, &site).await;
+    assert!(!world.logins.remembers(&alice, &site).await);
 }
 
 #[tokio::test]
