@@ -27,8 +27,8 @@ use muster_core::{
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-pub use self::pages::Pages;
 use self::{discovery::Found, flows::Waiting, kept::Slot, places::Place};
+pub use self::{pages::Pages, places::speaks_for};
 use crate::{
     clock::Clock,
     dialer::{Dialer, Reach},
