@@ -201,13 +201,13 @@ async fn tokens_of_the_provider() {
 async fn signed_tokens() {
     let world = World::new().await;
     let idp = &world.idp;
+    let right = || claims_for(idp, "kubectl");
     let with = |name: &str, value: Value| {
-        let mut claims = idp.right_claims();
+        let mut claims = right();
         claims[name] = value;
         idp.signer.sign(&claims)
     };
-    let header =
-        |name: &str, value: Value| idp.signer.sign_with(&json!({name: value}), &idp.right_claims());
+    let header = |name: &str, value: Value| idp.signer.sign_with(&json!({name: value}), &right());
     let trusted = |audience: &str| {
         let mut claims = idp.right_claims();
         claims["iss"] = json!(format!("{}/other", idp.issuer));
@@ -223,17 +223,17 @@ async fn signed_tokens() {
     );
     let now = idp.now.load(Ordering::SeqCst);
     for (name, token, expected) in [
-        ("for us", idp.signer.sign(&idp.right_claims()), ALICE),
-        ("for a trusted audience", with("aud", json!("kubectl")), ALICE),
+        ("for a trusted audience", idp.signer.sign(&right()), ALICE),
+        ("for our own client, as logins have it", with("aud", json!("muster")), BAD),
         ("for someone else", with("aud", json!("someone")), BAD),
         ("expired", with("exp", json!(now - 100)), BAD),
-        ("by nobody", unsigned("none", &idp.right_claims()), BAD),
-        ("by a secret", unsigned("HS256", &idp.right_claims()), BAD),
+        ("by nobody", unsigned("none", &right()), BAD),
+        ("by a secret", unsigned("HS256", &right()), BAD),
         ("with a header that nobody understands", header("crit", json!(["exp"])), BAD),
         ("of a logout", header("typ", json!("logout+jwt")), BAD),
         ("of a logout, in full", header("typ", json!("application/Logout+JWT")), BAD),
         ("of the usual kind", header("typ", json!("JWT")), ALICE),
-        ("by another key", Signer::new("one").sign(&idp.right_claims()), BAD),
+        ("by another key", Signer::new("one").sign(&right()), BAD),
         ("of an unknown issuer", with("iss", json!("https://evil.example")), BAD),
         ("of a trusted issuer", trusted("gateway"), ALICE),
         ("of a trusted issuer for our provider's client", trusted("muster"), BAD),
@@ -241,17 +241,60 @@ async fn signed_tokens() {
         assert_eq!(world.who(&token).await, expected, "{name}");
     }
     // The same name at another issuer is another person.
-    let ours = world.admit(&idp.signer.sign(&idp.right_claims())).await.unwrap();
+    let ours = world.admit(&idp.signer.sign(&right())).await.unwrap();
     let theirs = world.admit(&trusted("gateway")).await.unwrap();
     assert_ne!(ours.id, theirs.id);
     assert!(theirs.identity.is_none(), "a token of another issuer is no proof at the provider");
 }
 
 #[tokio::test]
+async fn what_a_server_was_shown_lets_it_in_nowhere() {
+    let mut world = World::new().await;
+    let tokens = world.login().await.unwrap();
+    let principal = world.admit(tokens["access_token"].as_str().unwrap()).await.unwrap();
+    let shown = principal.identity.clone().unwrap().id_token().await.unwrap();
+    let shown = shown.reveal();
+    let asked = world.idp.times("/userinfo");
+    let (signed, signature) = shown.rsplit_once('.').unwrap();
+    let (head, claims) = signed.split_once('.').unwrap();
+    // 64 bytes leave four bits of the last letter unused, which lenient readers do not look at.
+    let last = char::from(shown.as_bytes()[shown.len() - 1] + 1);
+    let json = format!(
+        r#"{{"x":".{claims}.","payload":"{claims}","protected":"{head}","signature":"{signature}"}}"#
+    );
+    for token in [
+        shown.to_owned(),
+        format!("{}{last}", &shown[..shown.len() - 1]),
+        format!("{shown}="),
+        format!("{shown}.x.y"),
+        json,
+    ] {
+        let refusal = world.who(&token).await;
+        assert!(refusal.starts_with("401 invalid_token"), "{token}: {refusal}");
+    }
+    // Nor is a provider asked about it that may be more lenient than we are.
+    assert_eq!(world.idp.times("/userinfo"), asked);
+    // Who wants it otherwise says so.
+    let mut world = World::with(|config| config.trusted_audiences.push("muster".to_owned())).await;
+    world.server.find_provider().await;
+    let tokens = world.login().await.unwrap();
+    let principal = world.admit(tokens["access_token"].as_str().unwrap()).await.unwrap();
+    let shown = principal.identity.clone().unwrap().id_token().await.unwrap();
+    assert_eq!(world.who(shown.reveal()).await, ALICE);
+}
+
+/// The claims of a right ID token for somebody.
+fn claims_for(idp: &Idp, audience: &str) -> Value {
+    let mut claims = idp.right_claims();
+    claims["aud"] = json!(audience);
+    claims
+}
+
+#[tokio::test]
 async fn a_key_signs_in_the_way_it_is_for() {
     let world = World::new().await;
     let idp = &world.idp;
-    let token = idp.signer.sign(&idp.right_claims());
+    let token = idp.signer.sign(&claims_for(idp, "kubectl"));
     let mut key = idp.signer.jwk();
     key["alg"] = json!("ES384");
     idp.change("/jwks", json!({"keys": [key]}));
