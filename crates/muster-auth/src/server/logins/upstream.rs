@@ -72,6 +72,9 @@ impl Inner {
             if good(&login.upstream, self.clock.now()) {
                 return Ok(login);
             }
+            if !self.vault.is_shared() {
+                return self.renew_now(login).await;
+            }
             if self.vault.claim(&name, &true, TURN).await.map_err(away)? {
                 let renewed = self.renew_now(login).await;
                 self.vault.remove(&name).await.map_err(away)?;
