@@ -183,6 +183,22 @@ impl Client {
         }
     }
 
+    /// Keeps what was renewed, unless another gateway has ended the login meanwhile.
+    async fn put_again(&self, owner: &Owner, slot: &Slot, grant: Grant) {
+        if !self.vault.is_shared() {
+            return self.put(owner, slot, grant).await;
+        }
+        let stored = self.vault.replace(&name(owner, &grant.issuer), &grant, KEEP).await;
+        if let Ok(false) = stored {
+            slot.set(None, self.clock.now());
+            return self.revoke(&grant).await;
+        }
+        slot.set(Some(grant), self.clock.now());
+        if let Err(error) = stored {
+            tracing::warn!("a login is kept in this process only: {error}");
+        }
+    }
+
     /// The issuers of whom an owner has something.
     pub(super) async fn issuers_of(&self, owner: &Owner) -> Vec<String> {
         self.vault.get(&index(owner)).await.ok().flatten().unwrap_or_default()
@@ -313,7 +329,7 @@ impl Client {
         let renewed = match given {
             Ok(tokens) => {
                 grant.take(resource, tokens, self.clock.now());
-                self.put(owner, slot, grant).await;
+                self.put_again(owner, slot, grant).await;
                 slot.latest(resource).ok_or(LoginError::Needed)
             }
             Err(denied @ (Denied::Grant(_) | Denied::Client(_))) => {
@@ -351,7 +367,7 @@ impl Client {
         grant.access.remove(resource);
         // What was never for this resource may be good for others yet.
         match others {
-            true => self.put(owner, slot, grant).await,
+            true => self.put_again(owner, slot, grant).await,
             false => {
                 drop(self.vault.remove(&name(owner, &grant.issuer)).await);
                 slot.set(None, self.clock.now());

@@ -101,18 +101,19 @@ impl Memory {
         Self { clock, held: Lock::default(), most_bytes: MOST_BYTES }
     }
 
+    /// Keeps something, if it may: that goes by whether something is there.
     fn keep(
         &self,
         name: &str,
         value: Vec<u8>,
         keep: Duration,
-        over: bool,
+        may: fn(bool) -> bool,
     ) -> Result<bool, StoreError> {
         let now = self.clock.now();
         let until = now.saturating_add(keep.as_secs());
         let new = Held { value, until, is_brief: keep <= BRIEF };
         let mut held = self.held.lock();
-        if !over && held.get(name, now).is_some() {
+        if !may(held.get(name, now).is_some()) {
             return Ok(false);
         }
         let full = !held.has_room(name, &new, self.most_bytes);
@@ -137,11 +138,15 @@ impl Store for Memory {
     }
 
     fn put<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, ()> {
-        Box::pin(std::future::ready(self.keep(name, value, keep, true).map(drop)))
+        Box::pin(std::future::ready(self.keep(name, value, keep, |_| true).map(drop)))
+    }
+
+    fn replace<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool> {
+        Box::pin(std::future::ready(self.keep(name, value, keep, |is_there| is_there)))
     }
 
     fn claim<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool> {
-        Box::pin(std::future::ready(self.keep(name, value, keep, false)))
+        Box::pin(std::future::ready(self.keep(name, value, keep, |is_there| !is_there)))
     }
 
     fn take<'a>(&'a self, name: &'a str) -> Outcome<'a, Option<Vec<u8>>> {
@@ -221,7 +226,10 @@ mod tests {
         assert_eq!(memory.held.lock().entries.len(), 1);
         assert!(memory.claim("flow", vec![1], MINUTES).await.unwrap());
         assert!(!memory.claim("flow", vec![2], MINUTES).await.unwrap());
+        assert!(memory.replace("flow", vec![3], MINUTES).await.unwrap());
         memory.remove("flow").await.unwrap();
+        assert!(!memory.replace("flow", vec![4], MINUTES).await.unwrap());
+        assert!(memory.get("flow").await.unwrap().is_none());
         memory.remove("other").await.unwrap();
         let held = memory.held.lock();
         assert_eq!((held.bytes, held.brief), (0, 0));

@@ -1,13 +1,18 @@
 //! What may go wrong with tokens after a login, and what comes of it.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use http::HeaderMap;
 use muster_core::credentials::Guard as _;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::{
-    idp::{Idp, Say, Signer, unsigned},
+    idp::{Gate, Idp, Say, Signer, unsigned},
     shared::Shared,
     world::{World, json_of, outcome},
 };
@@ -111,7 +116,7 @@ async fn of_many_who_renew_at_once_one_wins_and_none_stays() {
     world.pass(600);
     let asked = world.idp.times("/token");
     let world = Arc::new(world);
-    let mut all = tokio::task::JoinSet::new();
+    let mut all = JoinSet::new();
     for _ in 0..20 {
         let (world, tokens) = (Arc::clone(&world), tokens.clone());
         all.spawn(async move { world.refresh(&tokens).await });
@@ -328,6 +333,36 @@ async fn the_provider_hears_of_a_logout() {
     let fields = [("client_id", world.client.as_str()), ("token", refresh)];
     assert_eq!(outcome(&world.form("/oauth/revoke", &fields).await), "200");
     assert_eq!(world.who(tokens["access_token"].as_str().unwrap()).await, BAD);
+}
+
+#[tokio::test]
+async fn a_login_that_was_ended_does_not_come_back() {
+    let mut world = World::with(|config| config.provider.patience = Duration::from_secs(20)).await;
+    let at = json!(format!("{}/revoke", world.idp.issuer));
+    world.idp.change("/.well-known/openid-configuration", json!({"revocation_endpoint": at}));
+    world.server.find_provider().await;
+    let tokens = world.login().await.unwrap();
+    let access = tokens["access_token"].as_str().unwrap();
+    let proof = world.admit(access).await.unwrap().identity.clone().unwrap();
+    world.pass(600);
+    let gate = Arc::new(Gate::default());
+    world.idp.say("/token", Say::Held(Arc::clone(&gate)));
+    let mut renewing = JoinSet::new();
+    let proves = Arc::clone(&proof);
+    renewing.spawn(async move { proves.id_token().await.is_some() });
+    gate.asked.notified().await;
+    // The provider is about to renew it; its owner has had enough.
+    let refresh = tokens["refresh_token"].as_str().unwrap();
+    let fields = [("client_id", world.client.as_str()), ("token", refresh)];
+    assert_eq!(outcome(&world.form("/oauth/revoke", &fields).await), "200");
+    gate.open.notify_one();
+    assert_eq!(renewing.join_all().await, [false]);
+    assert_eq!(world.who(access).await, BAD);
+    // What the provider gave was given back, as what it had given before.
+    let sent = world.idp.sent.lock().unwrap().clone();
+    let given_back = sent.iter().filter(|body| body.starts_with("token=upstream-refresh-"));
+    let given_back: BTreeSet<&String> = given_back.collect();
+    assert_eq!(given_back.len(), 2, "{sent:?}");
 }
 
 #[tokio::test]

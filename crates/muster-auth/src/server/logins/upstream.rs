@@ -63,7 +63,6 @@ impl Inner {
 
     async fn renew_once(&self, login: Login, good: Good) -> Result<Login, ProviderError> {
         let away = |err: crate::store::StoreError| ProviderError::Away(err.to_string());
-        let gone = || ProviderError::Refused("invalid_grant".to_owned());
         let _turn = self.turns.wait(&login.id).await;
         let name = format!("turn:{}", login.id);
         let patience = Instant::now() + TURN;
@@ -98,10 +97,21 @@ impl Inner {
         }
         login.upstream = upstream;
         let left = self.left(&login);
-        let saved = self.vault.put(&login_key(&login.id), &login, left).await;
-        saved.map_err(|err| ProviderError::Away(err.to_string()))?;
-        Ok(login)
+        // Only if it is still there: who has logged out meanwhile stays out.
+        let saved = self.vault.replace(&login_key(&login.id), &login, left).await;
+        if saved.map_err(|err| ProviderError::Away(err.to_string()))? {
+            return Ok(login);
+        }
+        if let Err(err) = self.provider.give_back(&login.upstream).await {
+            tracing::warn!("the identity provider was not told of a logout: {err}");
+        }
+        Err(gone())
     }
+}
+
+/// There is no such login any more.
+fn gone() -> ProviderError {
+    ProviderError::Refused("invalid_grant".to_owned())
 }
 
 /// The ID tokens of one login. What remembers them must not be kept alive by them.
