@@ -127,6 +127,9 @@ pub trait Logins: fmt::Debug + Send + Sync {
     /// server of the same issuer is not enough: that one they did not ask for.
     fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool>;
 
+    /// Whether the server wants more than the person has granted, and a login could give it.
+    fn wants_more<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool>;
+
     /// What is known about who issues tokens for the server.
     fn issuer(&self, site: &Site) -> Issuer;
 }
@@ -152,6 +155,9 @@ pub enum LoginError {
     /// It cannot work like this: a refusal, or a server that breaks the rules.
     #[error("{0}")]
     Refused(String),
+    /// What was granted does not do for this request. For others it does.
+    #[error("{0}")]
+    NotEnough(String),
     /// It may work later.
     #[error("{0}")]
     Unavailable(String),

@@ -120,7 +120,7 @@ impl Client {
     /// the issuer knows such a thing.
     async fn wanted_scope(&self, person: &Person, site: &Site, found: &Found) -> String {
         let mut scope = found.scope.clone();
-        if let Some(more) = self.stepped_up(&person.owner, &site.name) {
+        if let Some(more) = self.steps.wanted(&person.owner, &site.name) {
             let granted = self.slot(&person.owner, &found.issuer.issuer).await.get();
             let granted = granted.map(|grant| grant.scope).unwrap_or_default();
             scope = places::union(&places::union(&scope, &granted), &more);
@@ -143,6 +143,8 @@ impl Client {
         if let Err(ending) = check_issuer(&flow, back.issuer.as_deref()) {
             return ending;
         }
+        let owner = read(&flow.owner);
+        self.steps.asked(&owner, &flow.server, self.clock.now());
         if let Some(error) = &back.error {
             let error = super::discovery::clean(error);
             return Ending::Not("Sign-in was denied", format!("The provider said: {error}."));
@@ -150,7 +152,6 @@ impl Client {
         let Some(code) = back.code else {
             return Ending::Not("Missing parameters", "The provider sent no code.".to_owned());
         };
-        let owner = read(&flow.owner);
         match self.redeem(&flow, &code).await {
             Ok(grant) => self.keep(&owner, grant).await,
             Err(denied) => {

@@ -13,7 +13,6 @@ use super::{
     Client,
     grants::{Counter, Denied, Tokens},
     identity::Identity,
-    places,
 };
 use crate::{lock::Lock, random::digest_of, secret::Secret, store::StoreError};
 
@@ -104,7 +103,7 @@ impl Slot {
         now.abs_diff(*self.seen.lock()) >= SHARED
     }
 
-    fn latest(&self, resource: &str) -> Option<Bearer> {
+    pub(super) fn latest(&self, resource: &str) -> Option<Bearer> {
         self.grant.lock().as_ref()?.access.get(resource).map(Token::bearer)
     }
 
@@ -418,11 +417,6 @@ fn differ(left: &Grant, right: &Grant, resource: &str) -> bool {
         (grant.refresh.clone(), access)
     };
     tokens(left) != tokens(right)
-}
-
-/// Whether a grant is good for what is wanted.
-pub(super) fn covers(grant: &Grant, wanted: &str) -> bool {
-    places::covers(&grant.scope, wanted)
 }
 
 fn name(owner: &Owner, issuer: &str) -> String {

@@ -330,6 +330,32 @@ async fn a_token_that_is_refused_ends_what_is_shown() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_wants_more_takes_nothing_away() {
+    let world = World::new().await;
+    let alice = someone("alice");
+    let login = async || match world
+        .call(&alice, "core_auth_login", json!({"server": "one"}))
+        .await
+        .unwrap()
+    {
+        Outcome::Text { text, .. } => text.lines().next().unwrap().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    world.guarded.admit("alice", "one");
+    assert_eq!(login().await, "Successfully connected to 'one'!");
+    world.guarded.want("alice", "one", true);
+    let error = world.call(&alice, "x_one_only-alice", json!({})).await.unwrap_err();
+    assert_eq!(error.to_string(), "backend `one` is not available: it wants more");
+    // The rest works on, and the person can give more.
+    world.call(&alice, "x_one_shared", json!({})).await.unwrap();
+    assert_eq!(login().await, "Authentication Required");
+    world.guarded.want("alice", "one", false);
+    assert_eq!(login().await, "Server 'one' is already authenticated for this session.");
+    world.call(&alice, "x_one_only-alice", json!({})).await.unwrap();
+    assert_eq!(world.guarded.connected("one"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_login_and_logout_say() {
     let world = World::new().await;
     let bob = someone("bob");

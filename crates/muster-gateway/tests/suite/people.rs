@@ -26,6 +26,8 @@ pub(crate) struct Guarded(Arc<Mutex<Inner>>);
 struct Inner {
     /// Who is logged in where.
     tokens: BTreeSet<(String, String)>,
+    /// Who has granted less than a server wants.
+    wanting: BTreeSet<(String, String)>,
     links: Vec<(String, Arc<dyn Events>)>,
     /// Counts what was listed, so that lists differ.
     round: usize,
@@ -52,6 +54,21 @@ impl Guarded {
     /// A server does not take someone's token any more, and nobody is told.
     pub(crate) fn revoke(&self, who: &str, server: &str) {
         self.0.lock().unwrap().tokens.remove(&(who.to_owned(), server.to_owned()));
+    }
+
+    /// A server wants more of someone than was granted, or does not any more.
+    pub(crate) fn want(&self, who: &str, server: &str, wants: bool) {
+        let key = (who.to_owned(), server.to_owned());
+        let wanting = &mut self.0.lock().unwrap().wanting;
+        if wants {
+            wanting.insert(key)
+        } else {
+            wanting.remove(&key)
+        };
+    }
+
+    fn wants(&self, who: &str, server: &str) -> bool {
+        self.0.lock().unwrap().wanting.contains(&(who.to_owned(), server.to_owned()))
     }
 
     pub(crate) fn is_admitted(&self, who: &str, server: &str) -> bool {
@@ -134,11 +151,17 @@ impl Own {
 impl Backend for Own {
     fn run<'a>(&'a self, _: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
-            match self.who().await {
-                Ok(who) => {
-                    let tool = &call.entry().local_name;
-                    Ok(Outcome::text(format!("{} did {tool} for only-{who}", self.server)))
+            let tool = &call.entry().local_name;
+            let who = match self.who().await {
+                Ok(who) if **tool != *"shared" && self.guarded.wants(&who, &self.server) => {
+                    let token = self.access.token().await.unwrap();
+                    let challenge = "Bearer error=\"insufficient_scope\"";
+                    self.access.refused(&token, Some(challenge)).await.map(|_| who)
                 }
+                who => who,
+            };
+            match who {
+                Ok(who) => Ok(Outcome::text(format!("{} did {tool} for only-{who}", self.server))),
                 Err(error) => Err(CallError::Backend {
                     backend: BackendName::new(self.server.as_str()),
                     reason: error.to_string(),
@@ -220,6 +243,10 @@ impl Logins for Guarded {
         Box::pin(std::future::ready(self.is_admitted(&name(&person.owner), &site.name)))
     }
 
+    fn wants_more<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(self.wants(&name(&person.owner), &site.name)))
+    }
+
     fn issuer(&self, _: &Site) -> Issuer {
         Issuer { issuer: "https://issuer".to_owned(), scope: "read".to_owned() }
     }
@@ -237,8 +264,14 @@ impl Access for Pass {
     fn refused<'a>(
         &'a self,
         _: &'a Bearer,
-        _: Option<&'a str>,
+        challenge: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Bearer, LoginError>> {
-        Box::pin(std::future::ready(Err(LoginError::Needed)))
+        let more = challenge.is_some_and(|said| said.contains("insufficient_scope"));
+        let error = if more {
+            LoginError::NotEnough("it wants more".to_owned())
+        } else {
+            LoginError::Needed
+        };
+        Box::pin(std::future::ready(Err(error)))
     }
 }
