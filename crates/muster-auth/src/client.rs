@@ -269,16 +269,20 @@ impl Logins for Handle {
         })
     }
 
-    fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
+    fn remembers<'a>(
+        &'a self,
+        person: &'a Person,
+        site: &'a Site,
+    ) -> BoxFuture<'a, Result<bool, LoginError>> {
         Box::pin(async move {
             let issuers = self.0.issuers_of(&person.owner).await;
             if issuers.is_empty() {
-                return false;
+                return Ok(false);
             }
             // A server names its issuer itself. Only where the person has been is where they want to be.
-            let Ok(known) = self.0.found(site).await else { return false };
+            let known = self.0.found(site).await?;
             let slot = self.0.slot(&person.owner, &known.issuer).await;
-            slot.get().is_some_and(|grant| grant.access.contains_key(&known.resource))
+            Ok(slot.get().is_some_and(|grant| grant.access.contains_key(&known.resource)))
         })
     }
 

@@ -125,7 +125,11 @@ pub trait Logins: fmt::Debug + Send + Sync {
 
     /// Whether the person has had access to this very server by a login that is kept. A login at another
     /// server of the same issuer is not enough: that one they did not ask for.
-    fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool>;
+    fn remembers<'a>(
+        &'a self,
+        person: &'a Person,
+        site: &'a Site,
+    ) -> BoxFuture<'a, Result<bool, LoginError>>;
 
     /// Whether the server wants more than the person has granted, and a login could give it.
     fn wants_more<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool>;

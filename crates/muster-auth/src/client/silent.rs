@@ -49,16 +49,21 @@ impl Proven {
     /// An identity that is good for a moment yet.
     async fn token(&self, what: &str) -> Result<Bearer, LoginError> {
         let refuse = |text: String| Err(LoginError::Refused(text));
-        let token = match &self.identity {
+        let own = match &self.identity {
             Some(identity) => identity.id_token().await,
-            None => None,
+            None => Ok(None),
         };
-        let token = match token {
-            Some(token) => Some(token),
-            None => self.client.other_identity(&self.owner, self.issuer.as_deref()).await,
-        };
-        let Some(token) = token else {
-            return refuse(format!("no ID token available for {what}"));
+        let token = match own {
+            Ok(Some(token)) => token,
+            Ok(None) | Err(_) => {
+                let other = self.client.other_identity(&self.owner, self.issuer.as_deref()).await;
+                match (other, own) {
+                    (Some(other), _) => other,
+                    // Who cannot be asked has not refused.
+                    (None, Err(error)) => return Err(error),
+                    (None, Ok(_)) => return refuse(format!("no ID token available for {what}")),
+                }
+            }
         };
         let ends = claims(token.reveal()).and_then(|claims| claims.exp).unwrap_or(u64::MAX);
         if ends <= self.client.clock.now().saturating_add(MARGIN) {

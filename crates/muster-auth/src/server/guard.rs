@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use muster_core::credentials::{Bearer, IdTokens, Principal};
+use muster_core::{
+    backend::BoxFuture,
+    credentials::{Bearer, IdTokens, Principal},
+    logins::LoginError,
+};
 use tokio::time::Instant;
 
 use super::{
@@ -188,8 +192,8 @@ fn foreigner(issuer: &str, identity: Identity) -> Principal {
 struct Shown(Bearer);
 
 impl IdTokens for Shown {
-    fn id_token(&self) -> muster_core::backend::BoxFuture<'_, Option<Bearer>> {
-        Box::pin(std::future::ready(Some(self.0.clone())))
+    fn id_token(&self) -> BoxFuture<'_, Result<Option<Bearer>, LoginError>> {
+        Box::pin(std::future::ready(Ok(Some(self.0.clone()))))
     }
 }
 

@@ -107,7 +107,7 @@ async fn a_token_is_for_one_server_and_one_person() {
 async fn a_server_that_names_the_issuer_of_another_gets_nothing_unasked() {
     let world = World::new().await;
     let (site, other, alice) = (world.site("/mcp"), world.site("/other"), person("alice"));
-    assert!(!world.logins.remembers(&alice, &site).await);
+    assert!(!world.logins.remembers(&alice, &site).await.unwrap());
     assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
     let stranger = Issuer::start(world.tasks()).await;
     let says = json!({"resource": "$base/mcp", "authorization_servers": [world.issuer.base]});
@@ -117,22 +117,22 @@ async fn a_server_that_names_the_issuer_of_another_gets_nothing_unasked() {
     let strange = Site { name: "strange".to_owned(), url, ..Site::default() };
     // Before and after it is known who its issuer is.
     for _ in 0..2 {
-        assert!(!world.logins.remembers(&alice, &strange).await);
-        assert!(!world.logins.remembers(&alice, &other).await);
-        assert!(world.logins.remembers(&alice, &site).await);
+        assert!(!world.logins.remembers(&alice, &strange).await.unwrap());
+        assert!(!world.logins.remembers(&alice, &other).await.unwrap());
+        assert!(world.logins.remembers(&alice, &site).await.unwrap());
     }
     // The gateway starts anew, long after the token has ended.
     world.later(24 * 3600);
     let again = world.beside();
-    assert!(!again.logins.remembers(&alice, &strange).await);
-    assert!(again.logins.remembers(&alice, &site).await);
+    assert!(!again.logins.remembers(&alice, &strange).await.unwrap());
+    assert!(again.logins.remembers(&alice, &site).await.unwrap());
     assert_eq!(world.issuer.renewals(), 0);
     // Whoever asks for it shares the login, and that is remembered.
     assert_eq!(shown(world.access("alice", &other).await.unwrap().token().await), "access-2");
-    assert!(world.logins.remembers(&alice, &other).await);
-    assert!(world.logins.remembers(&alice, &site).await);
+    assert!(world.logins.remembers(&alice, &other).await.unwrap());
+    assert!(world.logins.remembers(&alice, &site).await.unwrap());
     world.logins.forget(&alice, &site).await;
-    assert!(!world.logins.remembers(&alice, &site).await);
+    assert!(!world.logins.remembers(&alice, &site).await.unwrap());
 }
 
 /// What becomes of a request for which a server wants more.

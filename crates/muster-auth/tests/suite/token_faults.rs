@@ -7,7 +7,7 @@ use std::{
 };
 
 use http::HeaderMap;
-use muster_core::credentials::Guard as _;
+use muster_core::{credentials::Guard as _, logins::LoginError};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -257,7 +257,7 @@ async fn what_a_server_was_shown_lets_it_in_nowhere() {
     let mut world = World::new().await;
     let tokens = world.login().await.unwrap();
     let principal = world.admit(tokens["access_token"].as_str().unwrap()).await.unwrap();
-    let shown = principal.identity.clone().unwrap().id_token().await.unwrap();
+    let shown = principal.identity.clone().unwrap().id_token().await.unwrap().unwrap();
     let shown = shown.reveal();
     let asked = world.idp.times("/userinfo");
     let (signed, signature) = shown.rsplit_once('.').unwrap();
@@ -284,7 +284,7 @@ async fn what_a_server_was_shown_lets_it_in_nowhere() {
     world.server.find_provider().await;
     let tokens = world.login().await.unwrap();
     let principal = world.admit(tokens["access_token"].as_str().unwrap()).await.unwrap();
-    let shown = principal.identity.clone().unwrap().id_token().await.unwrap();
+    let shown = principal.identity.clone().unwrap().id_token().await.unwrap().unwrap();
     assert_eq!(world.who(shown.reveal()).await, ALICE);
 }
 
@@ -336,6 +336,26 @@ async fn the_provider_hears_of_a_logout() {
 }
 
 #[tokio::test]
+async fn a_provider_that_is_away_has_not_ended_a_login() {
+    let mut world = World::new().await;
+    let tokens = world.login().await.unwrap();
+    let principal = world.admit(tokens["access_token"].as_str().unwrap()).await.unwrap();
+    let proof = principal.identity.clone().unwrap();
+    world.pass(600);
+    for say in [Say::Silence, Say::Break, Say::Text(503, String::new())] {
+        world.idp.say("/token", say);
+        let error = proof.id_token().await.unwrap_err();
+        let away = LoginError::Unavailable("the identity provider is not available".to_owned());
+        assert_eq!(error, away);
+    }
+    world.idp.well();
+    assert!(proof.id_token().await.unwrap().is_some());
+    world.pass(600);
+    world.idp.say("/token", error(400, "invalid_grant"));
+    assert_eq!(proof.id_token().await, Ok(None));
+}
+
+#[tokio::test]
 async fn a_login_that_was_ended_does_not_come_back() {
     let mut world = World::with(|config| config.provider.patience = Duration::from_secs(20)).await;
     let at = json!(format!("{}/revoke", world.idp.issuer));
@@ -349,7 +369,7 @@ async fn a_login_that_was_ended_does_not_come_back() {
     world.idp.say("/token", Say::Held(Arc::clone(&gate)));
     let mut renewing = JoinSet::new();
     let proves = Arc::clone(&proof);
-    renewing.spawn(async move { proves.id_token().await.is_some() });
+    renewing.spawn(async move { proves.id_token().await.unwrap().is_some() });
     gate.asked.notified().await;
     // The provider is about to renew it; its owner has had enough.
     let refresh = tokens["refresh_token"].as_str().unwrap();

@@ -12,7 +12,7 @@ use muster_core::{
     policy::Permitted,
     request::Change,
 };
-use tokio::sync::broadcast;
+use tokio::{sync::broadcast, time::Instant};
 
 use super::own::Own;
 use crate::supervisor::UnitId;
@@ -45,6 +45,7 @@ impl Watched {
             && own.has(&self.server, self.id)
         {
             own.let_go(&self.server, &self.changes);
+            own.try_later(&self.server, Instant::now());
         }
         token
     }

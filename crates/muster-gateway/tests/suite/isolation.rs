@@ -61,18 +61,18 @@ fn deeds(people: usize) -> impl Strategy<Value = Vec<Deed>> {
     prop::collection::vec(deed, 1..24)
 }
 
-struct World {
-    dir: TempDir,
-    guarded: Guarded,
+pub(crate) struct World {
+    pub(crate) dir: TempDir,
+    pub(crate) guarded: Guarded,
     engine: Engine,
-    dispatcher: Arc<Dispatcher>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
     meta: Meta,
     changes: broadcast::Receiver<Change>,
     moved: usize,
 }
 
 impl World {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("mcpservers")).unwrap();
         for server in SERVERS {
@@ -96,7 +96,7 @@ impl World {
     }
 
     /// Waits until every server has been tried.
-    async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         let mut views = self.engine.view();
         let tried = |known: &Arc<muster_gateway::view::Known>| {
             known.report.needs_login && !known.report.condition.is_passing()
@@ -123,7 +123,12 @@ impl World {
         }
     }
 
-    async fn call(&self, who: &Caller, tool: &str, args: Value) -> Result<Outcome, CallError> {
+    pub(crate) async fn call(
+        &self,
+        who: &Caller,
+        tool: &str,
+        args: Value,
+    ) -> Result<Outcome, CallError> {
         let call = Call::new(ToolName::new(tool), raw(&args), Checking::Strict);
         self.dispatcher.call(who, &Nobody::shared(), call).await
     }

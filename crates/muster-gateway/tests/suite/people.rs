@@ -10,7 +10,7 @@ use muster_core::{
     backend::{Backend, BoxFuture, Cx},
     call::{CallError, Caller, Outcome, Owner},
     connect::{Connect, ConnectError, Connection, Endpoint, Event, Events, Listing},
-    credentials::Bearer,
+    credentials::{Bearer, Principal},
     json::raw,
     logins::{Access, Arrived, Issuer, LoginError, Logins, Person, Site},
     name::BackendName,
@@ -29,9 +29,27 @@ struct Inner {
     /// Who has granted less than a server wants.
     wanting: BTreeSet<(String, String)>,
     links: Vec<(String, Arc<dyn Events>)>,
+    /// Whether nobody can tell who is logged in.
+    away: bool,
+    /// Whether calls are never answered.
+    silent: bool,
     /// Counts what was listed, so that lists differ.
     round: usize,
     connected: BTreeMap<String, usize>,
+}
+
+/// Someone who has logged in to the gateway.
+pub(crate) fn known(name: &str) -> Caller {
+    Caller::known(Arc::new(Principal {
+        id: name.into(),
+        issuer: "https://issuer".into(),
+        subject: name.into(),
+        email: None,
+        name: None,
+        groups: Arc::from([]),
+        login: "login".into(),
+        identity: None,
+    }))
 }
 
 /// Someone in a session of their own.
@@ -54,6 +72,16 @@ impl Guarded {
     /// A server does not take someone's token any more, and nobody is told.
     pub(crate) fn revoke(&self, who: &str, server: &str) {
         self.0.lock().unwrap().tokens.remove(&(who.to_owned(), server.to_owned()));
+    }
+
+    /// Whoever knows who is logged in is away, or back.
+    pub(crate) fn be_away(&self, away: bool) {
+        self.0.lock().unwrap().away = away;
+    }
+
+    /// Calls are not answered any more.
+    pub(crate) fn fall_silent(&self) {
+        self.0.lock().unwrap().silent = true;
     }
 
     /// A server wants more of someone than was granted, or does not any more.
@@ -151,6 +179,10 @@ impl Own {
 impl Backend for Own {
     fn run<'a>(&'a self, _: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
+            let silent = self.guarded.0.lock().unwrap().silent;
+            if silent {
+                return std::future::pending().await;
+            }
             let tool = &call.entry().local_name;
             let who = match self.who().await {
                 Ok(who) if **tool != *"shared" && self.guarded.wants(&who, &self.server) => {
@@ -213,7 +245,12 @@ impl Logins for Guarded {
         let who = name(&person.owner);
         let admitted = self.is_admitted(&who, &site.name);
         let access: Arc<dyn Access> = Arc::new(Pass(format!("{who}@{}", site.name)));
-        let given = if admitted { Ok(access) } else { Err(LoginError::Needed) };
+        let away = self.0.lock().unwrap().away;
+        let given = match admitted {
+            _ if away => Err(LoginError::Unavailable("it is away".to_owned())),
+            true => Ok(access),
+            false => Err(LoginError::Needed),
+        };
         Box::pin(std::future::ready(given))
     }
 
@@ -239,8 +276,12 @@ impl Logins for Guarded {
         Box::pin(std::future::ready(()))
     }
 
-    fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
-        Box::pin(std::future::ready(self.is_admitted(&name(&person.owner), &site.name)))
+    fn remembers<'a>(
+        &'a self,
+        person: &'a Person,
+        site: &'a Site,
+    ) -> BoxFuture<'a, Result<bool, LoginError>> {
+        Box::pin(std::future::ready(Ok(self.is_admitted(&name(&person.owner), &site.name))))
     }
 
     fn wants_more<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
