@@ -9,6 +9,7 @@ mod challenge;
 mod discovery;
 mod documents;
 mod flows;
+mod given;
 mod grants;
 mod identity;
 mod kept;
@@ -36,6 +37,7 @@ use crate::{
     lock::Lock,
     secret::Secret,
     store::Vault,
+    turns::Turns,
 };
 
 const NAME: &str = "Muster MCP Aggregator";
@@ -118,6 +120,8 @@ pub struct Client {
     sites: Lock<BTreeMap<String, Known>>,
     /// What servers asked for in vain.
     steps: Steps,
+    /// Whoever writes down what an owner has waits for the turn.
+    turns: Turns,
 }
 
 #[derive(Debug, Clone)]
@@ -141,6 +145,7 @@ impl Client {
             waiting: Lock::default(),
             sites: Lock::default(),
             steps: Steps::default(),
+            turns: Turns::default(),
         })
     }
 

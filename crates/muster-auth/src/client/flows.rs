@@ -12,9 +12,9 @@ use tokio::time::timeout;
 use super::{
     Client,
     discovery::Found,
+    given::Grant,
     grants::{Counter, Denied},
     identity::Identity,
-    kept::Grant,
     places,
 };
 use crate::{
@@ -214,6 +214,7 @@ impl Client {
             identity: flow.identity.clone(),
             scope: flow.scope.clone(),
             refresh: None,
+            past: Vec::new(),
             id: None,
             access: std::collections::BTreeMap::new(),
         };

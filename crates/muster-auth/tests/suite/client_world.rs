@@ -102,6 +102,11 @@ impl Issuer {
         self.script.lock().unwrap().metadata.insert(key.to_owned(), value);
     }
 
+    /// Takes this token to renew with, next time.
+    pub(crate) fn expects(&self, refresh: &str) {
+        refresh.clone_into(&mut self.script.lock().unwrap().refresh);
+    }
+
     /// Takes back every token that can be renewed.
     pub(crate) fn revoke(&self) {
         self.script.lock().unwrap().refresh.clear();

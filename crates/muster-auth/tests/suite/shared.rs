@@ -142,7 +142,10 @@ async fn a_logout_at_one_gateway_while_the_other_renews_stays() {
     }
     let asked = one.issuer.asked("/revoke");
     let given_back: Vec<&str> = asked.iter().map(|asked| asked.form["token"].as_str()).collect();
-    assert_eq!(given_back, ["refresh-2", "refresh-3"]);
+    assert!(
+        given_back.contains(&"refresh-2") && given_back.contains(&"refresh-3"),
+        "{given_back:?}"
+    );
 }
 
 #[tokio::test]
