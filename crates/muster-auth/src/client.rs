@@ -155,6 +155,11 @@ impl Client {
         drop(timeout(SETTLE, self.tasks.wait()).await);
     }
 
+    /// The host that browsers and issuers address us by.
+    pub fn host(&self) -> Option<String> {
+        Place::parse(&self.options.public_url).map(|place| place.host().to_owned())
+    }
+
     /// What it logs people in with.
     pub fn logins(self: &Arc<Self>) -> Arc<dyn Logins> {
         Arc::new(Handle(Arc::clone(self)))

@@ -24,6 +24,15 @@ impl Place {
         Some(Self { origin, path: uri.path().trim_end_matches('/').to_owned() })
     }
 
+    /// The host, without port and brackets.
+    pub(super) fn host(&self) -> &str {
+        let host = self.origin.split("://").nth(1).unwrap_or_default();
+        match host.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or(rest),
+            None => host.split(':').next().unwrap_or(host),
+        }
+    }
+
     /// Whether the address is on this machine.
     pub(super) fn is_here(&self) -> bool {
         let host = self.origin.split("://").nth(1).unwrap_or_default();
@@ -185,6 +194,17 @@ mod tests {
             ("https://a", "https://a.b"),
         ] {
             assert!(!same_issuer(left, right), "{left} {right}");
+        }
+    }
+
+    #[test]
+    fn hosts() {
+        for (url, host) in [
+            ("https://Muster.example/x", "muster.example"),
+            ("http://localhost:8090", "localhost"),
+            ("https://[2001:db8::1]:8443/", "2001:db8::1"),
+        ] {
+            assert_eq!(place(url).host(), host, "{url}");
         }
     }
 
