@@ -297,7 +297,16 @@ impl World {
         who: &str,
         site: &Site,
     ) -> Result<BTreeMap<String, String>, LoginError> {
-        let url = self.logins.begin(&person(who), site, Arc::new(Nothing)).await?;
+        self.begin_as(&person(who), site).await
+    }
+
+    /// The same for someone who may have logged in to the gateway.
+    pub(crate) async fn begin_as(
+        &self,
+        person: &Person,
+        site: &Site,
+    ) -> Result<BTreeMap<String, String>, LoginError> {
+        let url = self.logins.begin(person, site, Arc::new(Nothing)).await?;
         let (_, query) = url.split_once('?').unwrap();
         Ok(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }

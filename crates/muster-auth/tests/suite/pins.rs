@@ -147,6 +147,19 @@ async fn an_identity_is_not_passed_on_by_whom_it_was_not_meant_for() {
 }
 
 #[tokio::test]
+async fn the_page_says_whose_login_it_has_become() {
+    let world = World::new().await;
+    let alice = vouched("https://dex.example", None);
+    let asked = world.begin_as(&alice, &world.site("/mcp")).await.unwrap();
+    // Somebody else was made to open the address.
+    assert_eq!(
+        world.open(&[("state", &asked["state"]), ("code", "good")]).await,
+        "200 Signed in: You are signed in to mcp. It is alice who uses this sign-in from now on; if that is \
+         not you, take it back at the provider. You can close this window and go on."
+    );
+}
+
+#[tokio::test]
 async fn tokens_are_exchanged_with_the_credentials_that_are_named() {
     let world = World::new().await;
     let remote = Secure::start(world.tasks()).await;
