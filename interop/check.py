@@ -238,9 +238,13 @@ def short(value, limit=900):
 
 
 def run_hop(client, era, mode, server):
-    """The driver's document, or the reason why there is none."""
     calls = [request for _, request, _ in calls_of(client, mode)]
-    argv = [*CLIENTS[client], era, "--calls", json.dumps(calls), "--", *server, *MODES[mode]["options"]]
+    return run_driver(client, era, calls, [*server, *MODES[mode]["options"]])
+
+
+def run_driver(client, era, calls, command, *options):
+    """The driver's document, or the reason why there is none."""
+    argv = [*CLIENTS[client], era, *options, "--calls", json.dumps(calls), "--", *command]
     driver = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,

@@ -26,7 +26,7 @@ import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
-from check import CACHE, CLIENTS, HERE, HOP_TIMEOUT, VERSIONS, Tally
+from check import CACHE, CLIENTS, HERE, VERSIONS, Tally, run_driver
 
 SERVERS_DIR = pathlib.Path(
     os.environ.get("MUSTER_INTEROP_SERVERS_DIR") or HERE.parent / "target/interop-servers"
@@ -205,28 +205,6 @@ def plain(result, folder):
     written = re.sub(r"\d{4}-\d\d-\d\dT", "DATET", written)
     written = re.sub(r"\b(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day\b", "WEEKDAY", written)
     return json.loads(re.sub(r"\b[0-9a-f]{40}\b", "COMMIT", written))
-
-
-def run_driver(client, era, calls, command, *options):
-    """The driver's document, or the reason why there is none."""
-    argv = [*CLIENTS[client], era, *options, "--calls", json.dumps(calls), "--", *command]
-    driver = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"MUSTER_INTEROP_DIR": str(CACHE)},
-        start_new_session=True,
-    )
-    try:
-        out, err = driver.communicate(timeout=HOP_TIMEOUT)
-    except subprocess.TimeoutExpired:
-        os.killpg(driver.pid, signal.SIGKILL)
-        return None, f"no end after {HOP_TIMEOUT} s"
-    if driver.returncode != 0:
-        return None, f"exit status {driver.returncode}; stderr: {err.strip()}"
-    return json.loads(out), None
 
 
 def processes():

@@ -5,6 +5,7 @@ use std::{fmt, pin::Pin};
 use std::sync::Arc;
 
 use crate::{
+    bulk::Ran,
     call::{Call, CallError, Caller, Outcome},
     client::{Client, Continuation},
     json::Raw,
@@ -20,6 +21,17 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Backend: fmt::Debug + Send + Sync {
     /// Runs one permitted call.
     fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>>;
+
+    /// The same, for who can deal with a result that is too long for memory. Without it such a result
+    /// is brought into memory, or refused.
+    fn run_bulk<'a>(
+        &'a self,
+        cx: Cx<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Ran, CallError>> {
+        let running = self.run(cx, call);
+        Box::pin(async move { running.await.map(Ran::Outcome) })
+    }
 
     /// Serves something else than a tool: a resource to read, a prompt to fill in.
     fn ask<'a>(&'a self, cx: Cx<'a>, ask: Ask) -> BoxFuture<'a, Result<Outcome, CallError>> {

@@ -3,6 +3,9 @@
 //! What muster does not own it does not parse. An [`Object`] keeps the order and the exact bytes of
 //! every value; only the keys that are set or removed change.
 
+pub mod scan;
+pub mod unescape;
+
 use std::{borrow::Cow, fmt};
 
 use serde::{

@@ -5,6 +5,7 @@
 
 pub mod arguments;
 pub mod backend;
+pub mod bulk;
 pub mod call;
 pub mod catalog;
 pub mod cli;

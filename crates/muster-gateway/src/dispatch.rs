@@ -7,17 +7,18 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
     backend::{Ask, Backend, BoxFuture, CallTool, Cx},
+    bulk::{Bulk, Ran},
     call::{Call, CallError, Caller, Outcome},
     catalog::Snapshot,
     client::Client,
     name::BackendName,
-    policy::Policy,
+    policy::{Permitted, Policy},
 };
 use tokio::sync::watch;
 
 use self::audit::Audit;
 pub use self::tally::{Counted, Tally};
-use crate::principals::Principals;
+use crate::{principals::Principals, status::Condition};
 
 /// How many calls deep a call may be.
 const MAX_DEPTH: u8 = 8;
@@ -31,8 +32,19 @@ pub struct State {
     pub policy: Arc<Policy>,
     /// Who runs it.
     pub backends: BTreeMap<BackendName, Arc<dyn Backend>>,
-    /// Servers that want a login first, by what the names of their tools begin with.
-    pub locked: Arc<BTreeMap<String, BackendName>>,
+    /// Servers that should have tools and have none, by what the names of these begin with.
+    pub absent: Arc<BTreeMap<String, Absent>>,
+}
+
+/// A server whose tools cannot be called now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Absent {
+    /// Which.
+    pub server: BackendName,
+    /// What it is doing.
+    pub condition: Condition,
+    /// Why it is not as it should be. Never holds a secret.
+    pub error: Option<String>,
 }
 
 /// Routes calls. Readers take one [`State`] for each request; someone else writes new ones.
@@ -108,12 +120,32 @@ impl Dispatcher {
         found.ask(Cx { client, caller, tools: self }, ask).await
     }
 
-    async fn dispatch(
+    /// Calls a tool as [`CallTool::call`] does, for who can deal with a result that is not in memory.
+    pub async fn call_bulk(
         &self,
         caller: &Caller,
         client: &Arc<dyn Client>,
         call: Call,
-    ) -> Result<Outcome, CallError> {
+    ) -> Result<Ran, CallError> {
+        let audit = Audit::begin(caller, &call);
+        let result = async {
+            let (backend, call) = self.permitted(caller, call)?;
+            let running = self.tally.begin(&call.entry().backend);
+            let result = backend.run_bulk(Cx { client, caller, tools: self }, call).await;
+            running.end(Ending::of(&result));
+            result
+        };
+        let result = result.await;
+        audit.end(Ending::of(&result));
+        result
+    }
+
+    /// Who runs a call, if it may be run.
+    fn permitted(
+        &self,
+        caller: &Caller,
+        call: Call,
+    ) -> Result<(Arc<dyn Backend>, Permitted), CallError> {
         if caller.depth > MAX_DEPTH {
             return Err(CallError::TooDeep { limit: MAX_DEPTH });
         }
@@ -124,10 +156,7 @@ impl Dispatcher {
             let reason = "it is not connected".to_owned();
             return Err(CallError::Backend { backend: name.clone(), reason });
         };
-        let running = self.tally.begin(name);
-        let result = backend.run(Cx { client, caller, tools: self }, permitted).await;
-        running.end(&result);
-        result
+        Ok((backend, permitted))
     }
 }
 
@@ -140,9 +169,40 @@ impl CallTool for Dispatcher {
     ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             let audit = Audit::begin(caller, &call);
-            let result = self.dispatch(caller, client, call).await;
-            audit.end(&result);
+            let result = async {
+                let (backend, call) = self.permitted(caller, call)?;
+                let running = self.tally.begin(&call.entry().backend);
+                let result = backend.run(Cx { client, caller, tools: self }, call).await;
+                running.end(result.as_ref().into());
+                result
+            };
+            let result = result.await;
+            audit.end(result.as_ref().into());
             result
         })
+    }
+}
+
+/// How a call ended, for those who only look on.
+#[derive(Debug, Clone, Copy)]
+enum Ending<'a> {
+    Outcome(&'a Outcome),
+    Bulk(&'a dyn Bulk),
+    Error(&'a CallError),
+}
+
+impl<'a> Ending<'a> {
+    fn of(result: &'a Result<Ran, CallError>) -> Self {
+        match result {
+            Ok(Ran::Outcome(outcome)) => Self::Outcome(outcome),
+            Ok(Ran::Bulk(bulk)) => Self::Bulk(&**bulk),
+            Err(error) => Self::Error(error),
+        }
+    }
+}
+
+impl<'a> From<Result<&'a Outcome, &'a CallError>> for Ending<'a> {
+    fn from(result: Result<&'a Outcome, &'a CallError>) -> Self {
+        result.map_or_else(Self::Error, Self::Outcome)
     }
 }

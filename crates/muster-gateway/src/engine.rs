@@ -210,6 +210,11 @@ impl Engine {
         self.endpoint.send_replace(Some(endpoint.into()));
     }
 
+    /// Answers those who wait for something to happen: nothing more will.
+    pub fn prepare_end(&self) {
+        self.handle.journal.end_following();
+    }
+
     /// Ends everything: services are stopped, servers are let go and said goodbye to, then the last words are written.
     /// Calls should be over by then, and the launcher be shut down after.
     pub async fn shut_down(self) {

@@ -4,6 +4,7 @@
 //! because too much happens at once is only logged.
 
 mod disk;
+mod follow;
 mod query;
 mod reason;
 
@@ -12,9 +13,10 @@ use std::{collections::VecDeque, path::Path, sync::Arc};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{broadcast, mpsc, oneshot};
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::disk::Disk;
+pub(crate) use self::follow::Following;
 pub use self::{
     query::{Filter, TimeError, duration, parse_time},
     reason::{Kind, Reason},
@@ -79,6 +81,8 @@ pub struct Object {
 pub struct Journal {
     entries: mpsc::Sender<Entry>,
     told: broadcast::Sender<Arc<Event>>,
+    /// Nobody is to wait for more.
+    ending: CancellationToken,
 }
 
 /// Everything the journal's task may be asked.
@@ -95,7 +99,7 @@ impl Journal {
         let (entries, heard) = mpsc::channel(WAITING);
         tasks.spawn(keep(Disk::new(root), heard));
         let (told, _) = broadcast::channel(FOLLOWED);
-        Self { entries, told }
+        Self { entries, told, ending: CancellationToken::new() }
     }
 
     /// Takes down what happened.
@@ -124,8 +128,13 @@ impl Journal {
     }
 
     /// What happens from now on, as it happens.
-    pub(crate) fn follow(&self) -> broadcast::Receiver<Arc<Event>> {
-        self.told.subscribe()
+    pub(crate) fn follow(&self) -> Following {
+        Following { events: self.told.subscribe(), ending: self.ending.clone() }
+    }
+
+    /// Lets go of those who follow: they would hold up the end.
+    pub(crate) fn end_following(&self) {
+        self.ending.cancel();
     }
 
     /// Takes down what waits and nothing after it.

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use muster_core::{
     backend::{Ask, Backend, BoxFuture, Cx},
+    bulk::Ran,
     call::{CallError, Outcome},
     name::BackendName,
     policy::Permitted,
@@ -38,10 +39,7 @@ impl Limited {
     }
 
     /// Waits for work to be done, as long as there is patience. Time in the queue does not count.
-    async fn done(
-        &self,
-        work: BoxFuture<'_, Result<Outcome, CallError>>,
-    ) -> Result<Outcome, CallError> {
+    async fn done<T>(&self, work: BoxFuture<'_, Result<T, CallError>>) -> Result<T, CallError> {
         let Some(Patience { server, limit }) = &self.patience else { return work.await };
         timeout(*limit, work).await.unwrap_or_else(|_| {
             let seconds = limit.as_secs();
@@ -59,6 +57,17 @@ impl Backend for Limited {
             // It is never closed.
             let _room = self.room.acquire().await;
             self.done(self.backend.run(cx, call)).await
+        })
+    }
+
+    fn run_bulk<'a>(
+        &'a self,
+        cx: Cx<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Ran, CallError>> {
+        Box::pin(async move {
+            let _room = self.room.acquire().await;
+            self.done(self.backend.run_bulk(cx, call)).await
         })
     }
 

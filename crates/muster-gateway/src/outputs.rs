@@ -7,11 +7,15 @@
 //! **Invariant:** whoever does not own a handle cannot tell it from one that never was.
 
 pub mod look;
+pub mod passing;
 pub mod preview;
+mod select;
+mod shape;
 
 use std::{
+    fmt,
     fs::{self, DirBuilder, OpenOptions},
-    io::{self, BufReader, Read as _, Write as _},
+    io::{self, BufReader, Read, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
@@ -27,7 +31,7 @@ const GOOD_FOR: Duration = Duration::from_secs(60 * 60);
 const MOST_BYTES: u64 = 1 << 30;
 const PREFIX: &str = "out_";
 /// How much is read at a time.
-const CHUNK: usize = 64 * 1024;
+pub(crate) const CHUNK: usize = 64 * 1024;
 
 /// The answers kept in one folder.
 #[derive(Debug, Clone)]
@@ -54,12 +58,23 @@ pub enum Kind {
 }
 
 /// What is to be kept.
-#[derive(Debug)]
 pub enum Body {
     /// In memory.
     Text(String),
     /// A file that is given away.
     File(PathBuf),
+    /// Too long for memory, to be read to its end.
+    Stream(Box<dyn Read + Send>),
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => write!(f, "{} bytes in memory", text.len()),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Stream(_) => f.write_str("a stream"),
+        }
+    }
 }
 
 /// An answer that is kept.
@@ -119,6 +134,13 @@ impl Outputs {
                     fs::remove_file(&from)?;
                 }
             }
+            Body::Stream(from) => {
+                if let Err(error) = self.copy(from, &path) {
+                    // What is kept by half is found by nobody.
+                    drop(fs::remove_file(&path));
+                    return Err(error);
+                }
+            }
         }
         let (bytes, lines) = measure(&path)?;
         let good_for = i64::try_from(self.good_for.as_secs()).unwrap_or(i64::MAX);
@@ -127,6 +149,15 @@ impl Outputs {
         private(&described(&kept.path))?.write_all(&serde_json::to_vec(&kept)?)?;
         self.make_room(&kept.handle);
         Ok(kept)
+    }
+
+    /// Writes a stream to a file, if it is no longer than all answers together may be.
+    fn copy(&self, from: impl Read, path: &Path) -> io::Result<()> {
+        let copied = io::copy(&mut from.take(self.most_bytes + 1), &mut private(path)?)?;
+        match copied > self.most_bytes {
+            true => Err(io::ErrorKind::FileTooLarge.into()),
+            false => Ok(()),
+        }
     }
 
     /// Finds an answer that `owner` may see.
@@ -164,13 +195,6 @@ fn read(path: &Path) -> Option<Kept> {
     let mut kept: Kept = serde_json::from_slice(&fs::read(described(path)).ok()?).ok()?;
     kept.path = path.to_owned();
     path.exists().then_some(kept)
-}
-
-impl Default for Outputs {
-    /// In the temporary folder, apart from what other processes keep.
-    fn default() -> Self {
-        Self::at(std::env::temp_dir().join(format!("muster-outputs-{}", std::process::id())))
-    }
 }
 
 impl Kept {

@@ -2,7 +2,7 @@
 //!
 //! They hold together as if they were written in one file: a tool may be called when some file names
 //! it, or when no file disables what it does not name or what may do as much; and every limit that any file sets on it
-//! holds. A file that cannot be read counts as one that disables everything and names nothing.
+//! holds. While a file cannot be read nothing may be called: nobody knows what it limits.
 //!
 //! The policy stands for every tool, those of MCP servers and `core_*` too: whoever may only call
 //! `git_status` must not be able to add a server that runs a shell.
@@ -12,10 +12,17 @@ use muster_core::{
     policy::{Default, Destructive, Policy, Rule, constraint::Constraint, pattern::Pattern},
 };
 
-/// The one policy that all of `policies` make. None at all allow everything.
-pub(crate) fn merged(policies: &[Policy], destructive: Destructive) -> Policy {
+/// The one policy that all of `policies` make, of which some may be unreadable. None at all allow
+/// everything.
+pub(crate) fn merged<'a>(
+    policies: impl Iterator<Item = Option<&'a Policy>>,
+    destructive: Destructive,
+) -> Policy {
     let mut whole = Policy { destructive, ..Policy::default() };
     for policy in policies {
+        let Some(policy) = policy else {
+            return Policy { destructive, default: Default::Disabled, ..Policy::default() };
+        };
         if whole.place == Place::Local {
             whole.place = policy.place.clone();
         }
@@ -29,11 +36,6 @@ pub(crate) fn merged(policies: &[Policy], destructive: Destructive) -> Policy {
         }
     }
     whole
-}
-
-/// What a file means that cannot be read.
-pub(crate) fn closed() -> Policy {
-    Policy { default: Default::Disabled, ..Policy::default() }
 }
 
 fn both(one: &Rule, other: &Rule) -> Rule {
@@ -98,11 +100,11 @@ mod tests {
         policy::{Default, Destructive, Policy},
     };
 
-    use super::{closed, merged};
+    use super::merged;
 
     fn policy(files: &[&str]) -> Policy {
         let policies: Vec<Policy> = files.iter().map(|file| parse(file).unwrap().value).collect();
-        merged(&policies, Destructive::Blocked)
+        merged(policies.iter().map(Some), Destructive::Blocked)
     }
 
     #[test]
@@ -117,7 +119,15 @@ mod tests {
         let policy = policy(&["default: enabled\ntools: {a: {}}", "tools: {b: {}}"]);
         assert_eq!(policy.default, Default::Disabled);
         assert_eq!(policy.rules.keys().collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!(merged(&[closed()], Destructive::Allowed).default, Default::Disabled);
+    }
+
+    #[test]
+    fn while_one_file_cannot_be_read_nothing_is_allowed() {
+        let good = parse("default: enabled\ntools: {a: {}}").unwrap().value;
+        for files in [[Some(&good), None], [None, Some(&good)]] {
+            let policy = merged(files.into_iter(), Destructive::Allowed);
+            assert_eq!((policy.default, policy.rules.len()), (Default::Disabled, 0));
+        }
     }
 
     #[test]

@@ -25,9 +25,10 @@ pub(crate) use self::{
     workflows::{Surroundings, WorkflowEdit},
 };
 use crate::{
-    dispatch::State,
+    dispatch::{Absent, State},
     events::Journal,
     services::Services,
+    status::Condition,
     store::{ClassFile, FileProblem, Files, Store},
     supervisor::{Supervisor, UnitId, Word},
     view::{Known, View},
@@ -181,7 +182,7 @@ impl Reconciler {
 
     /// Lets everything see what is now, and says what changed.
     fn publish(&mut self) {
-        self.state.locked = Arc::new(self.locked());
+        self.state.absent = Arc::new(self.absent());
         let seen = Seen::of(&self.state);
         let changed = seen.changes_since(&self.seen);
         self.seen = seen;
@@ -193,15 +194,23 @@ impl Reconciler {
         }
     }
 
-    /// Servers that want a login first, by what the names of their tools begin with.
-    fn locked(&self) -> BTreeMap<String, BackendName> {
+    /// Servers that should have tools and have none, by what the names of these begin with.
+    fn absent(&self) -> BTreeMap<String, Absent> {
         let prefix = self.files.settings.aggregator.prefix();
-        let locked = self.servers.values().filter(|known| known.report.needs_login);
-        let named = locked.map(|known| {
+        let absent = self.servers.values().filter_map(|known| {
+            let report = &known.report;
+            let condition = match report.condition {
+                _ if report.needs_login => Condition::AuthRequired,
+                Condition::Starting | Condition::Failed | Condition::Unreachable => {
+                    report.condition
+                }
+                _ => return None,
+            };
+            let server = BackendName::new(known.server.name.as_str());
             let start = format!("{prefix}_{}_", known.server.prefix());
-            (start, BackendName::new(known.server.name.as_str()))
+            Some((start, Absent { server, condition, error: report.error.clone() }))
         });
-        named.collect()
+        absent.collect()
     }
 
     fn publish_view(&self) {
@@ -221,7 +230,7 @@ impl Reconciler {
             let known = Arc::make_mut(known);
             let kind = known.server.spec.kind;
             if known.report.condition.is_up() || known.report.condition.is_passing() {
-                known.report.condition = crate::status::Condition::down(kind);
+                known.report.condition = Condition::down(kind);
             }
             known.report.next_retry = None;
         }

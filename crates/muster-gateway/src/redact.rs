@@ -27,8 +27,20 @@ pub fn setting<'a>(name: &str, value: &'a str) -> &'a str {
     if !value.is_empty() && (is_secret_name(name) || is_secret(value)) { REDACTED } else { value }
 }
 
+/// The words of a command line, without those that are secrets or follow a flag that wants one.
+pub fn arguments(words: &[String]) -> Vec<String> {
+    let mut hides_next = false;
+    let shown = words.iter().map(|word| {
+        let is_flag = word.starts_with('-');
+        let wants_secret = is_flag && !word.contains('=') && is_secret_name(word);
+        let hidden = std::mem::replace(&mut hides_next, wants_secret) && !is_flag;
+        if hidden { REDACTED.to_owned() } else { argument(word) }
+    });
+    shown.collect()
+}
+
 /// A word of a command line: hidden where it is a secret, and so is what follows a `=`.
-pub fn argument(word: &str) -> String {
+fn argument(word: &str) -> String {
     match word.split_once('=') {
         Some((name, value)) => format!("{name}={}", setting(name, value)),
         None if is_secret(word) => REDACTED.to_owned(),
@@ -138,7 +150,7 @@ fn without_directory(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{address, argument, error, setting};
+    use super::{address, argument, arguments, error, setting};
 
     #[test]
     fn secrets_of_settings_are_hidden() {
@@ -160,6 +172,9 @@ mod tests {
         assert_eq!(argument("--token=abc"), "--token=[REDACTED]");
         assert_eq!(argument("--port=1"), "--port=1");
         assert_eq!(argument("server.py"), "server.py");
+        let words = ["--password", "hunter2", "--port", "1", "--token=x", "y", "--key", "k", "z"];
+        let shown = "--password [REDACTED] --port 1 --token=[REDACTED] y --key [REDACTED] z";
+        assert_eq!(arguments(&words.map(str::to_owned)).join(" "), shown);
         assert_eq!(address("https://h/mcp"), "https://h/mcp");
         assert_eq!(
             address("https://u:p@h:1/mcp?a=b&key=c"),

@@ -20,7 +20,7 @@ use muster_core::{
     manifest::{
         mcpserver::{self, McpServer, Status},
         service::ServiceFile,
-        settings::Settings,
+        settings::{self, Settings},
     },
     policy::Policy,
     service::ServiceClass,
@@ -53,7 +53,7 @@ pub struct Files {
     pub services: BTreeMap<String, (PathBuf, Arc<ServiceFile>)>,
     /// The CLI definitions by file; none where there is no folder for them.
     pub clis: Option<BTreeMap<PathBuf, Arc<CliConfig>>>,
-    /// The policies by file; one that could not be read closes everything.
+    /// The policies by file.
     pub policies: BTreeMap<PathBuf, PolicyFile>,
     /// What is wrong, by file and line.
     pub problems: Vec<FileProblem>,
@@ -91,10 +91,10 @@ pub struct ClassFile {
 }
 
 /// A policy and the text it was made of.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct PolicyFile {
-    /// What the file says.
-    pub policy: Arc<Policy>,
+    /// What the file says, unless it cannot be read and never could.
+    pub policy: Option<Arc<Policy>>,
     text: String,
 }
 
@@ -258,11 +258,25 @@ impl Store {
         self.root.join(CONFIG).exists()
     }
 
-    /// Writes `config.yaml`.
-    pub(crate) async fn write_settings(&self, settings: &Settings) -> Result<(), WriteError> {
-        let (root, path) = (self.root.clone(), self.root.join(CONFIG));
-        let text = settings.text();
-        self.exclusively(move || write::create_or_replace(&root, &path, &text)).await
+    /// Writes a `config.yaml` where there is none.
+    pub(crate) async fn create_settings(&self, settings: &Settings) -> Result<(), WriteError> {
+        let (root, path, text) = (self.root.clone(), self.root.join(CONFIG), settings.text());
+        let created = self.exclusively(move || write::create(&root, &path, &text)).await;
+        match created {
+            Err(WriteError::Exists(path)) => Err(WriteError::Changed(path)),
+            created => created,
+        }
+    }
+
+    /// Writes `config.yaml` anew, if it still says what `before` says.
+    pub(crate) async fn replace_settings(
+        &self,
+        before: &Arc<Settings>,
+        settings: &Settings,
+    ) -> Result<(), WriteError> {
+        let (before, path, text) = (Arc::clone(before), self.root.join(CONFIG), settings.text());
+        let is_meant = move |now: &str| settings::parse(now).is_ok_and(|now| now.value == *before);
+        self.exclusively(move || write::replace(&path, &text, is_meant)).await
     }
 
     /// Puts a status into a server's file, if that changes it.

@@ -14,6 +14,7 @@ pub mod bridge;
 mod calls;
 mod connection;
 mod dial;
+mod disk;
 mod failure;
 mod handshake;
 mod http;
@@ -32,6 +33,7 @@ mod pipe;
 mod pool;
 mod response;
 mod sse;
+mod stored;
 pub mod talk;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -54,6 +56,7 @@ use self::{
     address::Address,
     connection::Conn,
     dial::Dialer,
+    disk::Disk,
     failure::Failure,
     handshake::Verdict,
     http::Http,
@@ -81,6 +84,8 @@ pub struct Connector {
     me: Arc<Me>,
     /// Which era servers turned out to be of, by where they are.
     eras: Lock<BTreeMap<String, Era>>,
+    /// Where long messages are put.
+    disk: Arc<Disk>,
 }
 
 impl Connector {
@@ -88,7 +93,8 @@ impl Connector {
     pub fn new(launcher: Launcher, identity: &Identity) -> Self {
         let tasks = TaskTracker::new();
         let dialer = Arc::new(Dialer::new(tasks.clone()));
-        Self { launcher, dialer, tasks, me: Arc::new(Me::new(identity)), eras: Lock::default() }
+        let me = Arc::new(Me::new(identity));
+        Self { launcher, dialer, tasks, me, eras: Lock::default(), disk: Arc::default() }
     }
 
     /// A connector for a program that only asks: it has nothing to offer to a server, and says so.
@@ -122,7 +128,8 @@ impl Connector {
         limit: Duration,
         events: &Arc<dyn Events>,
     ) -> Result<Peer, Failure> {
-        let inbox = || Inbox::new(name, self.tasks.clone(), Arc::clone(events));
+        let disk = &self.disk;
+        let inbox = || Inbox::new(name, self.tasks.clone(), Arc::clone(disk), Arc::clone(events));
         match endpoint {
             Endpoint::Stdio { command, args, env } => {
                 let command = Command {
@@ -285,7 +292,9 @@ impl Connector {
             Ok(Err(failure)) => Err(not_connected(failure, endpoint)),
             Err(_) => {
                 let seconds = limit.as_secs_f64();
-                Err(ConnectError::Transient(format!("no answer within {seconds} s")))
+                Err(ConnectError::Transient(format!(
+                    "no answer within {seconds} s; `timeout` in its file gives it longer"
+                )))
             }
         }
     }

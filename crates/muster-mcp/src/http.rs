@@ -23,6 +23,7 @@ mod sessions;
 mod sse;
 mod standing;
 mod tick;
+mod under_way;
 mod work;
 
 use std::{future::poll_fn, io, net::IpAddr, sync::Arc, time::Duration};
@@ -38,7 +39,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::options::{Health, HealthCheck, HttpOptions};
-use self::{route::Arrival, sessions::Sessions, tick::Ticking};
+use self::{route::Arrival, sessions::Sessions, tick::Ticking, under_way::UnderWay};
 use crate::{back::AHEAD, listen, server::Server, steady::Steady};
 
 /// How long a connection may take to send the head of a request, or say nothing between two. Clients
@@ -67,6 +68,7 @@ struct App {
     /// Sessions of HTTP+SSE.
     streams: Sessions,
     tasks: TaskTracker,
+    under_way: UnderWay,
     /// No new requests; what would go on for ever ends.
     draining: CancellationToken,
     /// No more waiting.
@@ -87,10 +89,13 @@ pub async fn serve(
         server,
         options,
         tasks: TaskTracker::new(),
+        under_way: UnderWay::default(),
         draining: CancellationToken::new(),
         cut: CancellationToken::new(),
     });
-    let room = Arc::new(Semaphore::new(app.options.max_connections));
+    let room = Arc::new(Semaphore::new(
+        app.options.max_connections.min(half_of_descriptors()).min(Semaphore::MAX_PERMITS),
+    ));
     let mut accepting = JoinSet::new();
     for listener in listeners {
         accepting.spawn(accept(Arc::clone(&app), listener, Arc::clone(&room)));
@@ -101,6 +106,11 @@ pub async fn serve(
     accepting.shutdown().await;
     app.drain().await;
     Ok(())
+}
+
+fn half_of_descriptors() -> usize {
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    most.and_then(|most| usize::try_from(most / 2).ok()).unwrap_or(usize::MAX).max(1)
 }
 
 async fn accept(app: Arc<App>, listener: TcpListener, room: Arc<Semaphore>) {
@@ -134,12 +144,13 @@ async fn connection(app: Arc<App>, stream: TcpStream, peer: IpAddr, permit: Owne
         .serve_connection(TokioIo::new(stream), service);
     let (mut connection, steady) = (std::pin::pin!(connection), Steady::new());
     let mut draining = std::pin::pin!(app.draining.cancelled());
-    let mut ticks = tick::every(app.options.keep_alive.min(HEAD_LIMIT));
+    let mut ticks = tick::every(app.options.keep_alive.min(HEAD_LIMIT).min(app.options.body_limit));
+    let alone = || app.under_way.is_at_most_one();
     let mut leaving = false;
     let served = loop {
         tokio::select! {
             biased;
-            served = poll_fn(|cx| steady.poll(cx, connection.as_mut())) => break served,
+            served = poll_fn(|cx| steady.poll(cx, connection.as_mut(), alone)) => break served,
             _ = ticks.tick() => (),
             () = draining.as_mut(), if !leaving => {
                 leaving = true;
@@ -175,6 +186,11 @@ async fn keep_house(app: Arc<App>) {
 }
 
 impl App {
+    /// How large a body may be, and how long it may take.
+    fn body_limits(&self) -> (usize, Duration) {
+        (self.options.max_body, self.options.body_limit)
+    }
+
     fn announce(&self, change: &Change) {
         for session in self.sessions.all().iter().chain(&self.streams.all()) {
             let Some(change) = change.seen_by(&session.caller.owner()) else { continue };

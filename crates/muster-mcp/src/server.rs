@@ -175,8 +175,8 @@ impl Server {
                 Ok(reply)
             }
             Request::Ask(What::Unsubscribe { uri }) => {
-                // Others may still want word of it.
-                if session.unwatch(uri) && !self.inner.watched.remove(uri) {
+                // Others may still want word of it, also where this client never asked for it.
+                if !session.unwatch(uri) || !self.inner.watched.remove(uri) {
                     return Ok(Reply::Done { result: model::empty(), keep: None });
                 }
                 self.ask(at, asked).await

@@ -1,7 +1,9 @@
 //! Futures that wake themselves, polled again at once.
 //!
 //! hyper wakes its own task whenever it passes on a piece of a body. The runtime then puts the task
-//! at the end of a queue and wakes another thread for it, which costs more than the whole request.
+//! at the end of a queue and wakes another thread for it, which costs more than the whole request. Where
+//! many requests are under way the queue is the better place: no thread sleeps, and what comes in
+//! meanwhile is read at one go.
 
 use std::{
     pin::Pin,
@@ -14,7 +16,8 @@ use std::{
 
 use crate::lock::Lock;
 
-/// How often in a row. A future that has more to do lets others go first.
+/// How often in a row a future is polled while nothing else is under way. One that has more to do lets
+/// others go first.
 const AT_ONCE: u32 = 8;
 
 /// Nobody has woken it, and it is not being polled.
@@ -56,11 +59,12 @@ impl Steady {
         Self { waker: Arc::clone(&bell).into(), bell }
     }
 
-    /// Polls the future until it waits for somebody else.
+    /// Polls the future until it waits for somebody else, if it is `alone`.
     pub(crate) fn poll<F: Future>(
         &self,
         cx: &mut Context<'_>,
         mut future: Pin<&mut F>,
+        alone: impl Fn() -> bool,
     ) -> Poll<F::Output> {
         self.bell.task.lock().clone_from(cx.waker());
         for _ in 0..AT_ONCE {
@@ -77,6 +81,9 @@ impl Steady {
             );
             if slept.is_ok() {
                 return Poll::Pending;
+            }
+            if !alone() {
+                break;
             }
         }
         cx.waker().wake_by_ref();
@@ -108,10 +115,14 @@ mod tests {
     }
 
     /// What becomes of a poll, and how often the task was woken for it.
-    fn polled(steady: &Steady, future: Pin<&mut impl Future<Output = u32>>) -> (Poll<u32>, usize) {
+    fn polled(
+        steady: &Steady,
+        future: Pin<&mut impl Future<Output = u32>>,
+        alone: bool,
+    ) -> (Poll<u32>, usize) {
         let count = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&count));
-        let poll = steady.poll(&mut Context::from_waker(&waker), future);
+        let poll = steady.poll(&mut Context::from_waker(&waker), future, || alone);
         (poll, count.0.load(Ordering::Relaxed))
     }
 
@@ -131,14 +142,21 @@ mod tests {
     #[test]
     fn a_future_that_wakes_itself_wakes_nobody_else() {
         let steady = Steady::new();
-        assert_eq!(polled(&steady, pin!(restless(3))), (Poll::Ready(4), 0));
+        assert_eq!(polled(&steady, pin!(restless(3)), true), (Poll::Ready(4), 0));
+    }
+
+    #[test]
+    fn where_others_are_busy_it_takes_turns() {
+        let (steady, mut future) = (Steady::new(), pin!(restless(1)));
+        assert_eq!(polled(&steady, future.as_mut(), false), (Poll::Pending, 1));
+        assert_eq!(polled(&steady, future, false), (Poll::Ready(2), 0));
     }
 
     #[test]
     fn one_that_never_rests_lets_others_go_first() {
         let (steady, mut future) = (Steady::new(), pin!(restless(AT_ONCE + 1)));
-        assert_eq!(polled(&steady, future.as_mut()), (Poll::Pending, 1));
-        assert_eq!(polled(&steady, future), (Poll::Ready(AT_ONCE + 2), 0));
+        assert_eq!(polled(&steady, future.as_mut(), true), (Poll::Pending, 1));
+        assert_eq!(polled(&steady, future, true), (Poll::Ready(AT_ONCE + 2), 0));
     }
 
     #[test]
@@ -151,7 +169,8 @@ mod tests {
         let count = Arc::new(Count::default());
         let waker = Waker::from(Arc::clone(&count));
         for round in 1..3 {
-            assert!(steady.poll(&mut Context::from_waker(&waker), future.as_mut()).is_pending());
+            let cx = &mut Context::from_waker(&waker);
+            assert!(steady.poll(cx, future.as_mut(), || true).is_pending());
             assert_eq!(count.0.load(Ordering::Relaxed), round - 1);
             steady.waker.wake_by_ref();
             steady.waker.wake_by_ref();

@@ -12,6 +12,8 @@
 mod backends;
 #[path = "suite/bridge.rs"]
 mod bridge;
+#[path = "suite/bulk.rs"]
+mod bulk;
 #[path = "suite/bundled.rs"]
 mod bundled;
 #[path = "suite/canaries.rs"]

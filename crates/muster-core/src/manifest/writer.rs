@@ -109,9 +109,17 @@ fn quoted(text: &str) -> String {
             '\\' => quoted.push_str("\\\\"),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            ' '..='~' => quoted.push(letter),
-            _ if letter.is_alphanumeric() => quoted.push(letter),
-            _ => drop(write!(quoted, "\\U{:08X}", u32::from(letter))),
+            // What YAML does not call printable, and what no reader would see.
+            '\u{7f}'..='\u{9f}'
+            | '\u{200b}'
+            | '\u{200e}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{fffe}'..='\u{ffff}'
+            | ..'\u{20}' => drop(write!(quoted, "\\U{:08X}", u32::from(letter))),
+            _ => quoted.push(letter),
         }
     }
     quoted.push('"');
@@ -163,7 +171,7 @@ mod tests {
               - "no"
             env:
               URL: "https://host:1/x?y=z"
-              NOTE: "two\nlines: \"\U00002026\""
+              NOTE: "two\nlines: \"…\""
               "on": true
             none: []
             empty: {}

@@ -52,24 +52,21 @@ fn nothing() -> serde_json::Value {
 }
 
 async fn update(handle: &Handle, args: Args) -> Answer {
-    let given = args.object("aggregator").ok_or("aggregator is required")?;
-    let mut settings = (*handle.now().settings).clone();
+    let given = object(args.object("aggregator").ok_or("aggregator is required")?);
     let failed = |problem: String| format!("Failed to parse aggregator config: {problem}");
-    let updated = settings.aggregator.updated(&object(given));
+    let updated = handle.now().settings.aggregator.updated(&given);
     let updated = updated.map_err(|error| failed(error.to_string()))?;
     // What nothing reads is not what whoever wrote it meant.
     if let Some(warning) = updated.warnings.first() {
         return Err(failed(warning.to_string()));
     }
-    settings.aggregator = updated.value;
-    let written = handle.edit(Edit::Settings(Box::new(settings))).await;
+    let written = handle.edit(Edit::Settings(Some(given))).await;
     written.map_err(|error| format!("Failed to update aggregator config: {error}"))?;
     Ok("Successfully updated aggregator configuration".to_owned())
 }
 
 async fn save(handle: &Handle) -> Answer {
-    let settings = (*handle.now().settings).clone();
-    let written = handle.edit(Edit::Settings(Box::new(settings))).await;
+    let written = handle.edit(Edit::Settings(None)).await;
     written.map_err(|error| format!("failed to write config file: {error}"))?;
     Ok("Configuration saved successfully".to_owned())
 }

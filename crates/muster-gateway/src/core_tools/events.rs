@@ -6,14 +6,11 @@ use jiff::{Timestamp, tz::TimeZone};
 use muster_core::{backend::Cx, client::Notice, json::raw};
 use serde::Serialize;
 use serde_json::json;
-use tokio::{
-    sync::broadcast,
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
 use super::{Answer, Args, Builtin, object};
 use crate::{
-    events::{Event, Filter, duration, parse_time},
+    events::{Event, Filter, Following, duration, parse_time},
     handle::Handle,
 };
 
@@ -129,7 +126,7 @@ fn length(args: &Args) -> Result<Duration, String> {
 /// first.
 async fn told(
     cx: Cx<'_>,
-    mut events: broadcast::Receiver<Arc<Event>>,
+    mut events: Following,
     filter: &Filter,
     known: &[Arc<Event>],
     (length, most): (Duration, usize),
@@ -138,18 +135,12 @@ async fn told(
     let zone = TimeZone::system();
     let mut told = Vec::new();
     while told.len() < most {
-        match timeout_at(end, events.recv()).await {
-            Ok(Ok(event)) => {
-                let is_known = known.iter().any(|known| Arc::ptr_eq(known, &event));
-                if filter.takes(&event) && !is_known {
-                    let params = raw(&Shown::of(&event, &zone));
-                    cx.client.notify(Notice { method: NOTICE.to_owned(), params });
-                    told.push(event);
-                }
-            }
-            // Who is too slow misses some; they can be asked for.
-            Ok(Err(broadcast::error::RecvError::Lagged(_))) => (),
-            Ok(Err(broadcast::error::RecvError::Closed)) | Err(_) => break,
+        let Ok(Some(event)) = timeout_at(end, events.next()).await else { break };
+        let is_known = known.iter().any(|known| Arc::ptr_eq(known, &event));
+        if filter.takes(&event) && !is_known {
+            let params = raw(&Shown::of(&event, &zone));
+            cx.client.notify(Notice { method: NOTICE.to_owned(), params });
+            told.push(event);
         }
     }
     told

@@ -265,7 +265,7 @@ impl<'a> Info<'a> {
             description: &spec.description,
             auto_start: spec.auto_start,
             command: &spec.command,
-            args: spec.args.iter().map(|word| redact::argument(word)).collect(),
+            args: redact::arguments(&spec.args),
             url: redact::address(&spec.url),
             env: hidden(&spec.env),
             headers: hidden(&spec.headers),

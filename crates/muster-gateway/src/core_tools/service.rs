@@ -89,7 +89,7 @@ fn server(known: &Known) -> Status {
     let (spec, report) = (&known.server.spec, &known.report);
     let mut metadata = Map::new();
     let mut put = |name: &str, value: Value| drop(metadata.insert(name.to_owned(), value));
-    let args: Vec<String> = spec.args.iter().map(|word| redact::argument(word)).collect();
+    let args: Vec<String> = redact::arguments(&spec.args);
     put("args", if args.is_empty() { Value::Null } else { json!(args) });
     put("autoStart", json!(spec.auto_start));
     if report.condition.is_up() {

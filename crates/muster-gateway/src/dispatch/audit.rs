@@ -9,6 +9,8 @@ use muster_core::{
 };
 use serde_json::value::RawValue;
 
+use super::Ending;
+
 /// A call that is being served. When it is dropped before its end, it was cancelled.
 pub(super) struct Audit(Option<Line>);
 
@@ -38,8 +40,8 @@ impl Audit {
         }))
     }
 
-    pub(super) fn end(mut self, result: &Result<Outcome, CallError>) {
-        self.write(word(result));
+    pub(super) fn end(mut self, ending: Ending<'_>) {
+        self.write(word(ending));
     }
 
     fn write(&mut self, outcome: &str) {
@@ -64,22 +66,27 @@ impl Drop for Audit {
     }
 }
 
-fn word(result: &Result<Outcome, CallError>) -> &'static str {
-    match result {
-        Ok(Outcome::Text { failed: true, .. }) => "failed",
-        Ok(Outcome::Raw(result)) if is_failure(result) => "failed",
-        Ok(Outcome::Text { failed: false, .. } | Outcome::Raw(_)) => "ok",
-        Ok(Outcome::NeedsInput(_)) => "needs_input",
-        Err(CallError::Unknown { .. }) => "unknown",
-        Err(CallError::Arguments { .. }) => "arguments",
-        Err(
-            CallError::Constraint { .. }
-            | CallError::BrokenPolicy { .. }
-            | CallError::Blocked { .. },
-        ) => "denied",
-        Err(CallError::Backend { .. }) => "unavailable",
-        Err(CallError::Refused { .. }) => "refused",
-        Err(CallError::TooDeep { .. }) => "too_deep",
+fn word(ending: Ending<'_>) -> &'static str {
+    let of_tool = |failed: bool| if failed { "failed" } else { "ok" };
+    match ending {
+        Ending::Outcome(Outcome::Text { failed, .. }) => of_tool(*failed),
+        Ending::Outcome(Outcome::Raw(result)) => of_tool(is_failure(result)),
+        Ending::Outcome(Outcome::NeedsInput(_)) => "needs_input",
+        Ending::Bulk(bulk) => of_tool(bulk.failed()),
+        Ending::Error(error) => word_of(error),
+    }
+}
+
+const fn word_of(error: &CallError) -> &'static str {
+    match error {
+        CallError::Unknown { .. } => "unknown",
+        CallError::Arguments { .. } => "arguments",
+        CallError::Constraint { .. }
+        | CallError::BrokenPolicy { .. }
+        | CallError::Blocked { .. } => "denied",
+        CallError::Backend { .. } => "unavailable",
+        CallError::Refused { .. } => "refused",
+        CallError::TooDeep { .. } => "too_deep",
     }
 }
 

@@ -9,11 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use muster_core::{
-    call::{CallError, Outcome},
-    name::BackendName,
-};
+use muster_core::{call::Outcome, name::BackendName};
 use tokio::sync::watch;
+
+use super::Ending;
 
 /// Powers of two of microseconds, up to half an hour.
 const BUCKETS: usize = 31;
@@ -147,11 +146,11 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn end(mut self, result: &Result<Outcome, CallError>) {
+    pub(super) fn end(mut self, ending: Ending<'_>) {
         self.ended = true;
         let micros = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         let counts = &self.counts;
-        let count = if failed(result) { &counts.failed } else { &counts.worked };
+        let count = if failed(ending) { &counts.failed } else { &counts.worked };
         count.fetch_add(1, Ordering::Relaxed);
         counts.micros.fetch_add(micros, Ordering::Relaxed);
         counts.longest.fetch_max(micros, Ordering::Relaxed);
@@ -172,18 +171,19 @@ impl Drop for Running {
     }
 }
 
-fn failed(result: &Result<Outcome, CallError>) -> bool {
-    match result {
-        Ok(Outcome::Text { failed, .. }) => *failed,
+fn failed(ending: Ending<'_>) -> bool {
+    match ending {
+        Ending::Outcome(Outcome::Text { failed, .. }) => *failed,
         // A result is not opened for this: the key is enough, and inside of texts its quotes are escaped.
-        Ok(Outcome::Raw(raw)) => {
+        Ending::Outcome(Outcome::Raw(raw)) => {
             let after = raw.get().split_once("\"isError\"").map(|(_, after)| after.trim_start());
             after
                 .and_then(|after| after.strip_prefix(':'))
                 .is_some_and(|value| value.trim_start().starts_with("true"))
         }
-        Ok(Outcome::NeedsInput(_)) => false,
-        Err(_) => true,
+        Ending::Outcome(Outcome::NeedsInput(_)) => false,
+        Ending::Bulk(bulk) => bulk.failed(),
+        Ending::Error(_) => true,
     }
 }
 
@@ -192,17 +192,17 @@ mod tests {
     use muster_core::{call::Outcome, json::raw, name::BackendName};
     use serde_json::json;
 
-    use super::Tally;
+    use super::{Ending, Tally};
 
     #[test]
     fn every_call_is_counted_once_by_how_it_ended() {
         let tally = Tally::default();
         let name = BackendName::new("a");
-        tally.begin(&name).end(&Ok(Outcome::text("x")));
-        tally.begin(&name).end(&Ok(Outcome::failure("x")));
-        tally.begin(&name).end(&Ok(Outcome::Raw(raw(&json!({"isError": true})))));
+        tally.begin(&name).end(Ending::Outcome(&Outcome::text("x")));
+        tally.begin(&name).end(Ending::Outcome(&Outcome::failure("x")));
+        tally.begin(&name).end(Ending::Outcome(&Outcome::Raw(raw(&json!({"isError": true})))));
         let quoted = json!({"content": [{"text": "{\"isError\":true}"}], "isError": false});
-        tally.begin(&name).end(&Ok(Outcome::Raw(raw(&quoted))));
+        tally.begin(&name).end(Ending::Outcome(&Outcome::Raw(raw(&quoted))));
         drop(tally.begin(&name));
         let _running = tally.begin(&name);
         let counted = tally.counted()[&name];

@@ -1,25 +1,21 @@
 //! Looking at a kept answer: a page, the end, the lines with a pattern, a part of a JSON value.
 //!
 //! **Invariant:** however long an answer is, no more of it is in memory than what is given back,
-//! except where a JSON value has to be read as a whole; that has a limit.
+//! except where a part of a JSON value has to be read as a whole; that has a limit.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 
 use muster_core::tokens;
 use regex::bytes::Regex;
-use serde_json::Value;
-use serde_json_path::JsonPath;
 
 use super::{CHUNK, Kept};
 
-/// A JSON value that is longer is not read as a whole.
-const MOST_JSON: u64 = 16 << 20;
 /// What is shown of a line that a pattern is in.
 const MOST_OF_LINE: usize = 400;
 /// No line is held in memory beyond this.
 const MOST_LINE: u64 = 1 << 20;
 /// A token is hardly ever longer, so this much holds any page.
-const BYTES_PER_TOKEN: usize = 8;
+pub(super) const BYTES_PER_TOKEN: usize = 8;
 
 /// What is looked for.
 #[derive(Debug, Default)]
@@ -147,45 +143,6 @@ impl Kept {
         }
         Ok(piece)
     }
-
-    fn select(&self, path: &str, look: &Look, budget: usize) -> Result<Piece, String> {
-        let path = JsonPath::parse(path).map_err(|error| {
-            format!("path must be a JSON path such as $.items[0].name: {error}")
-        })?;
-        if self.bytes > MOST_JSON {
-            return Err(format!(
-                "`{}` is too long ({} bytes) for a JSON path; page it, or use grep",
-                self.handle, self.bytes
-            ));
-        }
-        let file =
-            self.open().map_err(|error| format!("cannot read `{}`: {error}", self.handle))?;
-        let value: Value = serde_json::from_reader(BufReader::with_capacity(CHUNK, file))
-            .map_err(|_| format!("`{}` is not JSON; page it, or use grep", self.handle))?;
-        let found = path.query(&value).all();
-        if look.count {
-            let inside = match found.as_slice() {
-                [Value::Array(items)] => items.len(),
-                [Value::Object(members)] => members.len(),
-                found => found.len(),
-            };
-            let note = format!("{} selected", found.len());
-            return Ok(Piece { text: inside.to_string(), note, next: None });
-        }
-        let text = match found.as_slice() {
-            [one] => match one {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            },
-            all => serde_json::to_string(all).unwrap_or_default(),
-        };
-        let skipped = usize::try_from(look.offset.unwrap_or(0)).unwrap_or(usize::MAX);
-        let rest = text.get(skipped..).unwrap_or_default();
-        let piece = tokens::prefix(rest, budget);
-        let next = (piece.len() < rest.len()).then_some((skipped + piece.len()) as u64);
-        let note = format!("{} selected, {} bytes", found.len(), text.len());
-        Ok(Piece { text: piece.to_owned(), note, next })
-    }
 }
 
 /// The next line without its end; what is too long for memory is passed over.
@@ -226,7 +183,7 @@ fn around(line: &[u8], hit: usize) -> String {
 }
 
 /// The text of some bytes; a sign that the end cuts in two is left for the next piece.
-fn valid(bytes: &[u8], at_end: bool) -> std::borrow::Cow<'_, str> {
+pub(super) fn valid(bytes: &[u8], at_end: bool) -> std::borrow::Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Err(error) if !at_end && error.error_len().is_none() => {
             String::from_utf8_lossy(bytes.get(..error.valid_up_to()).unwrap_or_default())

@@ -1,32 +1,58 @@
 //! What is shown of an answer that is kept: enough to know what it is and where to look.
 
+use std::io::{self, BufRead, BufReader};
+
 use muster_core::tokens;
-use serde_json::{Map, Value};
 
-use super::{Kept, Kind};
+use super::{
+    CHUNK, Kept, Kind,
+    look::Look,
+    shape::{DEEPEST, Shape},
+};
 
-/// So many members of an object are shown.
-const MOST_MEMBERS: usize = 40;
-/// A text in a shape is cut after so many letters.
-const MOST_TEXT: usize = 60;
-/// A JSON value that is longer is shown by its beginning.
-const MOST_JSON: usize = 16 << 20;
+/// The last lines of a long text that are shown.
+const TAIL: usize = 5;
 
 /// The beginning and the end of text, the shape of JSON, nothing of anything else; in no more than
 /// `budget` tokens.
 pub fn of(kind: &Kind, text: &str, budget: usize) -> String {
     match kind {
         Kind::Binary { .. } => String::new(),
-        Kind::Json if text.len() <= MOST_JSON => match serde_json::from_str::<Value>(text) {
-            Ok(value) => (0..=4)
-                .rev()
-                .map(|depth| shape(&value, depth).to_string())
-                .find(|shape| !tokens::exceeds(shape, budget))
-                .unwrap_or_default(),
-            Err(_) => ends(text, budget),
-        },
-        Kind::Json | Kind::Text => ends(text, budget),
+        Kind::Json => shaped(text.as_bytes(), budget).unwrap_or_else(|_| ends(text, budget)),
+        Kind::Text => ends(text, budget),
     }
+}
+
+/// The same of an answer that is not in memory. Of text the beginning may be known already.
+pub fn of_kept(kept: &Kept, beginning: &str, budget: usize) -> String {
+    let shape = match kept.kind {
+        Kind::Binary { .. } => return String::new(),
+        Kind::Json => {
+            kept.open().and_then(|file| shaped(BufReader::with_capacity(CHUNK, file), budget)).ok()
+        }
+        Kind::Text => None,
+    };
+    shape.unwrap_or_else(|| ends_of_kept(kept, beginning, budget))
+}
+
+/// As much of a shape as there is room for.
+fn shaped(json: impl BufRead, budget: usize) -> io::Result<String> {
+    let shape = Shape::read(json)?;
+    let mut shown = (0..=DEEPEST).rev().map(|depth| shape.to_value(depth).to_string());
+    Ok(shown.find(|shown| !tokens::exceeds(shown, budget)).unwrap_or_default())
+}
+
+fn ends_of_kept(kept: &Kept, beginning: &str, budget: usize) -> String {
+    let piece = |look: &Look, budget| kept.look(look, budget).map(|piece| piece.text);
+    let room = budget * 7 / 10;
+    let head = match beginning.is_empty() {
+        true => piece(&Look::default(), room).unwrap_or_default(),
+        false => tokens::prefix(beginning, room).to_owned(),
+    };
+    let head = head.rfind('\n').and_then(|end| head.get(..end)).unwrap_or(&head);
+    let tail = Look { tail: Some(TAIL), ..Look::default() };
+    let tail = piece(&tail, budget / 5).unwrap_or_default();
+    format!("{head}\n…\n{tail}")
 }
 
 /// How to get at the rest.
@@ -56,36 +82,4 @@ fn ends(text: &str, budget: usize) -> String {
     let tail = tokens::suffix(rest, budget / 5);
     let tail = tail.find('\n').and_then(|end| tail.get(end + 1..)).unwrap_or_default();
     if tail.trim().is_empty() { format!("{head}\n…") } else { format!("{head}\n…\n{tail}") }
-}
-
-/// A value with its lists cut to the first item and their lengths, and its texts cut.
-fn shape(value: &Value, depth: usize) -> Value {
-    match value {
-        Value::Array(items) => match items.first() {
-            Some(first) if depth > 0 => {
-                let length = format!("… {} items", items.len());
-                Value::Array(vec![shape(first, depth - 1), Value::String(length)])
-            }
-            _ => Value::String(format!("[{} items]", items.len())),
-        },
-        Value::Object(members) if depth > 0 => {
-            let shown = members.iter().take(MOST_MEMBERS);
-            let mut shapes: Map<String, Value> =
-                shown.map(|(key, value)| (key.clone(), shape(value, depth - 1))).collect();
-            if members.len() > MOST_MEMBERS {
-                let more = format!("{} more members", members.len() - MOST_MEMBERS);
-                shapes.insert("…".to_owned(), Value::String(more));
-            }
-            Value::Object(shapes)
-        }
-        Value::Object(members) => Value::String(format!("{{{} members}}", members.len())),
-        Value::String(text) => match text.char_indices().nth(MOST_TEXT) {
-            Some((end, _)) => {
-                let head = text.get(..end).unwrap_or_default();
-                Value::String(format!("{head}… ({} bytes)", text.len()))
-            }
-            None => value.clone(),
-        },
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-    }
 }

@@ -59,6 +59,22 @@ fn a_file_is_taken_over() {
     assert_eq!((kept.bytes, kept.lines), (8, 2));
 }
 
+#[test]
+fn a_stream_is_kept_within_bounds() {
+    let (_folder, outputs) = outputs();
+    let stream = |text: &'static str| Body::Stream(Box::new(text.as_bytes()));
+    let small = outputs.clone().within(Duration::from_secs(4000), 8);
+    let kept = small.keep("ada", Kind::Text, stream("one\ntwo\n")).unwrap();
+    assert_eq!((kept.bytes, kept.lines), (8, 2));
+    assert!(outputs.find("bob", &kept.handle).is_err());
+    assert!(small.keep("ada", Kind::Text, stream("one\ntwo\n3")).is_err());
+    let files = fs::read_dir(&small.folder).unwrap().count();
+    assert_eq!(files, 2, "nothing is left of what was too long");
+    let gone = outputs.clone().within(Duration::ZERO, 8);
+    let gone = gone.keep("ada", Kind::Text, stream("x")).unwrap();
+    assert!(outputs.find("ada", &gone.handle).is_err());
+}
+
 #[track_caller]
 fn look(kept: &Kept, look: &Look, budget: usize) -> (String, Option<u64>) {
     let piece = kept.look(look, budget).unwrap();
@@ -119,10 +135,34 @@ fn parts_of_json_are_selected() {
     assert_eq!(look(&kept, &path("$.items[*].name", false), 100).0, r#"["a","b"]"#);
     assert_eq!(look(&kept, &path("$.big", false), 100).0, "xyz");
     assert_eq!(look(&kept, &path("$.items", true), 100).0, "2");
+    assert_eq!(look(&kept, &path("$.items[0].n", false), 100).0, "1");
+    assert_eq!(look(&kept, &path("$.items[?@.n == 2].name", false), 100).0, "b");
+    assert_eq!(look(&kept, &path("$.items[7]", false), 100).0, "[]");
+    assert_eq!(look(&kept, &path("$.none.of[0].these", true), 100).0, "0");
     assert!(kept.look(&path("items[", false), 100).unwrap_err().starts_with("path must be"));
     assert!(
         text(&outputs, "plain").look(&path("$", false), 100).unwrap_err().contains("is not JSON")
     );
+}
+
+#[test]
+fn a_text_in_json_that_is_too_long_to_be_read_is_paged() {
+    let (_folder, outputs) = outputs();
+    let text = format!("{}{}the end", "größe\n".repeat(10), "x".repeat(17 << 20));
+    let json = serde_json::json!({"items": [{"blob": text}]}).to_string();
+    let kept = outputs.keep("ada", Kind::Json, Body::Text(json)).unwrap();
+    let page = |offset| Look {
+        path: Some("$.items[0].blob".to_owned()),
+        offset: Some(offset),
+        ..Look::default()
+    };
+    let (first, next) = look(&kept, &page(0), 100);
+    assert!(first.starts_with("größe\ngröße\n"), "{first}");
+    assert_eq!(next, Some(first.len() as u64));
+    let last = look(&kept, &page(text.len() as u64 - 10), 100);
+    assert_eq!(last, ("xxxthe end".to_owned(), None));
+    let whole = Look { path: Some("$.items".to_owned()), ..Look::default() };
+    assert!(kept.look(&whole, 100).unwrap_err().contains("go deeper"));
 }
 
 #[test]

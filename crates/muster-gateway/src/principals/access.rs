@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use muster_core::{
     backend::{Ask, Backend, BoxFuture, Cx},
+    bulk::Ran,
     call::{CallError, Outcome, Owner},
     credentials::Bearer,
     logins::{Access, LoginError},
@@ -93,7 +94,7 @@ impl<B: Backend> Owned<B> {
     }
 
     /// Says it plainly if a call failed because the token is over.
-    fn worded(&self, result: Result<Outcome, CallError>) -> Result<Outcome, CallError> {
+    fn worded<T>(&self, result: Result<T, CallError>) -> Result<T, CallError> {
         let over = self.own.upgrade().is_none_or(|own| !own.has(&self.server, self.id));
         match result {
             Err(CallError::Backend { .. }) if over => {
@@ -113,6 +114,17 @@ impl<B: Backend> Backend for Owned<B> {
         Box::pin(async move {
             self.is_for(cx)?;
             self.worded(self.backend.run(cx, call).await)
+        })
+    }
+
+    fn run_bulk<'a>(
+        &'a self,
+        cx: Cx<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Ran, CallError>> {
+        Box::pin(async move {
+            self.is_for(cx)?;
+            self.worded(self.backend.run_bulk(cx, call).await)
         })
     }
 

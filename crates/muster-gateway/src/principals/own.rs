@@ -345,13 +345,13 @@ impl Link {
 fn with(shared: &State, overlay: Vec<(BackendName, Source, Arc<dyn Backend>)>) -> State {
     let mut state = shared.clone();
     let mut sources = Vec::with_capacity(overlay.len());
-    let mut locked = BTreeMap::clone(&shared.locked);
+    let mut absent = BTreeMap::clone(&shared.absent);
     for (name, source, backend) in overlay {
-        locked.retain(|_, server| *server != name);
+        absent.retain(|_, absent| absent.server != name);
         sources.push(source);
         state.backends.insert(name, backend);
     }
-    state.locked = Arc::new(locked);
+    state.absent = Arc::new(absent);
     state.catalog = state.catalog.with_all(sources);
     state
 }

@@ -1,6 +1,6 @@
 //! Files written on behalf of a tool.
 
-use muster_core::manifest::{mcpserver::Invalid, settings::Settings};
+use muster_core::manifest::{LoadError, mcpserver::Invalid, settings::Settings};
 use thiserror::Error;
 
 use super::{ClassEdit, ClassError, Reconciler, ServiceEdit, WorkflowEdit};
@@ -15,8 +15,9 @@ pub(crate) enum Edit {
     Update(Box<Draft>),
     /// A server to take away.
     Delete(String),
-    /// `config.yaml`.
-    Settings(Box<Settings>),
+    /// `config.yaml`, with other values for some keys of its section `aggregator`: a JSON object. Only
+    /// these are handed over: what else the file says may have changed by the time it is written.
+    Settings(Option<String>),
     /// A workflow.
     Workflow(Box<WorkflowEdit>),
     /// A service class.
@@ -36,6 +37,10 @@ pub(crate) enum EditError {
     Unknown(String),
     #[error(transparent)]
     Class(#[from] ClassError),
+    #[error(transparent)]
+    Settings(#[from] LoadError),
+    #[error("{0}; correct it first")]
+    Broken(String),
     #[error(transparent)]
     Write(#[from] WriteError),
     #[error("the gateway is shutting down")]
@@ -102,15 +107,26 @@ impl Reconciler {
                     written => Ok(written?),
                 }
             }
-            Edit::Settings(settings)
-                if **settings == *self.files.settings && store.has_settings() =>
-            {
-                Ok(())
-            }
-            Edit::Settings(settings) => Ok(store.write_settings(settings).await?),
+            Edit::Settings(keys) => self.write_settings(keys.as_deref()).await,
             Edit::Workflow(edit) => self.write_workflow(edit).await,
             Edit::Class(edit) => self.write_class(edit).await,
             Edit::Service(edit) => self.write_service(edit).await,
+        }
+    }
+
+    async fn write_settings(&self, keys: Option<&str>) -> Result<(), EditError> {
+        let (store, before) = (&self.means.store, &self.files.settings);
+        if let Some(problem) = self.files.config_error() {
+            return Err(EditError::Broken(problem));
+        }
+        let mut settings = Settings::clone(before);
+        if let Some(keys) = keys {
+            settings.aggregator = settings.aggregator.updated(keys)?.value;
+        }
+        match store.has_settings() {
+            true if settings == **before => Ok(()),
+            true => Ok(store.replace_settings(before, &settings).await?),
+            false => Ok(store.create_settings(&settings).await?),
         }
     }
 }

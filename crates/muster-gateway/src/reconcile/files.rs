@@ -6,7 +6,7 @@ use muster_core::{
     backend::Backend,
     catalog::{Entry, Offer, Source},
     cli::{CliConfig, Place},
-    manifest::mcpserver::McpServer,
+    manifest::{mcpserver::McpServer, settings::Aggregator},
     name::{BackendName, ToolName},
 };
 use muster_exec::{
@@ -44,6 +44,9 @@ impl Reconciler {
         }
         if origin == Origin::Start || policies_differ || clis_differ {
             self.take_clis();
+        }
+        if origin == Origin::Edited {
+            warn_of_address(&before.settings.aggregator, &self.files.settings.aggregator);
         }
         let prefix_differs =
             before.settings.aggregator.prefix() != self.files.settings.aggregator.prefix();
@@ -97,9 +100,8 @@ impl Reconciler {
     }
 
     fn take_policies(&mut self) {
-        let policies: Vec<_> =
-            self.files.policies.values().map(|file| (*file.policy).clone()).collect();
-        self.state.policy = Arc::new(policies::merged(&policies, self.means.destructive));
+        let policies = self.files.policies.values().map(|file| file.policy.as_deref());
+        self.state.policy = Arc::new(policies::merged(policies, self.means.destructive));
     }
 
     fn take_clis(&mut self) {
@@ -238,6 +240,20 @@ fn cli_source(name: &BackendName, config: &CliConfig) -> Source {
     });
     let offer = Offer { tools: tools.collect(), ..Offer::default() };
     Source::new(name.clone(), source.about.clone(), offer)
+}
+
+/// Says what counts from the next start only.
+fn warn_of_address(before: &Aggregator, now: &Aggregator) {
+    let differ = [
+        ("host", before.host != now.host),
+        ("port", before.port != now.port),
+        ("transport", before.transport != now.transport),
+    ];
+    for (key, _) in differ.into_iter().filter(|(_, differs)| *differs) {
+        tracing::warn!(
+            "the new `aggregator.{key}` of config.yaml counts from the next start of muster"
+        );
+    }
 }
 
 pub(super) fn log_new(problems: &[FileProblem], known: &[FileProblem]) {

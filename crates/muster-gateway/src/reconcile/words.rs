@@ -26,7 +26,7 @@ impl Reconciler {
             Word::Doing(report) => {
                 self.tell(&known, &report);
                 self.note(name, |known| known.report = report);
-                self.publish_view();
+                self.publish();
             }
             Word::Up(report, listing, backend) => {
                 self.tell(&known, &report);

@@ -15,10 +15,12 @@ use super::{
     CLASSES, CLIS, CONFIG, ClassFile, FileProblem, Files, POLICIES, PolicyFile, SERVERS, SERVICES,
     ServerFile, Severity, WORKFLOWS, WorkflowFile,
 };
-use crate::policies;
 
 /// No configuration is this long.
 const LARGEST_FILE: u64 = 4 * 1024 * 1024;
+
+/// What it means that a policy cannot be read.
+const CLOSED: &str = "until this policy can be read no tool may be called";
 
 pub(super) fn load(root: &Path, before: &Files) -> Files {
     let mut reading = Reading { before, files: Files::default() };
@@ -39,7 +41,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn settings(&mut self, path: &Path) {
-        if !path.exists() {
+        if matches!(path.try_exists(), Ok(false)) {
             return;
         }
         let loaded = self.file(path, settings::parse);
@@ -50,7 +52,12 @@ impl Reading<'_> {
     }
 
     fn servers(&mut self, folder: &Path) {
-        for path in self.folder(folder).unwrap_or_default() {
+        let Some(paths) =
+            self.folder(folder, |now, before| now.servers.clone_from(&before.servers))
+        else {
+            return;
+        };
+        for path in paths {
             let found = match self.file(&path, |text| mcpserver::parse(text, &stem(&path))) {
                 Some(server) => ServerFile { path: path.clone(), server: Arc::new(server) },
                 None => match self.before.servers.values().find(|known| known.path == path) {
@@ -69,9 +76,14 @@ impl Reading<'_> {
     }
 
     fn workflows(&mut self, folder: &Path) {
+        let Some(paths) =
+            self.folder(folder, |now, before| now.workflows.clone_from(&before.workflows))
+        else {
+            return;
+        };
         let before: BTreeMap<&Path, &WorkflowFile> =
             self.before.workflows.values().map(|known| (known.path.as_path(), known)).collect();
-        for path in self.folder(folder).unwrap_or_default() {
+        for path in paths {
             let known = before.get(path.as_path()).copied();
             let mut written: Arc<str> = Arc::default();
             let mut same = None;
@@ -109,7 +121,12 @@ impl Reading<'_> {
     }
 
     fn classes(&mut self, folder: &Path) {
-        for path in self.folder(folder).unwrap_or_default() {
+        let Some(paths) =
+            self.folder(folder, |now, before| now.classes.clone_from(&before.classes))
+        else {
+            return;
+        };
+        for path in paths {
             let found = match self.file(&path, |text| serviceclass::parse(text, &stem(&path))) {
                 Some(class) => ClassFile { path: path.clone(), class: Arc::new(class) },
                 None => match self.before.classes.values().find(|known| known.path == path) {
@@ -128,7 +145,12 @@ impl Reading<'_> {
     }
 
     fn services(&mut self, folder: &Path) {
-        for path in self.folder(folder).unwrap_or_default() {
+        let Some(paths) =
+            self.folder(folder, |now, before| now.services.clone_from(&before.services))
+        else {
+            return;
+        };
+        for path in paths {
             let found = match self.file(&path, |text| service::parse(text, &stem(&path))) {
                 Some(service) => (path.clone(), Arc::new(service)),
                 None => match self.before.services.values().find(|(known, _)| *known == path) {
@@ -147,7 +169,10 @@ impl Reading<'_> {
     }
 
     fn clis(&mut self, folder: &Path) {
-        let Some(paths) = self.folder(folder) else { return };
+        let Some(paths) = self.folder(folder, |now, before| now.clis.clone_from(&before.clis))
+        else {
+            return;
+        };
         let mut clis = BTreeMap::new();
         for path in paths {
             let known = self.before.clis.as_ref().and_then(|clis| clis.get(&path)).cloned();
@@ -158,7 +183,17 @@ impl Reading<'_> {
     }
 
     fn policies(&mut self, folder: &Path) {
-        for path in self.folder(folder).unwrap_or_default() {
+        let Some(paths) = self.folder(folder, |now, before| {
+            now.policies.clone_from(&before.policies);
+            // Rules that were never read may forbid anything.
+            if now.policies.is_empty() {
+                now.policies.insert(folder.to_owned(), PolicyFile::default());
+                now.problems.push(problem(folder, None, CLOSED.to_owned()));
+            }
+        }) else {
+            return;
+        };
+        for path in paths {
             let known = self.before.policies.get(&path).cloned();
             let mut written = String::new();
             let policy = self.file(&path, |text| {
@@ -166,32 +201,33 @@ impl Reading<'_> {
                 policy::parse(text)
             });
             let policy = match policy {
-                Some(policy) => PolicyFile { policy: Arc::new(policy), text: written },
-                None => known.unwrap_or_else(|| PolicyFile {
-                    policy: Arc::new(policies::closed()),
-                    text: String::new(),
-                }),
+                Some(policy) => PolicyFile { policy: Some(Arc::new(policy)), text: written },
+                None => known.unwrap_or_default(),
             };
+            if policy.policy.is_none() {
+                self.files.problems.push(problem(&path, None, CLOSED.to_owned()));
+            }
             self.files.policies.insert(path, policy);
         }
     }
 
-    /// The YAML files of a folder by name; none where there is no such folder.
-    fn folder(&mut self, folder: &Path) -> Option<Vec<PathBuf>> {
-        let entries = match fs::read_dir(folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+    /// The YAML files of a folder by name, if there is such a folder. Where it cannot be listed all is
+    /// kept as it was: nothing stops, and no rule falls away, because of one bad moment.
+    fn folder(
+        &mut self,
+        folder: &Path,
+        keep: impl FnOnce(&mut Files, &Files),
+    ) -> Option<Vec<PathBuf>> {
+        match listed(folder) {
+            Ok(paths) => Some(paths),
+            // Without descriptors to spare the kernel does not even look whether it is there.
+            Err(_) if matches!(folder.try_exists(), Ok(false)) => None,
             Err(error) => {
                 self.unreadable(folder, &error);
-                return None;
+                keep(&mut self.files, self.before);
+                None
             }
-        };
-        let mut paths: Vec<PathBuf> = entries
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| is_ours(path))
-            .collect();
-        paths.sort();
-        Some(paths)
+        }
     }
 
     fn file<T>(
@@ -222,6 +258,18 @@ impl Reading<'_> {
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
         self.files.problems.push(problem(path, None, error.to_string()));
     }
+}
+
+fn listed(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if is_ours(&path) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
 }
 
 /// What a file calls what it describes, if the file itself does not say.

@@ -7,7 +7,7 @@ use muster_core::{
     policy::Default,
 };
 
-use super::{Files, Severity, Store, WriteError};
+use super::{Files, PolicyFile, Severity, Store, WriteError};
 
 fn put(root: &Path, name: &str, text: &str) {
     let path = root.join(name);
@@ -21,6 +21,11 @@ fn problems(files: &Files, root: &Path) -> Vec<String> {
         .iter()
         .map(|problem| problem.to_string().replace(&format!("{}/", root.display()), ""));
     shown.collect()
+}
+
+/// What a policy says of tools that it does not name; nothing where it cannot be read.
+fn default(file: &PolicyFile) -> Option<Default> {
+    file.policy.as_ref().map(|policy| policy.default)
 }
 
 fn server(name: &str) -> McpServer {
@@ -68,12 +73,13 @@ fn one_bad_file_does_not_hide_the_others() {
             "mcpservers/folder.yaml: it is not a file",
             "clis/bad.yaml:1: command: Field required (add `command: …`)",
             "policies/bad.yaml:1: default: Input should be 'enabled' or 'disabled'",
+            "policies/bad.yaml: until this policy can be read no tool may be called",
         ]
     );
     let warnings = files.problems.iter().filter(|problem| problem.severity == Severity::Warning);
     assert_eq!(warnings.count(), 2);
-    let policies: Vec<_> = files.policies.values().map(|file| file.policy.default).collect();
-    assert_eq!(policies, [Default::Disabled], "a policy that cannot be read closes everything");
+    let policies: Vec<_> = files.policies.values().map(default).collect();
+    assert_eq!(policies, [None]);
 
     // What was good stays as it was when its file breaks.
     put(root, "mcpservers/a.yaml", "url: [\n");
@@ -86,10 +92,38 @@ fn one_bad_file_does_not_hide_the_others() {
     assert_eq!(again.settings, files.settings);
     put(root, "policies/bad.yaml", "defau");
     let last = store.load(&again);
-    let policies: Vec<_> = last.policies.values().map(|file| file.policy.default).collect();
-    assert_eq!(policies, [Default::Enabled]);
+    let policies: Vec<_> = last.policies.values().map(default).collect();
+    assert_eq!(policies, [Some(Default::Enabled)]);
     fs::remove_file(root.join("mcpservers/a.yaml")).unwrap();
     assert_eq!(store.load(&last).servers["a"].server.spec.url, "http://d");
+}
+
+#[test]
+fn a_folder_that_cannot_be_listed_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let folders = ["mcpservers", "clis", "policies"];
+    put(root, "mcpservers/a.yaml", "url: http://a\n");
+    put(root, "clis/git.yaml", "command: git\ntools: []\n");
+    put(root, "policies/some.yaml", "default: disabled\ntools: {ls: {}}\n");
+    let store = Store::new(root);
+    let before = store.load(&Files::default());
+    for folder in folders {
+        fs::remove_dir_all(root.join(folder)).unwrap();
+        put(root, folder, "not a folder");
+    }
+    let files = store.load(&before);
+    assert_eq!(files.servers, before.servers);
+    assert_eq!(files.clis, before.clis);
+    assert_eq!(files.policies.keys().collect::<Vec<_>>(), [&root.join("policies/some.yaml")]);
+    assert_eq!(files.problems.len(), folders.len(), "{:?}", files.problems);
+
+    let first = store.load(&Files::default());
+    let policies: Vec<_> = first.policies.values().map(default).collect();
+    assert_eq!(policies, [None], "rules that were never read may forbid anything");
+
+    fs::remove_file(root.join("policies")).unwrap();
+    assert!(store.load(&first).policies.is_empty());
 }
 
 #[tokio::test]

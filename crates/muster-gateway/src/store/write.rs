@@ -112,13 +112,6 @@ fn missing_or_failed(path: &Path, source: io::Error) -> WriteError {
     }
 }
 
-pub(super) fn create_or_replace(folder: &Path, path: &Path, text: &str) -> Result<(), WriteError> {
-    match replace(path, text, |_| true) {
-        Err(WriteError::Gone(_)) => create(folder, path, text),
-        done => done,
-    }
-}
-
 pub(super) fn delete(path: &Path) -> Result<(), WriteError> {
     fs::remove_file(path).map_err(|source| missing_or_failed(path, source))
 }

@@ -23,7 +23,7 @@ use super::{
     At, Surface, ToolCall,
     meta::{
         budget::Budget,
-        fitting::{Keeper, fit},
+        fitting::{Keeper, fit_ran},
         get_output,
         given::Given,
     },
@@ -112,11 +112,15 @@ impl Discovery {
             return Ok(Outcome::failure(refusal));
         }
         let call = call.of(tool, arguments, Checking::Coerce);
-        match at.dispatcher.call(at.caller, at.client, call).await {
-            Ok(outcome) => match bounds.budget {
-                Some(budget) => Ok(fit(outcome, budget, &keeper).await),
-                None => Ok(outcome),
+        let answer = match bounds.budget {
+            Some(budget) => match at.dispatcher.call_bulk(at.caller, at.client, call).await {
+                Ok(ran) => Ok(fit_ran(ran, budget, &keeper).await),
+                Err(error) => Err(error),
             },
+            None => at.dispatcher.call(at.caller, at.client, call).await,
+        };
+        match answer {
+            Ok(outcome) => Ok(outcome),
             Err(error) => match passed(error) {
                 Ok(fault) => Ok(Outcome::failure(fault.to_string())),
                 Err(error) => Ok(texts::outcome(&error)),

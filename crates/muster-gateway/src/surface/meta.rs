@@ -127,9 +127,9 @@ impl Seen<'_> {
         self.meta.shelf(&self.state)
     }
 
-    /// The budget that the caller has set, or another default.
+    /// The budget that the caller has set, or a default of at least so much.
     fn budget_or(&self, default: usize) -> Budget {
-        if self.budget_given { self.budget } else { Budget(default) }
+        if self.budget_given { self.budget } else { Budget(self.budget.0.max(default)) }
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::gateway::{Gateway, listed, plain};
 
-const MOST_BYTES: usize = 64 * 1024;
+const MOST_BYTES: usize = 96 * 1024;
 
 fn tools(count: usize) -> Vec<Entry> {
     let schema = format!(

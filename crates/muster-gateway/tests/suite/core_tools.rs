@@ -272,6 +272,32 @@ async fn the_configuration_is_shown_changed_and_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn changes_of_the_configuration_at_the_same_time_are_all_kept() {
+    let rig = Rig::new(&[("config.yaml", "aggregator: {port: 8091}\n")]);
+    let update = |aggregator: Value| {
+        rig.call("core_config_update_aggregator", json!({"aggregator": aggregator}))
+    };
+    let said =
+        tokio::join!(update(json!({"musterPrefix": "m"})), update(json!({"host": "h.example"})));
+    let done = "Successfully updated aggregator configuration";
+    assert_eq!((said.0.as_str(), said.1.as_str()), (done, done));
+    contains(&rig.read("config.yaml"), &["port: 8091", "musterPrefix: m", "host: h.example"]);
+
+    let by_hand = "aggregator: {port: 8092}\n";
+    rig.put("config.yaml", by_hand);
+    assert_eq!(rig.call("core_config_save", json!({})).await, "Configuration saved successfully");
+    assert_eq!(rig.read("config.yaml"), by_hand);
+
+    rig.put("config.yaml", "aggregator: 1\n");
+    let said = update(json!({"port": 1})).await;
+    contains(
+        &said,
+        &["E: Failed to update aggregator config: ", "config.yaml:1:", "correct it first"],
+    );
+    assert_eq!(rig.read("config.yaml"), "aggregator: 1\n");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_gateway_itself_is_a_service() {
     let rig = Rig::new(&[("mcpservers/a.yaml", "command: x\n")]);
     rig.until_is("a", "running").await;

@@ -11,8 +11,11 @@ use std::{
 use muster_core::{client::Client, json::Raw};
 use tokio::{sync::oneshot, task::AbortHandle};
 
-use super::{failure::Failure, message::Answer};
-use crate::lock::Lock;
+use super::{failure::Failure, stored::Taken};
+use crate::{lock::Lock, wire::RpcError};
+
+/// What a server says to a request of ours.
+pub(super) type Settled = Result<Taken, RpcError>;
 
 /// Whom a request is made for.
 #[derive(Debug)]
@@ -46,7 +49,7 @@ pub(super) struct Flight {
     /// Whom it is made for; none where it is our own.
     asker: Option<Arc<Asker>>,
     /// Where its answer goes, if that does not come on a stream of its own.
-    pub(super) answer: Option<oneshot::Sender<Answer>>,
+    pub(super) answer: Option<oneshot::Sender<Settled>>,
     /// Where it is told which subscriptions the server accepted.
     accepted: Option<oneshot::Sender<Raw>>,
     /// What the server asks meanwhile, by its ids.
@@ -96,7 +99,7 @@ impl Calls {
     }
 
     /// Hands an answer to whom waits for it; whether someone does.
-    pub(super) fn settle(&self, id: u64, answer: Answer) -> bool {
+    pub(super) fn settle(&self, id: u64, answer: Settled) -> bool {
         let waiting =
             self.state.lock().flights.get_mut(&id).and_then(|flight| flight.answer.take());
         waiting.is_some_and(|waiting| waiting.send(answer).is_ok())

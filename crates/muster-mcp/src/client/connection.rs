@@ -4,6 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
     backend::{Ask, Backend, BoxFuture, Cx, What},
+    bulk::Ran,
     call::{CallError, Outcome},
     client::{Continuation, NeedsInput, Question},
     connect::{ConnectError, Connection, Listing},
@@ -23,6 +24,7 @@ use super::{
     message::Writing,
     mirror::{self, Headed},
     peer::{Peer, Want, asker},
+    stored::Taken,
 };
 use crate::{
     lock::Lock,
@@ -94,7 +96,7 @@ impl Conn {
         }
     }
 
-    async fn call_tool(&self, cx: Cx<'_>, call: &Permitted) -> Result<Outcome, Failure> {
+    async fn call_tool(&self, cx: Cx<'_>, call: &Permitted) -> Result<Taken, Failure> {
         let name = &*call.entry().local_name;
         let once = || async {
             let meta = call.meta().map(|meta| &**meta);
@@ -106,21 +108,33 @@ impl Conn {
                 asker: Some(asker(cx, meta)),
                 accepted: None,
             };
-            let result = self.peer.request(want, |writing| {
+            let result = self.peer.ask(want, |writing| {
                 let writing = writing.text("name", name).raw("arguments", call.raw_arguments());
                 self.answered(writing, call.continuation())
             });
             result.await
         };
-        let result = match once().await {
+        match once().await {
             Err(failure) if failure.code() == Some(code::HEADER_MISMATCH) && self.is_mirrored() => {
                 // Its tools have changed since they were listed.
                 self.tools().await?;
-                once().await?
+                once().await
             }
-            result => result?,
+            result => result,
+        }
+    }
+
+    /// The same, where a long result may stay on disk.
+    async fn call_tool_bulk(&self, cx: Cx<'_>, call: &Permitted) -> Result<Ran, Failure> {
+        let stored = match self.call_tool(cx, call).await? {
+            Taken::Raw(result) => return Ok(self.outcome(result).into()),
+            Taken::Stored(stored) => stored,
         };
-        Ok(self.outcome(result))
+        Ok(match self.peer.about.era {
+            Era::Modern if stored.asks() => self.outcome(stored.load().await?).into(),
+            Era::Modern => Ran::Bulk(Arc::new(stored.without_era())),
+            Era::Legacy => Ran::Bulk(Arc::new(stored)),
+        })
     }
 
     async fn serve(&self, cx: Cx<'_>, ask: &Ask) -> Result<Outcome, Failure> {
@@ -301,8 +315,20 @@ impl Drop for Conn {
 impl Backend for Conn {
     fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
-            let outcome = self.call_tool(cx, &call).await;
+            let result = async { self.call_tool(cx, &call).await?.load().await }.await;
+            let outcome = result.map(|result| self.outcome(result));
             outcome.map_err(|failure| failure.into_call_error(&self.backend))
+        })
+    }
+
+    fn run_bulk<'a>(
+        &'a self,
+        cx: Cx<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Ran, CallError>> {
+        Box::pin(async move {
+            let ran = self.call_tool_bulk(cx, &call).await;
+            ran.map_err(|failure| failure.into_call_error(&self.backend))
         })
     }
 

@@ -5,12 +5,13 @@ use thiserror::Error;
 
 use crate::wire::RpcError;
 
-/// The largest message taken from a server: a result may hold a large file, but not all memory.
+/// The largest message of a server that is held in memory: a result may hold a large file, but not all
+/// memory.
 pub(super) const LARGEST: usize = 64 * 1024 * 1024;
 
-/// What is said of a larger one.
-pub(super) fn too_large() -> String {
-    let most = LARGEST / 1024 / 1024;
+/// What is said of one that has more bytes than are taken.
+pub(super) fn too_large(most: u64) -> String {
+    let most = most / 1024 / 1024;
     format!("its answer is larger than {most} MiB; ask for less of it at a time")
 }
 

@@ -49,7 +49,7 @@ pub(super) async fn probe(link: &Link, inbox: &Arc<Inbox>, me: &Me) -> Result<Ve
             Writing::request(id, DISCOVER).raw("_meta", &meta).finish()
         });
         let failure = match answer.await {
-            Ok(result) => return Ok(discovered(&result)),
+            Ok(result) => return Ok(discovered(&result.load().await?)),
             Err(failure) => failure,
         };
         match failure {
@@ -131,6 +131,7 @@ pub(super) async fn introduce(link: &Link, inbox: &Arc<Inbox>, me: &Me) -> Resul
         Link::Pipe(_) | Link::Sse(_) => {
             let sending = Sending { end: WhenDropped::Leave, ..Sending::default() };
             let result = link.request(inbox, sending, |id| initialize(id, me)).await?;
+            let result = result.load().await?;
             link.notify(initialized()).await?;
             result
         }

@@ -33,8 +33,9 @@ use super::{
     mirror::Mirrored,
     peer::Me,
     pool::Pool,
-    response::{Kind, refusal, retire, whole},
+    response::{Document, Kind, refusal, retire, whole},
     sse::Stream,
+    stored::Taken,
 };
 use crate::lock::Lock;
 use standing::Place;
@@ -84,7 +85,7 @@ impl Session {
 
 /// The first answer to a request, and the session that came with it.
 struct Reply {
-    result: Raw,
+    result: Taken,
     session: Option<HeaderValue>,
 }
 
@@ -106,7 +107,7 @@ impl Http {
         id: u64,
         body: Bytes,
         mirrored: Option<&Mirrored>,
-    ) -> Result<Raw, Failure> {
+    ) -> Result<Taken, Failure> {
         if mirrored.is_some() {
             let reply = self.attempt(id, body, mirrored, &Session::default()).await?;
             return Ok(reply.result);
@@ -128,6 +129,7 @@ impl Http {
         let body = handshake::initialize(ticket.id, &self.me).into();
         let Reply { result, session } =
             self.attempt(ticket.id, body, None, &Session::default()).await?;
+        let result = result.load().await?;
         let version = Object::parse(&result).and_then(|result| result.get_text("protocolVersion"));
         {
             let mut known = self.session.lock();
@@ -184,7 +186,13 @@ impl Http {
             Kind::Json => self.document(id, response.into_body(), sender).await,
             Kind::Events => {
                 let session = mirrored.is_none().then_some(session);
-                Box::pin(self.stream(id, Stream::new(response.into_body()), sender, session)).await
+                Box::pin(self.stream(
+                    id,
+                    Stream::with_disk(response.into_body(), &self.inbox.disk),
+                    sender,
+                    session,
+                ))
+                .await
             }
             Kind::Other(kind) if response.status() == StatusCode::OK => {
                 Err(Failure::Broken(format!("it answered with `{kind}` instead of a message")))
@@ -202,11 +210,19 @@ impl Http {
         id: u64,
         mut body: Incoming,
         sender: Sender,
-    ) -> Result<Raw, Failure> {
-        let bytes = whole(&mut body).await?;
+    ) -> Result<Taken, Failure> {
+        let document = Document::read(&mut body, &self.inbox.disk).await?;
         self.pool.give_back(sender);
-        let text = String::from_utf8_lossy(&bytes);
-        match self.inbox.take(&text, Some(id), &self.outlet()) {
+        let answer = match document {
+            Document::Short(bytes) => {
+                let text = String::from_utf8_lossy(&bytes);
+                self.inbox.take(&text, Some(id), &self.outlet())
+            }
+            Document::Long(spill) => {
+                Box::pin(self.inbox.take_long(spill, Some(id), &self.outlet())).await
+            }
+        };
+        match answer {
             Some(answer) => answer.map_err(Failure::refused),
             None => Err(Failure::Broken("its answer is not one to the request".to_owned())),
         }
@@ -220,7 +236,7 @@ impl Http {
         mut stream: Stream,
         mut sender: Sender,
         session: Option<&Session>,
-    ) -> Result<Raw, Failure> {
+    ) -> Result<Taken, Failure> {
         let mut place = Place::default();
         let mut in_vain = 0;
         loop {
@@ -228,12 +244,12 @@ impl Http {
                 match stream.next().await {
                     Ok(Some(event)) => {
                         place.note(&event);
-                        if event.data.is_empty() {
+                        if event.is_silent() {
                             continue;
                         }
                         in_vain = 0;
-                        let text = String::from_utf8_lossy(&event.data);
-                        if let Some(answer) = self.inbox.take(&text, Some(id), &self.outlet()) {
+                        let answer = self.inbox.hear(event, Some(id), &self.outlet()).await;
+                        if let Some(answer) = answer {
                             retire(&self.inbox, self, stream.into_body(), sender).await;
                             return answer.map_err(Failure::refused);
                         }
@@ -266,7 +282,7 @@ impl Http {
             return Err(refusal(&self.pool, (response, sender), None, session.id.is_some()).await);
         }
         match Kind::of(response.headers()) {
-            Kind::Events => Ok((Stream::new(response.into_body()), sender)),
+            Kind::Events => Ok((Stream::with_disk(response.into_body(), &self.inbox.disk), sender)),
             Kind::Json | Kind::Other(_) => {
                 Err(Failure::Status { status: StatusCode::NOT_ACCEPTABLE.as_u16() })
             }

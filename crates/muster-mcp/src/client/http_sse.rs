@@ -49,7 +49,7 @@ impl HttpSse {
         if Kind::of(response.headers()) != Kind::Events {
             return Err(Failure::Broken("it did not answer with a stream of events".to_owned()));
         }
-        let mut stream = Stream::new(response.into_body());
+        let mut stream = Stream::with_disk(response.into_body(), &inbox.disk);
         let path = endpoint(&mut stream, pool.address()).await?;
         let poster = Arc::new(Poster { pool, path });
         let announced = Arc::new(AtomicBool::new(false));
@@ -131,12 +131,9 @@ impl Reading {
     async fn run(self, mut stream: Stream, _connection: Sender) {
         let reason = loop {
             match stream.next().await {
-                Ok(Some(event)) if event.data.is_empty() => (),
-                Ok(Some(event)) => {
-                    let text = String::from_utf8_lossy(&event.data);
-                    // Every answer goes to whom waits for it.
-                    drop(self.inbox.take(&text, None, &self.outlet));
-                }
+                Ok(Some(event)) if event.is_silent() => (),
+                // Every answer goes to whom waits for it.
+                Ok(Some(event)) => drop(self.inbox.hear(event, None, &self.outlet).await),
                 Ok(None) => break "it ended its stream of events".to_owned(),
                 Err(failure) => break failure.to_string(),
             }

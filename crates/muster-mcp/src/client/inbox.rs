@@ -17,10 +17,13 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
 use super::{
-    calls::{Asker, Calls, Flight, Owner},
-    failure::{self, Failure},
+    calls::{Asker, Calls, Flight, Owner, Settled},
+    disk::{Disk, Spill},
+    failure::{Failure, LARGEST, too_large},
     message::{self, Answer, Message},
     peer::can,
+    sse,
+    stored::{Long, Taken},
 };
 use crate::{
     version::SUBSCRIPTION_KEY,
@@ -44,11 +47,18 @@ pub(super) struct Inbox {
     pub(super) calls: Calls,
     pub(super) tasks: TaskTracker,
     pub(super) events: Arc<dyn Events>,
+    /// Where what it says is put if that is long.
+    pub(super) disk: Arc<Disk>,
 }
 
 impl Inbox {
-    pub(super) fn new(name: &str, tasks: TaskTracker, events: Arc<dyn Events>) -> Arc<Self> {
-        Arc::new(Self { name: name.into(), calls: Calls::default(), tasks, events })
+    pub(super) fn new(
+        name: &str,
+        tasks: TaskTracker,
+        disk: Arc<Disk>,
+        events: Arc<dyn Events>,
+    ) -> Arc<Self> {
+        Arc::new(Self { name: name.into(), calls: Calls::default(), tasks, events, disk })
     }
 
     /// Takes a text that came on the stream of the request `own`, or on no such stream. The answer to
@@ -58,7 +68,7 @@ impl Inbox {
         text: &str,
         own: Option<u64>,
         outlet: &Arc<dyn Outlet>,
-    ) -> Option<Answer> {
+    ) -> Option<Settled> {
         if !message::is_batch(text) {
             return self.take_one(text, own, outlet);
         }
@@ -69,12 +79,62 @@ impl Inbox {
         found
     }
 
+    /// Takes an event of a stream, as [`Inbox::take`] does.
+    pub(super) async fn hear(
+        self: &Arc<Self>,
+        event: sse::Event,
+        own: Option<u64>,
+        outlet: &Arc<dyn Outlet>,
+    ) -> Option<Settled> {
+        match event.long {
+            Some(spill) => self.take_long(spill, own, outlet).await,
+            None => self.take(&String::from_utf8_lossy(&event.data), own, outlet),
+        }
+    }
+
+    /// Takes a message that is on disk, as [`Inbox::take`] does. An answer stays there.
+    pub(super) async fn take_long(
+        self: &Arc<Self>,
+        spill: Spill,
+        own: Option<u64>,
+        outlet: &Arc<dyn Outlet>,
+    ) -> Option<Settled> {
+        let read = tokio::task::spawn_blocking(|| Long::read(spill)).await;
+        match read.unwrap_or_else(|error| Err(error.into())) {
+            Ok(Long::Answer { id, result }) => self.settle(id, Ok(Taken::Stored(result)), own),
+            Ok(Long::Other(text)) => self.take(&text, own, outlet),
+            Ok(Long::TooLarge(whose)) => {
+                let error = RpcError::new(code::INTERNAL_ERROR, too_large(LARGEST as u64));
+                self.settle(whose, Err(error), own)
+            }
+            Err(error) => {
+                warn!(server = &*self.name, "a long message cannot be read: {error}");
+                None
+            }
+        }
+    }
+
     /// A message was too large to be taken. Who waits for it is told so.
     pub(super) fn missed(&self, whose: Option<u64>) {
-        let error = RpcError::new(code::INTERNAL_ERROR, failure::too_large());
+        let reason = too_large(self.disk.most());
+        let error = RpcError::new(code::INTERNAL_ERROR, reason.clone());
         if !whose.is_some_and(|id| self.calls.settle(id, Err(error))) {
-            warn!(server = &*self.name, "a message was passed over: {}", failure::too_large());
+            warn!(server = &*self.name, "a message was passed over: {reason}");
         }
+    }
+
+    /// Hands an answer to whom waits for it, or back if that is `own`.
+    fn settle(&self, id: Option<u64>, answer: Settled, own: Option<u64>) -> Option<Settled> {
+        match id {
+            _ if own.is_some() && id == own => return Some(answer),
+            Some(id) => {
+                if !self.calls.settle(id, answer) {
+                    debug!(server = &*self.name, "an answer that nobody waits for");
+                }
+            }
+            None => self.answered_nothing(&answer),
+        }
+        None
     }
 
     fn take_one(
@@ -82,17 +142,11 @@ impl Inbox {
         text: &str,
         own: Option<u64>,
         outlet: &Arc<dyn Outlet>,
-    ) -> Option<Answer> {
+    ) -> Option<Settled> {
         match Message::parse(text) {
-            Some(Message::Answer { id, answer }) if own.is_some() && id == own => {
-                return Some(answer);
+            Some(Message::Answer { id, answer }) => {
+                return self.settle(id, answer.map(Taken::Raw), own);
             }
-            Some(Message::Answer { id: Some(id), answer }) => {
-                if !self.calls.settle(id, answer) {
-                    debug!(server = &*self.name, "an answer that nobody waits for");
-                }
-            }
-            Some(Message::Answer { id: None, answer }) => self.answered_nothing(&answer),
             Some(Message::Notification { method, params }) => self.notified(&method, params, own),
             Some(Message::Request { id, method, params }) => {
                 self.asked(id, &method, params, own, outlet);
@@ -105,7 +159,7 @@ impl Inbox {
         None
     }
 
-    fn answered_nothing(&self, answer: &Answer) {
+    fn answered_nothing(&self, answer: &Settled) {
         if let Err(error) = answer {
             debug!(server = &*self.name, "it could not read a message: {}", error.message);
         }

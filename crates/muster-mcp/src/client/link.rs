@@ -13,6 +13,7 @@ use super::{
     inbox::{Inbox, Outlet, Ticket},
     mirror::Mirrored,
     pipe::Pipe,
+    stored::Taken,
 };
 
 /// The wire to one server.
@@ -56,7 +57,7 @@ impl Link {
         inbox: &Arc<Inbox>,
         sending: Sending,
         write: impl FnOnce(u64) -> Vec<u8>,
-    ) -> Result<Raw, Failure> {
+    ) -> Result<Taken, Failure> {
         let Sending { asker, accepted, mirrored, end } = sending;
         let mut flight = Flight::new(asker, accepted);
         let outlet = match self {

@@ -170,7 +170,7 @@ mod tests {
     async fn messages_arrive_whole_and_in_order_however_they_are_written() {
         let (sender, mut receiver) = pipe::pipe().unwrap();
         let tasks = TaskTracker::new();
-        let inbox = Inbox::new("s", tasks.clone(), Arc::new(Deaf));
+        let inbox = Inbox::new("s", tasks.clone(), Arc::default(), Arc::new(Deaf));
         let (mouth, writing) = Mouth::new(Arc::clone(&inbox), Some(sender));
         tasks.spawn(writing);
         let mut expected = String::new();

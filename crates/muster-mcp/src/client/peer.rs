@@ -18,6 +18,7 @@ use super::{
     link::{Link, Sending, WhenDropped},
     message::Writing,
     mirror::Mirrored,
+    stored::Taken,
 };
 use crate::version::{CAPABILITIES_KEY, CLIENT_INFO_KEY, Era, LOG_LEVEL_KEY, VERSION_KEY};
 
@@ -162,6 +163,15 @@ impl Peer {
         want: Want<'_>,
         params: impl FnOnce(Writing) -> Writing,
     ) -> Result<Raw, Failure> {
+        self.ask(want, params).await?.load().await
+    }
+
+    /// The same, but a long answer stays where it is.
+    pub(super) async fn ask(
+        &self,
+        want: Want<'_>,
+        params: impl FnOnce(Writing) -> Writing,
+    ) -> Result<Taken, Failure> {
         let Want { method, name, headers, meta, asker, accepted } = want;
         let capabilities = asker.as_ref().map(|asker| asker.client.capabilities());
         let logs = asker.is_some() && self.logs;

@@ -40,6 +40,8 @@ const GOODBYE: Duration = Duration::from_secs(2);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// How much of a line on the error stream is kept.
 const ERROR_LINE: usize = 2000;
+/// A longer line on the error stream is passed over.
+const MOST_COMPLAINT: usize = 1024 * 1024;
 
 /// A server behind a pair of pipes. Dropping it ends the process.
 #[derive(Debug)]
@@ -173,28 +175,30 @@ impl Main {
 
 /// Takes messages in until there are no more.
 async fn listen(mut stdout: Receiver, inbox: &Arc<Inbox>, outlet: &Arc<dyn Outlet>) {
-    let mut lines = Lines::new(lines::LIMIT);
-    let take = |line: &[u8]| {
-        if !line.trim_ascii().is_empty() {
-            // On a pipe every answer goes to whom waits for it.
-            drop(inbox.take(&lines::text(line), None, outlet));
-        }
-    };
+    let mut lines = Lines::with_disk(Arc::clone(&inbox.disk));
     while let Ok(1..) = stdout.read_buf(lines.room()).await {
         while let Some(line) = lines.next() {
-            match line {
-                Line::Whole(line) => take(&line),
-                Line::TooLong(whose) => inbox.missed(whose),
-            }
+            take(line, inbox, outlet).await;
         }
     }
-    take(&lines.rest());
+    take(lines.rest(), inbox, outlet).await;
+}
+
+/// Takes a message in. On a pipe every answer goes to whom waits for it.
+async fn take(line: Line, inbox: &Arc<Inbox>, outlet: &Arc<dyn Outlet>) {
+    match line {
+        Line::Whole(line) if line.trim_ascii().is_empty() => (),
+        Line::Whole(line) => drop(inbox.take(&lines::text(&line), None, outlet)),
+        Line::Long(spill) => drop(inbox.take_long(spill, None, outlet).await),
+        Line::TooLong(whose) => inbox.missed(whose),
+    }
 }
 
 /// Logs the error stream, and keeps its last line for whoever asks why the process ended.
 async fn complain(mut stderr: Receiver, inbox: Arc<Inbox>, life: Arc<Life>) {
-    let mut lines = Lines::new(lines::LIMIT);
-    let take = |line: &[u8]| {
+    let mut lines = Lines::new(MOST_COMPLAINT);
+    let take = |line: Line| {
+        let Line::Whole(line) = line else { return };
         let line = line.trim_ascii();
         if !line.is_empty() {
             let line: String = lines::text(line).chars().take(ERROR_LINE).collect();
@@ -204,12 +208,10 @@ async fn complain(mut stderr: Receiver, inbox: Arc<Inbox>, life: Arc<Life>) {
     };
     while let Ok(1..) = stderr.read_buf(lines.room()).await {
         while let Some(line) = lines.next() {
-            if let Line::Whole(line) = line {
-                take(&line);
-            }
+            take(line);
         }
     }
-    take(&lines.rest());
+    take(lines.rest());
 }
 
 fn reason(exit: Option<Exit>, last_error: &str) -> String {

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::{
     dial::Sender,
+    disk::{Disk, Full, HELD, Spill},
     failure::{Failure, LARGEST, too_large},
     inbox::Inbox,
     message::Message,
@@ -50,17 +51,63 @@ impl Kind {
 pub(super) async fn whole(body: &mut Incoming) -> Result<Bytes, Failure> {
     let mut all = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|err| Failure::Lost(format!("the answer broke off: {err}")))?;
+        let frame = frame.map_err(|err| broke_off(&err))?;
         let Ok(chunk) = frame.into_data() else { continue };
         if all.is_empty() && body.is_end_stream() {
             return Ok(chunk);
         }
         if all.len() + chunk.len() > LIMIT {
-            return Err(Failure::Broken(too_large()));
+            return Err(Failure::Broken(too_large(LIMIT as u64)));
         }
         all.extend_from_slice(&chunk);
     }
     Ok(all.freeze())
+}
+
+/// A whole answer, wherever it is.
+#[derive(Debug)]
+pub(super) enum Document {
+    /// In memory.
+    Short(Bytes),
+    /// On disk.
+    Long(Spill),
+}
+
+impl Document {
+    /// Reads a whole answer; a long one goes to disk.
+    pub(super) async fn read(body: &mut Incoming, disk: &Arc<Disk>) -> Result<Self, Failure> {
+        let mut all = BytesMut::new();
+        let mut long: Option<Spill> = None;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|err| broke_off(&err))?;
+            let Ok(chunk) = frame.into_data() else { continue };
+            if all.is_empty() && long.is_none() && body.is_end_stream() {
+                return Ok(Self::Short(chunk));
+            }
+            if long.is_none() && all.len() + chunk.len() > HELD {
+                long = disk.begin();
+                if let Some(spill) = &mut long {
+                    spill.write(&std::mem::take(&mut all)).map_err(|Full| no_room(disk))?;
+                }
+            }
+            match &mut long {
+                Some(spill) => spill.write(&chunk).map_err(|Full| no_room(disk))?,
+                None if all.len() + chunk.len() > LIMIT => {
+                    return Err(Failure::Broken(too_large(LIMIT as u64)));
+                }
+                None => all.extend_from_slice(&chunk),
+            }
+        }
+        Ok(long.map_or_else(|| Self::Short(all.freeze()), Self::Long))
+    }
+}
+
+fn broke_off(err: &hyper::Error) -> Failure {
+    Failure::Lost(format!("the answer broke off: {err}"))
+}
+
+fn no_room(disk: &Disk) -> Failure {
+    Failure::Broken(too_large(disk.most()))
 }
 
 /// Keeps a connection whose answer has been read. The end of a stream may come a moment later.

@@ -58,7 +58,10 @@ pub struct HttpOptions {
     pub max_sessions: usize,
     /// The largest request body taken, in bytes.
     pub max_body: usize,
-    /// How many connections may be open; further ones wait.
+    /// How long a request body may take to arrive.
+    pub body_limit: Duration,
+    /// How many connections may be open; further ones wait. There are never more than half as many as
+    /// this process may have files open: the rest is for what is behind the server.
     pub max_connections: usize,
 }
 
@@ -76,6 +79,7 @@ impl Default for HttpOptions {
             session_idle: Duration::from_secs(30 * 60),
             max_sessions: 10_000,
             max_body: 64 * 1024 * 1024,
+            body_limit: Duration::from_secs(120),
             max_connections: 16_384,
         }
     }
@@ -94,6 +98,7 @@ impl fmt::Debug for HttpOptions {
             .field("session_idle", &self.session_idle)
             .field("max_sessions", &self.max_sessions)
             .field("max_body", &self.max_body)
+            .field("body_limit", &self.body_limit)
             .field("max_connections", &self.max_connections)
             .finish_non_exhaustive()
     }

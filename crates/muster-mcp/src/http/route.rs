@@ -1,6 +1,6 @@
 //! From an HTTP request to its response.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, request};
@@ -23,6 +23,7 @@ use super::{
     sessions::HttpSession,
     sse,
     standing::Standing,
+    tick::Due,
     work::Work,
 };
 use crate::{
@@ -42,6 +43,7 @@ const OWN_SESSION_LENGTH: std::ops::RangeInclusive<usize> = 16..=256;
 
 /// Pages take forms, and are there for everybody.
 const MAX_PAGE_BODY: usize = 64 * 1024;
+const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
 /// A response in the place of something else.
 type Refusal = Box<Response<Body>>;
@@ -70,6 +72,7 @@ enum Step {
 
 impl Arrival {
     pub(super) async fn answer(self, request: Request<Arriving>) -> Response<Body> {
+        let _counted = self.app.under_way.count();
         let (head, body) = request.into_parts();
         let options = &self.app.options;
         let place = self.place(head.uri.path());
@@ -91,7 +94,8 @@ impl Arrival {
     async fn serve(&self, place: Place, head: request::Parts, body: Arriving) -> Response<Body> {
         let options = &self.app.options;
         if let Some(pages) = options.pages.iter().find(|pages| pages.has(head.uri.path())) {
-            return match read(body, options.max_body.min(MAX_PAGE_BODY)).await {
+            let limits = (options.max_body.min(MAX_PAGE_BODY), options.body_limit.min(PAGE_LIMIT));
+            return match read(body, limits).await {
                 Ok(body) => {
                     let request = Request::from_parts(head, body);
                     reply::ready(pages.answer(request, self.peer).await)
@@ -145,7 +149,7 @@ impl Arrival {
             let message = "Accept must name application/json and text/event-stream";
             return reply::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
-        let step = match read(body, self.app.options.max_body).await {
+        let step = match read(body, self.app.body_limits()).await {
             Ok(body) => self.step(&head.headers, accepts, &body, caller),
             Err(refusal) => return *refusal,
         };
@@ -325,18 +329,27 @@ impl Arrival {
         let Some(session) = sse::session(&self.app, head, &caller) else {
             return reply::no_session(true, None);
         };
-        match read(body, self.app.options.max_body).await {
+        match read(body, self.app.body_limits()).await {
             Ok(body) => sse::take(&self.app, &session, caller, &body).await,
             Err(refusal) => *refusal,
         }
     }
 }
 
-async fn read(body: Arriving, limit: usize) -> Result<Bytes, Refusal> {
-    match Limited::new(body, limit).collect().await {
+/// Reads a body of at most so many bytes within so much time: nobody holds a connection by saying nothing.
+async fn read(body: Arriving, (size, time): (usize, Duration)) -> Result<Bytes, Refusal> {
+    let read = tokio::select! {
+        biased;
+        read = Limited::new(body, size).collect() => read,
+        () = Due::after(time) => {
+            let message = "the body did not arrive in time";
+            return Err(Box::new(reply::refuse(StatusCode::REQUEST_TIMEOUT, message)));
+        }
+    };
+    match read {
         Ok(body) => Ok(body.to_bytes()),
         Err(err) if err.is::<LengthLimitError>() => {
-            let message = format!("a body may have at most {limit} bytes");
+            let message = format!("a body may have at most {size} bytes");
             Err(Box::new(reply::refuse(StatusCode::PAYLOAD_TOO_LARGE, &message)))
         }
         Err(_) => Err(Box::new(reply::refuse(StatusCode::BAD_REQUEST, "the body is not complete"))),

@@ -1,6 +1,6 @@
 //! What HTTP itself decides: paths, methods, types, names, sizes.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -10,8 +10,12 @@ use muster_core::{
 };
 use muster_mcp::http::{Health, HttpOptions};
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
-use super::client::{modern, request, start, start_with};
+use super::client::{modern, request, soon, start, start_with};
 
 #[tokio::test]
 async fn paths_and_methods() {
@@ -127,6 +131,28 @@ async fn a_body_has_a_limit() {
     let reply = server.send("POST", "/mcp", &[], message(300)).await;
     assert_eq!(reply.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert!(reply.text().await.contains("at most 300 bytes"));
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_not_waited_for() {
+    let options = HttpOptions {
+        body_limit: Duration::from_millis(50),
+        pages: vec![Arc::new(Door)],
+        ..HttpOptions::default()
+    };
+    let server = start_with(options).await;
+    for path in ["/mcp", "/page"] {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n\
+             accept: application/json, text/event-stream\r\ncontent-length: 10\r\n\r\n{{",
+            server.address
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        soon(stream.read_to_string(&mut answer)).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    }
 }
 
 #[tokio::test]

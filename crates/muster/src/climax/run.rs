@@ -16,6 +16,7 @@ use muster_gateway::{
     dispatch::{Dispatcher, State},
     fixed::Fixed,
     front::Front,
+    outputs::passing::Passing,
     surface::{Surface, classic::Classic, discovery::Discovery},
 };
 use muster_mcp::{
@@ -76,8 +77,11 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
     let offers = if assembly.servers.is_empty() { Offers::default() } else { OFFERS };
     let (state, servers) = assembly.running(&launcher);
     let fixed = Fixed::start(state, servers, &connect);
-    let surface: Box<dyn Surface> =
-        if args.classic { Box::new(Classic) } else { Box::new(Discovery::default()) };
+    let kept = Passing::new();
+    let surface: Box<dyn Surface> = match args.classic {
+        true => Box::new(Classic),
+        false => Box::new(Discovery::keeping(kept.outputs())),
+    };
     let name = identity.name.clone();
     let dispatcher = Arc::new(Dispatcher::new(fixed.state()));
     let front = Front::new(identity, offers, surface, dispatcher, fixed.changes())

@@ -85,6 +85,12 @@ pub(crate) fn run(args: &Serve, clients: Clients) -> Result<ExitCode, CommandErr
     log::install(level, None)
         .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
     let store = Store::new(config_path(args)?);
+    if let Some(missing) = args.config_path.as_ref().filter(|path| !path.exists()) {
+        tracing::warn!(
+            "{} does not exist: the defaults hold, without any policy",
+            missing.display()
+        );
+    }
     let files = store.load(&Files::default());
     if let Some(error) = files.config_error() {
         return Err(CommandError::new(format!("failed to initialize application: {error}")));
@@ -170,7 +176,11 @@ async fn serve(
             let serving = async {
                 match clients {
                     Clients::Configured => {
-                        http::serve(server, listeners, options, process::stop_requested()).await
+                        let stop = async {
+                            process::stop_requested().await;
+                            engine.prepare_end();
+                        };
+                        http::serve(server, listeners, options, stop).await
                     }
                     Clients::Standalone => serve_both(server, listeners, options).await,
                 }

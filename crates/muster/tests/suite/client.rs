@@ -50,6 +50,7 @@ impl Folder {
             .args(words)
             .current_dir(self.path())
             .env("HOME", self.path())
+            .env("TMPDIR", self.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -113,3 +113,15 @@ fn results_pass_byte_by_byte() {
         assert_eq!(line, format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n"));
     }
 }
+
+/// A message of this size is not held in memory while it comes in.
+#[test]
+fn so_do_results_that_were_on_disk() {
+    let (_folder, mut client) = behind(&ODD_TOOLS.replace('\n', ""), &["--classic"]);
+    listed(&mut client);
+    let text = r"é\ud83d\ude00\/\u00e9 ".repeat(100_000);
+    let result = format!(r#"{{ "z":1.0,"content" : [{{"type":"text","text":"{text}"}}] }}"#);
+    let id = client.send("tools/call", json!({"name": "odd", "arguments": {"result": result}}));
+    let line = client.receive_answer_line(id);
+    assert!(line == format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n"));
+}

@@ -173,3 +173,23 @@ fn output_beyond_the_limit_is_kept_in_a_file() {
     assert_eq!(client.leave(), Some(0));
     assert!(!Path::new(&path).exists(), "the file goes with the server");
 }
+
+#[test]
+fn answers_that_were_kept_go_with_the_server() {
+    let (folder, mut client) = shell();
+    let stale = folder.file("muster-outputs-4194999");
+    fs::create_dir(&stale).unwrap();
+    let kept = || {
+        let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("muster-")).count()
+    };
+    let args = json!({"script": "seq 100000"});
+    let call = json!({"tool_name": "sh", "args": args, "max_tokens": 300});
+    let answer = client.call("climax_call", call);
+    assert!(answer.to_string().contains("out_"), "{answer}");
+    assert_eq!(kept(), 2);
+    client.leave();
+    assert_eq!(kept(), 1, "what another process left is for the next one that starts");
+    folder.serve(&["shell.yaml"]).leave();
+    assert_eq!(kept(), 0);
+}

@@ -15,7 +15,7 @@ pub(crate) const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
 
 /// A gateway on a free port, and what it said when it was up.
 pub(crate) struct Gateway {
-    child: Child,
+    pub(crate) child: Child,
     pub(crate) port: u16,
     _folder: Folder,
 }
@@ -38,21 +38,25 @@ impl Gateway {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let first = lines.next().unwrap().unwrap();
-        let port = first.rsplit_once(':').unwrap().1.trim_end_matches("/mcp").parse().unwrap();
+        let said =
+            lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(" listening on ")));
+        let said = said.unwrap().unwrap();
+        let port = said.rsplit_once(':').unwrap().1.trim_end_matches("/mcp").parse().unwrap();
         // What it logs later must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, port, _folder: folder }
     }
 
-    pub(crate) fn request(&self, head: &str, body: &str) -> (u16, String, String) {
+    fn send(&self, head: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        write!(
-            stream,
-            "{head}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
+        let length = body.len();
+        write!(stream, "{head}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}")
+            .unwrap();
+        stream
+    }
+
+    pub(crate) fn request(&self, head: &str, body: &str) -> (u16, String, String) {
+        let mut stream = self.send(head, body);
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -60,17 +64,20 @@ impl Gateway {
         (status, head.to_owned(), body.to_owned())
     }
 
-    fn post(&self, session: Option<&str>, message: &Value) -> (u16, String, String) {
+    fn head(&self, session: Option<&str>) -> String {
         let session = session.map(|id| format!("\r\nmcp-session-id: {id}")).unwrap_or_default();
-        let head = format!(
+        format!(
             "POST /mcp HTTP/1.1\r\nhost: localhost:{}\r\ncontent-type: application/json\r\n\
              accept: application/json, text/event-stream{session}",
             self.port
-        );
-        self.request(&head, &message.to_string())
+        )
     }
 
-    fn session(&self) -> String {
+    fn post(&self, session: Option<&str>, message: &Value) -> (u16, String, String) {
+        self.request(&self.head(session), &message.to_string())
+    }
+
+    pub(crate) fn session(&self) -> String {
         let (_, head, _) = self.post(
             None,
             &json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -81,15 +88,17 @@ impl Gateway {
         line.unwrap().split_once(':').unwrap().1.trim().to_owned()
     }
 
-    fn ask(&self, session: &str, method: &str, params: Value) -> Value {
+    pub(crate) fn ask(&self, session: &str, method: &str, params: Value) -> Value {
         let message = json!({"jsonrpc": "2.0", "id": 2, "method": method, "params": params});
         let (status, _, body) = self.post(Some(session), &message);
         assert_eq!(status, 200, "{body}");
-        serde_json::from_str(&body).unwrap()
+        // What takes its time comes as an event.
+        let event = body.lines().filter_map(|line| line.strip_prefix("data: ")).next_back();
+        serde_json::from_str(event.unwrap_or(&body)).unwrap()
     }
 
     /// The wrapped result of a tool behind `call_tool`.
-    fn call_tool(&self, session: &str, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call_tool(&self, session: &str, tool: &str, arguments: Value) -> Value {
         let params =
             json!({"name": "call_tool", "arguments": {"name": tool, "arguments": arguments}});
         let answer = self.ask(session, "tools/call", params);
@@ -158,6 +167,35 @@ fn clis_policies_and_the_deny_list_hold_behind_call_tool() {
     let session = allowed.session();
     let done = allowed.call_tool(&session, "cli_kubectl_delete", json!({}));
     assert_eq!(done["content"][0]["text"], "deleted");
+}
+
+#[test]
+fn a_policy_that_cannot_be_read_closes_everything() {
+    let files = [
+        ("clis/demo.yaml", CLI),
+        ("policies/allow.yaml", "tools: {show: {}}\n"),
+        (
+            "policies/limits.yaml",
+            "default: enabled\ntools: {show: {args: {word: {pattern: '[a-z]+'}}\n",
+        ),
+    ];
+    let gateway = Gateway::start(&files, &[]);
+    let session = gateway.session();
+    let answer = gateway.call_tool(&session, "cli_show", json!({"word": "EVIL"}));
+    assert_eq!(answer["isError"], true, "{answer}");
+}
+
+#[test]
+fn all_core_tools_are_listed_with_their_schemas() {
+    let gateway = Gateway::start(&[], &[]);
+    let session = gateway.session();
+    let answer = gateway.ask(&session, "tools/call", json!({"name": "list_core_tools"}));
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    let listed: Value = serde_json::from_str(text).unwrap();
+    let tools = listed["tools"].as_array().unwrap();
+    assert!(tools.len() > 30, "{listed}");
+    assert!(listed.get("next_offset").is_none_or(Value::is_null), "{listed}");
+    assert!(tools.iter().all(|tool| tool["inputSchema"].is_object()), "{listed}");
 }
 
 #[test]
@@ -245,6 +283,24 @@ tools:
 const SCRIPT: &str = "yes 0123456789abcdef | head -n 11764706; echo the end";
 
 #[cfg(target_os = "linux")]
+#[test]
+fn who_follows_events_is_answered_when_the_gateway_ends() {
+    let gateway = Gateway::start(&[], &[]);
+    let session = gateway.session();
+    let follow = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
+        "name": "call_tool", "arguments": {"name": "core_events", "arguments": {
+            "follow": true, "duration": "1h"}}}});
+    let head = gateway.head(Some(&session));
+    let mut stream = gateway.send(&head, &follow.to_string());
+    let mut heard = BufReader::new(&mut stream).lines().map(Result::unwrap);
+    // From here on it follows.
+    heard.find(|line| line.contains("notifications/muster/events")).unwrap();
+    let id = rustix::process::Pid::from_child(&gateway.child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    let answer = heard.find(|line| line.contains(r#""id":7"#)).unwrap();
+    assert!(answer.contains("result"), "{answer}");
+}
+
 #[test]
 fn two_hundred_megabytes_are_kept_and_hardly_touch_memory() {
     let gateway = Gateway::start(&[("clis/long.yaml", LONG)], &[]);

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use muster_core::{
-    backend::CallTool as _,
+    bulk::Ran,
     call::{Call, CallError, Checking, Outcome},
     catalog::Entry,
     effect::Effect,
@@ -19,7 +19,7 @@ use super::{
     Answer, Builtin, Run, Seen,
     budget::Budget,
     envelope,
-    fitting::{Keeper, fit},
+    fitting::{Keeper, fit, fit_ran},
     given::Given,
     page::echo,
     words,
@@ -73,7 +73,7 @@ async fn meant_call(
         meta: call.meta.clone(),
         continuation: call.continuation.clone(),
     };
-    let mut answer = at.dispatcher.call(at.caller, at.client, send(arguments.clone())).await;
+    let mut answer = at.dispatcher.call_bulk(at.caller, at.client, send(arguments.clone())).await;
     // Nothing ran yet if the arguments do not fit, and only then is there something to put right.
     let refused =
         matches!(&answer, Err(CallError::Arguments { tool: of, .. }) if of.as_str() == tool);
@@ -82,10 +82,10 @@ async fn meant_call(
     if let Some(mended) = mended {
         repairs.extend(mended.repairs);
         arguments = mended.arguments;
-        answer = at.dispatcher.call(at.caller, at.client, send(arguments.clone())).await;
+        answer = at.dispatcher.call_bulk(at.caller, at.client, send(arguments.clone())).await;
     }
     match answer {
-        Ok(outcome) => Ok(wrapped(seen, at, outcome, &repairs).await),
+        Ok(ran) => Ok(wrapped(seen, at, ran, &repairs).await),
         Err(CallError::Refused { code: code @ URL_ELICITATION, message, data }) => {
             Err(Fault::Passed { code, message, data })
         }
@@ -145,9 +145,9 @@ impl Bounds {
 }
 
 /// The result in its envelope, in no more than it may cost.
-async fn wrapped(seen: &Seen<'_>, at: At<'_>, outcome: Outcome, repairs: &[String]) -> Outcome {
+async fn wrapped(seen: &Seen<'_>, at: At<'_>, ran: Ran, repairs: &[String]) -> Outcome {
     let keeper = Keeper { outputs: seen.meta.outputs(), owner: Arc::clone(&at.caller.subject) };
-    let outcome = fit(outcome, seen.budget, &keeper).await;
+    let outcome = fit_ran(ran, seen.budget, &keeper).await;
     let whole = envelope::wrap(outcome.clone(), repairs);
     let fits = match &whole {
         Outcome::Raw(result) => envelope::text(result).is_none_or(|text| seen.budget.holds(&text)),

@@ -1,8 +1,11 @@
 //! An answer made to cost no more than it may: what is too long is kept, and a preview is given.
 
+mod bulk;
+
 use std::{borrow::Cow, path::PathBuf, sync::Arc};
 
 use muster_core::{
+    bulk::{Bulk, Ran},
     call::Outcome,
     json::{Object, Raw, raw},
     tokens,
@@ -13,7 +16,6 @@ use serde_json::value::RawValue;
 use super::{budget::Budget, envelope::Text};
 use crate::outputs::{
     Body, Kept, Kind, Outputs,
-    look::Look,
     preview::{self, note},
 };
 
@@ -21,8 +23,6 @@ use crate::outputs::{
 const OUTPUT: &str = "muster/output";
 /// What a tool itself says about its answer is passed on if it is no longer than this.
 const MOST_META: usize = 2_000;
-/// The last lines of a long output that are shown.
-const TAIL: usize = 5;
 
 /// Where answers are kept, and for whom.
 #[derive(Debug, Clone)]
@@ -48,6 +48,27 @@ pub(in crate::surface) async fn fit(outcome: Outcome, budget: Budget, keeper: &K
     let keeper = keeper.clone();
     let fitted = tokio::task::spawn_blocking(move || previewed(long, budget, &keeper)).await;
     fitted.unwrap_or_else(|_| Outcome::failure("the answer is too long, and could not be kept"))
+}
+
+/// The same of an answer that may not be in memory; then it is a preview in any case.
+pub(in crate::surface) async fn fit_ran(ran: Ran, budget: Budget, keeper: &Keeper) -> Outcome {
+    match ran {
+        Ran::Outcome(outcome) => fit(outcome, budget, keeper).await,
+        Ran::Bulk(bulk) => fit_bulk(bulk, budget, keeper).await,
+    }
+}
+
+async fn fit_bulk(bulk: Arc<dyn Bulk>, budget: Budget, keeper: &Keeper) -> Outcome {
+    let keeper = keeper.clone();
+    let fitted = tokio::task::spawn_blocking(move || {
+        bulk::long(&*bulk).map(|long| previewed(long, budget, &keeper))
+    });
+    let lost = "Tool execution failed: the answer is too long, and could not be kept";
+    match fitted.await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(error)) => Outcome::failure(format!("{lost}: {error}")),
+        Err(_) => Outcome::failure(lost),
+    }
 }
 
 fn long(outcome: &Outcome, budget: Budget) -> Option<Long> {
@@ -132,11 +153,10 @@ fn is_json(text: &str) -> bool {
 
 fn previewed(long: Long, budget: Budget, keeper: &Keeper) -> Outcome {
     let Long { kind, body, beginning, failed, meta } = long;
-    let shown = match &body {
-        Body::Text(text) => text.clone(),
-        Body::File(_) => beginning,
+    let (shown, in_memory) = match &body {
+        Body::Text(text) => (text.clone(), true),
+        Body::File(_) | Body::Stream(_) => (beginning, false),
     };
-    let is_file = matches!(body, Body::File(_));
     let kept = match keeper.outputs.keep(&keeper.owner, kind.clone(), body) {
         Ok(kept) => kept,
         Err(error) => {
@@ -148,21 +168,14 @@ fn previewed(long: Long, budget: Budget, keeper: &Keeper) -> Outcome {
     };
     let written = |share: usize| {
         let room = budget.0 / share;
-        let preview =
-            if is_file { of_file(&kept, &shown, room) } else { preview::of(&kind, &shown, room) };
+        let preview = match in_memory {
+            true => preview::of(&kind, &shown, room),
+            false => preview::of_kept(&kept, &shown, room),
+        };
         result(&preview, &kept, failed, meta.as_deref())
     };
     let fitting = [2, 4, 8, 16].into_iter().map(written).find(|one| budget.holds(one.get()));
     Outcome::Raw(fitting.unwrap_or_else(|| result("", &kept, failed, None)))
-}
-
-/// The beginning of what a command wrote, from memory, and its end from the file.
-fn of_file(kept: &Kept, beginning: &str, room: usize) -> String {
-    let head = tokens::prefix(beginning, room * 7 / 10);
-    let head = head.rfind('\n').and_then(|end| head.get(..end)).unwrap_or(head);
-    let look = Look { tail: Some(TAIL), ..Look::default() };
-    let tail = kept.look(&look, room / 5).map(|piece| piece.text).unwrap_or_default();
-    format!("{head}\n…\n{tail}")
 }
 
 /// What callers are told about a kept answer.

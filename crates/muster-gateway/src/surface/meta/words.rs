@@ -12,7 +12,10 @@ use muster_core::{
 use serde_json::value::RawValue;
 
 use super::is_meta;
-use crate::dispatch::State;
+use crate::{
+    dispatch::{Absent, State},
+    status::Condition,
+};
 
 /// A problem is told in at most so many letters: it may repeat what was given.
 const LONGEST_PROBLEM: usize = 300;
@@ -84,11 +87,8 @@ pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
 }
 
 fn unknown(state: &State, name: &str) -> String {
-    if let Some(server) = locked(state, name) {
-        return lines(&[
-            format!("server not connected: {server} (status: auth_required)"),
-            format!("hint: log in with core_auth_login {{\"server\": \"{server}\"}}"),
-        ]);
+    if let Some(absent) = absent(state, name) {
+        return not_connected(absent);
     }
     if let Some(workflow) = name.strip_prefix(PREFIX) {
         return lines(&[format!("workflow {workflow} not found"), nearest(state, name)]);
@@ -106,14 +106,29 @@ fn unknown(state: &State, name: &str) -> String {
     }
 }
 
-/// The server that a tool would belong to, if it wants a login first. Whether there is such a tool is for
-/// those to know who have logged in.
-fn locked<'a>(state: &'a State, name: &str) -> Option<&'a BackendName> {
+/// The server that a tool would belong to, if it has none now. Whether there is such a tool nobody knows,
+/// or only those who have logged in.
+fn absent<'a>(state: &'a State, name: &str) -> Option<&'a Absent> {
     state
-        .locked
+        .absent
         .iter()
         .find(|(start, _)| name.starts_with(start.as_str()))
-        .map(|(_, server)| server)
+        .map(|(_, absent)| absent)
+}
+
+fn not_connected(Absent { server, condition, error }: &Absent) -> String {
+    let hint = match (condition, error) {
+        (Condition::AuthRequired, _) => {
+            format!("log in with core_auth_login {{\"server\": \"{server}\"}}")
+        }
+        (Condition::Starting, _) => "it is still starting; call again in a moment".to_owned(),
+        (_, error) => {
+            let why = error.as_ref().map(|error| format!("{error}; ")).unwrap_or_default();
+            format!("{why}start it again with core_service_start {{\"name\": \"{server}\"}}")
+        }
+    };
+    let status = condition.as_str();
+    lines(&[format!("server not connected: {server} (status: {status})"), format!("hint: {hint}")])
 }
 
 fn near_names(near: &[&str]) -> Option<String> {
@@ -130,5 +145,38 @@ fn problem(problem: &Problem) -> String {
     match text.char_indices().nth(LONGEST_PROBLEM) {
         Some((end, _)) => text.get(..end).unwrap_or_default().to_owned() + "…",
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use muster_core::name::BackendName;
+
+    use super::unknown;
+    use crate::{
+        dispatch::{Absent, State},
+        status::Condition,
+    };
+
+    #[test]
+    fn why_a_server_has_no_tools() {
+        let said = |condition, error: Option<&str>| {
+            let server = BackendName::new("slow");
+            let absent = Absent { server, condition, error: error.map(str::to_owned) };
+            let absent = Arc::new([("x_slow_".to_owned(), absent)].into());
+            unknown(&State { absent, ..State::default() }, "x_slow_ok")
+        };
+        assert_eq!(
+            said(Condition::Starting, None),
+            "server not connected: slow (status: starting)\nhint: it is still starting; call again in a moment"
+        );
+        assert_eq!(
+            said(Condition::Failed, Some("no such program")),
+            "server not connected: slow (status: failed)\nhint: no such program; start it again with \
+             core_service_start {\"name\": \"slow\"}"
+        );
+        assert!(unknown(&State::default(), "x_slow_ok").starts_with("tool not found: x_slow_ok"));
     }
 }

@@ -88,11 +88,10 @@ impl Http {
             match stream.next().await {
                 Ok(Some(event)) => {
                     place.note(&event);
-                    if !event.data.is_empty() {
+                    if !event.is_silent() {
                         any = true;
-                        let text = String::from_utf8_lossy(&event.data);
                         // No request of ours is answered here.
-                        drop(self.inbox.take(&text, None, &self.outlet()));
+                        drop(self.inbox.hear(event, None, &self.outlet()).await);
                     }
                 }
                 Ok(None) => return any,
