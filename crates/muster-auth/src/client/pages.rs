@@ -92,20 +92,21 @@ fn read(query: &str) -> Return {
 fn page(ending: &Ending) -> Response<Bytes> {
     let (status, title, text) = match ending {
         Ending::In { server, whose, trouble } => {
-            let mut text = format!("You are signed in to {server}.");
             // The address may have come from somebody else, who has the login now.
-            if let Some(whose) = whose {
-                text += &format!(
+            let whose = whose.as_ref().map(|whose| {
+                format!(
                     " It is {whose} who uses this sign-in from now on; if that is not you, take it back at \
                      the provider."
-                );
-            }
-            text += &match trouble {
-                None => " You can close this window and go on.".to_owned(),
-                Some(trouble) => format!(
-                    " It could not be connected yet: {trouble}. Call core_auth_login again."
-                ),
+                )
+            });
+            let end = match trouble {
+                None => "You can close this window and go on.".to_owned(),
+                Some(trouble) => {
+                    format!("It could not be connected yet: {trouble}. Call core_auth_login again.")
+                }
             };
+            let whose = whose.unwrap_or_default();
+            let text = format!("You are signed in to {server}.{whose} {end}");
             (StatusCode::OK, "Signed in", text)
         }
         Ending::Not(title, text) => (StatusCode::BAD_REQUEST, *title, text.clone()),
