@@ -9,6 +9,7 @@ mod challenge;
 mod discovery;
 mod documents;
 mod flows;
+mod given;
 mod grants;
 mod identity;
 mod kept;
@@ -16,6 +17,7 @@ mod pages;
 mod places;
 mod secrets;
 mod silent;
+mod steps;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -27,14 +29,15 @@ use muster_core::{
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-pub use self::pages::Pages;
-use self::{discovery::Found, flows::Waiting, kept::Slot, places::Place};
+use self::{discovery::Found, flows::Waiting, kept::Slot, places::Place, steps::Steps};
+pub use self::{pages::Pages, places::speaks_for};
 use crate::{
     clock::Clock,
     dialer::{Dialer, Reach},
     lock::Lock,
     secret::Secret,
     store::Vault,
+    turns::Turns,
 };
 
 const NAME: &str = "Muster MCP Aggregator";
@@ -44,8 +47,6 @@ const USUAL_SCOPES: &str = "openid profile email groups offline_access";
 const MOST: usize = 10_000;
 /// How long a gateway that ends waits for issuers.
 const SETTLE: Duration = Duration::from_secs(5);
-/// How often a server may ask for more scopes than it was given.
-const STEPS: u32 = 3;
 
 /// How the gateway is a client.
 #[derive(Debug, Clone)]
@@ -117,8 +118,10 @@ pub struct Client {
     waiting: Lock<BTreeMap<String, Waiting>>,
     /// What was found out about servers, by name.
     sites: Lock<BTreeMap<String, Known>>,
-    /// The scopes that servers asked for in vain, by owner and server.
-    steps: Lock<BTreeMap<(Owner, String), Step>>,
+    /// What servers asked for in vain.
+    steps: Steps,
+    /// Whoever writes down what an owner has waits for the turn.
+    turns: Turns,
 }
 
 #[derive(Debug, Clone)]
@@ -127,12 +130,6 @@ struct Known {
     issuer: String,
     scope: String,
     resource: String,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Step {
-    scope: String,
-    count: u32,
 }
 
 impl Client {
@@ -147,7 +144,8 @@ impl Client {
             slots: Lock::default(),
             waiting: Lock::default(),
             sites: Lock::default(),
-            steps: Lock::default(),
+            steps: Steps::default(),
+            turns: Turns::default(),
         })
     }
 
@@ -155,6 +153,11 @@ impl Client {
     pub async fn settle(&self) {
         self.tasks.close();
         drop(timeout(SETTLE, self.tasks.wait()).await);
+    }
+
+    /// The host that browsers and issuers address us by.
+    pub fn host(&self) -> Option<String> {
+        Place::parse(&self.options.public_url).map(|place| place.host().to_owned())
     }
 
     /// What it logs people in with.
@@ -195,30 +198,6 @@ impl Client {
         self.known(site).ok_or(LoginError::Needed)
     }
 
-    /// A server asks for more than the person has. They may give it, but not for ever.
-    fn step_up(&self, owner: &Owner, server: &str, granted: &str, wanted: &str) -> LoginError {
-        let mut steps = self.steps.lock();
-        if steps.len() >= MOST {
-            steps.clear();
-        }
-        let step = steps.entry((owner.clone(), server.to_owned())).or_default();
-        step.count += 1;
-        if step.count > STEPS || (!wanted.is_empty() && places::covers(granted, wanted)) {
-            return LoginError::Refused(format!(
-                "the server wants more than was granted (insufficient_scope: `{}`), also after {STEPS} \
-                 logins",
-                discovery::clean(wanted)
-            ));
-        }
-        step.scope = places::union(&places::union(&step.scope, granted), wanted);
-        LoginError::Needed
-    }
-
-    fn stepped_up(&self, owner: &Owner, server: &str) -> Option<String> {
-        let key = (owner.clone(), server.to_owned());
-        self.steps.lock().get(&key).map(|step| step.scope.clone())
-    }
-
     async fn by_login(
         self: &Arc<Self>,
         person: &Person,
@@ -226,9 +205,7 @@ impl Client {
     ) -> Result<Arc<dyn Access>, LoginError> {
         let known = self.found(site).await?;
         let slot = self.slot(&person.owner, &known.issuer).await;
-        let grant = slot.get().ok_or(LoginError::Needed)?;
-        let wanted = self.stepped_up(&person.owner, &site.name).unwrap_or_default();
-        if !kept::covers(&grant, &wanted) {
+        if slot.get().is_none() {
             return Err(LoginError::Needed);
         }
         let access = access::Kept {
@@ -283,8 +260,7 @@ impl Logins for Handle {
 
     fn forget<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let key = (person.owner.clone(), site.name.clone());
-            self.0.steps.lock().remove(&key);
+            self.0.steps.forget(&person.owner, Some(&site.name));
             if Means::of(&site.auth).is_silent() {
                 return;
             }
@@ -296,17 +272,37 @@ impl Logins for Handle {
 
     fn forget_all<'a>(&'a self, person: &'a Person) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            self.0.steps.lock().retain(|(owner, _), _| *owner != person.owner);
+            self.0.steps.forget(&person.owner, None);
             for issuer in self.0.issuers_of(&person.owner).await {
                 self.0.drop_grant(&person.owner, &issuer).await;
             }
         })
     }
 
-    fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
+    fn remembers<'a>(
+        &'a self,
+        person: &'a Person,
+        site: &'a Site,
+    ) -> BoxFuture<'a, Result<bool, LoginError>> {
         Box::pin(async move {
             let issuers = self.0.issuers_of(&person.owner).await;
-            self.0.known(site).map_or(!issuers.is_empty(), |known| issuers.contains(&known.issuer))
+            if issuers.is_empty() {
+                return Ok(false);
+            }
+            // A server names its issuer itself. Only where the person has been is where they want to be.
+            let known = self.0.found(site).await?;
+            let slot = self.0.slot(&person.owner, &known.issuer).await;
+            Ok(slot.get().is_some_and(|grant| grant.access.contains_key(&known.resource)))
+        })
+    }
+
+    fn wants_more<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let Some(wanted) = self.0.steps.wanted(&person.owner, &site.name) else { return false };
+            let Ok(known) = self.0.found(site).await else { return false };
+            let grant = self.0.slot(&person.owner, &known.issuer).await.get();
+            // Another gateway may have seen to it.
+            grant.is_some_and(|grant| !places::covers(&grant.scope, &wanted))
         })
     }
 

@@ -13,3 +13,4 @@ pub mod random;
 pub mod secret;
 pub mod server;
 pub mod store;
+mod turns;

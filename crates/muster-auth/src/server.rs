@@ -18,7 +18,6 @@ mod proxies;
 mod redirect_uri;
 mod reply;
 mod token;
-mod turns;
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
@@ -31,7 +30,7 @@ use muster_core::{
 use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::task::TaskTracker;
 
-use self::{cache::Cache, guard::TrustedKeys, limits::Limit, provider::Provider, turns::Turns};
+use self::{cache::Cache, guard::TrustedKeys, limits::Limit, provider::Provider};
 pub use self::{
     config::{ConfigError, Kind, Loaded, ProviderConfig, ServerConfig, Storage, Trusted, load},
     proxies::Proxies,
@@ -41,6 +40,7 @@ use crate::{
     dialer::{Dialer, Reach},
     jwks::Keys,
     store::{Memory, Store, Valkey, Vault},
+    turns::Turns,
 };
 
 /// How many unknown tokens the provider is asked about at once.

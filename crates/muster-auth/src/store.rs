@@ -40,6 +40,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Keeps something in place of what was there.
     fn put<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, ()>;
 
+    /// Keeps something in place of what is there, if something is. What was removed does not come back.
+    fn replace<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool>;
+
     /// Keeps something if nothing is there yet. One of several who try at once wins.
     fn claim<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool>;
 
@@ -79,6 +82,16 @@ impl Vault {
         keep: Duration,
     ) -> Result<(), StoreError> {
         self.store.put(name, self.close(name, value)?, keep).await
+    }
+
+    /// Keeps something in place of what is there, if something is.
+    pub async fn replace(
+        &self,
+        name: &str,
+        value: &impl Serialize,
+        keep: Duration,
+    ) -> Result<bool, StoreError> {
+        self.store.replace(name, self.close(name, value)?, keep).await
     }
 
     /// Keeps something if nothing is there yet.

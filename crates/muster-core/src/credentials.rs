@@ -7,7 +7,7 @@ use std::{fmt, net::IpAddr, sync::Arc};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 
-use crate::backend::BoxFuture;
+use crate::{backend::BoxFuture, logins::LoginError};
 
 /// Who sent a request, proven by a login.
 #[derive(Debug, Clone)]
@@ -40,8 +40,9 @@ impl Principal {
 
 /// ID tokens of one login, renewed as needed.
 pub trait IdTokens: fmt::Debug + Send + Sync {
-    /// One that is good for a while yet, or none if the login gives none any more.
-    fn id_token(&self) -> BoxFuture<'_, Option<Bearer>>;
+    /// One that is good for a while yet, or none if the login gives none any more. An error says that
+    /// nobody can tell now.
+    fn id_token(&self) -> BoxFuture<'_, Result<Option<Bearer>, LoginError>>;
 }
 
 /// A token. Whoever holds it is taken for its owner, so it is never shown.

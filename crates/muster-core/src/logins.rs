@@ -123,8 +123,16 @@ pub trait Logins: fmt::Debug + Send + Sync {
     /// Forgets every token that the person has of anybody.
     fn forget_all<'a>(&'a self, person: &'a Person) -> BoxFuture<'a, ()>;
 
-    /// Whether a token is kept with which the person may have access.
-    fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool>;
+    /// Whether the person has had access to this very server by a login that is kept. A login at another
+    /// server of the same issuer is not enough: that one they did not ask for.
+    fn remembers<'a>(
+        &'a self,
+        person: &'a Person,
+        site: &'a Site,
+    ) -> BoxFuture<'a, Result<bool, LoginError>>;
+
+    /// Whether the server wants more than the person has granted, and a login could give it.
+    fn wants_more<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool>;
 
     /// What is known about who issues tokens for the server.
     fn issuer(&self, site: &Site) -> Issuer;
@@ -151,6 +159,9 @@ pub enum LoginError {
     /// It cannot work like this: a refusal, or a server that breaks the rules.
     #[error("{0}")]
     Refused(String),
+    /// What was granted does not do for this request. For others it does.
+    #[error("{0}")]
+    NotEnough(String),
     /// It may work later.
     #[error("{0}")]
     Unavailable(String),

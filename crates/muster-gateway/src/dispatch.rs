@@ -90,7 +90,7 @@ impl Dispatcher {
     }
 
     /// Notices who is there, before anything is done for them.
-    pub(crate) fn greet(&self, caller: &Caller) {
+    pub fn greet(&self, caller: &Caller) {
         if let Some(principals) = &self.principals {
             principals.greet(caller);
         }

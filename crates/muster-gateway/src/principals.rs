@@ -105,7 +105,8 @@ impl Principals {
     }
 
     /// Notices someone who has logged in to the gateway. Servers that take that login, or one that is
-    /// still kept, are connected for them; nobody waits for it.
+    /// still kept, are connected for them; nobody waits for it. What did not work is tried again after a
+    /// while, as long as they are there.
     pub(crate) fn greet(self: &Arc<Self>, caller: &Caller) {
         let Some(principal) = &caller.principal else { return };
         let Some(logins) = &self.tools.logins else { return };
@@ -114,20 +115,31 @@ impl Principals {
             return;
         }
         let login = (Arc::clone(&principal.login), principal.identity.is_some());
-        if !self.own(&caller.owner()).is_new_login(login) {
-            return;
-        }
-        for known in view.servers.values().filter(|known| known.report.needs_login) {
+        let wanting = view.servers.values().filter(|known| known.report.needs_login);
+        for known in self.own(&caller.owner()).due(login, wanting, Instant::now()) {
             let (this, logins) = (Arc::clone(self), Arc::clone(logins));
-            let (person, known) = (Person::of(caller), Arc::clone(known));
+            let person = Person::of(caller);
             self.tools.tasks.spawn(async move {
                 let site = site(&known);
                 let silent = Means::of(&site.auth).is_silent();
                 if silent && person.principal.as_ref().is_none_or(|who| who.identity.is_none()) {
                     return;
                 }
-                if silent || logins.remembers(&person, &site).await {
-                    drop(this.connect_silently(&person, &known).await);
+                let remembered = match silent {
+                    true => Ok(true),
+                    false => logins.remembers(&person, &site).await,
+                };
+                let connected = match remembered {
+                    Ok(true) => this.connect_silently(&person, &known).await.map(drop),
+                    other => other.map(drop),
+                };
+                let own = this.own(&person.owner);
+                match connected {
+                    // What only the person can change is not tried again.
+                    Ok(()) | Err(LoginError::Needed | LoginError::Off) => {
+                        own.no_more_tries(&site.name);
+                    }
+                    Err(_) => own.try_later(&site.name, Instant::now()),
                 }
             });
         }
@@ -188,6 +200,7 @@ impl Principals {
     pub(crate) fn disconnect(&self, owner: &Owner, server: &str) {
         if let Some(own) = self.find(owner) {
             own.let_go(server, &self.tools.changes);
+            own.no_more_tries(server);
         }
     }
 
@@ -214,6 +227,7 @@ impl Principals {
         let Some(own) = self.find(&person.owner) else { return };
         for server in own.revise(|_| false) {
             own.let_go(&server, &self.tools.changes);
+            own.no_more_tries(&server);
         }
     }
 

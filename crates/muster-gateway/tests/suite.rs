@@ -25,6 +25,8 @@ mod files;
 mod isolation;
 #[path = "suite/lists.rs"]
 mod lists;
+#[path = "suite/own_servers.rs"]
+mod own_servers;
 #[path = "suite/people.rs"]
 mod people;
 #[path = "suite/rig.rs"]

@@ -30,10 +30,12 @@ pub(crate) async fn stop_requested() {
 }
 
 /// A process that hardly computes for this long has done what it had to do.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const REST: Duration = Duration::from_millis(250);
+/// How long a process that was at rest is left alone, in the end.
+const LEFT_ALONE: Duration = Duration::from_secs(600);
 
-/// Does what lasts, and gives back the memory that starting took once this process is at rest for the
-/// first time.
+/// Does what lasts, and gives back the memory that starting took once this process is at rest. Servers
+/// start one after another, so that is looked after again, less and less often.
 pub(crate) async fn lasting<T>(work: impl Future<Output = T>) -> T {
     tokio::select! {
         done = work => done,
@@ -42,15 +44,27 @@ pub(crate) async fn lasting<T>(work: impl Future<Output = T>) -> T {
 }
 
 async fn slim_down() -> Infallible {
+    let (mut pause, mut known) = (REST, None);
+    loop {
+        let computed = at_rest().await;
+        if computed != known {
+            pages::give_back();
+            known = pages::computed();
+        }
+        sleep(pause).await;
+        pause = LEFT_ALONE.min(pause * 2);
+    }
+}
+
+/// Waits until this process hardly computes. Gives what it has computed by then.
+async fn at_rest() -> Option<u64> {
     let mut before = pages::computed();
     loop {
-        sleep(LOOK_EVERY).await;
+        sleep(REST).await;
         let now = pages::computed();
         if now == before {
-            break;
+            return now;
         }
         before = now;
     }
-    pages::give_back();
-    future::pending().await
 }

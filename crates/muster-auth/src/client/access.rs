@@ -35,9 +35,14 @@ impl Access for Kept {
         Box::pin(async move {
             let challenge = Challenge::parse(challenge.unwrap_or_default());
             if challenge.wants_more() {
+                // Someone may have seen to it meanwhile.
+                if let Some(other) = self.slot.latest(&self.resource).filter(|own| own != token) {
+                    return Ok(other);
+                }
                 let granted = self.slot.get().map(|grant| grant.scope).unwrap_or_default();
-                let scope = challenge.scope.unwrap_or_default();
-                return Err(self.client.step_up(&self.owner, &self.server, &granted, &scope));
+                let (wanted, now) = (challenge.scope.unwrap_or_default(), self.client.clock.now());
+                let whose = (&self.owner, self.server.as_str());
+                return Err(self.client.steps.up(whose, &granted, &wanted, now));
             }
             self.client.token(&self.owner, &self.slot, &self.resource, Some(token)).await
         })

@@ -41,7 +41,7 @@ impl Client {
         let pin = site.auth.authorization_server.as_ref().filter(|pin| !pin.issuer.is_empty());
         let (resource, reasons) = match pin {
             Some(_) => (None, Vec::new()),
-            None => self.resource(&challenge, &server).await?,
+            None => self.resource(&challenge, &server, &site.url).await?,
         };
         let resource = resource.unwrap_or_default();
         let pinned = pin.map(|pin| pin.issuer.as_str());
@@ -70,6 +70,7 @@ impl Client {
         &self,
         challenge: &Challenge,
         server: &Place,
+        url: &str,
     ) -> Result<(Option<documents::Resource>, Vec<String>), LoginError> {
         let named = challenge.resource_metadata.as_deref();
         let mut reasons = Vec::new();
@@ -82,7 +83,7 @@ impl Client {
                 }
             };
             let resource = document.resource.as_deref();
-            if let Some(resource) = resource.filter(|own| !places::speaks_for(own, server)) {
+            if let Some(resource) = resource.filter(|own| !places::speaks_for(own, url)) {
                 return Err(LoginError::Refused(format!(
                     "the server describes itself as `{}`, which is another resource: a token for it \
                      would be good for somebody else",

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use muster_core::{
     call::Owner,
+    credentials::Principal,
     logins::{Arrived, LoginError, Person, Site},
 };
 use serde::{Deserialize, Serialize};
@@ -12,9 +13,9 @@ use tokio::time::timeout;
 use super::{
     Client,
     discovery::Found,
+    given::Grant,
     grants::{Counter, Denied},
     identity::Identity,
-    kept::Grant,
     places,
 };
 use crate::{
@@ -32,6 +33,9 @@ const ARRIVAL: Duration = Duration::from_secs(15);
 #[derive(Debug, Serialize, Deserialize)]
 struct Flow {
     owner: (bool, String),
+    /// Whose login it becomes, in words, if that is known.
+    #[serde(default)]
+    whose: Option<String>,
     server: String,
     issuer: String,
     answers_with_issuer: bool,
@@ -62,8 +66,8 @@ pub(super) struct Return {
 /// How it went.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// They are logged in to a server, which is connected, or why not.
-    In { server: String, trouble: Option<String> },
+    /// They are logged in to a server, which is connected, or why not; and whose login that is now.
+    In { server: String, whose: Option<String>, trouble: Option<String> },
     /// They are not, for a reason that can be shown.
     Not(&'static str, String),
 }
@@ -99,6 +103,7 @@ impl Client {
         );
         let flow = Flow {
             owner: written(&person.owner),
+            whose: person.principal.as_deref().map(named),
             server: site.name.clone(),
             issuer: found.issuer.issuer,
             answers_with_issuer: found.issuer.authorization_response_iss_parameter_supported,
@@ -120,7 +125,7 @@ impl Client {
     /// the issuer knows such a thing.
     async fn wanted_scope(&self, person: &Person, site: &Site, found: &Found) -> String {
         let mut scope = found.scope.clone();
-        if let Some(more) = self.stepped_up(&person.owner, &site.name) {
+        if let Some(more) = self.steps.wanted(&person.owner, &site.name) {
             let granted = self.slot(&person.owner, &found.issuer.issuer).await.get();
             let granted = granted.map(|grant| grant.scope).unwrap_or_default();
             scope = places::union(&places::union(&scope, &granted), &more);
@@ -143,6 +148,8 @@ impl Client {
         if let Err(ending) = check_issuer(&flow, back.issuer.as_deref()) {
             return ending;
         }
+        let owner = read(&flow.owner);
+        self.steps.asked(&owner, &flow.server, self.clock.now());
         if let Some(error) = &back.error {
             let error = super::discovery::clean(error);
             return Ending::Not("Sign-in was denied", format!("The provider said: {error}."));
@@ -150,7 +157,6 @@ impl Client {
         let Some(code) = back.code else {
             return Ending::Not("Missing parameters", "The provider sent no code.".to_owned());
         };
-        let owner = read(&flow.owner);
         match self.redeem(&flow, &code).await {
             Ok(grant) => self.keep(&owner, grant).await,
             Err(denied) => {
@@ -161,7 +167,7 @@ impl Client {
                 return Ending::Not("Sign-in could not be completed", reason);
             }
         }
-        let server = flow.server;
+        let Flow { server, whose, .. } = flow;
         let trouble = match waiting {
             None => None,
             Some(Waiting { person, arrived }) => {
@@ -172,7 +178,7 @@ impl Client {
                 }
             }
         };
-        Ending::In { server, trouble }
+        Ending::In { server, whose, trouble }
     }
 
     /// What was remembered of a login. It is forgotten by that: nobody comes back twice.
@@ -213,6 +219,7 @@ impl Client {
             identity: flow.identity.clone(),
             scope: flow.scope.clone(),
             refresh: None,
+            past: Vec::new(),
             id: None,
             access: std::collections::BTreeMap::new(),
         };
@@ -249,6 +256,12 @@ fn address(found: &Found, parameters: &[(&str, &str)]) -> String {
     query.extend_pairs(parameters.iter().filter(|(_, value)| !value.is_empty()));
     let joint = if endpoint.contains('?') { '&' } else { '?' };
     format!("{endpoint}{joint}{}", query.finish())
+}
+
+/// What someone is called, so that people tell them from others.
+fn named(principal: &Principal) -> String {
+    let Principal { email, name, subject, .. } = principal;
+    super::discovery::clean(email.as_ref().or(name.as_ref()).unwrap_or(subject))
 }
 
 fn name(state: &str) -> String {

@@ -19,7 +19,7 @@ use crate::{dialer::Outgoing, random::digest_of, secret::Secret};
 const KEEP: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// The gateway as an issuer knows it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     pub(super) id: String,
     pub(super) secret: Option<Secret>,

@@ -1,9 +1,8 @@
-//! What someone was given by an issuer, and how it is renewed: once, however many ask.
+//! How what someone was given by an issuer is kept and renewed: once, however many ask.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use muster_core::{call::Owner, credentials::Bearer, logins::LoginError};
-use serde::{Deserialize, Serialize};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep},
@@ -11,16 +10,11 @@ use tokio::{
 
 use super::{
     Client,
+    given::{Grant, Token},
     grants::{Counter, Denied, Tokens},
-    identity::Identity,
-    places,
 };
 use crate::{lock::Lock, random::digest_of, secret::Secret, store::StoreError};
 
-/// A token is renewed when less than this is left of it, or half of a shorter life.
-const RENEW: u64 = 5 * 60;
-/// A token is not sent any more when less than this is left of it, or a tenth of a shorter life.
-const MARGIN: u64 = 30;
 /// What can be renewed is kept this long without being used.
 const KEEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How long another gateway may take to renew what is shared.
@@ -28,57 +22,6 @@ const OTHERS: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(100);
 /// How long what is shared is not looked at again: so long a logout at another gateway goes unseen.
 const SHARED: u64 = 5;
-
-/// What someone was given by one issuer.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Grant {
-    pub(super) issuer: String,
-    pub(super) token_endpoint: String,
-    pub(super) revocation_endpoint: Option<String>,
-    pub(super) identity: Identity,
-    pub(super) scope: String,
-    pub(super) refresh: Option<Secret>,
-    pub(super) id: Option<Secret>,
-    /// By what they are made for.
-    pub(super) access: BTreeMap<String, Token>,
-}
-
-/// A token for one resource.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Token {
-    token: Secret,
-    /// In seconds since 1970.
-    ends: u64,
-    lifetime: u64,
-}
-
-impl Token {
-    fn is_fresh(&self, now: u64) -> bool {
-        now + RENEW.min(self.lifetime / 2) < self.ends
-    }
-
-    fn is_good(&self, now: u64) -> bool {
-        now + MARGIN.min(self.lifetime / 10) < self.ends
-    }
-
-    fn bearer(&self) -> Bearer {
-        Bearer::new(self.token.reveal().as_str())
-    }
-}
-
-impl Grant {
-    /// Takes in what the issuer gave. What it did not give again stays.
-    pub(super) fn take(&mut self, resource: &str, tokens: Tokens, now: u64) {
-        let Tokens { access, refresh, id, scope, lifetime } = tokens;
-        let token = Token { token: access, ends: now.saturating_add(lifetime), lifetime };
-        self.access.insert(resource.to_owned(), token);
-        self.refresh = refresh.or_else(|| self.refresh.take());
-        self.id = id.or_else(|| self.id.take());
-        if let Some(scope) = scope.filter(|scope| !scope.is_empty()) {
-            self.scope = scope;
-        }
-    }
-}
 
 /// The place of what one owner has of one issuer.
 #[derive(Debug, Default)]
@@ -104,7 +47,7 @@ impl Slot {
         now.abs_diff(*self.seen.lock()) >= SHARED
     }
 
-    fn latest(&self, resource: &str) -> Option<Bearer> {
+    pub(super) fn latest(&self, resource: &str) -> Option<Bearer> {
         self.grant.lock().as_ref()?.access.get(resource).map(Token::bearer)
     }
 
@@ -159,28 +102,59 @@ impl Client {
         }
     }
 
-    /// Keeps what someone was given.
-    pub(super) async fn keep(&self, owner: &Owner, grant: Grant) {
-        let issuer = grant.issuer.clone();
-        let slot = self.slot(owner, &issuer).await;
+    /// Keeps what someone was given by a login.
+    pub(super) async fn keep(&self, owner: &Owner, mut grant: Grant) {
+        let slot = self.slot(owner, &grant.issuer).await;
         let _turn = slot.busy.lock().await;
-        self.put(owner, &slot, grant).await;
-        let mut known = self.issuers_of(owner).await;
-        if !known.contains(&issuer) {
-            known.push(issuer);
-            if let Err(error) = self.vault.put(&index(owner), &known, KEEP).await {
-                tracing::warn!("a login will not be found again: {error}");
+        if let Some(before) = slot.get() {
+            match before.identity == grant.identity {
+                true => grant.follow(before),
+                // What another client was given is of no use to this one.
+                false => self.revoke(&before).await,
             }
         }
+        self.put(owner, &slot, grant).await;
     }
 
     async fn put(&self, owner: &Owner, slot: &Slot, grant: Grant) {
-        let name = name(owner, &grant.issuer);
-        let stored = self.vault.put(&name, &grant, KEEP).await;
+        let stored = self.vault.put(&name(owner, &grant.issuer), &grant, KEEP).await;
+        self.is_kept(owner, slot, grant, stored).await;
+    }
+
+    async fn is_kept(
+        &self,
+        owner: &Owner,
+        slot: &Slot,
+        grant: Grant,
+        stored: Result<(), StoreError>,
+    ) {
+        let issuer = grant.issuer.clone();
         slot.set(Some(grant), self.clock.now());
         if let Err(error) = stored {
             tracing::warn!("a login is kept in this process only: {error}");
         }
+        // Each time, so that the one never ends before the other.
+        let _turn = self.turns.wait(&index(owner)).await;
+        let mut known = self.issuers_of(owner).await;
+        if !known.contains(&issuer) {
+            known.push(issuer);
+        }
+        if let Err(error) = self.vault.put(&index(owner), &known, KEEP).await {
+            tracing::warn!("a login will not be found again: {error}");
+        }
+    }
+
+    /// Keeps what was renewed, unless another gateway has ended the login meanwhile.
+    async fn put_again(&self, owner: &Owner, slot: &Slot, grant: Grant) {
+        if !self.vault.is_shared() {
+            return self.put(owner, slot, grant).await;
+        }
+        let stored = self.vault.replace(&name(owner, &grant.issuer), &grant, KEEP).await;
+        if let Ok(false) = stored {
+            slot.set(None, self.clock.now());
+            return self.revoke(&grant).await;
+        }
+        self.is_kept(owner, slot, grant, stored.map(drop)).await;
     }
 
     /// The issuers of whom an owner has something.
@@ -203,19 +177,19 @@ impl Client {
     }
 
     async fn revoke(&self, grant: &Grant) {
-        let (Some(endpoint), Some(refresh)) = (&grant.revocation_endpoint, &grant.refresh) else {
-            return;
-        };
-        let mut fields =
-            vec![("token", refresh.reveal().as_str()), ("token_type_hint", "refresh_token")];
-        let proof = super::identity::prove(&grant.identity, &mut fields);
-        let mut outgoing =
-            crate::dialer::Outgoing::form(endpoint.as_str(), self.options.reach, &fields);
-        if let Some((name, value)) = proof {
-            outgoing = outgoing.header(name, &value);
-        }
-        if let Err(error) = self.dialer.send(outgoing).await {
-            tracing::debug!("an issuer was not told of a logout: {error}");
+        let Some(endpoint) = &grant.revocation_endpoint else { return };
+        for refresh in grant.refreshes() {
+            let mut fields =
+                vec![("token", refresh.reveal().as_str()), ("token_type_hint", "refresh_token")];
+            let proof = super::identity::prove(&grant.identity, &mut fields);
+            let mut outgoing =
+                crate::dialer::Outgoing::form(endpoint.as_str(), self.options.reach, &fields);
+            if let Some((name, value)) = proof {
+                outgoing = outgoing.header(name, &value);
+            }
+            if let Err(error) = self.dialer.send(outgoing).await {
+                tracing::debug!("an issuer was not told of a logout: {error}");
+            }
         }
     }
 
@@ -299,21 +273,24 @@ impl Client {
                 }
             }
         }
-        let Some(refresh) = grant.refresh.clone() else {
+        let Some(refresh) = grant.refresh_for(resource).cloned() else {
             self.unlock(&lock).await;
             return Err(LoginError::Needed);
         };
-        let fields = [
-            ("grant_type", "refresh_token"),
-            ("refresh_token", refresh.reveal().as_str()),
-            ("resource", resource),
-        ];
-        let counter = Counter { endpoint: &grant.token_endpoint, identity: &grant.identity };
-        let given = self.grant(counter, &fields, &[refresh.reveal()]).await;
+        let mut given = self.given(&grant, &refresh, resource).await;
+        // That of the last login may do where the one of its own is used up.
+        if let (Err(Denied::Grant(_)), Some(last)) = (&given, grant.refresh.clone())
+            && last != refresh
+        {
+            given = self.given(&grant, &last, resource).await;
+            if let Some(token) = grant.access.get_mut(resource) {
+                token.refresh = None;
+            }
+        }
         let renewed = match given {
             Ok(tokens) => {
                 grant.take(resource, tokens, self.clock.now());
-                self.put(owner, slot, grant).await;
+                self.put_again(owner, slot, grant).await;
                 slot.latest(resource).ok_or(LoginError::Needed)
             }
             Err(denied @ (Denied::Grant(_) | Denied::Client(_))) => {
@@ -325,6 +302,22 @@ impl Client {
         };
         self.unlock(&lock).await;
         renewed
+    }
+
+    /// What the issuer gives for a refresh token.
+    async fn given(
+        &self,
+        grant: &Grant,
+        refresh: &Secret,
+        resource: &str,
+    ) -> Result<Tokens, Denied> {
+        let fields = [
+            ("grant_type", "refresh_token"),
+            ("refresh_token", refresh.reveal().as_str()),
+            ("resource", resource),
+        ];
+        let counter = Counter { endpoint: &grant.token_endpoint, identity: &grant.identity };
+        self.grant(counter, &fields, &[refresh.reveal()]).await
     }
 
     async fn unlock(&self, lock: &str) {
@@ -351,7 +344,7 @@ impl Client {
         grant.access.remove(resource);
         // What was never for this resource may be good for others yet.
         match others {
-            true => self.put(owner, slot, grant).await,
+            true => self.put_again(owner, slot, grant).await,
             false => {
                 drop(self.vault.remove(&name(owner, &grant.issuer)).await);
                 slot.set(None, self.clock.now());
@@ -399,14 +392,9 @@ enum Elsewhere {
 fn differ(left: &Grant, right: &Grant, resource: &str) -> bool {
     let tokens = |grant: &Grant| {
         let access = grant.access.get(resource).map(|token| token.token.clone());
-        (grant.refresh.clone(), access)
+        (grant.refresh_for(resource).cloned(), access)
     };
     tokens(left) != tokens(right)
-}
-
-/// Whether a grant is good for what is wanted.
-pub(super) fn covers(grant: &Grant, wanted: &str) -> bool {
-    places::covers(&grant.scope, wanted)
 }
 
 fn name(owner: &Owner, issuer: &str) -> String {

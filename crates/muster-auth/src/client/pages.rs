@@ -91,19 +91,24 @@ fn read(query: &str) -> Return {
 
 fn page(ending: &Ending) -> Response<Bytes> {
     let (status, title, text) = match ending {
-        Ending::In { server, trouble: None } => (
-            StatusCode::OK,
-            "Signed in",
-            format!("You are signed in to {server}. You can close this window and go on."),
-        ),
-        Ending::In { server, trouble: Some(trouble) } => (
-            StatusCode::OK,
-            "Signed in",
-            format!(
-                "You are signed in to {server}, but it could not be connected yet: {trouble}. Call \
-                 core_auth_login again."
-            ),
-        ),
+        Ending::In { server, whose, trouble } => {
+            // The address may have come from somebody else, who has the login now.
+            let whose = whose.as_ref().map(|whose| {
+                format!(
+                    " It is {whose} who uses this sign-in from now on; if that is not you, take it back at \
+                     the provider."
+                )
+            });
+            let end = match trouble {
+                None => "You can close this window and go on.".to_owned(),
+                Some(trouble) => {
+                    format!("It could not be connected yet: {trouble}. Call core_auth_login again.")
+                }
+            };
+            let whose = whose.unwrap_or_default();
+            let text = format!("You are signed in to {server}.{whose} {end}");
+            (StatusCode::OK, "Signed in", text)
+        }
         Ending::Not(title, text) => (StatusCode::BAD_REQUEST, *title, text.clone()),
     };
     let (title, text) = (escaped(title), escaped(&text));
@@ -170,9 +175,10 @@ mod tests {
     #[test]
     fn pages_show_nothing_as_markup() {
         let server = "<script>alert(1)</script>".to_owned();
-        let page = page(&Ending::In { server, trouble: Some("'\"&".to_owned()) });
+        let whose = Some("<b>Eve</b>".to_owned());
+        let page = page(&Ending::In { server, whose, trouble: Some("'\"&".to_owned()) });
         let body = String::from_utf8_lossy(page.body()).into_owned();
-        assert!(!body.contains("<script>"), "{body}");
+        assert!(!body.contains("<script>") && !body.contains("<b>"), "{body}");
         assert!(body.contains("&lt;script&gt;") && body.contains("&#39;&quot;&amp;"), "{body}");
         assert_eq!(escaped("a"), "a");
     }

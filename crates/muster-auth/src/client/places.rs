@@ -24,6 +24,15 @@ impl Place {
         Some(Self { origin, path: uri.path().trim_end_matches('/').to_owned() })
     }
 
+    /// The host, without port and brackets.
+    pub(super) fn host(&self) -> &str {
+        let host = self.origin.split("://").nth(1).unwrap_or_default();
+        match host.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or(rest),
+            None => host.split(':').next().unwrap_or(host),
+        }
+    }
+
     /// Whether the address is on this machine.
     pub(super) fn is_here(&self) -> bool {
         let host = self.origin.split("://").nth(1).unwrap_or_default();
@@ -69,10 +78,12 @@ fn without_repeats(places: Vec<String>) -> Vec<String> {
     kept
 }
 
-/// Whether what describes itself as `resource` may speak for a server: it is the server, or what the
-/// server is a part of.
-pub(super) fn speaks_for(resource: &str, server: &Place) -> bool {
-    let Some(resource) = Place::parse(resource) else { return false };
+/// Whether what describes itself as `resource` may speak for the server at an address: it is the server,
+/// or what the server is a part of. A token for anything else would be good for somebody else.
+pub fn speaks_for(resource: &str, server: &str) -> bool {
+    let (Some(resource), Some(server)) = (Place::parse(resource), Place::parse(server)) else {
+        return false;
+    };
     let part_of = |path: &str| {
         server.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
@@ -160,14 +171,14 @@ mod tests {
 
     #[test]
     fn who_speaks_for_whom() {
-        let server = place("https://a/mcp/one");
+        let server = "https://a/mcp/one";
         for resource in ["https://a", "https://a/", "https://a/mcp", "https://a/mcp/one/"] {
-            assert!(speaks_for(resource, &server), "{resource}");
+            assert!(speaks_for(resource, server), "{resource}");
         }
         for resource in
             ["https://b", "http://a", "https://a:1", "https://a/mc", "https://a/mcp/two", "x", ""]
         {
-            assert!(!speaks_for(resource, &server), "{resource}");
+            assert!(!speaks_for(resource, server), "{resource}");
         }
     }
 
@@ -183,6 +194,17 @@ mod tests {
             ("https://a", "https://a.b"),
         ] {
             assert!(!same_issuer(left, right), "{left} {right}");
+        }
+    }
+
+    #[test]
+    fn hosts() {
+        for (url, host) in [
+            ("https://Muster.example/x", "muster.example"),
+            ("http://localhost:8090", "localhost"),
+            ("https://[2001:db8::1]:8443/", "2001:db8::1"),
+        ] {
+            assert_eq!(place(url).host(), host, "{url}");
         }
     }
 

@@ -49,16 +49,21 @@ impl Proven {
     /// An identity that is good for a moment yet.
     async fn token(&self, what: &str) -> Result<Bearer, LoginError> {
         let refuse = |text: String| Err(LoginError::Refused(text));
-        let token = match &self.identity {
+        let own = match &self.identity {
             Some(identity) => identity.id_token().await,
-            None => None,
+            None => Ok(None),
         };
-        let token = match token {
-            Some(token) => Some(token),
-            None => self.client.other_identity(&self.owner, self.issuer.as_deref()).await,
-        };
-        let Some(token) = token else {
-            return refuse(format!("no ID token available for {what}"));
+        let token = match own {
+            Ok(Some(token)) => token,
+            Ok(None) | Err(_) => {
+                let other = self.client.other_identity(&self.owner, self.issuer.as_deref()).await;
+                match (other, own) {
+                    (Some(other), _) => other,
+                    // Who cannot be asked has not refused.
+                    (None, Err(error)) => return Err(error),
+                    (None, Ok(_)) => return refuse(format!("no ID token available for {what}")),
+                }
+            }
         };
         let ends = claims(token.reveal()).and_then(|claims| claims.exp).unwrap_or(u64::MAX);
         if ends <= self.client.clock.now().saturating_add(MARGIN) {
@@ -171,10 +176,10 @@ impl Exchanged {
         self.check(&tokens)?;
         let ends = self.proven.client.clock.now().saturating_add(tokens.lifetime);
         let token = Bearer::new(tokens.access.reveal().as_str());
-        let kept = Kept { token: token.clone(), ends, subject };
-        if let Some(before) = self.kept.lock().replace(kept)
-            && Some(&before.subject) != self.kept.lock().as_ref().map(|kept| &kept.subject)
-        {
+        let kept = Kept { token: token.clone(), ends, subject: subject.clone() };
+        // A statement of its own: in a condition the lock would be held to the end of the block.
+        let before = self.kept.lock().replace(kept);
+        if before.is_some_and(|before| before.subject != subject) {
             tracing::debug!("an exchanged token belongs to another subject than the one before");
         }
         Ok(token)

@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// The shortest state that is taken: it must not be guessed.
 const LEAST_STATE: usize = 32;
 
+/// The longest of what is taken: anybody can begin a flow, and it is kept for a while.
+const LONGEST: usize = 2048;
+
 /// A flow that has begun.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Flow {
@@ -72,6 +75,12 @@ impl Inner {
         headers: &HeaderMap,
         fields: &Fields,
     ) -> Result<Reply, Failure> {
+        for name in ["client_id", "state", "scope", "resource", "redirect_uri"] {
+            if fields.get(name).is_some_and(|value| value.len() > LONGEST) {
+                let message = format!("{name} must have at most {LONGEST} characters");
+                return Err(Failure::request(message));
+            }
+        }
         let client_id = fields.need("client_id")?;
         let state = fields.need("state")?;
         if state.len() < LEAST_STATE {

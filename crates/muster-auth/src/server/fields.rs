@@ -3,6 +3,9 @@
 
 use super::reply::Failure;
 
+/// Nobody needs more of them. Each is compared with those before it.
+const MOST: usize = 64;
+
 /// Fields of a request.
 #[derive(Default)]
 pub(super) struct Fields(Vec<(String, String)>);
@@ -11,7 +14,10 @@ impl Fields {
     /// Reads them.
     pub(super) fn parse(text: &[u8]) -> Result<Self, Failure> {
         let mut fields: Vec<(String, String)> = Vec::new();
-        for (name, value) in form_urlencoded::parse(text) {
+        for (count, (name, value)) in form_urlencoded::parse(text).enumerate() {
+            if count >= MOST {
+                return Err(Failure::request(format!("there are more than {MOST} parameters")));
+            }
             if fields.iter().any(|(known, _)| *known == name) {
                 // A token may be for several resources; all of them must be ours, so one says it.
                 if name == "resource" {

@@ -117,8 +117,10 @@ impl Inner {
 
     /// Ends a login: none of its tokens is good any more.
     pub(super) async fn end(&self, id: &str) -> Result<(), StoreError> {
+        self.vault.remove(&login_key(id)).await?;
+        // Only now: what is judged in between would be remembered.
         self.cache.forget(id);
-        self.vault.remove(&login_key(id)).await
+        Ok(())
     }
 
     /// Ends a login that its owner has had enough of; the provider is told, if it can be.

@@ -94,6 +94,20 @@ impl Valkey {
         }
     }
 
+    async fn set_if(
+        &self,
+        check: ExistenceCheck,
+        name: &str,
+        value: Vec<u8>,
+        keep: Duration,
+    ) -> Result<bool, StoreError> {
+        let mut connection = self.connection().await?;
+        let options = SetOptions::default().with_expiration(expiry(keep)).conditional_set(check);
+        let set = connection.set_options(self.name(name), value, options).await;
+        let set: Option<String> = self.outcome(set).await?;
+        Ok(set.is_some())
+    }
+
     fn name(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
@@ -180,16 +194,12 @@ impl Store for Valkey {
         })
     }
 
+    fn replace<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool> {
+        Box::pin(self.set_if(ExistenceCheck::XX, name, value, keep))
+    }
+
     fn claim<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool> {
-        Box::pin(async move {
-            let mut connection = self.connection().await?;
-            let options = SetOptions::default()
-                .with_expiration(expiry(keep))
-                .conditional_set(ExistenceCheck::NX);
-            let set = connection.set_options(self.name(name), value, options).await;
-            let set: Option<String> = self.outcome(set).await?;
-            Ok(set.is_some())
-        })
+        Box::pin(self.set_if(ExistenceCheck::NX, name, value, keep))
     }
 
     fn take<'a>(&'a self, name: &'a str) -> Outcome<'a, Option<Vec<u8>>> {

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use muster_core::logins::LoginError;
+use muster_core::logins::{LoginError, Site};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::client_world::{Canned, World, person, shown};
+use crate::client_world::{Canned, Issuer, World, person, shown};
 
 #[tokio::test]
 async fn a_thousand_calls_with_an_expired_token_renew_it_once() {
@@ -104,18 +104,172 @@ async fn a_token_is_for_one_server_and_one_person() {
 }
 
 #[tokio::test]
+async fn servers_of_one_issuer_do_not_end_each_others_logins() {
+    let world = World::new().await;
+    world.issuer.says("revocation_endpoint", json!("$base/revoke"));
+    let (one, other) = (world.site("/mcp"), world.site("/other"));
+    let gives = |name: &str, refresh: Option<&str>| {
+        let given = json!({"access_token": name, "expires_in": 3600, "refresh_token": refresh});
+        world.issuer.answers("/token", Canned(200, "", given.to_string()));
+    };
+    let has = async |site: &Site| match world.access("alice", site).await {
+        Ok(access) => shown(access.token().await),
+        Err(error) => error.to_string(),
+    };
+    // An issuer without refresh tokens.
+    gives("a", None);
+    assert_eq!(world.log_in("alice", &one, &[]).await, "a");
+    gives("b", None);
+    assert_eq!(world.log_in("alice", &other, &[]).await, "b");
+    assert_eq!((has(&one).await, has(&other).await), ("a".to_owned(), "b".to_owned()));
+    // One whose refresh tokens are for one server each.
+    for (site, name, refresh) in [(&one, "a1", "for-one"), (&other, "b1", "for-other")] {
+        gives(name, Some(refresh));
+        assert_eq!(world.log_in("alice", site, &[]).await, name);
+    }
+    for (round, site, refresh) in
+        [(2, &one, "for-one"), (2, &other, "for-other"), (3, &one, "one-2"), (3, &other, "other-2")]
+    {
+        if site.name == "mcp" {
+            world.later(4000);
+        }
+        let short = site.name.replace("mcp", "one");
+        gives(&format!("{short}{round}"), Some(&format!("{short}-{round}")));
+        assert_eq!(has(site).await, format!("{short}{round}"));
+        let asked = world.issuer.asked("/token").pop().unwrap();
+        assert_eq!(asked.form["refresh_token"], refresh);
+    }
+    // One that was used up is not tried again, if there is another.
+    world.later(4000);
+    world.issuer.as_usual("/token");
+    world.issuer.expects("other-3");
+    assert_eq!(has(&one).await, "access-1");
+    // The issuer hears of all of them.
+    world.logins.forget(&person("alice"), &one).await;
+    let asked = world.issuer.asked("/revoke");
+    let given_back: Vec<&str> = asked.iter().map(|asked| asked.form["token"].as_str()).collect();
+    assert_eq!(given_back, ["refresh-1"]);
+}
+
+#[tokio::test]
+async fn what_two_servers_are_renewed_with_is_used_once() {
+    let world = World::new().await;
+    let (one, other) = (world.site("/mcp"), world.site("/other"));
+    let has = async |site: &Site| shown(world.access("alice", site).await.unwrap().token().await);
+    assert_eq!(world.log_in("alice", &one, &[]).await, "access-1");
+    assert_eq!(has(&other).await, "access-2");
+    // A login at a third one gives something else to renew with.
+    let third = world.site("/third");
+    let says = json!({"resource": "$base/third", "authorization_servers": ["$base"]});
+    let path = "/.well-known/oauth-protected-resource/third";
+    world.issuer.answers(path, Canned(200, "", says.to_string()));
+    let given = json!({"access_token": "c", "expires_in": 9999, "refresh_token": "for-third"});
+    world.issuer.answers("/token", Canned(200, "", given.to_string()));
+    assert_eq!(world.log_in("alice", &third, &[]).await, "c");
+    world.issuer.as_usual("/token");
+    world.later(4000);
+    assert_eq!(
+        (has(&one).await, has(&other).await),
+        ("access-3".to_owned(), "access-4".to_owned())
+    );
+    let asked = world.issuer.asked("/token");
+    let used: Vec<&str> =
+        asked.iter().filter_map(|asked| Some(asked.form.get("refresh_token")?.as_str())).collect();
+    assert_eq!(used, ["refresh-1", "refresh-2", "refresh-3"]);
+}
+
+#[tokio::test]
+async fn everything_is_forgotten_also_after_a_month_of_use() {
+    let world = World::new().await;
+    let (site, alice) = (world.site("/mcp"), person("alice"));
+    assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
+    for day in 2..40 {
+        world.later(24 * 3600);
+        let access = world.access("alice", &site).await.unwrap();
+        assert_eq!(shown(access.token().await), format!("access-{day}"));
+    }
+    world.logins.forget_all(&alice).await;
+    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
+}
+
+#[tokio::test]
+async fn a_login_anew_leaves_nothing_behind_at_the_issuer() {
+    let world = World::new().await;
+    world.issuer.says("revocation_endpoint", json!("$base/revoke"));
+    let site = world.site("/mcp");
+    for number in 1..4 {
+        assert_eq!(world.log_in("alice", &site, &[]).await, format!("access-{number}"));
+    }
+    // Some issuers end the new login with the old one, so they hear of it only at the end.
+    assert!(world.issuer.asked("/revoke").is_empty());
+    world.logins.forget_all(&person("alice")).await;
+    let asked = world.issuer.asked("/revoke");
+    let given_back: Vec<&str> = asked.iter().map(|asked| asked.form["token"].as_str()).collect();
+    assert_eq!(given_back, ["refresh-3", "refresh-1", "refresh-2"]);
+}
+
+#[tokio::test]
+async fn a_server_that_names_the_issuer_of_another_gets_nothing_unasked() {
+    let world = World::new().await;
+    let (site, other, alice) = (world.site("/mcp"), world.site("/other"), person("alice"));
+    assert!(!world.logins.remembers(&alice, &site).await.unwrap());
+    assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
+    let stranger = Issuer::start(world.tasks()).await;
+    let says = json!({"resource": "$base/mcp", "authorization_servers": [world.issuer.base]});
+    stranger
+        .answers("/.well-known/oauth-protected-resource/mcp", Canned(200, "", says.to_string()));
+    let url = format!("{}/mcp", stranger.base);
+    let strange = Site { name: "strange".to_owned(), url, ..Site::default() };
+    // Before and after it is known who its issuer is.
+    for _ in 0..2 {
+        assert!(!world.logins.remembers(&alice, &strange).await.unwrap());
+        assert!(!world.logins.remembers(&alice, &other).await.unwrap());
+        assert!(world.logins.remembers(&alice, &site).await.unwrap());
+    }
+    // The gateway starts anew, long after the token has ended.
+    world.later(24 * 3600);
+    let again = world.beside();
+    assert!(!again.logins.remembers(&alice, &strange).await.unwrap());
+    assert!(again.logins.remembers(&alice, &site).await.unwrap());
+    assert_eq!(world.issuer.renewals(), 0);
+    // Whoever asks for it shares the login, and that is remembered.
+    assert_eq!(shown(world.access("alice", &other).await.unwrap().token().await), "access-2");
+    assert!(world.logins.remembers(&alice, &other).await.unwrap());
+    assert!(world.logins.remembers(&alice, &site).await.unwrap());
+    world.logins.forget(&alice, &site).await;
+    assert!(!world.logins.remembers(&alice, &site).await.unwrap());
+}
+
+/// What becomes of a request for which a server wants more.
+async fn refused(world: &World, site: &Site, wanted: &str) -> String {
+    let access = world.access("alice", site).await.unwrap();
+    let token = access.token().await.unwrap();
+    let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{wanted}\"");
+    match access.refused(&token, Some(&challenge)).await.unwrap_err() {
+        LoginError::NotEnough(text) => text,
+        other => format!("another error: {other:?}"),
+    }
+}
+
+#[tokio::test]
 async fn servers_may_ask_for_more_but_not_for_ever() {
     let world = World::new().await;
-    let site = world.site("/mcp");
+    let (site, alice) = (world.site("/mcp"), person("alice"));
     assert_eq!(world.begin("alice", &site).await.unwrap()["scope"], "read");
     assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
     for wanted in ["write", "delete", "admin"] {
-        let access = world.access("alice", &site).await.unwrap();
-        let token = access.token().await.unwrap();
-        let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{wanted}\"");
-        let refused = access.refused(&token, Some(&challenge)).await;
-        assert_eq!(refused.unwrap_err(), LoginError::Needed, "{wanted}");
-        assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
+        assert!(!world.logins.wants_more(&alice, &site).await);
+        // However often it is said before somebody logs in, it is one wish.
+        for _ in 0..5 {
+            assert_eq!(
+                refused(&world, &site, wanted).await,
+                format!(
+                    "the server wants more than was granted (insufficient_scope: `{wanted}`); call \
+                     core_auth_login with server='mcp' to grant it"
+                )
+            );
+        }
+        assert!(world.logins.wants_more(&alice, &site).await);
         let asked = world.begin("alice", &site).await.unwrap();
         assert!(
             asked["scope"].starts_with("read") && asked["scope"].ends_with(wanted),
@@ -123,14 +277,37 @@ async fn servers_may_ask_for_more_but_not_for_ever() {
         );
         assert!(world.log_in("alice", &site, &[]).await.starts_with("access-"));
     }
-    let access = world.access("alice", &site).await.unwrap();
-    let token = access.token().await.unwrap();
-    let challenge = "Bearer error=\"insufficient_scope\", scope=\"everything\"";
-    let error = access.refused(&token, Some(challenge)).await.unwrap_err();
+    let enough = "the server wants more than was granted (insufficient_scope: `everything`), also after 3 logins";
+    assert_eq!(refused(&world, &site, "everything").await, enough);
+    assert!(!world.logins.wants_more(&alice, &site).await);
     assert_eq!(
-        error.to_string(),
-        "the server wants more than was granted (insufficient_scope: `everything`), also after 3 logins"
+        refused(&world, &site, "write").await,
+        "the server wants more than was granted (insufficient_scope: `write`), but names nothing that was not"
     );
+    world.later(3601);
+    assert!(refused(&world, &site, "everything").await.ends_with("to grant it"));
+}
+
+#[tokio::test]
+async fn what_is_not_granted_takes_nothing_away() {
+    let world = World::new().await;
+    let (site, alice) = (world.site("/mcp"), person("alice"));
+    let given = json!({"access_token": "a", "expires_in": 3600, "scope": "read"});
+    world.issuer.answers("/token", Canned(200, "", given.to_string()));
+    assert_eq!(world.log_in("alice", &site, &[]).await, "a");
+    assert!(refused(&world, &site, "admin").await.ends_with("to grant it"));
+    // The token is good for the rest.
+    assert_eq!(shown(world.access("alice", &site).await.unwrap().token().await), "a");
+    // The issuer grants no more by a login, and the person is not asked again.
+    assert_eq!(world.log_in("alice", &site, &[]).await, "a");
+    assert!(!world.logins.wants_more(&alice, &site).await);
+    assert_eq!(world.begin("alice", &site).await.unwrap()["scope"], "read");
+    // Nor if they say no.
+    assert!(refused(&world, &site, "admin").await.ends_with("to grant it"));
+    let page = world.log_in("alice", &site, &[("error", "access_denied")]).await;
+    assert!(page.starts_with("400 Sign-in was denied"), "{page}");
+    assert!(!world.logins.wants_more(&alice, &site).await);
+    assert_eq!(shown(world.access("alice", &site).await.unwrap().token().await), "a");
 }
 
 #[tokio::test]

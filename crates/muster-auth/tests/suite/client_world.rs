@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-use crate::shared::Shared;
+use crate::{idp::Gate, shared::Shared};
 
 /// What was asked.
 #[derive(Debug, Clone)]
@@ -48,6 +48,7 @@ pub(crate) struct Canned(pub(crate) u16, pub(crate) &'static str, pub(crate) Str
 struct Script {
     canned: BTreeMap<String, Canned>,
     metadata: BTreeMap<String, Value>,
+    gates: BTreeMap<String, Arc<Gate>>,
     asked: Vec<Asked>,
     issued: usize,
     refresh: String,
@@ -89,9 +90,21 @@ impl Issuer {
         self.script.lock().unwrap().canned.remove(path);
     }
 
+    /// Holds back the next answer at a path.
+    pub(crate) fn holds(&self, path: &str) -> Arc<Gate> {
+        let gate = Arc::<Gate>::default();
+        self.script.lock().unwrap().gates.insert(path.to_owned(), Arc::clone(&gate));
+        gate
+    }
+
     /// Says something else about itself.
     pub(crate) fn says(&self, key: &str, value: Value) {
         self.script.lock().unwrap().metadata.insert(key.to_owned(), value);
+    }
+
+    /// Takes this token to renew with, next time.
+    pub(crate) fn expects(&self, refresh: &str) {
+        refresh.clone_into(&mut self.script.lock().unwrap().refresh);
     }
 
     /// Takes back every token that can be renewed.
@@ -122,6 +135,11 @@ impl Issuer {
         let form = form_urlencoded::parse(&body).into_owned().collect();
         let asked = Asked { path, form, authorization };
         let Canned(status, header, body) = self.respond(&asked);
+        let gate = self.script.lock().unwrap().gates.remove(&asked.path);
+        if let Some(gate) = gate {
+            gate.asked.notify_one();
+            gate.open.notified().await;
+        }
         let mut response = Response::new(Full::new(Bytes::from(body.replace("$base", &self.base))));
         *response.status_mut() = status.try_into().unwrap();
         let (name, value) = header.split_once(": ").unwrap_or(("content-type", "application/json"));
@@ -279,7 +297,16 @@ impl World {
         who: &str,
         site: &Site,
     ) -> Result<BTreeMap<String, String>, LoginError> {
-        let url = self.logins.begin(&person(who), site, Arc::new(Nothing)).await?;
+        self.begin_as(&person(who), site).await
+    }
+
+    /// The same for someone who may have logged in to the gateway.
+    pub(crate) async fn begin_as(
+        &self,
+        person: &Person,
+        site: &Site,
+    ) -> Result<BTreeMap<String, String>, LoginError> {
+        let url = self.logins.begin(person, site, Arc::new(Nothing)).await?;
         let (_, query) = url.split_once('?').unwrap();
         Ok(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    sync::Notify,
 };
 use tokio_util::task::TaskTracker;
 
@@ -31,6 +32,17 @@ pub(crate) enum Say {
     Silence,
     /// Half an answer, and goodbye.
     Break,
+    /// The right answer, when it is let go.
+    Held(Arc<Gate>),
+}
+
+/// Holds answers back.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    /// Somebody has asked.
+    pub(crate) asked: Notify,
+    /// They may have their answer.
+    pub(crate) open: Notify,
 }
 
 /// A key that signs.
@@ -226,6 +238,11 @@ impl Idp {
             Say::Json(status, body) => (status, "application/json", body.to_string()),
             Say::Text(status, body) => (status, "text/html", body),
             Say::Silence => return std::future::pending().await,
+            Say::Held(gate) => {
+                gate.asked.notify_one();
+                gate.open.notified().await;
+                (200, "application/json", self.right(&path).to_string())
+            }
             Say::Break => {
                 drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{").await);
                 return;

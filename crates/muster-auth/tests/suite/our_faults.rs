@@ -90,6 +90,26 @@ async fn requests_to_authorize() {
 }
 
 #[tokio::test]
+async fn what_strangers_make_us_keep_is_short() {
+    let mut world = World::new().await;
+    for name in ["client_id", "state", "scope", "resource", "redirect_uri"] {
+        let mut fields = world.authorize_fields();
+        fields.retain(|(known, _)| *known != name);
+        fields.push((name, "x".repeat(2049)));
+        let said = outcome(&world.authorize(&fields).await);
+        let expected = format!("400 invalid_request: {name} must have at most 2048 characters");
+        assert_eq!(said, expected);
+    }
+    let many: String = (0..65).map(|number| format!("a{number}=&")).collect();
+    let request = Request::post("/oauth/token")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(Bytes::from(many))
+        .unwrap();
+    let said = outcome(&world.send(request).await);
+    assert_eq!(said, "400 invalid_request: there are more than 64 parameters");
+}
+
+#[tokio::test]
 async fn programs_on_the_users_machine_hear_of_errors() {
     let mut world = World::new().await;
     let place = "http://127.0.0.1:9/cb";

@@ -1,6 +1,11 @@
 //! What whoever runs the gateway says about issuers: whom a server trusts, and who may see which secret.
 
-use std::{fs, sync::Arc};
+use std::{
+    fs,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
 use muster_auth::{
     client::Options,
@@ -97,8 +102,8 @@ fn token(issuer: &str, subject: &str) -> String {
 struct Shows(Option<String>);
 
 impl IdTokens for Shows {
-    fn id_token(&self) -> BoxFuture<'_, Option<Bearer>> {
-        Box::pin(std::future::ready(self.0.as_deref().map(Bearer::new)))
+    fn id_token(&self) -> BoxFuture<'_, Result<Option<Bearer>, LoginError>> {
+        Box::pin(std::future::ready(Ok(self.0.as_deref().map(Bearer::new))))
     }
 }
 
@@ -142,6 +147,19 @@ async fn an_identity_is_not_passed_on_by_whom_it_was_not_meant_for() {
 }
 
 #[tokio::test]
+async fn the_page_says_whose_login_it_has_become() {
+    let world = World::new().await;
+    let alice = vouched("https://dex.example", None);
+    let asked = world.begin_as(&alice, &world.site("/mcp")).await.unwrap();
+    // Somebody else was made to open the address.
+    assert_eq!(
+        world.open(&[("state", &asked["state"]), ("code", "good")]).await,
+        "200 Signed in: You are signed in to mcp. It is alice who uses this sign-in from now on; if that is \
+         not you, take it back at the provider. You can close this window and go on."
+    );
+}
+
+#[tokio::test]
 async fn tokens_are_exchanged_with_the_credentials_that_are_named() {
     let world = World::new().await;
     let remote = Secure::start(world.tasks()).await;
@@ -180,6 +198,51 @@ async fn tokens_are_exchanged_with_the_credentials_that_are_named() {
     let error = world.logins.access(&alice, &site).await.unwrap_err();
     let LoginError::Refused(reason) = error else { panic!("{error}") };
     assert!(reason.contains("nope/client-id"), "{reason}");
+}
+
+#[test]
+fn tokens_are_exchanged_again_when_they_end() {
+    let (done, end) = mpsc::channel();
+    // On a thread of its own, so that an exchange that waits for itself is seen.
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(exchange_three_times());
+        done.send(()).unwrap();
+    });
+    end.recv_timeout(Duration::from_secs(20)).unwrap();
+}
+
+async fn exchange_three_times() {
+    let world = World::new().await;
+    let remote = Secure::start(world.tasks()).await;
+    let options = Options { reach: Reach::Loopback, ..Options::new("http://localhost:8090/") };
+    let trust = Trust::system().and(remote.authority.as_bytes()).unwrap();
+    let world = world.beside_as(options, trust);
+    let gives = |subject: &str| {
+        let token = token(&remote.base, subject);
+        let given = json!({"access_token": token, "token_type": "bearer", "expires_in": 300});
+        *remote.says.lock().unwrap() = given.to_string();
+        token
+    };
+    let mut site = world.site("/sso");
+    site.auth.token_exchange = Some(TokenExchange {
+        enabled: true,
+        dex_token_endpoint: format!("{}/token", remote.base),
+        connector_id: "here".to_owned(),
+        ..TokenExchange::default()
+    });
+    let first = gives("first");
+    let alice = vouched("https://dex.example", Some(token("https://dex.example", "alice")));
+    let access = world.logins.access(&alice, &site).await.unwrap();
+    assert_eq!(shown(access.token().await), first);
+    // It is about to end.
+    let second = gives("second");
+    world.later(290);
+    assert_eq!(shown(access.token().await), second);
+    // It is not taken any more.
+    let third = gives("third");
+    assert_eq!(shown(access.refused(&Bearer::new(second), None).await), third);
+    assert_eq!(remote.asked.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]

@@ -43,6 +43,10 @@ impl Store for Shared {
         self.inner.put(name, value, keep)
     }
 
+    fn replace<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool> {
+        self.inner.replace(name, value, keep)
+    }
+
     fn claim<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool> {
         if self.deaf.load(Ordering::SeqCst) {
             let gone = StoreError::Away("it is deaf".to_owned());
@@ -116,6 +120,32 @@ async fn a_logout_at_one_gateway_is_seen_by_the_other() {
     one.logins.forget(&person("alice"), &site).await;
     one.later(6);
     assert_eq!(shown(at_other.token().await), "no token: Needed");
+}
+
+#[tokio::test]
+async fn a_logout_at_one_gateway_while_the_other_renews_stays() {
+    let (one, other) = two().await;
+    let site = one.site("/mcp");
+    one.issuer.says("revocation_endpoint", json!("$base/revoke"));
+    assert_eq!(one.log_in("alice", &site, &[]).await, "access-2");
+    let at_other = other.access("alice", &site).await.unwrap();
+    one.later(4000);
+    let gate = one.issuer.holds("/token");
+    let mut renewing = JoinSet::new();
+    renewing.spawn(async move { shown(at_other.token().await) });
+    gate.asked.notified().await;
+    one.logins.forget(&person("alice"), &site).await;
+    gate.open.notify_one();
+    assert_eq!(renewing.join_all().await, ["no token: Needed"]);
+    for world in [&one, &other] {
+        assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
+    }
+    let asked = one.issuer.asked("/revoke");
+    let given_back: Vec<&str> = asked.iter().map(|asked| asked.form["token"].as_str()).collect();
+    assert!(
+        given_back.contains(&"refresh-2") && given_back.contains(&"refresh-3"),
+        "{given_back:?}"
+    );
 }
 
 #[tokio::test]

@@ -1,13 +1,18 @@
 //! What may go wrong with tokens after a login, and what comes of it.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use http::HeaderMap;
-use muster_core::credentials::Guard as _;
+use muster_core::{credentials::Guard as _, logins::LoginError};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::{
-    idp::{Idp, Say, Signer, unsigned},
+    idp::{Gate, Idp, Say, Signer, unsigned},
     shared::Shared,
     world::{World, json_of, outcome},
 };
@@ -111,7 +116,7 @@ async fn of_many_who_renew_at_once_one_wins_and_none_stays() {
     world.pass(600);
     let asked = world.idp.times("/token");
     let world = Arc::new(world);
-    let mut all = tokio::task::JoinSet::new();
+    let mut all = JoinSet::new();
     for _ in 0..20 {
         let (world, tokens) = (Arc::clone(&world), tokens.clone());
         all.spawn(async move { world.refresh(&tokens).await });
@@ -201,13 +206,13 @@ async fn tokens_of_the_provider() {
 async fn signed_tokens() {
     let world = World::new().await;
     let idp = &world.idp;
+    let right = || claims_for(idp, "kubectl");
     let with = |name: &str, value: Value| {
-        let mut claims = idp.right_claims();
+        let mut claims = right();
         claims[name] = value;
         idp.signer.sign(&claims)
     };
-    let header =
-        |name: &str, value: Value| idp.signer.sign_with(&json!({name: value}), &idp.right_claims());
+    let header = |name: &str, value: Value| idp.signer.sign_with(&json!({name: value}), &right());
     let trusted = |audience: &str| {
         let mut claims = idp.right_claims();
         claims["iss"] = json!(format!("{}/other", idp.issuer));
@@ -223,17 +228,17 @@ async fn signed_tokens() {
     );
     let now = idp.now.load(Ordering::SeqCst);
     for (name, token, expected) in [
-        ("for us", idp.signer.sign(&idp.right_claims()), ALICE),
-        ("for a trusted audience", with("aud", json!("kubectl")), ALICE),
+        ("for a trusted audience", idp.signer.sign(&right()), ALICE),
+        ("for our own client, as logins have it", with("aud", json!("muster")), BAD),
         ("for someone else", with("aud", json!("someone")), BAD),
         ("expired", with("exp", json!(now - 100)), BAD),
-        ("by nobody", unsigned("none", &idp.right_claims()), BAD),
-        ("by a secret", unsigned("HS256", &idp.right_claims()), BAD),
+        ("by nobody", unsigned("none", &right()), BAD),
+        ("by a secret", unsigned("HS256", &right()), BAD),
         ("with a header that nobody understands", header("crit", json!(["exp"])), BAD),
         ("of a logout", header("typ", json!("logout+jwt")), BAD),
         ("of a logout, in full", header("typ", json!("application/Logout+JWT")), BAD),
         ("of the usual kind", header("typ", json!("JWT")), ALICE),
-        ("by another key", Signer::new("one").sign(&idp.right_claims()), BAD),
+        ("by another key", Signer::new("one").sign(&right()), BAD),
         ("of an unknown issuer", with("iss", json!("https://evil.example")), BAD),
         ("of a trusted issuer", trusted("gateway"), ALICE),
         ("of a trusted issuer for our provider's client", trusted("muster"), BAD),
@@ -241,17 +246,56 @@ async fn signed_tokens() {
         assert_eq!(world.who(&token).await, expected, "{name}");
     }
     // The same name at another issuer is another person.
-    let ours = world.admit(&idp.signer.sign(&idp.right_claims())).await.unwrap();
+    let ours = world.admit(&idp.signer.sign(&right())).await.unwrap();
     let theirs = world.admit(&trusted("gateway")).await.unwrap();
     assert_ne!(ours.id, theirs.id);
     assert!(theirs.identity.is_none(), "a token of another issuer is no proof at the provider");
 }
 
 #[tokio::test]
+async fn what_a_server_was_shown_lets_it_in_nowhere() {
+    let mut world = World::new().await;
+    let tokens = world.login().await.unwrap();
+    let principal = world.admit(tokens["access_token"].as_str().unwrap()).await.unwrap();
+    let shown = principal.identity.clone().unwrap().id_token().await.unwrap().unwrap();
+    let shown = shown.reveal();
+    let asked = world.idp.times("/userinfo");
+    let (signed, signature) = shown.rsplit_once('.').unwrap();
+    let (head, claims) = signed.split_once('.').unwrap();
+    // 64 bytes leave four bits of the last letter unused, which lenient readers do not look at.
+    let mut other = shown.to_owned();
+    let last = other.pop().and_then(|last| char::from_u32(u32::from(last) + 1));
+    other.extend(last);
+    let json = format!(
+        r#"{{"x":".{claims}.","payload":"{claims}","protected":"{head}","signature":"{signature}"}}"#
+    );
+    for token in [shown.to_owned(), other, format!("{shown}="), format!("{shown}.x.y"), json] {
+        let refusal = world.who(&token).await;
+        assert!(refusal.starts_with("401 invalid_token"), "{token}: {refusal}");
+    }
+    // Nor is a provider asked about it that may be more lenient than we are.
+    assert_eq!(world.idp.times("/userinfo"), asked);
+    // Who wants it otherwise says so.
+    let mut world = World::with(|config| config.trusted_audiences.push("muster".to_owned())).await;
+    world.server.find_provider().await;
+    let tokens = world.login().await.unwrap();
+    let principal = world.admit(tokens["access_token"].as_str().unwrap()).await.unwrap();
+    let shown = principal.identity.clone().unwrap().id_token().await.unwrap().unwrap();
+    assert_eq!(world.who(shown.reveal()).await, ALICE);
+}
+
+/// The claims of a right ID token for somebody.
+fn claims_for(idp: &Idp, audience: &str) -> Value {
+    let mut claims = idp.right_claims();
+    claims["aud"] = json!(audience);
+    claims
+}
+
+#[tokio::test]
 async fn a_key_signs_in_the_way_it_is_for() {
     let world = World::new().await;
     let idp = &world.idp;
-    let token = idp.signer.sign(&idp.right_claims());
+    let token = idp.signer.sign(&claims_for(idp, "kubectl"));
     let mut key = idp.signer.jwk();
     key["alg"] = json!("ES384");
     idp.change("/jwks", json!({"keys": [key]}));
@@ -285,6 +329,56 @@ async fn the_provider_hears_of_a_logout() {
     let fields = [("client_id", world.client.as_str()), ("token", refresh)];
     assert_eq!(outcome(&world.form("/oauth/revoke", &fields).await), "200");
     assert_eq!(world.who(tokens["access_token"].as_str().unwrap()).await, BAD);
+}
+
+#[tokio::test]
+async fn a_provider_that_is_away_has_not_ended_a_login() {
+    let mut world = World::new().await;
+    let tokens = world.login().await.unwrap();
+    let principal = world.admit(tokens["access_token"].as_str().unwrap()).await.unwrap();
+    let proof = principal.identity.clone().unwrap();
+    world.pass(600);
+    for say in [Say::Silence, Say::Break, Say::Text(503, String::new())] {
+        world.idp.say("/token", say);
+        let error = proof.id_token().await.unwrap_err();
+        let away = LoginError::Unavailable("the identity provider is not available".to_owned());
+        assert_eq!(error, away);
+    }
+    world.idp.well();
+    assert!(proof.id_token().await.unwrap().is_some());
+    world.pass(600);
+    world.idp.say("/token", error(400, "invalid_grant"));
+    assert_eq!(proof.id_token().await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_login_that_was_ended_does_not_come_back() {
+    let mut world = World::with(|config| config.provider.patience = Duration::from_secs(20)).await;
+    let at = json!(format!("{}/revoke", world.idp.issuer));
+    world.idp.change("/.well-known/openid-configuration", json!({"revocation_endpoint": at}));
+    world.server.find_provider().await;
+    let tokens = world.login().await.unwrap();
+    let access = tokens["access_token"].as_str().unwrap();
+    let proof = world.admit(access).await.unwrap().identity.clone().unwrap();
+    world.pass(600);
+    let gate = Arc::new(Gate::default());
+    world.idp.say("/token", Say::Held(Arc::clone(&gate)));
+    let mut renewing = JoinSet::new();
+    let proves = Arc::clone(&proof);
+    renewing.spawn(async move { proves.id_token().await.unwrap().is_some() });
+    gate.asked.notified().await;
+    // The provider is about to renew it; its owner has had enough.
+    let refresh = tokens["refresh_token"].as_str().unwrap();
+    let fields = [("client_id", world.client.as_str()), ("token", refresh)];
+    assert_eq!(outcome(&world.form("/oauth/revoke", &fields).await), "200");
+    gate.open.notify_one();
+    assert_eq!(renewing.join_all().await, [false]);
+    assert_eq!(world.who(access).await, BAD);
+    // What the provider gave was given back, as what it had given before.
+    let sent = world.idp.sent.lock().unwrap().clone();
+    let given_back = sent.iter().filter(|body| body.starts_with("token=upstream-refresh-"));
+    let given_back: BTreeSet<&String> = given_back.collect();
+    assert_eq!(given_back.len(), 2, "{sent:?}");
 }
 
 #[tokio::test]

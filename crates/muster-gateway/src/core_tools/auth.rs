@@ -69,21 +69,32 @@ async fn login(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
             false => Ok(format!("Server '{server}' does not require authentication.")),
         };
     }
-    if let Standing::Connected { .. } = handle.principals.standing(&person.owner, server) {
+    let logins = handle.principals.logins();
+    let means = Means::of(&known.server.spec.auth.clone().unwrap_or_default());
+    let wants_more = async || match logins.filter(|_| !means.is_silent()) {
+        Some(logins) => logins.wants_more(&person, &site(&known)).await,
+        None => false,
+    };
+    let more = wants_more().await;
+    let standing = handle.principals.standing(&person.owner, server);
+    if matches!(standing, Standing::Connected { .. }) && !more {
         return Ok(format!("Server '{server}' is already authenticated for this session."));
     }
-    let Some(logins) = handle.principals.logins() else {
+    let Some(logins) = logins else {
         return Err(format!(
             "OAuth is not configured. Server '{server}' requires authentication but OAuth proxy is \
              not enabled. Set aggregator.oauth.mcpClient.enabled and publicUrl in config.yaml."
         ));
     };
-    let means = Means::of(&known.server.spec.auth.clone().unwrap_or_default());
+    if more {
+        return challenge(handle, logins, &person, &known).await;
+    }
     match handle.principals.connect_silently(&person, &known).await {
         Ok(counts) => Ok(connected(server, counts)),
         Err(error) if means.is_silent() => Err(not_silently(server, means, &error)),
         Err(LoginError::Needed) => challenge(handle, logins, &person, &known).await,
         Err(LoginError::NoIssuer(cause)) => Err(no_issuer(server, &cause)),
+        Err(_) if wants_more().await => challenge(handle, logins, &person, &known).await,
         Err(error) => Err(format!(
             "Failed to connect to '{server}': {error}\n\nIf it does not work after a while, log out \
              with core_auth_logout and log in again."

@@ -13,7 +13,7 @@ use muster_core::{
     policy::Permitted,
     request::Change,
 };
-use tokio::sync::broadcast;
+use tokio::{sync::broadcast, time::Instant};
 
 use super::own::Own;
 use crate::supervisor::UnitId;
@@ -46,6 +46,7 @@ impl Watched {
             && own.has(&self.server, self.id)
         {
             own.let_go(&self.server, &self.changes);
+            own.try_later(&self.server, Instant::now());
         }
         token
     }

@@ -47,6 +47,7 @@ impl Principals {
         for own in self.all() {
             for server in own.revise(keep) {
                 own.let_go(&server, &self.tools.changes);
+                own.try_anew(&server);
             }
         }
     }

@@ -10,10 +10,13 @@ use muster_core::{
     backend::{Backend, BoxFuture},
     connect::{Connect, ConnectError, Connection, Endpoint, Events, Listing},
     logins::Access,
-    name::exposed,
+    name::{BackendName, exposed},
     request::Change,
 };
-use tokio::sync::{broadcast, watch};
+use tokio::{
+    sync::{broadcast, watch},
+    time::Instant,
+};
 
 use super::{
     NotConnected, Principals,
@@ -21,7 +24,7 @@ use super::{
     own::{Link, Offered, Own, Standing, counts},
 };
 use crate::{
-    limited::Limited,
+    limited::{Limited, Patience},
     offer,
     status::{Condition, Report},
     supervisor::{Hear, UnitId, Wish, Word, unit},
@@ -136,9 +139,12 @@ fn take_in(own: &Arc<Own>, principals: &Principals, name: &str, id: UnitId, word
             link.report.send_replace(report);
         }),
         Word::Up(report, listing, backend) => {
-            let owned = Owned::new(own, name, id, Limited::new(backend, tools.calls_at_once));
-            let backend: Arc<dyn Backend> = Arc::new(owned);
             own.change(name, id, &tools.changes, |link| {
+                let patience = link.server.spec.call_limit();
+                let patience =
+                    patience.map(|limit| Patience { server: BackendName::new(name), limit });
+                let limited = Limited::new(backend, tools.calls_at_once).within(patience);
+                let backend: Arc<dyn Backend> = Arc::new(Owned::new(own, name, id, limited));
                 let source = offer::source(&prefix, &link.server, &listing);
                 let since = Timestamp::now();
                 tracing::debug!(server = name, "connected for one person: {:?}", counts(&source));
@@ -153,6 +159,7 @@ fn take_in(own: &Arc<Own>, principals: &Principals, name: &str, id: UnitId, word
             });
             if own.has(name, id) {
                 own.let_go(name, &tools.changes);
+                own.try_later(name, Instant::now());
             }
         }
         Word::Down(report) => own.change(name, id, &tools.changes, |link| {

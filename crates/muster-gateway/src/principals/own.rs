@@ -21,12 +21,16 @@ use crate::{
     offer,
     status::Report,
     supervisor::{UnitId, Wish},
-    view::Counts,
+    view::{Counts, Known},
 };
 
 /// How often someone may try to log in within [`WINDOW`].
 const TRIES: usize = 10;
 const WINDOW: Duration = Duration::from_secs(60);
+
+/// What did not work without the owner's doing is tried again after this time, which doubles.
+const FIRST_WAIT: Duration = Duration::from_secs(5 * 60);
+const LONGEST_WAIT: Duration = Duration::from_secs(30 * 60);
 
 /// What one owner has.
 #[derive(Debug)]
@@ -48,8 +52,19 @@ struct Inside {
     tries: VecDeque<Instant>,
     /// The login to the gateway that servers were last connected for.
     login: Option<(Arc<str>, bool)>,
+    /// The servers that were tried to be connected for that login.
+    tried: BTreeMap<String, Tried>,
     /// Servers for which the login to the gateway was tried in vain.
     in_vain: BTreeMap<String, bool>,
+}
+
+/// A try to connect a server without the owner's doing.
+#[derive(Debug, Default)]
+struct Tried {
+    /// When the next one is due, if there is to be one.
+    next: Option<Instant>,
+    /// How long that one waits.
+    wait: Duration,
 }
 
 /// A server that is connected for the owner, or about to be. Dropping it ends the connection.
@@ -100,6 +115,7 @@ impl Own {
             used: Instant::now(),
             tries: VecDeque::new(),
             login: None,
+            tried: BTreeMap::new(),
             in_vain: BTreeMap::new(),
         };
         Self { owner, inside: RwLock::new(inside) }
@@ -169,11 +185,54 @@ impl Own {
         }
     }
 
-    /// Whether the owner's login to the gateway is another than before.
-    pub(super) fn is_new_login(&self, login: (Arc<str>, bool)) -> bool {
+    /// Which of these servers are to be connected now for the owner's login to the gateway: after a new
+    /// login all, then those that were not there before, or did not work a while ago.
+    pub(super) fn due<'a>(
+        &self,
+        login: (Arc<str>, bool),
+        servers: impl Iterator<Item = &'a Arc<Known>>,
+        now: Instant,
+    ) -> Vec<Arc<Known>> {
+        let inside = &mut *self.write();
+        inside.used = now;
+        if inside.login.as_ref() != Some(&login) {
+            inside.login = Some(login);
+            inside.tried.clear();
+        }
+        let mut due = Vec::new();
+        for known in servers {
+            let name = &known.server.name;
+            let is_due = match inside.tried.get(name) {
+                None => true,
+                Some(tried) => tried.next.is_some_and(|next| next <= now),
+            };
+            if is_due && !inside.links.contains_key(name) {
+                inside.tried.entry(name.clone()).or_default().next = None;
+                due.push(Arc::clone(known));
+            }
+        }
+        due
+    }
+
+    /// A server could not be connected, or was lost, without the owner's doing.
+    pub(super) fn try_later(&self, server: &str, now: Instant) {
         let mut inside = self.write();
-        inside.used = Instant::now();
-        inside.login.replace(login.clone()) != Some(login)
+        let tried = inside.tried.entry(server.to_owned()).or_default();
+        if tried.next.is_some_and(|next| next > now) {
+            return;
+        }
+        tried.wait = (tried.wait * 2).clamp(FIRST_WAIT, LONGEST_WAIT);
+        tried.next = Some(now + tried.wait);
+    }
+
+    /// A server is another one than it was.
+    pub(super) fn try_anew(&self, server: &str) {
+        self.write().tried.remove(server);
+    }
+
+    /// A server is not to be tried any more: it is connected, or the owner does not want it.
+    pub(super) fn no_more_tries(&self, server: &str) {
+        self.write().tried.insert(server.to_owned(), Tried::default());
     }
 
     pub(super) fn note_silent(&self, server: &str, in_vain: bool) {

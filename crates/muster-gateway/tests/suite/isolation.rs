@@ -61,18 +61,18 @@ fn deeds(people: usize) -> impl Strategy<Value = Vec<Deed>> {
     prop::collection::vec(deed, 1..24)
 }
 
-struct World {
-    dir: TempDir,
-    guarded: Guarded,
+pub(crate) struct World {
+    pub(crate) dir: TempDir,
+    pub(crate) guarded: Guarded,
     engine: Engine,
-    dispatcher: Arc<Dispatcher>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
     meta: Meta,
     changes: broadcast::Receiver<Change>,
     moved: usize,
 }
 
 impl World {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("mcpservers")).unwrap();
         for server in SERVERS {
@@ -96,7 +96,7 @@ impl World {
     }
 
     /// Waits until every server has been tried.
-    async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         let mut views = self.engine.view();
         let tried = |known: &Arc<muster_gateway::view::Known>| {
             known.report.needs_login && !known.report.condition.is_passing()
@@ -123,7 +123,12 @@ impl World {
         }
     }
 
-    async fn call(&self, who: &Caller, tool: &str, args: Value) -> Result<Outcome, CallError> {
+    pub(crate) async fn call(
+        &self,
+        who: &Caller,
+        tool: &str,
+        args: Value,
+    ) -> Result<Outcome, CallError> {
         let call = Call::new(ToolName::new(tool), raw(&args), Checking::Strict);
         self.dispatcher.call(who, &Nobody::shared(), call).await
     }
@@ -327,6 +332,32 @@ async fn a_token_that_is_refused_ends_what_is_shown() {
     let Outcome::Text { text, details, .. } = said else { panic!("{said:?}") };
     assert_eq!(details.unwrap().get(), r#"{"authUrl":"https://issuer/?only-alice=one"}"#);
     assert!(text.lines().any(|line| line == "https://issuer/?only-alice=one"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_wants_more_takes_nothing_away() {
+    let world = World::new().await;
+    let alice = someone("alice");
+    let login = async || match world
+        .call(&alice, "core_auth_login", json!({"server": "one"}))
+        .await
+        .unwrap()
+    {
+        Outcome::Text { text, .. } => text.lines().next().unwrap().to_owned(),
+        other => panic!("{other:?}"),
+    };
+    world.guarded.admit("alice", "one");
+    assert_eq!(login().await, "Successfully connected to 'one'!");
+    world.guarded.want("alice", "one", true);
+    let error = world.call(&alice, "x_one_only-alice", json!({})).await.unwrap_err();
+    assert_eq!(error.to_string(), "backend `one` is not available: it wants more");
+    // The rest works on, and the person can give more.
+    world.call(&alice, "x_one_shared", json!({})).await.unwrap();
+    assert_eq!(login().await, "Authentication Required");
+    world.guarded.want("alice", "one", false);
+    assert_eq!(login().await, "Server 'one' is already authenticated for this session.");
+    world.call(&alice, "x_one_only-alice", json!({})).await.unwrap();
+    assert_eq!(world.guarded.connected("one"), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use muster_core::{
     backend::{Backend, BoxFuture, Cx},
     call::{CallError, Caller, Outcome, Owner},
     connect::{Connect, ConnectError, Connection, Endpoint, Event, Events, Listing},
-    credentials::Bearer,
+    credentials::{Bearer, Principal},
     json::raw,
     logins::{Access, Arrived, Issuer, LoginError, Logins, Person, Site},
     name::BackendName,
@@ -26,10 +26,30 @@ pub(crate) struct Guarded(Arc<Mutex<Inner>>);
 struct Inner {
     /// Who is logged in where.
     tokens: BTreeSet<(String, String)>,
+    /// Who has granted less than a server wants.
+    wanting: BTreeSet<(String, String)>,
     links: Vec<(String, Arc<dyn Events>)>,
+    /// Whether nobody can tell who is logged in.
+    away: bool,
+    /// Whether calls are never answered.
+    silent: bool,
     /// Counts what was listed, so that lists differ.
     round: usize,
     connected: BTreeMap<String, usize>,
+}
+
+/// Someone who has logged in to the gateway.
+pub(crate) fn known(name: &str) -> Caller {
+    Caller::known(Arc::new(Principal {
+        id: name.into(),
+        issuer: "https://issuer".into(),
+        subject: name.into(),
+        email: None,
+        name: None,
+        groups: Arc::from([]),
+        login: "login".into(),
+        identity: None,
+    }))
 }
 
 /// Someone in a session of their own.
@@ -52,6 +72,31 @@ impl Guarded {
     /// A server does not take someone's token any more, and nobody is told.
     pub(crate) fn revoke(&self, who: &str, server: &str) {
         self.0.lock().unwrap().tokens.remove(&(who.to_owned(), server.to_owned()));
+    }
+
+    /// Whoever knows who is logged in is away, or back.
+    pub(crate) fn be_away(&self, away: bool) {
+        self.0.lock().unwrap().away = away;
+    }
+
+    /// Calls are not answered any more.
+    pub(crate) fn fall_silent(&self) {
+        self.0.lock().unwrap().silent = true;
+    }
+
+    /// A server wants more of someone than was granted, or does not any more.
+    pub(crate) fn want(&self, who: &str, server: &str, wants: bool) {
+        let key = (who.to_owned(), server.to_owned());
+        let wanting = &mut self.0.lock().unwrap().wanting;
+        if wants {
+            wanting.insert(key)
+        } else {
+            wanting.remove(&key)
+        };
+    }
+
+    fn wants(&self, who: &str, server: &str) -> bool {
+        self.0.lock().unwrap().wanting.contains(&(who.to_owned(), server.to_owned()))
     }
 
     pub(crate) fn is_admitted(&self, who: &str, server: &str) -> bool {
@@ -134,11 +179,21 @@ impl Own {
 impl Backend for Own {
     fn run<'a>(&'a self, _: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
-            match self.who().await {
-                Ok(who) => {
-                    let tool = &call.entry().local_name;
-                    Ok(Outcome::text(format!("{} did {tool} for only-{who}", self.server)))
+            let silent = self.guarded.0.lock().unwrap().silent;
+            if silent {
+                return std::future::pending().await;
+            }
+            let tool = &call.entry().local_name;
+            let who = match self.who().await {
+                Ok(who) if **tool != *"shared" && self.guarded.wants(&who, &self.server) => {
+                    let token = self.access.token().await.unwrap();
+                    let challenge = "Bearer error=\"insufficient_scope\"";
+                    self.access.refused(&token, Some(challenge)).await.map(|_| who)
                 }
+                who => who,
+            };
+            match who {
+                Ok(who) => Ok(Outcome::text(format!("{} did {tool} for only-{who}", self.server))),
                 Err(error) => Err(CallError::Backend {
                     backend: BackendName::new(self.server.as_str()),
                     reason: error.to_string(),
@@ -190,7 +245,12 @@ impl Logins for Guarded {
         let who = name(&person.owner);
         let admitted = self.is_admitted(&who, &site.name);
         let access: Arc<dyn Access> = Arc::new(Pass(format!("{who}@{}", site.name)));
-        let given = if admitted { Ok(access) } else { Err(LoginError::Needed) };
+        let away = self.0.lock().unwrap().away;
+        let given = match admitted {
+            _ if away => Err(LoginError::Unavailable("it is away".to_owned())),
+            true => Ok(access),
+            false => Err(LoginError::Needed),
+        };
         Box::pin(std::future::ready(given))
     }
 
@@ -216,8 +276,16 @@ impl Logins for Guarded {
         Box::pin(std::future::ready(()))
     }
 
-    fn remembers<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
-        Box::pin(std::future::ready(self.is_admitted(&name(&person.owner), &site.name)))
+    fn remembers<'a>(
+        &'a self,
+        person: &'a Person,
+        site: &'a Site,
+    ) -> BoxFuture<'a, Result<bool, LoginError>> {
+        Box::pin(std::future::ready(Ok(self.is_admitted(&name(&person.owner), &site.name))))
+    }
+
+    fn wants_more<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(self.wants(&name(&person.owner), &site.name)))
     }
 
     fn issuer(&self, _: &Site) -> Issuer {
@@ -237,8 +305,14 @@ impl Access for Pass {
     fn refused<'a>(
         &'a self,
         _: &'a Bearer,
-        _: Option<&'a str>,
+        challenge: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Bearer, LoginError>> {
-        Box::pin(std::future::ready(Err(LoginError::Needed)))
+        let more = challenge.is_some_and(|said| said.contains("insufficient_scope"));
+        let error = if more {
+            LoginError::NotEnough("it wants more".to_owned())
+        } else {
+            LoginError::Needed
+        };
+        Box::pin(std::future::ready(Err(error)))
     }
 }

@@ -197,7 +197,9 @@ fn no_token(error: LoginError, challenge: Option<String>) -> Failure {
     match error {
         LoginError::Needed | LoginError::Off => Failure::Unauthorized { challenge },
         LoginError::Unavailable(reason) => Failure::Lost(reason),
-        LoginError::NoIssuer(_) | LoginError::Refused(_) => Failure::NotAdmitted(error.to_string()),
+        LoginError::NoIssuer(_) | LoginError::Refused(_) | LoginError::NotEnough(_) => {
+            Failure::NotAdmitted(error.to_string())
+        }
     }
 }
 

@@ -162,6 +162,7 @@ async fn serve(
                 ..logins::options(logins.as_ref())
             };
             if let Some(client) = &client {
+                options.hosts.extend(client.host());
                 options.pages.push(Arc::new(client.pages()));
             }
             if let Some(guard) = options.guard.clone() {

@@ -1,6 +1,9 @@
 //! Who lets users in at a gateway, and where.
 
-use muster_auth::dialer::{Dialer, Outgoing, Reach};
+use muster_auth::{
+    client::speaks_for,
+    dialer::{Dialer, Outgoing, Reach},
+};
 use serde::Deserialize;
 
 use super::tokens::base;
@@ -54,7 +57,7 @@ pub(super) async fn find(
     challenge: Option<&str>,
 ) -> Result<Place, String> {
     let challenge = challenge.unwrap_or_default();
-    let resource = described(dialer, endpoint, challenge).await;
+    let resource = described(dialer, endpoint, challenge).await?;
     let told = ["issuer", "realm"].iter().find_map(|name| parameter(challenge, name));
     let told = told.filter(|told| told.starts_with("https://") || told.starts_with("http://"));
     let issuer = match resource.authorization_servers.first() {
@@ -77,19 +80,26 @@ pub(super) async fn find(
 }
 
 /// What the gateway says about itself, at the place that it names, or at the usual ones.
-async fn described(dialer: &Dialer, endpoint: &str, challenge: &str) -> Resource {
+/// Whatever the place, what it says must be about this gateway (RFC 9728, 3.3).
+async fn described(dialer: &Dialer, endpoint: &str, challenge: &str) -> Result<Resource, String> {
     const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
     let base = base(endpoint);
     let path = endpoint.strip_prefix(base).unwrap_or_default().trim_end_matches('/');
     let usual = [format!("{base}{WELL_KNOWN}{path}"), format!("{base}{WELL_KNOWN}")];
     for url in parameter(challenge, "resource_metadata").into_iter().chain(usual) {
-        if let Ok(found) = document::<Resource>(dialer, &url).await
-            && !found.authorization_servers.is_empty()
-        {
-            return found;
+        let Ok(found) = document::<Resource>(dialer, &url).await else { continue };
+        if let Some(other) = found.resource.as_deref().filter(|own| !speaks_for(own, endpoint)) {
+            let other: String = other.chars().filter(|letter| !letter.is_control()).collect();
+            return Err(format!(
+                "the gateway describes itself as `{other}`, which is another resource: a token for it \
+                 would be good for somebody else. If that is the gateway you mean, use it as the endpoint"
+            ));
+        }
+        if !found.authorization_servers.is_empty() {
+            return Ok(found);
         }
     }
-    Resource::default()
+    Ok(Resource::default())
 }
 
 /// The document of an issuer, which must speak of itself.

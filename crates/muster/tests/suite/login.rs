@@ -171,11 +171,15 @@ impl User {
     }
 
     fn command(&self, words: &[&str]) -> Command {
+        self.command_at(&self.door.url(), words)
+    }
+
+    fn command_at(&self, endpoint: &str, words: &[&str]) -> Command {
         let path = std::env::var("PATH").unwrap();
         let mut command = Command::new(MUSTER);
         command
             .args(words)
-            .args(["--endpoint", &self.door.url()])
+            .args(["--endpoint", endpoint])
             .env("HOME", self.home.path())
             .env("PATH", format!("{}:{path}", self.home.file("bin").display()))
             .env("MUSTER_OAUTH_CALLBACK_PORT", self.callback.to_string())
@@ -364,6 +368,14 @@ fn logins_that_fail() {
         stderr: hint: try again with `muster auth login --endpoint http://127.0.0.1:[PORT]/mcp`
         exit 3
     "#]].assert_eq(&user.run(&["auth", "login"]));
+    // A door that describes another one: a token for that one is not for this one to see.
+    let other = user.door.url().replace("/mcp", "/other");
+    expect![[r#"
+        stderr: Error: Authentication failed for http://127.0.0.1:[PORT]/other: the gateway describes itself as `http://127.0.0.1:[PORT]/mcp`, which is another resource: a token for it would be good for somebody else. If that is the gateway you mean, use it as the endpoint
+        stderr:
+        stderr: hint: try again with `muster auth login --endpoint http://127.0.0.1:[PORT]/other`
+        exit 3
+    "#]].assert_eq(&user.said(&user.command_at(&other, &["auth", "login"]).output().unwrap()));
     drop(taken);
     assert!(!user.home.file(".config/muster/tokens").exists());
 }

@@ -73,6 +73,22 @@ fn it_answers_to_its_own_name_and_to_pages_that_are_allowed() {
 }
 
 #[test]
+fn browsers_and_issuers_reach_a_gateway_that_is_not_protected_by_its_public_name() {
+    let client = json!({"enabled": true, "publicUrl": "https://muster.example:8443"});
+    let config = json!({"aggregator": {"port": 0, "oauth": {"mcpClient": client}}}).to_string();
+    let gateway = Gateway::start(&[("config.yaml", &config)], &[]);
+    for (host, path, expected) in [
+        ("muster.example:8443", "/.well-known/oauth-client.json", 200),
+        ("muster.example", "/oauth/proxy/callback?state=unknown&code=c", 400),
+        ("evil.example", "/.well-known/oauth-client.json", 403),
+        ("evil.example", "/mcp", 403),
+    ] {
+        let head = format!("GET {path} HTTP/1.1\r\nhost: {host}");
+        assert_eq!(gateway.request(&head, "").0, expected, "{host} {path}");
+    }
+}
+
+#[test]
 fn what_is_configured_wrong_is_told_at_once_and_without_secrets() {
     for (from, to, expected) in [
         (

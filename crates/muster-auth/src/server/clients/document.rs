@@ -17,6 +17,8 @@ const USUAL: u64 = 300;
 /// And the bounds of what it may say.
 const SHORTEST: u64 = 60;
 const LONGEST: u64 = 24 * 3600;
+/// A document is a stranger's, and what it names is kept.
+const MOST_REDIRECTS: usize = 50;
 
 #[derive(Deserialize)]
 struct Document {
@@ -75,6 +77,9 @@ fn read(id: &str, answer: &Answer, localhost: bool) -> Result<Client, &'static s
     }
     let fine =
         |uri: &String| RedirectUri::parse(uri).is_some_and(|uri| uri.problem(localhost).is_none());
+    if document.redirect_uris.len() > MOST_REDIRECTS {
+        return Err("names too many redirect addresses");
+    }
     if document.redirect_uris.is_empty() || !document.redirect_uris.iter().all(fine) {
         return Err("names redirect addresses that are not allowed");
     }
@@ -148,6 +153,12 @@ mod tests {
                 "asks for a way",
             ),
             (200, json, with("redirect_uris", json!([])), "names redirect addresses"),
+            (
+                200,
+                json,
+                with("redirect_uris", json!(vec!["https://a.example/"; 51])),
+                "names too many redirect addresses",
+            ),
             (
                 200,
                 json,

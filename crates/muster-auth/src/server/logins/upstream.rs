@@ -9,6 +9,7 @@ use std::{
 use muster_core::{
     backend::BoxFuture,
     credentials::{Bearer, IdTokens},
+    logins::LoginError,
 };
 use tokio::time::Instant;
 
@@ -20,6 +21,7 @@ use crate::{
         provider::{ProviderError, Upstream},
         reply::Failure,
     },
+    store::StoreError,
 };
 
 /// How long one gateway may take to renew before another may try.
@@ -62,8 +64,7 @@ impl Inner {
     }
 
     async fn renew_once(&self, login: Login, good: Good) -> Result<Login, ProviderError> {
-        let away = |err: crate::store::StoreError| ProviderError::Away(err.to_string());
-        let gone = || ProviderError::Refused("invalid_grant".to_owned());
+        let away = |err: StoreError| ProviderError::Away(err.to_string());
         let _turn = self.turns.wait(&login.id).await;
         let name = format!("turn:{}", login.id);
         let patience = Instant::now() + TURN;
@@ -71,6 +72,9 @@ impl Inner {
             let login = self.login(&login.id).await.map_err(away)?.ok_or_else(gone)?;
             if good(&login.upstream, self.clock.now()) {
                 return Ok(login);
+            }
+            if !self.vault.is_shared() {
+                return self.renew_now(login).await;
             }
             if self.vault.claim(&name, &true, TURN).await.map_err(away)? {
                 let renewed = self.renew_now(login).await;
@@ -95,10 +99,21 @@ impl Inner {
         }
         login.upstream = upstream;
         let left = self.left(&login);
-        let saved = self.vault.put(&login_key(&login.id), &login, left).await;
-        saved.map_err(|err| ProviderError::Away(err.to_string()))?;
-        Ok(login)
+        // Only if it is still there: who has logged out meanwhile stays out.
+        let saved = self.vault.replace(&login_key(&login.id), &login, left).await;
+        if saved.map_err(|err| ProviderError::Away(err.to_string()))? {
+            return Ok(login);
+        }
+        if let Err(err) = self.provider.give_back(&login.upstream).await {
+            tracing::warn!("the identity provider was not told of a logout: {err}");
+        }
+        Err(gone())
     }
+}
+
+/// There is no such login any more.
+fn gone() -> ProviderError {
+    ProviderError::Refused("invalid_grant".to_owned())
 }
 
 /// The ID tokens of one login. What remembers them must not be kept alive by them.
@@ -132,27 +147,34 @@ impl LoginTokens {
 }
 
 impl IdTokens for LoginTokens {
-    fn id_token(&self) -> BoxFuture<'_, Option<Bearer>> {
+    fn id_token(&self) -> BoxFuture<'_, Result<Option<Bearer>, LoginError>> {
         Box::pin(async move {
-            let inner = self.inner.upgrade()?;
+            let away = |what: &str| LoginError::Unavailable(what.to_owned());
+            let inner = self.inner.upgrade().ok_or_else(|| away("the gateway is shutting down"))?;
+            let stored = |err: StoreError| LoginError::Unavailable(err.to_string());
             let id = match &self.whose {
-                Whose::Login(id) => id.clone(),
-                Whose::Person(id) => inner.vault.get(&last_key(id)).await.ok().flatten()?,
+                Whose::Login(id) => Some(id.clone()),
+                Whose::Person(id) => inner.vault.get(&last_key(id)).await.map_err(stored)?,
             };
-            let mut login = inner.login(&id).await.ok().flatten()?;
+            let Some(id) = id else { return Ok(None) };
+            let Some(mut login) = inner.login(&id).await.map_err(stored)? else { return Ok(None) };
             if login.upstream.fresh_id_token(inner.clock.now()).is_none()
                 && login.upstream.refresh.is_some()
             {
                 let good: Good = |upstream, now| upstream.fresh_id_token(now).is_some();
                 match inner.renew(login, good).await {
                     Ok(renewed) => login = renewed,
-                    Err(err) => {
+                    Err(err @ ProviderError::Away(_)) => {
                         tracing::warn!("no ID token can be had: {err}");
-                        return None;
+                        return Err(away("the identity provider is not available"));
+                    }
+                    Err(err @ (ProviderError::Refused(_) | ProviderError::Wrong(_))) => {
+                        tracing::warn!("no ID token can be had: {err}");
+                        return Ok(None);
                     }
                 }
             }
-            login.upstream.fresh_id_token(inner.clock.now()).map(Bearer::new)
+            Ok(login.upstream.fresh_id_token(inner.clock.now()).map(Bearer::new))
         })
     }
 }
