@@ -8,9 +8,10 @@ pub mod clock;
 pub mod dialer;
 pub mod jwks;
 pub mod jwt;
-mod lock;
 pub mod random;
 pub mod secret;
 pub mod server;
 pub mod store;
 mod turns;
+
+use muster_core::lock;

@@ -15,6 +15,7 @@ pub mod credentials;
 pub mod effect;
 pub mod glob;
 pub mod json;
+pub mod lock;
 pub mod logins;
 pub mod manifest;
 pub mod meta_tools;

@@ -18,7 +18,6 @@ pub mod command;
 pub mod environment;
 pub mod launcher;
 mod link;
-mod lock;
 pub mod lookup;
 pub mod pages;
 pub mod run;
@@ -26,3 +25,5 @@ pub mod serve;
 pub mod spill;
 mod tree;
 mod wire;
+
+use muster_core::lock;

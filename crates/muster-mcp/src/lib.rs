@@ -10,7 +10,6 @@ pub mod http;
 mod incoming;
 mod level;
 mod listen;
-mod lock;
 mod model;
 mod questions;
 pub mod server;
@@ -20,3 +19,5 @@ mod steady;
 pub mod version;
 mod watched;
 pub mod wire;
+
+use muster_core::lock;

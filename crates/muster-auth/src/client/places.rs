@@ -33,6 +33,13 @@ impl Place {
         }
     }
 
+    /// Whether both are one origin. A port of this machine is the same by each of its names.
+    fn is_at(&self, other: &Self) -> bool {
+        let rest = |place: &Self| place.origin.replacen(place.host(), "", 1).replace("[]", "");
+        self.origin == other.origin
+            || self.is_here() && other.is_here() && rest(self) == rest(other)
+    }
+
     /// Whether the address is on this machine.
     pub(super) fn is_here(&self) -> bool {
         let host = self.origin.split("://").nth(1).unwrap_or_default();
@@ -87,7 +94,7 @@ pub fn speaks_for(resource: &str, server: &str) -> bool {
     let part_of = |path: &str| {
         server.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    resource.origin == server.origin && part_of(&resource.path)
+    resource.is_at(&server) && part_of(&resource.path)
 }
 
 /// Whether two names are those of one issuer. They are compared as they are; only a slash that stands
@@ -179,6 +186,15 @@ mod tests {
             ["https://b", "http://a", "https://a:1", "https://a/mc", "https://a/mcp/two", "x", ""]
         {
             assert!(!speaks_for(resource, server), "{resource}");
+        }
+        let names = ["http://localhost:1/mcp", "http://127.0.0.1:1/mcp", "http://[::1]:1/mcp"];
+        for (one, other) in names.iter().flat_map(|one| names.map(|other| (one, other))) {
+            assert!(speaks_for(one, other), "{one} {other}");
+        }
+        for other in
+            ["http://localhost:2/mcp", "https://localhost:1/mcp", "http://localhost.b:1/mcp"]
+        {
+            assert!(!speaks_for(other, "http://127.0.0.1:1/mcp"), "{other}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The one mutex of this crate.
+//! A mutex that is held for a moment.
 //!
 //! **Invariant:** it is held for the length of a few lines that cannot panic and never across an
 //! `await`, so a poisoned lock carries no broken state and is simply taken.
@@ -7,20 +7,22 @@ use std::sync::{MutexGuard, PoisonError};
 
 #[expect(
     clippy::disallowed_types,
-    reason = "a child may be dropped, and so be killed, where nothing can be awaited"
+    reason = "what is given up by drop is given up where nothing can be awaited"
 )]
 type Mutex<T> = std::sync::Mutex<T>;
 
-/// A value that several threads change, each for a moment.
+/// A value that several tasks change, each for a moment.
 #[derive(Debug, Default)]
-pub(crate) struct Lock<T>(Mutex<T>);
+pub struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
-    pub(crate) const fn new(value: T) -> Self {
+    /// A lock around `value`.
+    pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+    /// Waits for whoever has the value, and has it until the guard is dropped.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
