@@ -175,7 +175,7 @@ def least_bridge(folder):
 
 def by_sdk(args, port, environment):
     subprocess.run([HERE.parent / "interop/install.sh"], check=True)
-    words = ["node", HERE / "bridge_client.mjs", args.rounds, max(args.calls // 4, 1), f"http://127.0.0.1:{port}/mcp"]
+    words = ["node", "--no-warnings", HERE / "bridge_client.mjs", args.rounds, max(args.calls // 4, 1), f"http://127.0.0.1:{port}/mcp"]
     words = [str(word) for word in [*words, *bridge_words(args, port)]]
     return json.loads(subprocess.run(words, check=True, env=environment, stdout=subprocess.PIPE).stdout)
 
