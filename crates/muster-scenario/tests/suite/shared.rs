@@ -9,6 +9,7 @@ use std::{
 use muster_scenario::load;
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test has no settings to read it from")]
 fn every_given_file_loads() {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let dir = env::var_os("MUSTER_SHARED").map_or_else(beside, PathBuf::from).join("scenarios");
