@@ -70,12 +70,14 @@ fn check(table: &str) {
 
 /// Recorded data beside the repository (`MUSTER_SHARED`, or `../shared`). A test without its data
 /// reports that it is skipped, past libtest's capture, and `scripts/test` counts the report.
+#[expect(clippy::disallowed_methods, reason = "a test has no settings to read it from")]
 fn shared(test: &str, name: &str) -> Option<String> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let root = env::var_os("MUSTER_SHARED").map_or_else(beside, PathBuf::from);
     let path = root.join("cases/go-templates").join(name);
     if !path.exists() {
-        let _ = writeln!(stderr(), "skipped: {test}: {} does not exist", path.display());
+        writeln!(stderr(), "skipped: {test}: {} does not exist", path.display())
+            .expect("standard error is open");
         return None;
     }
     Some(fs::read_to_string(path).expect("recorded data is readable"))
