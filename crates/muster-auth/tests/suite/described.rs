@@ -27,7 +27,7 @@ async fn a_client_is_who_its_document_says() {
     let tasks = TaskTracker::new();
     let site = Secure::start(&tasks).await;
     let id = format!("{}/client.json", site.base);
-    let trust = || TrustStore::system().and(site.authority.as_bytes()).unwrap();
+    let trust = || TrustStore::system().with_pem(site.authority.as_bytes()).unwrap();
     let mut world = world(trust()).await;
     world.client.clone_from(&id);
     let document =

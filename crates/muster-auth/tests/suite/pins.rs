@@ -171,7 +171,7 @@ async fn tokens_are_exchanged_with_the_credentials_that_are_named() {
         reach: AddressPolicy::Loopback,
         ..Options::new("http://localhost:8090/")
     };
-    let trust = TrustStore::system().and(remote.authority.as_bytes()).unwrap();
+    let trust = TrustStore::system().with_pem(remote.authority.as_bytes()).unwrap();
     let world = world.beside_as(options, trust);
     let exchanged = token(&remote.base, "alice");
     let given = json!({"access_token": exchanged, "token_type": "bearer", "expires_in": 300});
@@ -215,7 +215,7 @@ async fn exchange_three_times() {
     let remote = Secure::start(world.tasks()).await;
     let options =
         Options { reach: AddressPolicy::Loopback, ..Options::new("http://localhost:8090/") };
-    let trust = TrustStore::system().and(remote.authority.as_bytes()).unwrap();
+    let trust = TrustStore::system().with_pem(remote.authority.as_bytes()).unwrap();
     let world = world.beside_as(options, trust);
     let gives = |subject: &str| {
         let token = token(&remote.base, subject);

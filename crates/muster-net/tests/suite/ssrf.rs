@@ -182,7 +182,7 @@ async fn redirects_are_limited() {
     let (port, hits) = serve(vec![moved("/again")]).await;
     let url = format!("http://127.0.0.1:{port}/");
     let client = HttpClient::new(Arc::new(TrustStore::system()));
-    let answer =
+    let response =
         client.send(HttpRequest::get(url.as_str(), AddressPolicy::Loopback).redirects(3)).await;
     assert_eq!(
         response.unwrap_err().to_string(),
@@ -190,7 +190,7 @@ async fn redirects_are_limited() {
     );
     assert_eq!(hits.load(Ordering::SeqCst), 4);
     // A request with a token is never redirected, nor one that does not allow redirects.
-    let response = dialer
+    let response = client
         .send(HttpRequest::get(url.as_str(), AddressPolicy::Loopback).redirects(3).bearer("t"))
         .await;
     assert_eq!(response.unwrap().status, 302);
@@ -204,7 +204,7 @@ async fn responses_are_limited() {
     let client = HttpClient::new(Arc::new(TrustStore::system()));
     let (port, _) = serve(vec![ok(&"x".repeat(2000))]).await;
     let url = format!("http://127.0.0.1:{port}/");
-    let answer =
+    let response =
         client.send(HttpRequest::get(url.as_str(), AddressPolicy::Loopback).max_body(1000)).await;
     assert_eq!(
         response.unwrap_err().to_string(),

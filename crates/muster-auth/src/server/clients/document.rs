@@ -109,7 +109,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{has_path, life, read};
-    use muster_net::{AddressPolicy, HttpRequest, HttpResponse};
+    use muster_net::HttpResponse;
 
     const ID: &str = "https://app.example/client.json";
 
