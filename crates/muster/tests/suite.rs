@@ -34,6 +34,8 @@ mod desk;
 mod docs;
 #[path = "suite/events.rs"]
 mod events;
+#[path = "suite/examples.rs"]
+mod examples;
 #[path = "suite/fidelity.rs"]
 mod fidelity;
 #[path = "suite/garbage.rs"]

@@ -7,7 +7,7 @@ use muster_core::manifest;
 
 use super::client::{CLIMAX, Folder};
 
-fn root() -> std::path::PathBuf {
+pub(crate) fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
@@ -27,7 +27,7 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
 
 /// A server says how it is reached, a config what it runs, a workflow its steps; a policy has nothing of
 /// that kind.
-fn check_yaml(block: &str) -> Result<(), String> {
+pub(crate) fn check_yaml(block: &str) -> Result<(), String> {
     let dedented = dedent(block);
     let block = dedented.as_str();
     if block.lines().any(|line| line.starts_with("pre_configuration:"))
