@@ -32,6 +32,8 @@ mod contexts;
 mod desk;
 #[path = "suite/docs.rs"]
 mod docs;
+#[path = "suite/docs_links.rs"]
+mod docs_links;
 #[path = "suite/events.rs"]
 mod events;
 #[path = "suite/examples.rs"]
