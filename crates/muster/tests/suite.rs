@@ -60,6 +60,8 @@ mod processes;
 mod protected;
 #[path = "suite/reference.rs"]
 mod reference;
+#[path = "suite/reference_tools.rs"]
+mod reference_tools;
 #[path = "suite/resources.rs"]
 mod resources;
 #[path = "suite/rmcp.rs"]
