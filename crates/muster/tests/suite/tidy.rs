@@ -13,7 +13,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Transports and logins meet in `muster_core::credentials` only.
     ("muster-auth", &["muster-core"]),
     ("muster-mcp", &["muster-core", "muster-exec"]),
-    ("muster-gateway", &["muster-core", "muster-exec"]),
+    ("muster-gateway", &["muster-core"]),
+    ("muster-engine", &["muster-core", "muster-exec", "muster-gateway"]),
     ("muster-scenario", &["muster-core", "muster-exec"]),
     (
         "muster",
@@ -24,6 +25,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-exec",
             "muster-mcp",
             "muster-gateway",
+            "muster-engine",
             "muster-scenario",
         ],
     ),
@@ -42,6 +44,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-exec",
             "muster-mcp",
             "muster-gateway",
+            "muster-engine",
             "muster-scenario",
             "muster",
         ],
@@ -50,7 +53,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("ring", &["muster-auth", "muster-scenario"]),
     ("redis", &["muster-auth"]),
     ("ndarray", &["muster-embed"]),
-    ("rustix", &["muster-exec", "muster-mcp", "muster-gateway", "muster-scenario", "muster"]),
+    ("rustix", &["muster-exec", "muster-mcp", "muster-engine", "muster-scenario", "muster"]),
 ];
 
 /// Words that only some crates may write, and why.
