@@ -28,7 +28,6 @@ pub mod request;
 pub mod schema;
 pub mod service;
 pub mod suggest;
-pub mod template;
 pub mod tokens;
 pub mod value;
 pub mod workflow;

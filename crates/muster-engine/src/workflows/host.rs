@@ -7,7 +7,6 @@ use muster_core::{
     json::{self, Raw, raw},
     name::ToolName,
     repair::values,
-    template::{Context, Limits},
     workflow::{
         Object, PREFIX, Workflow,
         content::Content,
@@ -15,6 +14,7 @@ use muster_core::{
         run::{Called, Host, Note},
     },
 };
+use muster_template::{Context, Limits};
 
 use super::{Means, live::Live, not_found};
 use crate::events::Reason;

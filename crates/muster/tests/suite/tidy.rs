@@ -7,14 +7,15 @@ use std::{
 
 /// The layers, bottom first: which of our crates each may use.
 const MAY_USE: &[(&str, &[&str])] = &[
-    ("muster-core", &[]),
+    ("muster-template", &[]),
+    ("muster-core", &["muster-template"]),
     ("muster-embed", &[]),
     ("muster-exec", &["muster-core"]),
     // Transports and logins meet in `muster_core::credentials` only.
     ("muster-auth", &["muster-core"]),
     ("muster-mcp", &["muster-core", "muster-exec"]),
     ("muster-gateway", &["muster-core"]),
-    ("muster-engine", &["muster-core", "muster-exec", "muster-gateway"]),
+    ("muster-engine", &["muster-core", "muster-exec", "muster-gateway", "muster-template"]),
     ("muster-scenario", &["muster-core", "muster-exec"]),
     (
         "muster",
