@@ -3,7 +3,6 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::needless_pass_by_value,
     clippy::disallowed_types,
     reason = "a test may panic, and scripts are shared by a lock"
 )]
