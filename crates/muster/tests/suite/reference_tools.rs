@@ -110,7 +110,9 @@ fn events() {
     let warnings = source.split_once("fn is_warning").unwrap().1.split_once("\n    }").unwrap().0;
     let table = |resource: &str| {
         let mut rows = String::new();
-        for (variant, meaning) in reasons.iter().filter(|(variant, _)| variant.starts_with(resource)) {
+        for (variant, meaning) in
+            reasons.iter().filter(|(variant, _)| variant.starts_with(resource))
+        {
             let pattern = format!("Self::{variant}");
             let is_warning = warnings
                 .split(&pattern)
