@@ -14,7 +14,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Transports and logins meet in `muster_core::credentials` only.
     ("muster-auth", &["muster-core"]),
     ("muster-mcp", &["muster-core", "muster-exec"]),
-    ("muster-gateway", &["muster-core", "muster-exec", "muster-template"]),
+    ("muster-gateway", &["muster-core"]),
+    ("muster-engine", &["muster-core", "muster-exec", "muster-gateway", "muster-template"]),
     ("muster-scenario", &["muster-core", "muster-exec"]),
     (
         "muster",
@@ -25,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-exec",
             "muster-mcp",
             "muster-gateway",
+            "muster-engine",
             "muster-scenario",
         ],
     ),
@@ -43,6 +45,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-exec",
             "muster-mcp",
             "muster-gateway",
+            "muster-engine",
             "muster-scenario",
             "muster",
         ],
@@ -51,7 +54,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("ring", &["muster-auth", "muster-scenario"]),
     ("redis", &["muster-auth"]),
     ("ndarray", &["muster-embed"]),
-    ("rustix", &["muster-exec", "muster-mcp", "muster-gateway", "muster-scenario", "muster"]),
+    ("rustix", &["muster-exec", "muster-mcp", "muster-engine", "muster-scenario", "muster"]),
 ];
 
 /// Words that only some crates may write, and why.
