@@ -9,7 +9,7 @@ use muster_auth::{
     store::{Memory, Vault},
 };
 use muster_core::manifest::settings::McpClient;
-use muster_gateway::store::Store;
+use muster_engine::store::Store;
 use muster_net::{AddressPolicy, HttpClient, TrustStore};
 
 use crate::error::CommandError;
