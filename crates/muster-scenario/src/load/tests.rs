@@ -119,7 +119,7 @@ pre_configuration:
   serve_args: [--yolo]
 "#
     ));
-    let before = &scenario.before;
+    let before = &scenario.setup;
     let kinds: Vec<&str> = before
         .mcp_servers
         .iter()
