@@ -8,7 +8,7 @@ use muster_core::{
 };
 
 use crate::{
-    status::Report,
+    status::ServerStatus,
     store::{ClassFile, FileProblem},
 };
 
@@ -35,7 +35,7 @@ pub struct Known {
     /// Its file.
     pub path: PathBuf,
     /// How it is doing.
-    pub report: Report,
+    pub status: ServerStatus,
     /// What it offers.
     pub counts: Counts,
 }
@@ -54,6 +54,6 @@ pub struct Counts {
 impl View {
     /// How many servers are up.
     pub fn connected(&self) -> usize {
-        self.servers.values().filter(|known| known.report.condition.is_up()).count()
+        self.servers.values().filter(|known| known.status.condition.is_up()).count()
     }
 }

@@ -1,4 +1,4 @@
-//! What units say, taken into the state.
+//! The updates of units, applied to the state.
 
 use std::sync::Arc;
 
@@ -8,50 +8,48 @@ use muster_core::{
     name::{BackendName, exposed},
     request::Change,
 };
-use muster_gateway::condition::Condition;
+use muster_gateway::condition::ServerCondition;
 
 use super::Reconciler;
 use crate::{
     events::Reason,
-    limited::{Limited, Patience},
+    limited::Limited,
     offer,
-    status::Report,
-    supervisor::Word,
+    status::ServerStatus,
+    supervisor::UnitUpdate,
     view::{Counts, Known},
 };
 
 impl Reconciler {
-    pub(super) fn hear(&mut self, name: &str, word: Word) {
+    pub(super) fn apply_unit_update(&mut self, name: &str, update: UnitUpdate) {
         let Some(known) = self.servers.get(name).cloned() else { return };
-        match word {
-            Word::Doing(report) => {
-                self.tell(&known, &report);
-                self.note(name, |known| known.report = report);
+        match update {
+            UnitUpdate::StatusChanged(status) => {
+                self.tell(&known, &status);
+                self.note(name, |known| known.status = status);
                 self.publish();
             }
-            Word::Up(report, listing, backend) => {
-                self.tell(&known, &report);
-                let patience = known.server.spec.call_limit();
-                let patience =
-                    patience.map(|limit| Patience { server: BackendName::new(name), limit });
-                let backend = Limited::new(backend, self.means.calls_at_once).within(patience);
-                let backend: Arc<dyn Backend> = Arc::new(backend);
+            UnitUpdate::Connected(status, listing, backend) => {
+                self.tell(&known, &status);
+                let at_once = self.means.calls_at_once;
+                let limited = Limited::for_server(backend, &known.server, at_once);
+                let backend: Arc<dyn Backend> = Arc::new(limited);
                 self.state.backends.insert(BackendName::new(name), backend);
-                self.note(name, |known| known.report = report);
+                self.note(name, |known| known.status = status);
                 self.offers(&known, &listing);
             }
-            Word::Relisted(listing) => self.offers(&known, &listing),
-            Word::Down(report) => {
-                self.tell(&known, &report);
+            UnitUpdate::Relisted(listing) => self.offers(&known, &listing),
+            UnitUpdate::Disconnected(status) => {
+                self.tell(&known, &status);
                 self.state.backends.remove(&BackendName::new(name));
                 self.state.catalog = self.state.catalog.with(offer::nothing(&known.server));
                 self.note(name, |known| {
-                    known.report = report;
+                    known.status = status;
                     known.counts = Counts::default();
                 });
                 self.publish();
             }
-            Word::Updated(uri) => {
+            UnitUpdate::ResourceUpdated(uri) => {
                 let prefix = self.files.settings.aggregator.prefix();
                 let uri = match uri.contains("://") {
                     true => uri,
@@ -68,8 +66,8 @@ impl Reconciler {
         let kind = self.servers.get(name).map(|known| known.server.spec.kind);
         let Some(kind) = kind else { return };
         self.note(name, |known| {
-            if known.report.condition == Condition::AuthRequired {
-                known.report.condition = Condition::up(kind);
+            if known.status.condition == ServerCondition::AuthRequired {
+                known.status.condition = ServerCondition::up(kind);
             }
         });
         self.publish_view();
@@ -118,9 +116,9 @@ impl Reconciler {
         }
     }
 
-    /// Takes down what a report means after what was.
-    fn tell(&self, known: &Known, next: &Report) {
-        let (before, server) = (&known.report, &known.server);
+    /// Takes down what a status means after what was.
+    fn tell(&self, known: &Known, next: &ServerStatus) {
+        let (before, server) = (&known.status, &known.server);
         let tell = |reason: Reason, detail: &str| {
             self.means.journal.tell(reason, &server.name, &server.namespace, detail);
         };
@@ -129,31 +127,35 @@ impl Reconciler {
             tell(Reason::McpServerToolsUnavailable, error);
         }
         match next.condition {
-            Condition::Starting if before.next_retry.is_some() => {
+            ServerCondition::Starting if before.next_retry.is_some() => {
                 tell(Reason::McpServerRecoveryStarted, "");
             }
-            Condition::Starting if before.last_attempt.is_some() => {
+            ServerCondition::Starting if before.last_attempt.is_some() => {
                 tell(Reason::McpServerRestarting, "");
             }
-            Condition::Starting => tell(Reason::McpServerStarting, ""),
-            Condition::Running | Condition::Connected => {
+            ServerCondition::Starting => tell(Reason::McpServerStarting, ""),
+            ServerCondition::Running | ServerCondition::Connected => {
                 tell(Reason::McpServerStarted, "");
                 if before.failures > 0 {
                     tell(Reason::McpServerRecoverySucceeded, "");
                 }
             }
-            Condition::Stopped | Condition::Disconnected if !before.condition.is_down() => {
+            ServerCondition::Stopped | ServerCondition::Disconnected
+                if !before.condition.is_down() =>
+            {
                 tell(Reason::McpServerStopped, "");
             }
-            Condition::Failed | Condition::Unreachable => {
+            ServerCondition::Failed | ServerCondition::Unreachable => {
                 tracing::warn!(server = server.name, "{}: {error}", next.condition.as_str());
                 tell(Reason::McpServerFailed, error);
                 if before.failures > 0 {
                     tell(Reason::McpServerRecoveryFailed, error);
                 }
             }
-            Condition::AuthRequired => tell(Reason::McpServerAuthRequired, ""),
-            Condition::Stopped | Condition::Disconnected | Condition::Stopping => (),
+            ServerCondition::AuthRequired => tell(Reason::McpServerAuthRequired, ""),
+            ServerCondition::Stopped
+            | ServerCondition::Disconnected
+            | ServerCondition::Stopping => (),
         }
     }
 }
