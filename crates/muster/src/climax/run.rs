@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use muster_client::env_vars;
 use muster_core::{
     connect::Connect,
     policy::vain::Vain,
@@ -32,7 +33,7 @@ use super::{
     assembly::Assembly,
     load, servers,
 };
-use crate::{env_vars, error::CommandError, listen, log, output, process};
+use crate::{error::CommandError, listen, log, output, process};
 
 pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
     let log_file = env_vars::get("CLIMAX_LOG_FILE");

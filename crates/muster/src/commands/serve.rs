@@ -15,6 +15,10 @@ use std::{
 };
 
 use muster_auth::{dialer::Trust, server::AuthServer};
+use muster_client::{
+    env_vars, models,
+    secrets::{Secrets, WithSecrets},
+};
 use muster_core::{
     json::raw,
     manifest::settings::{Aggregator, Transport},
@@ -50,10 +54,8 @@ use self::logout::Logout;
 use crate::{
     bundled,
     cli::{Serve, Shown},
-    env_vars,
     error::CommandError,
-    listen, log, models, process,
-    secrets::{Secrets, WithSecrets},
+    listen, log, process,
 };
 
 /// How long requests may take to finish once the gateway was asked to stop.

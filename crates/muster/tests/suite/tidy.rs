@@ -16,8 +16,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-gateway", &["muster-core", "muster-exec"]),
     ("muster-scenario", &["muster-core", "muster-exec"]),
     (
+        "muster-client",
+        &[
+            "muster-core",
+            "muster-embed",
+            "muster-auth",
+            "muster-exec",
+            "muster-mcp",
+            "muster-gateway",
+        ],
+    ),
+    (
         "muster",
         &[
+            "muster-client",
             "muster-core",
             "muster-embed",
             "muster-auth",
@@ -42,6 +54,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-exec",
             "muster-mcp",
             "muster-gateway",
+            "muster-client",
             "muster-scenario",
             "muster",
         ],

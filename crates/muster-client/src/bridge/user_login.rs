@@ -13,21 +13,20 @@ use tokio::{
 };
 
 use crate::{
-    error::CommandError,
     login::{
         self, AuthMode,
         flow::{self, Begun, Prompting},
         servers::{self, Server},
         tokens::{Token, Tokens},
     },
-    remote::{Auth, Remote, target::Target},
+    remote::{Auth, Remote, error::RemoteError, target::Target},
 };
 
 /// How often it is looked whether another program has logged in.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The user's login at one gateway.
-pub(crate) struct UserLogin {
+pub struct UserLogin {
     target: Target,
     mode: AuthMode,
     token: watch::Sender<Option<String>>,
@@ -53,7 +52,7 @@ struct Page {
 
 /// A login that has begun.
 #[derive(Debug)]
-pub(crate) enum Started {
+pub enum Started {
     /// Just now; the page is there.
     Now(String),
     /// The page was shown before.
@@ -68,7 +67,7 @@ impl std::fmt::Debug for UserLogin {
 
 impl UserLogin {
     /// The login that is remembered, if there is one.
-    pub(crate) async fn remembered(target: &Target, mode: AuthMode) -> Self {
+    pub async fn remembered(target: &Target, mode: AuthMode) -> Self {
         let token = match mode {
             AuthMode::None => None,
             AuthMode::Auto | AuthMode::Prompt => token(target).await,
@@ -85,7 +84,7 @@ impl UserLogin {
 
     /// Opens the page where the user logs in, unless it is open. The token is used as soon as it is
     /// there.
-    pub(crate) async fn start(&self) -> Result<Started, String> {
+    pub async fn start(&self) -> Result<Started, String> {
         let mut page = self.page.lock().await;
         if let Some(Page { url, waiting }) = &mut *page {
             while waiting.try_join_next().is_some() {}
@@ -113,17 +112,17 @@ impl UserLogin {
     }
 
     /// Whether there was a token that is good no longer.
-    pub(crate) fn is_expired(&self) -> bool {
+    pub fn is_expired(&self) -> bool {
         self.wanted.borrow().expired
     }
 
     /// Counts how often a login was taken.
-    pub(crate) fn accepted(&self) -> watch::Receiver<u64> {
+    pub fn accepted(&self) -> watch::Receiver<u64> {
         self.accepted.subscribe()
     }
 
     /// After each login, takes the user to the servers behind the gateway that want one of their own.
-    pub(crate) async fn visit_servers(&self) -> Infallible {
+    pub async fn visit_servers(&self) -> Infallible {
         let mut accepted = self.accepted.subscribe();
         // The sender is here.
         while accepted.changed().await.is_ok() {
@@ -134,14 +133,11 @@ impl UserLogin {
         std::future::pending().await
     }
 
-    async fn visit(&self) -> Result<(), CommandError> {
+    async fn visit(&self) -> Result<(), RemoteError> {
         let token = self.token.borrow().clone();
         let auth = token.map_or(Auth::None, Auth::Bearer);
         let remote = Remote::connect(&self.target, &auth).await?;
-        let say = |text: &str| {
-            tracing::info!("{text}");
-            Ok(())
-        };
+        let say = |text: &str| tracing::info!("{text}");
         let waiting = servers::all(&remote).await?.into_iter().filter(Server::wants_login);
         for server in waiting.filter(|server| server.sso().is_none()) {
             if let Err(err) = servers::log_in(&remote, &server, &say).await {

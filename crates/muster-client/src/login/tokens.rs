@@ -11,8 +11,9 @@ use std::{
 use jiff::Timestamp;
 use muster_auth::{random::sha256, secret::Secret};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
-use crate::{contexts, error::CommandError};
+use crate::user_dirs::{self, NoHome};
 
 /// How long a token must still be good to be used.
 const MARGIN: Duration = Duration::from_secs(60);
@@ -73,6 +74,30 @@ impl Token {
     }
 }
 
+/// Why the token files cannot be used.
+#[derive(Debug, Error)]
+pub enum TokenError {
+    /// There is no directory for them.
+    #[error(transparent)]
+    NoHome(#[from] NoHome),
+    /// A token could not be written.
+    #[error("cannot write the token to {}: {source}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A token could not be deleted.
+    #[error("cannot delete the token {}: {source}", .path.display())]
+    Delete {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
 /// All tokens of the user.
 #[derive(Debug, Clone)]
 pub struct Tokens {
@@ -81,8 +106,8 @@ pub struct Tokens {
 
 impl Tokens {
     /// Those in the user's own folder.
-    pub fn of_user() -> Result<Self, CommandError> {
-        Ok(Self { folder: contexts::home()?.join("tokens") })
+    pub fn of_user() -> Result<Self, NoHome> {
+        Ok(Self { folder: user_dirs::config()?.join("tokens") })
     }
 
     /// The token for a gateway.
@@ -94,21 +119,20 @@ impl Tokens {
     }
 
     /// Keeps a token.
-    pub fn store(&self, token: &Token) -> Result<(), CommandError> {
-        let file = self.file(&token.server_url);
-        let cannot = |err: io::Error| {
-            CommandError::new(format!("cannot keep the token in {}: {err}", file.display()))
-        };
-        let text = serde_json::to_string_pretty(token).map_err(io::Error::from).map_err(cannot)?;
-        write(&self.folder, &file, &text).map_err(cannot)
+    pub fn store(&self, token: &Token) -> Result<(), TokenError> {
+        let path = self.file(&token.server_url);
+        let text = serde_json::to_string_pretty(token).map_err(io::Error::from);
+        text.and_then(|text| write(&self.folder, &path, &text))
+            .map_err(|source| TokenError::Write { path, source })
     }
 
     /// Forgets the token for a gateway; whether there was one.
-    pub fn remove(&self, endpoint: &str) -> Result<bool, CommandError> {
-        match fs::remove_file(self.file(endpoint)) {
+    pub fn remove(&self, endpoint: &str) -> Result<bool, TokenError> {
+        let path = self.file(endpoint);
+        match fs::remove_file(&path) {
             Ok(()) => Ok(true),
             Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(err) => Err(err.into()),
+            Err(source) => Err(TokenError::Delete { path, source }),
         }
     }
 

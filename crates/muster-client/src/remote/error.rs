@@ -4,7 +4,6 @@ use muster_mcp::client::talk::TalkError;
 use thiserror::Error;
 
 use super::target::Target;
-use crate::error::CommandError;
 
 /// Why a gateway could not be asked, or had no answer.
 #[derive(Debug, Error)]
@@ -104,55 +103,5 @@ impl RemoteError {
             TalkError::Unauthorized { .. } => Self::AuthExpired { endpoint: endpoint.to_owned() },
             other => Self::Request(other.to_string()),
         }
-    }
-
-    /// The next steps for a person.
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::AuthRequired { endpoint, .. } => vec![
-                format!("log in with `muster auth login --endpoint {endpoint}`"),
-                "see where you are logged in with `muster auth status`".to_owned(),
-            ],
-            Self::AuthExpired { endpoint } => vec![
-                format!("log in again with `muster auth login --endpoint {endpoint}`"),
-                format!("or try `muster auth refresh --endpoint {endpoint}`"),
-            ],
-            Self::AuthFailed { endpoint, .. } => {
-                vec![format!("try again with `muster auth login --endpoint {endpoint}`")]
-            }
-            Self::Connect(_) => vec![
-                "see whether the address is right with `muster context list`, or name one with --endpoint"
-                    .to_owned(),
-            ],
-            Self::NotRunning
-            | Self::NotResponding { .. }
-            | Self::Call { .. }
-            | Self::Meta { .. }
-            | Self::Empty { .. }
-            | Self::Unexpected { .. }
-            | Self::Request(_) => Vec::new(),
-        }
-    }
-
-    const fn code(&self) -> u8 {
-        match self {
-            Self::AuthRequired { .. } | Self::AuthExpired { .. } => 2,
-            Self::AuthFailed { .. } => 3,
-            Self::NotRunning
-            | Self::NotResponding { .. }
-            | Self::Connect(_)
-            | Self::Call { .. }
-            | Self::Meta { .. }
-            | Self::Empty { .. }
-            | Self::Unexpected { .. }
-            | Self::Request(_) => 1,
-        }
-    }
-}
-
-impl From<RemoteError> for CommandError {
-    fn from(error: RemoteError) -> Self {
-        let made = Self::new(error.to_string()).code(error.code());
-        error.hints().into_iter().fold(made, Self::hint)
     }
 }

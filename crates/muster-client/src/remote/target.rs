@@ -4,7 +4,13 @@ use std::path::PathBuf;
 
 use muster_core::manifest::settings::{self, Settings};
 
-use crate::{contexts::Contexts, env_vars, error::CommandError};
+use thiserror::Error;
+
+use crate::{
+    contexts::{ContextError, Contexts},
+    env_vars,
+    user_dirs::{self, NoHome},
+};
 
 /// Where a gateway is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +52,31 @@ pub struct Wish<'a> {
     pub config_path: Option<&'a PathBuf>,
 }
 
+/// Why no gateway could be determined.
+#[derive(Debug, Error)]
+pub enum TargetError {
+    /// The contexts cannot be read.
+    #[error(transparent)]
+    Contexts(#[from] ContextError),
+    /// There is no context of that name.
+    #[error("context \"{0}\" not found")]
+    UnknownContext(String),
+    /// The configured gateway speaks on standard input and output, so it has no address.
+    #[error("unsupported transport: stdio")]
+    Stdio,
+    /// `config.yaml` cannot be read.
+    #[error("failed to load config: {}: {reason}", .path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        reason: String,
+    },
+    /// There is no directory for `config.yaml`.
+    #[error(transparent)]
+    NoHome(#[from] NoHome),
+}
+
 impl Target {
     /// The gateway at an address.
     pub fn at(url: &str) -> Self {
@@ -56,14 +87,15 @@ impl Target {
 
     /// Finds the gateway that is meant. What is said first wins: an address, a named context,
     /// `MUSTER_CONTEXT`, the current context, the configuration.
-    pub fn resolve(wish: Wish<'_>) -> Result<Self, CommandError> {
+    pub fn resolve(wish: Wish<'_>) -> Result<Self, TargetError> {
         if let Some(url) = wish.endpoint.filter(|url| !url.is_empty()) {
             return Ok(Self::at(url));
         }
         let named = wish.context.filter(|name| !name.is_empty()).map(str::to_owned);
         if let Some(name) = named.or_else(|| env_vars::get("MUSTER_CONTEXT")) {
             let contexts = Contexts::load()?;
-            let context = contexts.get(&name).ok_or_else(|| unknown(&name))?;
+            let context = contexts.get(&name);
+            let context = context.ok_or_else(|| TargetError::UnknownContext(name.clone()))?;
             return Ok(Self::at(&context.endpoint));
         }
         // A current context that cannot be read is as good as none.
@@ -74,15 +106,12 @@ impl Target {
         Self::configured(&settings(wish.config_path)?)
     }
 
-    fn configured(settings: &Settings) -> Result<Self, CommandError> {
+    fn configured(settings: &Settings) -> Result<Self, TargetError> {
         let aggregator = &settings.aggregator;
         let (path, transport) = match aggregator.transport {
             settings::Transport::StreamableHttp => ("mcp", Transport::StreamableHttp),
             settings::Transport::Sse => ("sse", Transport::Sse),
-            settings::Transport::Stdio => {
-                return Err(CommandError::new("unsupported transport: stdio")
-                    .hint("a gateway on standard input and output has no address; name another with --endpoint"));
-            }
+            settings::Transport::Stdio => return Err(TargetError::Stdio),
         };
         let host = match aggregator.host.as_str() {
             "" | "0.0.0.0" | "::" => "localhost",
@@ -120,30 +149,22 @@ impl Target {
     }
 }
 
-fn unknown(name: &str) -> CommandError {
-    CommandError::new(format!("context \"{name}\" not found"))
-        .hint("see all of them with `muster context list`")
-}
-
 /// What `config.yaml` says; without a file, the defaults.
-fn settings(folder: Option<&PathBuf>) -> Result<Settings, CommandError> {
+fn settings(folder: Option<&PathBuf>) -> Result<Settings, TargetError> {
     let folder = match folder {
         Some(folder) => folder.clone(),
-        None => crate::contexts::home()?,
+        None => user_dirs::config()?,
     };
-    let file = folder.join("config.yaml");
-    let text = match std::fs::read_to_string(&file) {
+    let path = folder.join("config.yaml");
+    let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
         Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(Settings::default()),
-        Err(err) => {
-            let what = format!("failed to load config: {}: {err}", file.display());
-            return Err(CommandError::new(what));
-        }
+        Err(err) => return Err(TargetError::Config { path, reason: err.to_string() }),
     };
-    let loaded = settings::parse(&text).map_err(|err| {
-        CommandError::new(format!("failed to load config: {}: {err}", file.display()))
-    })?;
-    Ok(loaded.value)
+    match settings::parse(&text) {
+        Ok(loaded) => Ok(loaded.value),
+        Err(err) => Err(TargetError::Config { path, reason: err.to_string() }),
+    }
 }
 
 #[cfg(test)]

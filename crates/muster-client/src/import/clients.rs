@@ -2,11 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
-
 /// An MCP client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Client {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Client {
     /// Claude Desktop
     ClaudeDesktop,
     /// Claude Code
@@ -14,20 +12,18 @@ pub(crate) enum Client {
     /// Cursor
     Cursor,
     /// VS Code
-    #[value(name = "vscode")]
     VsCode,
     /// Windsurf
     Windsurf,
     /// Codex
     Codex,
     /// Gemini CLI
-    #[value(name = "gemini")]
     GeminiCli,
 }
 
 /// How a file holds servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// An object below this key.
     Json(&'static str),
     /// Tables below this key.
@@ -35,7 +31,8 @@ pub(crate) enum Shape {
 }
 
 impl Client {
-    pub(crate) const ALL: [Self; 7] = [
+    /// Every client.
+    pub const ALL: [Self; 7] = [
         Self::ClaudeDesktop,
         Self::ClaudeCode,
         Self::Cursor,
@@ -46,7 +43,7 @@ impl Client {
     ];
 
     /// Its name on the command line.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::ClaudeDesktop => "claude-desktop",
             Self::ClaudeCode => "claude-code",
@@ -58,8 +55,26 @@ impl Client {
         }
     }
 
+    /// The client of a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|client| client.name() == name)
+    }
+
+    /// Its name as its makers write it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::ClaudeDesktop => "Claude Desktop",
+            Self::ClaudeCode => "Claude Code",
+            Self::Cursor => "Cursor",
+            Self::VsCode => "VS Code",
+            Self::Windsurf => "Windsurf",
+            Self::Codex => "Codex",
+            Self::GeminiCli => "Gemini CLI",
+        }
+    }
+
     /// How its file holds servers.
-    pub(crate) const fn shape(self) -> Shape {
+    pub const fn shape(self) -> Shape {
         match self {
             Self::ClaudeDesktop
             | Self::ClaudeCode
@@ -72,7 +87,7 @@ impl Client {
     }
 
     /// Where its file may be, the usual place first.
-    pub(crate) fn paths(self, home: &Path) -> Vec<PathBuf> {
+    pub fn paths(self, home: &Path) -> Vec<PathBuf> {
         let places: &[&str] = match self {
             Self::ClaudeDesktop => &[
                 ".config/Claude/claude_desktop_config.json",
@@ -91,7 +106,7 @@ impl Client {
     }
 
     /// Its file: the one that is there, else the usual place.
-    pub(crate) fn path(self, home: &Path) -> PathBuf {
+    pub fn path(self, home: &Path) -> PathBuf {
         let paths = self.paths(home);
         let there = paths.iter().find(|path| path.exists()).or(paths.first());
         there.cloned().unwrap_or_else(|| home.to_owned())

@@ -6,22 +6,37 @@
 mod callback;
 mod discovery;
 pub mod flow;
-pub(crate) mod servers;
+pub mod servers;
 pub mod tokens;
 
-use muster_exec::browser;
+use std::io;
+
+use thiserror::Error;
 
 use crate::{
     env_vars,
-    error::CommandError,
-    output::{self, Printer},
     remote::{Auth, Remote, error::RemoteError, target::Target},
 };
 
 use self::{
-    flow::{Prompting, Screen},
+    flow::Prompting,
     tokens::{Token, Tokens},
 };
+
+/// How a login reaches the user: a terminal, or whatever else stands in front of them.
+pub trait LoginUi: Sync {
+    /// Opens an address in the browser.
+    fn open(&self, url: &str) -> io::Result<()>;
+    /// Shows text as it is, without a line break of its own.
+    fn show(&self, text: &str);
+    /// Shows a question and returns the line typed behind it.
+    fn ask(&self, question: &str) -> io::Result<String>;
+}
+
+/// The name of an authentication mode is not known.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("invalid auth mode \"{0}\": must be one of 'auto', 'prompt', or 'none'")]
+pub struct UnknownAuthMode(pub String);
 
 /// What is done when a gateway wants a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,7 +55,7 @@ impl AuthMode {
     pub const NAMES: [&'static str; 3] = ["auto", "prompt", "none"];
 
     /// Reads what was typed, or what the environment says.
-    pub fn parse(typed: Option<&str>) -> Result<Self, CommandError> {
+    pub fn parse(typed: Option<&str>) -> Result<Self, UnknownAuthMode> {
         let known = |name: &str| match name.to_lowercase().as_str() {
             "auto" => Some(Self::Auto),
             "prompt" => Some(Self::Prompt),
@@ -48,11 +63,7 @@ impl AuthMode {
             _ => None,
         };
         if let Some(typed) = typed.filter(|typed| !typed.is_empty()) {
-            return known(typed).ok_or_else(|| {
-                CommandError::new(format!(
-                    "invalid auth mode \"{typed}\": must be one of 'auto', 'prompt', or 'none'"
-                ))
-            });
+            return known(typed).ok_or_else(|| UnknownAuthMode(typed.to_owned()));
         }
         let preset = env_vars::get("MUSTER_AUTH_MODE");
         Ok(preset.and_then(|name| known(&name)).unwrap_or_default())
@@ -70,8 +81,13 @@ pub enum Stay {
 
 /// Connects for a few questions, with what is remembered of the user, and with a login where that is
 /// not enough.
-pub async fn connect(target: &Target, mode: AuthMode, quiet: bool) -> Result<Remote, RemoteError> {
-    connect_for(Stay::Short, target, mode, quiet).await
+pub async fn connect(
+    target: &Target,
+    mode: AuthMode,
+    quiet: bool,
+    ui: &dyn LoginUi,
+) -> Result<Remote, RemoteError> {
+    connect_for(Stay::Short, target, mode, quiet, ui).await
 }
 
 /// Connects for a short or a long time.
@@ -80,6 +96,7 @@ pub async fn connect_for(
     target: &Target,
     mode: AuthMode,
     quiet: bool,
+    ui: &dyn LoginUi,
 ) -> Result<Remote, RemoteError> {
     let auth = if mode == AuthMode::None { Auth::None } else { remembered(target).await };
     let had_one = !matches!(auth, Auth::None);
@@ -92,17 +109,15 @@ pub async fn connect_for(
     }
     if had_one {
         // What the gateway no longer takes is of no use.
-        drop(Tokens::of_user().and_then(|tokens| tokens.remove(&target.url)));
+        drop(Tokens::of_user().map(|tokens| tokens.remove(&target.url)));
         if quiet {
             return Err(RemoteError::AuthExpired { endpoint: target.url.clone() });
         }
     }
-    if !wanted(target, mode, quiet)? {
+    if !wanted(target, mode, quiet, ui)? {
         return Err(RemoteError::AuthRequired { endpoint: target.url.clone(), challenge });
     }
-    // Standard output belongs to the answer of the command.
-    let screen = Screen { open: &browser::open, say: &output::tell };
-    let token = flow::login(target, challenge.as_deref(), Prompting::Page, &screen).await?;
+    let token = flow::login(target, challenge.as_deref(), Prompting::Page, ui).await?;
     open(stay, target, &bearer(&token)).await
 }
 
@@ -129,7 +144,7 @@ pub async fn remembered(target: &Target) -> Auth {
 
 /// Logs in anew without a page, where the gateway wants a login and has known the user. Without luck
 /// everything is as it was.
-pub async fn silently(target: &Target, mode: AuthMode) {
+pub async fn silently(target: &Target, mode: AuthMode, ui: &dyn LoginUi) {
     let known = Tokens::of_user().ok().and_then(|tokens| tokens.load(&target.url));
     if known.is_none() || mode == AuthMode::None {
         return;
@@ -140,8 +155,7 @@ pub async fn silently(target: &Target, mode: AuthMode) {
         // Whoever connects next says what is wrong.
         Err(_) => return,
     };
-    let screen = Screen { open: &browser::open, say: &output::tell };
-    let token = flow::login(target, challenge.as_deref(), Prompting::Silent, &screen).await;
+    let token = flow::login(target, challenge.as_deref(), Prompting::Silent, ui).await;
     if let Err(err) = token {
         tracing::debug!("no login without a page: {err}");
     }
@@ -153,25 +167,23 @@ pub fn bearer(token: &Token) -> Auth {
 }
 
 /// Whether the user wants to log in now.
-fn wanted(target: &Target, mode: AuthMode, quiet: bool) -> Result<bool, RemoteError> {
+fn wanted(
+    target: &Target,
+    mode: AuthMode,
+    quiet: bool,
+    ui: &dyn LoginUi,
+) -> Result<bool, RemoteError> {
     if quiet {
         return Ok(true);
     }
-    let cannot = |err: CommandError| RemoteError::Request(err.to_string());
     if mode == AuthMode::Auto {
-        output::tell("Authentication required. Opening browser...\n");
+        ui.show("Authentication required. Opening browser...\n");
         return Ok(true);
     }
     let question = format!(
         "Authentication required for {}\nOpen browser to authenticate? [Y/n]: ",
         target.url
     );
-    let answer = output::question(&question).map_err(cannot)?;
+    let answer = ui.ask(&question).map_err(|err| RemoteError::Request(err.to_string()))?;
     Ok(matches!(answer.to_lowercase().as_str(), "" | "y" | "yes"))
-}
-
-/// Shows words on standard output, where the user looks.
-pub fn say(text: &str) {
-    // Whoever closed standard output does not look.
-    drop(Printer::standard().part(text));
 }

@@ -35,7 +35,7 @@ const BEGINNINGS: [&str; 14] = [
 
 /// The part of a value that is secret, if there is one: the whole, or what stands behind the scheme of
 /// an `Authorization` header.
-pub(crate) fn secret_part<'a>(name: &str, value: &'a str) -> Option<&'a str> {
+pub(super) fn secret_part<'a>(name: &str, value: &'a str) -> Option<&'a str> {
     let is_open = value.trim().is_empty()
         || value.contains("${")
         || value.starts_with('$')
@@ -51,7 +51,7 @@ pub(crate) fn secret_part<'a>(name: &str, value: &'a str) -> Option<&'a str> {
 }
 
 /// Whether what has this name is a secret.
-pub(crate) fn is_secret_name(name: &str) -> bool {
+pub(super) fn is_secret_name(name: &str) -> bool {
     let name = name.trim_start_matches('-').to_lowercase();
     // The name of a file that holds a secret is none.
     let is_place = ["file", "path", "dir", "url"].iter().any(|end| name.ends_with(end));

@@ -23,7 +23,7 @@ const SCHEME: &str = "secret://";
 
 /// Why a secret cannot be had or kept.
 #[derive(Debug, Error)]
-pub(crate) enum SecretError {
+pub enum SecretError {
     /// There is none of that name.
     #[error("secret `{name}` is not there: put it into {}", .path.display())]
     Missing {
@@ -47,23 +47,23 @@ pub(crate) enum SecretError {
 
 /// The secrets of one configuration.
 #[derive(Debug, Clone)]
-pub(crate) struct Secrets {
+pub struct Secrets {
     folder: PathBuf,
 }
 
 impl Secrets {
     /// Those beside the configuration in `root`.
-    pub(crate) fn of(root: &Path) -> Self {
+    pub fn of(root: &Path) -> Self {
         Self { folder: root.join("secrets") }
     }
 
     /// The file of a secret.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
     /// A secret by its name.
-    pub(crate) fn get(&self, name: &str) -> Result<String, SecretError> {
+    pub fn get(&self, name: &str) -> Result<String, SecretError> {
         check(name)?;
         match fs::read_to_string(self.path(name)) {
             Ok(text) => Ok(text.trim_end_matches('\n').to_owned()),
@@ -75,7 +75,7 @@ impl Secrets {
     }
 
     /// Keeps a secret, in place of an older one of that name.
-    pub(crate) fn put(&self, name: &str, value: &str) -> Result<(), SecretError> {
+    pub fn put(&self, name: &str, value: &str) -> Result<(), SecretError> {
         check(name)?;
         let failed = |source| SecretError::Io { name: name.to_owned(), source };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(failed)?;
@@ -95,7 +95,7 @@ impl Secrets {
     }
 
     /// Text with the secrets that it names.
-    pub(crate) fn fill(&self, text: &str) -> Result<String, SecretError> {
+    pub fn fill(&self, text: &str) -> Result<String, SecretError> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, name, behind)) = next(rest) {
@@ -135,17 +135,17 @@ impl Secrets {
 }
 
 /// How a configuration names a secret.
-pub(crate) fn reference(name: &str) -> String {
+pub fn reference(name: &str) -> String {
     format!("{SCHEME}{name}")
 }
 
 /// Whether text names a secret.
-pub(crate) fn is_reference(text: &str) -> bool {
+pub fn is_reference(text: &str) -> bool {
     text.contains(SCHEME)
 }
 
 /// The names of the secrets in a text, each once.
-pub(crate) fn named(text: &str) -> Vec<String> {
+pub fn named(text: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut rest = text;
     while let Some((_, name, behind)) = next(rest) {
@@ -176,13 +176,14 @@ fn check(name: &str) -> Result<(), SecretError> {
 
 /// Connects to servers with the secrets that their files name.
 #[derive(Debug)]
-pub(crate) struct WithSecrets<C> {
+pub struct WithSecrets<C> {
     secrets: Secrets,
     inner: Arc<C>,
 }
 
 impl<C> WithSecrets<C> {
-    pub(crate) fn new(secrets: Secrets, inner: Arc<C>) -> Self {
+    /// A connector that fills in secrets before it connects through `inner`.
+    pub fn new(secrets: Secrets, inner: Arc<C>) -> Self {
         Self { secrets, inner }
     }
 }

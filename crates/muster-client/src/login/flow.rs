@@ -1,6 +1,6 @@
 //! One login from start to end: authorization code with PKCE, and renewal.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use muster_auth::{
@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
+    LoginUi,
     callback::{Callback, Visit},
     discovery::{self, Issuer, Place},
     tokens::{Token, Tokens, base},
@@ -33,21 +34,6 @@ pub enum Prompting {
     Silent,
 }
 
-/// Where the user looks.
-#[derive(Clone, Copy)]
-pub struct Screen<'a> {
-    /// Opens an address in the browser.
-    pub open: &'a (dyn Fn(&str) -> io::Result<()> + Sync),
-    /// Shows words.
-    pub say: &'a (dyn Fn(&str) + Sync),
-}
-
-impl std::fmt::Debug for Screen<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Screen")
-    }
-}
-
 /// Whom a token is made for.
 #[derive(Clone)]
 struct Client {
@@ -67,13 +53,13 @@ pub async fn login(
     target: &Target,
     challenge: Option<&str>,
     prompting: Prompting,
-    screen: &Screen<'_>,
+    ui: &dyn LoginUi,
 ) -> Result<Token, RemoteError> {
     let begun = Box::pin(Begun::new(target, challenge, prompting)).await?;
-    show(screen, begun.url(), prompting);
+    show(ui, begun.url(), prompting);
     let token = Box::pin(begun.finish()).await?;
     if prompting == Prompting::Page {
-        (screen.say)("\n");
+        ui.show("\n");
     }
     Ok(token)
 }
@@ -172,25 +158,25 @@ fn dialer() -> Dialer {
 }
 
 fn keep(token: &Token) -> Result<(), String> {
-    let kept = Tokens::of_user().and_then(|tokens| tokens.store(token));
-    kept.map_err(|err| err.to_string())
+    let tokens = Tokens::of_user().map_err(|err| err.to_string())?;
+    tokens.store(token).map_err(|err| err.to_string())
 }
 
 /// Opens the browser, or says what to open.
-fn show(screen: &Screen<'_>, url: &str, prompting: Prompting) {
+fn show(ui: &dyn LoginUi, url: &str, prompting: Prompting) {
     if prompting == Prompting::Silent {
         // Without a browser nothing comes back, and a page is shown next.
-        drop((screen.open)(url));
+        drop(ui.open(url));
         return;
     }
-    (screen.say)("Opening browser for authentication...");
-    match (screen.open)(url) {
-        Ok(()) => (screen.say)(" done\n"),
+    ui.show("Opening browser for authentication...");
+    match ui.open(url) {
+        Ok(()) => ui.show(" done\n"),
         Err(_) => {
-            (screen.say)(&format!(" failed\nPlease open this URL in your browser:\n  {url}\n"));
+            ui.show(&format!(" failed\nPlease open this URL in your browser:\n  {url}\n"));
         }
     }
-    (screen.say)("Waiting for authentication to complete...\n");
+    ui.show("Waiting for authentication to complete...\n");
 }
 
 /// What was asked of the issuer, to be held against what comes back.

@@ -20,21 +20,23 @@ const NAMESPACE: &str = "default";
 
 /// What an import will do.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
-    pub(crate) steps: Vec<Step>,
+pub struct Plan {
+    /// What becomes of each thing found.
+    pub steps: Vec<Step>,
 }
 
 /// What becomes of one thing.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub struct Step {
     /// What it is called there.
-    pub(crate) name: String,
-    pub(crate) what: What,
+    pub name: String,
+    /// What is done with it.
+    pub what: What,
 }
 
 /// What is done with it.
 #[derive(Debug)]
-pub(crate) enum What {
+pub enum What {
     /// A server gets a file.
     Write(Box<Write>),
     /// A file of muster's own is copied.
@@ -53,34 +55,37 @@ pub(crate) enum What {
 
 /// A server that gets a file.
 #[derive(Debug)]
-pub(crate) struct Write {
-    pub(crate) server: McpServer,
-    pub(crate) path: PathBuf,
+pub struct Write {
+    /// The server.
+    pub server: McpServer,
+    /// Its file.
+    pub path: PathBuf,
     /// The secrets that are moved out of it.
-    pub(crate) moved: Vec<Moved>,
+    pub moved: Vec<Moved>,
     /// What a person has to look at.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// A file of muster's own, with the secrets that it names.
 #[derive(Debug)]
-pub(crate) struct Copied {
+pub struct Copied {
     pub(super) from: PathBuf,
-    pub(crate) path: PathBuf,
+    /// The copy.
+    pub path: PathBuf,
     /// Whether only its secrets are missing.
-    pub(crate) is_there: bool,
+    pub is_there: bool,
     /// The secrets that come along.
-    pub(crate) moved: Vec<Moved>,
+    pub moved: Vec<Moved>,
     /// What a person has to look at.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// A secret on its way into a file of its own.
-pub(crate) struct Moved {
+pub struct Moved {
     /// Where it stood.
-    pub(crate) place: String,
+    pub place: String,
     /// What it is called from now on.
-    pub(crate) name: String,
+    pub name: String,
     value: String,
 }
 
@@ -101,7 +106,7 @@ impl fmt::Debug for Moved {
 
 /// Why a plan could not be carried out.
 #[derive(Debug, Error)]
-pub(crate) enum ApplyError {
+pub enum ApplyError {
     /// A secret could not be kept.
     #[error(transparent)]
     Secret(#[from] SecretError),
@@ -117,7 +122,7 @@ pub(crate) enum ApplyError {
 
 impl Plan {
     /// Plans what was found at `source` into the configuration in `root`.
-    pub(crate) fn add(&mut self, root: &Path, source: &str, found: Vec<Found>) {
+    pub fn add(&mut self, root: &Path, source: &str, found: Vec<Found>) {
         for one in found {
             let (name, what) = match one {
                 Found::File { folder, path } => {
@@ -172,7 +177,7 @@ impl Plan {
     }
 
     /// Whether there is anything to do.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.steps.iter().all(|step| match &step.what {
             What::Write(_) => false,
             What::Copy(copied) => copied.is_there && copied.moved.is_empty(),
@@ -181,7 +186,7 @@ impl Plan {
     }
 
     /// Does it. Secrets come first: no file names one that is not there.
-    pub(crate) fn apply(&self, root: &Path) -> Result<(), ApplyError> {
+    pub fn apply(&self, root: &Path) -> Result<(), ApplyError> {
         let secrets = Secrets::of(root);
         for step in &self.steps {
             match &step.what {

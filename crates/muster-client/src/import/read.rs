@@ -17,16 +17,26 @@ use super::jsonc;
 
 /// Something that can be taken over.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub enum Found {
     /// A server, or what is wrong with it.
-    Server { name: String, endpoint: Result<Endpoint, String> },
+    Server {
+        /// Its name there.
+        name: String,
+        /// How it is reached.
+        endpoint: Result<Endpoint, String>,
+    },
     /// A file of muster's own, to be copied into a folder of the configuration.
-    File { folder: &'static str, path: PathBuf },
+    File {
+        /// The folder that it is copied into.
+        folder: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
 }
 
 /// Why a file cannot be taken over.
 #[derive(Debug, Error)]
-pub(crate) enum ReadError {
+pub enum ReadError {
     /// It cannot be read.
     #[error("cannot read {}: {source}", .path.display())]
     Io {
@@ -52,7 +62,7 @@ const FOLDERS: [&str; 6] =
     ["mcpservers", "clis", "policies", "workflows", "serviceclasses", "services"];
 
 /// Everything in a file or folder.
-pub(crate) fn read(path: &Path) -> Result<Vec<Found>, ReadError> {
+pub fn read(path: &Path) -> Result<Vec<Found>, ReadError> {
     if path.is_dir() {
         return folder(path);
     }

@@ -9,33 +9,43 @@ use crate::remote::{Kind, Remote, answer::Answer, error::RemoteError};
 const PAGES: usize = 100;
 
 /// How long an answer may be: a person pays nothing for it.
-pub(crate) const TOKENS: u32 = 1_000_000;
+pub const TOKENS: u32 = 1_000_000;
 
 /// What a gateway offers.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Known {
-    pub(crate) tools: Vec<Tool>,
-    pub(crate) resources: Vec<Value>,
-    pub(crate) prompts: Vec<Value>,
+pub struct Inventory {
+    /// Every tool that can be called, shown or behind the meta-tools.
+    pub tools: Vec<Tool>,
+    /// Every resource, as listed.
+    pub resources: Vec<Value>,
+    /// Every prompt, as listed.
+    pub prompts: Vec<Value>,
     /// The servers that want a login of the user.
-    pub(crate) locked: Vec<String>,
+    pub locked: Vec<String>,
 }
 
 /// A tool that can be called.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Tool {
-    pub(crate) name: String,
-    pub(crate) description: String,
-    pub(crate) schema: Value,
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// The schema of its arguments.
+    pub schema: Value,
 }
 
 /// An argument of a tool.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Parameter<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) kind: &'a str,
-    pub(crate) description: &'a str,
-    pub(crate) required: bool,
+pub struct Parameter<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its JSON type; `any` where the schema gives none.
+    pub kind: &'a str,
+    /// What it is for.
+    pub description: &'a str,
+    /// Whether a call must have it.
+    pub required: bool,
 }
 
 impl Tool {
@@ -49,7 +59,7 @@ impl Tool {
     }
 
     /// Its arguments, in the order of the schema.
-    pub(crate) fn parameters(&self) -> Vec<Parameter<'_>> {
+    pub fn parameters(&self) -> Vec<Parameter<'_>> {
         let Some(properties) = self.schema.get("properties").and_then(Value::as_object) else {
             return Vec::new();
         };
@@ -68,13 +78,24 @@ impl Tool {
     }
 }
 
-impl Known {
-    pub(crate) fn tool(&self, name: &str) -> Option<&Tool> {
+impl Inventory {
+    /// Lists everything that a gateway offers.
+    pub async fn load(remote: &Remote) -> Result<Self, RemoteError> {
+        Ok(Self {
+            tools: tools(remote).await?,
+            resources: native(remote, Kind::Resources).await?,
+            prompts: native(remote, Kind::Prompts).await?,
+            locked: locked(remote).await,
+        })
+    }
+
+    /// The tool of a name.
+    pub fn tool(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
     /// The names of all of a kind.
-    pub(crate) fn names(&self, kind: Kind) -> Vec<&str> {
+    pub fn names(&self, kind: Kind) -> Vec<&str> {
         match kind {
             Kind::Tools => self.tools.iter().map(|tool| tool.name.as_str()).collect(),
             Kind::Resources => {
@@ -87,20 +108,20 @@ impl Known {
     }
 
     /// The names of all workflows.
-    pub(crate) fn workflows(&self) -> Vec<&str> {
+    pub fn workflows(&self) -> Vec<&str> {
         self.tools.iter().filter_map(|tool| tool.name.strip_prefix("workflow_")).collect()
     }
 }
 
 /// Everything of a kind that a gateway lists by the protocol itself.
-pub(crate) async fn native(remote: &Remote, kind: Kind) -> Result<Vec<Value>, RemoteError> {
+pub async fn native(remote: &Remote, kind: Kind) -> Result<Vec<Value>, RemoteError> {
     let listed = remote.list(kind).await?;
     let items = listed.iter().filter_map(|item| serde_json::from_str(item.get()).ok());
     Ok(items.collect())
 }
 
 /// Every tool that can be called, with its schema: those that are shown, and those behind them.
-pub(crate) async fn tools(remote: &Remote) -> Result<Vec<Tool>, RemoteError> {
+async fn tools(remote: &Remote) -> Result<Vec<Tool>, RemoteError> {
     let shown = native(remote, Kind::Tools).await?;
     let mut tools: Vec<Tool> = shown.iter().filter_map(Tool::of).collect();
     let mut offset = 0;
@@ -125,7 +146,7 @@ pub(crate) async fn tools(remote: &Remote) -> Result<Vec<Tool>, RemoteError> {
 }
 
 /// The servers that want a login of the user, which no single sign-on gives.
-pub(crate) async fn locked(remote: &Remote) -> Vec<String> {
+async fn locked(remote: &Remote) -> Vec<String> {
     let Ok(result) = remote.read("auth://status").await else { return Vec::new() };
     let Ok(result) = serde_json::from_str::<Value>(result.get()) else { return Vec::new() };
     let text = result.pointer("/contents/0/text").and_then(Value::as_str).unwrap_or_default();
@@ -141,7 +162,7 @@ pub(crate) async fn locked(remote: &Remote) -> Vec<String> {
 }
 
 /// The first text of an answer, read as JSON.
-pub(crate) fn document(answer: &Answer) -> Option<Value> {
+pub fn document(answer: &Answer) -> Option<Value> {
     serde_json::from_str(answer.texts().first()?).ok()
 }
 

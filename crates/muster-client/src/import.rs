@@ -4,10 +4,10 @@
 //! clients ── a file ──▶ read ── servers ──▶ plan ── secrets moved, names settled ──▶ files
 //! ```
 
-pub(crate) mod clients;
-pub(crate) mod copy;
-pub(crate) mod edit;
-pub(crate) mod jsonc;
-pub(crate) mod plan;
-pub(crate) mod read;
-pub(crate) mod sensitive;
+pub mod clients;
+mod copy;
+pub mod edit;
+mod jsonc;
+pub mod plan;
+pub mod read;
+mod sensitive;

@@ -10,7 +10,7 @@ use std::{
 use muster_core::value::Value;
 use thiserror::Error;
 
-use crate::{env_vars, error::CommandError};
+use crate::user_dirs::{self, NoHome};
 
 /// A gateway under a name.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,26 +58,13 @@ pub enum ContextError {
     /// The file cannot be read or written, or makes no sense.
     #[error("{0}")]
     File(String),
-}
-
-impl From<ContextError> for CommandError {
-    fn from(error: ContextError) -> Self {
-        Self::new(error.to_string())
-    }
-}
-
-/// The user's own folder for everything of muster.
-pub fn home() -> Result<PathBuf, CommandError> {
-    let home = env_vars::get("HOME").ok_or_else(|| {
-        CommandError::new("there is no home directory to look for a configuration in")
-            .hint("set HOME, or name a folder with --config-path")
-    })?;
-    Ok(Path::new(&home).join(".config/muster"))
+    /// There is no directory for the file.
+    #[error(transparent)]
+    NoHome(#[from] NoHome),
 }
 
 fn path() -> Result<PathBuf, ContextError> {
-    let home = home().map_err(|err| ContextError::File(err.to_string()))?;
-    Ok(home.join("contexts.yaml"))
+    Ok(user_dirs::config()?.join("contexts.yaml"))
 }
 
 impl Contexts {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::TcpListener, path::Path, sync::Arc};
 
-use muster_core::{connect::Listing, manifest::mcpserver::ServerType};
+use muster_core::{cli::CliConfig, connect::Listing, manifest::mcpserver::ServerType};
 use muster_exec::{environment::Environment, lookup};
 use muster_gateway::{
     store::{FileProblem, Files, Severity},
@@ -11,14 +11,14 @@ use muster_gateway::{
 
 use super::{Finding, Hop};
 use crate::{
-    bundled, env_vars,
+    env_vars,
     login::tokens::Tokens,
     remote::{Auth, Remote, error::RemoteError, target::Target},
     secrets::{self, Secrets},
 };
 
 /// The files of the configuration, and the secrets that they name.
-pub(crate) fn config(root: &Path, files: &Files) -> Vec<Finding> {
+pub(super) fn config(root: &Path, files: &Files) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !root.exists() {
         let said = "it does not exist: the defaults hold";
@@ -65,13 +65,16 @@ fn found(problem: &FileProblem) -> Finding {
 }
 
 /// What policies say about tools and arguments that are not there, by what the servers list.
-pub(crate) fn policies(files: &Files, listings: &BTreeMap<String, Listing>) -> Vec<Finding> {
-    let bundled: Vec<_> = bundled::clis().into_iter().map(Arc::new).collect();
-    vain::examined(files, &bundled, listings).iter().map(found).collect()
+pub(super) fn policies(
+    files: &Files,
+    bundled: &[Arc<CliConfig>],
+    listings: &BTreeMap<String, Listing>,
+) -> Vec<Finding> {
+    vain::examined(files, bundled, listings).iter().map(found).collect()
 }
 
 /// The programs of CLI definitions and of local servers.
-pub(crate) fn programs(files: &Files, environment: &Environment) -> Vec<Finding> {
+pub(super) fn programs(files: &Files, environment: &Environment) -> Vec<Finding> {
     let path = env_vars::get("PATH");
     let mut findings = Vec::new();
     let mut check = |what: String, command: &str, own_path: Option<&str>| {
@@ -102,7 +105,7 @@ pub(crate) fn programs(files: &Files, environment: &Environment) -> Vec<Finding>
 }
 
 /// Whether a gateway runs, or could.
-pub(crate) async fn gateway(target: &Target) -> Vec<Finding> {
+pub(super) async fn gateway(target: &Target) -> Vec<Finding> {
     let error = match Remote::connect(target, &login(target).await).await {
         Ok(remote) => {
             let about = remote.about();
@@ -145,7 +148,7 @@ fn port(target: &Target) -> Option<u16> {
 }
 
 /// The logins of the user that are kept.
-pub(crate) fn logins() -> Vec<Finding> {
+pub(super) fn logins() -> Vec<Finding> {
     let Ok(tokens) = Tokens::of_user() else { return Vec::new() };
     let findings = tokens.all().into_iter().map(|token| {
         let what = &token.server_url;

@@ -13,20 +13,21 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::login::{Started, UserLogin};
+use super::user_login::{Started, UserLogin};
 
 /// The one tool.
 const TOOL: &str = "authenticate_muster";
 
 /// Serves a client until the user has logged in.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub struct Pending {
     login: Arc<UserLogin>,
     identity: Identity,
 }
 
 impl Pending {
-    pub(crate) fn new(login: Arc<UserLogin>) -> Self {
+    /// Serves until `login` has a token.
+    pub fn new(login: Arc<UserLogin>) -> Self {
         let instructions = format!(
             "The gateway wants a login. Call the tool `{TOOL}` and show the user the address it \
              answers with. When the user has logged in, the list of tools changes."

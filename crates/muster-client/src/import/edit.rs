@@ -10,11 +10,11 @@ use super::{
 };
 
 /// What muster is called there.
-pub(crate) const NAME: &str = "muster";
+pub const NAME: &str = "muster";
 
 /// Why a file cannot be edited.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub(crate) enum EditError {
+pub enum EditError {
     /// It cannot be read.
     #[error("it cannot be read: {0}")]
     Format(String),
@@ -28,20 +28,22 @@ pub(crate) enum EditError {
 
 /// The command of muster's entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) command: String,
-    pub(crate) args: Vec<String>,
+pub struct Entry {
+    /// The program.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
 }
 
 impl Entry {
     /// The entry as JSON.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         json!({"command": self.command, "args": self.args})
     }
 }
 
 /// The file with the entry in it.
-pub(crate) fn with(text: &str, shape: Shape, entry: &Entry) -> Result<String, EditError> {
+pub fn with(text: &str, shape: Shape, entry: &Entry) -> Result<String, EditError> {
     match shape {
         Shape::Json(key) => {
             let mut document = json_document(text)?;
@@ -69,7 +71,7 @@ pub(crate) fn with(text: &str, shape: Shape, entry: &Entry) -> Result<String, Ed
 }
 
 /// The file without the entry; none if it has no such entry.
-pub(crate) fn without(text: &str, shape: Shape) -> Result<Option<String>, EditError> {
+pub fn without(text: &str, shape: Shape) -> Result<Option<String>, EditError> {
     match shape {
         Shape::Json(key) => {
             let mut document = json_document(text)?;

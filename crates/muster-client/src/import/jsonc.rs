@@ -4,20 +4,20 @@ use serde_json::Value;
 
 /// A document, and whether it is more than JSON.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Document {
-    pub(crate) value: Value,
-    pub(crate) dialect: Dialect,
+pub(super) struct Document {
+    pub(super) value: Value,
+    pub(super) dialect: Dialect,
 }
 
 /// What a document is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(super) enum Dialect {
     Json,
     WithComments,
 }
 
 /// Reads a document. An empty one is an empty object.
-pub(crate) fn parse(text: &str) -> Result<Document, serde_json::Error> {
+pub(super) fn parse(text: &str) -> Result<Document, serde_json::Error> {
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
         return Ok(Document {

@@ -22,14 +22,14 @@ impl Events for Deaf {
 
 /// What servers said when they were asked.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
-    pub(crate) findings: Vec<Finding>,
+pub(super) struct Asked {
+    pub(super) findings: Vec<Finding>,
     /// What each has that answered.
-    pub(crate) listings: BTreeMap<String, Listing>,
+    pub(super) listings: BTreeMap<String, Listing>,
 }
 
 /// Connects to every server, one beside the other, lists what it has, and lets it go.
-pub(crate) async fn check(connect: Arc<dyn Connect>, servers: Vec<Arc<McpServer>>) -> Asked {
+pub(super) async fn check(connect: Arc<dyn Connect>, servers: Vec<Arc<McpServer>>) -> Asked {
     let mut checks = JoinSet::new();
     for server in servers {
         let connect = Arc::clone(&connect);
