@@ -359,13 +359,13 @@ mod tests {
     fn secrets_leave_the_file() {
         let root = tempfile::tempdir().unwrap();
         let mut plan = Plan::default();
-        let env = [("API_KEY", "k1"), ("LEVEL", "info"), ("T_TOKEN", "${T}")];
-        let args = ["-y", "pkg", "--token", "t2", "--password=p3", "--port", "80"];
+        let env = [("API_KEY", "canary-key"), ("LEVEL", "info"), ("T_TOKEN", "${T}")];
+        let args = ["-y", "pkg", "--token", "canary-token", "--password=canary-pass", "--port", "80"];
         plan.add(root.path(), "cursor", vec![found("Git Hub", &env, &args)]);
         let [step] = &plan.steps[..] else { panic!("one step") };
         let What::Write(write) = &step.what else { panic!("{step:?}") };
         let text = mcpserver::text(&write.server);
-        for secret in ["k1", "t2", "p3"] {
+        for secret in ["canary-key", "canary-token", "canary-pass"] {
             assert!(!text.contains(secret), "{text}");
             assert!(!format!("{plan:?}").contains(secret), "{plan:?}");
         }
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(write.notes.len(), 1, "{:?}", write.notes);
         plan.apply(root.path()).unwrap();
         let kept = std::fs::read_to_string(root.path().join("secrets/git-hub.token")).unwrap();
-        assert_eq!(kept, "t2");
+        assert_eq!(kept, "canary-token");
         let mut again = Plan::default();
         again.add(root.path(), "cursor", vec![found("git-hub", &env, &args)]);
         assert!(matches!(again.steps[0].what, What::Same { .. }), "{again:?}");
