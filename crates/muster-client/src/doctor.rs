@@ -6,8 +6,8 @@ mod servers;
 use std::{path::Path, sync::Arc};
 
 use muster_core::{cli::CliConfig, connect::Connect, request::Identity};
+use muster_engine::store::{Files, Store};
 use muster_exec::{environment::Environment, launcher::Launcher};
-use muster_gateway::store::{Files, Store};
 use muster_mcp::client::Connector;
 use serde::Serialize;
 

@@ -360,7 +360,8 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let mut plan = Plan::default();
         let env = [("API_KEY", "canary-key"), ("LEVEL", "info"), ("T_TOKEN", "${T}")];
-        let args = ["-y", "pkg", "--token", "canary-token", "--password=canary-pass", "--port", "80"];
+        let args =
+            ["-y", "pkg", "--token", "canary-token", "--password=canary-pass", "--port", "80"];
         plan.add(root.path(), "cursor", vec![found("Git Hub", &env, &args)]);
         let [step] = &plan.steps[..] else { panic!("one step") };
         let What::Write(write) = &step.what else { panic!("{step:?}") };

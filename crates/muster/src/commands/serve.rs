@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use muster_auth::{dialer::Trust, server::AuthServer};
+use muster_auth::server::AuthServer;
 use muster_client::{
     env_vars, models,
     secrets::{Secrets, WithSecrets},
@@ -25,16 +25,18 @@ use muster_core::{
     policy::Destructive,
     request::{Identity, Offers},
 };
+use muster_engine::{
+    engine::{Engine, Options},
+    store::{Files, Store},
+    view::View,
+};
 use muster_exec::launcher::Launcher;
 use muster_gateway::{
     dispatch::Dispatcher,
-    engine::{Engine, Options},
     front::Front,
     meanings::Meanings,
     outputs::Outputs,
-    store::{Files, Store},
     surface::{Surface, discovery::Discovery, meta::Meta},
-    view::View,
 };
 use muster_mcp::{
     client::Connector,
@@ -42,6 +44,7 @@ use muster_mcp::{
     server::Server,
     stdio::{self, Input, Output},
 };
+use muster_net::TrustStore;
 use serde::Serialize;
 use tokio::{
     net::TcpListener,
@@ -197,12 +200,12 @@ async fn serve(
 }
 
 /// Whose certificates are believed by logins.
-fn trust(args: &Serve) -> Result<Trust, CommandError> {
+fn trust(args: &Serve) -> Result<TrustStore, CommandError> {
     match args.logins.certificates()? {
-        None => Ok(Trust::system()),
-        Some(pem) => {
-            Trust::system().and(&pem).map_err(|err| args.logins.bad_certificates(&err.to_string()))
-        }
+        None => Ok(TrustStore::system()),
+        Some(pem) => TrustStore::system()
+            .with_pem(&pem)
+            .map_err(|err| args.logins.bad_certificates(&err.to_string())),
     }
 }
 

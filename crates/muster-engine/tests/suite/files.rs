@@ -1,0 +1,195 @@
+//! Files that are edited by hand and by tools.
+
+use std::{fs, time::Duration};
+
+use muster_core::connect::Endpoint;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    fake::{Fake, Plan},
+    rig::{LOCAL, REMOTE, Rig},
+};
+
+/// Half a second is promised; a busy machine may take longer.
+const SOON: Duration = Duration::from_secs(2);
+
+/// Everything about the servers that a tool and a file must agree on.
+async fn shown(rig: &Rig) -> Value {
+    let mut list = rig.ask("core_mcpserver_list", json!({"showAll": true})).await;
+    for server in list["mcpServers"].as_array_mut().unwrap() {
+        server.as_object_mut().unwrap().remove("lastAttempt");
+    }
+    json!([list, rig.tools()])
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_and_hands_end_in_the_same_place() {
+    let (by_tool, by_hand) = (Rig::new(&[]), Rig::new(&[]));
+    let definition = json!({"name": "a", "type": "streamable-http", "url": "http://h/mcp",
+        "autoStart": true, "toolPrefix": "p", "headers": {"X-A": "b"}});
+    assert_eq!(
+        by_tool.call("core_mcpserver_create", definition).await,
+        "MCP server 'a' created successfully"
+    );
+    by_hand.put("mcpservers/a.yaml", "url: http://h/mcp\ntoolPrefix: p\nheaders: {X-A: b}\n");
+    for rig in [&by_tool, &by_hand] {
+        rig.until_is("a", "connected").await;
+        assert_eq!(rig.tools(), ["x_p_echo"]);
+    }
+    assert_eq!(shown(&by_tool).await, shown(&by_hand).await);
+
+    let update = json!({"name": "a", "url": "http://other/mcp", "toolPrefix": "q"});
+    assert_eq!(
+        by_tool.call("core_mcpserver_update", update).await,
+        "MCP server 'a' updated successfully"
+    );
+    by_hand.put("mcpservers/a.yaml", "url: http://other/mcp\ntoolPrefix: q\nheaders: {X-A: b}\n");
+    for rig in [&by_tool, &by_hand] {
+        rig.until(|view| {
+            let a = &view.servers["a"];
+            a.server.spec.tool_prefix == "q" && a.report.round == 2 && a.counts.tools == 1
+        })
+        .await;
+        assert_eq!(rig.tools(), ["x_q_echo"]);
+        let headers = vec![("X-A".to_owned(), "b".to_owned())];
+        let url = "http://other/mcp".to_owned();
+        assert_eq!(rig.fake.endpoint("a"), Some(Endpoint::Http { url, headers }));
+    }
+    assert_eq!(shown(&by_tool).await, shown(&by_hand).await);
+
+    assert_eq!(
+        by_tool.call("core_mcpserver_delete", json!({"name": "a"})).await,
+        "MCP server 'a' deleted successfully"
+    );
+    assert!(!by_tool.path("mcpservers/a.yaml").exists());
+    fs::remove_file(by_hand.path("mcpservers/a.yaml")).unwrap();
+    for rig in [&by_tool, &by_hand] {
+        rig.until(|view| view.servers.is_empty()).await;
+        while rig.fake.closed().is_empty() {
+            sleep(Duration::from_millis(1)).await;
+        }
+        assert!(rig.tools().is_empty());
+        let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());
+        assert_eq!(state.catalog.gone("x_q_echo").unwrap().as_str(), "a");
+    }
+    assert_eq!(shown(&by_tool).await, shown(&by_hand).await);
+
+    // The same name again starts again.
+    let definition = json!({"name": "a", "type": "stdio", "command": "x", "autoStart": true});
+    by_tool.call("core_mcpserver_create", definition).await;
+    by_hand.put("mcpservers/a.yaml", "command: x\n");
+    for rig in [&by_tool, &by_hand] {
+        rig.until_is("a", "running").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_what_matters_connects_anew() {
+    let rig = Rig::new(&[("mcpservers/a.yaml", REMOTE), ("mcpservers/b.yaml", "spec: {url: u}")]);
+    let start = Instant::now();
+    rig.until_is("a", "connected").await;
+    rig.put("mcpservers/a.yaml", "url: http://h/mcp\ndescription: new\n");
+    rig.until(|view| view.servers["a"].server.spec.description == "new").await;
+    rig.put("mcpservers/a.yaml", "url: http://h/mcp\nautoStart: false\n");
+    rig.until(|view| !view.servers["a"].server.spec.auto_start).await;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(rig.fake.attempts("a", start).len(), 1);
+    assert_eq!(rig.fake.attempts("b", start).len(), 0);
+    rig.put("mcpservers/b.yaml", "spec: {url: other}");
+    rig.until(|view| view.servers["b"].server.spec.url == "other").await;
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(rig.fake.attempts("b", start).len(), 0, "nobody wanted it");
+    rig.put("mcpservers/b.yaml", "spec: {url: other, autoStart: true}");
+    rig.until_is("b", "connected").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_breaks_changes_nothing() {
+    let rig = Rig::new(&[("mcpservers/a.yaml", REMOTE)]);
+    rig.until_is("a", "connected").await;
+    rig.put("mcpservers/a.yaml", "url: [\n");
+    rig.put("mcpservers/b.yaml", LOCAL);
+    rig.until_is("b", "running").await;
+    let view = rig.until(|view| !view.problems.is_empty()).await;
+    assert!(view.problems[0].to_string().contains("a.yaml:2: "), "{}", view.problems[0]);
+    assert_eq!(rig.tools(), ["x_a_echo", "x_b_echo"]);
+    rig.put("mcpservers/a.yaml", "url: http://other\n");
+    rig.until(|view| view.problems.is_empty()).await;
+}
+
+#[tokio::test]
+async fn edits_are_noticed_soon() {
+    let rig = Rig::new(&[]);
+    // The watcher needs a moment to begin.
+    sleep(Duration::from_millis(50)).await;
+    let start = Instant::now();
+    rig.put("mcpservers/a.yaml", REMOTE);
+    rig.until_is("a", "connected").await;
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    // Folders that come later are watched too.
+    let start = Instant::now();
+    rig.put(
+        "clis/say.yaml",
+        "command: echo\ntools: [{name: hello, description: d, command: hi}]\n",
+    );
+    while !rig.tools().contains(&"cli_hello".to_owned()) {
+        sleep(Duration::from_millis(5)).await;
+        assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    }
+    sleep(Duration::from_millis(300)).await;
+    let start = Instant::now();
+    rig.put("clis/say.yaml", "command: echo\ntools: [{name: bye, description: d, command: hi}]\n");
+    while !rig.tools().contains(&"cli_bye".to_owned()) {
+        sleep(Duration::from_millis(5)).await;
+        assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    }
+    fs::remove_file(rig.path("mcpservers/a.yaml")).unwrap();
+    let start = Instant::now();
+    rig.until(|view| view.servers.is_empty()).await;
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn the_status_is_written_once_and_never_brings_a_file_back() {
+    let mine = "# mine\nurl: http://h/mcp # here\n";
+    let rig = Rig::new(&[("mcpservers/a.yaml", mine)]);
+    rig.until_is("a", "connected").await;
+    while !rig.read("mcpservers/a.yaml").contains("state: Connected") {
+        sleep(Duration::from_millis(10)).await;
+    }
+    let text = rig.read("mcpservers/a.yaml");
+    assert!(text.starts_with(&format!("{mine}status:\n  state: Connected\n")), "{text}");
+    let stamp = || fs::metadata(rig.path("mcpservers/a.yaml")).unwrap().modified().unwrap();
+    let before = stamp();
+    let mut views = rig.engine().view();
+    views.mark_unchanged();
+    sleep(Duration::from_millis(1500)).await;
+    assert_eq!(stamp(), before, "our own write is no reason to write");
+    let rounds = views.borrow().servers["a"].report.round;
+    assert_eq!(rounds, 1, "nor to connect anew");
+    fs::remove_file(rig.path("mcpservers/a.yaml")).unwrap();
+    rig.fake.link("a").crash();
+    rig.until(|view| view.servers.is_empty()).await;
+    sleep(Duration::from_millis(700)).await;
+    assert!(!rig.path("mcpservers/a.yaml").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happened_survives_a_restart() {
+    let fake = Fake::default();
+    fake.plan("a", [Plan::Up(vec!["echo"])]);
+    let mut rig = Rig::with(fake, &[("mcpservers/a.yaml", REMOTE)]);
+    rig.until_is("a", "connected").await;
+    rig.again().await;
+    rig.until_is("a", "connected").await;
+    let starts = json!({"resourceName": "a", "eventType": "Normal"});
+    let events = rig.ask("core_events", starts).await;
+    let started = events
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["reason"] == "MCPServerStarted")
+        .count();
+    assert_eq!(started, 2);
+}

@@ -1,0 +1,263 @@
+//! Servers that come, fail, crash and come back, on a paused clock.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    fake::{Fake, Plan, permanent, transient, unauthorized},
+    rig::{LOCAL, REMOTE, Rig},
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_server_delays_nobody() {
+    let fake = Fake::default();
+    let slow = || [Plan::Slow(Duration::from_secs(5), vec!["echo"])];
+    fake.plan("slow", slow());
+    fake.plan("other", slow());
+    fake.plan("dead", [Plan::Hang]);
+    let start = Instant::now();
+    let files = ["slow", "other", "dead", "quick"].map(|name| format!("mcpservers/{name}.yaml"));
+    let files: Vec<_> = files.iter().map(|name| (name.as_str(), REMOTE)).collect();
+    let rig = Rig::with(fake, &files);
+    assert!(start.elapsed().is_zero(), "starting waits for nothing");
+    assert!(rig.call("core_service_list", json!({})).await.contains("mcp-aggregator"));
+    rig.until_is("quick", "connected").await;
+    assert!(start.elapsed() < Duration::from_secs(1));
+    assert_eq!(rig.call("x_quick_echo", json!({})).await, "quick did echo");
+    rig.until_is("slow", "connected").await;
+    rig.until_is("other", "connected").await;
+    assert_eq!(start.elapsed().as_secs(), 5, "one beside the other");
+    let known = rig.until_is("dead", "failed").await;
+    assert_eq!(start.elapsed().as_secs(), 30);
+    assert_eq!(known.report.error.as_deref(), Some("it took longer than 30 s to connect"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_of_the_network_are_tried_again_later_and_later() {
+    let fake = Fake::default();
+    fake.plan("a", [transient(), transient(), transient(), transient(), Plan::Up(vec!["echo"])]);
+    let start = Instant::now();
+    let rig = Rig::with(fake.clone(), &[("mcpservers/a.yaml", REMOTE)]);
+    let report = rig.until_is("a", "failed").await.report.clone();
+    assert_eq!((report.failures, report.condition.health()), (1, "unhealthy"));
+    assert!(report.next_retry.is_some());
+    let report = rig.until_is("a", "unreachable").await.report.clone();
+    assert_eq!((report.failures, report.condition.health()), (3, "unknown"));
+    let listed = rig.ask("core_mcpserver_list", json!({"showAll": true, "verbose": true})).await;
+    let listed = &listed["mcpServers"][0];
+    assert_eq!(listed["state"], "Failed");
+    assert_eq!(listed["error"], "connection refused");
+    assert_eq!(listed["statusMessage"], "Server failed to start");
+    assert_eq!(listed["consecutiveFailures"], 3);
+    assert!(listed["nextRetryAfter"].is_string());
+    let report = rig.until_is("a", "connected").await.report.clone();
+    assert_eq!((report.failures, report.restarts, report.error), (0, 4, None));
+    assert_eq!(report.next_retry, None);
+    assert_eq!(fake.attempts("a", start), [0.0, 30.0, 60.0, 120.0, 240.0]);
+    assert_eq!(rig.tools(), ["x_a_echo"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_will_not_work_is_not_tried_again() {
+    let fake = Fake::default();
+    fake.plan("wrong", [permanent()]);
+    fake.plan("local", [transient()]);
+    fake.plan("locked", [unauthorized()]);
+    let start = Instant::now();
+    let files = [
+        ("mcpservers/wrong.yaml", REMOTE),
+        ("mcpservers/local.yaml", LOCAL),
+        ("mcpservers/locked.yaml", REMOTE),
+    ];
+    let rig = Rig::with(fake.clone(), &files);
+    assert_eq!(rig.until_is("wrong", "failed").await.report.next_retry, None);
+    assert_eq!(rig.until_is("local", "failed").await.report.next_retry, None);
+    let report = rig.until_is("locked", "auth_required").await.report.clone();
+    assert_eq!((report.error, report.challenge.as_deref()), (None, Some("Bearer")));
+    sleep(Duration::from_secs(7200)).await;
+    for name in ["wrong", "local", "locked"] {
+        assert_eq!(fake.attempts(name, start), [0.0], "{name}");
+    }
+    let shown = rig.ask("core_mcpserver_get", json!({"name": "locked"})).await;
+    assert_eq!(shown["state"], "Auth Required");
+    let said = rig.call("core_service_restart", json!({"name": "locked"})).await;
+    assert!(said.contains(r#"core_auth_login(server="locked")"#), "{said}");
+    assert!(said.starts_with("E: Service 'locked' requires OAuth"), "{said}");
+    assert_eq!(
+        rig.call("core_service_start", json!({"name": "wrong"})).await,
+        "E: Failed to start service: failed to start service wrong: command not found"
+    );
+    assert_eq!(
+        rig.call("core_service_restart", json!({"name": "local"})).await,
+        "E: Failed to restart service: failed to start service local: connection refused"
+    );
+    fake.plan("wrong", [Plan::Up(vec!["echo"])]);
+    assert_eq!(
+        rig.call("core_service_start", json!({"name": "wrong"})).await,
+        "Successfully started service 'wrong'"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_crashes_is_started_again() {
+    let fake = Fake::default();
+    let start = Instant::now();
+    let rig = Rig::with(fake.clone(), &[("mcpservers/a.yaml", LOCAL)]);
+    rig.until_is("a", "running").await;
+    fake.link("a").crash();
+    let report = rig.until_is("a", "failed").await.report.clone();
+    assert_eq!(report.error.as_deref(), Some("it exited with status 1"));
+    assert_eq!(report.condition.health(), "unhealthy");
+    assert!(report.next_retry.is_some());
+    assert!(rig.tools().is_empty(), "what is gone is not listed");
+    let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());
+    assert_eq!(state.catalog.gone("x_a_echo").unwrap().as_str(), "a");
+    rig.until_is("a", "running").await;
+    for _ in 0..2 {
+        fake.link("a").crash();
+        rig.until_is("a", "failed").await;
+        rig.until_is("a", "running").await;
+    }
+    assert_eq!(fake.attempts("a", start), [0.0, 1.0, 2.0, 4.0], "it crashes at once, again");
+    sleep(Duration::from_secs(61)).await;
+    fake.plan("a", [permanent(), Plan::Up(vec!["echo"])]);
+    fake.link("a").crash();
+    rig.until_is("a", "failed").await;
+    rig.until_is("a", "running").await;
+    let attempts = fake.attempts("a", start);
+    assert_eq!(attempts[4..], [62.0, 2.0], "it was well for a while, and what was well comes back");
+    let events = rig.ask("core_events", json!({"resourceName": "a"})).await;
+    let reasons: Vec<_> =
+        events.as_array().unwrap().iter().map(|event| event["reason"].as_str().unwrap()).collect();
+    assert_eq!(
+        reasons[reasons.len() - 8..],
+        [
+            "MCPServerRecoverySucceeded",
+            "MCPServerStarted",
+            "MCPServerRecoveryStarted",
+            "MCPServerFailed",
+            "MCPServerToolsUnavailable",
+            "MCPServerToolsDiscovered",
+            "MCPServerStarted",
+            "MCPServerStarting",
+        ],
+        "newest first"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn starting_and_stopping() {
+    let fake = Fake::default();
+    let files = [("mcpservers/a.yaml", LOCAL), ("mcpservers/b.yaml", REMOTE)];
+    let rig = Rig::with(fake.clone(), &files);
+    rig.until_is("a", "running").await;
+    rig.until_is("b", "connected").await;
+    let table = [
+        ("start", "a", "Service 'a' is already running"),
+        ("start", "b", "Service 'b' is already running"),
+        ("stop", "a", "Successfully stopped service 'a'"),
+        ("stop", "a", "Service 'a' is already stopped"),
+        ("stop", "b", "Successfully stopped service 'b'"),
+        ("stop", "b", "Service 'b' is already stopped"),
+        ("stop", "c", "E: Failed to stop service: service c not found"),
+        ("start", "c", "E: Failed to start service: service c not found"),
+        ("restart", "c", "E: Failed to restart service: service c not found"),
+        ("status", "c", "E: Failed to get service status: service c not found"),
+        ("get", "c", "E: Failed to get service: service 'c' not found"),
+        ("start", "mcp-aggregator", "Service 'mcp-aggregator' is already running"),
+    ];
+    for (what, name, expect) in table {
+        let said = rig.call(&format!("core_service_{what}"), json!({"name": name})).await;
+        assert_eq!(said, expect, "{what} {name}");
+    }
+    for what in ["start", "stop", "restart", "status", "get"] {
+        let tool = format!("core_service_{what}");
+        for args in [json!({}), json!({"name": 1}), json!({"name": ""})] {
+            assert_eq!(rig.call(&tool, args).await, "E: name is required", "{what}");
+        }
+    }
+    assert_eq!(fake.closed(), ["a", "b"]);
+    let status = |name: &str| rig.ask("core_service_status", json!({"name": name}));
+    let a = status("a").await;
+    assert_eq!((&a["state"], &a["health"]), (&json!("stopped"), &json!("unknown")));
+    let b = status("b").await;
+    assert_eq!((&b["state"], &b["health"]), (&json!("disconnected"), &json!("unknown")));
+    assert_eq!(b["metadata"]["clientReady"], false);
+    assert!(rig.tools().is_empty());
+    let started = rig.call("core_service_start", json!({"name": "a"})).await;
+    assert_eq!(started, "Successfully started service 'a'");
+    assert_eq!(rig.call("x_a_echo", json!({})).await, "a did echo", "its tools are there at once");
+    let restarted = rig.call("core_service_restart", json!({"name": "a"})).await;
+    assert_eq!(restarted, "Successfully restarted service 'a'");
+    let a = status("a").await;
+    assert_eq!((&a["state"], &a["health"]), (&json!("running"), &json!("healthy")));
+    assert_eq!(a["metadata"]["type"], "stdio");
+    let got = rig.ask("core_service_get", json!({"name": "a"})).await;
+    assert_eq!(
+        (&got["state"], &got["serviceData"]["command"]),
+        (&json!("running"), &json!("server"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn stopping_ends_an_attempt_and_a_wait() {
+    let fake = Fake::default();
+    fake.plan("hangs", [Plan::Hang]);
+    fake.plan("waits", [transient()]);
+    let files = [("mcpservers/hangs.yaml", REMOTE), ("mcpservers/waits.yaml", REMOTE)];
+    let start = Instant::now();
+    let rig = Rig::with(fake.clone(), &files);
+    rig.until_is("hangs", "starting").await;
+    rig.until_is("waits", "failed").await;
+    for name in ["hangs", "waits"] {
+        let stopped = rig.call("core_service_stop", json!({"name": name})).await;
+        assert_eq!(stopped, format!("Successfully stopped service '{name}'"));
+    }
+    assert!(start.elapsed().is_zero());
+    sleep(Duration::from_secs(3600)).await;
+    assert_eq!(fake.attempts("waits", start), [0.0]);
+    assert_eq!(fake.attempts("hangs", start), [0.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_says_goodbye_and_leaves_the_truth_behind() {
+    let fake = Fake::default();
+    fake.plan("hangs", [Plan::Hang]);
+    let files = [
+        ("mcpservers/a.yaml", LOCAL),
+        ("mcpservers/b.yaml", REMOTE),
+        ("mcpservers/hangs.yaml", REMOTE),
+    ];
+    let mut rig = Rig::with(fake.clone(), &files);
+    rig.until_is("a", "running").await;
+    rig.until_is("b", "connected").await;
+    let start = Instant::now();
+    rig.engine.take().unwrap().shut_down().await;
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    let mut closed = fake.closed();
+    closed.sort();
+    assert_eq!(closed, ["a", "b"]);
+    assert!(rig.read("mcpservers/a.yaml").contains("state: Stopped"));
+    assert!(rig.read("mcpservers/b.yaml").contains("state: Disconnected"));
+    let said = rig.call("core_mcpserver_delete", json!({"name": "a"})).await;
+    assert_eq!(said, "E: Failed to delete MCP server: the gateway is shutting down");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_gets_only_so_much_at_once() {
+    let rig = Rig::new(&[("mcpservers/a.yaml", LOCAL)]);
+    rig.until_is("a", "running").await;
+    let calls = (0..200).map(|_| rig.call("x_a_echo", json!({})));
+    let mut calls: Vec<_> = calls.map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        calls.retain_mut(|call| call.as_mut().poll(context).is_pending());
+        match calls.is_empty() {
+            true => std::task::Poll::Ready(()),
+            false => std::task::Poll::Pending,
+        }
+    })
+    .await;
+    assert_eq!(rig.fake.link("a").most_calls(), 64);
+}
