@@ -33,11 +33,11 @@ use muster_gateway::{
     view::View,
 };
 use muster_mcp::{
-    client::Connector,
     http::{self, Health, HttpOptions},
     server::Server,
     stdio::{self, Input, Output},
 };
+use muster_mcp_client::Connector;
 use serde::Serialize;
 use tokio::{
     net::TcpListener,

@@ -12,7 +12,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-exec", &["muster-core"]),
     // Transports and logins meet in `muster_core::credentials` only.
     ("muster-auth", &["muster-core"]),
-    ("muster-mcp", &["muster-core", "muster-exec"]),
+    ("muster-mcp", &["muster-core"]),
+    ("muster-mcp-client", &["muster-core", "muster-exec", "muster-mcp"]),
     ("muster-gateway", &["muster-core", "muster-exec"]),
     ("muster-scenario", &["muster-core", "muster-exec"]),
     (
@@ -23,6 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-auth",
             "muster-exec",
             "muster-mcp",
+            "muster-mcp-client",
             "muster-gateway",
             "muster-scenario",
         ],
@@ -41,6 +43,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-auth",
             "muster-exec",
             "muster-mcp",
+            "muster-mcp-client",
             "muster-gateway",
             "muster-scenario",
             "muster",
@@ -50,14 +53,28 @@ const ONLY: &[(&str, &[&str])] = &[
     ("ring", &["muster-auth", "muster-scenario"]),
     ("redis", &["muster-auth"]),
     ("ndarray", &["muster-embed"]),
-    ("rustix", &["muster-exec", "muster-mcp", "muster-gateway", "muster-scenario", "muster"]),
+    (
+        "rustix",
+        &[
+            "muster-exec",
+            "muster-mcp",
+            "muster-mcp-client",
+            "muster-gateway",
+            "muster-scenario",
+            "muster",
+        ],
+    ),
 ];
 
 /// Words that only some crates may write, and why.
 const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("process::Command", &["muster-exec"], "only muster-exec starts processes"),
     // The tester judges the wire, so it has a reading of its own.
-    ("\"jsonrpc\"", &["muster-mcp", "muster-scenario"], "only muster-mcp knows the wire"),
+    (
+        "\"jsonrpc\"",
+        &["muster-mcp", "muster-mcp-client", "muster-scenario"],
+        "only muster-mcp knows the wire",
+    ),
     ("jsonrpc:", &["muster-mcp"], "only muster-mcp knows the wire"),
 ];
 
