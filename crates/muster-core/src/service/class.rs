@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 use indexmap::IndexMap;
+use muster_template::duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Map, Value as Json};
 use thiserror::Error;
 
-use crate::{
-    manifest::mcpserver::{Invalid as InvalidName, check_name},
-    template::duration,
-};
+use crate::manifest::mcpserver::{Invalid as InvalidName, check_name};
 
 /// How long a tool may take that starts or stops a service, unless the class says otherwise.
 const TOOL_LIMIT: Duration = Duration::from_secs(10);

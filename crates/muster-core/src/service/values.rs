@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value as Json, json};
 
 use super::{Service, health::found};
-use crate::template::simple::{self, Unfilled};
+use muster_template::simple::{self, Unfilled};
 
 /// What the arguments of a tool may refer to. `given` holds what tools gave before, by tool.
 pub fn seen(service: &Service, given: &Map<String, Json>) -> Json {

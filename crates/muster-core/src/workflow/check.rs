@@ -5,13 +5,11 @@
 
 use std::{collections::BTreeSet, fmt::Display};
 
+use muster_template::{Reference, Template};
 use serde_json::{Value as Json, value::RawValue};
 
 use super::{Action, Object, Spec, Step, Workflow, always_there, cycle, fit};
-use crate::{
-    suggest,
-    template::{Reference, Template},
-};
+use crate::suggest;
 
 /// Something that will go wrong, or may.
 #[derive(Debug, Clone, PartialEq, Eq)]

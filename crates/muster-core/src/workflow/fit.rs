@@ -2,10 +2,11 @@
 //!
 //! Only what is certain is said: a template may become anything.
 
+use muster_template::Template;
 use serde_json::{Value as Json, value::RawValue};
 
 use super::{Object, check::Finding};
-use crate::{suggest, template::Template};
+use crate::suggest;
 
 /// What does not fit, below the path of the arguments.
 pub(super) fn check(tool: &str, schema: &RawValue, args: &Object) -> Vec<Finding> {

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::Object;
-use crate::template::{Context, Stage, Template, TemplateError};
+use muster_template::{Context, Stage, Template, TemplateError};
 
 /// How a template that is the whole of a text becomes a value.
 #[derive(Clone, Copy, PartialEq, Eq)]

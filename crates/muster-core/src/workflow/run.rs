@@ -4,6 +4,7 @@ mod end;
 
 use std::collections::BTreeMap;
 
+use muster_template::Context;
 use serde_json::{Value as Json, json};
 
 use self::end::{blank, broken, ended, group_end};
@@ -15,7 +16,7 @@ use super::{
     render::{Leaf, Renderer},
     report::{Judged, Report, Status},
 };
-use crate::{backend::BoxFuture, call::Outcome, template::Context};
+use crate::{backend::BoxFuture, call::Outcome};
 
 /// More items than this are not meant.
 const MOST_ITEMS: usize = 10_000;

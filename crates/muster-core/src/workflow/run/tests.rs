@@ -12,13 +12,13 @@ use std::{
     task::{Context as Polled, Poll, Wake, Waker},
 };
 
+use muster_template::Context;
 use serde_json::{Value as Json, json};
 
 use super::{Answer, Called, Ended, Host, Note, Past, run};
 use crate::{
     backend::BoxFuture,
     call::Outcome,
-    template::Context,
     workflow::{Object, Workflow, content::Content, definition::read},
 };
 

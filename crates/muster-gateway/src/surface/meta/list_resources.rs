@@ -7,7 +7,7 @@ use muster_core::{
 };
 use serde::Serialize;
 
-use crate::core_tools;
+use crate::dispatch::CORE_BACKEND;
 
 use super::{
     Builtin, Run, Seen,
@@ -48,7 +48,7 @@ enum Kind {
 fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
     let catalog = &seen.state.catalog;
     // The gateway's own are listed by the protocol's own method.
-    let others = catalog.resources().filter(|one| !core_tools::is_own(one));
+    let others = catalog.resources().filter(|one| one.backend.as_str() != CORE_BACKEND);
     let resources = by_name(others).into_iter().map(|one| (Kind::Resource, one));
     let templates = by_name(catalog.templates()).into_iter().map(|one| (Kind::Template, one));
     let all: Vec<(Kind, &Listed)> = resources.chain(templates).collect();
