@@ -10,7 +10,7 @@ use muster_core::{
         check::{self, Around, Tool, check},
     },
 };
-use muster_gateway::dispatch::State;
+use muster_gateway::dispatch::GatewaySnapshot;
 
 use super::{EditError, Reconciler, files::Origin, files::log_new};
 use crate::{
@@ -177,7 +177,7 @@ fn problem(file: &WorkflowFile, lines: &Lines, found: &check::Finding) -> FilePr
 
 /// What a workflow is checked against.
 pub(crate) struct Surroundings<'a> {
-    pub(crate) state: &'a State,
+    pub(crate) state: &'a GatewaySnapshot,
     pub(crate) workflows: &'a Definitions,
     /// What the names of tools begin with that may still come.
     pub(crate) awaited: Vec<String>,
@@ -187,7 +187,7 @@ pub(crate) struct Surroundings<'a> {
 
 impl Around for Surroundings<'_> {
     fn tool(&self, name: &str) -> Tool<'_> {
-        let State { catalog, policy, .. } = self.state;
+        let GatewaySnapshot { catalog, policy, .. } = self.state;
         match catalog.get(name).filter(|entry| policy.shows(entry)) {
             Some(entry) => Tool::Known(&entry.input_schema),
             None if self.awaited.iter().any(|prefix| name.starts_with(prefix.as_str())) => {
