@@ -13,9 +13,9 @@ use std::{
 
 use muster_core::connect::Event;
 use muster_exec::{
-    child::{Child, Exit, Tree},
+    child::{Child, Exit, ProcessTree},
     command::Command,
-    launcher::{Launcher, StartError, Step},
+    launcher::{Launcher, StartError, StartStep},
 };
 use rustix::io::Errno;
 use tokio::{
@@ -141,7 +141,7 @@ struct Main {
     inbox: Arc<Inbox>,
     life: Arc<Life>,
     outlet: Arc<dyn Outlet>,
-    tree: Tree,
+    tree: ProcessTree,
     _writer: Ends,
     _complaints: Ends,
 }
@@ -230,7 +230,7 @@ fn reason(exit: Option<Exit>, last_error: &str) -> String {
 fn not_started(err: StartError, word: &str) -> Failure {
     let missing = Errno::NOENT.raw_os_error();
     match err {
-        StartError::Refused { errno, step: Step::Directory | Step::Program }
+        StartError::Refused { errno, step: StartStep::Directory | StartStep::Program }
             if errno == missing =>
         {
             Failure::Broken(format!("command `{word}` not found"))

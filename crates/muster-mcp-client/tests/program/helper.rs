@@ -9,7 +9,7 @@ use std::{
 };
 
 use muster_core::json::Object;
-use muster_exec::serve::serve_if_asked;
+use muster_exec::serve::serve_if_launcher;
 use serde_json::value::RawValue;
 
 const TOOLS_1: &str = r#"{"tools":[{"name":"raw","inputSchema":{"type":"object"},"vendor":{"x":[1.0,1e400]}},{"title":"no name"}],"nextCursor":""}"#;
@@ -17,7 +17,7 @@ const TOOLS_2: &str = r#"{"tools":[{"name":"echo"},{"name":"die"},{"name":"noise
 const ABOUT: &str = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"odd","version":"0"},"instructions":"Be odd."}"#;
 
 fn main() -> ExitCode {
-    if let Some(code) = serve_if_asked() {
+    if let Some(code) = serve_if_launcher() {
         return code;
     }
     let fragile = env::args().any(|arg| arg == "fragile");

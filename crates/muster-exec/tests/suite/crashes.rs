@@ -1,4 +1,4 @@
-//! The gateway or the launcher is killed, and nothing survives it.
+//! Killing the gateway or the launcher leaves no process behind.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -8,7 +8,7 @@ use std::{
 
 use muster_exec::{
     child::Exit,
-    launcher::{Launcher, StartError, Step},
+    launcher::{Launcher, StartError, StartStep},
     run::{Ending, run},
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,7 +16,7 @@ use tokio::io::{AsyncBufReadExt, BufReader as AsyncBufReader};
 
 use crate::support::{HELPER, SOON, Watched, launcher, run_script, sh, within};
 
-/// Each prints the number of the launcher, then that of three processes.
+/// Each prints the process id of the launcher, then those of three processes.
 const SCRIPTS: [&str; 4] = [
     "echo $PPID; sleep 1000 & echo $!; (sleep 1000 & echo $!; wait) & echo $$; wait",
     "trap '' TERM; echo $PPID; sleep 1000 & echo $!; sleep 1000 & echo $!; echo $$; wait",
@@ -48,7 +48,7 @@ fn kill_gateway(script: &str, lines: usize) {
     gateway.kill().unwrap();
     gateway.wait().unwrap();
     watched.assert_gone_within(SOON);
-    // What was said after we stopped listening: those processes must be gone as well.
+    // Processes that started after the kill must be gone as well.
     let mut rest = String::new();
     stdout.read_to_string(&mut rest).unwrap();
     for line in rest.lines() {
@@ -57,7 +57,7 @@ fn kill_gateway(script: &str, lines: usize) {
 }
 
 #[test]
-fn nothing_survives_a_killed_gateway() {
+fn no_process_survives_a_killed_gateway() {
     let cycles: Vec<_> = (0..10)
         .map(|worker: usize| {
             thread::spawn(move || {
@@ -74,7 +74,7 @@ fn nothing_survives_a_killed_gateway() {
 }
 
 #[tokio::test]
-async fn a_killed_launcher_is_noticed_swept_up_and_replaced() {
+async fn a_killed_launcher_is_cleaned_up_and_replaced() {
     let launcher = launcher();
     for script in SCRIPTS {
         let mut child = launcher.start(sh(script)).await.unwrap();
@@ -86,7 +86,7 @@ async fn a_killed_launcher_is_noticed_swept_up_and_replaced() {
         let watched = Watched::new(&numbers);
         kill_process(Pid::from_raw(numbers[0]).unwrap(), Signal::KILL).unwrap();
         assert_eq!(child.exit().await, Exit::Lost);
-        // Sweeping up is the work of a task, so the runtime has to get on meanwhile.
+        // A task kills the orphans, so the runtime must not be blocked.
         let gone = tokio::task::spawn_blocking(move || watched.assert_gone_within(SOON));
         gone.await.unwrap();
         assert_eq!(run_script(&launcher, "exit 7").await.ending, Ending::Exited(7));
@@ -95,7 +95,7 @@ async fn a_killed_launcher_is_noticed_swept_up_and_replaced() {
 }
 
 #[tokio::test]
-async fn a_run_whose_launcher_dies_is_lost_with_its_output() {
+async fn a_run_whose_launcher_dies_is_lost() {
     let launcher = launcher();
     let script = "echo said; kill -9 $PPID; exec sleep 1000";
     let finished = run(&launcher, sh(script), None, within(30.0)).await;
@@ -104,14 +104,14 @@ async fn a_run_whose_launcher_dies_is_lost_with_its_output() {
 }
 
 #[tokio::test]
-async fn a_launcher_that_serves_nobody_is_no_launcher() {
+async fn a_program_that_is_not_a_launcher_is_an_error() {
     let launcher = Launcher::with_program("/bin/false", [""; 0]);
     assert_eq!(launcher.start(sh("exit 0")).await.unwrap_err(), StartError::Lost);
     launcher.shut_down().await;
     let launcher = Launcher::with_program("/no/such/program", [""; 0]);
     assert!(matches!(
         launcher.start(sh("exit 0")).await.unwrap_err(),
-        StartError::Refused { errno: 2, step: Step::Prepare }
+        StartError::Refused { errno: 2, step: StartStep::Prepare }
     ));
     launcher.shut_down().await;
 }

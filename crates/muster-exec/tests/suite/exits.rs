@@ -1,16 +1,16 @@
-//! How commands end, and what they find when they begin.
+//! Exit statuses of commands, and the environment they start in.
 
 use std::collections::BTreeSet;
 
 use muster_exec::{
     command::Command,
-    run::{Ending, Limits, run},
+    run::{Ending, RunLimits, run},
 };
 
 use crate::support::{launcher, run_script, sh, text};
 
 #[tokio::test]
-async fn codes_and_signals_are_told_apart() {
+async fn exit_codes_and_signals_are_distinguished() {
     let launcher = launcher();
     let cases = [
         ("exit 0", Ending::Exited(0)),
@@ -18,7 +18,7 @@ async fn codes_and_signals_are_told_apart() {
         ("exit 255", Ending::Exited(255)),
         ("kill -9 $$", Ending::Signalled(9)),
         ("kill -15 $$", Ending::Signalled(15)),
-        // A Rust program ignores this one, but what it starts must not.
+        // A Rust program ignores SIGPIPE, but its children must not.
         ("kill -PIPE $$; echo survived", Ending::Signalled(13)),
     ];
     for (script, expected) in cases {
@@ -28,7 +28,7 @@ async fn codes_and_signals_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_command_leads_its_own_group_and_reads_nothing() {
+async fn a_command_leads_its_process_group_and_has_no_input() {
     let launcher = launcher();
     let script = "cut -d' ' -f5 /proc/$$/stat; echo $$; cat";
     let finished = run_script(&launcher, script).await;
@@ -39,11 +39,11 @@ async fn a_command_leads_its_own_group_and_reads_nothing() {
 }
 
 #[tokio::test]
-async fn the_environment_is_ours_with_theirs_on_top_and_nothing_else() {
+async fn the_environment_is_inherited_with_the_commands_own_on_top() {
     let launcher = launcher();
     let env = vec![("MUSTER_A".to_owned(), "$HOME ü".to_owned())];
     let command = Command { env, ..Command::new(["env"]) };
-    let finished = run(&launcher, command, None, Limits::default()).await;
+    let finished = run(&launcher, command, None, RunLimits::default()).await;
     let seen: BTreeSet<&str> = text(&finished.stdout).lines().collect();
     let ours: Vec<String> = std::env::vars().map(|(key, value)| format!("{key}={value}")).collect();
     let mut expected: BTreeSet<&str> = ours.iter().flat_map(|line| line.lines()).collect();
@@ -53,12 +53,12 @@ async fn the_environment_is_ours_with_theirs_on_top_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_command_runs_where_it_is_told_to() {
+async fn a_command_runs_in_its_working_directory() {
     let launcher = launcher();
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path().canonicalize().unwrap();
     let command = Command { working_dir: Some(directory.clone()), ..sh("pwd -P") };
-    let finished = run(&launcher, command, None, Limits::default()).await;
+    let finished = run(&launcher, command, None, RunLimits::default()).await;
     assert_eq!(text(&finished.stdout).trim_end(), directory.to_str().unwrap());
     launcher.shut_down().await;
 }
@@ -82,7 +82,7 @@ async fn two_hundred_commands_run_at_once() {
 }
 
 #[tokio::test]
-async fn large_requests_wait_for_their_turn() {
+async fn large_requests_are_queued() {
     let launcher = launcher();
     let mut runs = tokio::task::JoinSet::new();
     for _ in 0..40 {
@@ -91,7 +91,7 @@ async fn large_requests_wait_for_their_turn() {
             let mut command = sh("echo $#");
             command.argv.push("sh".to_owned());
             command.argv.extend(std::iter::repeat_n("x".repeat(100_000), 12));
-            run(&launcher, command, None, Limits::default()).await
+            run(&launcher, command, None, RunLimits::default()).await
         });
     }
     while let Some(finished) = runs.join_next().await {
@@ -101,7 +101,7 @@ async fn large_requests_wait_for_their_turn() {
 }
 
 #[tokio::test]
-async fn nothing_starts_after_shut_down() {
+async fn nothing_starts_after_shutdown() {
     let launcher = launcher();
     launcher.shut_down().await;
     assert_eq!(run_script(&launcher, "exit 0").await.ending, Ending::Lost);

@@ -1,65 +1,64 @@
-//! What the gateway and its launcher say to each other.
+//! The protocol between the gateway and its launcher.
 //!
-//! A request is a length and that many bytes on a socket; the descriptors of a spawn travel beside
-//! its first byte, so they are there when the request is. A reply has a fixed size and comes through
-//! a pipe. Both ends are the same program on the same machine, hence native byte order and no
-//! version.
+//! A request is a length and that many bytes on a socket; the file descriptors of a spawn travel with its
+//! first byte, so they have arrived when the request has. A reply has a fixed size and comes through a
+//! pipe. Both ends are the same binary on the same machine, hence native byte order and no version.
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt};
 
 use crate::{
     command::{Command, Stdin},
-    launcher::Step,
+    launcher::StartStep,
 };
 
-/// Longer requests are refused unsent: the kernel takes at most 6 MiB of words and environment.
+/// Longer requests are refused unsent: the kernel takes at most 6 MiB of arguments and environment.
 pub(crate) const REQUEST_LIMIT: usize = 16 << 20;
 pub(crate) const REPLY_SIZE: usize = 16;
 const HEADER_SIZE: usize = 4;
 
-/// What the launcher is asked.
+/// A request to the launcher.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Spawn(Spawn),
-    /// End the whole tree of a run, `pid` being its first process if the gateway knows it.
+    /// Ends the process tree of a run; `pid` is its root process, or 0 if not known yet.
     Kill {
         id: u64,
         pid: i32,
     },
 }
 
-/// A command as the launcher gets it.
+/// A command as the launcher receives it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spawn {
     pub(crate) id: u64,
     pub(crate) piped_stdin: bool,
-    pub(crate) announce: Announce,
+    pub(crate) report: StartReport,
     pub(crate) working_dir: Option<OsString>,
     pub(crate) argv: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
 }
 
-/// When the gateway wants to hear that a process was started.
+/// When the launcher reports that a process has started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Announce {
+pub(crate) enum StartReport {
     /// At once.
     #[default]
-    Now,
-    /// In a moment, or with its end if that comes first.
-    Soon,
+    Immediate,
+    /// After a short delay, or with its exit if that comes first.
+    Deferred,
 }
 
-/// What the launcher answers.
+/// A reply of the launcher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply {
     Spawned { id: u64, pid: i32 },
-    Failed { id: u64, errno: i32, step: Step },
-    Exited { id: u64, end: End },
+    Failed { id: u64, errno: i32, step: StartStep },
+    Exited { id: u64, end: ExitReport },
 }
 
-/// How the first process of a run ended.
+/// How the root process of a run exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ExitReport {
     Code(i32),
     Signal(i32),
 }
@@ -71,11 +70,11 @@ const FAILED: u8 = 2;
 const EXITED: u8 = 3;
 const SIGNALLED: u8 = 4;
 
-/// The bytes of a spawn request, or `None` if they are too many for any kernel.
-pub(crate) fn spawn_frame(id: u64, command: &Command, announce: Announce) -> Option<Vec<u8>> {
-    let mut frame = Frame::new(SPAWN, id);
+/// Encodes a spawn request; `None` if it is too long for any kernel.
+pub(crate) fn spawn_frame(id: u64, command: &Command, report: StartReport) -> Option<Vec<u8>> {
+    let mut frame = FrameWriter::new(SPAWN, id);
     frame.0.push(u8::from(command.stdin == Stdin::Piped));
-    frame.0.push(u8::from(announce == Announce::Soon));
+    frame.0.push(u8::from(report == StartReport::Deferred));
     match &command.working_dir {
         Some(directory) => {
             frame.0.push(1);
@@ -95,16 +94,16 @@ pub(crate) fn spawn_frame(id: u64, command: &Command, announce: Announce) -> Opt
     frame.finish()
 }
 
-/// The bytes of a kill request.
+/// Encodes a kill request.
 pub(crate) fn kill_frame(id: u64, pid: i32) -> Vec<u8> {
-    let mut frame = Frame::new(KILL, id);
+    let mut frame = FrameWriter::new(KILL, id);
     frame.0.extend(pid.to_ne_bytes());
     frame.finish().unwrap_or_default()
 }
 
-struct Frame(Vec<u8>);
+struct FrameWriter(Vec<u8>);
 
-impl Frame {
+impl FrameWriter {
     fn new(kind: u8, id: u64) -> Self {
         let mut bytes = Vec::with_capacity(256);
         bytes.extend([0; HEADER_SIZE]);
@@ -113,7 +112,7 @@ impl Frame {
         Self(bytes)
     }
 
-    /// Counts above the request limit cannot occur in a frame that `finish` lets pass.
+    /// A count that does not fit makes the frame longer than `finish` accepts.
     fn count(&mut self, count: usize) {
         self.0.extend(u32::try_from(count).unwrap_or(u32::MAX).to_ne_bytes());
     }
@@ -131,12 +130,12 @@ impl Frame {
     }
 }
 
-/// Bytes that are no request: the other end is not a gateway.
+/// Bytes that are not a request: the peer is not a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the request is malformed")]
 pub(crate) struct Malformed;
 
-/// The first whole request of `bytes` and how many bytes it took, or `None` if it is not all there.
+/// Decodes the first request and its length in bytes; `None` if it is incomplete.
 pub(crate) fn next_request(bytes: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_SIZE>() else {
         return Ok(None);
@@ -148,14 +147,14 @@ pub(crate) fn next_request(bytes: &[u8]) -> Result<Option<(Request, usize)>, Mal
     let Some(body) = rest.get(..length) else {
         return Ok(None);
     };
-    let mut cursor = Cursor(body);
-    let request = cursor.request().filter(|_| cursor.0.is_empty()).ok_or(Malformed)?;
+    let mut reader = FrameReader(body);
+    let request = reader.request().filter(|_| reader.0.is_empty()).ok_or(Malformed)?;
     Ok(Some((request, HEADER_SIZE + length)))
 }
 
-struct Cursor<'a>(&'a [u8]);
+struct FrameReader<'a>(&'a [u8]);
 
-impl Cursor<'_> {
+impl FrameReader<'_> {
     fn request(&mut self) -> Option<Request> {
         let [kind] = self.take()?;
         let id = u64::from_ne_bytes(self.take()?);
@@ -167,8 +166,8 @@ impl Cursor<'_> {
     }
 
     fn spawn(&mut self, id: u64) -> Option<Spawn> {
-        let [piped, soon] = self.take()?;
-        let announce = if soon == 0 { Announce::Now } else { Announce::Soon };
+        let [piped, deferred] = self.take()?;
+        let report = if deferred == 0 { StartReport::Immediate } else { StartReport::Deferred };
         let working_dir = match self.take()? {
             [0] => None,
             [_] => Some(self.text()?),
@@ -177,7 +176,7 @@ impl Cursor<'_> {
         let env = (0..self.count()?)
             .map(|_| Some((self.text()?, self.text()?)))
             .collect::<Option<_>>()?;
-        Some(Spawn { id, piped_stdin: piped != 0, announce, working_dir, argv, env })
+        Some(Spawn { id, piped_stdin: piped != 0, report, working_dir, argv, env })
     }
 
     fn count(&mut self) -> Option<u32> {
@@ -203,8 +202,8 @@ impl Reply {
         let (kind, step, number, id) = match self {
             Self::Spawned { id, pid } => (SPAWNED, 0, pid, id),
             Self::Failed { id, errno, step } => (FAILED, step as u8, errno, id),
-            Self::Exited { id, end: End::Code(code) } => (EXITED, 0, code, id),
-            Self::Exited { id, end: End::Signal(signal) } => (SIGNALLED, 0, signal, id),
+            Self::Exited { id, end: ExitReport::Code(code) } => (EXITED, 0, code, id),
+            Self::Exited { id, end: ExitReport::Signal(signal) } => (SIGNALLED, 0, signal, id),
         };
         let [n0, n1, n2, n3] = number.to_ne_bytes();
         let [i0, i1, i2, i3, i4, i5, i6, i7] = id.to_ne_bytes();
@@ -218,18 +217,18 @@ impl Reply {
         Some(match kind {
             SPAWNED => Self::Spawned { id, pid: number },
             FAILED => Self::Failed { id, errno: number, step: step_from(step) },
-            EXITED => Self::Exited { id, end: End::Code(number) },
-            SIGNALLED => Self::Exited { id, end: End::Signal(number) },
+            EXITED => Self::Exited { id, end: ExitReport::Code(number) },
+            SIGNALLED => Self::Exited { id, end: ExitReport::Signal(number) },
             _ => return None,
         })
     }
 }
 
-const fn step_from(byte: u8) -> Step {
+const fn step_from(byte: u8) -> StartStep {
     match byte {
-        0 => Step::Prepare,
-        1 => Step::Directory,
-        _ => Step::Program,
+        0 => StartStep::Prepare,
+        1 => StartStep::Directory,
+        _ => StartStep::Program,
     }
 }
 
@@ -243,7 +242,7 @@ mod tests {
         Request::Spawn(Spawn {
             id,
             piped_stdin: command.stdin == Stdin::Piped,
-            announce: Announce::Soon,
+            report: StartReport::Deferred,
             working_dir: command.working_dir.clone().map(Into::into),
             argv: command.argv.iter().map(Into::into).collect(),
             env: command.env.iter().map(|(key, value)| (key.into(), value.into())).collect(),
@@ -252,7 +251,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_spawn_arrives_as_it_was_sent(
+        fn spawn_requests_round_trip(
             id: u64,
             argv in vec(".{0,9}", 0..5),
             env in vec((".{0,9}", ".{0,9}"), 0..5),
@@ -261,7 +260,7 @@ mod tests {
         ) {
             let stdin = if piped { Stdin::Piped } else { Stdin::Null };
             let command = Command { argv, env, working_dir: working_dir.map(Into::into), stdin };
-            let frame = spawn_frame(id, &command, Announce::Soon).unwrap();
+            let frame = spawn_frame(id, &command, StartReport::Deferred).unwrap();
             for cut in 0..frame.len() {
                 prop_assert_eq!(next_request(&frame[..cut]), Ok(None));
             }
@@ -270,26 +269,26 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_the_reader_panic(bytes: Vec<u8>) {
+        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
             let _request = next_request(&bytes);
         }
 
         #[test]
-        fn a_reply_arrives_as_it_was_sent(id: u64, number: i32, kind in 0..6) {
+        fn replies_round_trip(id: u64, number: i32, kind in 0..6) {
             let reply = match kind {
                 0 => Reply::Spawned { id, pid: number },
-                1 => Reply::Failed { id, errno: number, step: Step::Prepare },
-                2 => Reply::Failed { id, errno: number, step: Step::Directory },
-                3 => Reply::Failed { id, errno: number, step: Step::Program },
-                4 => Reply::Exited { id, end: End::Code(number) },
-                _ => Reply::Exited { id, end: End::Signal(number) },
+                1 => Reply::Failed { id, errno: number, step: StartStep::Prepare },
+                2 => Reply::Failed { id, errno: number, step: StartStep::Directory },
+                3 => Reply::Failed { id, errno: number, step: StartStep::Program },
+                4 => Reply::Exited { id, end: ExitReport::Code(number) },
+                _ => Reply::Exited { id, end: ExitReport::Signal(number) },
             };
             prop_assert_eq!(Reply::decode(reply.encode()), Some(reply));
         }
     }
 
     #[test]
-    fn a_kill_arrives_and_leaves_what_follows() {
+    fn a_kill_request_leaves_the_following_bytes() {
         let mut bytes = kill_frame(7, 42);
         let size = bytes.len();
         bytes.extend([1, 2, 3]);
@@ -297,8 +296,8 @@ mod tests {
     }
 
     #[test]
-    fn words_beyond_any_kernel_are_refused() {
+    fn oversized_requests_are_refused() {
         let command = Command::new(["x".repeat(REQUEST_LIMIT)]);
-        assert_eq!(spawn_frame(1, &command, Announce::Now), None);
+        assert_eq!(spawn_frame(1, &command, StartReport::Immediate), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What came of a run, as the agent reads it. The texts are contract.
+//! The text an agent reads about a finished run. CLImax's texts are a contract.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -6,14 +6,14 @@ use muster_core::{call::Outcome, json::raw, python, value::Value};
 use serde::Serialize;
 
 use crate::{
-    launcher::Step,
-    run::{Captured, Ending, Finished},
+    launcher::StartStep,
+    run::{CapturedStream, CompletedRun, Ending},
 };
 
-/// What is shown of a stream that did not fit; all of it is in a file.
-const SHOWN_OF_SPILLED: usize = 64 * 1024;
+/// How much of a spilled stream is shown; all of it is in a file.
+const SPILLED_PREVIEW_BYTES: usize = 64 * 1024;
 
-/// What does not fit the text of an answer.
+/// Structured content beside the text.
 #[derive(Serialize, Default)]
 struct Details<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -32,27 +32,29 @@ struct Details<'a> {
     stderr_file: Option<String>,
 }
 
-/// The command as it was asked for, for messages.
+/// The command that was run, for messages.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct Invocation<'a> {
     /// The tool.
     pub(super) tool: &'a str,
-    /// The first word.
+    /// The first argument.
     pub(super) program: &'a str,
-    /// Where it was to run.
+    /// Its working directory.
     pub(super) working_dir: Option<&'a str>,
-    /// Seconds it was given.
+    /// Its timeout in seconds.
     pub(super) timeout: f64,
 }
 
-/// Words a finished run.
-pub(super) fn outcome(asked: Asked<'_>, finished: &Finished) -> Outcome {
+/// The outcome of a completed run.
+pub(super) fn outcome(invocation: Invocation<'_>, finished: &CompletedRun) -> Outcome {
     let code = match finished.ending {
         Ending::Exited(code) => code,
         Ending::Signalled(signal) => -signal,
-        Ending::NotFound => return not_found(asked),
-        Ending::TimedOut => return timed_out(asked, finished),
-        Ending::NotStarted { errno, step } => return Outcome::failure(refused(asked, errno, step)),
+        Ending::NotFound => return not_found(invocation),
+        Ending::TimedOut => return timed_out(invocation, finished),
+        Ending::NotStarted { errno, step } => {
+            return Outcome::failure(refused(invocation, errno, step));
+        }
         Ending::ContainsNul => return Outcome::failure("embedded null byte"),
         Ending::NothingToRun => return Outcome::failure("list index out of range"),
         Ending::Lost => {
@@ -61,7 +63,7 @@ pub(super) fn outcome(asked: Asked<'_>, finished: &Finished) -> Outcome {
             );
         }
     };
-    log_end(asked, code, finished);
+    log_exit(invocation, code, finished);
     let (stdout, stderr) = (stream_text(&finished.stdout), stream_text(&finished.stderr));
     let notes = [note("stdout", &finished.stdout), note("stderr", &finished.stderr)];
     let mut text = join(python::strip(&stdout), python::strip(&stderr), code);
@@ -86,19 +88,19 @@ fn join(stdout: &str, stderr: &str, code: i32) -> String {
     if parts.is_empty() { "(no output)".to_owned() } else { parts.join("\n\n") }
 }
 
-fn stream_text(captured: &Captured) -> Cow<'_, str> {
-    let shown = match captured.cut() {
+fn stream_text(captured: &CapturedStream) -> Cow<'_, str> {
+    let shown = match captured.missing() {
         0 => &captured.bytes,
-        _ => captured.bytes.get(..SHOWN_OF_SPILLED).unwrap_or(&captured.bytes),
+        _ => captured.bytes.get(..SPILLED_PREVIEW_BYTES).unwrap_or(&captured.bytes),
     };
     String::from_utf8_lossy(shown)
 }
 
-fn note(stream: &str, captured: &Captured) -> Option<String> {
-    if captured.cut() == 0 {
+fn note(stream: &str, captured: &CapturedStream) -> Option<String> {
+    if captured.missing() == 0 {
         return None;
     }
-    let shown = captured.bytes.len().min(SHOWN_OF_SPILLED);
+    let shown = captured.bytes.len().min(SPILLED_PREVIEW_BYTES);
     let total = captured.total;
     let rest = match &captured.spill {
         Some(path) if captured.spilled == total => {
@@ -110,12 +112,13 @@ fn note(stream: &str, captured: &Captured) -> Option<String> {
     Some(format!("[{stream} cut: the first {shown} of {total} bytes are shown; {rest}]"))
 }
 
-fn spill_details(finished: &Finished) -> Option<muster_core::json::Raw> {
-    let Finished { stdout, stderr, .. } = finished;
-    if stdout.cut() == 0 && stderr.cut() == 0 {
+fn spill_details(finished: &CompletedRun) -> Option<muster_core::json::Raw> {
+    let CompletedRun { stdout, stderr, .. } = finished;
+    if stdout.missing() == 0 && stderr.missing() == 0 {
         return None;
     }
-    let file = |captured: &Captured| captured.spill.as_ref().map(|path| path.display().to_string());
+    let file =
+        |captured: &CapturedStream| captured.spill.as_ref().map(|path| path.display().to_string());
     Some(raw(&Details {
         stdout_bytes: Some(stdout.total),
         stdout_file: file(stdout),
@@ -125,15 +128,15 @@ fn spill_details(finished: &Finished) -> Option<muster_core::json::Raw> {
     }))
 }
 
-fn not_found(asked: Asked<'_>) -> Outcome {
-    log_failure(asked, -1, Duration::ZERO);
-    Outcome::failure(join("", &format!("Command not found: {}", asked.program), -1))
+fn not_found(invocation: Invocation<'_>) -> Outcome {
+    log_failure(invocation, -1, Duration::ZERO);
+    Outcome::failure(join("", &format!("Command not found: {}", invocation.program), -1))
 }
 
-/// The text stays as it was; what the command printed before it was ended travels beside it.
-fn timed_out(asked: Asked<'_>, finished: &Finished) -> Outcome {
-    log_failure(asked, -1, finished.took);
-    let error = format!("Command timed out after {}s", python::float_text(asked.timeout));
+/// The text is a contract; what the command printed before it was killed is structured content beside it.
+fn timed_out(invocation: Invocation<'_>, finished: &CompletedRun) -> Outcome {
+    log_failure(invocation, -1, finished.took);
+    let error = format!("Command timed out after {}s", python::float_text(invocation.timeout));
     let details = Details {
         error: Some(error.clone()),
         stdout: Some(stream_text(&finished.stdout)),
@@ -143,23 +146,23 @@ fn timed_out(asked: Asked<'_>, finished: &Finished) -> Outcome {
     Outcome::Text { text: join("", &error, -1), failed: true, details: Some(raw(&details)) }
 }
 
-fn refused(asked: Asked<'_>, errno: i32, step: Step) -> String {
-    let what = match step {
-        Step::Directory => asked.working_dir.unwrap_or_default(),
-        Step::Program => asked.program,
-        Step::Prepare => return format!("cannot start a process: {}", os_error(errno)),
+fn refused(invocation: Invocation<'_>, errno: i32, step: StartStep) -> String {
+    let path = match step {
+        StartStep::Directory => invocation.working_dir.unwrap_or_default(),
+        StartStep::Program => invocation.program,
+        StartStep::Prepare => return format!("cannot start a process: {}", os_error(errno)),
     };
-    let quoted = python::repr(&Value::Text(what.to_owned()));
+    let quoted = python::repr(&Value::Text(path.to_owned()));
     format!("[Errno {errno}] {}: {quoted}", os_error(errno))
 }
 
-/// What the system calls an error, without the number that Rust adds.
+/// The system's text for an error, without the number that Rust appends.
 fn os_error(errno: i32) -> String {
     let text = std::io::Error::from_raw_os_error(errno).to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// A working directory must be text.
+/// The failure for a working directory that is not text.
 pub(super) fn not_a_path(value: &Value) -> Outcome {
     let kind = match value {
         Value::Bool(_) => "bool",
@@ -170,7 +173,7 @@ pub(super) fn not_a_path(value: &Value) -> Outcome {
     Outcome::failure(format!("expected str, bytes or os.PathLike object, not {kind}"))
 }
 
-/// Says what is about to run; long words are cut, so that a log stays readable.
+/// Logs the command; long arguments are shortened.
 pub(super) fn log_start(words: &[String]) {
     const LONG: usize = 120;
     const KEPT: usize = 60;
@@ -185,17 +188,17 @@ pub(super) fn log_start(words: &[String]) {
     tracing::debug!("▶ full command: {}", words.join(" "));
 }
 
-fn log_end(asked: Asked<'_>, code: i32, finished: &Finished) {
+fn log_exit(invocation: Invocation<'_>, code: i32, finished: &CompletedRun) {
     if code == 0 {
         let seconds = finished.took.as_secs_f64();
         tracing::info!(
             "✓ {} completed in {seconds:.1}s ({} bytes)",
-            asked.tool,
+            invocation.tool,
             finished.stdout.total
         );
         return;
     }
-    log_failure(asked, code, finished.took);
+    log_failure(invocation, code, finished.took);
     let stderr = String::from_utf8_lossy(&finished.stderr.bytes);
     let start: String = python::strip(&stderr).chars().take(200).collect();
     if !start.is_empty() {
@@ -203,14 +206,14 @@ fn log_end(asked: Asked<'_>, code: i32, finished: &Finished) {
     }
 }
 
-fn log_failure(asked: Asked<'_>, code: i32, took: Duration) {
-    tracing::warn!("✗ {} failed (exit {code}) in {:.1}s", asked.tool, took.as_secs_f64());
+fn log_failure(invocation: Invocation<'_>, code: i32, took: Duration) {
+    tracing::warn!("✗ {} failed (exit {code}) in {:.1}s", invocation.tool, took.as_secs_f64());
 }
 
-impl Finished {
-    /// A run that was given no time at all.
-    pub(super) fn without_time() -> Self {
-        let (stdout, stderr) = (Captured::default(), Captured::default());
+impl CompletedRun {
+    /// A run with a negative timeout, which never starts.
+    pub(super) fn timed_out_at_once() -> Self {
+        let (stdout, stderr) = (CapturedStream::default(), CapturedStream::default());
         Self { ending: Ending::TimedOut, stdout, stderr, pid: None, took: Duration::ZERO }
     }
 }
