@@ -8,7 +8,7 @@ use std::{path::Path, sync::Arc};
 use muster_core::{cli::CliConfig, connect::Connect, request::Identity};
 use muster_engine::store::{Files, Store};
 use muster_exec::{environment::Environment, launcher::Launcher};
-use muster_mcp::client::Connector;
+use muster_mcp_client::Connector;
 use serde::Serialize;
 
 use crate::{

@@ -9,10 +9,8 @@ use muster_client::{
     login::{self, AuthMode},
     remote::target::{Target, Transport, Wish},
 };
-use muster_mcp::{
-    client::bridge,
-    stdio::{Input, Output},
-};
+use muster_mcp::stdio::{Input, Output};
+use muster_mcp_client::bridge;
 use tracing::level_filters::LevelFilter;
 
 use crate::{
