@@ -45,7 +45,7 @@ mod time;
 mod unicode;
 mod value;
 
-pub(crate) use self::time::duration;
+pub use self::time::duration;
 
 /// A parsed template.
 #[derive(Debug)]

@@ -23,8 +23,8 @@ use muster_core::{
     backend::Cx,
     call::Caller,
     client::{Client, Nobody},
-    service::ServiceClass,
 };
+use muster_workflow::service::ServiceClass;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 

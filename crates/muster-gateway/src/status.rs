@@ -1,7 +1,7 @@
 //! How a server behind the gateway is doing, in the words of tools and files.
 
 use jiff::Timestamp;
-use muster_core::manifest::mcpserver::{ServerType, Status};
+use muster_config::mcpserver::{ServerType, Status};
 
 use crate::redact;
 
@@ -208,7 +208,7 @@ fn failure(error: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::manifest::mcpserver::ServerType::{Sse, Stdio, StreamableHttp};
+    use muster_config::mcpserver::ServerType::{Sse, Stdio, StreamableHttp};
 
     use super::{Condition, message};
 

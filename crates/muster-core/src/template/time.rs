@@ -9,7 +9,7 @@ use jiff::{
     tz::{TimeZone, TimeZoneDatabase},
 };
 
-pub(crate) mod duration;
+pub mod duration;
 pub(crate) mod layout;
 pub(crate) mod parse;
 

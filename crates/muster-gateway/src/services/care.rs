@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_core::service::{
+use muster_workflow::service::{
     Event, ServiceClass, State,
     health::{Checks, Health, verdict},
     values,

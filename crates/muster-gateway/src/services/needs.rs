@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_core::service::{State as ServiceState, class::ClassSpec, order};
+use muster_workflow::service::{State as ServiceState, class::ClassSpec, order};
 
 use super::{Instance, Services};
 use crate::dispatch::State;

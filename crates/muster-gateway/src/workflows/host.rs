@@ -8,12 +8,12 @@ use muster_core::{
     name::ToolName,
     repair::values,
     template::{Context, Limits},
-    workflow::{
-        Object, PREFIX, Workflow,
-        content::Content,
-        report::{Report, Status},
-        run::{Called, Host, Note},
-    },
+};
+use muster_workflow::{
+    Object, PREFIX, Workflow,
+    content::Content,
+    report::{Report, Status},
+    run::{Called, Host, Note},
 };
 
 use super::{Means, live::Live, not_found};

@@ -3,12 +3,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use muster_core::{
-    backend::Cx,
-    call::Caller,
-    client::Nobody,
-    workflow::{Workflow, run::Past},
-};
+use muster_core::{backend::Cx, call::Caller, client::Nobody};
+use muster_workflow::{Workflow, run::Past};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 

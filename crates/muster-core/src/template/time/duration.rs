@@ -5,7 +5,7 @@ use crate::template::quote::quote;
 const SECOND: u64 = 1_000_000_000;
 
 /// `Duration.String`.
-pub(crate) fn shown(nanoseconds: i64) -> String {
+pub fn shown(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let n = nanoseconds.unsigned_abs();
     let text = match n {
@@ -35,7 +35,7 @@ fn fraction(n: u64, unit: u64, digits: usize) -> String {
 }
 
 /// `time.ParseDuration`, with its errors.
-pub(crate) fn parse(text: &str) -> Result<i64, String> {
+pub fn parse(text: &str) -> Result<i64, String> {
     let invalid = || format!("time: invalid duration {}", quote(text.as_bytes(), false));
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -103,7 +103,7 @@ fn part_of(part: &str, scale: u64) -> u64 {
 }
 
 /// `Duration.Round`.
-pub(crate) fn round(n: i64, to: i64) -> i64 {
+pub fn round(n: i64, to: i64) -> i64 {
     if to <= 0 {
         return n;
     }

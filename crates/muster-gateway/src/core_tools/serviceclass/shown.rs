@@ -1,6 +1,6 @@
 //! A service class as tools show it.
 
-use muster_core::service::{
+use muster_workflow::service::{
     ServiceClass,
     class::{Expectation, HealthTool, ServiceConfig, ToolSpec},
 };
