@@ -26,6 +26,5 @@ pub mod request;
 pub mod schema;
 pub mod server_auth;
 pub mod suggest;
-pub mod template;
 pub mod tokens;
 pub mod value;

@@ -3,7 +3,7 @@
 mod audit;
 mod tally;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use muster_core::{
     backend::{Ask, Backend, BoxFuture, CallTool, Cx},
@@ -18,7 +18,10 @@ use tokio::sync::watch;
 
 use self::audit::Audit;
 pub use self::tally::{Counted, Tally};
-use crate::{principals::Principals, status::Condition};
+use crate::condition::Condition;
+
+/// The backend of the gateway's own tools.
+pub const CORE_BACKEND: &str = "core";
 
 /// How many calls deep a call may be.
 const MAX_DEPTH: u8 = 8;
@@ -47,11 +50,20 @@ pub struct Absent {
     pub error: Option<String>,
 }
 
+/// The port to the connections that callers have for themselves.
+pub trait CallerStates: fmt::Debug + Send + Sync {
+    /// The state for one caller: what is shared by all, and the caller's own connections.
+    fn state(&self, caller: &Caller, shared: Arc<State>) -> Arc<State>;
+
+    /// Registers that a caller is active: connections that need no interaction are made in the background.
+    fn touch(self: Arc<Self>, caller: &Caller);
+}
+
 /// Routes calls. Readers take one [`State`] for each request; someone else writes new ones.
 #[derive(Debug)]
 pub struct Dispatcher {
     state: watch::Receiver<Arc<State>>,
-    principals: Option<Arc<Principals>>,
+    principals: Option<Arc<dyn CallerStates>>,
     tally: Tally,
 }
 
@@ -63,7 +75,7 @@ impl Dispatcher {
 
     /// The same, where people also have servers for themselves.
     #[must_use]
-    pub fn with_principals(mut self, principals: Arc<Principals>) -> Self {
+    pub fn with_principals(mut self, principals: Arc<dyn CallerStates>) -> Self {
         self.principals = Some(principals);
         self
     }
@@ -89,10 +101,10 @@ impl Dispatcher {
         Arc::clone(&self.state.borrow())
     }
 
-    /// Notices who is there, before anything is done for them.
-    pub fn greet(&self, caller: &Caller) {
+    /// Registers that the caller is active, before their request is served.
+    pub fn touch(&self, caller: &Caller) {
         if let Some(principals) = &self.principals {
-            principals.greet(caller);
+            Arc::clone(principals).touch(caller);
         }
     }
 

@@ -112,7 +112,7 @@ impl Serve for Front {
         Box::pin(async move {
             self.settled().await;
             let shown = &self.shown;
-            shown.dispatcher.greet(caller);
+            shown.dispatcher.touch(caller);
             if parking::is_ours(&asked.continuation) {
                 return self.parking.resume(caller, client, &asked.continuation).await;
             }

@@ -1,5 +1,4 @@
-//! One test binary for the gateway: the call path, the surfaces, and the engine with real files,
-//! scripted servers and a clock that tests turn.
+//! The call path and the surfaces over scripted backends.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -9,37 +8,9 @@
     reason = "a test may panic, and scripts are shared by a lock"
 )]
 
-#[path = "suite/audit.rs"]
-mod audit;
-#[path = "suite/clis.rs"]
-mod clis;
-#[path = "suite/core_tools.rs"]
-mod core_tools;
 #[path = "suite/dispatch.rs"]
 mod dispatch;
-#[path = "suite/fake.rs"]
-mod fake;
-#[path = "suite/files.rs"]
-mod files;
-#[path = "suite/isolation.rs"]
-mod isolation;
-#[path = "suite/lists.rs"]
-mod lists;
-#[path = "suite/own_servers.rs"]
-mod own_servers;
-#[path = "suite/people.rs"]
-mod people;
-#[path = "suite/rig.rs"]
-mod rig;
-#[path = "suite/service_life.rs"]
-mod service_life;
-#[path = "suite/services.rs"]
-mod services;
-#[path = "suite/supervision.rs"]
-mod supervision;
 #[path = "suite/surfaces.rs"]
 mod surfaces;
-#[path = "suite/workflows.rs"]
-mod workflows;
 #[path = "suite/world.rs"]
 mod world;

@@ -5,10 +5,8 @@
 
 use std::{collections::BTreeSet, fmt::Display};
 
-use muster_core::{
-    suggest,
-    template::{Reference, Template},
-};
+use muster_core::suggest;
+use muster_template::{Reference, Template};
 use serde_json::{Value as Json, value::RawValue};
 
 use super::{Action, Object, Spec, Step, Workflow, always_there, cycle, fit};

@@ -2,7 +2,8 @@
 //!
 //! Only what is certain is said: a template may become anything.
 
-use muster_core::{suggest, template::Template};
+use muster_core::suggest;
+use muster_template::Template;
 use serde_json::{Value as Json, value::RawValue};
 
 use super::{Object, check::Finding};

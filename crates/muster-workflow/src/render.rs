@@ -1,6 +1,6 @@
 //! Templates inside arguments.
 
-use muster_core::template::{Context, Stage, Template, TemplateError};
+use muster_template::{Context, Stage, Template, TemplateError};
 use serde_json::Value as Json;
 
 use super::Object;

@@ -4,7 +4,8 @@ mod end;
 
 use std::collections::BTreeMap;
 
-use muster_core::{backend::BoxFuture, call::Outcome, template::Context};
+use muster_core::{backend::BoxFuture, call::Outcome};
+use muster_template::Context;
 use serde_json::{Value as Json, json};
 
 use self::end::{blank, broken, ended, group_end};

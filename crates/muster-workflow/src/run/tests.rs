@@ -12,7 +12,8 @@ use std::{
     task::{Context as Polled, Poll, Wake, Waker},
 };
 
-use muster_core::{backend::BoxFuture, call::Outcome, template::Context};
+use muster_core::{backend::BoxFuture, call::Outcome};
+use muster_template::Context;
 use serde_json::{Value as Json, json};
 
 use super::{Answer, Called, Ended, Host, Note, Past, run};

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use muster_core::{
-    name::{InvalidName, check_resource_name},
-    template::duration,
-};
+use muster_core::name::{InvalidName, check_resource_name};
+use muster_template::duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Map, Value as Json};
 use thiserror::Error;

@@ -1,7 +1,7 @@
 //! What templates of a class see, and what is kept of a tool's answer.
 
 use indexmap::IndexMap;
-use muster_core::template::simple::{self, Unfilled};
+use muster_template::simple::{self, Unfilled};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Service, health::found};

@@ -9,11 +9,12 @@ use muster_core::{
     name::BackendName,
     policy::{Policy, vain::Vain},
 };
+use muster_engine::{fixed::Named, offer::Naming};
 use muster_exec::{
     cli::{self, CliBackend},
     launcher::Launcher,
 };
-use muster_gateway::{dispatch::State, fixed::Named, offer::Naming};
+use muster_gateway::dispatch::State;
 
 use super::servers::Server;
 use crate::process;

@@ -12,10 +12,10 @@ use muster_core::{
     policy::vain::Vain,
     request::{Identity, Offers},
 };
+use muster_engine::fixed::Fixed;
 use muster_exec::launcher::Launcher;
 use muster_gateway::{
     dispatch::Dispatcher,
-    fixed::Fixed,
     front::Front,
     outputs::passing::Passing,
     surface::{Surface, classic::Classic, discovery::Discovery},

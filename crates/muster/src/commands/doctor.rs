@@ -4,8 +4,8 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::Args;
 use muster_core::{connect::Connect, request::Identity};
+use muster_engine::store::{Files, Store};
 use muster_exec::launcher::Launcher;
-use muster_gateway::store::{Files, Store};
 use muster_mcp::client::Connector;
 use serde::Serialize;
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use jiff::Timestamp;
 use muster_core::json::Object;
-use muster_gateway::events::parse_time;
+use muster_engine::events::parse_time;
 
 use super::{
     asking::{self, Asking},

@@ -21,16 +21,18 @@ use muster_core::{
     policy::Destructive,
     request::{Identity, Offers},
 };
+use muster_engine::{
+    engine::{Engine, Options},
+    store::{Files, Store},
+    view::View,
+};
 use muster_exec::launcher::Launcher;
 use muster_gateway::{
     dispatch::Dispatcher,
-    engine::{Engine, Options},
     front::Front,
     meanings::Meanings,
     outputs::Outputs,
-    store::{Files, Store},
     surface::{Surface, discovery::Discovery, meta::Meta},
-    view::View,
 };
 use muster_mcp::{
     client::Connector,

@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, net::TcpListener, path::Path, sync::Arc};
 
 use muster_config::mcpserver::ServerType;
 use muster_core::connect::Listing;
-use muster_exec::{environment::Environment, lookup};
-use muster_gateway::{
+use muster_engine::{
     store::{FileProblem, Files, Severity},
     vain,
 };
+use muster_exec::{environment::Environment, lookup};
 
 use super::{Finding, Hop};
 use crate::{

@@ -1,6 +1,10 @@
 //! What passes through is not altered: tool lists of real servers, and results nobody foresaw.
 
-use std::{fs, path::Path};
+use std::{
+    env, fs,
+    io::{Write, stderr},
+    path::{Path, PathBuf},
+};
 
 use muster_core::json::Object;
 use serde_json::{json, value::RawValue};
@@ -86,11 +90,16 @@ fn tools_are_listed_as_their_server_wrote_them() {
 
 #[test]
 fn lists_of_real_servers_pass_unaltered() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
-    // The collection stands beside the repository where it is at hand.
-    let Ok(files) = fs::read_dir(corpus) else { return };
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+    let corpus = env::var_os("MUSTER_SHARED").map_or_else(beside, PathBuf::from).join("corpus");
+    if !corpus.exists() {
+        // Past libtest's capture: `scripts/test` counts these lines.
+        let test = "lists_of_real_servers_pass_unaltered";
+        writeln!(stderr(), "skipped: {test}: {} does not exist", corpus.display()).unwrap();
+        return;
+    }
     let mut checked = 0;
-    for file in files.map(|file| file.unwrap().path()) {
+    for file in fs::read_dir(corpus).unwrap().map(|file| file.unwrap().path()) {
         if file.extension().is_some_and(|ext| ext == "json") {
             let text = fs::read_to_string(&file).unwrap();
             let document: Box<RawValue> = serde_json::from_str(&text).unwrap();

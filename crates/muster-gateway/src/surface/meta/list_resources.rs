@@ -7,13 +7,12 @@ use muster_core::{
 };
 use serde::Serialize;
 
-use crate::core_tools;
-
 use super::{
     Builtin, Run, Seen,
     given::Given,
     listing::{self, by_name, described},
 };
+use crate::dispatch::CORE_BACKEND;
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "list_resources",
@@ -48,7 +47,7 @@ enum Kind {
 fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
     let catalog = &seen.state.catalog;
     // The gateway's own are listed by the protocol's own method.
-    let others = catalog.resources().filter(|one| !core_tools::is_own(one));
+    let others = catalog.resources().filter(|one| one.backend.as_str() != CORE_BACKEND);
     let resources = by_name(others).into_iter().map(|one| (Kind::Resource, one));
     let templates = by_name(catalog.templates()).into_iter().map(|one| (Kind::Template, one));
     let all: Vec<(Kind, &Listed)> = resources.chain(templates).collect();

@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 
 use super::is_meta;
 use crate::{
+    condition::Condition,
     dispatch::{Absent, State},
-    status::Condition,
 };
 
 /// A problem is told in at most so many letters: it may repeat what was given.
@@ -156,8 +156,8 @@ mod tests {
 
     use super::unknown;
     use crate::{
+        condition::Condition,
         dispatch::{Absent, State},
-        status::Condition,
     };
 
     #[test]

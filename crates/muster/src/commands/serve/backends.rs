@@ -10,7 +10,7 @@ use muster_auth::{
     store::{Memory, Vault},
 };
 use muster_config::settings::McpClient;
-use muster_gateway::store::Store;
+use muster_engine::store::Store;
 
 use crate::error::CommandError;
 

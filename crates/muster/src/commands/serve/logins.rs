@@ -8,7 +8,7 @@ use muster_auth::{
     server::{self, AuthServer},
 };
 use muster_config::settings::OAuthServer;
-use muster_gateway::store::Files;
+use muster_engine::store::Files;
 use muster_mcp::http::HttpOptions;
 
 use crate::error::CommandError;

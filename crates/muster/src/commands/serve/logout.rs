@@ -9,7 +9,7 @@ use muster_core::{
     call::Caller,
     credentials::{Guard, Pages},
 };
-use muster_gateway::principals::Principals;
+use muster_engine::principals::Principals;
 
 const EVERYTHING: &str = "/user-tokens";
 const ONE: &str = "/auth/";

@@ -1,0 +1,154 @@
+//! The gateway's own tools: `core_*`.
+//!
+//! A tool is one place: its name, its words, its schema and its code stand together, in the file of
+//! its family. Arguments reach it as they were sent, because what is wrong with them is part of what
+//! a tool says.
+
+mod args;
+mod auth;
+mod config;
+mod events;
+mod mcpserver;
+mod service;
+mod serviceclass;
+mod stats;
+mod workflow;
+mod workflow_execution;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use muster_core::{
+    backend::{Ask, Backend, BoxFuture, Cx, What},
+    call::{CallError, Outcome},
+    catalog::{About, Entry, Offer, Source},
+    json::{Object, raw},
+    name::{BackendName, ToolName},
+    policy::Permitted,
+    schema::validator::Validator,
+};
+use muster_gateway::dispatch::CORE_BACKEND;
+use serde::Serialize;
+
+use self::args::Args;
+pub(crate) use self::service::AGGREGATOR;
+use crate::handle::Handle;
+
+/// Every family, in the order that tools are listed.
+const FAMILIES: [&[Builtin]; 10] = [
+    workflow::TOOLS,
+    workflow_execution::TOOLS,
+    service::TOOLS,
+    service::INSTANCE_TOOLS,
+    config::TOOLS,
+    serviceclass::TOOLS,
+    mcpserver::TOOLS,
+    events::TOOLS,
+    stats::TOOLS,
+    auth::TOOLS,
+];
+
+/// One tool.
+struct Builtin {
+    /// The name agents use.
+    name: &'static str,
+    /// What it does, for agents.
+    summary: &'static str,
+    /// What it takes.
+    schema: fn() -> serde_json::Value,
+    /// What it does.
+    run: for<'a> fn(&'a Handle, Cx<'a>, Args) -> BoxFuture<'a, Answer>,
+}
+
+/// What a tool says: a good answer, or what went wrong.
+type Answer = Result<String, String>;
+
+/// The tools, and what runs them.
+pub(crate) fn offered(handle: Handle) -> (Source, Arc<dyn Backend>) {
+    let tools = tools().map(|tool| (tool.name, tool)).collect();
+    (source(), Arc::new(CoreTools { handle, tools }))
+}
+
+/// The tools as clients see them.
+pub(crate) fn source() -> Source {
+    let backend = BackendName::new(CORE_BACKEND);
+    let about = About {
+        title: "core".into(),
+        description:
+            "The gateway itself: its workflows, servers, services, configuration and events".into(),
+        category: None,
+        tags: Arc::default(),
+    };
+    let entries = tools().map(|tool| Entry {
+        name: ToolName::new(tool.name),
+        backend: backend.clone(),
+        local_name: tool.name.into(),
+        description: tool.summary.into(),
+        input_schema: raw(&(tool.schema)()).into(),
+        params: None,
+        definition: None,
+        validator: Arc::new(Validator::trusting()),
+    });
+    let resources = vec![auth::status::listed(&backend)];
+    let offer = Offer { tools: entries.collect(), resources, ..Offer::default() };
+    Source::new(backend, about, offer)
+}
+
+fn tools() -> impl Iterator<Item = &'static Builtin> {
+    FAMILIES.into_iter().flatten()
+}
+
+struct CoreTools {
+    handle: Handle,
+    tools: BTreeMap<&'static str, &'static Builtin>,
+}
+
+impl std::fmt::Debug for CoreTools {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CoreTools").finish_non_exhaustive()
+    }
+}
+
+impl Backend for CoreTools {
+    fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        Box::pin(async move {
+            let name = &*call.entry().local_name;
+            let Some(tool) = self.tools.get(name) else {
+                let known = name.strip_prefix("core_").unwrap_or(name);
+                return Ok(Outcome::failure(format!("unknown tool: {known}")));
+            };
+            let answer = (tool.run)(&self.handle, cx, Args::new(call.raw_arguments())).await;
+            Ok(match answer {
+                Ok(text) => {
+                    let details = auth::details(name, &text);
+                    Outcome::Text { text, failed: false, details }
+                }
+                Err(text) => Outcome::failure(text),
+            })
+        })
+    }
+
+    fn ask<'a>(&'a self, cx: Cx<'a>, ask: Ask) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        let answer = match ask.what {
+            What::Read { uri } if uri == auth::status::URI => {
+                Ok(Outcome::Raw(auth::status::read(&self.handle, cx.caller)))
+            }
+            // Nobody is told when it changes: reading it costs nothing.
+            What::Subscribe { .. } | What::Unsubscribe { .. } => {
+                Ok(Outcome::Raw(Object::new().to_raw()))
+            }
+            What::Read { .. } | What::Prompt { .. } | What::Complete { .. } => {
+                Err(CallError::Refused {
+                    code: -32602,
+                    message: "the gateway itself has no such thing".to_owned(),
+                    data: None,
+                })
+            }
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+/// An answer that is an object.
+fn object(value: &impl Serialize) -> String {
+    raw(value).get().to_owned()
+}

@@ -1,0 +1,125 @@
+//! `auth://status`: which servers want a login of the caller, and which have one.
+
+use std::sync::Arc;
+
+use muster_core::{
+    call::Caller,
+    catalog::Listed,
+    json::{Raw, raw},
+    logins::Means,
+    name::BackendName,
+};
+use muster_gateway::condition::Condition;
+use serde::Serialize;
+
+use crate::{
+    handle::Handle,
+    principals::{Standing, site},
+    view::Known,
+};
+
+/// Its address.
+pub(crate) const URI: &str = "auth://status";
+
+/// How it is listed.
+pub(crate) fn listed(backend: &BackendName) -> Listed {
+    #[derive(Serialize)]
+    struct Definition {
+        uri: &'static str,
+        name: &'static str,
+        description: &'static str,
+    }
+    let definition = Definition {
+        uri: URI,
+        name: "Authentication status of MCP servers",
+        description: "Which servers the caller is connected to, and which require a login with \
+                      core_auth_login",
+    };
+    let definition: Arc<_> = raw(&definition).into();
+    Listed { name: URI.into(), backend: backend.clone(), local_name: URI.into(), definition }
+}
+
+#[derive(Serialize)]
+struct Status<'a> {
+    servers: Vec<Server>,
+    /// Who the caller is, where logins are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "clients know these keys")]
+struct Server {
+    name: String,
+    status: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    issuer: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    scope: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auth_tool: Option<&'static str>,
+    #[serde(skip_serializing_if = "is_false")]
+    token_forwarding_enabled: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    token_exchange_enabled: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    sso_attempt_failed: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+const fn is_false(truth: &bool) -> bool {
+    !*truth
+}
+
+/// What it says to a caller, as the result of reading it.
+pub(crate) fn read(handle: &Handle, caller: &Caller) -> Raw {
+    #[derive(Serialize)]
+    struct Contents<'a> {
+        contents: [Content<'a>; 1],
+    }
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Content<'a> {
+        uri: &'static str,
+        mime_type: &'static str,
+        text: &'a str,
+    }
+    let view = handle.now();
+    let servers = view.servers.values().filter(|known| !known.report.condition.is_down());
+    let user = caller.principal.as_ref();
+    let user = user.map(|principal| principal.email.as_deref().unwrap_or(&principal.subject));
+    let servers = servers.map(|known| server(handle, caller, known)).collect();
+    let status = Status { servers, user };
+    let text = raw(&status);
+    raw(&Contents {
+        contents: [Content { uri: URI, mime_type: "application/json", text: text.get() }],
+    })
+}
+
+fn server(handle: &Handle, caller: &Caller, known: &Known) -> Server {
+    let name = known.server.name.clone();
+    let site = site(known);
+    let means = Means::of(&site.auth);
+    let standing = handle.principals.standing(&caller.owner(), &name);
+    let status = match (known.report.condition, &standing) {
+        (Condition::Unreachable, _) => "unreachable",
+        (_, Standing::Connected { .. }) => "connected",
+        _ if known.report.needs_login => "auth_required",
+        (condition, _) if condition.is_up() => "connected",
+        (Condition::Failed, _) => "failed",
+        _ => "disconnected",
+    };
+    let wanted = status == "auth_required";
+    let logins = handle.principals.logins().filter(|_| wanted);
+    let issuer = logins.map(|logins| logins.issuer(&site)).unwrap_or_default();
+    Server {
+        name,
+        status,
+        issuer: issuer.issuer,
+        scope: issuer.scope,
+        auth_tool: wanted.then_some("core_auth_login"),
+        token_forwarding_enabled: means == Means::Forwarded,
+        token_exchange_enabled: means == Means::Exchanged,
+        sso_attempt_failed: means.is_silent() && standing == Standing::InVain,
+    }
+}

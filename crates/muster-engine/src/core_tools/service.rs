@@ -1,0 +1,302 @@
+//! `core_service_*`: what runs, and how it is started and stopped.
+
+mod instance;
+
+use muster_core::backend::Cx;
+use muster_gateway::{
+    condition::Condition,
+    dispatch::{CORE_BACKEND, State},
+};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{
+    Answer, Args, Builtin,
+    mcpserver::{hidden, named},
+    object,
+};
+use crate::{
+    handle::Handle,
+    redact,
+    services::{Began, Ended},
+    status::moment,
+    view::{Known, View},
+};
+
+pub(super) use self::instance::TOOLS as INSTANCE_TOOLS;
+
+/// The gateway itself, as a service.
+pub(crate) const AGGREGATOR: &str = "mcp-aggregator";
+
+pub(super) const TOOLS: &[Builtin] = &[
+    Builtin {
+        name: "core_service_list",
+        summary: "List everything that runs or could: the gateway itself, every MCP server and every \
+                  service made from a class, with state and health.",
+        schema: || json!({"type": "object"}),
+        run: |handle, _, _| Box::pin(async { Ok(list(handle)) }),
+    },
+    Builtin {
+        name: "core_service_start",
+        summary: "Start a service, and wait until it is up or cannot be.",
+        schema: || named("Name of the service"),
+        run: |handle, cx, args| Box::pin(start(handle, cx, args)),
+    },
+    Builtin {
+        name: "core_service_stop",
+        summary: "Stop a service. Its tools are gone until it is started again.",
+        schema: || named("Name of the service"),
+        run: |handle, cx, args| Box::pin(stop(handle, cx, args)),
+    },
+    Builtin {
+        name: "core_service_restart",
+        summary: "Stop a service and start it again.",
+        schema: || named("Name of the service"),
+        run: |handle, cx, args| Box::pin(restart(handle, cx, args)),
+    },
+    Builtin {
+        name: "core_service_status",
+        summary: "Show state, health and details of one service.",
+        schema: || named("Name of the service"),
+        run: |handle, cx, args| Box::pin(status(handle, cx, args)),
+    },
+];
+
+/// How a service is doing.
+#[derive(Serialize)]
+struct Status {
+    name: String,
+    service_type: &'static str,
+    state: &'static str,
+    health: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    metadata: Map<String, Value>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    outputs: Map<String, Value>,
+}
+
+fn find(handle: &Handle, name: &str) -> Option<Status> {
+    let view = handle.now();
+    if name == AGGREGATOR {
+        return Some(aggregator(handle, &view));
+    }
+    if let Some(known) = view.servers.get(name) {
+        return Some(server(known));
+    }
+    handle.services.get(name).map(|instance| instance::status(handle, &instance))
+}
+
+fn server(known: &Known) -> Status {
+    let (spec, report) = (&known.server.spec, &known.report);
+    let mut metadata = Map::new();
+    let mut put = |name: &str, value: Value| drop(metadata.insert(name.to_owned(), value));
+    let args: Vec<String> = redact::arguments(&spec.args);
+    put("args", if args.is_empty() { Value::Null } else { json!(args) });
+    put("autoStart", json!(spec.auto_start));
+    if report.condition.is_up() {
+        put("client", json!({}));
+    }
+    put("clientReady", json!(report.condition.is_up()));
+    put("command", json!(spec.command));
+    put("consecutiveFailures", json!(report.failures));
+    put("description", json!(spec.description));
+    put("env", if spec.env.is_empty() { Value::Null } else { json!(hidden(&spec.env)) });
+    put(
+        "headers",
+        if spec.headers.is_empty() { Value::Null } else { json!(hidden(&spec.headers)) },
+    );
+    put("health", json!(report.condition.health()));
+    put("name", json!(known.server.name));
+    put("state", json!(report.condition.as_str()));
+    put("timeout", json!(spec.timeout));
+    put("toolPrefix", json!(spec.tool_prefix));
+    put("type", json!(spec.kind.as_str()));
+    put("url", json!(redact::address(&spec.url)));
+    if let Some(auth) = &spec.auth {
+        put("auth", json!(auth));
+    }
+    if let Some(error) = &report.error {
+        put("error", json!(error));
+    }
+    if let Some(at) = report.last_attempt {
+        put("lastAttempt", json!(moment(at)));
+    }
+    if let Some(at) = report.next_retry {
+        put("nextRetryAfter", json!(moment(at)));
+    }
+    if let Some(protocol) = &report.protocol {
+        put("protocolVersion", json!(protocol));
+    }
+    put("restartCount", json!(report.restarts));
+    put("tools", json!(known.counts.tools));
+    Status {
+        name: known.server.name.clone(),
+        service_type: "MCPServer",
+        state: report.condition.as_str(),
+        health: report.condition.health(),
+        error: report.error.clone(),
+        metadata,
+        outputs: Map::new(),
+    }
+}
+
+fn aggregator(handle: &Handle, view: &View) -> Status {
+    let settings = &view.settings.aggregator;
+    let state = handle.state.borrow();
+    let State { catalog, policy, .. } = &**state;
+    let tools = || catalog.surviving().filter(|(_, entry)| entry.definition.is_some());
+    let blocked: Vec<Value> = tools()
+        .filter(|(_, entry)| policy.blocks(entry))
+        .map(|(_, entry)| json!({"Tool": {"name": entry.name}, "Blocked": true}))
+        .collect();
+    let endpoint = handle.endpoint.borrow().clone();
+    let endpoint =
+        endpoint.unwrap_or_else(|| format!("http://{}:{}/mcp", settings.host, settings.port));
+    let yolo = handle.destructive == muster_core::policy::Destructive::Allowed;
+    let metadata = json!({
+        "blocked_tools": blocked.len(),
+        "endpoint": endpoint,
+        "event_handler_running": true,
+        "host": settings.host,
+        "port": settings.port,
+        "prompts": catalog.prompts().count(),
+        "resources": catalog.resources().filter(|one| one.backend.as_str() != CORE_BACKEND).count(),
+        "servers_connected": view.connected(),
+        "servers_total": view.servers.len(),
+        "service_type": "aggregator",
+        "tools": tools().count(),
+        "tools_with_status": blocked,
+        "yolo": yolo,
+    });
+    Status {
+        name: AGGREGATOR.to_owned(),
+        service_type: "Aggregator",
+        state: "running",
+        health: "healthy",
+        error: None,
+        metadata: metadata.as_object().cloned().unwrap_or_default(),
+        outputs: Map::new(),
+    }
+}
+
+fn list(handle: &Handle) -> String {
+    let view = handle.now();
+    let instances = handle.services.all();
+    let instances = instances.iter().map(|instance| instance::status(handle, instance));
+    let services: Vec<Status> = std::iter::once(aggregator(handle, &view))
+        .chain(view.servers.values().map(|known| server(known)))
+        .chain(instances)
+        .collect();
+    object(&json!({"services": services, "total": services.len()}))
+}
+
+fn name(args: &Args) -> Result<&str, String> {
+    args.text("name").ok_or_else(|| "name is required".to_owned())
+}
+
+async fn status(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+    let name = name(&args)?;
+    let problem = handle.services.refresh(cx, name).await;
+    match find(handle, name) {
+        Some(status) => Ok(object(&Status { error: status.error.or(problem), ..status })),
+        None => Err(format!("Failed to get service status: service {name} not found")),
+    }
+}
+
+/// Whether a name is that of a service made from a class.
+fn is_instance(handle: &Handle, name: &str) -> bool {
+    handle.services.get(name).is_some() && !handle.services.is_static(name)
+}
+
+async fn start(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+    let name = name(&args)?;
+    let already = || Ok(format!("Service '{name}' is already running"));
+    if is_instance(handle, name) {
+        return match handle.services.start(cx, name).await {
+            Ok(Began::Now) => Ok(format!("Successfully started service '{name}'")),
+            Ok(Began::Before) => already(),
+            Err(problem) => Err(instance::unable("start", name, &problem)),
+        };
+    }
+    if name == AGGREGATOR {
+        return already();
+    }
+    let unknown = || format!("Failed to start service: service {name} not found");
+    let known = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
+    let known = match known.report.condition {
+        Condition::Running | Condition::Connected => return already(),
+        // Someone wants the same.
+        Condition::Starting => handle.settled(name, known.report.round).await,
+        _ => handle.wish(name, true).await,
+    };
+    began(&*known.ok_or_else(unknown)?, "start")?;
+    Ok(format!("Successfully started service '{name}'"))
+}
+
+async fn restart(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+    let name = name(&args)?;
+    if is_instance(handle, name) {
+        let restarted = handle.services.restart(cx, name).await;
+        restarted.map_err(|problem| instance::unable("restart", name, &problem))?;
+        return Ok(format!("Successfully restarted service '{name}'"));
+    }
+    if name == AGGREGATOR {
+        return Err(itself("restart"));
+    }
+    let known = handle.wish(name, true).await;
+    let unknown = || format!("Failed to restart service: service {name} not found");
+    began(&*known.ok_or_else(unknown)?, "restart")?;
+    Ok(format!("Successfully restarted service '{name}'"))
+}
+
+async fn stop(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+    let name = name(&args)?;
+    if is_instance(handle, name) {
+        return match handle.services.stop(cx, name).await {
+            Ok(Ended::Now) => Ok(format!("Successfully stopped service '{name}'")),
+            Ok(Ended::Before) => Ok(format!("Service '{name}' is already stopped")),
+            Err(problem) => Err(instance::unable("stop", name, &problem)),
+        };
+    }
+    if name == AGGREGATOR {
+        return Err(itself("stop"));
+    }
+    let unknown = || format!("Failed to stop service: service {name} not found");
+    let known = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
+    if known.report.condition.is_down() {
+        return Ok(format!("Service '{name}' is already stopped"));
+    }
+    handle.wish(name, false).await.ok_or_else(unknown)?;
+    Ok(format!("Successfully stopped service '{name}'"))
+}
+
+/// The gateway cannot end itself on behalf of one of its clients.
+fn itself(what: &str) -> String {
+    format!(
+        "Failed to {what} service: {AGGREGATOR} is the gateway that answers this call; {what} the muster process instead"
+    )
+}
+
+/// Whether a server that was started is up, or why not.
+fn began(known: &Known, what: &str) -> Result<(), String> {
+    let name = &known.server.name;
+    match known.report.condition {
+        Condition::Running | Condition::Connected => Ok(()),
+        Condition::AuthRequired => Err(format!(
+            "Service '{name}' requires OAuth authentication. Use core_auth_login(server=\"{name}\") to \
+             log in; core_service_{what} cannot be used for that, because authentication is per \
+             session"
+        )),
+        Condition::Starting
+        | Condition::Stopping
+        | Condition::Stopped
+        | Condition::Disconnected
+        | Condition::Failed
+        | Condition::Unreachable => {
+            let error = known.report.error.as_deref().unwrap_or("it was stopped meanwhile");
+            Err(format!("Failed to {what} service: failed to start service {name}: {error}"))
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What the gateway's own tools can do to the engine.
+
+use std::sync::Arc;
+
+use muster_core::{call::Caller, policy::Destructive};
+use muster_gateway::dispatch::{CallerStates as _, State, Tally};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::{
+    events::Journal,
+    principals::Principals,
+    reconcile::{Edit, EditError, Input},
+    services::Services,
+    view::{Known, View},
+    workflows::Executions,
+};
+
+/// The way from a tool to the reconciler, and what it reads. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Handle {
+    /// Who has what for themselves.
+    pub(crate) principals: Arc<Principals>,
+    pub(crate) inputs: mpsc::Sender<Input>,
+    pub(crate) state: watch::Receiver<Arc<State>>,
+    pub(crate) view: watch::Receiver<Arc<View>>,
+    pub(crate) journal: Journal,
+    pub(crate) services: Services,
+    /// Where clients reach the gateway.
+    pub(crate) endpoint: watch::Receiver<Option<String>>,
+    pub(crate) destructive: Destructive,
+    /// How many calls were run.
+    pub(crate) tally: Tally,
+    /// The records of workflow runs.
+    pub(crate) executions: Arc<Executions>,
+}
+
+impl Handle {
+    /// What is now.
+    pub(crate) fn now(&self) -> Arc<View> {
+        Arc::clone(&self.view.borrow())
+    }
+
+    /// What there is for one caller, as of now.
+    pub(crate) fn state_of(&self, caller: &Caller) -> Arc<State> {
+        self.principals.state(caller, Arc::clone(&self.state.borrow()))
+    }
+
+    /// Writes a file and waits until it has taken effect.
+    pub(crate) async fn edit(&self, edit: Edit) -> Result<(), EditError> {
+        let (answer, answered) = oneshot::channel();
+        let input = Input::Edit(Box::new(edit), answer);
+        self.inputs.send(input).await.map_err(|_| EditError::Ending)?;
+        answered.await.map_err(|_| EditError::Ending)?
+    }
+
+    /// Reads all files again and waits until they have taken effect.
+    pub(crate) async fn reload(&self) -> Result<(), EditError> {
+        let (answer, answered) = oneshot::channel();
+        self.inputs.send(Input::Reload(answer)).await.map_err(|_| EditError::Ending)?;
+        answered.await.map_err(|_| EditError::Ending)
+    }
+
+    /// Wishes a server to run anew, or to stop, and waits until it does or cannot. None when there
+    /// is no such server, or no longer.
+    pub(crate) async fn wish(&self, name: &str, running: bool) -> Option<Arc<Known>> {
+        let (answer, answered) = oneshot::channel();
+        let input = Input::Wish { name: name.to_owned(), running, answer };
+        self.inputs.send(input).await.ok()?;
+        let round = answered.await.ok()??;
+        self.settled(name, round).await
+    }
+
+    /// Waits until a server has done what it was last asked to, or cannot.
+    pub(crate) async fn settled(&self, name: &str, round: u64) -> Option<Arc<Known>> {
+        let done = |view: &Arc<View>| {
+            view.servers.get(name).is_none_or(|known| {
+                known.report.round >= round && !known.report.condition.is_passing()
+            })
+        };
+        let mut views = self.view.clone();
+        let view = Arc::clone(&*views.wait_for(done).await.ok()?);
+        view.servers.get(name).cloned()
+    }
+}

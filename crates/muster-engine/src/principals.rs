@@ -1,0 +1,321 @@
+//! What people have for themselves: servers that they logged in to, each with a connection of its own.
+//!
+//! **Invariant:** what one owner has is in one place, under that owner, and a [`State`] made of it is
+//! handed to nobody else. Who an owner is comes from a login or from a session that we named, never
+//! from what a request says about itself.
+
+mod access;
+mod keep;
+mod link;
+mod own;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, PoisonError, RwLock, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use muster_core::{
+    call::{Caller, Owner},
+    connect::Connect,
+    logins::{Access, Arrived, LoginError, Logins, Means, Person, Site},
+    request::Change,
+};
+use muster_gateway::dispatch::{CallerStates, State};
+use tokio::{
+    sync::{broadcast, mpsc, watch},
+    time::Instant,
+};
+use tokio_util::task::TaskTracker;
+
+use self::own::Own;
+pub(crate) use self::own::Standing;
+use crate::{
+    events::{Journal, Reason},
+    reconcile::Input,
+    supervisor::Timing,
+    view::{Counts, Known, View},
+};
+
+/// Who asked for nothing for so long is let go; their tokens are not.
+const IDLE: Duration = Duration::from_secs(30 * 60);
+/// No more owners than this have something of their own at once.
+const MOST: usize = 10_000;
+
+/// What is needed to connect servers for someone.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    pub(crate) connect: Arc<dyn Connect>,
+    pub(crate) logins: Option<Arc<dyn Logins>>,
+    pub(crate) timing: Timing,
+    pub(crate) calls_at_once: usize,
+    pub(crate) view: watch::Receiver<Arc<View>>,
+    pub(crate) inputs: mpsc::WeakSender<Input>,
+    pub(crate) changes: broadcast::Sender<Change>,
+    pub(crate) journal: Journal,
+    pub(crate) tasks: TaskTracker,
+}
+
+/// Everybody who has something for themselves.
+#[derive(Debug)]
+pub struct Principals {
+    tools: Tools,
+    owners: RwLock<BTreeMap<Owner, Arc<Own>>>,
+    last_id: AtomicU64,
+}
+
+/// Why a server is not connected for someone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NotConnected {
+    /// It does not take the token; a login may help.
+    Login,
+    /// Something else.
+    Failed(String),
+}
+
+impl CallerStates for Principals {
+    fn state(&self, caller: &Caller, shared: Arc<State>) -> Arc<State> {
+        match self.find(&caller.owner()) {
+            Some(own) => own.state(shared),
+            None => shared,
+        }
+    }
+
+    fn touch(self: Arc<Self>, caller: &Caller) {
+        self.connect_in_background(caller);
+    }
+}
+
+impl Principals {
+    pub(crate) fn new(tools: Tools) -> Arc<Self> {
+        Arc::new(Self { tools, owners: RwLock::default(), last_id: AtomicU64::new(0) })
+    }
+
+    /// How one server stands for one owner.
+    pub(crate) fn standing(&self, owner: &Owner, server: &str) -> Standing {
+        self.find(owner).map_or(Standing::None, |own| own.standing(server))
+    }
+
+    /// Whether `owner` may try to log in once more; how often then.
+    pub(crate) fn may_try(&self, owner: &Owner) -> Result<(), u64> {
+        self.own(owner).may_try(Instant::now())
+    }
+
+    /// How people log in, if they can.
+    pub(crate) fn logins(&self) -> Option<&Arc<dyn Logins>> {
+        self.tools.logins.as_ref()
+    }
+
+    /// Connects the servers that accept the caller's login, or a stored one, in the background. Failed
+    /// attempts are retried after a while, as long as the caller is active.
+    fn connect_in_background(self: &Arc<Self>, caller: &Caller) {
+        let Some(principal) = &caller.principal else { return };
+        let Some(logins) = &self.tools.logins else { return };
+        let view = Arc::clone(&self.tools.view.borrow());
+        if !view.servers.values().any(|known| known.report.needs_login) {
+            return;
+        }
+        let login = (Arc::clone(&principal.login), principal.identity.is_some());
+        let wanting = view.servers.values().filter(|known| known.report.needs_login);
+        for known in self.own(&caller.owner()).due(login, wanting, Instant::now()) {
+            let (this, logins) = (Arc::clone(self), Arc::clone(logins));
+            let person = Person::of(caller);
+            self.tools.tasks.spawn(async move {
+                let site = site(&known);
+                let silent = Means::of(&site.auth).is_silent();
+                if silent && person.principal.as_ref().is_none_or(|who| who.identity.is_none()) {
+                    return;
+                }
+                let remembered = match silent {
+                    true => Ok(true),
+                    false => logins.remembers(&person, &site).await,
+                };
+                let connected = match remembered {
+                    Ok(true) => this.connect_silently(&person, &known).await.map(drop),
+                    other => other.map(drop),
+                };
+                let own = this.own(&person.owner);
+                match connected {
+                    // What only the person can change is not tried again.
+                    Ok(()) | Err(LoginError::Needed | LoginError::Off) => {
+                        own.no_more_tries(&site.name);
+                    }
+                    Err(_) => own.try_later(&site.name, Instant::now()),
+                }
+            });
+        }
+    }
+
+    /// Connects a server for someone, if that can be done without asking them.
+    pub(crate) async fn connect_silently(
+        self: &Arc<Self>,
+        person: &Person,
+        known: &Arc<Known>,
+    ) -> Result<Counts, LoginError> {
+        let logins = self.tools.logins.as_ref().ok_or(LoginError::Off)?;
+        let site = site(known);
+        let means = Means::of(&site.auth);
+        let connected = async {
+            let access = logins.access(person, &site).await?;
+            match self.connect(person, known, access).await {
+                Ok(counts) => Ok(counts),
+                Err(NotConnected::Login) if means.is_silent() => {
+                    Err(LoginError::Refused("the server does not accept the token".to_owned()))
+                }
+                Err(NotConnected::Login) => Err(LoginError::Needed),
+                Err(NotConnected::Failed(error)) => Err(LoginError::Unavailable(error)),
+            }
+        };
+        let connected = connected.await;
+        if means.is_silent() {
+            let own = self.own(&person.owner);
+            own.note_silent(&known.server.name, connected.is_err());
+            self.tell_of(means, known, connected.as_ref().err());
+        }
+        connected
+    }
+
+    /// Connects a server for someone by the access they have. If it is connected already, that is it.
+    pub(crate) async fn connect(
+        self: &Arc<Self>,
+        person: &Person,
+        known: &Arc<Known>,
+        access: Arc<dyn Access>,
+    ) -> Result<Counts, NotConnected> {
+        let own = self.own(&person.owner);
+        let turn = own.turn(&known.server.name);
+        let _turn = turn.lock().await;
+        if let Standing::Connected { counts, .. } = own.standing(&known.server.name) {
+            return Ok(counts);
+        }
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let counts = link::connect(self, &own, known, access, id).await?;
+        if let Some(inputs) = self.tools.inputs.upgrade() {
+            // Nobody hears it when the gateway is on its way out.
+            drop(inputs.send(Input::LoggedIn { name: known.server.name.clone() }).await);
+        }
+        Ok(counts)
+    }
+
+    /// Ends what someone has of a server.
+    pub(crate) fn disconnect(&self, owner: &Owner, server: &str) {
+        if let Some(own) = self.find(owner) {
+            own.let_go(server, &self.tools.changes);
+            own.no_more_tries(server);
+        }
+    }
+
+    /// Logs someone out from a server: its connection ends and its tokens are forgotten, for them alone.
+    /// False if there is no such server.
+    pub async fn log_out(&self, caller: &Caller, server: &str) -> bool {
+        let Some(known) = self.tools.view.borrow().servers.get(server).cloned() else {
+            return false;
+        };
+        let person = Person::of(caller);
+        if let Some(logins) = &self.tools.logins {
+            logins.forget(&person, &site(&known)).await;
+        }
+        self.disconnect(&person.owner, server);
+        true
+    }
+
+    /// Logs someone out from every server.
+    pub async fn log_out_everywhere(&self, caller: &Caller) {
+        let person = Person::of(caller);
+        if let Some(logins) = &self.tools.logins {
+            logins.forget_all(&person).await;
+        }
+        let Some(own) = self.find(&person.owner) else { return };
+        for server in own.revise(|_| false) {
+            own.let_go(&server, &self.tools.changes);
+            own.no_more_tries(&server);
+        }
+    }
+
+    /// Ends everything that anybody has.
+    pub(crate) fn close(&self) {
+        self.owners.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn find(&self, owner: &Owner) -> Option<Arc<Own>> {
+        let owners = self.owners.read().unwrap_or_else(PoisonError::into_inner);
+        owners.get(owner).map(Arc::clone)
+    }
+
+    fn own(&self, owner: &Owner) -> Arc<Own> {
+        if let Some(own) = self.find(owner) {
+            return own;
+        }
+        let mut owners = self.owners.write().unwrap_or_else(PoisonError::into_inner);
+        if owners.len() >= MOST && !owners.contains_key(owner) {
+            let longest = owners.values().min_by_key(|own| own.used()).map(|own| own.owner.clone());
+            if let Some(longest) = longest {
+                owners.remove(&longest);
+            }
+        }
+        let made = owners.entry(owner.clone()).or_insert_with(|| Arc::new(Own::new(owner.clone())));
+        Arc::clone(made)
+    }
+
+    fn all(&self) -> Vec<Arc<Own>> {
+        let owners = self.owners.read().unwrap_or_else(PoisonError::into_inner);
+        owners.values().map(Arc::clone).collect()
+    }
+
+    fn forget(&self, owner: &Owner) {
+        self.owners.write().unwrap_or_else(PoisonError::into_inner).remove(owner);
+    }
+
+    fn tell_of(&self, means: Means, known: &Known, error: Option<&LoginError>) {
+        let reason = match (means, error.is_some()) {
+            (Means::Exchanged, false) => Reason::McpServerTokenExchanged,
+            (Means::Exchanged, true) => Reason::McpServerTokenExchangeFailed,
+            (Means::Forwarded, false) => Reason::McpServerTokenForwarded,
+            (Means::Forwarded, true) => Reason::McpServerTokenForwardingFailed,
+            (Means::Login, _) => return,
+        };
+        let detail = error.map(|error| crate::redact::error(&error.to_string()));
+        let server = &known.server;
+        let detail = detail.unwrap_or_default();
+        self.tools.journal.tell(reason, &server.name, &server.namespace, &detail);
+    }
+}
+
+/// A server as far as a login needs to know it.
+pub(crate) fn site(known: &Known) -> Site {
+    Site {
+        name: known.server.name.clone(),
+        url: known.server.spec.url.clone(),
+        auth: known.server.spec.auth.clone().unwrap_or_default(),
+        challenge: known.report.challenge.clone(),
+    }
+}
+
+/// Hears of those who come back from a browser.
+#[derive(Debug)]
+pub(crate) struct Returning(pub(crate) Weak<Principals>);
+
+impl Arrived for Returning {
+    fn arrived(
+        &self,
+        person: Person,
+        server: String,
+    ) -> muster_core::backend::BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            let gone = || "the gateway is shutting down".to_owned();
+            let principals = self.0.upgrade().ok_or_else(gone)?;
+            let known = principals.tools.view.borrow().servers.get(&server).cloned();
+            let known = known.ok_or_else(|| format!("server '{server}' is not there any more"))?;
+            let connected = principals.connect_silently(&person, &known).await;
+            connected.map(drop).map_err(|error| error.to_string())
+        })
+    }
+}
+
+/// Lets go of what is no longer to be had, and of who is not there any more.
+pub(crate) async fn watch_over(principals: Weak<Principals>, view: watch::Receiver<Arc<View>>) {
+    keep::watch_over(principals, view).await;
+}

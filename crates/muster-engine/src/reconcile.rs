@@ -1,0 +1,250 @@
+//! The one writer of the gateway's state.
+//!
+//! Everything that changes comes in here as an [`Input`], one after the other, whoever it comes from:
+//! files that were edited, tools that edit them, servers that come and go. What comes out is a new
+//! [`State`] for those who call tools, a new [`View`] for those who look, and word of what really
+//! changed. A file written by a tool and one edited by hand end in the same place.
+
+mod classes;
+mod edit;
+mod files;
+mod seen;
+mod words;
+mod workflows;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use muster_core::{cli::CliConfig, name::BackendName, policy::Destructive, request::Change};
+use muster_exec::{environment::Environment, launcher::Launcher};
+use muster_gateway::{
+    condition::Condition,
+    dispatch::{Absent, State},
+};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+
+use self::seen::Seen;
+pub(crate) use self::{
+    classes::{ClassDraft, ClassEdit, ClassError, ServiceEdit},
+    edit::{Edit, EditError},
+    files::cli_source,
+    workflows::{Surroundings, WorkflowEdit},
+};
+use crate::{
+    events::Journal,
+    services::Services,
+    store::{ClassFile, FileProblem, Files, Store},
+    supervisor::{Supervisor, UnitId, Word},
+    view::{Known, View},
+    workflows::{Definitions, Means as WorkflowMeans},
+};
+
+/// Everything that can change the gateway's state.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// Files may have changed.
+    FilesChanged,
+    /// Files are to be read, and whoever asks wants to know when that is done.
+    Reload(oneshot::Sender<()>),
+    /// A tool writes a file.
+    Edit(Box<Edit>, oneshot::Sender<Result<(), EditError>>),
+    /// A tool wants a server to run anew, or to stop; it gets the number of its wish.
+    Wish {
+        /// The server.
+        name: String,
+        /// Whether it is to run.
+        running: bool,
+        /// Where the number goes; none where there is no such server.
+        answer: oneshot::Sender<Option<u64>>,
+    },
+    /// A unit says something.
+    Unit {
+        /// Its server.
+        name: String,
+        /// Which unit.
+        id: UnitId,
+        /// What it says.
+        word: Box<Word>,
+    },
+    /// Someone has logged in to a server.
+    LoggedIn {
+        /// The server.
+        name: String,
+    },
+    /// The gateway ends.
+    ShutDown(oneshot::Sender<()>),
+}
+
+/// What the reconciler works with.
+#[derive(Debug)]
+pub(crate) struct Means {
+    pub(crate) store: Arc<Store>,
+    pub(crate) journal: Journal,
+    pub(crate) services: Services,
+    pub(crate) launcher: Launcher,
+    pub(crate) environment: Arc<Environment>,
+    /// Served where there is no folder for CLI definitions.
+    pub(crate) bundled: Vec<Arc<CliConfig>>,
+    pub(crate) destructive: Destructive,
+    pub(crate) calls_at_once: usize,
+    pub(crate) workflows: WorkflowMeans,
+}
+
+/// Where what comes out goes.
+#[derive(Debug)]
+pub(crate) struct Outlets {
+    pub(crate) state: watch::Sender<Arc<State>>,
+    pub(crate) view: watch::Sender<Arc<View>>,
+    pub(crate) changes: broadcast::Sender<Change>,
+}
+
+/// The task that owns the state.
+#[derive(Debug)]
+pub(crate) struct Reconciler {
+    means: Means,
+    outlets: Outlets,
+    supervisor: Supervisor,
+    files: Files,
+    state: State,
+    servers: BTreeMap<String, Arc<Known>>,
+    classes: Arc<BTreeMap<String, ClassFile>>,
+    /// The CLI definitions that are served, by backend.
+    clis: BTreeMap<BackendName, Arc<CliConfig>>,
+    workflows: Definitions,
+    /// What workflows say that will not work.
+    findings: Vec<FileProblem>,
+    /// What policies say in vain.
+    vain: Vec<FileProblem>,
+    seen: Seen,
+}
+
+/// Answers, if whoever asked still waits.
+fn tell<T>(answer: oneshot::Sender<T>, value: T) {
+    if answer.send(value).is_err() {
+        tracing::trace!("whoever asked is gone");
+    }
+}
+
+impl Reconciler {
+    /// A reconciler whose state begins as `state`, with what `files` say.
+    pub(crate) fn new(
+        means: Means,
+        outlets: Outlets,
+        supervisor: Supervisor,
+        state: State,
+        files: Files,
+    ) -> Self {
+        let mut reconciler = Self {
+            means,
+            outlets,
+            supervisor,
+            files: Files::default(),
+            state,
+            servers: BTreeMap::new(),
+            classes: Arc::default(),
+            clis: BTreeMap::new(),
+            workflows: Definitions::default(),
+            findings: Vec::new(),
+            vain: Vec::new(),
+            seen: Seen::default(),
+        };
+        reconciler.take_in(files, files::Origin::Start);
+        reconciler
+    }
+
+    pub(crate) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
+        while let Some(input) = inputs.recv().await {
+            match input {
+                Input::FilesChanged => self.read_files().await,
+                Input::Reload(answer) => {
+                    self.read_files().await;
+                    tell(answer, ());
+                }
+                Input::Edit(edit, answer) => {
+                    let done = self.edit(*edit).await;
+                    tell(answer, done);
+                }
+                Input::Wish { name, running, answer } => {
+                    tell(answer, self.supervisor.wish(&name, running));
+                }
+                Input::Unit { name, id, word } => {
+                    if self.supervisor.knows(&name, id) {
+                        self.hear(&name, *word);
+                    }
+                }
+                Input::LoggedIn { name } => self.logged_in(&name),
+                Input::ShutDown(answer) => {
+                    self.shut_down();
+                    tell(answer, ());
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn read_files(&mut self) {
+        let files = self.means.store.reload(&self.files).await;
+        self.take_in(files, files::Origin::Edited);
+    }
+
+    /// Lets everything see what is now, and says what changed.
+    fn publish(&mut self) {
+        self.state.absent = Arc::new(self.absent());
+        self.check_policies();
+        let seen = Seen::of(&self.state);
+        let changed = seen.changes_since(&self.seen);
+        self.seen = seen;
+        self.outlets.state.send_replace(Arc::new(self.state.clone()));
+        self.publish_view();
+        for change in changed {
+            // Nobody may be listening.
+            drop(self.outlets.changes.send(change));
+        }
+    }
+
+    /// Servers that should have tools and have none, by what the names of these begin with.
+    fn absent(&self) -> BTreeMap<String, Absent> {
+        let prefix = self.files.settings.aggregator.prefix();
+        let absent = self.servers.values().filter_map(|known| {
+            let report = &known.report;
+            let condition = match report.condition {
+                _ if report.needs_login => Condition::AuthRequired,
+                Condition::Starting | Condition::Failed | Condition::Unreachable => {
+                    report.condition
+                }
+                _ => return None,
+            };
+            let server = BackendName::new(known.server.name.as_str());
+            let start = format!("{prefix}_{}_", known.server.prefix());
+            Some((start, Absent { server, condition, error: report.error.clone() }))
+        });
+        absent.collect()
+    }
+
+    fn publish_view(&self) {
+        self.outlets.view.send_replace(Arc::new(View {
+            settings: Arc::clone(&self.files.settings),
+            servers: self.servers.clone(),
+            workflows: Arc::clone(&self.workflows),
+            classes: Arc::clone(&self.classes),
+            problems: [&self.files.problems, &self.findings, &self.vain]
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
+        }));
+    }
+
+    /// Lets go of every server. What their files say then is that they do not run.
+    fn shut_down(&mut self) {
+        self.supervisor.clear();
+        for known in self.servers.values_mut() {
+            let known = Arc::make_mut(known);
+            let kind = known.server.spec.kind;
+            if known.report.condition.is_up() || known.report.condition.is_passing() {
+                known.report.condition = Condition::down(kind);
+            }
+            known.report.next_retry = None;
+        }
+        self.publish_view();
+    }
+}

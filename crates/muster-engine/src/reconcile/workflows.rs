@@ -1,0 +1,208 @@
+//! Workflows: taken in from files, checked against what there is, and written for tools.
+
+use std::{cell::Cell, collections::BTreeMap, sync::Arc};
+
+use muster_config::workflow::Lines;
+use muster_core::name::BackendName;
+use muster_gateway::dispatch::State;
+use muster_workflow::{
+    Spec, Workflow, always_there,
+    check::{self, Around, Tool, check},
+};
+
+use super::{EditError, Reconciler, files::Origin, files::log_new};
+use crate::{
+    events::Reason,
+    store::{FileProblem, Severity, WorkflowFile, WriteError},
+    workflows::{Definitions, Workflows, source},
+};
+
+/// For so many missing tools the nearest are looked for at once.
+const MOST_LOOKED_FOR: usize = 20;
+
+/// What a tool may write.
+#[derive(Debug)]
+pub(crate) enum WorkflowEdit {
+    /// A workflow that is not there yet.
+    Create(String, Spec),
+    /// One that is.
+    Update(String, Spec),
+    /// One to take away.
+    Delete(String),
+}
+
+impl Reconciler {
+    /// Whether any workflow came, went or changed.
+    pub(super) fn take_workflows(
+        &mut self,
+        before: &BTreeMap<String, WorkflowFile>,
+        origin: Origin,
+    ) -> bool {
+        let files = &self.files.workflows;
+        let same = before.len() == files.len()
+            && before.iter().zip(files).all(|((_, before), (_, now))| {
+                Arc::ptr_eq(&before.workflow, &now.workflow)
+                    || (before.path == now.path && before.workflow == now.workflow)
+            });
+        if same && origin == Origin::Edited {
+            return false;
+        }
+        if origin == Origin::Edited {
+            self.tell_of_workflows(before);
+        }
+        self.workflows = self.files.definitions();
+        let source = source(self.workflows.values());
+        let name = source.backend.clone();
+        self.state.catalog = self.state.catalog.with(source);
+        let means = self.means.workflows.clone();
+        let backend = Workflows::new(Arc::clone(&self.workflows), means);
+        self.state.backends.insert(name, Arc::new(backend));
+        self.findings.clear();
+        self.check_workflows(|_| true);
+        true
+    }
+
+    fn tell_of_workflows(&self, before: &BTreeMap<String, WorkflowFile>) {
+        let tell = |reason: Reason, workflow: &Workflow, detail: &str| {
+            self.means.journal.tell(reason, &workflow.name, &workflow.namespace, detail);
+        };
+        let files = &self.files.workflows;
+        for (name, file) in files {
+            let workflow = &file.workflow;
+            let steps = format!("{} steps", workflow.spec.steps.len());
+            match before.get(name) {
+                None => {
+                    tell(Reason::WorkflowValidationSucceeded, workflow, "");
+                    tell(Reason::WorkflowCreated, workflow, &steps);
+                    tell(Reason::WorkflowToolRegistered, workflow, &workflow.tool_name());
+                    tell(Reason::WorkflowCapabilitiesRefreshed, workflow, "");
+                }
+                Some(before) if before.workflow.spec != workflow.spec => {
+                    tell(Reason::WorkflowUpdated, workflow, &steps);
+                }
+                Some(_) => (),
+            }
+        }
+        for (_, gone) in before.iter().filter(|(name, _)| !files.contains_key(*name)) {
+            tell(Reason::WorkflowDeleted, &gone.workflow, "");
+        }
+    }
+
+    /// Says what will not work, of the workflows that `concerned` picks.
+    pub(super) fn check_workflows(&mut self, concerned: impl Fn(&Workflow) -> bool) {
+        let mut findings = Vec::new();
+        let surroundings = Surroundings {
+            state: &self.state,
+            workflows: &self.workflows,
+            awaited: self.awaited(),
+            looked_for: Cell::new(MOST_LOOKED_FOR),
+        };
+        for file in self.files.workflows.values() {
+            if !concerned(&file.workflow) {
+                let known = self.findings.iter().filter(|found| found.path == file.path);
+                findings.extend(known.cloned());
+                continue;
+            }
+            let found = check(&file.workflow, &surroundings);
+            if !found.is_empty() {
+                let lines = Lines::of(&file.text);
+                findings.extend(found.iter().map(|found| problem(file, &lines, found)));
+            }
+        }
+        log_new(&findings, &self.findings);
+        self.findings = findings;
+    }
+
+    /// What the names of tools begin with that may still come.
+    fn awaited(&self) -> Vec<String> {
+        let prefix = self.files.settings.aggregator.prefix();
+        let waiting = self.servers.values().filter(|known| {
+            !self.state.backends.contains_key(&BackendName::new(known.server.name.as_str()))
+        });
+        waiting.map(|known| format!("{prefix}_{}_", known.server.prefix())).collect()
+    }
+
+    pub(super) async fn write_workflow(&self, edit: &WorkflowEdit) -> Result<(), EditError> {
+        let store = &self.means.store;
+        let known = &self.files.workflows;
+        match edit {
+            WorkflowEdit::Create(name, spec) => {
+                let exists = || EditError::Exists(name.clone());
+                if known.contains_key(name) {
+                    return Err(exists());
+                }
+                let namespace = self.files.settings.namespace();
+                let workflow = Workflow::new(name, namespace, spec.clone());
+                match store.create_workflow(&workflow).await {
+                    Err(WriteError::Exists(_)) => Err(exists()),
+                    written => Ok(written?),
+                }
+            }
+            WorkflowEdit::Update(name, spec) => {
+                let unknown = || EditError::Unknown(name.clone());
+                let file = known.get(name).ok_or_else(unknown)?;
+                let workflow = Workflow { spec: spec.clone(), ..(*file.workflow).clone() };
+                match store.replace_workflow(file, &workflow).await {
+                    Err(WriteError::Gone(_)) => Err(unknown()),
+                    written => Ok(written?),
+                }
+            }
+            WorkflowEdit::Delete(name) => {
+                let unknown = || EditError::Unknown(name.clone());
+                let file = known.get(name).ok_or_else(unknown)?;
+                match store.delete(&file.path).await {
+                    Err(WriteError::Gone(_)) => Err(unknown()),
+                    written => Ok(written?),
+                }
+            }
+        }
+    }
+}
+
+fn problem(file: &WorkflowFile, lines: &Lines, found: &check::Finding) -> FileProblem {
+    let place = match found.path.is_empty() {
+        true => String::new(),
+        false => format!("{}: ", found.path.join(" → ")),
+    };
+    FileProblem {
+        path: file.path.clone(),
+        line: lines.line(&found.path),
+        message: format!("{place}{}", found.message),
+        fix: Some(found.hint.clone()),
+        severity: Severity::Warning,
+    }
+}
+
+/// What a workflow is checked against.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) state: &'a State,
+    pub(crate) workflows: &'a Definitions,
+    /// What the names of tools begin with that may still come.
+    pub(crate) awaited: Vec<String>,
+    /// For how many tools that are missing the nearest are still looked for: that takes its time.
+    pub(crate) looked_for: Cell<usize>,
+}
+
+impl Around for Surroundings<'_> {
+    fn tool(&self, name: &str) -> Tool<'_> {
+        let State { catalog, policy, .. } = self.state;
+        match catalog.get(name).filter(|entry| policy.shows(entry)) {
+            Some(entry) => Tool::Known(&entry.input_schema),
+            None if self.awaited.iter().any(|prefix| name.starts_with(prefix.as_str())) => {
+                Tool::Unsure
+            }
+            None if self.looked_for.get() == 0 => Tool::Missing(Vec::new()),
+            None => {
+                self.looked_for.set(self.looked_for.get() - 1);
+                let near = catalog.similar(name, |entry| policy.shows(entry));
+                let near =
+                    near.iter().filter(|near| !always_there(near.as_str()) || always_there(name));
+                Tool::Missing(near.map(ToString::to_string).collect())
+            }
+        }
+    }
+
+    fn workflow(&self, name: &str) -> Option<&Workflow> {
+        self.workflows.get(name).map(|workflow| &**workflow)
+    }
+}

@@ -1,0 +1,134 @@
+//! How a server behind the gateway is doing, in the words of tools and files.
+
+use jiff::Timestamp;
+use muster_config::mcpserver::{ServerType, Status};
+use muster_gateway::condition::Condition;
+
+use crate::redact;
+
+/// How a server is doing, with how it came to that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The wish that this is the answer to; wishes are numbered.
+    pub round: u64,
+    /// What it is doing.
+    pub condition: Condition,
+    /// Why it is not as it should be. Never holds a secret.
+    pub error: Option<String>,
+    /// How often in a row it could not be connected.
+    pub failures: u64,
+    /// How often it was started anew.
+    pub restarts: u64,
+    /// When it was last tried.
+    pub last_attempt: Option<Timestamp>,
+    /// When it was last up.
+    pub last_connected: Option<Timestamp>,
+    /// When it is tried again.
+    pub next_retry: Option<Timestamp>,
+    /// The version of the protocol it speaks.
+    pub protocol: Option<String>,
+    /// What it sent when it asked for a login.
+    pub challenge: Option<String>,
+    /// Whether everybody logs in to it for themselves.
+    pub needs_login: bool,
+}
+
+impl Report {
+    /// Of a server that was never tried.
+    pub const fn idle(kind: ServerType) -> Self {
+        Self {
+            round: 0,
+            condition: Condition::down(kind),
+            error: None,
+            failures: 0,
+            restarts: 0,
+            last_attempt: None,
+            last_connected: None,
+            next_retry: None,
+            protocol: None,
+            challenge: None,
+            needs_login: false,
+        }
+    }
+
+    /// As the server's file keeps it.
+    pub fn stored(&self, kind: ServerType) -> Status {
+        Status {
+            state: self.condition.stored(kind).to_owned(),
+            last_error: self.error.as_deref().map(redact::error).unwrap_or_default(),
+            last_connected: self.last_connected.map(moment),
+            restart_count: self.restarts,
+            consecutive_failures: self.failures,
+            last_attempt: self.last_attempt.map(moment),
+            next_retry_after: self.next_retry.map(moment),
+        }
+    }
+}
+
+/// A moment in RFC 3339, to the second.
+pub fn moment(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// One line for people about a stored state, with what to do where that can be said.
+pub fn message(state: &str, error: &str, name: &str) -> String {
+    match state {
+        "Starting" | "Connecting" => "Starting...".to_owned(),
+        "Failed" => failure(&error.to_lowercase(), name),
+        _ => String::new(),
+    }
+}
+
+fn failure(error: &str, name: &str) -> String {
+    let says = |words: &[&str]| words.iter().any(|word| error.contains(word));
+    let message = match () {
+        () if says(&["certificate", "x509"]) => "Certificate error - verify TLS configuration",
+        () if says(&["tls handshake"]) => {
+            "TLS error - check server certificate and TLS configuration"
+        }
+        () if says(&["command not found", "executable file not found", "no such file"])
+            || (says(&["command `"]) && says(&["` not found"])) =>
+        {
+            "Command not found - check the executable path"
+        }
+        () if says(&["permission denied"]) => "Permission denied - check file permissions",
+        () if says(&["401", "unauthorized"]) => {
+            return format!("Authentication required - run: muster auth login --server {name}");
+        }
+        () if says(&["403", "forbidden"]) => {
+            "Access forbidden - check server permissions and credentials"
+        }
+        () if says(&["connection reset", "econnreset"]) => {
+            "Connection was reset by server - check server logs"
+        }
+        () if says(&["protocol", "unsupported"]) => {
+            "Protocol error - check server type configuration"
+        }
+        () if says(&["json", "parse"]) => {
+            "Invalid response from server - check server compatibility"
+        }
+        () => "Server failed to start",
+    };
+    message.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::message;
+
+    #[test]
+    fn what_to_do_about_a_failure() {
+        let check = |error: &str, expect: &str| {
+            assert_eq!(message("Failed", error, "gh"), expect, "{error}");
+        };
+        check("x509: unknown authority", "Certificate error - verify TLS configuration");
+        check("exec: npx: command not found", "Command not found - check the executable path");
+        check("command `npx` not found", "Command not found - check the executable path");
+        check("status 401", "Authentication required - run: muster auth login --server gh");
+        check("Unsupported version", "Protocol error - check server type configuration");
+        check("could not parse", "Invalid response from server - check server compatibility");
+        check("", "Server failed to start");
+        assert_eq!(message("Running", "401", "gh"), "");
+        assert_eq!(message("Connecting", "", "gh"), "Starting...");
+    }
+}

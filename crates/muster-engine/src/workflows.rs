@@ -1,0 +1,185 @@
+//! Workflows as a backend: each is a tool, and its steps call tools through the front door.
+
+mod executions;
+mod host;
+mod index;
+mod live;
+mod offer;
+mod resume;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use muster_core::{
+    backend::{Backend, BoxFuture, Cx},
+    call::{CallError, Caller, Outcome},
+    policy::Permitted,
+};
+use muster_gateway::dispatch::{CallerStates as _, State};
+use muster_workflow::{
+    Object, Workflow, arguments,
+    content::with_execution_id,
+    cycle,
+    run::{self, Answer, Ended, Past},
+};
+use serde_json::{Value as Json, json};
+use tokio::sync::watch;
+
+pub(crate) use self::{
+    executions::{Executions, Query, owner},
+    offer::source,
+    resume::take_up,
+};
+use self::{host::Runner, live::Live};
+use crate::{
+    events::{Journal, Reason},
+    handle::Handle,
+    principals::Principals,
+};
+
+/// The workflows by name.
+pub(crate) type Definitions = Arc<BTreeMap<String, Arc<Workflow>>>;
+
+/// What workflows need to run. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Means {
+    pub(crate) executions: Arc<Executions>,
+    pub(crate) journal: Journal,
+    pub(crate) state: watch::Receiver<Arc<State>>,
+    pub(crate) principals: Arc<Principals>,
+}
+
+impl Means {
+    /// What a gateway has for them.
+    pub(crate) fn of(handle: &Handle) -> Self {
+        Self {
+            executions: Arc::clone(&handle.executions),
+            journal: handle.journal.clone(),
+            state: handle.state.clone(),
+            principals: Arc::clone(&handle.principals),
+        }
+    }
+
+    /// What there is for one caller, as of now.
+    fn state_of(&self, caller: &Caller) -> Arc<State> {
+        self.principals.state(caller, Arc::clone(&self.state.borrow()))
+    }
+}
+
+/// Runs the workflows of one moment.
+#[derive(Debug)]
+pub(crate) struct Workflows {
+    definitions: Definitions,
+    means: Means,
+}
+
+impl Workflows {
+    pub(crate) fn new(definitions: Definitions, means: Means) -> Self {
+        Self { definitions, means }
+    }
+
+    async fn start(&self, cx: Cx<'_>, name: &str, given: Object) -> Outcome {
+        let Some(workflow) = self.definitions.get(name) else {
+            return Outcome::failure(not_found(name));
+        };
+        if let Some(why) = self.hindered(workflow, cx.caller) {
+            self.tell(workflow, Reason::WorkflowUnavailable, &why);
+            return Outcome::failure(why);
+        }
+        let (input, unfit) = match arguments::filled(&workflow.spec, given.clone()) {
+            Ok(input) => (input, None),
+            Err(unfit) => (given, Some(unfit)),
+        };
+        let live = match self.means.executions.begin(workflow, input.clone(), cx.caller).await {
+            Ok(live) => live,
+            Err(error) => {
+                return Outcome::failure(format!("the run cannot be recorded: {error}"));
+            }
+        };
+        self.tell(workflow, Reason::WorkflowExecutionStarted, live.id());
+        self.tell(workflow, Reason::WorkflowExecutionTracked, live.id());
+        match unfit {
+            Some(unfit) => self.end(workflow, live, refused(unfit.to_string())).await,
+            None => self.run(cx, workflow, live, input, Past::new()).await,
+        }
+    }
+
+    /// Runs to the end, and says what came of it.
+    async fn run(
+        &self,
+        cx: Cx<'_>,
+        workflow: &Workflow,
+        live: Live,
+        input: Object,
+        past: Past,
+    ) -> Outcome {
+        let host = Runner::new(cx, workflow, &live, &self.means);
+        let ended = run::run(workflow, input, &host, past).await;
+        self.end(workflow, live, ended).await
+    }
+
+    async fn end(&self, workflow: &Workflow, live: Live, ended: Ended) -> Outcome {
+        let id = live.id().to_owned();
+        let Ended { answer, error, reports } = ended;
+        let failed = error.is_some();
+        match &error {
+            None => self.tell(workflow, Reason::WorkflowExecutionCompleted, &id),
+            Some(error) => self.tell(workflow, Reason::WorkflowExecutionFailed, error),
+        }
+        let result = match &answer {
+            Answer::Result(result) if !failed => result.clone(),
+            Answer::Result(_) | Answer::Tool(_) | Answer::Error(_) => Json::Null,
+        };
+        live.end(&reports, result, error).await;
+        let outcome = match answer {
+            Answer::Result(result) => text(&result, failed),
+            Answer::Tool(outcome) => outcome,
+            Answer::Error(error) => text(&json!({"execution_id": "", "error": error}), true),
+        };
+        with_execution_id(outcome, &id)
+    }
+
+    /// Why a workflow is not begun at all.
+    fn hindered(&self, workflow: &Workflow, caller: &Caller) -> Option<String> {
+        let name = &workflow.name;
+        let state = self.means.state_of(caller);
+        if !workflow.is_available(|tool| is_shown(&state, tool)) {
+            return Some(format!("workflow {name} is not available (missing required tools)"));
+        }
+        let way = cycle(workflow, &|name| self.definitions.get(name).map(|found| &**found))?;
+        Some(format!(
+            "workflow {name} calls itself: {}\nhint: take one of these calls out",
+            way.join(" → ")
+        ))
+    }
+
+    fn tell(&self, workflow: &Workflow, reason: Reason, detail: &str) {
+        self.means.journal.tell(reason, &workflow.name, &workflow.namespace, detail);
+    }
+}
+
+impl Backend for Workflows {
+    fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        Box::pin(async move {
+            let given = serde_json::from_str(call.raw_arguments().get()).unwrap_or_default();
+            Ok(self.start(cx, &call.entry().local_name, given).await)
+        })
+    }
+}
+
+/// Whether a tool is there.
+pub(crate) fn is_shown(state: &State, tool: &str) -> bool {
+    state.catalog.get(tool).is_some_and(|entry| state.policy.shows(entry))
+}
+
+/// What is said of a workflow that is not there.
+pub(crate) fn not_found(name: &str) -> String {
+    format!("workflow {name} not found")
+}
+
+fn text(result: &Json, failed: bool) -> Outcome {
+    Outcome::Text { text: result.to_string(), failed, details: None }
+}
+
+fn refused(error: String) -> Ended {
+    Ended { answer: Answer::Error(error.clone()), error: Some(error), reports: Vec::new() }
+}

@@ -1,0 +1,71 @@
+//! Servers that are connected for one person, without their doing, and what becomes of these connections.
+
+use std::time::Duration;
+
+use muster_core::call::{Caller, Outcome};
+use serde_json::json;
+
+use crate::{isolation::World, people::known};
+
+const WHILE: Duration = Duration::from_secs(6 * 60);
+
+/// Someone shows up, some time after the last time, and everything that comes of it is done.
+async fn shows_up(world: &World, who: &Caller, after: Duration) -> usize {
+    tokio::time::advance(after).await;
+    world.dispatcher.touch(who);
+    // Time stands still until nobody has anything to do.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    world.guarded.connected("one")
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_did_not_work_is_tried_again() {
+    let (world, alice) = (World::new().await, known("alice"));
+    world.guarded.admit("alice", "one");
+    world.guarded.be_away(true);
+    assert_eq!(shows_up(&world, &alice, Duration::ZERO).await, 0);
+    world.guarded.be_away(false);
+    // Not with every request.
+    assert_eq!(shows_up(&world, &alice, Duration::from_secs(60)).await, 0);
+    assert_eq!(shows_up(&world, &alice, WHILE).await, 1);
+    world.call(&alice, "x_one_only-alice", json!({})).await.unwrap();
+    assert_eq!(shows_up(&world, &alice, WHILE).await, 1);
+    // A connection that is lost by itself comes back by itself.
+    world.guarded.revoke("alice", "one");
+    world.call(&alice, "x_one_only-alice", json!({})).await.unwrap_err();
+    world.guarded.admit("alice", "one");
+    assert_eq!(shows_up(&world, &alice, Duration::from_secs(60)).await, 1);
+    assert_eq!(shows_up(&world, &alice, WHILE).await, 2);
+    world.call(&alice, "x_one_only-alice", json!({})).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_logged_out_stays_out() {
+    let (world, alice) = (World::new().await, known("alice"));
+    world.guarded.admit("alice", "one");
+    assert_eq!(shows_up(&world, &alice, Duration::ZERO).await, 1);
+    world.call(&alice, "core_auth_logout", json!({"server": "one"})).await.unwrap();
+    world.guarded.admit("alice", "one");
+    for _ in 0..3 {
+        assert_eq!(shows_up(&world, &alice, WHILE).await, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_one_person_takes_no_longer_than_it_may() {
+    let (world, alice) = (World::new().await, known("alice"));
+    let path = world.dir.path().join("mcpservers/one.yaml");
+    std::fs::write(path, "url: https://one/new\ncallTimeout: 7\n").unwrap();
+    drop(world.call(&Caller::local(), "core_config_reload", json!({})).await.unwrap());
+    world.settled().await;
+    world.guarded.admit("alice", "one");
+    let said = world.call(&alice, "core_auth_login", json!({"server": "one"})).await.unwrap();
+    assert!(matches!(said, Outcome::Text { failed: false, .. }), "{said:?}");
+    world.guarded.fall_silent();
+    let error = world.call(&alice, "x_one_only-alice", json!({})).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "backend `one` is not available: it did not answer within 7 s, which is the `callTimeout` of this \
+         server"
+    );
+}

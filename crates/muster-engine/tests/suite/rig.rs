@@ -1,0 +1,158 @@
+//! An engine over a directory of its own.
+
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+
+use muster_core::{
+    backend::CallTool as _,
+    call::{Call, CallError, Caller, Checking, Outcome},
+    cli::CliConfig,
+    client::Nobody,
+    json::raw,
+    name::ToolName,
+};
+use muster_engine::{
+    engine::{Engine, Options},
+    store::{Files, Store},
+    supervisor::Timing,
+    view::{Known, View},
+};
+use muster_exec::{environment::Environment, launcher::Launcher};
+use muster_gateway::dispatch::Dispatcher;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use crate::fake::Fake;
+
+/// Everything a test needs.
+pub(crate) struct Rig {
+    pub(crate) dir: TempDir,
+    pub(crate) fake: Fake,
+    pub(crate) engine: Option<Engine>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    bundled: Vec<CliConfig>,
+}
+
+impl Rig {
+    /// An engine over these files.
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        Self::with(Fake::default(), files)
+    }
+
+    /// An engine over these files, with servers that behave as scripted.
+    pub(crate) fn with(fake: Fake, files: &[(&str, &str)]) -> Self {
+        Self::bundling(Vec::new(), fake, files)
+    }
+
+    pub(crate) fn bundling(bundled: Vec<CliConfig>, fake: Fake, files: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            put(dir.path().join(name), text);
+        }
+        let engine = engine(dir.path().to_owned(), &fake, &bundled);
+        let dispatcher = Arc::new(Dispatcher::new(engine.state()));
+        Self { dir, fake, engine: Some(engine), dispatcher, bundled }
+    }
+
+    /// The gateway ends and another one starts over the same files.
+    pub(crate) async fn again(&mut self) {
+        self.engine.take().unwrap().shut_down().await;
+        let engine = engine(self.dir.path().to_owned(), &self.fake, &self.bundled);
+        self.dispatcher = Arc::new(Dispatcher::new(engine.state()));
+        self.engine = Some(engine);
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        self.engine.as_ref().unwrap()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn put(&self, name: &str, text: &str) {
+        put(self.path(name), text);
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Calls a tool.
+    pub(crate) async fn try_call(&self, tool: &str, args: Value) -> Result<Outcome, CallError> {
+        let call = Call::new(ToolName::new(tool), raw(&args), Checking::Strict);
+        self.dispatcher.call(&Caller::local(), &Nobody::shared(), call).await
+    }
+
+    /// Calls a tool that runs: what it says, with `E: ` before a failure.
+    pub(crate) async fn call(&self, tool: &str, args: Value) -> String {
+        match self.try_call(tool, args).await.unwrap() {
+            Outcome::Text { text, failed: true, .. } => format!("E: {text}"),
+            Outcome::Text { text, .. } => text,
+            outcome => panic!("{outcome:?}"),
+        }
+    }
+
+    /// Calls a tool that answers with an object.
+    pub(crate) async fn ask(&self, tool: &str, args: Value) -> Value {
+        let text = self.call(tool, args).await;
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"))
+    }
+
+    /// The names of the tools that are not the gateway's own.
+    pub(crate) fn tools(&self) -> Vec<String> {
+        let state = self.dispatcher.state(&Caller::local());
+        let names = state
+            .catalog
+            .sorted()
+            .filter(|entry| state.policy.shows(entry))
+            .map(|entry| entry.name.to_string());
+        names.filter(|name| !name.starts_with("core_")).collect()
+    }
+
+    /// Waits until `done`.
+    #[track_caller]
+    pub(crate) fn until(&self, done: impl Fn(&View) -> bool) -> impl Future<Output = Arc<View>> {
+        let mut views = self.engine().view();
+        let place = std::panic::Location::caller();
+        async move {
+            let long = Duration::from_secs(24 * 60 * 60);
+            let found = timeout(long, views.wait_for(|view| done(view))).await;
+            let found = found.unwrap_or_else(|_| panic!("never, at {place}"));
+            Arc::clone(&found.unwrap())
+        }
+    }
+
+    /// Waits until a server is as `word` says.
+    #[track_caller]
+    pub(crate) fn until_is(&self, name: &str, word: &str) -> impl Future<Output = Arc<Known>> {
+        let (owned, word) = (name.to_owned(), word.to_owned());
+        let name = owned.clone();
+        let done = move |view: &View| {
+            view.servers.get(&owned).is_some_and(|known| known.report.condition.as_str() == word)
+        };
+        let waiting = self.until(done);
+        async move { Arc::clone(&waiting.await.servers[&name]) }
+    }
+}
+
+fn put(path: PathBuf, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    // As editors do it: never half a file.
+    let beside = path.with_file_name(".edit");
+    fs::write(&beside, text).unwrap();
+    fs::rename(beside, path).unwrap();
+}
+
+fn engine(root: PathBuf, fake: &Fake, bundled: &[CliConfig]) -> Engine {
+    let store = Store::new(root);
+    let files = store.load(&Files::default());
+    let environment = [("PATH", "/usr/bin:/bin")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+    let options =
+        Options::new(Arc::new(fake.clone()), Launcher::new(), Environment::new(environment, ""));
+    let timing = Timing::default();
+    Engine::start(store, files, Options { bundled: bundled.to_vec(), timing, ..options })
+}
+
+pub(crate) const REMOTE: &str = "url: http://h/mcp\n";
+pub(crate) const LOCAL: &str = "command: server\n";

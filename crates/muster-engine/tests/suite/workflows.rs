@@ -1,0 +1,263 @@
+//! Workflows over real files: runs that are cancelled, left behind, gone on with, and what is said of
+//! files that will not work.
+
+use std::{fs, sync::Arc, time::Duration};
+
+use muster_config::workflow::parse;
+use muster_core::{
+    backend::CallTool as _,
+    call::{Call, Caller, Checking, Outcome},
+    client::Nobody,
+    credentials::Principal,
+    json::raw,
+    name::ToolName,
+};
+use muster_workflow::{
+    Object,
+    record::{Line, Moment, Opened, Record, fingerprint},
+    report::Report,
+};
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    fake::{Fake, Plan, Said},
+    rig::{REMOTE, Rig},
+};
+
+const TWO: &str = "steps:
+  - {id: first, tool: x_a_one, args: {n: 1}, store: true}
+  - {id: second, tool: x_a_two, args: {was: '{{ .results.first.n }}'}}
+";
+
+fn server() -> Fake {
+    let fake = Fake::default();
+    fake.plan("a", [Plan::Up(vec!["one", "two"])]);
+    fake.says("one", [Said::Text(r#"{"n": 1}"#)]);
+    fake.says("two", [Said::Text(r#"{"done": true}"#)]);
+    fake
+}
+
+/// A record, as soon as it is in this state.
+async fn recorded(rig: &Rig, id: &str, status: &str) -> Value {
+    let long = Duration::from_secs(24 * 60 * 60);
+    let found = timeout(long, async {
+        loop {
+            let text = rig.call("core_workflow_execution_get", json!({"execution_id": id})).await;
+            let record: Value = serde_json::from_str(&text).unwrap_or_default();
+            if record["status"] == status {
+                return record;
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
+    found.await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_a_call_of_each_tool_and_a_record() {
+    let fake = server();
+    let rig = Rig::with(fake, &[("mcpservers/a.yaml", REMOTE), ("workflows/w.yaml", TWO)]);
+    rig.until_is("a", "connected").await;
+    assert_eq!(rig.tools(), ["workflow_w", "x_a_one", "x_a_two"]);
+    let result = rig.ask("workflow_w", json!({"x": 1})).await;
+    assert_eq!(rig.fake.called(), [r#"one {"n":1}"#, r#"two {"was":1}"#]);
+    assert_eq!((&result["done"], &result["status"]), (&json!(true), &json!("completed")));
+    let id = result["execution_id"].as_str().unwrap();
+    let record = rig.ask("core_workflow_execution_get", json!({"execution_id": id})).await;
+    assert_eq!(record["steps"][1]["input"], json!({"was": 1}));
+    assert_eq!(record["result"]["execution_id"], "");
+    let file: Value =
+        serde_json::from_str(&rig.read(&format!("workflow_executions/{id}.yaml"))).unwrap();
+    assert_eq!(file, record);
+    assert!(!rig.path(&format!("workflow_executions/{id}.journal")).exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_away_leaves_a_record() {
+    let fake = server();
+    fake.says("two", [Said::Nothing]);
+    let mut rig = Rig::with(fake, &[("mcpservers/a.yaml", REMOTE), ("workflows/w.yaml", TWO)]);
+    rig.until_is("a", "connected").await;
+    let call = timeout(Duration::from_secs(5), rig.call("workflow_w", json!({})));
+    assert!(call.await.is_err());
+    assert_eq!(rig.fake.called().len(), 2);
+    rig.again().await;
+    let list = rig.ask("core_workflow_execution_list", json!({})).await;
+    assert_eq!((&list["total"], &list["executions"][0]["status"]), (&json!(1), &json!("failed")));
+    assert_eq!(
+        list["executions"][0]["error"],
+        "cancelled: the caller went away while step second ran; nobody knows whether it was done"
+    );
+    let id = &list["executions"][0]["execution_id"];
+    let record = rig.ask("core_workflow_execution_get", json!({"execution_id": id})).await;
+    let steps: Vec<&Value> =
+        record["steps"].as_array().unwrap().iter().map(|step| &step["status"]).collect();
+    assert_eq!(steps, ["completed", "interrupted"]);
+}
+
+/// The journal of a run of `file` whose first step ended and whose second one began.
+fn journal(file: &str, subject: &str) -> String {
+    let spec = parse(file, "w").unwrap().value.spec;
+    let at = Moment { text: "2099-01-01T00:00:00Z".to_owned(), ms: 0 };
+    let record = Record::begun("left".to_owned(), "w".to_owned(), Object::new(), &at);
+    let definition = fingerprint(&spec);
+    let opened = Opened { record, subject: subject.to_owned(), depth: 0, definition };
+    let report: Report =
+        serde_json::from_value(json!({"id": "first", "tool": "x_a_one", "status": "completed"}))
+            .unwrap();
+    let begins =
+        |step: &str| Line::Begins { at: at.clone(), step: step.to_owned(), tool: "t".to_owned() };
+    let lines = [
+        Line::Opened { at: at.clone(), opened: Box::new(opened) },
+        begins("first"),
+        Line::Ended { at: at.clone(), report: Box::new(report), value: json!({"n": 7}) },
+        begins("second"),
+    ];
+    lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_be_done_twice_goes_on_after_a_crash() {
+    let file = TWO.replace("x_a_two,", "x_a_two, idempotent: true,");
+    let files = [
+        ("mcpservers/a.yaml", REMOTE),
+        ("workflows/w.yaml", file.as_str()),
+        ("workflow_executions/left.journal", &journal(&file, "local")),
+    ];
+    let rig = Rig::with(server(), &files);
+    let record = recorded(&rig, "left", "completed").await;
+    // The first step is not done again, and the second one sees what it gave.
+    assert_eq!(rig.fake.called(), [r#"two {"was":7}"#]);
+    assert_eq!(record["result"]["done"], true);
+    assert_eq!(record["steps"].as_array().unwrap().len(), 2);
+    assert!(!rig.path("workflow_executions/left.journal").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn anything_else_is_interrupted_after_a_crash() {
+    let idempotent = TWO.replace("x_a_two,", "x_a_two, idempotent: true,");
+    let edited = idempotent.replace("n: 1", "n: 2");
+    let cases = [
+        // It may not be done twice; it is somebody else's; it is not what it was.
+        (TWO, journal(TWO, "local")),
+        (&idempotent, journal(&idempotent, "somebody")),
+        (&edited, journal(&idempotent, "local")),
+    ];
+    for (file, journal) in cases {
+        let files = [
+            ("mcpservers/a.yaml", REMOTE),
+            ("workflows/w.yaml", file),
+            ("workflow_executions/left.journal", journal.as_str()),
+        ];
+        let rig = Rig::with(server(), &files);
+        let record = rig.ask("core_workflow_execution_get", json!({"execution_id": "left"})).await;
+        assert_eq!(record["status"], "interrupted", "{file}");
+        rig.until_is("a", "connected").await;
+        assert_eq!(rig.fake.called(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_people_log_in_runs_are_their_own() {
+    let rig = Rig::new(&[("workflows/w.yaml", "steps: [{id: a, tool: core_service_list}]\n")]);
+    let person = |name: &str| {
+        Caller::known(Arc::new(Principal {
+            id: Principal::id_of("https://idp", name),
+            issuer: "https://idp".into(),
+            subject: name.into(),
+            email: None,
+            name: None,
+            groups: Arc::default(),
+            login: name.into(),
+            identity: None,
+        }))
+    };
+    let ask = async |caller: &Caller, tool: &str, args: Value| {
+        let call = Call::new(ToolName::new(tool), raw(&args), Checking::Strict);
+        match rig.dispatcher.call(caller, &Nobody::shared(), call).await.unwrap() {
+            Outcome::Text { text, .. } => text,
+            outcome => panic!("{outcome:?}"),
+        }
+    };
+    let (ana, ben) = (person("ana"), person("ben"));
+    let run: Value = serde_json::from_str(&ask(&ana, "workflow_w", json!({})).await).unwrap();
+    let id = json!({"execution_id": run["execution_id"]});
+    let totals = async |caller: &Caller| {
+        let list = ask(caller, "core_workflow_execution_list", json!({})).await;
+        serde_json::from_str::<Value>(&list).unwrap()["total"].clone()
+    };
+    assert_eq!((totals(&ana).await, totals(&ben).await), (json!(1), json!(0)));
+    let get = "core_workflow_execution_get";
+    assert!(ask(&ana, get, id.clone()).await.contains("\"completed\""));
+    assert!(ask(&ben, get, id).await.contains("not found"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_torn_record_is_set_aside() {
+    let good = r#"{"execution_id":"good","workflow_name":"w","status":"completed","started_at":"2099-01-01T00:00:00Z"}"#;
+    let files =
+        [("workflow_executions/good.yaml", good), ("workflow_executions/torn.yaml", "{\"exec")];
+    let rig = Rig::new(&files);
+    let list = rig.ask("core_workflow_execution_list", json!({})).await;
+    assert_eq!(
+        (&list["total"], &list["executions"][0]["execution_id"]),
+        (&json!(1), &json!("good"))
+    );
+    let names: Vec<String> = fs::read_dir(rig.path("workflow_executions"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    assert!(names.contains(&"torn.yaml.broken".to_owned()), "{names:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_will_not_work_is_told_with_file_line_and_hint() {
+    let file = "spec:
+  args: {owner: {type: string}}
+  steps:
+    - id: first
+      tool: x_a_oen
+    - id: second
+      tool: core_workflow_get
+      args:
+        name: '{{ .input.ownr }}'
+";
+    let fake = server();
+    let rig = Rig::with(fake, &[("mcpservers/a.yaml", REMOTE), ("workflows/w.yaml", file)]);
+    let told = |problems: &[muster_engine::store::FileProblem]| -> Vec<String> {
+        let root = format!("{}/", rig.dir.path().display());
+        problems.iter().map(|problem| problem.to_string().replace(&root, "")).collect()
+    };
+    let reference = "workflows/w.yaml:9: steps → 1 → args → name: `.input.ownr` is not among the arguments \
+                     (did you mean `.input.owner`?)";
+    // As long as its server is not there, a tool may still come.
+    let view = rig.until(|view| !view.problems.is_empty()).await;
+    assert!(told(&view.problems).contains(&reference.to_owned()), "{:?}", view.problems);
+    let view = rig.until(|view| view.problems.len() == 2).await;
+    assert_eq!(
+        told(&view.problems),
+        [
+            "workflows/w.yaml:5: steps → 0 → tool: there is no tool `x_a_oen`: the workflow is not available \
+             (did you mean `x_a_one`?)",
+            reference,
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_are_listed_and_only_what_changed_is_read_again() {
+    let files: Vec<(String, String)> =
+        (0..300).map(|n| (format!("workflows/w{n:03}.yaml"), TWO.to_owned())).collect();
+    let files: Vec<(&str, &str)> =
+        files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let rig = Rig::with(server(), &files);
+    let before = rig.until(|view| view.workflows.len() == 300).await;
+    let list = rig.ask("core_workflow_list", json!({})).await;
+    assert_eq!(list["workflows"].as_array().unwrap().len(), 300);
+    assert_eq!(list["workflows"][299], json!({"available": false, "name": "w299"}));
+    rig.put("workflows/w007.yaml", "steps: [{id: a, tool: core_service_list}]\n");
+    let after = rig.until(|view| view.workflows["w007"].spec.steps.len() == 1).await;
+    let same = |name: &str| Arc::ptr_eq(&before.workflows[name], &after.workflows[name]);
+    assert!(same("w006") && !same("w007"));
+}

@@ -1,0 +1,155 @@
+//! Go's comparisons, which never mix integers with floats.
+
+use std::{cmp::Ordering, rc::Rc};
+
+use super::{Args, Function, Type, plain, variadic};
+use crate::{
+    format::shown,
+    run::{Answer, Fail, Run},
+    value::Value,
+};
+
+pub(super) const FUNCTIONS: &[Function] = &[
+    variadic("eq", &[Type::Any], Type::Any, |run, args| eq(run, args).map(Value::Bool)),
+    plain("ne", &[Type::Any; 2], |run, args| eq(run, args).map(|equal| Value::Bool(!equal))),
+    plain("lt", &[Type::Any; 2], |_, args| less(args).map(Value::Bool)),
+    plain("le", &[Type::Any; 2], |run, args| less_or_equal(run, args).map(Value::Bool)),
+    plain("gt", &[Type::Any; 2], |run, args| {
+        less_or_equal(run, args).map(|not_greater| Value::Bool(!not_greater))
+    }),
+    plain("ge", &[Type::Any; 2], |_, args| less(args).map(|less| Value::Bool(!less))),
+];
+
+fn incompatible(one: &Value, other: &Value) -> Fail {
+    let (one, other) = (one.type_name(), other.type_name());
+    Fail::new(format!("incompatible types for comparison: {one} and {other}"))
+}
+
+fn eq(run: &Run<'_>, args: Args<'_>) -> Answer<bool> {
+    let one = args.any(0);
+    if args.rest(1).is_empty() {
+        return Err(Fail::new("missing argument for comparison"));
+    }
+    for other in args.rest(1) {
+        if equal(run, one, other)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn equal(run: &Run<'_>, one: &Value, other: &Value) -> Answer<bool> {
+    Ok(match (one, other) {
+        (Value::Bool(one), Value::Bool(other)) => one == other,
+        (Value::Int(one, _), Value::Int(other, _)) => one == other,
+        (Value::Uint(one, _), Value::Uint(other, _)) => one == other,
+        (Value::Int(int, _), Value::Uint(uint, _)) | (Value::Uint(uint, _), Value::Int(int, _)) => {
+            u64::try_from(*int) == Ok(*uint)
+        }
+        (Value::Float(one), Value::Float(other)) => one == other,
+        (Value::Complex(a, b), Value::Complex(c, d)) => a == c && b == d,
+        (Value::Text(one), Value::Text(other)) => {
+            run.read(one.len().min(other.len()))?;
+            one == other
+        }
+        (Value::Nil, Value::Nil) => true,
+        (Value::Nil, Value::List(list)) | (Value::List(list), Value::Nil) => list.nil,
+        (Value::Nil, _) | (_, Value::Nil) => false,
+        (Value::List(one), Value::List(other)) if one.nil || other.nil => one.nil == other.nil,
+        (Value::Map(_), Value::Map(_)) | (Value::List(_), Value::List(_)) => {
+            let (value, kind) = (shown(run, other)?, other.type_name());
+            return Err(Fail::new(format!("non-comparable type {value}: {kind}")));
+        }
+        (Value::Time(one), Value::Time(other)) => one.nanoseconds() == other.nanoseconds(),
+        (Value::Version(one), Value::Version(other)) => Rc::ptr_eq(one, other),
+        (
+            Value::Map(_) | Value::List(_) | Value::Time(_) | Value::Version(_),
+            Value::Map(_) | Value::List(_) | Value::Time(_) | Value::Version(_),
+        ) => {
+            let (value, kind) = (shown(run, one)?, one.type_name());
+            return Err(Fail::new(format!("non-comparable types {value}: {kind}")));
+        }
+        _ => return Err(incompatible(one, other)),
+    })
+}
+
+fn less(args: Args<'_>) -> Answer<bool> {
+    let (one, other) = (args.any(0), args.any(1));
+    let order = match (one, other) {
+        (Value::Int(one, _), Value::Int(other, _)) => one.cmp(other),
+        (Value::Uint(one, _), Value::Uint(other, _)) => one.cmp(other),
+        (Value::Int(int, _), Value::Uint(uint, _)) => i128::from(*int).cmp(&i128::from(*uint)),
+        (Value::Uint(uint, _), Value::Int(int, _)) => i128::from(*uint).cmp(&i128::from(*int)),
+        (Value::Float(one), Value::Float(other)) => {
+            return Ok(one < other);
+        }
+        (Value::Text(one), Value::Text(other)) => one.cmp(other),
+        _ => {
+            let basic = |value: &Value| {
+                !matches!(
+                    value,
+                    Value::Nil
+                        | Value::List(_)
+                        | Value::Map(_)
+                        | Value::Time(_)
+                        | Value::Version(_)
+                )
+            };
+            let same = one.type_name() == other.type_name();
+            if same || !basic(one) || !basic(other) {
+                return Err(Fail::new("invalid type for comparison"));
+            }
+            return Err(incompatible(one, other));
+        }
+    };
+    Ok(order == Ordering::Less)
+}
+
+fn less_or_equal(run: &Run<'_>, args: Args<'_>) -> Answer<bool> {
+    Ok(less(args)? || equal(run, args.any(0), args.any(1))?)
+}
+
+/// `reflect.DeepEqual`: types count, and nil slices differ from empty ones.
+pub(super) fn deep_equal(run: &Run<'_>, one: &Value, other: &Value) -> Answer<bool> {
+    deep(run, one, other, 0)
+}
+
+fn deep(run: &Run<'_>, one: &Value, other: &Value, depth: u32) -> Answer<bool> {
+    run.work(1)?;
+    let depth = Run::deeper(depth)?;
+    if one.type_name() != other.type_name() {
+        return Ok(false);
+    }
+    match (one, other) {
+        (Value::List(one), Value::List(other)) => {
+            if one.nil != other.nil || one.items.len() != other.items.len() {
+                return Ok(false);
+            }
+            for (one, other) in one.items.iter().zip(&other.items) {
+                if !deep(run, one, other, depth)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        (Value::Map(one), Value::Map(other)) => {
+            if Rc::ptr_eq(one, other) {
+                return Ok(true);
+            }
+            let (one, other) = (one.entries.borrow(), other.entries.borrow());
+            if one.len() != other.len() {
+                return Ok(false);
+            }
+            for ((key, one), (other_key, other)) in one.iter().zip(other.iter()) {
+                if key != other_key || !deep(run, one, other, depth)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        (Value::Version(one), Value::Version(other)) => {
+            Ok(one.original == other.original && one.compare(other) == Ordering::Equal)
+        }
+        _ => equal(run, one, other),
+    }
+}
