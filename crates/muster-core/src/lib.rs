@@ -13,6 +13,7 @@ pub mod client;
 pub mod connect;
 pub mod credentials;
 pub mod effect;
+pub mod fields;
 pub mod glob;
 pub mod json;
 pub mod lock;

@@ -1,4 +1,4 @@
-//! A parsed template. Every node knows where it stands, and prints as Go prints it in errors.
+//! The syntax tree of a template. Every node has its position, and prints as Go prints it in errors.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Whether it holds nothing but white space, and so may be defined again.
+    /// Whether it is empty but for white space, and so may be redefined.
     pub(crate) fn is_empty(&self) -> bool {
         self.nodes.iter().all(|node| matches!(node, Node::Text(text) if text.trim().is_empty()))
     }
@@ -52,11 +52,11 @@ pub(crate) struct Pipe {
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) at: Pos,
-    pub(crate) words: Vec<Word>,
+    pub(crate) operands: Vec<Operand>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Word {
+pub(crate) struct Operand {
     pub(crate) at: Pos,
     pub(crate) term: Term,
 }
@@ -77,32 +77,32 @@ pub(crate) enum Term {
     /// `$x.a.b`, the name with its `$`.
     Variable(String, Vec<String>),
     /// `(…).a.b`
-    Chain(Box<Word>, Vec<String>),
+    Chain(Box<Operand>, Vec<String>),
     Pipe(Box<Pipe>),
 }
 
-/// Where an error was met: what is quoted in it, and its place.
+/// The part of the source that an error quotes, with its position.
 #[derive(Clone, Copy)]
-pub(crate) enum Spot<'t> {
+pub(crate) enum SourceSpot<'t> {
     Template(&'t Node),
     Pipe(&'t Pipe),
     Command(&'t Command),
-    Word(&'t Word),
+    Operand(&'t Operand),
 }
 
-impl Spot<'_> {
+impl SourceSpot<'_> {
     pub(crate) const fn at(self) -> Pos {
         match self {
             Self::Template(Node::Template { at, .. }) => *at,
             Self::Template(_) => 0,
             Self::Pipe(pipe) => pipe.at,
             Self::Command(command) => command.at,
-            Self::Word(word) => word.at,
+            Self::Operand(operand) => operand.at,
         }
     }
 }
 
-impl fmt::Display for Spot<'_> {
+impl fmt::Display for SourceSpot<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Template(Node::Template { name, pipe, .. }) => {
@@ -115,7 +115,7 @@ impl fmt::Display for Spot<'_> {
             Self::Template(_) => Ok(()),
             Self::Pipe(pipe) => fmt::Display::fmt(pipe, f),
             Self::Command(command) => fmt::Display::fmt(command, f),
-            Self::Word(word) => fmt::Display::fmt(word, f),
+            Self::Operand(operand) => fmt::Display::fmt(operand, f),
         }
     }
 }
@@ -136,18 +136,18 @@ impl fmt::Display for Pipe {
 
 impl fmt::Display for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, word) in self.words.iter().enumerate() {
+        for (i, operand) in self.operands.iter().enumerate() {
             let space = if i > 0 { " " } else { "" };
-            match &word.term {
+            match &operand.term {
                 Term::Pipe(pipe) => write!(f, "{space}({pipe})")?,
-                _ => write!(f, "{space}{word}")?,
+                _ => write!(f, "{space}{operand}")?,
             }
         }
         Ok(())
     }
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for Operand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = match &self.term {
             Term::Dot => return f.write_str("."),
@@ -162,10 +162,10 @@ impl fmt::Display for Word {
                 f.write_str(name)?;
                 fields
             }
-            Term::Chain(word, fields) => {
-                match &word.term {
+            Term::Chain(operand, fields) => {
+                match &operand.term {
                     Term::Pipe(pipe) => write!(f, "({pipe})")?,
-                    _ => write!(f, "{word}")?,
+                    _ => write!(f, "{operand}")?,
                 }
                 fields
             }

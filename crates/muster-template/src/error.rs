@@ -1,4 +1,4 @@
-//! What went wrong in a template, and where.
+//! Errors of templates, with their positions.
 
 use thiserror::Error;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{text}")]
 pub struct TemplateError {
-    /// When it went wrong.
+    /// The stage at which it failed.
     pub stage: Stage,
     /// The line, from 1.
     pub line: usize,
@@ -15,14 +15,14 @@ pub struct TemplateError {
     text: String,
 }
 
-/// When a template failed.
+/// The stage at which a template failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// It is no template.
+    /// Parsing: its syntax is invalid.
     Parse,
-    /// It met data or arguments it cannot work with.
+    /// Execution: a value or an argument does not fit.
     Execute,
-    /// It would take too long, too much memory or too many levels.
+    /// It exceeded its limit of steps, memory or nesting.
     Limit,
 }
 
@@ -34,20 +34,20 @@ impl TemplateError {
 
     /// The line and column of a byte.
     pub(crate) fn place(source: &str, at: usize) -> (usize, usize) {
-        Lines::of(source).place(at)
+        LineIndex::of(source).place(at)
     }
 }
 
-/// Where the lines of a text begin, for those who ask more than once.
-pub(crate) struct Lines(Vec<usize>);
+/// The line starts of a text, for repeated position lookups.
+pub(crate) struct LineIndex(Vec<usize>);
 
-impl Lines {
+impl LineIndex {
     pub(crate) fn of(source: &str) -> Self {
         let newlines = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         Self(std::iter::once(0).chain(newlines.map(|(at, _)| at + 1)).collect())
     }
 
-    /// The line of a byte, from 1, and its place in it, from 0.
+    /// The line of a byte, from 1, and its offset in that line, from 0.
     pub(crate) fn place(&self, at: usize) -> (usize, usize) {
         let line = self.0.partition_point(|start| *start <= at);
         let start = line.checked_sub(1).and_then(|line| self.0.get(line)).copied().unwrap_or(0);

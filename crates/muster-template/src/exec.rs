@@ -1,4 +1,4 @@
-//! Walking a parsed template: text out, blocks in order, variables in scope.
+//! The executor: walks a syntax tree, writes output, and tracks variables in scope.
 
 use std::ops::ControlFlow;
 
@@ -6,17 +6,17 @@ use serde_json::Value as Json;
 
 use super::{
     Stage, TemplateError,
-    ast::{Branch, Node, Pipe, Spot, Tree},
+    ast::{Branch, Node, Pipe, SourceSpot, Tree},
     format,
     json::to_json,
-    run::{Answer, Fail, Run},
+    state::{EvalError, EvalResult, RenderState},
     value::Value,
 };
 
 mod call;
 mod pipeline;
 
-/// What the walk of a node asks of the loop around it.
+/// What a node requests of the enclosing `range`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flow {
     On,
@@ -24,45 +24,50 @@ enum Flow {
     Continue,
 }
 
-pub(crate) type Walked<T> = Result<T, Box<TemplateError>>;
+pub(crate) type ExecResult<T> = Result<T, Box<TemplateError>>;
 
 /// A template being executed.
 pub(crate) struct Exec<'t, 'r> {
-    run: &'r Run<'r>,
+    state: &'r RenderState<'r>,
     text: &'t str,
     trees: &'t [Tree],
-    /// The template whose body this is, for errors.
+    /// The name of the current template, for errors.
     name: &'t str,
-    spot: Option<Spot<'t>>,
+    spot: Option<SourceSpot<'t>>,
     variables: Vec<(&'t str, Value)>,
     depth: u32,
     pub(crate) out: Vec<u8>,
 }
 
 impl<'t, 'r> Exec<'t, 'r> {
-    pub(crate) fn new(run: &'r Run<'r>, text: &'t str, trees: &'t [Tree], data: Value) -> Self {
+    pub(crate) fn new(
+        state: &'r RenderState<'r>,
+        text: &'t str,
+        trees: &'t [Tree],
+        data: Value,
+    ) -> Self {
         let variables = vec![("$", data)];
         let (spot, out) = (None, Vec::new());
-        Self { run, text, trees, name: "template", spot, variables, depth: 0, out }
+        Self { state, text, trees, name: "template", spot, variables, depth: 0, out }
     }
 
-    /// Walks the whole template with `dot`.
-    pub(crate) fn execute(&mut self, dot: &Value) -> Walked<()> {
+    /// Executes the main template with `dot`.
+    pub(crate) fn execute(&mut self, dot: &Value) -> ExecResult<()> {
         let Some(tree) = self.trees.first() else { return Ok(()) };
         self.nodes(dot, &tree.nodes).map(drop)
     }
 
-    /// The value of one pipeline, as if it stood alone in an action.
-    pub(crate) fn compute(&mut self, dot: &Value, pipe: &'t Pipe) -> Walked<Json> {
+    /// Evaluates one pipeline as if it were the only action.
+    pub(crate) fn compute(&mut self, dot: &Value, pipe: &'t Pipe) -> ExecResult<Json> {
         let value = self.pipeline(dot, pipe)?;
-        self.check(to_json(self.run, &value, 0))
+        self.check(to_json(self.state, &value, 0))
     }
 
-    fn error<T>(&self, message: &str) -> Walked<T> {
+    fn error<T>(&self, message: &str) -> ExecResult<T> {
         self.error_of(Stage::Execute, message)
     }
 
-    fn error_of<T>(&self, stage: Stage, message: &str) -> Walked<T> {
+    fn error_of<T>(&self, stage: Stage, message: &str) -> ExecResult<T> {
         let Some(spot) = self.spot else {
             let text = format!("template: {}: {message}", self.name);
             return Err(Box::new(TemplateError::new(stage, self.text, 0, text)));
@@ -74,25 +79,25 @@ impl<'t, 'r> Exec<'t, 'r> {
         Err(Box::new(TemplateError::new(stage, self.text, spot.at(), text)))
     }
 
-    /// Turns what a helper answered into an error here, if it is one.
-    fn check<T>(&self, answer: Answer<T>) -> Walked<T> {
+    /// Attaches the current position to the error of a helper.
+    fn check<T>(&self, answer: EvalResult<T>) -> ExecResult<T> {
         match answer {
             Ok(value) => Ok(value),
-            Err(Fail::Said(message)) => self.error(&message),
-            Err(Fail::Spent(message)) => self.error_of(Stage::Limit, message),
+            Err(EvalError::Message(message)) => self.error(&message),
+            Err(EvalError::LimitExceeded(message)) => self.error_of(Stage::Limit, message),
         }
     }
 
     /// Runs `inside` one level deeper.
-    fn nested<T>(&mut self, inside: impl FnOnce(&mut Self) -> Walked<T>) -> Walked<T> {
+    fn nested<T>(&mut self, inside: impl FnOnce(&mut Self) -> ExecResult<T>) -> ExecResult<T> {
         let outer = self.depth;
-        self.depth = self.check(Run::deeper(outer))?;
+        self.depth = self.check(RenderState::deeper(outer))?;
         let result = inside(self);
         self.depth = outer;
         result
     }
 
-    fn nodes(&mut self, dot: &Value, nodes: &'t [Node]) -> Walked<Flow> {
+    fn nodes(&mut self, dot: &Value, nodes: &'t [Node]) -> ExecResult<Flow> {
         for node in nodes {
             let flow = self.node(dot, node)?;
             if flow != Flow::On {
@@ -102,18 +107,18 @@ impl<'t, 'r> Exec<'t, 'r> {
         Ok(Flow::On)
     }
 
-    fn node(&mut self, dot: &Value, node: &'t Node) -> Walked<Flow> {
-        self.check(self.run.work(1))?;
+    fn node(&mut self, dot: &Value, node: &'t Node) -> ExecResult<Flow> {
+        self.check(self.state.charge_steps(1))?;
         match node {
             Node::Text(text) => {
-                self.check(self.run.room(text.len()))?;
+                self.check(self.state.charge_bytes(text.len()))?;
                 self.out.extend_from_slice(text.as_bytes());
             }
             Node::Action(pipe) => {
                 let value = self.pipeline(dot, pipe)?;
                 if pipe.variables.is_empty() {
-                    self.spot = Some(Spot::Pipe(pipe));
-                    let printed = format::print_value(self.run, &mut self.out, &value);
+                    self.spot = Some(SourceSpot::Pipe(pipe));
+                    let printed = format::print_value(self.state, &mut self.out, &value);
                     self.check(printed)?;
                 }
             }
@@ -121,7 +126,7 @@ impl<'t, 'r> Exec<'t, 'r> {
             Node::With(branch) => return self.nested(|exec| exec.either(dot, branch, true)),
             Node::Range(branch) => return self.nested(|exec| exec.range(dot, branch)),
             Node::Template { name, pipe, .. } => {
-                self.spot = Some(Spot::Template(node));
+                self.spot = Some(SourceSpot::Template(node));
                 self.nested(|exec| exec.template(dot, name, pipe.as_ref()))?;
             }
             Node::Break => return Ok(Flow::Break),
@@ -130,7 +135,7 @@ impl<'t, 'r> Exec<'t, 'r> {
         Ok(Flow::On)
     }
 
-    fn either(&mut self, dot: &Value, branch: &'t Branch, with: bool) -> Walked<Flow> {
+    fn either(&mut self, dot: &Value, branch: &'t Branch, with: bool) -> ExecResult<Flow> {
         let scope = self.variables.len();
         let value = self.pipeline(dot, &branch.pipe)?;
         let flow = if value.truth() {
@@ -142,10 +147,10 @@ impl<'t, 'r> Exec<'t, 'r> {
         Ok(flow)
     }
 
-    fn range(&mut self, dot: &Value, branch: &'t Branch) -> Walked<Flow> {
+    fn range(&mut self, dot: &Value, branch: &'t Branch) -> ExecResult<Flow> {
         let scope = self.variables.len();
         let value = self.pipeline(dot, &branch.pipe)?;
-        let mut round = Round { exec: self, branch, ran: false };
+        let mut round = RangeLoop { exec: self, branch, ran: false };
         match &value {
             Value::Nil => {}
             Value::Int(n, _) if branch.pipe.variables.len() > 1 => {
@@ -154,36 +159,38 @@ impl<'t, 'r> Exec<'t, 'r> {
             }
             Value::Int(n, kind) => {
                 for i in 0..*n {
-                    if round.run(Value::Nil, &Value::Int(i, *kind))?.is_break() {
+                    if round.state(Value::Nil, &Value::Int(i, *kind))?.is_break() {
                         break;
                     }
                 }
             }
             Value::List(list) => {
                 for (i, item) in list.items.iter().enumerate() {
-                    if round.run(Value::count(i), item)?.is_break() {
+                    if round.state(Value::count(i), item)?.is_break() {
                         break;
                     }
                 }
             }
             Value::Map(map) => {
-                // The body may change the map; what is walked is the map as it was.
+                // The body may change the map: iterate over a snapshot.
                 let entries = map.entries.borrow().clone();
-                round.exec.check(round.exec.run.room(entries.len().saturating_mul(64)))?;
+                round
+                    .exec
+                    .check(round.exec.state.charge_bytes(entries.len().saturating_mul(64)))?;
                 for (key, item) in entries {
-                    if round.run(Value::Text(key), &item)?.is_break() {
+                    if round.state(Value::Text(key), &item)?.is_break() {
                         break;
                     }
                 }
             }
             other => {
-                let shown = format::shown(self.run, other);
+                let shown = format::shown(self.state, other);
                 let shown = self.check(shown)?;
                 return self.error(&format!("range can't iterate over {shown}"));
             }
         }
         let flow = match (round.ran, &branch.otherwise) {
-            // A `break` in the `else` ends this range, though it has nothing left to end.
+            // A `break` in the `else` belongs to this `range`, as in Go.
             (false, Some(otherwise)) => match self.nodes(dot, otherwise)? {
                 Flow::Break => Flow::On,
                 flow => flow,
@@ -194,7 +201,7 @@ impl<'t, 'r> Exec<'t, 'r> {
         Ok(flow)
     }
 
-    fn template(&mut self, dot: &Value, name: &'t str, pipe: Option<&'t Pipe>) -> Walked<()> {
+    fn template(&mut self, dot: &Value, name: &'t str, pipe: Option<&'t Pipe>) -> ExecResult<()> {
         let Some(tree) = self.trees.iter().find(|tree| tree.name == name) else {
             let name = super::quote::quote(name.as_bytes(), false);
             return self.error(&format!("template {name} not defined"));
@@ -212,18 +219,18 @@ impl<'t, 'r> Exec<'t, 'r> {
     }
 }
 
-/// The rounds of one `range`.
-struct Round<'e, 't, 'r> {
+/// The iterations of one `range`.
+struct RangeLoop<'e, 't, 'r> {
     exec: &'e mut Exec<'t, 'r>,
     branch: &'t Branch,
     ran: bool,
 }
 
-impl Round<'_, '_, '_> {
-    fn run(&mut self, index: Value, item: &Value) -> Walked<ControlFlow<()>> {
+impl RangeLoop<'_, '_, '_> {
+    fn state(&mut self, index: Value, item: &Value) -> ExecResult<ControlFlow<()>> {
         self.ran = true;
         let Branch { pipe, then, .. } = self.branch;
-        self.exec.check(self.exec.run.work(1))?;
+        self.exec.check(self.exec.state.charge_steps(1))?;
         let scope = self.exec.variables.len();
         match &*pipe.variables {
             [] => {}

@@ -1,7 +1,7 @@
-//! Go's `fmt`: `print`, `println`, `printf`, and how every value looks.
+//! Go's `fmt`: `print`, `println`, `printf` and the text form of every value.
 
 use super::{
-    run::{Answer, Run},
+    state::{EvalResult, RenderState},
     text::lossy,
     time,
     value::{IntKind, Value},
@@ -13,19 +13,23 @@ mod verbs;
 
 use pad::Flags;
 
-/// Writes `value` as an action does.
-pub(crate) fn print_value(run: &Run<'_>, out: &mut Vec<u8>, value: &Value) -> Answer<()> {
+/// Writes `value` the way an action prints it.
+pub(crate) fn print_value(
+    state: &RenderState<'_>,
+    out: &mut Vec<u8>,
+    value: &Value,
+) -> EvalResult<()> {
     match value {
         Value::Nil => {
-            run.room(10)?;
+            state.charge_bytes(10)?;
             out.extend_from_slice(b"<no value>");
         }
         Value::Text(text) => {
-            run.room(text.len())?;
+            state.charge_bytes(text.len())?;
             out.extend_from_slice(text);
         }
         _ => {
-            let mut printer = Printer { run, out: std::mem::take(out), ..Printer::new(run) };
+            let mut printer = Printer { state, out: std::mem::take(out), ..Printer::new(state) };
             let printed = printer.argument(value, 'v');
             *out = printer.out;
             printed?;
@@ -34,21 +38,21 @@ pub(crate) fn print_value(run: &Run<'_>, out: &mut Vec<u8>, value: &Value) -> An
     Ok(())
 }
 
-/// `value` in `%v`.
-pub(crate) fn display(run: &Run<'_>, value: &Value) -> Answer<Vec<u8>> {
-    let mut printer = Printer::new(run);
+/// Formats `value` with `%v`.
+pub(crate) fn display(state: &RenderState<'_>, value: &Value) -> EvalResult<Vec<u8>> {
+    let mut printer = Printer::new(state);
     printer.argument(value, 'v')?;
     Ok(printer.out)
 }
 
-/// `value` in `%v`, for messages.
-pub(crate) fn shown(run: &Run<'_>, value: &Value) -> Answer<String> {
-    Ok(lossy(&display(run, value)?).into_owned())
+/// Formats `value` with `%v`, for error messages.
+pub(crate) fn shown(state: &RenderState<'_>, value: &Value) -> EvalResult<String> {
+    Ok(lossy(&display(state, value)?).into_owned())
 }
 
 /// `fmt.Sprint`: spaces only between operands of which neither is a string.
-pub(crate) fn sprint(run: &Run<'_>, args: &[Value]) -> Answer<Vec<u8>> {
-    let mut printer = Printer::new(run);
+pub(crate) fn sprint(state: &RenderState<'_>, args: &[Value]) -> EvalResult<Vec<u8>> {
+    let mut printer = Printer::new(state);
     let mut after_text = true;
     for (i, arg) in args.iter().enumerate() {
         let is_text = matches!(arg, Value::Text(_));
@@ -62,8 +66,8 @@ pub(crate) fn sprint(run: &Run<'_>, args: &[Value]) -> Answer<Vec<u8>> {
 }
 
 /// `fmt.Sprintln`.
-pub(crate) fn sprintln(run: &Run<'_>, args: &[Value]) -> Answer<Vec<u8>> {
-    let mut printer = Printer::new(run);
+pub(crate) fn sprintln(state: &RenderState<'_>, args: &[Value]) -> EvalResult<Vec<u8>> {
+    let mut printer = Printer::new(state);
     for (i, arg) in args.iter().enumerate() {
         if i > 0 {
             printer.write(b" ")?;
@@ -75,32 +79,36 @@ pub(crate) fn sprintln(run: &Run<'_>, args: &[Value]) -> Answer<Vec<u8>> {
 }
 
 /// `fmt.Sprintf`.
-pub(crate) fn sprintf(run: &Run<'_>, format: &[u8], args: &[Value]) -> Answer<Vec<u8>> {
-    let mut printer = Printer::new(run);
+pub(crate) fn sprintf(
+    state: &RenderState<'_>,
+    format: &[u8],
+    args: &[Value],
+) -> EvalResult<Vec<u8>> {
+    let mut printer = Printer::new(state);
     printer.printf(format, args)?;
     Ok(printer.out)
 }
 
 struct Printer<'r> {
-    run: &'r Run<'r>,
+    state: &'r RenderState<'r>,
     out: Vec<u8>,
     flags: Flags,
-    /// Inside `%!d(…)`, where words of named numbers are not used.
+    /// Inside `%!d(…)`, where `String` methods are not called.
     erroring: bool,
 }
 
 impl<'r> Printer<'r> {
-    fn new(run: &'r Run<'_>) -> Self {
-        Self { run, out: Vec::new(), flags: Flags::default(), erroring: false }
+    fn new(state: &'r RenderState<'_>) -> Self {
+        Self { state, out: Vec::new(), flags: Flags::default(), erroring: false }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Answer<()> {
-        self.run.room(bytes.len())?;
+    fn write(&mut self, bytes: &[u8]) -> EvalResult<()> {
+        self.state.charge_bytes(bytes.len())?;
         self.out.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn argument(&mut self, value: &Value, verb: char) -> Answer<()> {
+    fn argument(&mut self, value: &Value, verb: char) -> EvalResult<()> {
         match (value, verb) {
             (Value::Nil, 'T' | 'v') => self.pad(b"<nil>"),
             (_, 'T') => {
@@ -111,9 +119,9 @@ impl<'r> Printer<'r> {
         }
     }
 
-    fn value(&mut self, value: &Value, verb: char, depth: u32) -> Answer<()> {
-        self.run.work(1)?;
-        let depth = Run::deeper(depth)?;
+    fn value(&mut self, value: &Value, verb: char, depth: u32) -> EvalResult<()> {
+        self.state.charge_steps(1)?;
+        let depth = RenderState::deeper(depth)?;
         if !self.erroring && self.words(value, verb)? {
             return Ok(());
         }
@@ -163,13 +171,13 @@ impl<'r> Printer<'r> {
                 self.close()?;
                 true
             }
-            // Structs, whose fields are nobody's business.
+            // Structs print through their `String` methods only.
             Value::Time(_) | Value::Version(_) => false,
         };
         if done { Ok(()) } else { self.bad_verb(value, verb) }
     }
 
-    fn open(&mut self, value: &Value, bracket: &[u8]) -> Answer<()> {
+    fn open(&mut self, value: &Value, bracket: &[u8]) -> EvalResult<()> {
         if !self.flags.sharp_v {
             return self.write(bracket);
         }
@@ -177,7 +185,7 @@ impl<'r> Printer<'r> {
         self.write(b"{")
     }
 
-    fn separate(&mut self, i: usize) -> Answer<()> {
+    fn separate(&mut self, i: usize) -> EvalResult<()> {
         match (i, self.flags.sharp_v) {
             (0, _) => Ok(()),
             (_, true) => self.write(b", "),
@@ -185,12 +193,12 @@ impl<'r> Printer<'r> {
         }
     }
 
-    fn close(&mut self) -> Answer<()> {
+    fn close(&mut self) -> EvalResult<()> {
         let sharp = self.flags.sharp_v;
         self.write(if sharp { b"}" } else { b"]" })
     }
 
-    fn complex(&mut self, re: f64, im: f64, verb: char) -> Answer<bool> {
+    fn complex(&mut self, re: f64, im: f64, verb: char) -> EvalResult<bool> {
         if !matches!(verb, 'v' | 'b' | 'g' | 'G' | 'x' | 'X' | 'f' | 'F' | 'e' | 'E') {
             return Ok(false);
         }
@@ -204,27 +212,29 @@ impl<'r> Printer<'r> {
         Ok(true)
     }
 
-    /// Values that have a text of their own print it in the verbs for text.
-    fn words(&mut self, value: &Value, verb: char) -> Answer<bool> {
+    /// Prints values that have a `String` method through it, in the verbs for text.
+    fn words(&mut self, value: &Value, verb: char) -> EvalResult<bool> {
         if !matches!(verb, 'v' | 's' | 'x' | 'X' | 'q') {
             return Ok(false);
         }
         if self.flags.sharp_v && !matches!(value, Value::Time(_)) {
             return Ok(false);
         }
-        match spoken(value) {
+        match stringer_text(value) {
             Some(text) => self.string(text.as_bytes(), if verb == 'v' { 's' } else { verb }),
             None => Ok(false),
         }
     }
 
-    fn bad_verb(&mut self, value: &Value, verb: char) -> Answer<()> {
+    fn bad_verb(&mut self, value: &Value, verb: char) -> EvalResult<()> {
         self.write(format!("%!{verb}(").as_bytes())?;
         if matches!(value, Value::Nil) {
             self.write(b"<nil>")?;
         } else {
             self.write(format!("{}=", value.type_name()).as_bytes())?;
-            match spoken(value).filter(|_| matches!(value, Value::Time(_) | Value::Version(_))) {
+            match stringer_text(value)
+                .filter(|_| matches!(value, Value::Time(_) | Value::Version(_)))
+            {
                 Some(text) => self.write(text.as_bytes())?,
                 None => {
                     self.erroring = true;
@@ -237,8 +247,8 @@ impl<'r> Printer<'r> {
     }
 }
 
-/// The text of values that Go would call a `Stringer`.
-pub(crate) fn spoken(value: &Value) -> Option<String> {
+/// The text of values that implement Go's `Stringer`.
+pub(crate) fn stringer_text(value: &Value) -> Option<String> {
     match value {
         Value::Int(n, IntKind::Duration) => Some(time::duration::shown(*n)),
         Value::Int(n, IntKind::Month) => Some(time::month_name(*n)),

@@ -1,9 +1,9 @@
-//! Every function a template can call: what it takes, and what answers.
+//! The functions that a template can call: parameters and implementations.
 
 use std::{borrow::Cow, collections::BTreeMap, rc::Rc, sync::LazyLock};
 
 use super::{
-    run::{Answer, Run},
+    state::{EvalResult, RenderState},
     text::lossy,
     value::{IntKind, Map, Value},
 };
@@ -36,25 +36,25 @@ pub use refused::REFUSED;
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) name: &'static str,
-    pub(crate) takes: &'static [Type],
-    /// What any further arguments must be.
-    pub(crate) rest: Option<Type>,
+    pub(crate) takes: &'static [ParamType],
+    /// The type of further arguments, if it is variadic.
+    pub(crate) rest: Option<ParamType>,
     pub(crate) call: Call,
 }
 
-/// How a function is answered.
+/// The implementation of a function.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Call {
-    Plain(fn(&Run<'_>, Args<'_>) -> Answer),
-    /// The first argument whose truth is this, or the last one; the others are not evaluated.
+    Plain(fn(&RenderState<'_>, Args<'_>) -> EvalResult),
+    /// Short-circuit: the first argument with this truth, or the last one.
     Until(bool),
-    /// Not on a server; the reason.
+    /// Refused, for this reason.
     Refused(&'static str),
 }
 
 /// The Go type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Type {
+pub(crate) enum ParamType {
     Any,
     Text,
     Bool,
@@ -67,7 +67,7 @@ pub(crate) enum Type {
     Version,
 }
 
-impl Type {
+impl ParamType {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Any => "interface {}",
@@ -101,7 +101,8 @@ impl Type {
     }
 }
 
-/// Checked arguments. What is asked for in the wrong type is empty, which the check rules out.
+/// Arguments whose types were checked. Reading one as another type gives an empty value; the check
+/// rules that out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Args<'a>(&'a [Value]);
 
@@ -139,17 +140,17 @@ impl<'a> Args<'a> {
 
 const fn plain(
     name: &'static str,
-    takes: &'static [Type],
-    call: fn(&Run<'_>, Args<'_>) -> Answer,
+    takes: &'static [ParamType],
+    call: fn(&RenderState<'_>, Args<'_>) -> EvalResult,
 ) -> Function {
     Function { name, takes, rest: None, call: Call::Plain(call) }
 }
 
 const fn variadic(
     name: &'static str,
-    takes: &'static [Type],
-    rest: Type,
-    call: fn(&Run<'_>, Args<'_>) -> Answer,
+    takes: &'static [ParamType],
+    rest: ParamType,
+    call: fn(&RenderState<'_>, Args<'_>) -> EvalResult,
 ) -> Function {
     Function { name, takes, rest: Some(rest), call: Call::Plain(call) }
 }
@@ -159,7 +160,7 @@ pub(crate) fn find(name: &str) -> Option<&'static Function> {
     BY_NAME.get(name).copied()
 }
 
-/// Every function: its name, and the reason if it is refused.
+/// All functions by name, with the reason where one is refused.
 pub(crate) fn all() -> BTreeMap<&'static str, Option<&'static str>> {
     let reason = |function: &Function| match function.call {
         Call::Refused(reason) => Some(reason),
@@ -169,7 +170,7 @@ pub(crate) fn all() -> BTreeMap<&'static str, Option<&'static str>> {
 }
 
 static BY_NAME: LazyLock<BTreeMap<&'static str, &'static Function>> = LazyLock::new(|| {
-    // Sprig stands after Go's own functions, some of which it replaces.
+    // Later entries win: sprig replaces some of Go's own functions.
     let families: [&[Function]; _] = [
         builtin::FUNCTIONS,
         compare::FUNCTIONS,

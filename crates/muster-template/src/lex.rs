@@ -1,4 +1,4 @@
-//! A template's text cut into tokens, exactly where Go cuts it.
+//! The lexer: splits a template into the tokens that Go's lexer produces.
 
 use super::unicode::is_alphanumeric;
 
@@ -10,13 +10,13 @@ const MARKER: usize = 2;
 /// A token and where it begins, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Token<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: TokenKind,
     pub(crate) at: usize,
     pub(crate) text: &'a str,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     Assign,
     Bool,
     Char,
@@ -40,7 +40,7 @@ pub(crate) enum Kind {
     String,
     Text,
     Variable,
-    /// The text cannot be cut further; [`Lexed::error`] says why.
+    /// A lexical error; [`Lexed::error`] has the message.
     Error,
 }
 
@@ -58,18 +58,18 @@ pub(crate) enum Keyword {
     With,
 }
 
-/// All tokens; the last one is `End` or `Error`.
+/// All tokens of a text; the last one is `End` or `Error`.
 #[derive(Debug)]
 pub(crate) struct Lexed<'a> {
     pub(crate) tokens: Vec<Token<'a>>,
     pub(crate) error: String,
 }
 
-/// Cuts `input`.
+/// Splits `input` into tokens.
 pub(crate) fn lex(input: &str) -> Lexed<'_> {
     let mut lexer = Lexer { input, at: 0, start: 0, parens: 0, tokens: Vec::new() };
-    let error = lexer.run().err().unwrap_or_default();
-    let kind = if error.is_empty() { Kind::End } else { Kind::Error };
+    let error = lexer.state().err().unwrap_or_default();
+    let kind = if error.is_empty() { TokenKind::End } else { TokenKind::Error };
     lexer.tokens.push(Token { kind, at: lexer.start, text: "" });
     Lexed { tokens: lexer.tokens, error }
 }
@@ -83,7 +83,7 @@ struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    fn run(&mut self) -> Result<(), String> {
+    fn state(&mut self) -> Result<(), String> {
         while !self.rest().is_empty() {
             if self.text()? {
                 while !self.action()? {}
@@ -110,7 +110,7 @@ impl<'a> Lexer<'a> {
         Some(c)
     }
 
-    fn emit(&mut self, kind: Kind) {
+    fn emit(&mut self, kind: TokenKind) {
         self.tokens.push(Token { kind, at: self.start, text: self.word() });
         self.start = self.at;
     }
@@ -120,19 +120,19 @@ impl<'a> Lexer<'a> {
         self.start = self.at;
     }
 
-    /// Text up to an action, and that action's opening; `false` at the end and after a comment.
+    /// Reads text up to an action and its opening delimiter; `false` at the end and after a comment.
     fn text(&mut self) -> Result<bool, String> {
         let rest = self.rest();
         let Some((text, action)) = rest.split_once(LEFT) else {
             self.at = self.input.len();
-            self.emit(Kind::Text);
+            self.emit(TokenKind::Text);
             return Ok(false);
         };
         let trims = starts_with_marker(action);
         let kept = if trims { text.trim_end_matches(SPACES) } else { text };
         self.at += kept.len();
         if !kept.is_empty() {
-            self.emit(Kind::Text);
+            self.emit(TokenKind::Text);
         }
         self.skip(text.len() - kept.len());
         let marker = if trims { MARKER } else { 0 };
@@ -142,7 +142,7 @@ impl<'a> Lexer<'a> {
             return Ok(false);
         }
         self.at += LEFT.len();
-        self.emit(Kind::LeftDelim);
+        self.emit(TokenKind::LeftDelim);
         self.skip(marker);
         self.parens = 0;
         Ok(true)
@@ -159,7 +159,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Passes the closing delimiter, if it stands here.
+    /// Skips the closing delimiter, if it is next.
     fn right_delim(&mut self, emit: bool) -> bool {
         let trims = at_trimming_delim(self.rest());
         if trims {
@@ -170,14 +170,14 @@ impl<'a> Lexer<'a> {
         }
         self.at += RIGHT.len();
         if emit {
-            self.emit(Kind::RightDelim);
+            self.emit(TokenKind::RightDelim);
         }
         let after = self.rest();
         self.skip(if trims { after.len() - after.trim_start_matches(SPACES).len() } else { 0 });
         true
     }
 
-    /// One token inside an action; `true` when that was its end.
+    /// Reads one token inside an action; `true` at the end of the action.
     fn action(&mut self) -> Result<bool, String> {
         if at_trimming_delim(self.rest()) || self.rest().starts_with(RIGHT) {
             if self.parens > 0 {
@@ -188,29 +188,31 @@ impl<'a> Lexer<'a> {
         let Some(c) = self.next() else { return Err("unclosed action".to_owned()) };
         match c {
             c if is_space(c) => self.spaces(),
-            '=' => self.emit(Kind::Assign),
+            '=' => self.emit(TokenKind::Assign),
             ':' if self.next() != Some('=') => return Err("expected :=".to_owned()),
-            ':' => self.emit(Kind::Declare),
-            '|' => self.emit(Kind::Pipe),
-            '"' => self.quoted('"', "unterminated quoted string", Kind::String)?,
-            '\'' => self.quoted('\'', "unterminated character constant", Kind::CharConstant)?,
+            ':' => self.emit(TokenKind::Declare),
+            '|' => self.emit(TokenKind::Pipe),
+            '"' => self.quoted('"', "unterminated quoted string", TokenKind::String)?,
+            '\'' => {
+                self.quoted('\'', "unterminated character constant", TokenKind::CharConstant)?
+            }
             '`' => self.raw_string()?,
-            '$' => self.name(Kind::Variable, Kind::Variable)?,
+            '$' => self.name(TokenKind::Variable, TokenKind::Variable)?,
             '.' if !self.peek().is_some_and(|c| c.is_ascii_digit()) && self.peek().is_some() => {
-                self.name(Kind::Field, Kind::Dot)?;
+                self.name(TokenKind::Field, TokenKind::Dot)?;
             }
             '.' | '+' | '-' | '0'..='9' => self.number()?,
             c if is_alphanumeric(c) => self.identifier()?,
             '(' => {
                 self.parens += 1;
-                self.emit(Kind::LeftParen);
+                self.emit(TokenKind::LeftParen);
             }
             ')' if self.parens == 0 => return Err("unexpected right paren".to_owned()),
             ')' => {
                 self.parens -= 1;
-                self.emit(Kind::RightParen);
+                self.emit(TokenKind::RightParen);
             }
-            c if c.is_ascii_graphic() => self.emit(Kind::Char),
+            c if c.is_ascii_graphic() => self.emit(TokenKind::Char),
             c => return Err(format!("unrecognized character in action: {}", code_point(c))),
         }
         Ok(false)
@@ -225,11 +227,11 @@ impl<'a> Lexer<'a> {
             self.at = back;
         }
         if self.at > self.start {
-            self.emit(Kind::Space);
+            self.emit(TokenKind::Space);
         }
     }
 
-    fn quoted(&mut self, quote: char, unterminated: &str, kind: Kind) -> Result<(), String> {
+    fn quoted(&mut self, quote: char, unterminated: &str, kind: TokenKind) -> Result<(), String> {
         loop {
             let c = match self.next() {
                 Some('\\') if !matches!(self.peek(), None | Some('\n')) => {
@@ -253,12 +255,12 @@ impl<'a> Lexer<'a> {
             return Err("unterminated raw quoted string".to_owned());
         };
         self.at += raw.len() + 1;
-        self.emit(Kind::RawString);
+        self.emit(TokenKind::RawString);
         Ok(())
     }
 
-    /// What follows `.` or `$`; `bare` when nothing does.
-    fn name(&mut self, kind: Kind, bare: Kind) -> Result<(), String> {
+    /// Reads the name after `.` or `$`; gives `bare` without one.
+    fn name(&mut self, kind: TokenKind, bare: TokenKind) -> Result<(), String> {
         if self.at_terminator() {
             self.emit(bare);
             return Ok(());
@@ -285,14 +287,14 @@ impl<'a> Lexer<'a> {
             "with" => Keyword::With,
             word => {
                 self.emit(match word {
-                    "nil" => Kind::Nil,
-                    "true" | "false" => Kind::Bool,
-                    _ => Kind::Identifier,
+                    "nil" => TokenKind::Nil,
+                    "true" | "false" => TokenKind::Bool,
+                    _ => TokenKind::Identifier,
                 });
                 return Ok(());
             }
         };
-        self.emit(Kind::Keyword(keyword));
+        self.emit(TokenKind::Keyword(keyword));
         Ok(())
     }
 
@@ -318,10 +320,10 @@ impl<'a> Lexer<'a> {
     fn number(&mut self) -> Result<(), String> {
         self.at = self.start;
         let mut good = self.scan_number();
-        let mut kind = Kind::Number;
+        let mut kind = TokenKind::Number;
         if good && matches!(self.peek(), Some('+' | '-')) {
             good = self.scan_number() && self.word().ends_with('i');
-            kind = Kind::Complex;
+            kind = TokenKind::Complex;
         }
         if !good {
             return Err(format!("bad number syntax: {:?}", self.word()));

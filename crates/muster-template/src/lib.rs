@@ -2,13 +2,13 @@
 //!
 //! A [`Template`] is parsed once and rendered as often as needed. Files written for Go run unchanged:
 //! the same syntax, the same types (a JSON number is a `float64`, and not comparable with `1`), the
-//! same output to the byte, the same words in errors where people may match on them. A key that is
-//! missing is an error.
+//! same output to the byte, the same error messages where people may match on them. A missing key is
+//! an error.
 //!
-//! **Invariant:** rendering ends. Every step, every byte and every level of nesting is paid for from
-//! [`Limits`]; a template that spends more fails with [`Stage::Limit`]. Nothing here reads a clock, a
-//! file or the environment: time and chance come with the [`Context`], and the functions that would
-//! need more are [`REFUSED`].
+//! **Invariant:** rendering terminates. Every step, every byte and every level of nesting is charged
+//! against [`Limits`]; a template that exceeds them fails with [`Stage::Limit`]. Nothing here reads a
+//! clock, a file or the environment: time and randomness come with the [`Context`], and the functions
+//! that would need more are [`REFUSED`].
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use serde_json::Value as Json;
 pub use error::{Stage, TemplateError};
 pub use functions::REFUSED;
 pub use references::{Reference, Refusal};
-pub use run::{Context, Limits, Random};
+pub use state::{Context, Limits, Random};
 
 use ast::{Node, Pipe, Tree};
 use exec::Exec;
-use run::Run;
+use state::RenderState;
 use value::Value;
 
 mod ast;
@@ -37,9 +37,9 @@ mod parse;
 mod quote;
 mod references;
 mod regex;
-mod run;
 mod semver;
 pub mod simple;
+mod state;
 mod text;
 mod time;
 mod unicode;
@@ -57,13 +57,13 @@ pub struct Template {
 
 #[derive(Debug)]
 enum Body {
-    /// The first tree is the text itself.
+    /// The first tree is the main template, the others are its `define`s and `block`s.
     Trees(Vec<Tree>),
     /// `{{ .results.my-step }}`: not Go's syntax, but a key that may exist.
     Key(TemplateError),
 }
 
-/// The roots under which a whole rest may be one key.
+/// The roots below which the whole remaining path may be a single key.
 const ROOTS: [&str; 3] = ["input", "results", "vars"];
 
 impl Template {
@@ -71,7 +71,7 @@ impl Template {
     ///
     /// # Errors
     ///
-    /// The first mistake, worded as Go words it.
+    /// The first syntax error, with Go's message.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let owned = text.to_owned();
         match parse::parse(text) {
@@ -88,7 +88,7 @@ impl Template {
         }
     }
 
-    /// Whether `text` is a template at all, rather than text to be passed on as it is.
+    /// Whether `text` contains an action at all, rather than being plain text.
     pub fn is_template(text: &str) -> bool {
         text.contains("{{") && text.contains("}}")
     }
@@ -98,11 +98,11 @@ impl Template {
         &self.text
     }
 
-    /// The text that `data` makes of it.
+    /// Renders it with `data`.
     ///
     /// # Errors
     ///
-    /// What failed and where; [`Stage::Limit`] if it took too much.
+    /// What failed and where; [`Stage::Limit`] if it exceeded a limit.
     pub fn render(&self, data: &Json, cx: &Context<'_>) -> Result<String, TemplateError> {
         let Body::Trees(trees) = &self.body else {
             return match self.evaluate(data, cx)? {
@@ -117,8 +117,8 @@ impl Template {
         Ok(text::lossy(&bytes).into_owned())
     }
 
-    /// The value that an argument written as this template has: what a bare reference points to, in
-    /// its own type; the rendered text of anything else, and `true` and `false` as booleans.
+    /// Evaluates it as an argument: a bare reference gives the referenced value in its own type; anything
+    /// else gives its rendered text, with `true` and `false` as booleans.
     ///
     /// # Errors
     ///
@@ -137,8 +137,8 @@ impl Template {
         })
     }
 
-    /// The value of a template that is one action, in the type that action computes (`{{ add 40 2 }}`
-    /// is a number); the rendered text of any other.
+    /// Evaluates a template that is a single action to the type which that action computes
+    /// (`{{ add 40 2 }}` is a number); any other gives its rendered text.
     ///
     /// # Errors
     ///
@@ -156,12 +156,12 @@ impl Template {
         }
     }
 
-    /// Every path into the data that it uses, in order; some may not be reached when it runs.
+    /// Every path into the data that it mentions, in order; some may not be evaluated when it runs.
     pub fn references(&self) -> &[Reference] {
         &self.references
     }
 
-    /// The path, if it is one reference and nothing else but white space.
+    /// Its path, if it is a single reference surrounded by nothing but white space.
     pub fn bare_reference(&self) -> Option<&[String]> {
         match (&self.body, self.only_action(), &*self.references) {
             (Body::Key(_), _, [only]) => Some(&only.path),
@@ -170,7 +170,7 @@ impl Template {
         }
     }
 
-    /// The calls in it that will be refused.
+    /// The calls in it of functions that are refused.
     pub fn refusals(&self) -> Vec<Refusal> {
         match &self.body {
             Body::Trees(trees) => references::refusals(&self.text, trees),
@@ -187,7 +187,7 @@ impl Template {
         self.bare_reference()?.iter().try_fold(data, |value, key| value.as_object()?.get(key))
     }
 
-    /// The pipeline, if the template is one action that sets no variable.
+    /// Its pipeline, if the template is a single action that sets no variable.
     fn only_action(&self) -> Option<&Pipe> {
         let Body::Trees(trees) = &self.body else { return None };
         let mut nodes = trees.first()?.nodes.iter();
@@ -207,44 +207,44 @@ impl Template {
         trees: &'t [Tree],
         work: impl FnOnce(&mut Exec<'t, '_>, &Value) -> Result<T, Box<TemplateError>>,
     ) -> Result<T, TemplateError> {
-        let run = Run::new(*cx);
-        let dot = self.data(&run, data).map_err(|fail| self.data_error(&fail))?;
-        let mut exec = Exec::new(&run, &self.text, trees, dot.clone());
+        let state = RenderState::new(*cx);
+        let dot = self.data(&state, data).map_err(|fail| self.data_error(&fail))?;
+        let mut exec = Exec::new(&state, &self.text, trees, dot.clone());
         work(&mut exec, &dot).map_err(|error| *error)
     }
 
-    /// The part of `data` that the template can look at.
-    fn data(&self, run: &Run<'_>, data: &Json) -> run::Answer {
-        let mut wanted = references::Wanted::default();
+    /// Converts the part of `data` that the template can read.
+    fn data(&self, state: &RenderState<'_>, data: &Json) -> state::EvalResult {
+        let mut wanted = references::UsedPaths::default();
         for reference in &self.references {
             wanted.add(&reference.path);
         }
-        json::wanted_from_json(run, data, &wanted)
+        json::wanted_from_json(state, data, &wanted)
     }
 
-    fn data_error(&self, fail: &run::Fail) -> TemplateError {
+    fn data_error(&self, fail: &state::EvalError) -> TemplateError {
         let message = match fail {
-            run::Fail::Said(message) => message,
-            run::Fail::Spent(message) => *message,
+            state::EvalError::Message(message) => message,
+            state::EvalError::LimitExceeded(message) => *message,
         };
         let text = format!("template: template: the data cannot be used: {message}");
         TemplateError::new(Stage::Limit, &self.text, 0, text)
     }
 }
 
-/// Every function there is: its name, and the reason if it is refused.
+/// All functions by name, with the reason where one is refused.
 pub fn functions() -> BTreeMap<&'static str, Option<&'static str>> {
     functions::all()
 }
 
-/// The root and the key of `{{ .input.K }}` and its like, where `K` is all the rest.
+/// The root and the key of `{{ .input.KEY }}`, where `KEY` is everything after the second dot.
 fn literal_key(text: &str) -> Option<(&str, &str)> {
     let inside = text.trim().strip_prefix("{{")?.strip_suffix("}}")?.trim();
     let (root, key) = inside.strip_prefix('.')?.split_once('.')?;
     ROOTS.contains(&root).then_some((root, key))
 }
 
-/// Whether `key` is spelled like the name of a step or an argument that Go cannot read as a field.
+/// Whether `key` may name a step or an argument that Go's syntax cannot express as a field.
 fn is_key(key: &str) -> bool {
     let allowed = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     key.contains('-') && key.chars().all(allowed)
@@ -259,7 +259,7 @@ mod tests {
 
     use super::{
         Context, Limits, Stage, Template, functions,
-        functions::{Type, find},
+        functions::{ParamType, find},
     };
 
     const TEXTS: &[&str] = &[
@@ -464,16 +464,16 @@ mod tests {
     }
 
     /// An argument that fits, mostly.
-    fn argument(wanted: Type) -> BoxedStrategy<&'static str> {
+    fn argument(wanted: ParamType) -> BoxedStrategy<&'static str> {
         let fitting = match wanted {
-            Type::Text => TEXTS,
-            Type::Int | Type::Duration => INTS,
-            Type::Float => FLOATS,
-            Type::Bool => &["true", "false"],
-            Type::Map => MAPS,
-            Type::Time => TIMES,
-            Type::Version => OTHERS,
-            Type::Any => &[],
+            ParamType::Text => TEXTS,
+            ParamType::Int | ParamType::Duration => INTS,
+            ParamType::Float => FLOATS,
+            ParamType::Bool => &["true", "false"],
+            ParamType::Map => MAPS,
+            ParamType::Time => TIMES,
+            ParamType::Version => OTHERS,
+            ParamType::Any => &[],
         };
         let all = [TEXTS, INTS, FLOATS, MAPS, TIMES, OTHERS].concat();
         if fitting.is_empty() {
@@ -485,7 +485,7 @@ mod tests {
     fn call(name: &'static str, piped: bool) -> BoxedStrategy<String> {
         let function = find(name).unwrap();
         let fixed: Vec<_> = function.takes.iter().copied().map(argument).collect();
-        let more = prop::collection::vec(argument(function.rest.unwrap_or(Type::Any)), 0..4);
+        let more = prop::collection::vec(argument(function.rest.unwrap_or(ParamType::Any)), 0..4);
         let variadic = function.rest.is_some();
         let words = (fixed, more).prop_map(move |(mut words, more)| {
             words.extend(more.into_iter().filter(|_| variadic));

@@ -1,12 +1,12 @@
-//! The methods that values have in Go: of times, durations, months and versions.
+//! Go methods of values: times, durations, months and versions.
 
 use std::rc::Rc;
 
 use super::{
-    format::spoken,
-    functions::{Args, Call, Function, Type},
-    run::{Answer, Fail, Run},
+    format::stringer_text,
+    functions::{Args, Call, Function, ParamType},
     semver::Version,
+    state::{EvalError, EvalResult, RenderState},
     time::{Civil, Time, Zone, duration, layout},
     value::{IntKind, UintKind, Value},
 };
@@ -27,9 +27,9 @@ pub(crate) fn find(receiver: &Value, name: &str) -> Option<&'static Function> {
     methods.iter().find(|method| method.name == name)
 }
 
-type Method = fn(&Run<'_>, Args<'_>) -> Answer;
+type Method = fn(&RenderState<'_>, Args<'_>) -> EvalResult;
 
-const fn method(name: &'static str, takes: &'static [Type], call: Method) -> Function {
+const fn method(name: &'static str, takes: &'static [ParamType], call: Method) -> Function {
     Function { name, takes, rest: None, call: Call::Plain(call) }
 }
 
@@ -44,10 +44,10 @@ const DURATION: &[Function] = &[
     method("Microseconds", &[], |_, args| Ok(Value::int64(args.int(0) / 1_000))),
     method("Nanoseconds", &[], |_, args| Ok(Value::int64(args.int(0)))),
     method("Abs", &[], |_, args| Ok(Value::Int(args.int(0).saturating_abs(), IntKind::Duration))),
-    method("Round", &[Type::Duration], |_, args| {
+    method("Round", &[ParamType::Duration], |_, args| {
         Ok(Value::Int(duration::round(args.int(0), args.int(1)), IntKind::Duration))
     }),
-    method("Truncate", &[Type::Duration], |_, args| {
+    method("Truncate", &[ParamType::Duration], |_, args| {
         let (n, to) = (args.int(0), args.int(1));
         Ok(Value::Int(if to <= 0 { n } else { n - n % to }, IntKind::Duration))
     }),
@@ -55,9 +55,9 @@ const DURATION: &[Function] = &[
 
 const TIME: &[Function] = &[
     method("String", &[], words),
-    method("Format", &[Type::Text], |run, args| {
-        run.read(args.bytes(1).len().saturating_mul(32))?;
-        on_time(args, |time| run.text(layout::format(time, args.bytes(1))))
+    method("Format", &[ParamType::Text], |state, args| {
+        state.charge_scan(args.bytes(1).len().saturating_mul(32))?;
+        on_time(args, |time| state.text(layout::format(time, args.bytes(1))))
     }),
     method("Unix", &[], |_, args| on_time(args, |time| Ok(Value::int64(time.seconds)))),
     method("UnixMilli", &[], |_, args| since_1970(args, 1_000_000)),
@@ -77,26 +77,28 @@ const TIME: &[Function] = &[
     method("Second", &[], |_, args| civil(args, |civil| civil.second)),
     method("Nanosecond", &[], |_, args| on_time(args, |time| Ok(Value::int(time.nanos.into())))),
     method("UTC", &[], |_, args| on_time(args, |time| Ok(made(time.within(Zone::Utc))))),
-    method("Local", &[], |run, args| {
-        let local = Zone::named(run.cx.zone).unwrap_or(Zone::Utc);
+    method("Local", &[], |state, args| {
+        let local = Zone::named(state.cx.zone).unwrap_or(Zone::Utc);
         on_time(args, |time| Ok(made(time.within(local.clone()))))
     }),
     method("IsZero", &[], |_, args| on_time(args, |time| Ok(time.is_zero().into()))),
-    method("Before", &[Type::Time], |_, args| compared(args, |difference| difference < 0)),
-    method("After", &[Type::Time], |_, args| compared(args, |difference| difference > 0)),
-    method("Equal", &[Type::Time], |_, args| compared(args, |difference| difference == 0)),
-    method("Compare", &[Type::Time], |_, args| {
+    method("Before", &[ParamType::Time], |_, args| compared(args, |difference| difference < 0)),
+    method("After", &[ParamType::Time], |_, args| compared(args, |difference| difference > 0)),
+    method("Equal", &[ParamType::Time], |_, args| compared(args, |difference| difference == 0)),
+    method("Compare", &[ParamType::Time], |_, args| {
         on_times(args, |one, other| Value::int(one.nanoseconds().cmp(&other.nanoseconds()) as i64))
     }),
-    method("Sub", &[Type::Time], |_, args| {
+    method("Sub", &[ParamType::Time], |_, args| {
         on_times(args, |one, other| Value::Int(one.since(other), IntKind::Duration))
     }),
-    method("Add", &[Type::Duration], |_, args| {
+    method("Add", &[ParamType::Duration], |_, args| {
         on_time(args, |time| Ok(made(time.plus(args.int(1)))))
     }),
-    method("AddDate", &[Type::Int; 3], |_, args| on_time(args, |time| Ok(add_date(time, args)))),
-    method("Truncate", &[Type::Duration], |_, args| rounded(args, false)),
-    method("Round", &[Type::Duration], |_, args| rounded(args, true)),
+    method("AddDate", &[ParamType::Int; 3], |_, args| {
+        on_time(args, |time| Ok(add_date(time, args)))
+    }),
+    method("Truncate", &[ParamType::Duration], |_, args| rounded(args, false)),
+    method("Round", &[ParamType::Duration], |_, args| rounded(args, true)),
 ];
 
 const VERSION: &[Function] = &[
@@ -104,8 +106,8 @@ const VERSION: &[Function] = &[
     method("Major", &[], |_, args| number(args, |v| v.major)),
     method("Minor", &[], |_, args| number(args, |v| v.minor)),
     method("Patch", &[], |_, args| number(args, |v| v.patch)),
-    method("Prerelease", &[], |run, args| on_version(args, |v| run.text(&*v.pre))),
-    method("Metadata", &[], |run, args| on_version(args, |v| run.text(&*v.metadata))),
+    method("Prerelease", &[], |state, args| on_version(args, |v| state.text(&*v.pre))),
+    method("Metadata", &[], |state, args| on_version(args, |v| state.text(&*v.metadata))),
     method("IncMajor", &[], |_, args| {
         derived(args, |v| v.derived((v.major.saturating_add(1), 0, 0), "", ""))
     }),
@@ -116,57 +118,57 @@ const VERSION: &[Function] = &[
         let step = |v: &Version| u64::from(v.pre.is_empty());
         derived(args, |v| v.derived((v.major, v.minor, v.patch.saturating_add(step(v))), "", ""))
     }),
-    method("SetPrerelease", &[Type::Text], |_, args| {
+    method("SetPrerelease", &[ParamType::Text], |_, args| {
         derived(args, |v| v.derived((v.major, v.minor, v.patch), &args.str(1), &v.metadata))
     }),
-    method("SetMetadata", &[Type::Text], |_, args| {
+    method("SetMetadata", &[ParamType::Text], |_, args| {
         derived(args, |v| v.derived((v.major, v.minor, v.patch), &v.pre, &args.str(1)))
     }),
 ];
 
-/// What only a pointer to a version has: not those that were derived from others.
+/// Methods of `*semver.Version`, which derived versions lack.
 const POINTED_VERSION: &[Function] = &[
-    method("Original", &[], |run, args| on_version(args, |v| run.text(&*v.original))),
-    method("Compare", &[Type::Version], |_, args| {
+    method("Original", &[], |state, args| on_version(args, |v| state.text(&*v.original))),
+    method("Compare", &[ParamType::Version], |_, args| {
         on_versions(args, |one, other| Value::int(one.compare(other) as i64))
     }),
-    method("Equal", &[Type::Version], |_, args| {
+    method("Equal", &[ParamType::Version], |_, args| {
         on_versions(args, |one, other| one.compare(other).is_eq().into())
     }),
-    method("LessThan", &[Type::Version], |_, args| {
+    method("LessThan", &[ParamType::Version], |_, args| {
         on_versions(args, |one, other| one.compare(other).is_lt().into())
     }),
-    method("LessThanEqual", &[Type::Version], |_, args| {
+    method("LessThanEqual", &[ParamType::Version], |_, args| {
         on_versions(args, |one, other| one.compare(other).is_le().into())
     }),
-    method("GreaterThan", &[Type::Version], |_, args| {
+    method("GreaterThan", &[ParamType::Version], |_, args| {
         on_versions(args, |one, other| one.compare(other).is_gt().into())
     }),
-    method("GreaterThanEqual", &[Type::Version], |_, args| {
+    method("GreaterThanEqual", &[ParamType::Version], |_, args| {
         on_versions(args, |one, other| one.compare(other).is_ge().into())
     }),
 ];
 
-fn words(run: &Run<'_>, args: Args<'_>) -> Answer {
-    run.text(spoken(args.any(0)).unwrap_or_default())
+fn words(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
+    state.text(stringer_text(args.any(0)).unwrap_or_default())
 }
 
 fn made(time: Time) -> Value {
     Value::Time(Rc::new(time))
 }
 
-fn on_time(args: Args<'_>, answer: impl FnOnce(&Time) -> Answer) -> Answer {
+fn on_time(args: Args<'_>, answer: impl FnOnce(&Time) -> EvalResult) -> EvalResult {
     if let Value::Time(time) = args.any(0) { answer(time) } else { Ok(Value::Nil) }
 }
 
-fn on_times(args: Args<'_>, answer: fn(&Time, &Time) -> Value) -> Answer {
+fn on_times(args: Args<'_>, answer: fn(&Time, &Time) -> Value) -> EvalResult {
     match (args.any(0), args.any(1)) {
         (Value::Time(one), Value::Time(other)) => Ok(answer(one, other)),
         _ => Ok(Value::Nil),
     }
 }
 
-fn compared(args: Args<'_>, answer: fn(i128) -> bool) -> Answer {
+fn compared(args: Args<'_>, answer: fn(i128) -> bool) -> EvalResult {
     match (args.any(0), args.any(1)) {
         (Value::Time(one), Value::Time(other)) => {
             Ok(answer(one.nanoseconds() - other.nanoseconds()).into())
@@ -175,11 +177,11 @@ fn compared(args: Args<'_>, answer: fn(i128) -> bool) -> Answer {
     }
 }
 
-fn since_1970(args: Args<'_>, unit: i128) -> Answer {
+fn since_1970(args: Args<'_>, unit: i128) -> EvalResult {
     on_time(args, |time| Ok(Value::int64(time.nanoseconds().div_euclid(unit) as i64)))
 }
 
-fn civil(args: Args<'_>, part: fn(&Civil) -> i64) -> Answer {
+fn civil(args: Args<'_>, part: fn(&Civil) -> i64) -> EvalResult {
     on_time(args, |time| Ok(Value::int(part(&time.civil()))))
 }
 
@@ -193,8 +195,8 @@ fn add_date(time: &Time, args: Args<'_>) -> Value {
     made(Time::of(date, (civil.hour, civil.minute, civil.second), time.nanos, time.zone.clone()))
 }
 
-/// Rounding counts from the year 1, not from 1970.
-fn rounded(args: Args<'_>, nearest: bool) -> Answer {
+/// Go rounds relative to the year 1, not to 1970.
+fn rounded(args: Args<'_>, nearest: bool) -> EvalResult {
     on_time(args, |time| {
         let to = i128::from(args.int(1));
         if to <= 0 {
@@ -207,26 +209,28 @@ fn rounded(args: Args<'_>, nearest: bool) -> Answer {
     })
 }
 
-fn on_version(args: Args<'_>, answer: impl FnOnce(&Version) -> Answer) -> Answer {
+fn on_version(args: Args<'_>, answer: impl FnOnce(&Version) -> EvalResult) -> EvalResult {
     if let Value::Version(version) = args.any(0) { answer(version) } else { Ok(Value::Nil) }
 }
 
-fn number(args: Args<'_>, part: fn(&Version) -> u64) -> Answer {
+fn number(args: Args<'_>, part: fn(&Version) -> u64) -> EvalResult {
     on_version(args, |version| Ok(Value::Uint(part(version), UintKind::Uint64)))
 }
 
-fn derived(args: Args<'_>, derive: impl FnOnce(&Version) -> Version) -> Answer {
+fn derived(args: Args<'_>, derive: impl FnOnce(&Version) -> Version) -> EvalResult {
     on_version(args, |version| {
         let next = derive(version);
-        // What was set must read back.
-        Version::parse(&next.to_string()).map_err(Fail::new)?;
+        // Reject parts that are not valid in a version.
+        Version::parse(&next.to_string()).map_err(EvalError::new)?;
         Ok(Value::Version(Rc::new(next)))
     })
 }
 
-fn on_versions(args: Args<'_>, answer: fn(&Version, &Version) -> Value) -> Answer {
+fn on_versions(args: Args<'_>, answer: fn(&Version, &Version) -> Value) -> EvalResult {
     match (args.any(0), args.any(1)) {
         (Value::Version(one), Value::Version(other)) => Ok(answer(one, other)),
-        _ => Err(Fail::new("runtime error: invalid memory address or nil pointer dereference")),
+        _ => {
+            Err(EvalError::new("runtime error: invalid memory address or nil pointer dereference"))
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! Number literals: one spelling, and every type it may stand for.
+//! Number literals, with the value in every type that can hold them.
 
-use super::{lex::Kind, quote::unquote_rune};
+use super::{lex::TokenKind, quote::unquote_rune};
 
-/// A number literal, read as every type that can hold it.
+/// A number literal with its value in every type that can hold it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Number {
     pub(crate) text: String,
@@ -14,10 +14,10 @@ pub(crate) struct Number {
 
 impl Number {
     /// Reads a token of `kind`; the error is Go's.
-    pub(crate) fn read(text: &str, kind: Kind) -> Result<Self, String> {
+    pub(crate) fn read(text: &str, kind: TokenKind) -> Result<Self, String> {
         let none =
             Self { text: text.to_owned(), int: None, uint: None, float: None, complex: None };
-        if kind == Kind::CharConstant {
+        if kind == TokenKind::CharConstant {
             let Some(rune) = unquote_rune(text) else {
                 return Err(format!("malformed character constant: {text}"));
             };
@@ -25,7 +25,7 @@ impl Number {
             return Ok(Self { int, uint, float, ..none });
         }
         let imaginary = text.strip_suffix('i');
-        if kind == Kind::Complex {
+        if kind == TokenKind::Complex {
             let parts = imaginary.and_then(split_complex).ok_or_else(|| illegal(text))?;
             return Ok(none.complex(parts));
         }
@@ -54,7 +54,7 @@ impl Number {
         Ok(Self { int: whole(float), uint: unsigned(float), float: Some(float), ..self })
     }
 
-    /// Whether it stands for a float when nothing else is asked for.
+    /// Whether it is a float where no type is required.
     pub(crate) fn is_float(&self) -> bool {
         let hex = self.text.starts_with("0x") || self.text.starts_with("0X");
         let hex_int = hex && !self.text.contains(['p', 'P']);
@@ -115,7 +115,7 @@ pub(crate) fn parse_uint(text: &str) -> Option<u64> {
     u64::from_str_radix(&digits, radix).ok().filter(|_| plain)
 }
 
-/// `strconv.ParseFloat(text, 64)`; too large is an error, as there.
+/// `strconv.ParseFloat(text, 64)`; overflow is an error.
 pub(crate) fn parse_float(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let lower = unsigned.to_ascii_lowercase();
@@ -148,7 +148,7 @@ fn parse_hex_float(text: &str) -> Option<f64> {
     n.is_finite().then_some(n)
 }
 
-/// Underscores may stand between digits, and after the prefix of a base.
+/// Removes underscores, which are valid between digits and after a base prefix.
 fn without_underscores(digits: &str, prefixed: bool) -> Option<String> {
     let mut before = prefixed;
     for (at, c) in digits.char_indices() {

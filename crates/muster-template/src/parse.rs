@@ -1,23 +1,23 @@
-//! Tokens to trees, by the rules (and with the words) of Go's `text/template/parse`.
+//! The parser, with the grammar and the error messages of Go's `text/template/parse`.
 
 use super::{
     Stage, TemplateError,
     ast::{Branch, Node, Pos, Tree},
-    lex::{Keyword, Kind, Lexed, Token, lex},
+    lex::{Keyword, Lexed, Token, TokenKind, lex},
     quote::{quote, unquote},
-    run::DEPTH,
+    state::DEPTH,
     text::lossy,
 };
 
 mod pipeline;
 
-/// The trees of `text`; the first one is the text itself.
+/// Parses `text` into trees; the first one is the main template.
 pub(crate) fn parse(text: &str) -> Result<Vec<Tree>, TemplateError> {
     let lexed = lex(text);
     let mut parser = Parser::new(&lexed, text);
     let nodes = parser.top()?;
     parser.add("template".to_owned(), nodes)?;
-    // The text itself comes last in the order of definition, unless a `define` took its name.
+    // The main template is defined last, unless a `define` took its name.
     let own = parser.trees.iter().position(|tree| tree.name == "template").unwrap_or_default();
     parser.trees.swap(0, own);
     Ok(parser.trees)
@@ -48,12 +48,12 @@ struct Parser<'a> {
     lexed: &'a Lexed<'a>,
     text: &'a str,
     next: usize,
-    /// One past the last token that was looked at; errors name its line.
+    /// One past the last token seen; errors report its line.
     seen: usize,
     variables: Vec<&'a str>,
     ranges: u32,
     depth: u32,
-    /// Where the action begins that is being read.
+    /// The start of the current action.
     action: Option<Pos>,
     trees: Vec<Tree>,
 }
@@ -68,9 +68,9 @@ impl<'a> Parser<'a> {
     }
 
     fn token(&self, at: usize) -> Token<'a> {
-        // Past the end the last token, which is `End` or `Error`, repeats itself.
+        // Past the end, repeat the last token, which is `End` or `Error`.
         let token = self.lexed.tokens.get(at).or(self.lexed.tokens.last());
-        token.copied().unwrap_or(Token { kind: Kind::End, at: 0, text: "" })
+        token.copied().unwrap_or(Token { kind: TokenKind::End, at: 0, text: "" })
     }
 
     fn peek(&mut self) -> Token<'a> {
@@ -90,7 +90,7 @@ impl<'a> Parser<'a> {
     }
 
     fn peek_word(&mut self) -> Token<'a> {
-        while self.peek().kind == Kind::Space {
+        while self.peek().kind == TokenKind::Space {
             self.next += 1;
         }
         self.peek()
@@ -108,7 +108,7 @@ impl<'a> Parser<'a> {
     }
 
     fn unexpected<T>(&self, token: Token<'_>, context: &str) -> Parsed<T> {
-        if token.kind != Kind::Error {
+        if token.kind != TokenKind::Error {
             return self.error(&format!("unexpected {} in {context}", shown(token)));
         }
         let error = &self.lexed.error;
@@ -121,7 +121,7 @@ impl<'a> Parser<'a> {
         self.error(&format!("{error}{extra}"))
     }
 
-    fn expect(&mut self, kind: Kind, context: &str) -> Parsed<Token<'a>> {
+    fn expect(&mut self, kind: TokenKind, context: &str) -> Parsed<Token<'a>> {
         let token = self.next_word();
         if token.kind == kind { Ok(token) } else { self.unexpected(token, context) }
     }
@@ -142,11 +142,11 @@ impl<'a> Parser<'a> {
 
     fn top(&mut self) -> Parsed<Vec<Node>> {
         let mut nodes = Vec::new();
-        while self.peek().kind != Kind::End {
-            if self.peek().kind == Kind::LeftDelim {
+        while self.peek().kind != TokenKind::End {
+            if self.peek().kind == TokenKind::LeftDelim {
                 let start = self.next;
                 self.next();
-                if self.next_word().kind == Kind::Keyword(Keyword::Define) {
+                if self.next_word().kind == TokenKind::Keyword(Keyword::Define) {
                     self.definition()?;
                     continue;
                 }
@@ -165,12 +165,12 @@ impl<'a> Parser<'a> {
     fn definition(&mut self) -> Parsed<()> {
         let token = self.next_word();
         let name = self.template_name(token, "define clause")?;
-        self.expect(Kind::RightDelim, "define clause")?;
+        self.expect(TokenKind::RightDelim, "define clause")?;
         let nodes = self.apart("define clause")?;
         self.add(name, nodes)
     }
 
-    /// The body of another template: variables and loops outside are not seen in it.
+    /// Parses the body of another template; outer variables and loops are not in scope.
     fn apart(&mut self, context: &str) -> Parsed<Vec<Node>> {
         let variables = std::mem::replace(&mut self.variables, vec!["$"]);
         let ranges = std::mem::take(&mut self.ranges);
@@ -186,7 +186,7 @@ impl<'a> Parser<'a> {
     fn list(&mut self) -> Parsed<(Vec<Node>, Ending)> {
         self.deeper()?;
         let mut nodes = Vec::new();
-        while self.peek_word().kind != Kind::End {
+        while self.peek_word().kind != TokenKind::End {
             match self.item()? {
                 Item::Node(node) => nodes.push(node),
                 Item::Ending(ending) => {
@@ -209,8 +209,8 @@ impl<'a> Parser<'a> {
     fn item(&mut self) -> Parsed<Item> {
         let token = self.next_word();
         match token.kind {
-            Kind::Text => Ok(Item::Node(Node::Text(token.text.to_owned()))),
-            Kind::LeftDelim => {
+            TokenKind::Text => Ok(Item::Node(Node::Text(token.text.to_owned()))),
+            TokenKind::LeftDelim => {
                 self.action = Some(token.at);
                 let item = self.action();
                 self.action = None;
@@ -222,8 +222,8 @@ impl<'a> Parser<'a> {
 
     fn action(&mut self) -> Parsed<Item> {
         let token = self.peek_word();
-        let Kind::Keyword(keyword) = token.kind else {
-            return Ok(Item::Node(Node::Action(self.pipeline("command", Kind::RightDelim)?)));
+        let TokenKind::Keyword(keyword) = token.kind else {
+            return Ok(Item::Node(Node::Action(self.pipeline("command", TokenKind::RightDelim)?)));
         };
         self.next();
         Ok(Item::Node(match keyword {
@@ -236,13 +236,13 @@ impl<'a> Parser<'a> {
             Keyword::Template => self.template()?,
             Keyword::Else => {
                 let inner = self.peek_word().kind;
-                if !matches!(inner, Kind::Keyword(Keyword::If | Keyword::With)) {
-                    self.expect(Kind::RightDelim, "else")?;
+                if !matches!(inner, TokenKind::Keyword(Keyword::If | Keyword::With)) {
+                    self.expect(TokenKind::RightDelim, "else")?;
                 }
                 return Ok(Item::Ending(Ending::Else));
             }
             Keyword::End => {
-                self.expect(Kind::RightDelim, "end")?;
+                self.expect(TokenKind::RightDelim, "end")?;
                 return Ok(Item::Ending(Ending::End));
             }
             Keyword::Define => return self.unexpected(token, "command"),
@@ -251,7 +251,7 @@ impl<'a> Parser<'a> {
 
     fn jump(&mut self, shown: &str, node: Node) -> Parsed<Node> {
         let token = self.next_word();
-        if token.kind != Kind::RightDelim {
+        if token.kind != TokenKind::RightDelim {
             return self.unexpected(token, shown);
         }
         if self.ranges == 0 {
@@ -262,15 +262,15 @@ impl<'a> Parser<'a> {
 
     fn branch(&mut self, context: &str) -> Parsed<Branch> {
         let variables = self.variables.len();
-        let pipe = self.pipeline(context, Kind::RightDelim)?;
+        let pipe = self.pipeline(context, TokenKind::RightDelim)?;
         let ranges = u32::from(context == "range");
         self.ranges += ranges;
         let (then, ending) = self.list()?;
         self.ranges -= ranges;
         let otherwise = match (ending, self.peek().kind, context) {
             (Ending::End, ..) => None,
-            (_, Kind::Keyword(Keyword::If), "if") => Some(vec![Node::If(self.chained("if")?)]),
-            (_, Kind::Keyword(Keyword::With), "with") => {
+            (_, TokenKind::Keyword(Keyword::If), "if") => Some(vec![Node::If(self.chained("if")?)]),
+            (_, TokenKind::Keyword(Keyword::With), "with") => {
                 Some(vec![Node::With(self.chained("with")?)])
             }
             _ => {
@@ -297,7 +297,7 @@ impl<'a> Parser<'a> {
     fn block(&mut self) -> Parsed<Node> {
         let token = self.next_word();
         let name = self.template_name(token, "block clause")?;
-        let pipe = Some(self.pipeline("block clause", Kind::RightDelim)?);
+        let pipe = Some(self.pipeline("block clause", TokenKind::RightDelim)?);
         let nodes = self.apart("block clause")?;
         self.add(name.clone(), nodes)?;
         Ok(Node::Template { at: token.at, name, pipe })
@@ -306,18 +306,18 @@ impl<'a> Parser<'a> {
     fn template(&mut self) -> Parsed<Node> {
         let token = self.next_word();
         let name = self.template_name(token, "template clause")?;
-        let pipe = if self.peek_word().kind == Kind::RightDelim {
+        let pipe = if self.peek_word().kind == TokenKind::RightDelim {
             self.next();
             None
         } else {
-            Some(self.pipeline("template clause", Kind::RightDelim)?)
+            Some(self.pipeline("template clause", TokenKind::RightDelim)?)
         };
         Ok(Node::Template { at: token.at, name, pipe })
     }
 
     fn template_name(&self, token: Token<'_>, context: &str) -> Parsed<String> {
         match token.kind {
-            Kind::String | Kind::RawString => match unquote(token.text) {
+            TokenKind::String | TokenKind::RawString => match unquote(token.text) {
                 Some(bytes) => Ok(lossy(&bytes).into_owned()),
                 None => self.error("invalid syntax"),
             },
@@ -328,8 +328,8 @@ impl<'a> Parser<'a> {
 
 fn shown(token: Token<'_>) -> String {
     match token.kind {
-        Kind::End => "EOF".to_owned(),
-        Kind::Keyword(_) | Kind::Nil | Kind::Dot => format!("<{}>", token.text),
+        TokenKind::End => "EOF".to_owned(),
+        TokenKind::Keyword(_) | TokenKind::Nil | TokenKind::Dot => format!("<{}>", token.text),
         _ => match token.text.char_indices().nth(10) {
             Some((cut, _)) => {
                 let start = token.text.get(..cut).unwrap_or_default();

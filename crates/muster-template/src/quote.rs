@@ -1,4 +1,4 @@
-//! Go's quoted strings: reading them as `strconv.Unquote` does, writing them as `strconv.Quote`.
+//! Go's quoted strings: `strconv.Unquote` and `strconv.Quote`.
 
 use std::fmt::Write as _;
 
@@ -17,8 +17,8 @@ pub(crate) fn unquote(literal: &str) -> Option<Vec<u8>> {
     while !rest.is_empty() {
         let (unit, tail) = unquote_char(rest, '"')?;
         match unit {
-            Unit::Byte(byte) => bytes.push(byte),
-            Unit::Char(c) => push(&mut bytes, c),
+            Unquoted::Byte(byte) => bytes.push(byte),
+            Unquoted::Char(c) => push(&mut bytes, c),
         }
         rest = tail;
     }
@@ -29,22 +29,22 @@ pub(crate) fn unquote(literal: &str) -> Option<Vec<u8>> {
 pub(crate) fn unquote_rune(literal: &str) -> Option<u32> {
     let (unit, tail) = unquote_char(literal.strip_prefix('\'')?, '\'')?;
     (tail == "'").then_some(match unit {
-        Unit::Byte(byte) => u32::from(byte),
-        Unit::Char(c) => u32::from(c),
+        Unquoted::Byte(byte) => u32::from(byte),
+        Unquoted::Char(c) => u32::from(c),
     })
 }
 
-enum Unit {
+enum Unquoted {
     Byte(u8),
     Char(char),
 }
 
-fn unquote_char(text: &str, quote: char) -> Option<(Unit, &str)> {
+fn unquote_char(text: &str, quote: char) -> Option<(Unquoted, &str)> {
     let mut chars = text.chars();
     let c = match chars.next()? {
         c if c == quote => return None,
         '\\' => chars.next()?,
-        c => return Some((Unit::Char(c), chars.as_str())),
+        c => return Some((Unquoted::Char(c), chars.as_str())),
     };
     let rest = chars.as_str();
     let escaped = match c {
@@ -63,22 +63,22 @@ fn unquote_char(text: &str, quote: char) -> Option<(Unit, &str)> {
         '0'..='7' => return coded(text.get(1..)?, 3, 8, true),
         _ => return None,
     };
-    Some((Unit::Char(escaped), rest))
+    Some((Unquoted::Char(escaped), rest))
 }
 
-fn coded(text: &str, digits: usize, radix: u32, byte: bool) -> Option<(Unit, &str)> {
+fn coded(text: &str, digits: usize, radix: u32, byte: bool) -> Option<(Unquoted, &str)> {
     let (number, rest) = text.split_at_checked(digits)?;
     let plain = number.chars().all(|c| c.is_digit(radix));
     let number = u32::from_str_radix(number, radix).ok().filter(|_| plain)?;
     let unit = if byte {
-        Unit::Byte(number.try_into().ok()?)
+        Unquoted::Byte(number.try_into().ok()?)
     } else {
-        Unit::Char(number.try_into().ok()?)
+        Unquoted::Char(number.try_into().ok()?)
     };
     Some((unit, rest))
 }
 
-/// `bytes` between double quotes; in `ascii`, everything else is escaped.
+/// Quotes `bytes` with double quotes; `ascii` escapes everything else.
 pub(crate) fn quote(bytes: &[u8], ascii: bool) -> String {
     let mut quoted = String::with_capacity(bytes.len() + 2);
     quoted.push('"');
@@ -96,7 +96,7 @@ pub(crate) fn quote(bytes: &[u8], ascii: bool) -> String {
     quoted
 }
 
-/// `c` between single quotes.
+/// Quotes `c` with single quotes.
 pub(crate) fn quote_rune(c: char, ascii: bool) -> String {
     let mut quoted = "'".to_owned();
     quote_char(&mut quoted, c, '\'', ascii);

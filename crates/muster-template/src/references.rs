@@ -1,10 +1,10 @@
-//! What a template looks at and calls, without running it.
+//! Static analysis: the data paths and functions that a template uses.
 
 use std::collections::BTreeMap;
 
 use super::{
-    ast::{Branch, Node, Pipe, Term, Tree, Word},
-    error::Lines,
+    ast::{Branch, Node, Operand, Pipe, Term, Tree},
+    error::LineIndex,
     functions::{Call, Function},
 };
 
@@ -33,20 +33,20 @@ pub struct Refusal {
 }
 
 impl Reference {
-    /// The reference of a text that is one key under a root.
+    /// The reference of a template that is a single key below a root.
     pub(super) fn key(text: &str, root: &str, key: &str) -> Self {
         let at = text.find("{{").unwrap_or(0);
-        let (line, column) = Lines::of(text).place(at);
+        let (line, column) = LineIndex::of(text).place(at);
         Self { path: vec![root.to_owned(), key.to_owned()], line, column }
     }
 }
 
 impl Pipe {
-    /// Whether it is one path and nothing else.
+    /// Whether it is a single path.
     pub(super) fn is_bare_field(&self) -> bool {
         match &*self.commands {
-            [command] => match &*command.words {
-                [word] => match &word.term {
+            [command] => match &*command.operands {
+                [operand] => match &operand.term {
                     Term::Field(_) => true,
                     Term::Variable(name, fields) => name == "$" && !fields.is_empty(),
                     _ => false,
@@ -58,12 +58,12 @@ impl Pipe {
     }
 }
 
-/// The references of the first tree; the others are given their data by it.
+/// The references of the main template; the others get their data from it.
 pub(super) fn of(text: &str, trees: &[Tree]) -> Vec<Reference> {
-    let lines = Lines::of(text);
+    let lines = LineIndex::of(text);
     let mut found = Vec::new();
-    let mut visit = |at, seen: Seen<'_>| {
-        if let Seen::Path(path) = seen {
+    let mut visit = |at, seen: Use<'_>| {
+        if let Use::Path(path) = seen {
             let (line, column) = lines.place(at);
             found.push(Reference { path: path.to_vec(), line, column });
         }
@@ -76,10 +76,10 @@ pub(super) fn of(text: &str, trees: &[Tree]) -> Vec<Reference> {
 
 /// The refused calls of all trees.
 pub(super) fn refusals(text: &str, trees: &[Tree]) -> Vec<Refusal> {
-    let lines = Lines::of(text);
+    let lines = LineIndex::of(text);
     let mut found = Vec::new();
-    let mut visit = |at, seen: Seen<'_>| {
-        if let Seen::Call(Function { name, call: Call::Refused(reason), .. }) = seen {
+    let mut visit = |at, seen: Use<'_>| {
+        if let Use::Call(Function { name, call: Call::Refused(reason), .. }) = seen {
             let (line, column) = lines.place(at);
             found.push(Refusal { name, reason, line, column });
         }
@@ -90,19 +90,19 @@ pub(super) fn refusals(text: &str, trees: &[Tree]) -> Vec<Refusal> {
     found
 }
 
-/// What `.` stands for.
+/// The value of `.`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dot {
     Root,
     Other,
 }
 
-enum Seen<'t> {
+enum Use<'t> {
     Path(&'t [String]),
     Call(&'static Function),
 }
 
-type Visit<'v> = &'v mut dyn FnMut(usize, Seen<'_>);
+type Visit<'v> = &'v mut dyn FnMut(usize, Use<'_>);
 
 fn nodes(list: &[Node], dot: Dot, visit: Visit<'_>) {
     for node in list {
@@ -127,19 +127,19 @@ fn branches(branch: &Branch, dot: Dot, inside: Dot, visit: Visit<'_>) {
 }
 
 fn pipeline(pipe: &Pipe, dot: Dot, visit: Visit<'_>) {
-    for word in pipe.commands.iter().flat_map(|command| &command.words) {
-        self::word(word, dot, visit);
+    for operand in pipe.commands.iter().flat_map(|command| &command.operands) {
+        self::operand(operand, dot, visit);
     }
 }
 
-fn word(word: &Word, dot: Dot, visit: Visit<'_>) {
-    match &word.term {
-        Term::Dot if dot == Dot::Root => visit(word.at, Seen::Path(&[])),
-        Term::Field(path) if dot == Dot::Root => visit(word.at, Seen::Path(path)),
-        Term::Variable(name, path) if name == "$" => visit(word.at, Seen::Path(path)),
-        Term::Chain(inner, _) => self::word(inner, dot, visit),
+fn operand(operand: &Operand, dot: Dot, visit: Visit<'_>) {
+    match &operand.term {
+        Term::Dot if dot == Dot::Root => visit(operand.at, Use::Path(&[])),
+        Term::Field(path) if dot == Dot::Root => visit(operand.at, Use::Path(path)),
+        Term::Variable(name, path) if name == "$" => visit(operand.at, Use::Path(path)),
+        Term::Chain(inner, _) => self::operand(inner, dot, visit),
         Term::Pipe(pipe) => pipeline(pipe, dot, visit),
-        Term::Function(function) => visit(word.at, Seen::Call(function)),
+        Term::Function(function) => visit(operand.at, Use::Call(function)),
         Term::Dot
         | Term::Field(_)
         | Term::Variable(..)
@@ -150,15 +150,15 @@ fn word(word: &Word, dot: Dot, visit: Visit<'_>) {
     }
 }
 
-/// Which parts of the data are looked at.
+/// The parts of the data that are used.
 #[derive(Debug, Default)]
-pub(super) struct Wanted<'t> {
-    /// This and everything below.
+pub(super) struct UsedPaths<'t> {
+    /// Whether the value is used as a whole.
     pub(super) all: bool,
     pub(super) keys: BTreeMap<&'t str, Self>,
 }
 
-impl<'t> Wanted<'t> {
+impl<'t> UsedPaths<'t> {
     pub(super) fn add(&mut self, path: &'t [String]) {
         match path.split_first() {
             None => self.all = true,

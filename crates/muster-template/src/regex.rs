@@ -1,14 +1,14 @@
 //! Go's regular expressions, rewritten for the `regex` crate.
 //!
-//! Both are RE2 at heart: leftmost-first, linear time. They differ in spelling: Go's classes `\d`,
-//! `\w`, `\s` and `\b` know ASCII only, it has `\Q…\E` and octal escapes, and a brace that repeats
-//! nothing is a brace; sets inside sets and the flags `x` and `u` it does not have.
+//! Both are RE2 engines: leftmost-first, linear time. Their syntax differs: Go's classes `\d`, `\w`, `\s`
+//! and `\b` are ASCII only, it has `\Q…\E` and octal escapes, and a brace that repeats nothing is a
+//! literal; it has no nested sets and no flags `x` and `u`.
 
 use std::{fmt::Write as _, iter::Peekable, str::Chars};
 
 use regex::{Regex, RegexBuilder};
 
-/// A compiled pattern; the error is worded like Go's.
+/// Compiles a Go pattern; errors have Go's messages.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     const SIZE: usize = 1 << 20;
     let failed = |problem: &str| format!("error parsing regexp: {problem}: `{pattern}`");
@@ -21,7 +21,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     })
 }
 
-/// What a group called `name` is called in a compiled pattern.
+/// The name in the compiled pattern of the group `name`.
 pub(crate) fn group_name(name: &str) -> String {
     format!("n{name}")
 }
@@ -64,14 +64,14 @@ impl Rewriter<'_> {
         }
     }
 
-    /// Takes the `?` that makes a repetition lazy.
+    /// Copies the `?` that makes a repetition lazy.
     fn lazy(&mut self) {
         if self.rest.next_if_eq(&'?').is_some() {
             self.out.push('?');
         }
     }
 
-    /// The bounds of `{2}`, `{2,}` or `{2,3}`, whose `{` was taken; and the length of the rest.
+    /// The bounds of `{2}`, `{2,}` or `{2,3}` after its `{`, and the length of the remainder.
     fn repetition(&self) -> Option<(u32, Option<u32>, usize)> {
         const LONGEST: usize = 16;
         let rest: String = self.rest.clone().take(LONGEST).take_while(|c| *c != '}').collect();
@@ -127,7 +127,7 @@ impl Rewriter<'_> {
         Err("missing argument to repetition operator".to_owned())
     }
 
-    /// `P<name>` or `<name>`; a letter in front lets names begin with a digit, as they may in Go.
+    /// `P<name>` or `<name>`; a prefix allows names that begin with a digit, as Go does.
     fn name(&mut self) -> Result<(), String> {
         self.rest.next_if_eq(&'P');
         let name: String = self.rest.by_ref().take_while(|c| *c != '>').collect();
@@ -139,7 +139,7 @@ impl Rewriter<'_> {
         Ok(())
     }
 
-    /// `[…]`, whose bracket was taken.
+    /// `[…]` after its opening bracket.
     fn class(&mut self) -> Result<(), String> {
         self.out.push('[');
         if self.rest.next_if_eq(&'^').is_some() {
@@ -162,12 +162,12 @@ impl Rewriter<'_> {
         Err("missing closing ]".to_owned())
     }
 
-    /// Whether a hyphen here stands between two ends of a range.
+    /// Whether a hyphen at this position forms a range.
     fn range_here(&mut self, first: bool) -> bool {
         !first && self.rest.peek().is_some_and(|c| *c != ']') && !self.out.ends_with(['-', '^'])
     }
 
-    /// `[:alpha:]`, if that is what stands here.
+    /// `[:alpha:]`, if one is next.
     fn named_class(&mut self) -> bool {
         let name: String = self.rest.clone().skip(1).take_while(|c| *c != ':').collect();
         let tail: String = self.rest.clone().skip(1 + name.chars().count()).take(2).collect();
@@ -180,7 +180,7 @@ impl Rewriter<'_> {
         true
     }
 
-    /// What follows a backslash.
+    /// An escape sequence after its backslash.
     fn escape(&mut self, in_class: bool) -> Result<(), String> {
         let invalid = || Err("invalid escape sequence".to_owned());
         let Some(c) = self.rest.next() else {

@@ -1,4 +1,4 @@
-//! Semantic versions as Masterminds/semver reads them: lenient (`v1.2` is one), ordered by the rules.
+//! Semantic versions as in Masterminds/semver: parsed leniently (`v1.2`), ordered by the specification.
 
 use std::{cmp::Ordering, fmt, sync::LazyLock};
 
@@ -15,13 +15,13 @@ pub(crate) struct Version {
     pub(crate) pre: String,
     pub(crate) metadata: String,
     pub(crate) original: String,
-    /// Whether Go would hold it as a struct rather than by a pointer; only its type's name differs.
+    /// Whether Go has it as a struct rather than a pointer; only the type name differs.
     pub(crate) by_value: bool,
 }
 
 const VERSION: &str = r"v?([0-9]+)(\.[0-9]+)?(\.[0-9]+)?(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?";
 
-/// A pattern of this module, of which a test compiles every one.
+/// Compiles a pattern of this module; a test compiles all of them.
 fn pattern(pattern: &str) -> Option<Regex> {
     Regex::new(pattern).ok()
 }
@@ -29,7 +29,7 @@ fn pattern(pattern: &str) -> Option<Regex> {
 static WHOLE_VERSION: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(&format!("^{VERSION}$")));
 
 impl Version {
-    /// Reads `text`; the error is the original's.
+    /// Parses `text`; errors have the messages of Masterminds/semver.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let invalid = || "Invalid Semantic Version".to_owned();
         let captures = WHOLE_VERSION.as_ref().and_then(|whole| whole.captures(text));
@@ -56,7 +56,7 @@ impl Version {
         Ok(Self { major, minor, patch, pre, metadata, original, by_value: false })
     }
 
-    /// A version made from this one, spelled like it.
+    /// A version derived from this one, with its `v` prefix if it has one.
     pub(crate) fn derived(&self, numbers: (u64, u64, u64), pre: &str, metadata: &str) -> Self {
         let (major, minor, patch) = numbers;
         let (pre, metadata) = (pre.to_owned(), metadata.to_owned());
@@ -67,7 +67,7 @@ impl Version {
         next
     }
 
-    /// Which of two versions precedes; metadata does not count.
+    /// Compares by precedence; metadata is ignored.
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
         let numbers = |version: &Self| (version.major, version.minor, version.patch);
         numbers(self).cmp(&numbers(other)).then_with(|| match (&*self.pre, &*other.pre) {

@@ -1,7 +1,7 @@
-//! The smaller dialect of services, mock servers and scenario variables: paths, and nothing else.
+//! Variable substitution for services, mock servers and scenarios: paths, and no other actions.
 //!
 //! `{{ path }}`, `{{ .path }}`, `{{path}}` and `{{.path}}` are replaced; anything else between braces
-//! stays as it is.
+//! is left unchanged.
 
 use serde_json::Value as Json;
 use thiserror::Error;
@@ -9,41 +9,41 @@ use thiserror::Error;
 use super::{
     format::display,
     json::from_json,
-    run::{Context, Fail, Run},
+    state::{Context, EvalError, RenderState},
     text::lossy,
 };
 
-/// Why a text could not be filled in.
+/// Why a substitution failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Unfilled {
-    /// Paths that lead nowhere, each once, in the order they were met.
+    /// Paths without a value, each once, in order of appearance.
     #[error("missing template variables: {}", .0.join(", "))]
     Missing(Vec<String>),
-    /// A part of a larger value.
+    /// A value of an object.
     #[error("error in key '{0}': {1}")]
     Key(String, Box<Self>),
     /// An element of a list.
     #[error("error at index {0}: {1}")]
     Index(usize, Box<Self>),
-    /// More than one text may hold.
+    /// The result exceeds a limit.
     #[error("{0}")]
     TooMuch(&'static str),
 }
 
-/// `text` with every path replaced by what it leads to in `data`.
+/// Replaces every path in `text` with its value in `data`.
 ///
-/// Every JSON number is a float to Go, and floats print with six decimals here.
+/// JSON numbers are floats in Go, and print with six decimals here.
 ///
 /// # Errors
 ///
-/// All paths that lead nowhere.
+/// All paths without a value.
 pub fn render(text: &str, data: &Json) -> Result<String, Unfilled> {
     let (mut out, mut missing) = (String::with_capacity(text.len()), Vec::new());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("{{") {
         out.push_str(before);
         let Some((path, tail)) = path(after) else {
-            // The next pair of braces may overlap this one.
+            // The next `{{` may overlap this one.
             out.push('{');
             rest = rest.get(before.len() + 1..).unwrap_or_default();
             continue;
@@ -59,11 +59,11 @@ pub fn render(text: &str, data: &Json) -> Result<String, Unfilled> {
     if missing.is_empty() { Ok(out) } else { Err(Unfilled::Missing(missing)) }
 }
 
-/// `value` with every text in it rendered; keys stay as they are.
+/// Renders every text in `value`; keys are left unchanged.
 ///
 /// # Errors
 ///
-/// The first text that cannot be filled in, and the way to it.
+/// The first text that fails, with the path to it.
 pub fn render_all(value: &Json, data: &Json) -> Result<Json, Unfilled> {
     Ok(match value {
         Json::String(text) => Json::String(render(text, data)?),
@@ -86,7 +86,7 @@ pub fn render_all(value: &Json, data: &Json) -> Result<Json, Unfilled> {
     })
 }
 
-/// The path in what follows `{{`, and what follows its `}}`.
+/// Splits the text after `{{` into the path and the text after its `}}`.
 fn path(after: &str) -> Option<(&str, &str)> {
     let (inside, tail) = after.split_once("}}")?;
     let spaced = inside.strip_prefix(' ').and_then(|inside| inside.strip_suffix(' '));
@@ -107,12 +107,12 @@ fn shown(value: &Json) -> Result<String, Unfilled> {
         Json::String(text) => Ok(text.clone()),
         Json::Number(n) => Ok(format!("{:.6}", n.as_f64().unwrap_or(f64::NAN))),
         value => {
-            let run = Run::new(Context::default());
-            let value = from_json(&run, value, 0);
-            match value.and_then(|value| display(&run, &value)) {
+            let state = RenderState::new(Context::default());
+            let value = from_json(&state, value, 0);
+            match value.and_then(|value| display(&state, &value)) {
                 Ok(bytes) => Ok(lossy(&bytes).into_owned()),
-                Err(Fail::Spent(problem)) => Err(Unfilled::TooMuch(problem)),
-                Err(Fail::Said(_)) => Err(Unfilled::TooMuch("it cannot be shown")),
+                Err(EvalError::LimitExceeded(problem)) => Err(Unfilled::TooMuch(problem)),
+                Err(EvalError::Message(_)) => Err(Unfilled::TooMuch("it cannot be shown")),
             }
         }
     }

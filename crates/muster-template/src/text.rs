@@ -1,7 +1,7 @@
 //! Go's strings: bytes that are usually, but not always, UTF-8.
 //!
-//! `b64dec` yields any bytes and `trunc` may cut a character in two; what comes out of the template
-//! at the end is text again.
+//! `b64dec` yields arbitrary bytes and `trunc` may split a character; the final output is converted to
+//! valid UTF-8.
 
 use std::{borrow::Cow, fmt, ops::Deref, rc::Rc};
 
@@ -10,7 +10,7 @@ use std::{borrow::Cow, fmt, ops::Deref, rc::Rc};
 pub(crate) struct Text(Rc<[u8]>);
 
 impl Text {
-    /// The text, with U+FFFD for every byte that is not part of a character, as Go reads it.
+    /// The text, with U+FFFD for every invalid byte, as Go decodes it.
     pub(crate) fn to_str(&self) -> Cow<'_, str> {
         lossy(&self.0)
     }
@@ -54,7 +54,7 @@ impl From<String> for Text {
     }
 }
 
-/// `bytes` as text, with one U+FFFD for every byte that is not part of a character.
+/// Decodes `bytes`, with one U+FFFD for every invalid byte.
 pub(crate) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
@@ -67,7 +67,7 @@ pub(crate) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// The characters of `bytes` with the number of bytes each takes; a stray byte is U+FFFD of width 1.
+/// The characters of `bytes` with their widths; an invalid byte is U+FFFD of width 1.
 pub(crate) fn runes(bytes: &[u8]) -> impl Iterator<Item = (char, usize)> {
     bytes.utf8_chunks().flat_map(|chunk| {
         let valid = chunk.valid().chars().map(|c| (c, c.len_utf8()));
@@ -80,7 +80,7 @@ pub(crate) fn push(bytes: &mut Vec<u8>, c: char) {
     bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-/// Where `needle` first occurs in `hay`.
+/// The position of the first `needle` in `hay`.
 pub(crate) fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
     match needle {
         [] => Some(0),
@@ -89,8 +89,7 @@ pub(crate) fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
     }
 }
 
-/// The pieces of `hay` between occurrences of `separator`, at most `limit` of them; an empty
-/// separator splits into characters.
+/// Splits `hay` at `separator` into at most `limit` pieces; an empty separator splits into characters.
 pub(crate) fn split<'a>(hay: &'a [u8], separator: &[u8], limit: Option<usize>) -> Vec<&'a [u8]> {
     let limit = limit.unwrap_or(usize::MAX);
     let (mut pieces, mut rest) = (Vec::new(), hay);

@@ -1,6 +1,6 @@
 //! Go's `time.Time`: an instant and the zone it is shown in.
 //!
-//! The zone database is linked in: no file is read, and `Local` is what the context says it is.
+//! The zone database is linked in: no file is read, and `Local` is the zone of the context.
 
 use std::{fmt, sync::LazyLock};
 
@@ -16,13 +16,13 @@ pub(crate) mod parse;
 /// An instant, shown in a zone.
 #[derive(Debug, Clone)]
 pub(crate) struct Time {
-    /// Since 1970, within some hundred million years of it.
+    /// Unix time, within some hundred million years of 1970.
     pub(crate) seconds: i64,
     pub(crate) nanos: u32,
     pub(crate) zone: Zone,
 }
 
-/// Where an instant is looked at.
+/// A time zone.
 #[derive(Debug, Clone)]
 pub(crate) enum Zone {
     Utc,
@@ -33,9 +33,9 @@ pub(crate) enum Zone {
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);
 
 const DAY: i64 = 86_400;
-/// The seconds of the year 1, where Go's zero time stands.
+/// Unix time of Go's zero time, the start of the year 1.
 const ZERO: i64 = -62_135_596_800;
-/// Beyond this no calendar arithmetic is attempted.
+/// The bound of calendar arithmetic.
 const FAR: i64 = 1 << 54;
 
 impl Zone {
@@ -45,11 +45,11 @@ impl Zone {
             return Some(Self::Utc);
         }
         let zone = ZONES.get(name).ok()?;
-        // On the systems Go reads its files from, names are case-sensitive.
+        // Go looks names up as files, so they are case-sensitive.
         (zone.iana_name() == Some(name)).then_some(Self::Named(zone))
     }
 
-    /// The name and the offset in force at `seconds`.
+    /// The abbreviation and the offset in effect at `seconds`.
     pub(crate) fn at(&self, seconds: i64) -> (String, i64) {
         match self {
             Self::Utc => ("UTC".to_owned(), 0),
@@ -63,7 +63,7 @@ impl Zone {
         }
     }
 
-    /// The instant at which clocks here show `wall`.
+    /// The instant of the wall-clock time `wall` in this zone.
     fn instant(&self, wall: i64) -> i64 {
         let (_, guess) = self.at(wall);
         let (_, offset) = self.at(wall - guess);
@@ -71,7 +71,7 @@ impl Zone {
     }
 }
 
-/// A date and a time of day, as clocks and calendars show them.
+/// A civil date and time of day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Civil {
     pub(crate) year: i64,
@@ -83,7 +83,7 @@ pub(crate) struct Civil {
     pub(crate) second: i64,
     /// From 1.
     pub(crate) year_day: i64,
-    /// From Sunday, which is 0.
+    /// From 0, Sunday.
     pub(crate) weekday: i64,
 }
 
@@ -92,7 +92,7 @@ impl Time {
         Self { seconds: seconds.clamp(-FAR, FAR), nanos, zone }
     }
 
-    /// The instant of a date, whose parts may exceed their ranges.
+    /// The instant of a date and time; parts out of range are normalised.
     pub(crate) fn of(
         date: (i64, i64, i64),
         clock: (i64, i64, i64),
@@ -132,7 +132,7 @@ impl Time {
             minute: clock / 60 % 60,
             second: clock % 60,
             year_day: days - days_of(year, 1) + 1,
-            // The first of January 1970 was a Thursday.
+            // 1 January 1970 was a Thursday.
             weekday: (days + 4).rem_euclid(7),
         }
     }
@@ -142,7 +142,7 @@ impl Time {
         i128::from(self.seconds) * 1_000_000_000 + i128::from(self.nanos)
     }
 
-    /// This instant and some nanoseconds.
+    /// This instant plus some nanoseconds.
     pub(crate) fn plus(&self, nanoseconds: i64) -> Self {
         self.at_nanoseconds(self.nanoseconds() + i128::from(nanoseconds))
     }
@@ -155,7 +155,7 @@ impl Time {
         Self::new(seconds, u32::try_from(nanos).unwrap_or(0), self.zone.clone())
     }
 
-    /// How much later this is than `other`, within what a duration can hold.
+    /// The duration since `other`, saturating.
     pub(crate) fn since(&self, other: &Self) -> i64 {
         let difference = self.nanoseconds() - other.nanoseconds();
         i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX })
@@ -173,7 +173,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// Days from 1970 to the first of a month, by the Gregorian calendar at all times.
+/// Days from 1970 to the first of a month, in the proleptic Gregorian calendar.
 fn days_of(year: i64, month: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);

@@ -61,12 +61,12 @@ pub(crate) fn is_print(c: char) -> bool {
     )
 }
 
-/// What identifiers are made of.
+/// Whether `c` may be part of an identifier.
 pub(crate) fn is_alphanumeric(c: char) -> bool {
     c == '_' || c.is_ascii_alphanumeric() || !c.is_ascii() && (is_letter(c) || is_digit(c))
 }
 
-/// The one upper-case letter of `c`; where Unicode wants several letters, `c` itself.
+/// The upper-case letter of `c`; `c` itself where Unicode maps it to several letters.
 pub(crate) fn to_upper(c: char) -> char {
     let title_of_iota = match c {
         '\u{1f80}'..='\u{1faf}' => u32::from(c) | 8,
@@ -82,7 +82,7 @@ pub(crate) fn to_lower(c: char) -> char {
     if c == '\u{130}' { 'i' } else { single(c.to_lowercase(), c) }
 }
 
-/// The title-case letter of `c`: its upper case, but for the digraphs and Georgian.
+/// The title-case letter of `c`: its upper case, except for digraphs and Georgian.
 pub(crate) fn to_title(c: char) -> char {
     match c {
         '\u{1c4}'..='\u{1c6}' => '\u{1c5}',

@@ -1,7 +1,7 @@
-//! What a template computes with: Go's kinds, as far as templates can meet them.
+//! Template values: the Go types that templates can produce.
 //!
-//! JSON numbers are `float64`, literals are `int`, arithmetic yields `int64`: the difference shows in
-//! comparisons, in `printf` and in `typeOf`, so it is kept.
+//! JSON numbers are `float64`, literals are `int`, arithmetic yields `int64`: comparisons, `printf` and
+//! `typeOf` depend on the difference.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -23,7 +23,7 @@ pub(crate) enum Value {
     Version(Rc<Version>),
 }
 
-/// Go's signed integer types; the named ones print as words.
+/// Go's signed integer types; the named ones have a `String` method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IntKind {
     Int,
@@ -40,7 +40,7 @@ pub(crate) enum UintKind {
     Uint64,
 }
 
-/// What the elements of a list or map are declared as.
+/// The declared element type of a list or map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Element {
     Any,
@@ -56,11 +56,11 @@ pub(crate) struct List {
     pub(crate) element: Element,
     pub(crate) nil: bool,
     pub(crate) items: Vec<Value>,
-    /// How many lists stand inside each other here; maps count as leaves.
+    /// The nesting depth of lists; maps count as leaves.
     pub(crate) depth: u32,
 }
 
-/// A map from strings. Templates can change it (`set`), and everyone who holds it sees that.
+/// A map from strings, with reference semantics: a change by `set` is visible through every reference.
 #[derive(Debug)]
 pub(crate) struct Map {
     pub(crate) element: Element,
@@ -84,7 +84,7 @@ impl Value {
         Self::int(i64::try_from(n).unwrap_or(i64::MAX))
     }
 
-    /// What `if` makes of it; sprig's `empty` is the opposite.
+    /// Its truth in `if`; sprig's `empty` is the opposite.
     pub(crate) fn truth(&self) -> bool {
         match self {
             Self::Nil => false,

@@ -32,8 +32,12 @@ mod contexts;
 mod desk;
 #[path = "suite/docs.rs"]
 mod docs;
+#[path = "suite/docs_links.rs"]
+mod docs_links;
 #[path = "suite/events.rs"]
 mod events;
+#[path = "suite/examples.rs"]
+mod examples;
 #[path = "suite/fidelity.rs"]
 mod fidelity;
 #[path = "suite/garbage.rs"]
@@ -56,6 +60,8 @@ mod processes;
 mod protected;
 #[path = "suite/reference.rs"]
 mod reference;
+#[path = "suite/reference_tools.rs"]
+mod reference_tools;
 #[path = "suite/resources.rs"]
 mod resources;
 #[path = "suite/rmcp.rs"]

@@ -12,14 +12,17 @@ const INTERNAL: [&str; 1] = ["control"];
 
 fn page() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
-    fs::read_to_string(root.join("docs/testing.md")).unwrap()
+    fs::read_to_string(root.join("docs/reference/scenarios.md")).unwrap()
 }
 
 #[test]
 fn every_built_in_tool_is_described() {
     let page = page();
     for tool in builtin::TOOLS {
-        assert!(page.contains(&format!("`{tool}`")), "docs/testing.md does not name {tool}");
+        assert!(
+            page.contains(&format!("`{tool}`")),
+            "docs/reference/scenarios.md does not name {tool}"
+        );
     }
 }
 
@@ -40,6 +43,9 @@ fn every_key_is_described() {
     assert!(keys.len() > 60, "the readers have changed their form: {keys:?}");
     for key in keys.iter().filter(|key| !INTERNAL.contains(&key.as_str())) {
         let said = [format!("`{key}`"), format!("{{{key}"), format!(", {key}"), format!("{key}:")];
-        assert!(said.iter().any(|said| page.contains(said)), "docs/testing.md does not name {key}");
+        assert!(
+            said.iter().any(|said| page.contains(said)),
+            "docs/reference/scenarios.md does not name {key}"
+        );
     }
 }

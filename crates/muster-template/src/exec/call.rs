@@ -1,25 +1,25 @@
-//! Calling a function: its arguments evaluated as the types it takes.
+//! Function calls: arguments are evaluated to the types of the parameters.
 
-use super::{Exec, Walked};
+use super::{Exec, ExecResult};
 use crate::{
     Stage,
-    ast::{Spot, Term, Word},
-    functions::{Call, Function, Type},
-    run::Fail,
+    ast::{Operand, SourceSpot, Term},
+    functions::{Call, Function, ParamType},
+    state::EvalError,
     value::Value,
 };
 
-/// The words of a call after the function's name, and what is piped into it.
-pub(super) type Given<'t> = (&'t [Word], Option<Value>);
+/// The operands after the function's name, and the value that is piped in.
+pub(super) type CallArguments<'t> = (&'t [Operand], Option<Value>);
 
 impl<'t> Exec<'t, '_> {
     pub(super) fn call(
         &mut self,
         dot: &Value,
         function: &'static Function,
-        spot: Spot<'t>,
-        given: Given<'t>,
-    ) -> Walked<Value> {
+        spot: SourceSpot<'t>,
+        given: CallArguments<'t>,
+    ) -> ExecResult<Value> {
         match function.call {
             Call::Until(stop) => self.until(dot, function, given, stop),
             Call::Plain(_) | Call::Refused(_) => {
@@ -32,9 +32,9 @@ impl<'t> Exec<'t, '_> {
     pub(super) fn answer(
         &mut self,
         function: &'static Function,
-        spot: Spot<'t>,
+        spot: SourceSpot<'t>,
         args: &[Value],
-    ) -> Walked<Value> {
+    ) -> ExecResult<Value> {
         for arg in args {
             let size = match arg {
                 Value::Text(text) => text.len(),
@@ -42,11 +42,11 @@ impl<'t> Exec<'t, '_> {
                 Value::Map(map) => map.entries.borrow().len(),
                 _ => 0,
             };
-            self.check(self.run.read(size))?;
+            self.check(self.state.charge_scan(size))?;
         }
         let answer = match function.call {
-            Call::Plain(plain) => plain(self.run, args.into()),
-            Call::Refused(reason) => Err(Fail::new(reason)),
+            Call::Plain(plain) => plain(self.state, args.into()),
+            Call::Refused(reason) => Err(EvalError::new(reason)),
             Call::Until(_) => Ok(Value::Nil),
         };
         let name = function.name;
@@ -55,28 +55,30 @@ impl<'t> Exec<'t, '_> {
             Err(fail) => {
                 self.spot = Some(spot);
                 match fail {
-                    Fail::Said(message) => self.error(&format!("error calling {name}: {message}")),
-                    Fail::Spent(message) => self.error_of(Stage::Limit, message),
+                    EvalError::Message(message) => {
+                        self.error(&format!("error calling {name}: {message}"))
+                    }
+                    EvalError::LimitExceeded(message) => self.error_of(Stage::Limit, message),
                 }
             }
         }
     }
 
-    /// `and` and `or`: arguments are evaluated until one is as `stop` says.
+    /// `and` and `or`: evaluates arguments until the truth of one equals `stop`.
     fn until(
         &mut self,
         dot: &Value,
         function: &'static Function,
-        (words, piped): Given<'t>,
+        (operands, piped): CallArguments<'t>,
         stop: bool,
-    ) -> Walked<Value> {
-        if words.is_empty() && piped.is_none() {
+    ) -> ExecResult<Value> {
+        if operands.is_empty() && piped.is_none() {
             let name = function.name;
             return self.error(&format!("wrong number of args for {name}: want at least 1 got 0"));
         }
         let mut value = Value::Nil;
-        for word in words {
-            value = self.any(dot, word)?;
+        for operand in operands {
+            value = self.any(dot, operand)?;
             if value.truth() == stop {
                 return Ok(value);
             }
@@ -88,12 +90,12 @@ impl<'t> Exec<'t, '_> {
         &mut self,
         dot: &Value,
         function: &'static Function,
-        (words, piped): Given<'t>,
-    ) -> Walked<Vec<Value>> {
+        (operands, piped): CallArguments<'t>,
+    ) -> ExecResult<Vec<Value>> {
         let Function { name, takes, rest, .. } = function;
-        let (given, want) = (words.len() + usize::from(piped.is_some()), takes.len());
+        let (given, want) = (operands.len() + usize::from(piped.is_some()), takes.len());
         if rest.is_some() && given < want {
-            let got = words.len();
+            let got = operands.len();
             return self.error(&format!(
                 "wrong number of args for {name}: want at least {want} got {got}"
             ));
@@ -104,59 +106,64 @@ impl<'t> Exec<'t, '_> {
         }
         let mut types = takes.iter().chain(std::iter::repeat_n(rest, given).flatten());
         let mut args = Vec::with_capacity(given);
-        for word in words {
-            let wanted = *types.next().unwrap_or(&Type::Any);
-            args.push(self.argument(dot, wanted, word)?);
+        for operand in operands {
+            let wanted = *types.next().unwrap_or(&ParamType::Any);
+            args.push(self.argument(dot, wanted, operand)?);
         }
         if let Some(value) = piped {
-            let wanted = *types.next().unwrap_or(&Type::Any);
+            let wanted = *types.next().unwrap_or(&ParamType::Any);
             args.push(self.fit(value, wanted)?);
         }
         Ok(args)
     }
 
-    fn argument(&mut self, dot: &Value, wanted: Type, word: &'t Word) -> Walked<Value> {
-        self.spot = Some(Spot::Word(word));
+    fn argument(
+        &mut self,
+        dot: &Value,
+        wanted: ParamType,
+        operand: &'t Operand,
+    ) -> ExecResult<Value> {
+        self.spot = Some(SourceSpot::Operand(operand));
         let expected = |found: Option<Value>, name: &str, exec: &Self| match found {
             Some(value) => Ok(value),
-            None => exec.error(&format!("expected {name}; found {word}")),
+            None => exec.error(&format!("expected {name}; found {operand}")),
         };
-        match (&word.term, wanted) {
-            (_, Type::Any) => self.any(dot, word),
+        match (&operand.term, wanted) {
+            (_, ParamType::Any) => self.any(dot, operand),
             (Term::Nil, _) if !wanted.can_be_nil() => {
                 self.error(&format!("cannot assign nil to {}", wanted.name()))
             }
             (Term::Bool(_) | Term::Number(_) | Term::Text { .. }, _) => {
                 let number =
-                    if let Term::Number(number) = &word.term { Some(number) } else { None };
+                    if let Term::Number(number) = &operand.term { Some(number) } else { None };
                 match wanted {
-                    Type::Text => match &word.term {
+                    ParamType::Text => match &operand.term {
                         Term::Text { bytes, .. } => Ok(Value::text(&**bytes)),
                         _ => expected(None, "string", self),
                     },
-                    Type::Bool => match &word.term {
+                    ParamType::Bool => match &operand.term {
                         Term::Bool(yes) => Ok(Value::Bool(*yes)),
                         _ => expected(None, "bool", self),
                     },
-                    Type::Int | Type::Duration => {
+                    ParamType::Int | ParamType::Duration => {
                         let int = number.and_then(|number| number.int);
                         expected(int.map(|n| Value::Int(n, wanted.int_kind())), "integer", self)
                     }
-                    Type::Float => {
+                    ParamType::Float => {
                         let float = number.and_then(|number| number.float);
                         expected(float.map(Value::Float), "float", self)
                     }
-                    Type::Any | Type::Map | Type::Time | Type::Version => {
+                    ParamType::Any | ParamType::Map | ParamType::Time | ParamType::Version => {
                         let name = wanted.name();
-                        self.error(&format!("can't handle {word} for arg of type {name}"))
+                        self.error(&format!("can't handle {operand} for arg of type {name}"))
                     }
                 }
             }
             _ => {
-                let value = self.any(dot, word)?;
-                let from_data = matches!(word.term, Term::Field(_) | Term::Chain(..));
+                let value = self.any(dot, operand)?;
+                let from_data = matches!(operand.term, Term::Field(_) | Term::Chain(..));
                 if from_data && matches!(value, Value::Nil) {
-                    // A nil that was found in data is an interface, which fits nothing else.
+                    // Go types a nil from the data as an interface, which is assignable to nothing else.
                     let name = wanted.name();
                     return self.error(&format!(
                         "wrong type for value; expected {name}; got interface {{}}"
@@ -167,8 +174,8 @@ impl<'t> Exec<'t, '_> {
         }
     }
 
-    /// `value`, if a parameter of type `wanted` can take it.
-    fn fit(&self, value: Value, wanted: Type) -> Walked<Value> {
+    /// Checks that `value` is assignable to a parameter of type `wanted`.
+    fn fit(&self, value: Value, wanted: ParamType) -> ExecResult<Value> {
         if wanted.fits(&value) {
             return Ok(value);
         }

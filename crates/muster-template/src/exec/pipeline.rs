@@ -1,8 +1,8 @@
 //! Pipelines, commands and fields.
 
-use super::{Exec, Walked};
+use super::{Exec, ExecResult};
 use crate::{
-    ast::{Command, Pipe, Spot, Term, Word},
+    ast::{Command, Operand, Pipe, SourceSpot, Term},
     functions::Function,
     methods,
     number::Number,
@@ -10,12 +10,12 @@ use crate::{
 };
 
 impl<'t> Exec<'t, '_> {
-    /// The value of a pipeline, after its variables were set to it.
-    pub(super) fn pipeline(&mut self, dot: &Value, pipe: &'t Pipe) -> Walked<Value> {
-        self.spot = Some(Spot::Pipe(pipe));
+    /// Evaluates a pipeline and binds its variables to the result.
+    pub(super) fn pipeline(&mut self, dot: &Value, pipe: &'t Pipe) -> ExecResult<Value> {
+        self.spot = Some(SourceSpot::Pipe(pipe));
         let mut piped = None;
         for command in &pipe.commands {
-            self.check(self.run.work(1))?;
+            self.check(self.state.charge_steps(1))?;
             piped = Some(self.command(dot, command, piped)?);
         }
         let value = piped.unwrap_or(Value::Nil);
@@ -25,8 +25,8 @@ impl<'t> Exec<'t, '_> {
         Ok(value)
     }
 
-    /// Declares a variable, or changes the innermost one of that name.
-    pub(super) fn bind(&mut self, assigns: bool, name: &'t str, value: Value) -> Walked<()> {
+    /// Declares a variable, or assigns to the innermost one of that name.
+    pub(super) fn bind(&mut self, assigns: bool, name: &'t str, value: Value) -> ExecResult<()> {
         if !assigns {
             self.variables.push((name, value));
             return Ok(());
@@ -43,39 +43,44 @@ impl<'t> Exec<'t, '_> {
         dot: &Value,
         command: &'t Command,
         piped: Option<Value>,
-    ) -> Walked<Value> {
-        let Some((first, words)) = command.words.split_first() else { return Ok(Value::Nil) };
+    ) -> ExecResult<Value> {
+        let Some((first, operands)) = command.operands.split_first() else { return Ok(Value::Nil) };
         match &first.term {
             Term::Field(_) | Term::Chain(..) | Term::Variable(..) => {
-                self.reference(dot, first, words, piped)
+                self.reference(dot, first, operands, piped)
             }
             Term::Function(function) => {
-                self.spot = Some(Spot::Word(first));
-                self.call(dot, function, Spot::Command(command), (words, piped))
+                self.spot = Some(SourceSpot::Operand(first));
+                self.call(dot, function, SourceSpot::Command(command), (operands, piped))
             }
             Term::Pipe(pipe) => {
-                self.takes_nothing(first, words, piped.as_ref())?;
+                self.takes_nothing(first, operands, piped.as_ref())?;
                 self.nested(|exec| exec.pipeline(dot, pipe))
             }
             Term::Dot | Term::Nil | Term::Bool(_) | Term::Number(_) | Term::Text { .. } => {
-                self.spot = Some(Spot::Word(first));
-                self.takes_nothing(first, words, piped.as_ref())?;
+                self.spot = Some(SourceSpot::Operand(first));
+                self.takes_nothing(first, operands, piped.as_ref())?;
                 self.constant(dot, first)
             }
         }
     }
 
-    fn takes_nothing(&self, word: &Word, words: &[Word], piped: Option<&Value>) -> Walked<()> {
-        if words.is_empty() && piped.is_none() {
+    fn takes_nothing(
+        &self,
+        operand: &Operand,
+        operands: &[Operand],
+        piped: Option<&Value>,
+    ) -> ExecResult<()> {
+        if operands.is_empty() && piped.is_none() {
             return Ok(());
         }
-        self.error(&format!("can't give argument to non-function {word}"))
+        self.error(&format!("can't give argument to non-function {operand}"))
     }
 
-    /// The value of a word that needs no evaluation.
-    fn constant(&mut self, dot: &Value, word: &'t Word) -> Walked<Value> {
-        self.spot = Some(Spot::Word(word));
-        match &word.term {
+    /// The value of a literal or of `.`.
+    fn constant(&mut self, dot: &Value, operand: &'t Operand) -> ExecResult<Value> {
+        self.spot = Some(SourceSpot::Operand(operand));
+        match &operand.term {
             Term::Dot => Ok(dot.clone()),
             Term::Bool(yes) => Ok(Value::Bool(*yes)),
             Term::Number(number) => self.number(number),
@@ -85,12 +90,12 @@ impl<'t> Exec<'t, '_> {
             | Term::Field(_)
             | Term::Variable(..)
             | Term::Chain(..)
-            | Term::Pipe(_) => self.error(&format!("can't evaluate command {word}")),
+            | Term::Pipe(_) => self.error(&format!("can't evaluate command {operand}")),
         }
     }
 
-    /// What a number literal is when nothing says which type is wanted.
-    pub(super) fn number(&self, number: &Number) -> Walked<Value> {
+    /// The value of a number literal without a parameter type.
+    pub(super) fn number(&self, number: &Number) -> ExecResult<Value> {
         if let Some((re, im)) = number.complex {
             return Ok(Value::Complex(re, im));
         }
@@ -101,18 +106,20 @@ impl<'t> Exec<'t, '_> {
         }
     }
 
-    /// A word as an argument for which any type will do.
-    pub(super) fn any(&mut self, dot: &Value, word: &'t Word) -> Walked<Value> {
-        self.spot = Some(Spot::Word(word));
-        match &word.term {
+    /// Evaluates an operand as an argument of type `interface{}`.
+    pub(super) fn any(&mut self, dot: &Value, operand: &'t Operand) -> ExecResult<Value> {
+        self.spot = Some(SourceSpot::Operand(operand));
+        match &operand.term {
             Term::Nil => Ok(Value::Nil),
             Term::Field(_) | Term::Chain(..) | Term::Variable(..) => {
-                self.reference(dot, word, &[], None)
+                self.reference(dot, operand, &[], None)
             }
             Term::Pipe(pipe) => self.nested(|exec| exec.pipeline(dot, pipe)),
-            Term::Function(function) => self.call(dot, function, Spot::Word(word), (&[], None)),
+            Term::Function(function) => {
+                self.call(dot, function, SourceSpot::Operand(operand), (&[], None))
+            }
             Term::Dot | Term::Bool(_) | Term::Number(_) | Term::Text { .. } => {
-                self.constant(dot, word)
+                self.constant(dot, operand)
             }
         }
     }
@@ -121,33 +128,33 @@ impl<'t> Exec<'t, '_> {
     fn reference(
         &mut self,
         dot: &Value,
-        word: &'t Word,
-        words: &'t [Word],
+        operand: &'t Operand,
+        operands: &'t [Operand],
         piped: Option<Value>,
-    ) -> Walked<Value> {
-        self.spot = Some(Spot::Word(word));
-        let (mut value, fields) = match &word.term {
+    ) -> ExecResult<Value> {
+        self.spot = Some(SourceSpot::Operand(operand));
+        let (mut value, fields) = match &operand.term {
             Term::Field(fields) => (dot.clone(), fields),
             Term::Variable(name, fields) => (self.variable(name)?, fields),
             Term::Chain(inner, fields) => {
                 if matches!(inner.term, Term::Nil) {
-                    return self.error(&format!("indirection through explicit nil in {word}"));
+                    return self.error(&format!("indirection through explicit nil in {operand}"));
                 }
                 (self.any(dot, inner)?, fields)
             }
-            _ => return self.constant(dot, word),
+            _ => return self.constant(dot, operand),
         };
         let Some((last, path)) = fields.split_last() else {
-            self.takes_nothing(word, words, piped.as_ref())?;
+            self.takes_nothing(operand, operands, piped.as_ref())?;
             return Ok(value);
         };
         for field in path {
-            value = self.field(dot, &value, field, word, (&[], None))?;
+            value = self.field(dot, &value, field, operand, (&[], None))?;
         }
-        self.field(dot, &value, last, word, (words, piped))
+        self.field(dot, &value, last, operand, (operands, piped))
     }
 
-    fn variable(&self, name: &str) -> Walked<Value> {
+    fn variable(&self, name: &str) -> ExecResult<Value> {
         match self.variables.iter().rev().find(|(known, _)| *known == name) {
             Some((_, value)) => Ok(value.clone()),
             None => self.error(&format!("undefined variable: {name}")),
@@ -159,15 +166,15 @@ impl<'t> Exec<'t, '_> {
         dot: &Value,
         receiver: &Value,
         name: &'t str,
-        word: &'t Word,
-        (words, piped): (&'t [Word], Option<Value>),
-    ) -> Walked<Value> {
+        operand: &'t Operand,
+        (operands, piped): (&'t [Operand], Option<Value>),
+    ) -> ExecResult<Value> {
         if let Some(method) = methods::find(receiver, name) {
-            return self.method(dot, receiver, method, word, (words, piped));
+            return self.method(dot, receiver, method, operand, (operands, piped));
         }
         match receiver {
             Value::Nil => self.error(&format!("nil data; no entry for key {name:?}")),
-            Value::Map(_) if !words.is_empty() || piped.is_some() => {
+            Value::Map(_) if !operands.is_empty() || piped.is_some() => {
                 self.error(&format!("{name} is not a method but has arguments"))
             }
             Value::Map(map) => match map.entries.borrow().get(&name.into()) {
@@ -186,11 +193,11 @@ impl<'t> Exec<'t, '_> {
         dot: &Value,
         receiver: &Value,
         method: &'static Function,
-        word: &'t Word,
-        given: (&'t [Word], Option<Value>),
-    ) -> Walked<Value> {
+        operand: &'t Operand,
+        given: (&'t [Operand], Option<Value>),
+    ) -> ExecResult<Value> {
         let mut args = self.arguments(dot, method, given)?;
         args.insert(0, receiver.clone());
-        self.answer(method, Spot::Word(word), &args)
+        self.answer(method, SourceSpot::Operand(operand), &args)
     }
 }

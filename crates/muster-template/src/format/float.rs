@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-/// How many digits of an `f64` can differ from zero; more are zeros that need no computing.
+/// The number of digits of an `f64` that can differ from zero; further ones are zeros.
 const DIGITS: usize = 1_100;
 
-/// `n` in the form `verb` (one of `e E f g G b x X`); without a precision as short as it can be read
-/// back.
+/// Formats `n` with `verb` (one of `e E f g G b x X`); without a precision, with the fewest digits that
+/// read back as `n`.
 pub(crate) fn format_float(n: f64, verb: u8, precision: Option<usize>) -> String {
     if n.is_nan() {
         return "NaN".to_owned();
@@ -43,7 +43,7 @@ fn exponential(n: f64, verb: u8, precision: Option<usize>) -> String {
     text
 }
 
-/// At least two digits, and always a sign.
+/// Writes the exponent with a sign and at least two digits.
 fn write_exponent(text: &mut String, verb: u8, exponent: i32) {
     let sign = if exponent < 0 { '-' } else { '+' };
     _ = write!(text, "{}{sign}{:02}", char::from(verb), exponent.unsigned_abs());
@@ -111,7 +111,7 @@ fn hexadecimal(n: f64, verb: u8, precision: Option<usize>) -> String {
     if mantissa == 0 {
         exponent = 0;
     } else {
-        // The leading bit goes to bit 60, so that every hexadecimal digit is four whole bits.
+        // The leading bit moves to bit 60, so that each hexadecimal digit is four whole bits.
         let shift = mantissa.leading_zeros().saturating_sub(3);
         mantissa <<= shift;
         exponent += 60 - i32::try_from(shift).unwrap_or(0);

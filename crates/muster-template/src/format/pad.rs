@@ -1,9 +1,9 @@
-//! The parts of a verb: flags, width and precision, and what they do to digits and text.
+//! Flags, width and precision of a verb, applied to digits and text.
 
 use super::Printer;
 use crate::{
     quote::{can_backquote, quote, quote_rune},
-    run::Answer,
+    state::EvalResult,
     text::{lossy, runes},
     unicode::is_print,
 };
@@ -29,15 +29,15 @@ pub(super) struct Flags {
 }
 
 impl Printer<'_> {
-    fn padding(&mut self, n: usize) -> Answer<()> {
+    fn padding(&mut self, n: usize) -> EvalResult<()> {
         let byte = if self.flags.zero && !self.flags.minus { b'0' } else { b' ' };
-        self.run.room(n)?;
+        self.state.charge_bytes(n)?;
         self.out.extend(std::iter::repeat_n(byte, n));
         Ok(())
     }
 
-    /// Writes `bytes`, filled up to the width.
-    pub(super) fn pad(&mut self, bytes: &[u8]) -> Answer<()> {
+    /// Writes `bytes`, padded to the width.
+    pub(super) fn pad(&mut self, bytes: &[u8]) -> EvalResult<()> {
         let width = self.flags.width.unwrap_or(0);
         let missing = if width == 0 { 0 } else { width.saturating_sub(runes(bytes).count()) };
         if self.flags.minus {
@@ -49,8 +49,8 @@ impl Printer<'_> {
         }
     }
 
-    /// As [`pad`](Self::pad), but never with zeros.
-    pub(super) fn pad_with_spaces(&mut self, bytes: &[u8]) -> Answer<()> {
+    /// Writes `bytes`, padded to the width with spaces even under the `0` flag.
+    pub(super) fn pad_with_spaces(&mut self, bytes: &[u8]) -> EvalResult<()> {
         let zero = std::mem::take(&mut self.flags.zero);
         let padded = self.pad(bytes);
         self.flags.zero = zero;
@@ -63,7 +63,7 @@ impl Printer<'_> {
         bytes.get(..kept).unwrap_or(bytes)
     }
 
-    pub(super) fn string(&mut self, bytes: &[u8], verb: char) -> Answer<bool> {
+    pub(super) fn string(&mut self, bytes: &[u8], verb: char) -> EvalResult<bool> {
         match verb {
             'v' if self.flags.sharp_v => self.quoted(bytes)?,
             'v' | 's' => self.pad(self.truncated(bytes))?,
@@ -74,7 +74,7 @@ impl Printer<'_> {
         Ok(true)
     }
 
-    fn quoted(&mut self, bytes: &[u8]) -> Answer<()> {
+    fn quoted(&mut self, bytes: &[u8]) -> EvalResult<()> {
         let bytes = self.truncated(bytes);
         let backquoted = std::str::from_utf8(bytes).is_ok_and(can_backquote);
         if self.flags.sharp && backquoted {
@@ -83,9 +83,9 @@ impl Printer<'_> {
         self.pad(quote(bytes, self.flags.plus).as_bytes())
     }
 
-    fn hex(&mut self, bytes: &[u8], upper: bool) -> Answer<()> {
+    fn hex(&mut self, bytes: &[u8], upper: bool) -> EvalResult<()> {
         let length = bytes.len().min(self.flags.precision.unwrap_or(usize::MAX));
-        self.run.room(length.saturating_mul(5))?;
+        self.state.charge_bytes(length.saturating_mul(5))?;
         let (prefix, between) = match (self.flags.sharp, self.flags.space) {
             (true, true) => ("0x", " 0x"),
             (true, false) => ("0x", ""),
@@ -105,7 +105,7 @@ impl Printer<'_> {
     }
 
     /// An integer in any verb that takes one.
-    pub(super) fn integer(&mut self, negative: bool, n: u64, verb: char) -> Answer<bool> {
+    pub(super) fn integer(&mut self, negative: bool, n: u64, verb: char) -> EvalResult<bool> {
         let text = match verb {
             'v' | 'd' => n.to_string(),
             'b' => format!("{n:b}"),
@@ -144,15 +144,15 @@ impl Printer<'_> {
             _ => 0,
         };
         let zeros = digits.saturating_sub(text.len());
-        self.run.room(zeros)?;
+        self.state.charge_bytes(zeros)?;
         let zeros = "0".repeat(zeros);
-        // A leading zero that precision put there is all the prefix that `%#o` asks for.
+        // A leading zero from the precision already satisfies the prefix of `%#o`.
         let prefix = if prefix == "0" && !zeros.is_empty() { "" } else { prefix };
         self.pad_with_spaces(format!("{sign}{prefix}{zeros}{text}").as_bytes())?;
         Ok(true)
     }
 
-    fn rune(&mut self, negative: bool, n: u64, verb: char) -> Answer<bool> {
+    fn rune(&mut self, negative: bool, n: u64, verb: char) -> EvalResult<bool> {
         let valid = u32::try_from(n).ok().filter(|_| !negative).and_then(char::from_u32);
         let c = valid.unwrap_or(char::REPLACEMENT_CHARACTER);
         match verb {
@@ -161,7 +161,7 @@ impl Printer<'_> {
             _ => {
                 let n = if negative { n.wrapping_neg() } else { n };
                 let precision = self.flags.precision.unwrap_or(4).max(4);
-                self.run.room(precision)?;
+                self.state.charge_bytes(precision)?;
                 let mut text = format!("{n:X}");
                 text.insert_str(0, &"0".repeat(precision.saturating_sub(text.len())));
                 text.insert_str(0, "U+");
@@ -175,7 +175,7 @@ impl Printer<'_> {
     }
 
     /// A float in any verb that takes one.
-    pub(super) fn float(&mut self, n: f64, verb: char) -> Answer<bool> {
+    pub(super) fn float(&mut self, n: f64, verb: char) -> EvalResult<bool> {
         let (verb, precision) = match verb {
             'v' => (b'g', None),
             'b' | 'g' | 'G' | 'x' | 'X' => (verb as u8, None),
@@ -184,7 +184,7 @@ impl Printer<'_> {
             _ => return Ok(false),
         };
         let precision = self.flags.precision.or(precision);
-        self.run.room(precision.unwrap_or(0))?;
+        self.state.charge_bytes(precision.unwrap_or(0))?;
         let mut text = super::float::format_float(n, verb, precision);
         if !text.starts_with(['-', '+']) {
             text.insert(0, '+');
@@ -218,7 +218,7 @@ impl Printer<'_> {
     }
 }
 
-/// `%#g` and its like: a decimal point always, and the trailing zeros that were cut.
+/// `%#g` and similar: always a decimal point, with trailing zeros restored.
 fn with_all_digits(text: &str, verb: u8, precision: Option<usize>) -> String {
     let mut missing = match verb {
         b'g' | b'G' | b'x' => precision.unwrap_or(6),

@@ -2,31 +2,32 @@
 
 use super::{Flags, Printer};
 use crate::{
-    run::Answer,
+    state::EvalResult,
     text::runes,
     value::{IntKind, Value},
 };
 
-/// Wider or more precise than this Go refuses as well.
+/// Go rejects a greater width or precision as well.
 const TOO_LARGE: usize = 1_000_000;
 
-/// A walk along a format string and its arguments.
+/// The position in a format string and in its arguments.
 #[expect(clippy::struct_excessive_bools, reason = "three facts about `[n]` that vary freely")]
-struct Walk<'a> {
+struct FormatReader<'a> {
     rest: &'a [u8],
     args: &'a [Value],
     next: usize,
-    /// Whether `[n]` was used, after which unused arguments are no mistake.
+    /// Whether `[n]` was used; unused arguments are then no error.
     reordered: bool,
-    /// Whether every `[n]` of this verb was good.
+    /// Whether every `[n]` of this verb was valid.
     good: bool,
     after_index: bool,
 }
 
 impl Printer<'_> {
-    pub(super) fn printf(&mut self, format: &[u8], args: &[Value]) -> Answer<()> {
+    pub(super) fn printf(&mut self, format: &[u8], args: &[Value]) -> EvalResult<()> {
         let (reordered, good) = (false, true);
-        let mut walk = Walk { rest: format, args, next: 0, reordered, good, after_index: false };
+        let mut walk =
+            FormatReader { rest: format, args, next: 0, reordered, good, after_index: false };
         while !walk.rest.is_empty() {
             let literal = walk.rest.iter().position(|byte| *byte == b'%');
             let literal = literal.unwrap_or(walk.rest.len());
@@ -34,7 +35,7 @@ impl Printer<'_> {
             self.write(text)?;
             walk.rest = rest;
             if walk.eat(b'%') {
-                self.run.work(1)?;
+                self.state.charge_steps(1)?;
                 self.verb(&mut walk)?;
             }
         }
@@ -54,7 +55,7 @@ impl Printer<'_> {
         self.write(b")")
     }
 
-    fn verb(&mut self, walk: &mut Walk<'_>) -> Answer<()> {
+    fn verb(&mut self, walk: &mut FormatReader<'_>) -> EvalResult<()> {
         self.flags = Flags::default();
         walk.good = true;
         walk.after_index = false;
@@ -86,7 +87,7 @@ impl Printer<'_> {
         self.argument(arg, verb)
     }
 
-    fn read_flags(&mut self, walk: &mut Walk<'_>) {
+    fn read_flags(&mut self, walk: &mut FormatReader<'_>) {
         while let Some((flag, rest)) = walk.rest.split_first() {
             match flag {
                 b'#' => self.flags.sharp = true,
@@ -100,7 +101,7 @@ impl Printer<'_> {
         }
     }
 
-    fn read_width(&mut self, walk: &mut Walk<'_>) -> Answer<()> {
+    fn read_width(&mut self, walk: &mut FormatReader<'_>) -> EvalResult<()> {
         if !walk.eat(b'*') {
             self.flags.width = walk.number();
             if walk.after_index && self.flags.width.is_some() {
@@ -120,8 +121,8 @@ impl Printer<'_> {
         Ok(())
     }
 
-    fn read_precision(&mut self, walk: &mut Walk<'_>) -> Answer<()> {
-        // A point at the very end is the verb, and a bad one.
+    fn read_precision(&mut self, walk: &mut FormatReader<'_>) -> EvalResult<()> {
+        // A point at the very end is read as the verb, an invalid one.
         if walk.rest.len() < 2 || !walk.eat(b'.') {
             return Ok(());
         }
@@ -143,7 +144,7 @@ impl Printer<'_> {
     }
 }
 
-impl Walk<'_> {
+impl FormatReader<'_> {
     fn skip(&mut self, n: usize) {
         self.rest = self.rest.get(n..).unwrap_or_default();
     }
@@ -156,7 +157,7 @@ impl Walk<'_> {
         here
     }
 
-    /// Digits here; none, or too many, are no number.
+    /// Reads a number; `None` without digits or when it is too large.
     fn number(&mut self) -> Option<usize> {
         let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (mut n, mut read) = (0usize, 0);
@@ -172,7 +173,7 @@ impl Walk<'_> {
         (digits > 0).then_some(n)
     }
 
-    /// `[n]`, which names the argument to use next.
+    /// Reads `[n]`, the index of the next argument.
     fn index(&mut self) {
         self.after_index = false;
         if self.rest.first() != Some(&b'[') {
@@ -201,7 +202,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The next argument as the value of `*`.
+    /// Takes the next argument as the value of `*`.
     fn int_argument(&mut self) -> Option<i64> {
         let arg = self.args.get(self.next)?;
         self.next += 1;

@@ -1,61 +1,73 @@
-//! Go's own functions, but for the comparisons.
+//! Go's own functions, except for the comparisons.
 
-use super::{Args, Call, Function, Type, plain, variadic};
+use super::{Args, Call, Function, ParamType, plain, variadic};
 use crate::{
     format::{self, sprint},
-    run::{Answer, Fail, Run},
+    state::{EvalError, EvalResult, RenderState},
     text::{Text, lossy, push, runes},
     unicode::is_print,
     value::{Element, Map, UintKind, Value},
 };
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    Function { name: "and", takes: &[Type::Any], rest: Some(Type::Any), call: Call::Until(false) },
-    Function { name: "or", takes: &[Type::Any], rest: Some(Type::Any), call: Call::Until(true) },
-    plain("not", &[Type::Any], |_, args| Ok(Value::Bool(!args.any(0).truth()))),
-    variadic("call", &[Type::Any], Type::Any, |_, args| match args.any(0) {
-        Value::Nil => Err(Fail::new("call of nil")),
-        // No value of a template is a function.
-        value => Err(Fail::new(format!("non-function of type {}", value.type_name()))),
+    Function {
+        name: "and",
+        takes: &[ParamType::Any],
+        rest: Some(ParamType::Any),
+        call: Call::Until(false),
+    },
+    Function {
+        name: "or",
+        takes: &[ParamType::Any],
+        rest: Some(ParamType::Any),
+        call: Call::Until(true),
+    },
+    plain("not", &[ParamType::Any], |_, args| Ok(Value::Bool(!args.any(0).truth()))),
+    variadic("call", &[ParamType::Any], ParamType::Any, |_, args| match args.any(0) {
+        Value::Nil => Err(EvalError::new("call of nil")),
+        // Template values are never functions.
+        value => Err(EvalError::new(format!("non-function of type {}", value.type_name()))),
     }),
-    variadic("index", &[Type::Any], Type::Any, |_, args| index(args)),
-    plain("len", &[Type::Any], |_, args| len(args.any(0))),
-    variadic("print", &[], Type::Any, |run, args| Ok(made(sprint(run, args.rest(0))?))),
-    variadic("println", &[], Type::Any, |run, args| Ok(made(format::sprintln(run, args.rest(0))?))),
-    variadic("printf", &[Type::Text], Type::Any, |run, args| {
-        Ok(made(format::sprintf(run, args.bytes(0), args.rest(1))?))
+    variadic("index", &[ParamType::Any], ParamType::Any, |_, args| index(args)),
+    plain("len", &[ParamType::Any], |_, args| len(args.any(0))),
+    variadic("print", &[], ParamType::Any, |state, args| Ok(made(sprint(state, args.rest(0))?))),
+    variadic("println", &[], ParamType::Any, |state, args| {
+        Ok(made(format::sprintln(state, args.rest(0))?))
     }),
-    variadic("html", &[], Type::Any, |run, args| run.text(html(&together(run, args)?))),
-    variadic("js", &[], Type::Any, |run, args| run.text(js(&together(run, args)?))),
-    variadic("urlquery", &[], Type::Any, |run, args| {
-        run.text(super::urls::query_escape(&together(run, args)?))
+    variadic("printf", &[ParamType::Text], ParamType::Any, |state, args| {
+        Ok(made(format::sprintf(state, args.bytes(0), args.rest(1))?))
+    }),
+    variadic("html", &[], ParamType::Any, |state, args| state.text(html(&together(state, args)?))),
+    variadic("js", &[], ParamType::Any, |state, args| state.text(js(&together(state, args)?))),
+    variadic("urlquery", &[], ParamType::Any, |state, args| {
+        state.text(super::urls::query_escape(&together(state, args)?))
     }),
 ];
 
-/// What the printer made, which it has paid for.
+/// Wraps output of the printer, whose bytes were already charged.
 fn made(bytes: Vec<u8>) -> Value {
     Value::text(bytes)
 }
 
-fn together(run: &Run<'_>, args: Args<'_>) -> Answer<Vec<u8>> {
+fn together(state: &RenderState<'_>, args: Args<'_>) -> EvalResult<Vec<u8>> {
     match args.rest(0) {
         [Value::Text(text)] => Ok(text.to_vec()),
         values => {
-            // Nil prints as an action prints it.
+            // Nil prints as in an action.
             let no_value = Value::text("<no value>");
             let shown = values.iter().map(|value| match value {
                 Value::Nil => no_value.clone(),
                 value => value.clone(),
             });
-            sprint(run, &shown.collect::<Vec<_>>())
+            sprint(state, &shown.collect::<Vec<_>>())
         }
     }
 }
 
-fn index(args: Args<'_>) -> Answer {
+fn index(args: Args<'_>) -> EvalResult {
     let mut item = args.any(0).clone();
     if matches!(item, Value::Nil) {
-        return Err(Fail::new("index of untyped nil"));
+        return Err(EvalError::new("index of untyped nil"));
     }
     for index in args.rest(1) {
         item = match &item {
@@ -69,54 +81,57 @@ fn index(args: Args<'_>) -> Answer {
                 Value::Uint((*byte).into(), UintKind::Byte)
             }
             Value::Map(map) => entry(map, index)?,
-            Value::Nil => return Err(Fail::new("index of nil pointer")),
+            Value::Nil => return Err(EvalError::new("index of nil pointer")),
             other => {
-                return Err(Fail::new(format!("can't index item of type {}", other.type_name())));
+                return Err(EvalError::new(format!(
+                    "can't index item of type {}",
+                    other.type_name()
+                )));
             }
         };
     }
     Ok(item)
 }
 
-/// One past the end is where Go's own check lets through.
-fn out_of_range(what: &str) -> Fail {
-    Fail::new(format!("reflect: {what} index out of range"))
+/// Go's bounds check allows one past the end.
+fn out_of_range(what: &str) -> EvalError {
+    EvalError::new(format!("reflect: {what} index out of range"))
 }
 
-fn position(index: &Value, length: usize) -> Answer<usize> {
+fn position(index: &Value, length: usize) -> EvalResult<usize> {
     let n = match index {
         Value::Int(n, _) => i128::from(*n),
         Value::Uint(n, _) => i128::from(*n),
-        Value::Nil => return Err(Fail::new("cannot index slice/array with nil")),
+        Value::Nil => return Err(EvalError::new("cannot index slice/array with nil")),
         other => {
             let kind = other.type_name();
-            return Err(Fail::new(format!("cannot index slice/array with type {kind}")));
+            return Err(EvalError::new(format!("cannot index slice/array with type {kind}")));
         }
     };
     let at = usize::try_from(n).ok().filter(|at| *at <= length);
-    at.ok_or_else(|| Fail::new(format!("index out of range: {n}")))
+    at.ok_or_else(|| EvalError::new(format!("index out of range: {n}")))
 }
 
-fn entry(map: &Map, index: &Value) -> Answer {
+fn entry(map: &Map, index: &Value) -> EvalResult {
     let key = match index {
         Value::Text(text) => text,
-        Value::Nil => return Err(Fail::new("value is nil; should be of type string")),
+        Value::Nil => return Err(EvalError::new("value is nil; should be of type string")),
         other => {
             let kind = other.type_name();
-            return Err(Fail::new(format!("value has type {kind}; should be string")));
+            return Err(EvalError::new(format!("value has type {kind}; should be string")));
         }
     };
     let missing = if map.element == Element::Text { Value::text("") } else { Value::Nil };
     Ok(map.entries.borrow().get(key).cloned().unwrap_or(missing))
 }
 
-fn len(value: &Value) -> Answer {
+fn len(value: &Value) -> EvalResult {
     Ok(Value::count(match value {
         Value::Text(text) => text.len(),
         Value::List(list) => list.items.len(),
         Value::Map(map) => map.entries.borrow().len(),
-        Value::Nil => return Err(Fail::new("len of nil pointer")),
-        other => return Err(Fail::new(format!("len of type {}", other.type_name()))),
+        Value::Nil => return Err(EvalError::new("len of nil pointer")),
+        other => return Err(EvalError::new(format!("len of type {}", other.type_name()))),
     }))
 }
 
@@ -153,15 +168,15 @@ fn js(bytes: &[u8]) -> Text {
     escaped.into()
 }
 
-/// `strval` of sprig: what a value is as a string.
-pub(super) fn strval(run: &Run<'_>, value: &Value) -> Answer<Text> {
+/// Sprig's `strval`: a value as a string.
+pub(super) fn strval(state: &RenderState<'_>, value: &Value) -> EvalResult<Text> {
     match value {
         Value::Text(text) => Ok(text.clone()),
-        value => Ok(format::display(run, value)?.into()),
+        value => Ok(format::display(state, value)?.into()),
     }
 }
 
 /// `strval` as text.
-pub(super) fn string(run: &Run<'_>, value: &Value) -> Answer<String> {
-    Ok(lossy(&strval(run, value)?).into_owned())
+pub(super) fn string(state: &RenderState<'_>, value: &Value) -> EvalResult<String> {
+    Ok(lossy(&strval(state, value)?).into_owned())
 }

@@ -1,4 +1,4 @@
-//! How sprig's arithmetic reads whatever it is given: as a number if it can, as 0 if not.
+//! Conversions of sprig's arithmetic: any value to a number, 0 if it is none.
 
 use crate::{
     number::{parse_float, parse_int},
@@ -33,13 +33,13 @@ pub(super) fn to_float(value: &Value) -> f64 {
     }
 }
 
-/// What a processor of the usual kind makes of a float that is too large, or is none.
+/// Converts a float as amd64 does: overflow and NaN give the least integer.
 fn truncated(n: f64) -> i64 {
     const END: f64 = 9_223_372_036_854_775_808.0;
     if (-END..END).contains(&n) { n as i64 } else { i64::MIN }
 }
 
-/// `1.00` is read as `1`.
+/// Drops a fraction of zeros: `1.00` reads as `1`.
 fn without_zero_decimals(text: &str) -> &str {
     match text.trim_end_matches('0').strip_suffix('.') {
         Some(whole) if text.ends_with('0') => whole,

@@ -2,43 +2,47 @@
 
 use std::{cmp::Ordering, rc::Rc};
 
-use super::{Args, Function, Type, plain, variadic};
+use super::{Args, Function, ParamType, plain, variadic};
 use crate::{
     format::shown,
-    run::{Answer, Fail, Run},
+    state::{EvalError, EvalResult, RenderState},
     value::Value,
 };
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    variadic("eq", &[Type::Any], Type::Any, |run, args| eq(run, args).map(Value::Bool)),
-    plain("ne", &[Type::Any; 2], |run, args| eq(run, args).map(|equal| Value::Bool(!equal))),
-    plain("lt", &[Type::Any; 2], |_, args| less(args).map(Value::Bool)),
-    plain("le", &[Type::Any; 2], |run, args| less_or_equal(run, args).map(Value::Bool)),
-    plain("gt", &[Type::Any; 2], |run, args| {
-        less_or_equal(run, args).map(|not_greater| Value::Bool(!not_greater))
+    variadic("eq", &[ParamType::Any], ParamType::Any, |state, args| {
+        eq(state, args).map(Value::Bool)
     }),
-    plain("ge", &[Type::Any; 2], |_, args| less(args).map(|less| Value::Bool(!less))),
+    plain("ne", &[ParamType::Any; 2], |state, args| {
+        eq(state, args).map(|equal| Value::Bool(!equal))
+    }),
+    plain("lt", &[ParamType::Any; 2], |_, args| less(args).map(Value::Bool)),
+    plain("le", &[ParamType::Any; 2], |state, args| less_or_equal(state, args).map(Value::Bool)),
+    plain("gt", &[ParamType::Any; 2], |state, args| {
+        less_or_equal(state, args).map(|not_greater| Value::Bool(!not_greater))
+    }),
+    plain("ge", &[ParamType::Any; 2], |_, args| less(args).map(|less| Value::Bool(!less))),
 ];
 
-fn incompatible(one: &Value, other: &Value) -> Fail {
+fn incompatible(one: &Value, other: &Value) -> EvalError {
     let (one, other) = (one.type_name(), other.type_name());
-    Fail::new(format!("incompatible types for comparison: {one} and {other}"))
+    EvalError::new(format!("incompatible types for comparison: {one} and {other}"))
 }
 
-fn eq(run: &Run<'_>, args: Args<'_>) -> Answer<bool> {
+fn eq(state: &RenderState<'_>, args: Args<'_>) -> EvalResult<bool> {
     let one = args.any(0);
     if args.rest(1).is_empty() {
-        return Err(Fail::new("missing argument for comparison"));
+        return Err(EvalError::new("missing argument for comparison"));
     }
     for other in args.rest(1) {
-        if equal(run, one, other)? {
+        if equal(state, one, other)? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-fn equal(run: &Run<'_>, one: &Value, other: &Value) -> Answer<bool> {
+fn equal(state: &RenderState<'_>, one: &Value, other: &Value) -> EvalResult<bool> {
     Ok(match (one, other) {
         (Value::Bool(one), Value::Bool(other)) => one == other,
         (Value::Int(one, _), Value::Int(other, _)) => one == other,
@@ -49,7 +53,7 @@ fn equal(run: &Run<'_>, one: &Value, other: &Value) -> Answer<bool> {
         (Value::Float(one), Value::Float(other)) => one == other,
         (Value::Complex(a, b), Value::Complex(c, d)) => a == c && b == d,
         (Value::Text(one), Value::Text(other)) => {
-            run.read(one.len().min(other.len()))?;
+            state.charge_scan(one.len().min(other.len()))?;
             one == other
         }
         (Value::Nil, Value::Nil) => true,
@@ -57,8 +61,8 @@ fn equal(run: &Run<'_>, one: &Value, other: &Value) -> Answer<bool> {
         (Value::Nil, _) | (_, Value::Nil) => false,
         (Value::List(one), Value::List(other)) if one.nil || other.nil => one.nil == other.nil,
         (Value::Map(_), Value::Map(_)) | (Value::List(_), Value::List(_)) => {
-            let (value, kind) = (shown(run, other)?, other.type_name());
-            return Err(Fail::new(format!("non-comparable type {value}: {kind}")));
+            let (value, kind) = (shown(state, other)?, other.type_name());
+            return Err(EvalError::new(format!("non-comparable type {value}: {kind}")));
         }
         (Value::Time(one), Value::Time(other)) => one.nanoseconds() == other.nanoseconds(),
         (Value::Version(one), Value::Version(other)) => Rc::ptr_eq(one, other),
@@ -66,14 +70,14 @@ fn equal(run: &Run<'_>, one: &Value, other: &Value) -> Answer<bool> {
             Value::Map(_) | Value::List(_) | Value::Time(_) | Value::Version(_),
             Value::Map(_) | Value::List(_) | Value::Time(_) | Value::Version(_),
         ) => {
-            let (value, kind) = (shown(run, one)?, one.type_name());
-            return Err(Fail::new(format!("non-comparable types {value}: {kind}")));
+            let (value, kind) = (shown(state, one)?, one.type_name());
+            return Err(EvalError::new(format!("non-comparable types {value}: {kind}")));
         }
         _ => return Err(incompatible(one, other)),
     })
 }
 
-fn less(args: Args<'_>) -> Answer<bool> {
+fn less(args: Args<'_>) -> EvalResult<bool> {
     let (one, other) = (args.any(0), args.any(1));
     let order = match (one, other) {
         (Value::Int(one, _), Value::Int(other, _)) => one.cmp(other),
@@ -97,7 +101,7 @@ fn less(args: Args<'_>) -> Answer<bool> {
             };
             let same = one.type_name() == other.type_name();
             if same || !basic(one) || !basic(other) {
-                return Err(Fail::new("invalid type for comparison"));
+                return Err(EvalError::new("invalid type for comparison"));
             }
             return Err(incompatible(one, other));
         }
@@ -105,18 +109,18 @@ fn less(args: Args<'_>) -> Answer<bool> {
     Ok(order == Ordering::Less)
 }
 
-fn less_or_equal(run: &Run<'_>, args: Args<'_>) -> Answer<bool> {
-    Ok(less(args)? || equal(run, args.any(0), args.any(1))?)
+fn less_or_equal(state: &RenderState<'_>, args: Args<'_>) -> EvalResult<bool> {
+    Ok(less(args)? || equal(state, args.any(0), args.any(1))?)
 }
 
 /// `reflect.DeepEqual`: types count, and nil slices differ from empty ones.
-pub(super) fn deep_equal(run: &Run<'_>, one: &Value, other: &Value) -> Answer<bool> {
-    deep(run, one, other, 0)
+pub(super) fn deep_equal(state: &RenderState<'_>, one: &Value, other: &Value) -> EvalResult<bool> {
+    deep(state, one, other, 0)
 }
 
-fn deep(run: &Run<'_>, one: &Value, other: &Value, depth: u32) -> Answer<bool> {
-    run.work(1)?;
-    let depth = Run::deeper(depth)?;
+fn deep(state: &RenderState<'_>, one: &Value, other: &Value, depth: u32) -> EvalResult<bool> {
+    state.charge_steps(1)?;
+    let depth = RenderState::deeper(depth)?;
     if one.type_name() != other.type_name() {
         return Ok(false);
     }
@@ -126,7 +130,7 @@ fn deep(run: &Run<'_>, one: &Value, other: &Value, depth: u32) -> Answer<bool> {
                 return Ok(false);
             }
             for (one, other) in one.items.iter().zip(&other.items) {
-                if !deep(run, one, other, depth)? {
+                if !deep(state, one, other, depth)? {
                     return Ok(false);
                 }
             }
@@ -141,7 +145,7 @@ fn deep(run: &Run<'_>, one: &Value, other: &Value, depth: u32) -> Answer<bool> {
                 return Ok(false);
             }
             for ((key, one), (other_key, other)) in one.iter().zip(other.iter()) {
-                if key != other_key || !deep(run, one, other, depth)? {
+                if key != other_key || !deep(state, one, other, depth)? {
                     return Ok(false);
                 }
             }
@@ -150,6 +154,6 @@ fn deep(run: &Run<'_>, one: &Value, other: &Value, depth: u32) -> Answer<bool> {
         (Value::Version(one), Value::Version(other)) => {
             Ok(one.original == other.original && one.compare(other) == Ordering::Equal)
         }
-        _ => equal(run, one, other),
+        _ => equal(state, one, other),
     }
 }

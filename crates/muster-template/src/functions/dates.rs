@@ -2,60 +2,62 @@
 
 use std::rc::Rc;
 
-use super::{Args, Function, Type, plain};
+use super::{Args, Function, ParamType, plain};
 use crate::{
-    run::{Answer, Fail, Run},
+    state::{EvalError, EvalResult, RenderState},
     time::{Time, Zone, duration, layout, parse},
     value::{IntKind, Value},
 };
 
-const ANY: Type = Type::Any;
-const TEXT: Type = Type::Text;
+const ANY: ParamType = ParamType::Any;
+const TEXT: ParamType = ParamType::Text;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    plain("now", &[], |run, _| Ok(value(now(run)))),
-    plain("ago", &[ANY], |run, args| {
-        let since = now(run).since(&moment(run, args.any(0)));
-        run.text(duration::shown(duration::round(since, 1_000_000_000)))
+    plain("now", &[], |state, _| Ok(value(now(state)))),
+    plain("ago", &[ANY], |state, args| {
+        let since = now(state).since(&moment(state, args.any(0)));
+        state.text(duration::shown(duration::round(since, 1_000_000_000)))
     }),
-    plain("date", &[TEXT, ANY], |run, args| formatted(run, args.bytes(0), args.any(1), "Local")),
+    plain("date", &[TEXT, ANY], |state, args| {
+        formatted(state, args.bytes(0), args.any(1), "Local")
+    }),
     plain("dateInZone", &[TEXT, ANY, TEXT], in_zone),
     plain("date_in_zone", &[TEXT, ANY, TEXT], in_zone),
-    plain("htmlDate", &[ANY], |run, args| formatted(run, HTML, args.any(0), "Local")),
-    plain("htmlDateInZone", &[ANY, TEXT], |run, args| {
-        formatted(run, HTML, args.any(0), &args.str(1))
+    plain("htmlDate", &[ANY], |state, args| formatted(state, HTML, args.any(0), "Local")),
+    plain("htmlDateInZone", &[ANY, TEXT], |state, args| {
+        formatted(state, HTML, args.any(0), &args.str(1))
     }),
-    plain("dateModify", &[TEXT, Type::Time], modify_if_possible),
-    plain("date_modify", &[TEXT, Type::Time], modify_if_possible),
-    plain("mustDateModify", &[TEXT, Type::Time], modify),
-    plain("must_date_modify", &[TEXT, Type::Time], modify),
-    plain("toDate", &[TEXT; 2], |run, args| {
-        let time = parse::parse(args.bytes(0), args.bytes(1), &local(run));
+    plain("dateModify", &[TEXT, ParamType::Time], modify_if_possible),
+    plain("date_modify", &[TEXT, ParamType::Time], modify_if_possible),
+    plain("mustDateModify", &[TEXT, ParamType::Time], modify),
+    plain("must_date_modify", &[TEXT, ParamType::Time], modify),
+    plain("toDate", &[TEXT; 2], |state, args| {
+        let time = parse::parse(args.bytes(0), args.bytes(1), &local(state));
         Ok(value(time.unwrap_or_else(|_| Time::zero())))
     }),
-    plain("mustToDate", &[TEXT; 2], |run, args| {
-        let time = parse::parse(args.bytes(0), args.bytes(1), &local(run));
-        time.map(value).map_err(Fail::new)
+    plain("mustToDate", &[TEXT; 2], |state, args| {
+        let time = parse::parse(args.bytes(0), args.bytes(1), &local(state));
+        time.map(value).map_err(EvalError::new)
     }),
-    plain("unixEpoch", &[Type::Time], |run, args| {
-        run.text(time(args, 0).map_or(0, |time| time.seconds).to_string())
+    plain("unixEpoch", &[ParamType::Time], |state, args| {
+        state.text(time(args, 0).map_or(0, |time| time.seconds).to_string())
     }),
-    plain("duration", &[ANY], |run, args| {
+    plain("duration", &[ANY], |state, args| {
         let seconds = match args.any(0) {
             Value::Int(n, IntKind::Int64) => *n,
             Value::Text(text) => decimal(&text.to_str()),
             _ => 0,
         };
-        run.text(duration::shown(seconds.wrapping_mul(1_000_000_000)))
+        state.text(duration::shown(seconds.wrapping_mul(1_000_000_000)))
     }),
-    plain("durationRound", &[ANY], |run, args| {
+    plain("durationRound", &[ANY], |state, args| {
         let nanoseconds = match args.any(0) {
             Value::Int(n, IntKind::Int64) => *n,
             Value::Text(text) => duration::parse(&text.to_str()).unwrap_or(0),
-            Value::Time(time) => now(run).since(time),
+            Value::Time(time) => now(state).since(time),
             _ => 0,
         };
-        run.text(rounded(nanoseconds.unsigned_abs()))
+        state.text(rounded(nanoseconds.unsigned_abs()))
     }),
 ];
 
@@ -69,49 +71,49 @@ fn time(args: Args<'_>, i: usize) -> Option<&Time> {
     if let Value::Time(time) = args.any(i) { Some(time) } else { None }
 }
 
-/// What Go calls `Local`.
-pub(crate) fn local(run: &Run<'_>) -> Zone {
-    Zone::named(run.cx.zone).unwrap_or(Zone::Utc)
+/// Go's `Local` zone.
+pub(crate) fn local(state: &RenderState<'_>) -> Zone {
+    Zone::named(state.cx.zone).unwrap_or(Zone::Utc)
 }
 
-fn now(run: &Run<'_>) -> Time {
-    let (seconds, nanos) = run.cx.now;
-    Time::new(seconds, nanos.min(999_999_999), local(run))
+fn now(state: &RenderState<'_>) -> Time {
+    let (seconds, nanos) = state.cx.now;
+    Time::new(seconds, nanos.min(999_999_999), local(state))
 }
 
-/// A time, seconds since 1970, or now.
-fn moment(run: &Run<'_>, value: &Value) -> Time {
+/// Converts a time or Unix seconds; anything else gives the current time.
+fn moment(state: &RenderState<'_>, value: &Value) -> Time {
     match value {
         Value::Time(time) => Time::clone(time),
-        Value::Int(seconds, IntKind::Int | IntKind::Int64) => Time::new(*seconds, 0, local(run)),
-        _ => now(run),
+        Value::Int(seconds, IntKind::Int | IntKind::Int64) => Time::new(*seconds, 0, local(state)),
+        _ => now(state),
     }
 }
 
-fn in_zone(run: &Run<'_>, args: Args<'_>) -> Answer {
-    formatted(run, args.bytes(0), args.any(1), &args.str(2))
+fn in_zone(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
+    formatted(state, args.bytes(0), args.any(1), &args.str(2))
 }
 
-fn formatted(run: &Run<'_>, format: &[u8], date: &Value, zone: &str) -> Answer {
-    let zone = if zone == "Local" { local(run) } else { Zone::named(zone).unwrap_or(Zone::Utc) };
-    // Every letter of a layout is looked at as the start of every chunk.
-    run.read(format.len().saturating_mul(32))?;
-    run.text(layout::format(&moment(run, date).within(zone), format))
+fn formatted(state: &RenderState<'_>, format: &[u8], date: &Value, zone: &str) -> EvalResult {
+    let zone = if zone == "Local" { local(state) } else { Zone::named(zone).unwrap_or(Zone::Utc) };
+    // Formatting compares each position of the layout with every chunk.
+    state.charge_scan(format.len().saturating_mul(32))?;
+    state.text(layout::format(&moment(state, date).within(zone), format))
 }
 
-fn modify(_: &Run<'_>, args: Args<'_>) -> Answer {
-    let change = duration::parse(&args.str(0)).map_err(Fail::new)?;
+fn modify(_: &RenderState<'_>, args: Args<'_>) -> EvalResult {
+    let change = duration::parse(&args.str(0)).map_err(EvalError::new)?;
     Ok(time(args, 1).map_or(Value::Nil, |time| value(time.plus(change))))
 }
 
-fn modify_if_possible(run: &Run<'_>, args: Args<'_>) -> Answer {
-    match modify(run, args) {
-        Err(Fail::Said(_)) => Ok(args.any(1).clone()),
+fn modify_if_possible(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
+    match modify(state, args) {
+        Err(EvalError::Message(_)) => Ok(args.any(1).clone()),
         answer => answer,
     }
 }
 
-/// `strconv.ParseInt(text, 10, 64)`, where too large is the largest.
+/// `strconv.ParseInt(text, 10, 64)`, saturating on overflow.
 fn decimal(text: &str) -> i64 {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,10 +1,10 @@
-//! Exact decimal arithmetic for `addf` and its like: 0.1 and 0.2 make 0.3.
+//! Exact decimal arithmetic for `addf`, `subf`, `mulf` and `divf`: 0.1 plus 0.2 is 0.3.
 
 use num_bigint::BigInt;
 
 use crate::{
     format::float::format_float,
-    run::{Answer, Fail},
+    state::{EvalError, EvalResult},
 };
 
 /// `digits` times ten to the `exponent`.
@@ -19,10 +19,10 @@ const DIVISION: i64 = 16;
 
 impl Decimal {
     /// The shortest decimal that reads back as `n`.
-    pub(super) fn new(n: f64) -> Answer<Self> {
+    pub(super) fn new(n: f64) -> EvalResult<Self> {
         if !n.is_finite() {
             let shown = format_float(n, b'g', None);
-            return Err(Fail::new(format!("Cannot create a Decimal from {shown}")));
+            return Err(EvalError::new(format!("Cannot create a Decimal from {shown}")));
         }
         let text = format!("{n:e}");
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -52,10 +52,10 @@ impl Decimal {
         Self { digits: &self.digits * &other.digits, exponent: self.exponent + other.exponent }
     }
 
-    pub(super) fn div(&self, other: &Self) -> Answer<Self> {
+    pub(super) fn div(&self, other: &Self) -> EvalResult<Self> {
         let zero = BigInt::ZERO;
         if other.digits == zero {
-            return Err(Fail::new("decimal division by 0"));
+            return Err(EvalError::new("decimal division by 0"));
         }
         let shift = DIVISION + self.exponent - other.exponent;
         let numerator = &self.digits * power(shift.max(0));

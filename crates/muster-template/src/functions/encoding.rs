@@ -1,57 +1,57 @@
-//! Base 64 and base 32, with Go's complaints where sprig answers them as text.
+//! Base64 and base32. Sprig returns decoding errors as text, so their messages are Go's.
 
-use super::{Function, Type, plain};
-use crate::run::Fail;
+use super::{Function, ParamType, plain};
+use crate::state::EvalError;
 
-const TEXT: &[Type] = &[Type::Text];
+const TEXT: &[ParamType] = &[ParamType::Text];
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    plain("b64enc", TEXT, |run, args| {
-        run.room(args.bytes(0).len())?;
-        run.text(BASE64.encode(args.bytes(0)))
+    plain("b64enc", TEXT, |state, args| {
+        state.charge_bytes(args.bytes(0).len())?;
+        state.text(BASE64.encode(args.bytes(0)))
     }),
-    plain("b64dec", TEXT, |run, args| match BASE64.decode(args.bytes(0)) {
-        Ok(bytes) => run.text(bytes),
-        Err(Fail::Said(problem)) => run.text(problem),
+    plain("b64dec", TEXT, |state, args| match BASE64.decode(args.bytes(0)) {
+        Ok(bytes) => state.text(bytes),
+        Err(EvalError::Message(problem)) => state.text(problem),
         Err(spent) => Err(spent),
     }),
-    plain("b32enc", TEXT, |run, args| {
-        run.room(args.bytes(0).len())?;
-        run.text(BASE32.encode(args.bytes(0)))
+    plain("b32enc", TEXT, |state, args| {
+        state.charge_bytes(args.bytes(0).len())?;
+        state.text(BASE32.encode(args.bytes(0)))
     }),
-    plain("b32dec", TEXT, |run, args| match BASE32.decode(&without_breaks(args.bytes(0))) {
-        Ok(bytes) => run.text(bytes),
-        Err(Fail::Said(problem)) => run.text(problem),
+    plain("b32dec", TEXT, |state, args| match BASE32.decode(&without_breaks(args.bytes(0))) {
+        Ok(bytes) => state.text(bytes),
+        Err(EvalError::Message(problem)) => state.text(problem),
         Err(spent) => Err(spent),
     }),
 ];
 
-/// Go counts bytes of base 32 without line breaks, and those of base 64 with them.
+/// Go's error positions skip line breaks in base32, and count them in base64.
 fn without_breaks(text: &[u8]) -> Vec<u8> {
     text.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect()
 }
 
-/// A power of two as a base, and its digits.
-pub(super) struct Base {
+/// An encoding with a power of two as its base.
+pub(super) struct BaseEncoding {
     name: &'static str,
     digits: &'static [u8],
     /// Bits in a digit.
     bits: u32,
-    /// Digits in a group, which is whole bytes.
+    /// Digits in a group of whole bytes.
     group: usize,
 }
 
-pub(super) const BASE64: Base = Base {
+pub(super) const BASE64: BaseEncoding = BaseEncoding {
     name: "base64",
     digits: b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
     bits: 6,
     group: 4,
 };
 
-const BASE32: Base =
-    Base { name: "base32", digits: b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", bits: 5, group: 8 };
+const BASE32: BaseEncoding =
+    BaseEncoding { name: "base32", digits: b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", bits: 5, group: 8 };
 
-impl Base {
+impl BaseEncoding {
     pub(super) fn encode(&self, bytes: &[u8]) -> String {
         let Self { digits, bits, group, .. } = self;
         let digit = |n: u64| {
@@ -73,16 +73,16 @@ impl Base {
         text
     }
 
-    /// Line breaks are passed over; padding is demanded.
-    pub(super) fn decode(&self, text: &[u8]) -> Result<Vec<u8>, Fail> {
+    /// Decodes `text`. Line breaks are skipped, padding is required.
+    pub(super) fn decode(&self, text: &[u8]) -> Result<Vec<u8>, EvalError> {
         let Self { name, digits, bits, group } = self;
-        let corrupt = |at: usize| Fail::new(format!("illegal {name} data at input byte {at}"));
+        let corrupt = |at: usize| EvalError::new(format!("illegal {name} data at input byte {at}"));
         let visible = || text.iter().enumerate().filter(|(_, byte)| !matches!(byte, b'\r' | b'\n'));
         let mut bytes = Vec::with_capacity(text.len());
         let (mut buffer, mut count) = (0u64, 0usize);
         let mut rest = visible();
         while let Some((at, byte)) = rest.next() {
-            // In base 32 only the last group may be padded, and not after a single digit.
+            // In base32 only the last group may be padded, and not after a single digit.
             let padded = self.bits == 6 || count > 1 && text.len() - at <= *group;
             if *byte == b'=' && padded {
                 self.check_padding(count, at, rest, text.len())?;
@@ -111,9 +111,10 @@ impl Base {
         at: usize,
         mut rest: impl Iterator<Item = (usize, &'a u8)>,
         end: usize,
-    ) -> Result<(), Fail> {
-        let corrupt =
-            |at: usize| Err(Fail::new(format!("illegal {} data at input byte {at}", self.name)));
+    ) -> Result<(), EvalError> {
+        let corrupt = |at: usize| {
+            Err(EvalError::new(format!("illegal {} data at input byte {at}", self.name)))
+        };
         let used = count as u32 * self.bits;
         let whole = used >= 8 && used % 8 < self.bits;
         if !whole && self.bits == 6 {

@@ -1,80 +1,80 @@
-//! JSON in and out, as Go's `encoding/json` writes it.
+//! JSON functions; output is that of Go's `encoding/json`.
 
-use super::{Function, Type, plain};
+use super::{Function, ParamType, plain};
 use crate::{
     format::float::format_float,
     json::from_json,
-    run::{Answer, Fail, Run},
+    state::{EvalError, EvalResult, RenderState},
     text::{push, runes},
     value::Value,
 };
 
-const ANY: &[Type] = &[Type::Any];
-const TEXT: &[Type] = &[Type::Text];
+const ANY: &[ParamType] = &[ParamType::Any];
+const TEXT: &[ParamType] = &[ParamType::Text];
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    plain("fromJson", TEXT, |run, args| match read(run, args.bytes(0)) {
-        Err(Fail::Said(_)) => Ok(Value::Nil),
+    plain("fromJson", TEXT, |state, args| match read(state, args.bytes(0)) {
+        Err(EvalError::Message(_)) => Ok(Value::Nil),
         answer => answer,
     }),
-    plain("mustFromJson", TEXT, |run, args| read(run, args.bytes(0))),
-    plain("toJson", ANY, |run, args| lenient(run, args.any(0), Style::Html)),
-    plain("toPrettyJson", ANY, |run, args| lenient(run, args.any(0), Style::Pretty)),
-    plain("toRawJson", ANY, |run, args| write(run, args.any(0), Style::Raw)),
-    plain("mustToJson", ANY, |run, args| write(run, args.any(0), Style::Html)),
-    plain("mustToPrettyJson", ANY, |run, args| write(run, args.any(0), Style::Pretty)),
-    plain("mustToRawJson", ANY, |run, args| write(run, args.any(0), Style::Raw)),
+    plain("mustFromJson", TEXT, |state, args| read(state, args.bytes(0))),
+    plain("toJson", ANY, |state, args| lenient(state, args.any(0), JsonStyle::Html)),
+    plain("toPrettyJson", ANY, |state, args| lenient(state, args.any(0), JsonStyle::Pretty)),
+    plain("toRawJson", ANY, |state, args| write(state, args.any(0), JsonStyle::Raw)),
+    plain("mustToJson", ANY, |state, args| write(state, args.any(0), JsonStyle::Html)),
+    plain("mustToPrettyJson", ANY, |state, args| write(state, args.any(0), JsonStyle::Pretty)),
+    plain("mustToRawJson", ANY, |state, args| write(state, args.any(0), JsonStyle::Raw)),
 ];
 
-fn read(run: &Run<'_>, bytes: &[u8]) -> Answer {
+fn read(state: &RenderState<'_>, bytes: &[u8]) -> EvalResult {
     let text = crate::text::lossy(bytes);
-    run.room(text.len())?;
+    state.charge_bytes(text.len())?;
     match serde_json::from_str(&text) {
-        Ok(value) => from_json(run, &value, 0),
-        Err(problem) => Err(Fail::new(problem.to_string())),
+        Ok(value) => from_json(state, &value, 0),
+        Err(problem) => Err(EvalError::new(problem.to_string())),
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Style {
+enum JsonStyle {
     /// One line, in which `<`, `>` and `&` are escaped.
     Html,
-    /// Indented, with the same escapes.
+    /// Indented, escaped as in [`Html`](Self::Html).
     Pretty,
-    /// One line, nothing escaped that need not be.
+    /// One line with the fewest escapes.
     Raw,
 }
 
-fn lenient(run: &Run<'_>, value: &Value, style: Style) -> Answer {
-    match write(run, value, style) {
-        Err(Fail::Said(_)) => run.text(""),
+fn lenient(state: &RenderState<'_>, value: &Value, style: JsonStyle) -> EvalResult {
+    match write(state, value, style) {
+        Err(EvalError::Message(_)) => state.text(""),
         answer => answer,
     }
 }
 
-fn write(run: &Run<'_>, value: &Value, style: Style) -> Answer {
-    let mut writer = Writer { run, style, out: Vec::new() };
+fn write(state: &RenderState<'_>, value: &Value, style: JsonStyle) -> EvalResult {
+    let mut writer = Writer { state, style, out: Vec::new() };
     writer.value(value, 0)?;
-    run.text(writer.out)
+    state.text(writer.out)
 }
 
 struct Writer<'r> {
-    run: &'r Run<'r>,
-    style: Style,
+    state: &'r RenderState<'r>,
+    style: JsonStyle,
     out: Vec<u8>,
 }
 
 impl Writer<'_> {
-    fn value(&mut self, value: &Value, depth: u32) -> Answer<()> {
-        self.run.work(1)?;
-        let depth = Run::deeper(depth)?;
+    fn value(&mut self, value: &Value, depth: u32) -> EvalResult<()> {
+        self.state.charge_steps(1)?;
+        let depth = RenderState::deeper(depth)?;
         match value {
             Value::Nil => self.out.extend_from_slice(b"null"),
             Value::Bool(yes) => self.out.extend_from_slice(yes.to_string().as_bytes()),
             Value::Int(n, _) => self.number(&n.to_string()),
             Value::Uint(n, _) => self.number(&n.to_string()),
             Value::Float(n) => self.float(*n)?,
-            Value::Complex(..) => return Err(Fail::new("json: unsupported type: complex128")),
+            Value::Complex(..) => return Err(EvalError::new("json: unsupported type: complex128")),
             Value::Text(text) => self.text(text)?,
             Value::Time(time) => {
                 let text =
@@ -97,7 +97,7 @@ impl Writer<'_> {
                 for (i, (key, item)) in entries.iter().enumerate() {
                     self.separate(i, depth)?;
                     self.text(key)?;
-                    self.out.extend_from_slice(if self.style == Style::Pretty {
+                    self.out.extend_from_slice(if self.style == JsonStyle::Pretty {
                         b": "
                     } else {
                         b":"
@@ -114,10 +114,10 @@ impl Writer<'_> {
         self.out.extend_from_slice(text.as_bytes());
     }
 
-    fn float(&mut self, n: f64) -> Answer<()> {
+    fn float(&mut self, n: f64) -> EvalResult<()> {
         if !n.is_finite() {
             let shown = format_float(n, b'g', None);
-            return Err(Fail::new(format!("json: unsupported value: {shown}")));
+            return Err(EvalError::new(format!("json: unsupported value: {shown}")));
         }
         let exponential = n != 0.0 && !(1e-6..1e21).contains(&n.abs());
         if !exponential {
@@ -130,14 +130,14 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn separate(&mut self, i: usize, depth: u32) -> Answer<()> {
+    fn separate(&mut self, i: usize, depth: u32) -> EvalResult<()> {
         if i > 0 {
             self.out.push(b',');
         }
         self.line(depth)
     }
 
-    fn close(&mut self, empty: bool, depth: u32, bracket: u8) -> Answer<()> {
+    fn close(&mut self, empty: bool, depth: u32, bracket: u8) -> EvalResult<()> {
         if !empty {
             self.line(depth - 1)?;
         }
@@ -145,18 +145,18 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn line(&mut self, depth: u32) -> Answer<()> {
-        if self.style == Style::Pretty {
+    fn line(&mut self, depth: u32) -> EvalResult<()> {
+        if self.style == JsonStyle::Pretty {
             let spaces = 2 * depth as usize;
-            self.run.room(spaces)?;
+            self.state.charge_bytes(spaces)?;
             self.out.push(b'\n');
             self.out.extend(std::iter::repeat_n(b' ', spaces));
         }
         Ok(())
     }
 
-    fn text(&mut self, bytes: &[u8]) -> Answer<()> {
-        self.run.room(bytes.len())?;
+    fn text(&mut self, bytes: &[u8]) -> EvalResult<()> {
+        self.state.charge_bytes(bytes.len())?;
         self.out.push(b'"');
         for (c, width) in runes(bytes) {
             let short = match c {
@@ -171,7 +171,7 @@ impl Writer<'_> {
                 '\t' => b"\\t",
                 '\x08' => b"\\b",
                 '\x0c' => b"\\f",
-                '<' | '>' | '&' if self.style != Style::Raw => {
+                '<' | '>' | '&' if self.style != JsonStyle::Raw => {
                     self.escape(c);
                     continue;
                 }

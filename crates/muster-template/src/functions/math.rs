@@ -1,24 +1,24 @@
 //! Arithmetic: `int64` throughout, or exact decimals in the functions that end in `f`.
 
 use super::{
-    Args, Function, Type, builtin,
+    Args, Function, ParamType, builtin,
     cast::{to_float, to_int},
     decimal::Decimal,
     plain, variadic,
 };
 use crate::{
-    run::{Answer, Fail, Run},
+    state::{EvalError, EvalResult, RenderState},
     value::{Element, Value},
 };
 
-const ANY: Type = Type::Any;
+const ANY: ParamType = ParamType::Any;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     plain("int", &[ANY], |_, args| Ok(Value::int(to_int(args.any(0))))),
     plain("int64", &[ANY], |_, args| Ok(Value::int64(to_int(args.any(0))))),
     plain("float64", &[ANY], |_, args| Ok(Value::Float(to_float(args.any(0))))),
-    plain("atoi", &[Type::Text], |_, args| Ok(Value::int(atoi(&args.str(0))))),
-    plain("toDecimal", &[ANY], |run, args| to_decimal(run, args.any(0))),
+    plain("atoi", &[ParamType::Text], |_, args| Ok(Value::int(atoi(&args.str(0))))),
+    plain("toDecimal", &[ANY], |state, args| to_decimal(state, args.any(0))),
     plain("add1", &[ANY], |_, args| Ok(Value::int64(to_int(args.any(0)).wrapping_add(1)))),
     variadic("add", &[], ANY, |_, args| folded(args, 0, i64::wrapping_add)),
     plain("sub", &[ANY; 2], |_, args| folded(args, 1, i64::wrapping_sub)),
@@ -30,69 +30,69 @@ pub(super) const FUNCTIONS: &[Function] = &[
     variadic("min", &[ANY], ANY, |_, args| folded(args, 1, i64::min)),
     variadic("maxf", &[ANY], ANY, |_, args| folded_floats(args, go_max)),
     variadic("minf", &[ANY], ANY, |_, args| folded_floats(args, |a, b| -go_max(-a, -b))),
-    plain("add1f", &[ANY], |run, args| {
-        decimals(run, args.any(0), &[Value::int(1)], |a, b| Ok(a.add(b)))
+    plain("add1f", &[ANY], |state, args| {
+        decimals(state, args.any(0), &[Value::int(1)], |a, b| Ok(a.add(b)))
     }),
-    variadic("addf", &[], ANY, |run, args| {
-        decimals(run, &Value::Float(0.0), args.rest(0), |a, b| Ok(a.add(b)))
+    variadic("addf", &[], ANY, |state, args| {
+        decimals(state, &Value::Float(0.0), args.rest(0), |a, b| Ok(a.add(b)))
     }),
-    variadic("subf", &[ANY], ANY, |run, args| {
-        decimals(run, args.any(0), args.rest(1), |a, b| Ok(a.sub(b)))
+    variadic("subf", &[ANY], ANY, |state, args| {
+        decimals(state, args.any(0), args.rest(1), |a, b| Ok(a.sub(b)))
     }),
-    variadic("mulf", &[ANY], ANY, |run, args| {
-        decimals(run, args.any(0), args.rest(1), |a, b| Ok(a.mul(b)))
+    variadic("mulf", &[ANY], ANY, |state, args| {
+        decimals(state, args.any(0), args.rest(1), |a, b| Ok(a.mul(b)))
     }),
-    variadic("divf", &[ANY], ANY, |run, args| {
-        decimals(run, args.any(0), args.rest(1), Decimal::div)
+    variadic("divf", &[ANY], ANY, |state, args| {
+        decimals(state, args.any(0), args.rest(1), Decimal::div)
     }),
     plain("ceil", &[ANY], |_, args| Ok(Value::Float(to_float(args.any(0)).ceil()))),
     plain("floor", &[ANY], |_, args| Ok(Value::Float(to_float(args.any(0)).floor()))),
-    variadic("round", &[ANY, Type::Int], Type::Float, |_, args| Ok(round(args))),
-    plain("until", &[Type::Int], |run, args| {
+    variadic("round", &[ANY, ParamType::Int], ParamType::Float, |_, args| Ok(round(args))),
+    plain("until", &[ParamType::Int], |state, args| {
         let count = args.int(0);
-        numbers(run, 0, count, if count < 0 { -1 } else { 1 })
+        numbers(state, 0, count, if count < 0 { -1 } else { 1 })
     }),
-    plain("untilStep", &[Type::Int; 3], |run, args| {
-        numbers(run, args.int(0), args.int(1), args.int(2))
+    plain("untilStep", &[ParamType::Int; 3], |state, args| {
+        numbers(state, args.int(0), args.int(1), args.int(2))
     }),
-    variadic("seq", &[], Type::Int, seq),
+    variadic("seq", &[], ParamType::Int, seq),
 ];
 
-/// The arguments folded into one, from the first, or from 0 when `fixed` says there may be none.
-fn folded(args: Args<'_>, fixed: usize, fold: fn(i64, i64) -> i64) -> Answer {
+/// Folds the arguments, starting with the first, or with 0 when `fixed` allows none.
+fn folded(args: Args<'_>, fixed: usize, fold: fn(i64, i64) -> i64) -> EvalResult {
     let first = if fixed == 0 { 0 } else { to_int(args.any(0)) };
     let folded = args.rest(fixed).iter().map(to_int).fold(first, fold);
     Ok(Value::int64(folded))
 }
 
-fn divided(args: Args<'_>, divide: fn(i64, i64) -> i64) -> Answer {
+fn divided(args: Args<'_>, divide: fn(i64, i64) -> i64) -> EvalResult {
     match to_int(args.any(1)) {
-        0 => Err(Fail::new("runtime error: integer divide by zero")),
+        0 => Err(EvalError::new("runtime error: integer divide by zero")),
         divisor => Ok(Value::int64(divide(to_int(args.any(0)), divisor))),
     }
 }
 
-fn folded_floats(args: Args<'_>, fold: fn(f64, f64) -> f64) -> Answer {
+fn folded_floats(args: Args<'_>, fold: fn(f64, f64) -> f64) -> EvalResult {
     let folded = args.rest(1).iter().map(to_float).fold(to_float(args.any(0)), fold);
     Ok(Value::Float(folded))
 }
 
-/// Not a number wins, unless the other is infinite.
+/// Go's `math.Max`: NaN wins, unless the other is infinite.
 fn go_max(a: f64, b: f64) -> f64 {
     let infinite = a == f64::INFINITY || b == f64::INFINITY;
     if !infinite && (a.is_nan() || b.is_nan()) { f64::NAN } else { a.max(b) }
 }
 
 fn decimals(
-    run: &Run<'_>,
+    state: &RenderState<'_>,
     first: &Value,
     others: &[Value],
-    fold: fn(&Decimal, &Decimal) -> Answer<Decimal>,
-) -> Answer {
+    fold: fn(&Decimal, &Decimal) -> EvalResult<Decimal>,
+) -> EvalResult {
     let mut result = Decimal::new(to_float(first))?;
     for (i, other) in others.iter().enumerate() {
-        // Products grow with every factor.
-        run.work(i + 1)?;
+        // The digits of a product grow with every factor.
+        state.charge_steps(i + 1)?;
         result = fold(&result, &Decimal::new(to_float(other))?)?;
     }
     Ok(Value::Float(result.to_float()))
@@ -109,7 +109,7 @@ fn round(args: Args<'_>) -> Value {
 fn atoi(text: &str) -> i64 {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        // Too large is the largest there is, as in Go.
+        // Overflow saturates, as in Go.
         let too_large = if text.starts_with('-') { i64::MIN } else { i64::MAX };
         return if digits.is_empty() { 0 } else { text.parse().unwrap_or(too_large) };
     }
@@ -117,15 +117,15 @@ fn atoi(text: &str) -> i64 {
 }
 
 /// A number written in octal, such as a file mode.
-fn to_decimal(run: &Run<'_>, value: &Value) -> Answer {
-    let text = builtin::string(run, value)?;
+fn to_decimal(state: &RenderState<'_>, value: &Value) -> EvalResult {
+    let text = builtin::string(state, value)?;
     let digits = text.strip_prefix(['+', '-']).unwrap_or(&text);
     let plain = !digits.starts_with(['+', '-']);
     let n = i64::from_str_radix(&text, 8).ok().filter(|_| plain);
     Ok(Value::int64(n.unwrap_or(0)))
 }
 
-/// How many numbers `start`, `start + step`, … come before `stop`.
+/// The numbers `start`, `start + step`, … before `stop`.
 fn count(start: i64, stop: i64, step: i64) -> u64 {
     let (distance, step) = (i128::from(stop) - i128::from(start), i128::from(step));
     if step == 0 || distance == 0 || (distance < 0) != (step < 0) {
@@ -135,9 +135,14 @@ fn count(start: i64, stop: i64, step: i64) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-fn steps(run: &Run<'_>, start: i64, stop: i64, step: i64) -> Answer<impl Iterator<Item = i64>> {
+fn steps(
+    state: &RenderState<'_>,
+    start: i64,
+    stop: i64,
+    step: i64,
+) -> EvalResult<impl Iterator<Item = i64>> {
     let count = count(start, stop, step);
-    run.work(usize::try_from(count).unwrap_or(usize::MAX))?;
+    state.charge_steps(usize::try_from(count).unwrap_or(usize::MAX))?;
     let mut next = Some(start);
     Ok((0..count).filter_map(move |_| {
         let n = next?;
@@ -146,23 +151,23 @@ fn steps(run: &Run<'_>, start: i64, stop: i64, step: i64) -> Answer<impl Iterato
     }))
 }
 
-fn numbers(run: &Run<'_>, start: i64, stop: i64, step: i64) -> Answer {
-    let items = steps(run, start, stop, step)?.map(Value::int).collect();
-    run.list_of(Element::Int, items)
+fn numbers(state: &RenderState<'_>, start: i64, stop: i64, step: i64) -> EvalResult {
+    let items = steps(state, start, stop, step)?.map(Value::int).collect();
+    state.list_of(Element::Int, items)
 }
 
-fn seq(run: &Run<'_>, args: Args<'_>) -> Answer {
+fn seq(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
     let direction = |start, end| if end < start { -1 } else { 1 };
     let (start, step, end) = match *args.rest(0) {
         [_] => (1, direction(1, args.int(0)), args.int(0)),
         [_, _] => (args.int(0), direction(args.int(0), args.int(1)), args.int(1)),
         [_, _, _] => (args.int(0), args.int(1), args.int(2)),
-        _ => return run.text(""),
+        _ => return state.text(""),
     };
     if end < start && step > 0 {
-        return run.text("");
+        return state.text("");
     }
     let stop = end.saturating_add(direction(start, end));
-    let words: Vec<_> = steps(run, start, stop, step)?.map(|n| n.to_string()).collect();
-    run.text(words.join(" "))
+    let words: Vec<_> = steps(state, start, stop, step)?.map(|n| n.to_string()).collect();
+    state.text(words.join(" "))
 }

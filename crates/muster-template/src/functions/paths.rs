@@ -1,19 +1,19 @@
-//! Paths, by the rules of Go's `path`; the `os…` functions are those of a Unix system.
+//! Paths, by the rules of Go's `path`; the `os…` functions behave as on Unix.
 
-use super::{Function, Type, plain};
+use super::{Function, ParamType, plain};
 use crate::value::Value;
 
-const TEXT: &[Type] = &[Type::Text];
+const TEXT: &[ParamType] = &[ParamType::Text];
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    plain("base", TEXT, |run, args| run.text(base(&args.str(0)))),
-    plain("osBase", TEXT, |run, args| run.text(base(&args.str(0)))),
-    plain("dir", TEXT, |run, args| run.text(dir(&args.str(0)))),
-    plain("osDir", TEXT, |run, args| run.text(dir(&args.str(0)))),
-    plain("clean", TEXT, |run, args| run.text(clean(&args.str(0)))),
-    plain("osClean", TEXT, |run, args| run.text(clean(&args.str(0)))),
-    plain("ext", TEXT, |run, args| run.text(ext(&args.str(0)))),
-    plain("osExt", TEXT, |run, args| run.text(ext(&args.str(0)))),
+    plain("base", TEXT, |state, args| state.text(base(&args.str(0)))),
+    plain("osBase", TEXT, |state, args| state.text(base(&args.str(0)))),
+    plain("dir", TEXT, |state, args| state.text(dir(&args.str(0)))),
+    plain("osDir", TEXT, |state, args| state.text(dir(&args.str(0)))),
+    plain("clean", TEXT, |state, args| state.text(clean(&args.str(0)))),
+    plain("osClean", TEXT, |state, args| state.text(clean(&args.str(0)))),
+    plain("ext", TEXT, |state, args| state.text(ext(&args.str(0)))),
+    plain("osExt", TEXT, |state, args| state.text(ext(&args.str(0)))),
     plain("isAbs", TEXT, |_, args| Ok(Value::Bool(args.bytes(0).starts_with(b"/")))),
     plain("osIsAbs", TEXT, |_, args| Ok(Value::Bool(args.bytes(0).starts_with(b"/")))),
 ];

@@ -1,6 +1,6 @@
-//! The functions of sprig that have no place on a server, and why.
+//! The functions of sprig that are refused on a server, with the reasons.
 
-use super::{Call, Function, Type};
+use super::{Call, Function, ParamType};
 
 const ENVIRONMENT: &str =
     "the environment of the server is not for templates to read; pass the value as an argument";
@@ -10,7 +10,7 @@ const KEYS: &str =
 const MASTER: &str =
     "a master password does not belong in a template; let a tool derive what is needed";
 
-/// Every function that is refused, and the reason that is given.
+/// Every refused function with its reason.
 pub const REFUSED: [(&str, &str); 12] = [
     ("buildCustomCert", KEYS),
     ("derivePassword", MASTER),
@@ -30,7 +30,7 @@ pub(super) static FUNCTIONS: [Function; REFUSED.len()] = functions();
 
 const fn functions() -> [Function; REFUSED.len()] {
     const NONE: Function =
-        Function { name: "", takes: &[], rest: Some(Type::Any), call: Call::Until(false) };
+        Function { name: "", takes: &[], rest: Some(ParamType::Any), call: Call::Until(false) };
     let mut functions = [NONE; REFUSED.len()];
     let mut i = 0;
     while i < REFUSED.len() {

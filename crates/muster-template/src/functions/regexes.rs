@@ -2,23 +2,23 @@
 
 use ::regex::{Captures, Regex};
 
-use super::{Args, Function, Type, plain};
+use super::{Args, Function, ParamType, plain};
 use crate::{
     regex::{self, compile},
-    run::{Answer, Fail, Run},
+    state::{EvalError, EvalResult, RenderState},
     text::Text,
     unicode::is_alphanumeric,
     value::{Element, Value},
 };
 
-const TEXT: Type = Type::Text;
-const TWO: &[Type] = &[TEXT; 2];
-const THREE: &[Type] = &[TEXT; 3];
-const COUNTED: &[Type] = &[TEXT, TEXT, Type::Int];
+const TEXT: ParamType = ParamType::Text;
+const TWO: &[ParamType] = &[TEXT; 2];
+const THREE: &[ParamType] = &[TEXT; 3];
+const COUNTED: &[ParamType] = &[TEXT, TEXT, ParamType::Int];
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    plain("regexMatch", TWO, |run, args| match matches(run, args) {
-        Err(Fail::Said(_)) => Ok(Value::Bool(false)),
+    plain("regexMatch", TWO, |state, args| match matches(state, args) {
+        Err(EvalError::Message(_)) => Ok(Value::Bool(false)),
         answer => answer,
     }),
     plain("mustRegexMatch", TWO, matches),
@@ -26,83 +26,83 @@ pub(super) const FUNCTIONS: &[Function] = &[
     plain("mustRegexFind", TWO, find),
     plain("regexFindAll", COUNTED, find_all),
     plain("mustRegexFindAll", COUNTED, find_all),
-    plain("regexReplaceAll", THREE, |run, args| replace(run, args, true)),
-    plain("mustRegexReplaceAll", THREE, |run, args| replace(run, args, true)),
-    plain("regexReplaceAllLiteral", THREE, |run, args| replace(run, args, false)),
-    plain("mustRegexReplaceAllLiteral", THREE, |run, args| replace(run, args, false)),
+    plain("regexReplaceAll", THREE, |state, args| replace(state, args, true)),
+    plain("mustRegexReplaceAll", THREE, |state, args| replace(state, args, true)),
+    plain("regexReplaceAllLiteral", THREE, |state, args| replace(state, args, false)),
+    plain("mustRegexReplaceAllLiteral", THREE, |state, args| replace(state, args, false)),
     plain("regexSplit", COUNTED, split),
     plain("mustRegexSplit", COUNTED, split),
-    plain("regexQuoteMeta", &[TEXT], |run, args| {
-        run.room(args.bytes(0).len())?;
-        run.text(quote_meta(args.bytes(0)))
+    plain("regexQuoteMeta", &[TEXT], |state, args| {
+        state.charge_bytes(args.bytes(0).len())?;
+        state.text(quote_meta(args.bytes(0)))
     }),
 ];
 
-/// The pattern that comes first; the text that comes second is paid for.
-fn pattern(run: &Run<'_>, args: Args<'_>) -> Answer<Regex> {
+/// Compiles the first argument, and charges for a search of the second.
+fn pattern(state: &RenderState<'_>, args: Args<'_>) -> EvalResult<Regex> {
     let text = args.bytes(1);
     let Ok(pattern) = std::str::from_utf8(args.bytes(0)) else {
-        return Err(Fail::new("error parsing regexp: invalid UTF-8"));
+        return Err(EvalError::new("error parsing regexp: invalid UTF-8"));
     };
     let classes = pattern.matches('{').count() + pattern.matches(r"\p").count();
-    run.work(100 + 10 * pattern.len() + 500 * classes)?;
-    run.read(pattern.len().saturating_mul(text.len()))?;
-    compile(pattern).map_err(Fail::new)
+    state.charge_steps(100 + 10 * pattern.len() + 500 * classes)?;
+    state.charge_scan(pattern.len().saturating_mul(text.len()))?;
+    compile(pattern).map_err(EvalError::new)
 }
 
-fn matches(run: &Run<'_>, args: Args<'_>) -> Answer {
-    Ok(Value::Bool(pattern(run, args)?.is_match(&args.str(1))))
+fn matches(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
+    Ok(Value::Bool(pattern(state, args)?.is_match(&args.str(1))))
 }
 
-fn find(run: &Run<'_>, args: Args<'_>) -> Answer {
-    let (regex, text) = (pattern(run, args)?, args.str(1));
-    run.text(regex.find(&text).map_or("", |found| found.as_str()))
+fn find(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
+    let (regex, text) = (pattern(state, args)?, args.str(1));
+    state.text(regex.find(&text).map_or("", |found| found.as_str()))
 }
 
-/// At most `n` of them; all of them if it is negative.
+/// The number of results that `n` allows; negative is no limit.
 fn limit(n: i64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
 
-fn find_all(run: &Run<'_>, args: Args<'_>) -> Answer {
-    let (regex, text) = (pattern(run, args)?, args.str(1));
+fn find_all(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
+    let (regex, text) = (pattern(state, args)?, args.str(1));
     let mut texts = Vec::new();
     for found in regex.find_iter(&text).take(limit(args.int(2))) {
-        run.room(size_of::<Text>())?;
+        state.charge_bytes(size_of::<Text>())?;
         texts.push(found.as_str());
     }
-    if texts.is_empty() { Ok(Run::nil_list(Element::Text)) } else { run.texts(texts) }
+    if texts.is_empty() { Ok(RenderState::nil_list(Element::Text)) } else { state.texts(texts) }
 }
 
-fn replace(run: &Run<'_>, args: Args<'_>, expand: bool) -> Answer {
-    let regex = pattern(run, args)?;
+fn replace(state: &RenderState<'_>, args: Args<'_>, expand: bool) -> EvalResult {
+    let regex = pattern(state, args)?;
     let (text, replacement) = (args.str(1), args.str(2));
     let (mut out, mut last) = (String::with_capacity(text.len()), 0);
     for captures in regex.captures_iter(&text) {
         let Some(whole) = captures.get(0) else { continue };
-        run.room(replacement.len())?;
+        state.charge_bytes(replacement.len())?;
         out.push_str(text.get(last..whole.start()).unwrap_or_default());
         if expand {
-            expanded(run, &mut out, &replacement, &captures)?;
+            expanded(state, &mut out, &replacement, &captures)?;
         } else {
             out.push_str(&replacement);
         }
         last = whole.end();
     }
     out.push_str(text.get(last..).unwrap_or_default());
-    run.text(out)
+    state.text(out)
 }
 
 /// Appends `template`, in which `$1`, `$name` and `${name}` stand for groups.
 fn expanded(
-    run: &Run<'_>,
+    state: &RenderState<'_>,
     out: &mut String,
     template: &str,
     captures: &Captures<'_>,
-) -> Answer<()> {
+) -> EvalResult<()> {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('$') {
-        run.work(1)?;
+        state.charge_steps(1)?;
         out.push_str(before);
         if let Some(after) = after.strip_prefix('$') {
             out.push('$');
@@ -120,7 +120,7 @@ fn expanded(
             None => captures.name(&regex::group_name(name)),
         };
         if let Some(group) = group {
-            run.room(group.len())?;
+            state.charge_bytes(group.len())?;
             out.push_str(group.as_str());
         }
         rest = after;
@@ -140,18 +140,18 @@ fn group_name(after: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then_some((name, rest))
 }
 
-fn split(run: &Run<'_>, args: Args<'_>) -> Answer {
+fn split(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
     let (text, n) = (args.str(1), args.int(2));
-    let regex = pattern(run, args)?;
+    let regex = pattern(state, args)?;
     if n == 0 {
-        return Ok(Run::nil_list(Element::Text));
+        return Ok(RenderState::nil_list(Element::Text));
     }
     if !args.bytes(0).is_empty() && text.is_empty() {
-        return run.texts([""]);
+        return state.texts([""]);
     }
     let (mut pieces, mut start, mut end) = (Vec::new(), 0, 0);
     for found in regex.find_iter(&text) {
-        run.room(size_of::<Text>())?;
+        state.charge_bytes(size_of::<Text>())?;
         if n > 0 && pieces.len() + 1 == limit(n) {
             break;
         }
@@ -164,7 +164,7 @@ fn split(run: &Run<'_>, args: Args<'_>) -> Answer {
     if end != text.len() {
         pieces.push(text.get(start..).unwrap_or_default());
     }
-    run.texts(pieces)
+    state.texts(pieces)
 }
 
 fn quote_meta(text: &[u8]) -> Vec<u8> {

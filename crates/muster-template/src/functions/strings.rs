@@ -1,50 +1,54 @@
-//! Sprig's functions on strings, but for those about words and cases.
+//! Sprig's string functions, except for those about words and case.
 
 use std::collections::BTreeMap;
 
 use super::{
-    Args, Function, Type,
+    Args, Function, ParamType,
     builtin::{string, strval},
     plain, variadic,
 };
 use crate::{
     format,
     quote::quote,
-    run::{Answer, Fail, Run},
+    state::{EvalError, EvalResult, RenderState},
     text::{self, Text, find, runes},
     value::{Element, Value},
 };
 
-const TEXT: Type = Type::Text;
-const INT: Type = Type::Int;
+const TEXT: ParamType = ParamType::Text;
+const INT: ParamType = ParamType::Int;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    plain("hello", &[], |run, _| run.text("Hello!")),
-    plain("abbrev", &[INT, TEXT], |run, args| {
+    plain("hello", &[], |state, _| state.text("Hello!")),
+    plain("abbrev", &[INT, TEXT], |state, args| {
         let text = args.bytes(1);
-        if args.int(0) < 4 { run.text(text) } else { run.text(abbreviate(text, 0, args.int(0))) }
+        if args.int(0) < 4 {
+            state.text(text)
+        } else {
+            state.text(abbreviate(text, 0, args.int(0)))
+        }
     }),
-    plain("abbrevboth", &[INT, INT, TEXT], |run, args| {
+    plain("abbrevboth", &[INT, INT, TEXT], |state, args| {
         let (left, right, text) = (args.int(0), args.int(1), args.bytes(2));
         if right < 4 || left > 0 && right < 7 {
-            return run.text(text);
+            return state.text(text);
         }
-        run.text(abbreviate(text, left, right))
+        state.text(abbreviate(text, left, right))
     }),
     plain("trunc", &[INT, TEXT], trunc),
-    plain("trim", &[TEXT], |run, args| run.text(args.str(0).trim())),
+    plain("trim", &[TEXT], |state, args| state.text(args.str(0).trim())),
     plain("substr", &[INT, INT, TEXT], substr),
     plain("repeat", &[INT, TEXT], repeat),
     plain("trimall", &[TEXT; 2], trim_all),
     plain("trimAll", &[TEXT; 2], trim_all),
-    plain("trimSuffix", &[TEXT; 2], |run, args| {
-        run.text(args.bytes(1).strip_suffix(args.bytes(0)).unwrap_or(args.bytes(1)))
+    plain("trimSuffix", &[TEXT; 2], |state, args| {
+        state.text(args.bytes(1).strip_suffix(args.bytes(0)).unwrap_or(args.bytes(1)))
     }),
-    plain("trimPrefix", &[TEXT; 2], |run, args| {
-        run.text(args.bytes(1).strip_prefix(args.bytes(0)).unwrap_or(args.bytes(1)))
+    plain("trimPrefix", &[TEXT; 2], |state, args| {
+        state.text(args.bytes(1).strip_prefix(args.bytes(0)).unwrap_or(args.bytes(1)))
     }),
-    plain("contains", &[TEXT; 2], |run, args| {
-        run.read(args.bytes(0).len().saturating_mul(args.bytes(1).len()) / 64)?;
+    plain("contains", &[TEXT; 2], |state, args| {
+        state.charge_scan(args.bytes(0).len().saturating_mul(args.bytes(1).len()) / 64)?;
         Ok(Value::Bool(find(args.bytes(1), args.bytes(0)).is_some()))
     }),
     plain("hasPrefix", &[TEXT; 2], |_, args| {
@@ -53,48 +57,50 @@ pub(super) const FUNCTIONS: &[Function] = &[
     plain("hasSuffix", &[TEXT; 2], |_, args| {
         Ok(Value::Bool(args.bytes(1).ends_with(args.bytes(0))))
     }),
-    variadic("quote", &[], Type::Any, |run, args| {
-        let quoted = present(args).map(|value| Ok(quote(&strval(run, value)?, false)));
-        run.text(quoted.collect::<Answer<Vec<_>>>()?.join(" "))
+    variadic("quote", &[], ParamType::Any, |state, args| {
+        let quoted = present(args).map(|value| Ok(quote(&strval(state, value)?, false)));
+        state.text(quoted.collect::<EvalResult<Vec<_>>>()?.join(" "))
     }),
-    variadic("squote", &[], Type::Any, |run, args| {
-        let quoted = present(args).map(|value| Ok(format!("'{}'", string(run, value)?)));
-        run.text(quoted.collect::<Answer<Vec<_>>>()?.join(" "))
+    variadic("squote", &[], ParamType::Any, |state, args| {
+        let quoted = present(args).map(|value| Ok(format!("'{}'", string(state, value)?)));
+        state.text(quoted.collect::<EvalResult<Vec<_>>>()?.join(" "))
     }),
-    variadic("cat", &[], Type::Any, |run, args| {
-        let words = present(args).map(|value| format::display(run, value));
-        run.text(words.collect::<Answer<Vec<_>>>()?.join(&b' '))
+    variadic("cat", &[], ParamType::Any, |state, args| {
+        let words = present(args).map(|value| format::display(state, value));
+        state.text(words.collect::<EvalResult<Vec<_>>>()?.join(&b' '))
     }),
-    plain("indent", &[INT, TEXT], |run, args| indent(run, args, b"")),
-    plain("nindent", &[INT, TEXT], |run, args| indent(run, args, b"\n")),
-    plain("replace", &[TEXT; 3], |run, args| {
-        run.text(replace(run, args.bytes(2), args.bytes(0), args.bytes(1))?)
+    plain("indent", &[INT, TEXT], |state, args| indent(state, args, b"")),
+    plain("nindent", &[INT, TEXT], |state, args| indent(state, args, b"\n")),
+    plain("replace", &[TEXT; 3], |state, args| {
+        state.text(replace(state, args.bytes(2), args.bytes(0), args.bytes(1))?)
     }),
     plain("plural", &[TEXT, TEXT, INT], |_, args| {
         Ok(args.any(usize::from(args.int(2) != 1)).clone())
     }),
-    plain("toString", &[Type::Any], |run, args| Ok(Value::Text(strval(run, args.any(0))?))),
-    plain("toStrings", &[Type::Any], |run, args| run.texts(strings(run, args.any(0))?)),
-    plain("join", &[TEXT, Type::Any], |run, args| {
-        let pieces = strings(run, args.any(1))?;
-        run.room(pieces.len().saturating_mul(args.bytes(0).len()))?;
-        run.text(pieces.iter().map(|piece| &**piece).collect::<Vec<_>>().join(args.bytes(0)))
+    plain("toString", &[ParamType::Any], |state, args| {
+        Ok(Value::Text(strval(state, args.any(0))?))
     }),
-    plain("split", &[TEXT; 2], |run, args| numbered(run, args.bytes(1), args.bytes(0), None)),
-    plain("splitn", &[TEXT, INT, TEXT], |run, args| {
+    plain("toStrings", &[ParamType::Any], |state, args| state.texts(strings(state, args.any(0))?)),
+    plain("join", &[TEXT, ParamType::Any], |state, args| {
+        let pieces = strings(state, args.any(1))?;
+        state.charge_bytes(pieces.len().saturating_mul(args.bytes(0).len()))?;
+        state.text(pieces.iter().map(|piece| &**piece).collect::<Vec<_>>().join(args.bytes(0)))
+    }),
+    plain("split", &[TEXT; 2], |state, args| numbered(state, args.bytes(1), args.bytes(0), None)),
+    plain("splitn", &[TEXT, INT, TEXT], |state, args| {
         let limit = usize::try_from(args.int(1)).ok();
-        numbered(run, args.bytes(2), args.bytes(0), limit)
+        numbered(state, args.bytes(2), args.bytes(0), limit)
     }),
-    plain("splitList", &[TEXT; 2], |run, args| {
-        run.texts(pieces(run, args.bytes(1), args.bytes(0), None)?)
+    plain("splitList", &[TEXT; 2], |state, args| {
+        state.texts(pieces(state, args.bytes(1), args.bytes(0), None)?)
     }),
-    plain("sortAlpha", &[Type::Any], |run, args| {
+    plain("sortAlpha", &[ParamType::Any], |state, args| {
         let mut texts = match args.any(0) {
-            Value::List(_) => strings(run, args.any(0))?,
-            other => vec![strval(run, other)?],
+            Value::List(_) => strings(state, args.any(0))?,
+            other => vec![strval(state, other)?],
         };
         texts.sort();
-        run.texts(texts)
+        state.texts(texts)
     }),
 ];
 
@@ -102,38 +108,43 @@ fn present<'a>(args: Args<'a>) -> impl Iterator<Item = &'a Value> {
     args.rest(0).iter().filter(|value| !matches!(value, Value::Nil))
 }
 
-/// `strslice` of sprig: the strings of a list, or of a single value.
-pub(super) fn strings(run: &Run<'_>, value: &Value) -> Answer<Vec<Text>> {
+/// Sprig's `strslice`: the strings of a list, or of a single value.
+pub(super) fn strings(state: &RenderState<'_>, value: &Value) -> EvalResult<Vec<Text>> {
     match value {
         Value::Nil => Ok(Vec::new()),
         Value::List(list) => {
-            run.work(list.items.len())?;
+            state.charge_steps(list.items.len())?;
             let present = list.items.iter().filter(|item| !matches!(item, Value::Nil));
-            present.map(|item| strval(run, item)).collect()
+            present.map(|item| strval(state, item)).collect()
         }
-        value => Ok(vec![strval(run, value)?]),
+        value => Ok(vec![strval(state, value)?]),
     }
 }
 
 fn pieces<'a>(
-    run: &Run<'_>,
+    state: &RenderState<'_>,
     text: &'a [u8],
     separator: &[u8],
     limit: Option<usize>,
-) -> Answer<Vec<&'a [u8]>> {
-    run.read(separator.len().saturating_mul(text.len()) / 64)?;
+) -> EvalResult<Vec<&'a [u8]>> {
+    state.charge_scan(separator.len().saturating_mul(text.len()) / 64)?;
     let pieces = text::split(text, separator, limit);
-    run.room(pieces.len().saturating_mul(size_of::<Value>()))?;
+    state.charge_bytes(pieces.len().saturating_mul(size_of::<Value>()))?;
     Ok(pieces)
 }
 
 /// A map from `_0`, `_1`, … to the pieces.
-fn numbered(run: &Run<'_>, text: &[u8], separator: &[u8], limit: Option<usize>) -> Answer {
+fn numbered(
+    state: &RenderState<'_>,
+    text: &[u8],
+    separator: &[u8],
+    limit: Option<usize>,
+) -> EvalResult {
     let mut entries = BTreeMap::new();
-    for (i, piece) in pieces(run, text, separator, limit)?.into_iter().enumerate() {
-        entries.insert(format!("_{i}").into(), run.text(piece)?);
+    for (i, piece) in pieces(state, text, separator, limit)?.into_iter().enumerate() {
+        entries.insert(format!("_{i}").into(), state.text(piece)?);
     }
-    run.map_of(Element::Text, entries)
+    state.map_of(Element::Text, entries)
 }
 
 fn abbreviate(text: &[u8], offset: i64, width: i64) -> Text {
@@ -160,17 +171,17 @@ fn abbreviate(text: &[u8], offset: i64, width: i64) -> Text {
     [b"...", part(length - (width - 3), length)].concat().into()
 }
 
-fn trunc(run: &Run<'_>, args: Args<'_>) -> Answer {
+fn trunc(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
     let (count, text) = (args.int(0), args.bytes(1));
     let length = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if length >= text.len() {
-        return run.text(text);
+        return state.text(text);
     }
     let kept = if count < 0 { text.get(text.len() - length..) } else { text.get(..length) };
-    run.text(kept.unwrap_or(text))
+    state.text(kept.unwrap_or(text))
 }
 
-fn substr(run: &Run<'_>, args: Args<'_>) -> Answer {
+fn substr(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
     let (start, end, text) = (args.int(0), args.int(1), args.bytes(2));
     let position = |n: i64| usize::try_from(n).unwrap_or(usize::MAX);
     let part = if start < 0 {
@@ -181,36 +192,36 @@ fn substr(run: &Run<'_>, args: Args<'_>) -> Answer {
         text.get(position(start)..position(end))
     };
     match part {
-        Some(part) => run.text(part),
-        None => Err(Fail::new(format!(
+        Some(part) => state.text(part),
+        None => Err(EvalError::new(format!(
             "runtime error: slice bounds out of range [{start}:{end}] with length {}",
             text.len()
         ))),
     }
 }
 
-fn repeat(run: &Run<'_>, args: Args<'_>) -> Answer {
+fn repeat(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
     let Ok(count) = usize::try_from(args.int(0)) else {
-        return Err(Fail::new("strings: negative Repeat count"));
+        return Err(EvalError::new("strings: negative Repeat count"));
     };
     let text = args.bytes(1);
-    run.room(text.len().saturating_mul(count))?;
-    run.text(text.repeat(if text.is_empty() { 0 } else { count }))
+    state.charge_bytes(text.len().saturating_mul(count))?;
+    state.text(text.repeat(if text.is_empty() { 0 } else { count }))
 }
 
-fn trim_all(run: &Run<'_>, args: Args<'_>) -> Answer {
+fn trim_all(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
     let (set, text) = (args.str(0), args.str(1));
-    run.read(set.len().saturating_mul(text.len()))?;
-    run.text(text.trim_matches(|c| set.contains(c)))
+    state.charge_scan(set.len().saturating_mul(text.len()))?;
+    state.text(text.trim_matches(|c| set.contains(c)))
 }
 
-fn indent(run: &Run<'_>, args: Args<'_>, before: &[u8]) -> Answer {
+fn indent(state: &RenderState<'_>, args: Args<'_>, before: &[u8]) -> EvalResult {
     let Ok(spaces) = usize::try_from(args.int(0)) else {
-        return Err(Fail::new("strings: negative Repeat count"));
+        return Err(EvalError::new("strings: negative Repeat count"));
     };
     let text = args.bytes(1);
     let lines = text.iter().filter(|byte| **byte == b'\n').count() + 1;
-    run.room(lines.saturating_mul(spaces))?;
+    state.charge_bytes(lines.saturating_mul(spaces))?;
     let pad = b" ".repeat(spaces);
     let mut indented = [before, &pad].concat();
     for byte in text {
@@ -219,14 +230,14 @@ fn indent(run: &Run<'_>, args: Args<'_>, before: &[u8]) -> Answer {
             indented.extend_from_slice(&pad);
         }
     }
-    run.text(indented)
+    state.text(indented)
 }
 
 /// `strings.ReplaceAll`; an empty `old` matches before every character and at the end.
-fn replace(run: &Run<'_>, text: &[u8], old: &[u8], new: &[u8]) -> Answer<Vec<u8>> {
+fn replace(state: &RenderState<'_>, text: &[u8], old: &[u8], new: &[u8]) -> EvalResult<Vec<u8>> {
     if old.is_empty() {
         let count = runes(text).count() + 1;
-        run.room(count.saturating_mul(new.len()))?;
+        state.charge_bytes(count.saturating_mul(new.len()))?;
         let mut replaced = new.to_vec();
         let mut rest = text;
         for (_, width) in runes(text) {
@@ -237,7 +248,7 @@ fn replace(run: &Run<'_>, text: &[u8], old: &[u8], new: &[u8]) -> Answer<Vec<u8>
         }
         return Ok(replaced);
     }
-    let pieces = pieces(run, text, old, None)?;
-    run.room(pieces.len().saturating_mul(new.len()))?;
+    let pieces = pieces(state, text, old, None)?;
+    state.charge_bytes(pieces.len().saturating_mul(new.len()))?;
     Ok(pieces.join(new))
 }

@@ -1,19 +1,19 @@
-//! URLs taken apart and put together by the rules of Go's `net/url`.
+//! `urlParse` and `urlJoin`, by the rules of Go's `net/url`.
 
 use std::collections::BTreeMap;
 
-use super::{Args, Function, Type, plain};
+use super::{Args, Function, ParamType, plain};
 use crate::{
-    run::{Answer, Fail, Run},
+    state::{EvalError, EvalResult, RenderState},
     text::{Text, lossy},
     value::{Map, Value},
 };
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    plain("urlParse", &[Type::Text], |run, args| {
+    plain("urlParse", &[ParamType::Text], |state, args| {
         let url = Url::parse(args.bytes(0)).map_err(|problem| {
             let url = crate::quote::quote(args.bytes(0), false);
-            Fail::new(format!("unable to parse url: parse {url}: {problem}"))
+            EvalError::new(format!("unable to parse url: parse {url}: {problem}"))
         })?;
         let host = url.hostname();
         let parts: [(&str, &[u8]); 8] = [
@@ -28,18 +28,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
         ];
         let mut entries = BTreeMap::new();
         for (name, value) in parts {
-            entries.insert(name.into(), run.text(value)?);
+            entries.insert(name.into(), state.text(value)?);
         }
-        run.map(entries)
+        state.map(entries)
     }),
-    plain("urlJoin", &[Type::Map], join),
+    plain("urlJoin", &[ParamType::Map], join),
 ];
 
 #[derive(Default)]
 struct Url {
     scheme: Vec<u8>,
     opaque: Vec<u8>,
-    /// Escaped, as it stands before the `@`.
+    /// The escaped user information before the `@`.
     user: Option<Vec<u8>>,
     host: Vec<u8>,
     path: Vec<u8>,
@@ -55,7 +55,7 @@ impl Url {
         if rest.iter().any(u8::is_ascii_control) {
             return Err("net/url: invalid control character in URL".to_owned());
         }
-        let mut url = Self { fragment: unescape(fragment, Place::Fragment)?, ..Self::default() };
+        let mut url = Self { fragment: unescape(fragment, UrlPart::Fragment)?, ..Self::default() };
         if rest == b"*" {
             url.path = b"*".to_vec();
             return Ok(url);
@@ -81,7 +81,7 @@ impl Url {
             path = after;
             url.authority(authority)?;
         }
-        url.path = unescape(path, Place::Path)?;
+        url.path = unescape(path, UrlPart::Path)?;
         Ok(url)
     }
 
@@ -98,10 +98,10 @@ impl Url {
             return Err("net/url: invalid userinfo".to_owned());
         }
         let (name, password) = cut(user, b':');
-        let mut userinfo = escape(&unescape(name, Place::User)?, Place::User);
+        let mut userinfo = escape(&unescape(name, UrlPart::User)?, UrlPart::User);
         if user.contains(&b':') {
             userinfo.push(b':');
-            userinfo.extend(escape(&unescape(password, Place::User)?, Place::User));
+            userinfo.extend(escape(&unescape(password, UrlPart::User)?, UrlPart::User));
         }
         self.user = Some(userinfo);
         Ok(())
@@ -129,9 +129,9 @@ impl Url {
                 out.extend_from_slice(user);
                 out.push(b'@');
             }
-            out.extend(escape(&self.host, Place::Host));
+            out.extend(escape(&self.host, UrlPart::Host));
             let path =
-                if self.path == b"*" { b"*".to_vec() } else { escape(&self.path, Place::Path) };
+                if self.path == b"*" { b"*".to_vec() } else { escape(&self.path, UrlPart::Path) };
             if !path.is_empty() && !path.starts_with(b"/") && !self.host.is_empty() {
                 out.push(b'/');
             }
@@ -148,20 +148,21 @@ impl Url {
         }
         if !self.fragment.is_empty() {
             out.push(b'#');
-            out.extend(escape(&self.fragment, Place::Fragment));
+            out.extend(escape(&self.fragment, UrlPart::Fragment));
         }
         out
     }
 }
 
-fn join(run: &Run<'_>, args: Args<'_>) -> Answer {
-    let Some(map) = args.map(0) else { return run.text("") };
+fn join(state: &RenderState<'_>, args: Args<'_>) -> EvalResult {
+    let Some(map) = args.map(0) else { return state.text("") };
     let user = part(map, "userinfo")?;
     let user = if user.is_empty() {
         None
     } else {
         let text = [b"proto://", &*user, b"@host"].concat();
-        let problem = |problem| Fail::new(format!("unable to parse userinfo in dict: {problem}"));
+        let problem =
+            |problem| EvalError::new(format!("unable to parse userinfo in dict: {problem}"));
         Url::parse(&text).map_err(problem)?.user
     };
     let url = Url {
@@ -173,23 +174,23 @@ fn join(run: &Run<'_>, args: Args<'_>) -> Answer {
         query: part(map, "query")?,
         fragment: part(map, "fragment")?,
     };
-    run.text(url.shown())
+    state.text(url.shown())
 }
 
-fn part(map: &Map, key: &str) -> Answer<Vec<u8>> {
+fn part(map: &Map, key: &str) -> EvalResult<Vec<u8>> {
     match map.entries.borrow().get(&Text::from(key)) {
         None => Ok(Vec::new()),
         Some(Value::Text(text)) => Ok(text.to_vec()),
         Some(other) => {
             let kind = other.kind_name();
-            Err(Fail::new(format!(
+            Err(EvalError::new(format!(
                 "unable to parse {key} key, must be of type string, but {kind} found"
             )))
         }
     }
 }
 
-/// What stands before and after the first `at`.
+/// The parts before and after the first `at`.
 fn cut(text: &[u8], at: u8) -> (&[u8], &[u8]) {
     match text.iter().position(|byte| *byte == at) {
         Some(i) => (text.get(..i).unwrap_or(text), text.get(i + 1..).unwrap_or_default()),
@@ -231,12 +232,12 @@ fn host(text: &[u8]) -> Parsed<Vec<u8>> {
         let port = crate::quote::quote(port, false);
         return Err(format!("invalid port {port} after host"));
     }
-    unescape(text, Place::Host)
+    unescape(text, UrlPart::Host)
 }
 
-/// Where a piece of text stands in a URL.
+/// The part of a URL, which decides what is escaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum UrlPart {
     Path,
     User,
     Host,
@@ -244,30 +245,30 @@ enum Place {
     Fragment,
 }
 
-fn must_be_escaped(byte: u8, place: Place) -> bool {
+fn must_be_escaped(byte: u8, place: UrlPart) -> bool {
     if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
         return false;
     }
-    if place == Place::Host && b"!$&'()*+,;=:[]<>\"".contains(&byte) {
+    if place == UrlPart::Host && b"!$&'()*+,;=:[]<>\"".contains(&byte) {
         return false;
     }
     match byte {
         b'$' | b'&' | b'+' | b',' | b'/' | b':' | b';' | b'=' | b'?' | b'@' => match place {
-            Place::Path => byte == b'?',
-            Place::User => matches!(byte, b'@' | b'/' | b'?' | b':'),
-            Place::Query => true,
-            Place::Fragment => false,
-            Place::Host => true,
+            UrlPart::Path => byte == b'?',
+            UrlPart::User => matches!(byte, b'@' | b'/' | b'?' | b':'),
+            UrlPart::Query => true,
+            UrlPart::Fragment => false,
+            UrlPart::Host => true,
         },
-        b'!' | b'(' | b')' | b'*' => place != Place::Fragment,
+        b'!' | b'(' | b')' | b'*' => place != UrlPart::Fragment,
         _ => true,
     }
 }
 
-fn escape(text: &[u8], place: Place) -> Vec<u8> {
+fn escape(text: &[u8], place: UrlPart) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for byte in text {
-        if *byte == b' ' && place == Place::Query {
+        if *byte == b' ' && place == UrlPart::Query {
             out.push(b'+');
         } else if must_be_escaped(*byte, place) {
             out.extend_from_slice(format!("%{byte:02X}").as_bytes());
@@ -280,14 +281,14 @@ fn escape(text: &[u8], place: Place) -> Vec<u8> {
 
 /// `url.QueryEscape`.
 pub(super) fn query_escape(text: &[u8]) -> Vec<u8> {
-    escape(text, Place::Query)
+    escape(text, UrlPart::Query)
 }
 
-fn unescape(text: &[u8], place: Place) -> Parsed<Vec<u8>> {
+fn unescape(text: &[u8], place: UrlPart) -> Parsed<Vec<u8>> {
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
     while let Some((byte, after)) = rest.split_first() {
         if *byte != b'%' {
-            if place == Place::Host && byte.is_ascii() && must_be_escaped(*byte, place) {
+            if place == UrlPart::Host && byte.is_ascii() && must_be_escaped(*byte, place) {
                 let byte = char::from(*byte);
                 return Err(format!("invalid character {byte:?} in host name"));
             }
@@ -300,7 +301,7 @@ fn unescape(text: &[u8], place: Place) -> Parsed<Vec<u8>> {
         let code =
             hex.filter(|_| code.len() == 2).and_then(|hex| u8::from_str_radix(&hex, 16).ok());
         match code {
-            Some(code) if place != Place::Host || !code.is_ascii() || code == b'%' => {
+            Some(code) if place != UrlPart::Host || !code.is_ascii() || code == b'%' => {
                 out.push(code);
             }
             _ => {

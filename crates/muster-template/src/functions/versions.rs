@@ -2,23 +2,23 @@
 
 use std::rc::Rc;
 
-use super::{Function, Type, plain};
+use super::{Function, ParamType, plain};
 use crate::{
-    run::Fail,
     semver::{Version, constraint},
+    state::EvalError,
     value::Value,
 };
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    plain("semver", &[Type::Text], |_, args| match Version::parse(&args.str(0)) {
+    plain("semver", &[ParamType::Text], |_, args| match Version::parse(&args.str(0)) {
         Ok(version) => Ok(Value::Version(Rc::new(version))),
-        Err(problem) => Err(Fail::new(problem)),
+        Err(problem) => Err(EvalError::new(problem)),
     }),
-    plain("semverCompare", &[Type::Text; 2], |run, args| {
-        // Its patterns are long, and each is tried on the whole text.
-        run.read(args.bytes(0).len().saturating_mul(256))?;
+    plain("semverCompare", &[ParamType::Text; 2], |state, args| {
+        // Each of the long patterns may scan the whole text.
+        state.charge_scan(args.bytes(0).len().saturating_mul(256))?;
         let version = Version::parse(&args.str(1));
         let fits = version.and_then(|version| constraint::check(&args.str(0), &version));
-        fits.map(Value::Bool).map_err(Fail::new)
+        fits.map(Value::Bool).map_err(EvalError::new)
     }),
 ];

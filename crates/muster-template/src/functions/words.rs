@@ -1,8 +1,8 @@
-//! Words and cases: `title`, `snakecase`, `wrap`, `initials` and the like.
+//! Word and case functions: `title`, `snakecase`, `wrap`, `initials` and more.
 
-use super::{Args, Function, Type, plain};
+use super::{Args, Function, ParamType, plain};
 use crate::{
-    run::{Answer, Run},
+    state::{EvalResult, RenderState},
     text::{Text, push},
     unicode::{
         is_letter, is_lower, is_number, is_punctuation, is_title, is_upper, to_lower, to_title,
@@ -10,32 +10,32 @@ use crate::{
     },
 };
 
-const TEXT: &[Type] = &[Type::Text];
+const TEXT: &[ParamType] = &[ParamType::Text];
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    plain("upper", TEXT, |run, args| mapped(run, args, to_upper)),
-    plain("lower", TEXT, |run, args| mapped(run, args, to_lower)),
-    plain("title", TEXT, |run, args| run.text(title(&args.str(0)))),
-    plain("untitle", TEXT, |run, args| run.text(untitle(&args.str(0)))),
-    plain("swapcase", TEXT, |run, args| run.text(swap_case(&args.str(0)))),
-    plain("nospace", TEXT, |run, args| run.text(no_space(args.bytes(0)))),
-    plain("initials", TEXT, |run, args| run.text(initials(args.bytes(0)))),
-    plain("camelcase", TEXT, |run, args| run.text(pascal_case(&args.str(0)))),
-    plain("snakecase", TEXT, |run, args| run.text(lower_case(&args.str(0), '_'))),
-    plain("kebabcase", TEXT, |run, args| run.text(lower_case(&args.str(0), '-'))),
-    plain("wrap", &[Type::Int, Type::Text], |run, args| {
-        wrap(run, args.bytes(1), args.int(0), None)
+    plain("upper", TEXT, |state, args| mapped(state, args, to_upper)),
+    plain("lower", TEXT, |state, args| mapped(state, args, to_lower)),
+    plain("title", TEXT, |state, args| state.text(title(&args.str(0)))),
+    plain("untitle", TEXT, |state, args| state.text(untitle(&args.str(0)))),
+    plain("swapcase", TEXT, |state, args| state.text(swap_case(&args.str(0)))),
+    plain("nospace", TEXT, |state, args| state.text(no_space(args.bytes(0)))),
+    plain("initials", TEXT, |state, args| state.text(initials(args.bytes(0)))),
+    plain("camelcase", TEXT, |state, args| state.text(pascal_case(&args.str(0)))),
+    plain("snakecase", TEXT, |state, args| state.text(lower_case(&args.str(0), '_'))),
+    plain("kebabcase", TEXT, |state, args| state.text(lower_case(&args.str(0), '-'))),
+    plain("wrap", &[ParamType::Int, ParamType::Text], |state, args| {
+        wrap(state, args.bytes(1), args.int(0), None)
     }),
-    plain("wrapWith", &[Type::Int, Type::Text, Type::Text], |run, args| {
-        wrap(run, args.bytes(2), args.int(0), Some(args.bytes(1)))
+    plain("wrapWith", &[ParamType::Int, ParamType::Text, ParamType::Text], |state, args| {
+        wrap(state, args.bytes(2), args.int(0), Some(args.bytes(1)))
     }),
 ];
 
-fn mapped(run: &Run<'_>, args: Args<'_>, map: fn(char) -> char) -> Answer {
-    run.text(args.str(0).chars().map(map).collect::<String>())
+fn mapped(state: &RenderState<'_>, args: Args<'_>, map: fn(char) -> char) -> EvalResult {
+    state.text(args.str(0).chars().map(map).collect::<String>())
 }
 
-/// `strings.Title`: what follows anything but a letter, digit or underscore begins a word.
+/// `strings.Title`: a word begins after anything but a letter, digit or underscore.
 fn title(text: &str) -> String {
     let mut inside = false;
     let titled = text.chars().map(|c| {
@@ -74,7 +74,7 @@ fn swap_case(text: &str) -> String {
     mapped.collect()
 }
 
-/// The original looks at bytes, not at characters, and widens each; so do we.
+/// Works on bytes and widens each to a character, as the original does.
 fn no_space(bytes: &[u8]) -> Text {
     let mut kept = Vec::with_capacity(bytes.len());
     for byte in bytes.iter().filter(|byte| !char::from(**byte).is_whitespace()) {
@@ -84,7 +84,7 @@ fn no_space(bytes: &[u8]) -> Text {
     if all { bytes.into() } else { kept.into() }
 }
 
-/// By bytes as well.
+/// Works on bytes, as the original does.
 fn initials(bytes: &[u8]) -> Text {
     let (mut initials, mut gap) = (Vec::new(), true);
     for c in bytes.iter().map(|byte| char::from(*byte)) {
@@ -111,7 +111,7 @@ fn pascal_case(text: &str) -> String {
             last = Some(to_upper(c));
             break;
         }
-        // Leading connectors stay; the last of them stands for the word that never came.
+        // Leading connectors stay; the last one takes the position of the missing word.
         last = Some(c);
         out.push(c);
     }
@@ -142,7 +142,7 @@ fn pascal_case(text: &str) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum WordClass {
     Nothing,
     Number,
     Upper,
@@ -152,7 +152,7 @@ enum Word {
     Other,
 }
 
-/// A letter, but not one of those that are words by themselves.
+/// Whether `c` is a letter of a script that separates words.
 fn is_alphabet(c: char) -> bool {
     let ideograph =
         matches!(c, '\u{3400}'..='\u{4d85}' | '\u{4e00}'..='\u{9fcc}' | '\u{20000}'..='\u{2b81d}');
@@ -160,22 +160,22 @@ fn is_alphabet(c: char) -> bool {
 }
 
 /// The next word of `text`, and what follows it.
-fn next_word(text: &str) -> (Word, &str, &str) {
+fn next_word(text: &str) -> (WordClass, &str, &str) {
     let mut chars = text.chars();
-    let Some(first) = chars.next() else { return (Word::Nothing, "", "") };
-    let run = |member: &dyn Fn(char) -> bool| {
+    let Some(first) = chars.next() else { return (WordClass::Nothing, "", "") };
+    let state = |member: &dyn Fn(char) -> bool| {
         text.char_indices().skip(1).find(|(_, c)| !member(*c)).map_or(text.len(), |(at, _)| at)
     };
     let lower = |c: char| is_alphabet(c) && !is_upper(c);
     let (word, end) = match first {
-        c if is_connector(c) => (Word::Connector, run(&is_connector)),
-        c if is_punctuation(c) => (Word::Punctuation, run(&is_punctuation)),
-        c if is_upper(c) => (Word::Upper, upper_word(text)),
-        c if is_alphabet(c) => (Word::Letters, run(&lower)),
-        c if is_number(c) => (Word::Number, run(&is_number)),
+        c if is_connector(c) => (WordClass::Connector, state(&is_connector)),
+        c if is_punctuation(c) => (WordClass::Punctuation, state(&is_punctuation)),
+        c if is_upper(c) => (WordClass::Upper, upper_word(text)),
+        c if is_alphabet(c) => (WordClass::Letters, state(&lower)),
+        c if is_number(c) => (WordClass::Number, state(&is_number)),
         _ => (
-            Word::Other,
-            run(&|c| !(is_connector(c) || is_alphabet(c) || is_number(c) || is_punctuation(c))),
+            WordClass::Other,
+            state(&|c| !(is_connector(c) || is_alphabet(c) || is_number(c) || is_punctuation(c))),
         ),
     };
     let (start, rest) = text.split_at_checked(end).unwrap_or((text, ""));
@@ -197,8 +197,8 @@ fn upper_word(text: &str) -> usize {
     if after.is_some_and(is_alphabet) { end - last } else { end }
 }
 
-fn write_lower(out: &mut String, word: Word, text: &str, connector: char) {
-    if !matches!(word, Word::Upper | Word::Connector) {
+fn write_lower(out: &mut String, word: WordClass, text: &str, connector: char) {
+    if !matches!(word, WordClass::Upper | WordClass::Connector) {
         out.push_str(text);
         return;
     }
@@ -209,25 +209,28 @@ fn lower_case(text: &str, connector: char) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     let (mut word, mut part, mut rest) = next_word(text);
     while !rest.is_empty() {
-        if word != Word::Connector {
+        if word != WordClass::Connector {
             write_lower(&mut out, word, part, connector);
         }
         let (previous, last) = (word, part);
         (word, part, rest) = next_word(rest);
         match previous {
-            Word::Number => {
-                while matches!(word, Word::Letters | Word::Number) {
+            WordClass::Number => {
+                while matches!(word, WordClass::Letters | WordClass::Number) {
                     write_lower(&mut out, word, part, connector);
                     (word, part, rest) = next_word(rest);
                 }
-                if !matches!(word, Word::Nothing | Word::Punctuation | Word::Connector) {
+                if !matches!(
+                    word,
+                    WordClass::Nothing | WordClass::Punctuation | WordClass::Connector
+                ) {
                     out.push(connector);
                 }
             }
-            Word::Connector => write_lower(&mut out, previous, last, connector),
-            Word::Punctuation => {}
-            _ if word != Word::Number => {
-                if !matches!(word, Word::Connector | Word::Punctuation) {
+            WordClass::Connector => write_lower(&mut out, previous, last, connector),
+            WordClass::Punctuation => {}
+            _ if word != WordClass::Number => {
+                if !matches!(word, WordClass::Connector | WordClass::Punctuation) {
                     out.push(connector);
                 }
             }
@@ -235,10 +238,10 @@ fn lower_case(text: &str, connector: char) -> String {
             _ => {
                 let number = part;
                 (word, part, rest) = next_word(rest);
-                if word != Word::Letters {
+                if word != WordClass::Letters {
                     // A number after a word belongs to it: `Bld4Floor` is `bld4_floor`.
                     out.push_str(number);
-                    if !matches!(word, Word::Connector | Word::Punctuation) {
+                    if !matches!(word, WordClass::Connector | WordClass::Punctuation) {
                         out.push(connector);
                     }
                     continue;
@@ -246,11 +249,14 @@ fn lower_case(text: &str, connector: char) -> String {
                 // Letters after a number belong to that: `HTTP2xx` is `http_2xx`.
                 out.push(connector);
                 out.push_str(number);
-                while matches!(word, Word::Letters | Word::Number) {
+                while matches!(word, WordClass::Letters | WordClass::Number) {
                     write_lower(&mut out, word, part, connector);
                     (word, part, rest) = next_word(rest);
                 }
-                if !matches!(word, Word::Nothing | Word::Connector | Word::Punctuation) {
+                if !matches!(
+                    word,
+                    WordClass::Nothing | WordClass::Connector | WordClass::Punctuation
+                ) {
                     out.push(connector);
                 }
             }
@@ -261,12 +267,12 @@ fn lower_case(text: &str, connector: char) -> String {
 }
 
 /// Lines of at most `width` bytes; long words are broken only when a line break is given.
-fn wrap(run: &Run<'_>, text: &[u8], width: i64, line_break: Option<&[u8]>) -> Answer {
+fn wrap(state: &RenderState<'_>, text: &[u8], width: i64, line_break: Option<&[u8]>) -> EvalResult {
     let width = usize::try_from(width).unwrap_or(1).max(1);
     let given = line_break.filter(|line_break| !line_break.is_empty()).unwrap_or(b"\n");
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
     while rest.len() > width {
-        run.work(1)?;
+        state.charge_steps(1)?;
         if let Some(after) = rest.strip_prefix(b" ") {
             rest = after;
             continue;
@@ -280,11 +286,11 @@ fn wrap(run: &Run<'_>, text: &[u8], width: i64, line_break: Option<&[u8]>) -> An
                 None => break,
             },
         };
-        run.room(given.len())?;
+        state.charge_bytes(given.len())?;
         out.extend_from_slice(rest.get(..end).unwrap_or_default());
         out.extend_from_slice(given);
         rest = rest.get(end + skip..).unwrap_or_default();
     }
     out.extend_from_slice(rest);
-    run.text(out)
+    state.text(out)
 }

@@ -1,16 +1,16 @@
-//! What stands inside an action: declarations, commands, operands.
+//! The inside of an action: declarations, commands, operands.
 
 use super::{Parsed, Parser};
 use crate::{
-    ast::{Command, Pipe, Term, Word},
+    ast::{Command, Operand, Pipe, Term},
     functions,
-    lex::{Kind, Token},
+    lex::{Token, TokenKind},
     number::Number,
     quote::{quote, unquote},
 };
 
 impl Parser<'_> {
-    pub(super) fn pipeline(&mut self, context: &str, end: Kind) -> Parsed<Pipe> {
+    pub(super) fn pipeline(&mut self, context: &str, end: TokenKind) -> Parsed<Pipe> {
         let at = self.peek_word().at;
         let (assigns, variables) = self.declarations(context)?;
         let mut commands = Vec::new();
@@ -21,18 +21,18 @@ impl Parser<'_> {
                     self.next();
                     break;
                 }
-                Kind::Bool
-                | Kind::CharConstant
-                | Kind::Complex
-                | Kind::Dot
-                | Kind::Field
-                | Kind::Identifier
-                | Kind::Number
-                | Kind::Nil
-                | Kind::RawString
-                | Kind::String
-                | Kind::Variable
-                | Kind::LeftParen => commands.push(self.command()?),
+                TokenKind::Bool
+                | TokenKind::CharConstant
+                | TokenKind::Complex
+                | TokenKind::Dot
+                | TokenKind::Field
+                | TokenKind::Identifier
+                | TokenKind::Number
+                | TokenKind::Nil
+                | TokenKind::RawString
+                | TokenKind::String
+                | TokenKind::Variable
+                | TokenKind::LeftParen => commands.push(self.command()?),
                 _ => {
                     self.next();
                     return self.unexpected(token, context);
@@ -43,7 +43,7 @@ impl Parser<'_> {
             return self.error(&format!("missing value for {context}"));
         }
         for (i, command) in commands.iter().enumerate().skip(1) {
-            if !command.words.first().is_some_and(|word| can_be_called(&word.term)) {
+            if !command.operands.first().is_some_and(|operand| can_be_called(&operand.term)) {
                 let stage = i + 1;
                 return self.error(&format!("non executable command in pipeline stage {stage}"));
             }
@@ -56,14 +56,14 @@ impl Parser<'_> {
         let mut variables = Vec::new();
         loop {
             let variable = self.peek_word();
-            if variable.kind != Kind::Variable {
+            if variable.kind != TokenKind::Variable {
                 return Ok((false, variables));
             }
             let start = self.next;
             self.next();
             let sign = self.peek_word();
-            let comma = sign.kind == Kind::Char && sign.text == ",";
-            if !comma && !matches!(sign.kind, Kind::Assign | Kind::Declare) {
+            let comma = sign.kind == TokenKind::Char && sign.text == ",";
+            if !comma && !matches!(sign.kind, TokenKind::Assign | TokenKind::Declare) {
                 self.next = start;
                 return Ok((false, variables));
             }
@@ -71,13 +71,14 @@ impl Parser<'_> {
             variables.push(variable.text.to_owned());
             self.variables.push(variable.text);
             if !comma {
-                return Ok((sign.kind == Kind::Assign, variables));
+                return Ok((sign.kind == TokenKind::Assign, variables));
             }
             if context != "range" || variables.len() >= 2 {
                 return self.error(&format!("too many declarations in {context}"));
             }
             let after = self.peek_word().kind;
-            if !matches!(after, Kind::Variable | Kind::RightDelim | Kind::RightParen) {
+            if !matches!(after, TokenKind::Variable | TokenKind::RightDelim | TokenKind::RightParen)
+            {
                 return self.error("range can only initialize variables");
             }
         }
@@ -85,85 +86,85 @@ impl Parser<'_> {
 
     fn command(&mut self) -> Parsed<Command> {
         let at = self.peek_word().at;
-        let mut words = Vec::new();
+        let mut operands = Vec::new();
         loop {
             self.peek_word();
-            words.extend(self.operand()?);
+            operands.extend(self.operand()?);
             let token = self.next();
             match token.kind {
-                Kind::Space => continue,
-                Kind::RightDelim | Kind::RightParen => self.next -= 1,
-                Kind::Pipe => {}
+                TokenKind::Space => continue,
+                TokenKind::RightDelim | TokenKind::RightParen => self.next -= 1,
+                TokenKind::Pipe => {}
                 _ => return self.unexpected(token, "operand"),
             }
             break;
         }
-        if words.is_empty() {
+        if operands.is_empty() {
             return self.error("empty command");
         }
-        Ok(Command { at, words })
+        Ok(Command { at, operands })
     }
 
-    fn operand(&mut self) -> Parsed<Option<Word>> {
-        let Some(mut word) = self.term()? else { return Ok(None) };
-        if self.peek().kind != Kind::Field {
-            return Ok(Some(word));
+    fn operand(&mut self) -> Parsed<Option<Operand>> {
+        let Some(mut operand) = self.term()? else { return Ok(None) };
+        if self.peek().kind != TokenKind::Field {
+            return Ok(Some(operand));
         }
         let at = self.peek().at;
         let mut fields = Vec::new();
-        while self.peek().kind == Kind::Field {
+        while self.peek().kind == TokenKind::Field {
             fields.push(field_name(self.next()));
         }
-        match &mut word.term {
+        match &mut operand.term {
             Term::Field(known) | Term::Variable(_, known) => {
                 known.append(&mut fields);
-                word.at = at;
+                operand.at = at;
             }
             Term::Bool(_) | Term::Text { .. } | Term::Number(_) | Term::Nil | Term::Dot => {
-                let shown = quote(word.to_string().as_bytes(), false);
+                let shown = quote(operand.to_string().as_bytes(), false);
                 return self.error(&format!("unexpected . after term {shown}"));
             }
             Term::Function(_) | Term::Chain(..) | Term::Pipe(_) => {
-                word = Word { at, term: Term::Chain(Box::new(word), fields) };
+                operand = Operand { at, term: Term::Chain(Box::new(operand), fields) };
             }
         }
-        Ok(Some(word))
+        Ok(Some(operand))
     }
 
-    fn term(&mut self) -> Parsed<Option<Word>> {
+    fn term(&mut self) -> Parsed<Option<Operand>> {
         let token = self.next_word();
         let term = match token.kind {
-            Kind::Identifier => match functions::find(token.text) {
+            TokenKind::Identifier => match functions::find(token.text) {
                 Some(function) => Term::Function(function),
                 None => {
                     let name = quote(token.text.as_bytes(), false);
                     return self.error(&format!("function {name} not defined"));
                 }
             },
-            Kind::Dot => Term::Dot,
-            Kind::Nil => Term::Nil,
-            Kind::Variable if self.variables.contains(&token.text) => {
+            TokenKind::Dot => Term::Dot,
+            TokenKind::Nil => Term::Nil,
+            TokenKind::Variable if self.variables.contains(&token.text) => {
                 Term::Variable(token.text.to_owned(), Vec::new())
             }
-            Kind::Variable => {
+            TokenKind::Variable => {
                 return self.error(&format!("undefined variable {:?}", token.text));
             }
-            Kind::Field => Term::Field(vec![field_name(token)]),
-            Kind::Bool => Term::Bool(token.text == "true"),
-            Kind::CharConstant | Kind::Complex | Kind::Number => {
+            TokenKind::Field => Term::Field(vec![field_name(token)]),
+            TokenKind::Bool => Term::Bool(token.text == "true"),
+            TokenKind::CharConstant | TokenKind::Complex | TokenKind::Number => {
                 match Number::read(token.text, token.kind) {
                     Ok(number) => Term::Number(number),
                     Err(message) => return self.error(&message),
                 }
             }
-            Kind::LeftParen => {
+            TokenKind::LeftParen => {
                 self.deeper()?;
-                let pipe = self.pipeline("parenthesized pipeline", Kind::RightParen)?;
+                let pipe = self.pipeline("parenthesized pipeline", TokenKind::RightParen)?;
                 self.depth -= 1;
-                // A parenthesis prints without its parentheses, but stands where its content does.
-                return Ok(Some(Word { at: pipe.at, term: Term::Pipe(Box::new(pipe)) }));
+                // As in Go, errors print a parenthesised pipeline without parentheses, at the position of its content.
+                return Ok(Some(Operand { at: pipe.at, term: Term::Pipe(Box::new(pipe)) }));
             }
-            Kind::String | Kind::RawString => match unquote(token.text) {
+            TokenKind::String | TokenKind::RawString => match unquote(token.text) {
                 Some(bytes) => Term::Text { literal: token.text.to_owned(), bytes },
                 None => return self.error("invalid syntax"),
             },
@@ -172,11 +173,11 @@ impl Parser<'_> {
                 return Ok(None);
             }
         };
-        Ok(Some(Word { at: token.at, term }))
+        Ok(Some(Operand { at: token.at, term }))
     }
 }
 
-/// Whether a value can be piped into it.
+/// Whether a value can be piped into the term.
 const fn can_be_called(term: &Term) -> bool {
     !matches!(term, Term::Bool(_) | Term::Dot | Term::Nil | Term::Number(_) | Term::Text { .. })
 }

@@ -46,7 +46,7 @@ pub(crate) fn check(constraint: &str, version: &Version) -> Result<bool, String>
     Ok(alternatives.iter().any(|all| all.iter().all(|constraint| constraint.admits(version))))
 }
 
-/// `1.2 - 3.4` means `>= 1.2, <= 3.4`.
+/// Rewrites `1.2 - 3.4` to `>= 1.2, <= 3.4`.
 fn rewrite_ranges(patterns: &Patterns, constraint: &str) -> String {
     let mut rewritten = constraint.to_owned();
     for captures in patterns.range.captures_iter(constraint) {
@@ -63,12 +63,12 @@ fn group<'t>(captures: &Captures<'t>, i: usize) -> &'t str {
 struct Constraint {
     operator: String,
     than: Version,
-    /// Which of its numbers was left open: none, all, the minor one or the patch.
-    open: Open,
+    /// The first number that is a wildcard or missing.
+    open: Wildcard,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Open {
+enum Wildcard {
     Nothing,
     All,
     Minor,
@@ -83,13 +83,13 @@ impl Constraint {
         let (patch, pre) = (group(&captures, 5), group(&captures, 6));
         let is_open = |part: &str| matches!(part.trim_start_matches('.'), "" | "x" | "X" | "*");
         let (open, version) = if is_open(major) {
-            (Open::All, format!("0.0.0{pre}"))
+            (Wildcard::All, format!("0.0.0{pre}"))
         } else if is_open(minor) {
-            (Open::Minor, format!("{major}.0.0{pre}"))
+            (Wildcard::Minor, format!("{major}.0.0{pre}"))
         } else if is_open(patch) {
-            (Open::Patch, format!("{major}{minor}.0{pre}"))
+            (Wildcard::Patch, format!("{major}{minor}.0{pre}"))
         } else {
-            (Open::Nothing, group(&captures, 2).to_owned())
+            (Wildcard::Nothing, group(&captures, 2).to_owned())
         };
         let than = Version::parse(&version).map_err(|_| "constraint Parser Error".to_owned())?;
         Ok(Self { operator: group(&captures, 1).to_owned(), than, open })
@@ -111,30 +111,30 @@ impl Constraint {
             "<=" | "=<" => self.not_exceeded_by(version),
             "~" | "~>" => self.tilde(version),
             "^" => self.caret(version),
-            _ if self.open == Open::Nothing => order == Ordering::Equal,
+            _ if self.open == Wildcard::Nothing => order == Ordering::Equal,
             _ => self.tilde(version),
         }
     }
 
     fn differs(&self, version: &Version, unwanted: bool) -> bool {
         let Self { than, open, .. } = self;
-        if *open != Open::Nothing {
+        if *open != Wildcard::Nothing {
             if unwanted {
                 return false;
             }
             if than.major != version.major {
                 return true;
             }
-            if than.minor != version.minor && *open != Open::Minor {
+            if than.minor != version.minor && *open != Wildcard::Minor {
                 return true;
             }
-            if *open == Open::Minor {
+            if *open == Wildcard::Minor {
                 return false;
             }
-            if than.patch != version.patch && *open != Open::Patch {
+            if than.patch != version.patch && *open != Wildcard::Patch {
                 return true;
             }
-            if *open == Open::Patch {
+            if *open == Wildcard::Patch {
                 let any_pre = !version.pre.is_empty() || !than.pre.is_empty();
                 return any_pre && compare_pre(&version.pre, &than.pre) != Ordering::Equal;
             }
@@ -145,21 +145,21 @@ impl Constraint {
     fn precedes(&self, version: &Version) -> bool {
         let Self { than, open, .. } = self;
         match (*open, version.major.cmp(&than.major)) {
-            (Open::Nothing, _) => version.compare(than) == Ordering::Greater,
+            (Wildcard::Nothing, _) => version.compare(than) == Ordering::Greater,
             (_, Ordering::Greater) => true,
-            (_, Ordering::Less) | (Open::Minor, _) => false,
-            (Open::Patch, _) => version.minor > than.minor,
-            (Open::All, _) => version.compare(than) == Ordering::Greater,
+            (_, Ordering::Less) | (Wildcard::Minor, _) => false,
+            (Wildcard::Patch, _) => version.minor > than.minor,
+            (Wildcard::All, _) => version.compare(than) == Ordering::Greater,
         }
     }
 
     fn not_exceeded_by(&self, version: &Version) -> bool {
         let Self { than, open, .. } = self;
-        if *open == Open::Nothing {
+        if *open == Wildcard::Nothing {
             return version.compare(than) != Ordering::Greater;
         }
         let minor_exceeds =
-            version.major == than.major && version.minor > than.minor && *open != Open::Minor;
+            version.major == than.major && version.minor > than.minor && *open != Wildcard::Minor;
         version.major <= than.major && !minor_exceeds
     }
 
@@ -169,10 +169,10 @@ impl Constraint {
             return false;
         }
         let zero = (than.major, than.minor, than.patch) == (0, 0, 0);
-        if zero && matches!(open, Open::Nothing | Open::All) {
+        if zero && matches!(open, Wildcard::Nothing | Wildcard::All) {
             return true;
         }
-        version.major == than.major && (version.minor == than.minor || *open == Open::Minor)
+        version.major == than.major && (version.minor == than.minor || *open == Wildcard::Minor)
     }
 
     fn caret(&self, version: &Version) -> bool {
@@ -180,13 +180,13 @@ impl Constraint {
         if version.compare(than) == Ordering::Less {
             return false;
         }
-        if than.major > 0 || *open == Open::Minor {
+        if than.major > 0 || *open == Wildcard::Minor {
             return version.major == than.major;
         }
         if version.major > 0 {
             return false;
         }
-        if than.minor > 0 || *open == Open::Patch {
+        if than.minor > 0 || *open == Wildcard::Patch {
             return version.minor == than.minor;
         }
         version.minor == 0 && version.patch == than.patch

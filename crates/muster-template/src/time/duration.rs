@@ -34,7 +34,7 @@ fn fraction(n: u64, unit: u64, digits: usize) -> String {
     if rest.is_empty() { whole.to_string() } else { format!("{whole}.{rest}") }
 }
 
-/// `time.ParseDuration`, with its errors.
+/// `time.ParseDuration`, with its error messages.
 pub fn parse(text: &str) -> Result<i64, String> {
     let invalid = || format!("time: invalid duration {}", quote(text.as_bytes(), false));
     let (negative, mut rest) = match text.strip_prefix('-') {
@@ -90,7 +90,7 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
-/// `0.part` of `scale`, cut like Go cuts it.
+/// `0.part` times `scale`, truncated as in Go.
 fn part_of(part: &str, scale: u64) -> u64 {
     let (mut n, mut power) = (0u64, 1.0);
     for digit in part.bytes() {

@@ -1,10 +1,10 @@
-//! Go's way of writing formats: the same moment, 2006-01-02 15:04:05 -0700 MST, as it should look.
+//! Go's time layouts: formats written as the reference time, 2006-01-02 15:04:05 -0700 MST.
 
 use std::fmt::Write as _;
 
 use super::{Civil, MONTHS, Time, WEEKDAYS};
 
-/// A part of a layout that stands for something.
+/// An element of a layout that is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chunk {
     LongMonth,
@@ -32,11 +32,11 @@ pub(crate) enum Chunk {
     ZoneName,
     /// A numeric zone.
     Offset {
-        form: Form,
+        form: OffsetFormat,
         /// `Z` for UTC.
         iso: bool,
     },
-    /// A fraction of a second: how many digits, after which separator.
+    /// A fraction of a second: number of digits, and separator.
     Fraction {
         digits: usize,
         separator: u8,
@@ -46,7 +46,7 @@ pub(crate) enum Chunk {
 
 /// How a numeric zone is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum OffsetFormat {
     Hours,
     Minutes,
     Seconds,
@@ -54,7 +54,7 @@ pub(crate) enum Form {
     ColonSeconds,
 }
 
-/// Spellings, longest first where one begins another.
+/// The elements by their text, longest first where one is a prefix of another.
 const SPELLINGS: &[(&[u8], Chunk)] = &[
     (b"January", Chunk::LongMonth),
     (b"Jan", Chunk::Month),
@@ -81,12 +81,12 @@ const SPELLINGS: &[(&[u8], Chunk)] = &[
     (b"pm", Chunk::LowerPm),
 ];
 
-const OFFSETS: &[(&[u8], Form)] = &[
-    (b"070000", Form::Seconds),
-    (b"07:00:00", Form::ColonSeconds),
-    (b"0700", Form::Minutes),
-    (b"07:00", Form::ColonMinutes),
-    (b"07", Form::Hours),
+const OFFSETS: &[(&[u8], OffsetFormat)] = &[
+    (b"070000", OffsetFormat::Seconds),
+    (b"07:00:00", OffsetFormat::ColonSeconds),
+    (b"0700", OffsetFormat::Minutes),
+    (b"07:00", OffsetFormat::ColonMinutes),
+    (b"07", OffsetFormat::Hours),
 ];
 
 /// The text before the next chunk, the chunk, and what follows it.
@@ -94,7 +94,7 @@ pub(crate) fn next_chunk(layout: &[u8]) -> (&[u8], Option<Chunk>, &[u8]) {
     for at in 0..layout.len() {
         let Some((before, here)) = layout.split_at_checked(at) else { break };
         if here.starts_with(b"_2006") {
-            // The underscore is text; the year follows it.
+            // The underscore is literal text before the year.
             let before = layout.get(..=at).unwrap_or(before);
             return (before, Some(Chunk::LongYear), here.get(5..).unwrap_or_default());
         }
@@ -146,7 +146,9 @@ pub(crate) fn format(time: &Time, layout: &[u8]) -> Vec<u8> {
         let Some(chunk) = chunk else { return out };
         rest = after;
         match chunk {
-            Chunk::ZoneName if name.is_empty() => write_offset(&mut out, offset, Form::Minutes),
+            Chunk::ZoneName if name.is_empty() => {
+                write_offset(&mut out, offset, OffsetFormat::Minutes)
+            }
             Chunk::ZoneName => out.extend_from_slice(name.as_bytes()),
             Chunk::Offset { iso: true, .. } if offset == 0 => out.push(b'Z'),
             Chunk::Offset { form, .. } => write_offset(&mut out, offset, form),
@@ -197,16 +199,16 @@ fn name<'a>(names: &[&'a str], i: i64) -> &'a str {
     usize::try_from(i).ok().and_then(|i| names.get(i)).copied().unwrap_or_default()
 }
 
-fn write_offset(out: &mut Vec<u8>, offset: i64, form: Form) {
+fn write_offset(out: &mut Vec<u8>, offset: i64, form: OffsetFormat) {
     let sign = if offset / 60 < 0 { '-' } else { '+' };
     let (hours, minutes, seconds) =
         (offset.abs() / 3600, offset.abs() / 60 % 60, offset.abs() % 60);
     let text = match form {
-        Form::Hours => format!("{sign}{hours:02}"),
-        Form::Minutes => format!("{sign}{hours:02}{minutes:02}"),
-        Form::Seconds => format!("{sign}{hours:02}{minutes:02}{seconds:02}"),
-        Form::ColonMinutes => format!("{sign}{hours:02}:{minutes:02}"),
-        Form::ColonSeconds => format!("{sign}{hours:02}:{minutes:02}:{seconds:02}"),
+        OffsetFormat::Hours => format!("{sign}{hours:02}"),
+        OffsetFormat::Minutes => format!("{sign}{hours:02}{minutes:02}"),
+        OffsetFormat::Seconds => format!("{sign}{hours:02}{minutes:02}{seconds:02}"),
+        OffsetFormat::ColonMinutes => format!("{sign}{hours:02}:{minutes:02}"),
+        OffsetFormat::ColonSeconds => format!("{sign}{hours:02}:{minutes:02}:{seconds:02}"),
     };
     out.extend_from_slice(text.as_bytes());
 }

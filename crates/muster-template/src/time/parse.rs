@@ -1,14 +1,14 @@
-//! Reading a time that was written in a Go layout.
+//! Parsing of times by a Go layout.
 
 use super::{
     MONTHS, Time, WEEKDAYS, Zone, days_of,
-    layout::{Chunk, Form, next_chunk},
+    layout::{Chunk, OffsetFormat, next_chunk},
 };
 use crate::{quote::quote, text::lossy};
 
 /// `time.ParseInLocation`.
 pub(crate) fn parse(layout: &[u8], text: &[u8], local: &Zone) -> Result<Time, String> {
-    let mut reading = Reading { rest: text, ..Reading::default() };
+    let mut reading = PartialTime { rest: text, ..PartialTime::default() };
     let mut layout_rest = layout;
     let message = |problem: &str| format!("parsing time {}{problem}", quote(text, false));
     let cannot = |what: &[u8], rest: &[u8]| {
@@ -26,8 +26,8 @@ pub(crate) fn parse(layout: &[u8], text: &[u8], local: &Zone) -> Result<Time, St
         let hold = reading.rest;
         match reading.chunk(chunk, after) {
             Ok(()) => {}
-            Err(Bad::Value) => return Err(cannot(spelled.unwrap_or_default(), hold)),
-            Err(Bad::Range(what)) => return Err(message(&format!(": {what} out of range"))),
+            Err(FieldError::Value) => return Err(cannot(spelled.unwrap_or_default(), hold)),
+            Err(FieldError::Range(what)) => return Err(message(&format!(": {what} out of range"))),
         }
     }
     if !reading.rest.is_empty() {
@@ -36,14 +36,14 @@ pub(crate) fn parse(layout: &[u8], text: &[u8], local: &Zone) -> Result<Time, St
     reading.time(local).map_err(|problem| message(&format!(": {problem}")))
 }
 
-enum Bad {
+enum FieldError {
     Value,
     Range(&'static str),
 }
 
-/// What was read so far.
+/// The elements parsed so far.
 #[derive(Default)]
-struct Reading<'a> {
+struct PartialTime<'a> {
     rest: &'a [u8],
     year: i64,
     month: Option<i64>,
@@ -61,8 +61,8 @@ enum ReadZone {
     Name(String),
 }
 
-impl<'a> Reading<'a> {
-    /// Passes literal text; a space in it stands for any number of them.
+impl<'a> PartialTime<'a> {
+    /// Skips literal text; a space in it matches any number of spaces.
     fn skip(&mut self, mut literal: &[u8]) -> bool {
         while let Some((first, rest)) = literal.split_first() {
             if *first == b' ' {
@@ -80,26 +80,30 @@ impl<'a> Reading<'a> {
         true
     }
 
-    fn take(&mut self, n: usize) -> Result<&'a [u8], Bad> {
-        let (taken, rest) = self.rest.split_at_checked(n).ok_or(Bad::Value)?;
+    fn take(&mut self, n: usize) -> Result<&'a [u8], FieldError> {
+        let (taken, rest) = self.rest.split_at_checked(n).ok_or(FieldError::Value)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    /// A number of at most two digits; of exactly two when `fixed`.
-    fn number(&mut self, fixed: bool) -> Result<i64, Bad> {
+    /// Reads a number of at most two digits, or of exactly two when `fixed`.
+    fn number(&mut self, fixed: bool) -> Result<i64, FieldError> {
         let digits = self.rest.iter().take(2).take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 || fixed && digits != 2 {
-            return Err(Bad::Value);
+            return Err(FieldError::Value);
         }
         decimal(self.take(digits)?)
     }
 
-    fn range(n: i64, range: std::ops::RangeInclusive<i64>, what: &'static str) -> Result<i64, Bad> {
-        if range.contains(&n) { Ok(n) } else { Err(Bad::Range(what)) }
+    fn range(
+        n: i64,
+        range: std::ops::RangeInclusive<i64>,
+        what: &'static str,
+    ) -> Result<i64, FieldError> {
+        if range.contains(&n) { Ok(n) } else { Err(FieldError::Range(what)) }
     }
 
-    fn lookup(&mut self, names: &[&str], length: usize) -> Result<i64, Bad> {
+    fn lookup(&mut self, names: &[&str], length: usize) -> Result<i64, FieldError> {
         for (i, name) in (0..).zip(names) {
             let name = name.get(..length.min(name.len())).unwrap_or(name);
             let here = self.rest.get(..name.len());
@@ -108,10 +112,10 @@ impl<'a> Reading<'a> {
                 return Ok(i);
             }
         }
-        Err(Bad::Value)
+        Err(FieldError::Value)
     }
 
-    fn chunk(&mut self, chunk: Chunk, after: &[u8]) -> Result<(), Bad> {
+    fn chunk(&mut self, chunk: Chunk, after: &[u8]) -> Result<(), FieldError> {
         match chunk {
             Chunk::Year => {
                 let year = signed(self.take(2)?)?;
@@ -119,7 +123,7 @@ impl<'a> Reading<'a> {
             }
             Chunk::LongYear => {
                 if !self.rest.first().is_some_and(u8::is_ascii_digit) {
-                    return Err(Bad::Value);
+                    return Err(FieldError::Value);
                 }
                 self.year = decimal(self.take(4)?)?;
             }
@@ -172,15 +176,15 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    fn either(&mut self, am: &[u8], pm: &[u8]) -> Result<bool, Bad> {
+    fn either(&mut self, am: &[u8], pm: &[u8]) -> Result<bool, FieldError> {
         match self.take(2)? {
             half if half == pm => Ok(true),
             half if half == am => Ok(false),
-            _ => Err(Bad::Value),
+            _ => Err(FieldError::Value),
         }
     }
 
-    fn read_year_day(&mut self, chunk: Chunk) -> Result<(), Bad> {
+    fn read_year_day(&mut self, chunk: Chunk) -> Result<(), FieldError> {
         let fixed = chunk == Chunk::ZeroYearDay;
         if !fixed {
             let spaces = self.rest.iter().take(2).take_while(|byte| **byte == b' ').count();
@@ -188,13 +192,13 @@ impl<'a> Reading<'a> {
         }
         let digits = self.rest.iter().take(3).take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 || fixed && digits != 3 {
-            return Err(Bad::Value);
+            return Err(FieldError::Value);
         }
         self.year_day = Some(decimal(self.take(digits)?)?);
         Ok(())
     }
 
-    fn read_fraction(&mut self) -> Result<(), Bad> {
+    fn read_fraction(&mut self) -> Result<(), FieldError> {
         let Some(([b'.' | b',', b'0'..=b'9'], _)) = self.rest.split_at_checked(2) else {
             return Ok(());
         };
@@ -203,22 +207,22 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    fn read_offset(&mut self, form: Form) -> Result<(), Bad> {
+    fn read_offset(&mut self, form: OffsetFormat) -> Result<(), FieldError> {
         let (length, colons) = match form {
-            Form::Hours => (3, false),
-            Form::Minutes => (5, false),
-            Form::Seconds => (7, false),
-            Form::ColonMinutes => (6, true),
-            Form::ColonSeconds => (9, true),
+            OffsetFormat::Hours => (3, false),
+            OffsetFormat::Minutes => (5, false),
+            OffsetFormat::Seconds => (7, false),
+            OffsetFormat::ColonMinutes => (6, true),
+            OffsetFormat::ColonSeconds => (9, true),
         };
         let text = self.take(length)?;
-        let (sign, text) = text.split_first().ok_or(Bad::Value)?;
+        let (sign, text) = text.split_first().ok_or(FieldError::Value)?;
         let mut parts = [0; 3];
         let step = if colons { 3 } else { 2 };
         for (part, piece) in parts.iter_mut().zip(text.chunks(step)) {
-            let (digits, colon) = piece.split_at_checked(2).ok_or(Bad::Value)?;
+            let (digits, colon) = piece.split_at_checked(2).ok_or(FieldError::Value)?;
             if !matches!(colon, b"" | b":") {
-                return Err(Bad::Value);
+                return Err(FieldError::Value);
             }
             *part = decimal(digits)?;
         }
@@ -230,18 +234,18 @@ impl<'a> Reading<'a> {
         self.zone = Some(ReadZone::Offset(match sign {
             b'+' => offset,
             b'-' => -offset,
-            _ => return Err(Bad::Value),
+            _ => return Err(FieldError::Value),
         }));
         Ok(())
     }
 
-    fn read_zone_name(&mut self) -> Result<(), Bad> {
+    fn read_zone_name(&mut self) -> Result<(), FieldError> {
         if let Some(rest) = self.rest.strip_prefix(b"UTC") {
             self.rest = rest;
             self.zone = Some(ReadZone::Utc);
             return Ok(());
         }
-        let length = zone_name_length(self.rest).ok_or(Bad::Value)?;
+        let length = zone_name_length(self.rest).ok_or(FieldError::Value)?;
         self.zone = Some(ReadZone::Name(lossy(self.take(length)?).into_owned()));
         Ok(())
     }
@@ -294,7 +298,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// The wall time `utc` in a zone of which only the abbreviation is known.
+/// The wall-clock time `utc` in a zone known only by its abbreviation.
 fn in_zone_called(name: String, utc: &Time, local: &Zone) -> Time {
     const HALF_YEAR: i64 = 182 * 86_400;
     for distance in [0, HALF_YEAR, -HALF_YEAR] {
@@ -304,7 +308,7 @@ fn in_zone_called(name: String, utc: &Time, local: &Zone) -> Time {
         }
     }
     let hours = name.strip_prefix("GMT").and_then(|hours| hours.parse::<i64>().ok());
-    // Go keeps the clock's reading as UTC here, and shows it in the made-up zone.
+    // As in Go, the time is taken as UTC and shown in a fabricated zone.
     utc.within(Zone::Fixed { name, offset: hours.unwrap_or(0) * 3600 })
 }
 
@@ -334,22 +338,22 @@ fn signed_offset_length(text: &[u8]) -> usize {
     if digits > 0 && hours.is_some_and(|hours| hours <= 23) { digits + 1 } else { 0 }
 }
 
-fn decimal(digits: &[u8]) -> Result<i64, Bad> {
+fn decimal(digits: &[u8]) -> Result<i64, FieldError> {
     let plain = digits.iter().all(u8::is_ascii_digit);
-    lossy(digits).parse().ok().filter(|_| plain).ok_or(Bad::Value)
+    lossy(digits).parse().ok().filter(|_| plain).ok_or(FieldError::Value)
 }
 
-fn signed(text: &[u8]) -> Result<i64, Bad> {
-    lossy(text).parse().map_err(|_| Bad::Value)
+fn signed(text: &[u8]) -> Result<i64, FieldError> {
+    lossy(text).parse().map_err(|_| FieldError::Value)
 }
 
 /// `.5` or `,5`.
-fn nanoseconds(text: &[u8]) -> Result<u32, Bad> {
-    let Some((b'.' | b',', digits)) = text.split_first() else { return Err(Bad::Value) };
+fn nanoseconds(text: &[u8]) -> Result<u32, FieldError> {
+    let Some((b'.' | b',', digits)) = text.split_first() else { return Err(FieldError::Value) };
     let digits = digits.get(..9).unwrap_or(digits);
     let n = decimal(digits)?;
     let scale = 10i64.pow(u32::try_from(9 - digits.len()).unwrap_or(0));
-    u32::try_from(n * scale).map_err(|_| Bad::Value)
+    u32::try_from(n * scale).map_err(|_| FieldError::Value)
 }
 
 fn without_spaces(text: &[u8]) -> &[u8] {

@@ -4,18 +4,19 @@ use std::{fs, path::Path, process::Command};
 
 use expect_test::expect_file;
 
-use super::client::{CLIMAX, Folder};
+use super::{
+    client::{CLIMAX, Folder},
+    docs_links::markdown_files,
+};
 
-fn root() -> std::path::PathBuf {
+pub(crate) fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn pages() -> Vec<std::path::PathBuf> {
-    let folders = ["docs", "docs/reference"].map(|folder| root().join(folder));
-    let in_folders =
-        folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()));
-    let pages = in_folders.chain([root().join("README.md"), root().join("skill/SKILL.md")]);
-    pages.filter(|path| path.extension().is_some_and(|ext| ext == "md")).collect()
+    let mut pages = markdown_files(&root().join("docs"));
+    pages.extend(["README.md", "CONTRIBUTING.md", "skill/SKILL.md"].map(|page| root().join(page)));
+    pages
 }
 
 /// The blocks of a page in one language.
@@ -26,7 +27,7 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
 
 /// A server says how it is reached, a config what it runs, a workflow its steps; a policy has nothing of
 /// that kind.
-fn check_yaml(block: &str) -> Result<(), String> {
+pub(crate) fn check_yaml(block: &str) -> Result<(), String> {
     let dedented = dedent(block);
     let block = dedented.as_str();
     if block.lines().any(|line| line.starts_with("pre_configuration:"))
@@ -88,7 +89,7 @@ fn every_example_is_valid() {
 
 #[test]
 fn getting_started_happens_as_it_is_told() {
-    let page = fs::read_to_string(root().join("docs/getting-started.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/tutorials/getting-started.md")).unwrap();
     let folder = Folder::new(&[]);
     for block in blocks(&page, "yaml") {
         let name = block.lines().next().unwrap().strip_prefix("# ").unwrap();
@@ -101,7 +102,7 @@ fn getting_started_happens_as_it_is_told() {
         let happened: String = commands(block).iter().map(|words| run(&folder, words)).collect();
         format!("{told}```console\n{happened}```{rest}")
     });
-    expect_file!["../../../../docs/getting-started.md"].assert_eq(&told);
+    expect_file!["../../../../docs/tutorials/getting-started.md"].assert_eq(&told);
 }
 
 /// The commands of a block: a line after `$`, with the lines of a here-document.
