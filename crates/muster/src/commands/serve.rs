@@ -35,11 +35,11 @@ use muster_gateway::{
     surface::{Surface, discovery::Discovery, meta::Meta},
 };
 use muster_mcp::{
-    client::Connector,
     http::{self, Health, HttpOptions},
     server::Server,
     stdio::{self, Input, Output},
 };
+use muster_mcp_client::Connector;
 use muster_net::TrustStore;
 use serde::Serialize;
 use tokio::{

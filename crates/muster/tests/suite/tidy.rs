@@ -16,7 +16,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-exec", &["muster-core", "muster-config"]),
     // Transports and logins meet in `muster_core::credentials` only.
     ("muster-auth", &["muster-config", "muster-core", "muster-net"]),
-    ("muster-mcp", &["muster-core", "muster-exec", "muster-net"]),
+    ("muster-mcp", &["muster-core"]),
+    ("muster-mcp-client", &["muster-core", "muster-exec", "muster-net", "muster-mcp"]),
     ("muster-gateway", &["muster-config", "muster-core", "muster-search", "muster-workflow"]),
     (
         "muster-engine",
@@ -40,6 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-auth",
             "muster-exec",
             "muster-mcp",
+            "muster-mcp-client",
             "muster-net",
             "muster-gateway",
             "muster-engine",
@@ -101,6 +103,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-auth",
             "muster-exec",
             "muster-mcp",
+            "muster-mcp-client",
             "muster-net",
             "muster-gateway",
             "muster-engine",
@@ -114,6 +117,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-auth",
             "muster-exec",
             "muster-mcp",
+            "muster-mcp-client",
             "muster-gateway",
             "muster-engine",
             "muster-scenario",
@@ -121,32 +125,55 @@ const ONLY: &[(&str, &[&str])] = &[
     ),
     (
         "rustix",
-        &["muster-exec", "muster-mcp", "muster-net", "muster-engine", "muster-scenario", "muster"],
+        &[
+            "muster-exec",
+            "muster-mcp",
+            "muster-mcp-client",
+            "muster-net",
+            "muster-engine",
+            "muster-scenario",
+            "muster",
+        ],
     ),
     // The network. The tester has servers and clients of its own: it must not share our mistakes.
     (
         "http",
-        &["muster-core", "muster-net", "muster-auth", "muster-mcp", "muster-scenario", "muster"],
+        &[
+            "muster-core",
+            "muster-net",
+            "muster-auth",
+            "muster-mcp",
+            "muster-mcp-client",
+            "muster-scenario",
+            "muster",
+        ],
     ),
-    ("http-body-util", &["muster-net", "muster-mcp", "muster-scenario", "muster"]),
-    ("hyper", &["muster-net", "muster-mcp", "muster-scenario", "muster"]),
-    ("hyper-util", &["muster-net", "muster-mcp", "muster-scenario", "muster"]),
+    (
+        "http-body-util",
+        &["muster-net", "muster-mcp", "muster-mcp-client", "muster-scenario", "muster"],
+    ),
+    ("hyper", &["muster-net", "muster-mcp", "muster-mcp-client", "muster-scenario", "muster"]),
+    ("hyper-util", &["muster-net", "muster-mcp", "muster-mcp-client", "muster-scenario", "muster"]),
     ("listenfd", &["muster"]),
     ("redis", &["muster-auth"]),
     // Cryptography. The tester signs tokens and certificates as an issuer of its own.
     ("rcgen", &["muster-scenario"]),
     ("ring", &["muster-auth", "muster-scenario"]),
-    ("rustls", &["muster-net", "muster-mcp", "muster-scenario"]),
-    ("rustls-native-certs", &["muster-net", "muster-mcp"]),
+    ("rustls", &["muster-net", "muster-mcp-client", "muster-scenario"]),
+    ("rustls-native-certs", &["muster-net", "muster-mcp-client"]),
     ("rustls-webpki", &["muster-net"]),
-    ("tokio-rustls", &["muster-net", "muster-mcp", "muster-scenario"]),
+    ("tokio-rustls", &["muster-net", "muster-mcp-client", "muster-scenario"]),
 ];
 
 /// Words that only some crates may write, and why.
 const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("process::Command", &["muster-exec"], "only muster-exec starts processes"),
     // The tester judges the wire, so it has a reading of its own.
-    ("\"jsonrpc\"", &["muster-mcp", "muster-scenario"], "only muster-mcp knows the wire"),
+    (
+        "\"jsonrpc\"",
+        &["muster-mcp", "muster-mcp-client", "muster-scenario"],
+        "only muster-mcp knows the wire",
+    ),
     ("jsonrpc:", &["muster-mcp"], "only muster-mcp knows the wire"),
 ];
 
