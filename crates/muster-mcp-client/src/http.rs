@@ -18,6 +18,7 @@ use muster_core::{
     json::{Object, Raw},
 };
 use muster_mcp::param_headers::Mirrored;
+use standing::Place;
 use tokio::{
     sync::Mutex,
     time::{sleep, timeout},
@@ -38,7 +39,6 @@ use super::{
     stored::Taken,
 };
 use crate::lock::Lock;
-use standing::Place;
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");

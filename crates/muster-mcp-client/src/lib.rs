@@ -40,6 +40,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use muster_core::{
     backend::BoxFuture,
     connect::{Connect, ConnectError, Connection, Endpoint, Events},
+    lock,
     logins::Access,
     request::Identity,
 };
@@ -68,7 +69,6 @@ use self::{
     pool::Pool,
 };
 use crate::lock::Lock;
-use muster_core::lock;
 
 /// How long a server may take to answer the first question, if that leaves as long for the next: some
 /// take seconds to start.

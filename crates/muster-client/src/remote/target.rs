@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use muster_core::manifest::settings::{self, Settings};
+use muster_config::settings::{self, Settings};
 
 use thiserror::Error;
 
@@ -169,7 +169,7 @@ fn settings(folder: Option<&PathBuf>) -> Result<Settings, TargetError> {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::manifest::settings;
+    use muster_config::settings;
 
     use super::{Target, Transport};
 

@@ -171,8 +171,9 @@ pub(super) fn version_header(version: &str) -> HeaderValue {
 #[cfg(test)]
 mod tests {
 
-    use super::{Asked, Effect, HeadedTools, learn};
     use muster_mcp::{version::Era, wire::Message};
+
+    use super::{Asked, Effect, HeadedTools, learn};
 
     fn asked(tools: &HeadedTools, text: &str) -> Asked {
         match Message::parse(text).unwrap() {

@@ -9,7 +9,6 @@ use muster_core::{
     call::{CallError, Outcome},
     connect::{ConnectError, Endpoint, Event},
 };
-
 use tokio::io::AsyncWriteExt as _;
 
 use super::{

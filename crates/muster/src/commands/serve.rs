@@ -19,9 +19,9 @@ use muster_client::{
     env_vars, models,
     secrets::{Secrets, WithSecrets},
 };
+use muster_config::settings::{Aggregator, Transport};
 use muster_core::{
     json::raw,
-    manifest::settings::{Aggregator, Transport},
     policy::Destructive,
     request::{Identity, Offers},
 };
