@@ -2,11 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::{Ask, Backend, BoxFuture, Cx},
     bulk::Ran,
     call::{CallError, Outcome},
-    manifest::mcpserver::McpServer,
     name::BackendName,
     policy::Permitted,
 };

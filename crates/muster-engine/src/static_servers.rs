@@ -8,11 +8,11 @@ use std::{
     time::Duration,
 };
 
+use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::{Backend, BoxFuture},
     catalog::Source,
     connect::{Connect, Listing},
-    manifest::mcpserver::McpServer,
     name::BackendName,
     request::Change,
 };

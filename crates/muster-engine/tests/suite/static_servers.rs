@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use muster_config::mcpserver::{McpServer, ServerType, Spec};
 use muster_core::{
     backend::CallTool as _,
     call::{Call, Caller, Checking},
     client::Nobody,
     connect::Connect,
     json::raw,
-    manifest::mcpserver::{McpServer, ServerType, Spec},
     name::ToolName,
 };
 use muster_engine::{

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::Backend,
     catalog::{Entry, Snapshot},
     cli::CliConfig,
-    manifest::mcpserver::McpServer,
     name::BackendName,
     policy::{Policy, vain::Vain},
 };

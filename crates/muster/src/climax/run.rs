@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use muster_client::env_vars;
 use muster_core::{
     connect::Connect,
     policy::vain::Vain,
@@ -21,18 +22,18 @@ use muster_gateway::{
     surface::{Surface, classic::Classic, discovery::Discovery},
 };
 use muster_mcp::{
-    client::Connector,
     http::{self, HttpOptions},
     server::Server,
     stdio::{self, Input, Output},
 };
+use muster_mcp_client::Connector;
 
 use super::{
     args::{Run, Transport},
     assembly::Assembly,
     load, servers,
 };
-use crate::{env_vars, error::CommandError, listen, log, output, process};
+use crate::{error::CommandError, listen, log, output, process};
 
 pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
     let log_file = env_vars::get("CLIMAX_LOG_FILE");

@@ -2,11 +2,9 @@
 
 use std::{fs, path::Path};
 
-use muster_core::{
-    manifest::{
-        mcp_json,
-        mcpserver::{self, McpServer, Spec},
-    },
+use muster_config::{
+    mcp_json,
+    mcpserver::{self, McpServer, Spec},
     yaml::{self, NodeValue},
 };
 

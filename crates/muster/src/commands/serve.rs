@@ -14,10 +14,14 @@ use std::{
     time::Duration,
 };
 
-use muster_auth::{dialer::Trust, server::AuthServer};
+use muster_auth::server::AuthServer;
+use muster_client::{
+    env_vars, models,
+    secrets::{Secrets, WithSecrets},
+};
+use muster_config::settings::{Aggregator, Transport};
 use muster_core::{
     json::raw,
-    manifest::settings::{Aggregator, Transport},
     policy::Destructive,
     request::{Identity, Offers},
 };
@@ -35,11 +39,12 @@ use muster_gateway::{
     surface::{Surface, discovery::Discovery, meta::Meta},
 };
 use muster_mcp::{
-    client::Connector,
     http::{self, Health, HttpOptions},
     server::Server,
     stdio::{self, Input, Output},
 };
+use muster_mcp_client::Connector;
+use muster_net::TrustStore;
 use serde::Serialize;
 use tokio::{
     net::TcpListener,
@@ -52,10 +57,8 @@ use self::logout::Logout;
 use crate::{
     bundled,
     cli::{Serve, Shown},
-    env_vars,
     error::CommandError,
-    listen, log, models, process,
-    secrets::{Secrets, WithSecrets},
+    listen, log, process,
 };
 
 /// How long requests may take to finish once the gateway was asked to stop.
@@ -197,12 +200,12 @@ async fn serve(
 }
 
 /// Whose certificates are believed by logins.
-fn trust(args: &Serve) -> Result<Trust, CommandError> {
+fn trust(args: &Serve) -> Result<TrustStore, CommandError> {
     match args.logins.certificates()? {
-        None => Ok(Trust::system()),
-        Some(pem) => {
-            Trust::system().and(&pem).map_err(|err| args.logins.bad_certificates(&err.to_string()))
-        }
+        None => Ok(TrustStore::system()),
+        Some(pem) => TrustStore::system()
+            .with_pem(&pem)
+            .map_err(|err| args.logins.bad_certificates(&err.to_string())),
     }
 }
 
