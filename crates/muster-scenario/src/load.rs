@@ -8,7 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster_core::{suggest::similar, yaml};
+use muster_config::yaml;
+use muster_core::suggest::similar;
 use thiserror::Error;
 
 use crate::{

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use muster_core::logins::{LoginError, Site};
+use muster_net::{HttpError, HttpRequest};
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     documents,
     places::{self, Place},
 };
-use muster_net::{HttpError, HttpRequest};
 
 /// Documents may move, but not around the world.
 const REDIRECTS: u8 = 3;

@@ -1,10 +1,8 @@
 //! `core_mcpserver_*`: the definitions of the servers behind the gateway.
 
 use indexmap::IndexMap;
-use muster_core::{
-    backend::Cx,
-    manifest::mcpserver::{Auth, Status},
-};
+use muster_config::mcpserver::Status;
+use muster_core::{backend::Cx, server_auth::Auth};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -258,7 +256,7 @@ impl<'a> Info<'a> {
         let spec = &known.server.spec;
         let Status {
             state, last_error, consecutive_failures, last_attempt, next_retry_after, ..
-        } = known.report.stored(spec.kind);
+        } = known.status.stored(spec.kind);
         Self {
             name: &known.server.name,
             r#type: spec.kind.as_str(),

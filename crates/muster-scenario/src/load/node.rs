@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use muster_core::{
-    suggest::similar,
-    value::Value as YamlValue,
-    yaml::{Node, NodeValue},
-};
+use muster_config::yaml::{Node, NodeValue};
+use muster_core::{suggest::similar, value::Value as YamlValue};
 use serde_json::{Map, Number, Value};
 
 use super::{Problem, Severity};

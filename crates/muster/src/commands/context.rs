@@ -3,15 +3,15 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use muster_client::contexts::{Context as Named, ContextError, Contexts};
+use muster_config::writer;
 use muster_core::{
     json::{Object, raw},
-    manifest::writer,
     value::Value,
 };
 
 use super::completion;
 use crate::{
-    contexts::{Context as Named, ContextError, Contexts},
     error::CommandError,
     output::{self, Printer, yaml},
 };

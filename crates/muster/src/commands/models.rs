@@ -3,6 +3,7 @@
 use std::{fs, path::Path, process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
+use muster_client::models;
 use muster_exec::{
     command::Command as Program,
     launcher::Launcher,
@@ -10,7 +11,7 @@ use muster_exec::{
 };
 
 use super::asking;
-use crate::{error::CommandError, models, output::Printer};
+use crate::{error::CommandError, output::Printer};
 
 /// How long fetching may take.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Models) -> Result<ExitCode, CommandError> {
                 Some(from) => take(from, &target)?,
                 None => fetch(&target).await?,
             }
-            muster_embed::Model::load(&target)
+            muster_search::encoder::Model::load(&target)
                 .map_err(|error| CommandError::new(error.to_string()))?;
             printer.line(&format!("Added {} in {}", models::NAME, target.display()))?;
             printer.line("Gateways use it from their next start on.")

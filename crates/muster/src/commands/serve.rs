@@ -15,9 +15,13 @@ use std::{
 };
 
 use muster_auth::server::AuthServer;
+use muster_client::{
+    env_vars, models,
+    secrets::{Secrets, WithSecrets},
+};
+use muster_config::settings::{Aggregator, Transport};
 use muster_core::{
     json::raw,
-    manifest::settings::{Aggregator, Transport},
     policy::Destructive,
     request::{Identity, Offers},
 };
@@ -35,11 +39,11 @@ use muster_gateway::{
     surface::{Surface, discovery::Discovery, meta::Meta},
 };
 use muster_mcp::{
-    client::Connector,
     http::{self, Health, HttpOptions},
     server::Server,
     stdio::{self, Input, Output},
 };
+use muster_mcp_client::Connector;
 use muster_net::TrustStore;
 use serde::Serialize;
 use tokio::{
@@ -53,10 +57,8 @@ use self::logout::Logout;
 use crate::{
     bundled,
     cli::{Serve, Shown},
-    env_vars,
     error::CommandError,
-    listen, log, models, process,
-    secrets::{Secrets, WithSecrets},
+    listen, log, process,
 };
 
 /// How long requests may take to finish once the gateway was asked to stop.

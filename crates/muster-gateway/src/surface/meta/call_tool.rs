@@ -12,7 +12,6 @@ use muster_core::{
     repair::{Meant, Misuse, envelope::read, values},
     request::Fault,
 };
-
 use serde_json::value::RawValue;
 
 use super::{
