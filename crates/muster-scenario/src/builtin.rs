@@ -134,7 +134,8 @@ fn delete_file(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinR
 
 async fn wait(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
     let text = required(args, "duration")?;
-    let span = duration::parse(text).ok_or_else(|| format!("`{text}` is no duration"))?;
+    let span =
+        duration::parse(text).ok_or_else(|| format!("`{text}` is not a duration such as `30s`"))?;
     tokio::time::sleep(span.min(context.limit(Some(span)))).await;
     Ok(json!({"success": true, "waited": text}))
 }

@@ -61,7 +61,7 @@ pub enum ClientError {
     #[error("meta-tool error: [{0}]")]
     MetaTool(String),
     /// The call timed out.
-    #[error("no answer within {}", crate::duration::short(*.0))]
+    #[error("timed out after {}", crate::duration::short(*.0))]
     TimedOut(Duration),
 }
 
@@ -325,10 +325,10 @@ impl Session {
                     into_result(outcome)
                 }
                 Some(Message::Answer { id: theirs, .. }) => Err(ClientError::Protocol(format!(
-                    "the answer is to request {theirs}, not to {id}"
+                    "the response is to request {theirs}, expected {id}"
                 ))),
                 Some(_) | None => Err(ClientError::Protocol(format!(
-                    "the answer is no message: {}",
+                    "the response is not a JSON-RPC message: {}",
                     excerpt(&text)
                 ))),
             };
@@ -342,11 +342,13 @@ impl Session {
                 Some(message) => self.handle_message(message).await,
                 None => {
                     let text = excerpt(&event.data);
-                    return Err(ClientError::Protocol(format!("an event is no message: {text}")));
+                    return Err(ClientError::Protocol(format!(
+                        "an event is not a JSON-RPC message: {text}"
+                    )));
                 }
             }
         }
-        Err(ClientError::Transport("the stream ended before the answer".to_owned()))
+        Err(ClientError::Transport("the stream ended before the response".to_owned()))
     }
 
     async fn read_stream(self: Arc<Self>, response: Response) {
@@ -369,7 +371,9 @@ impl Session {
             Message::Request { id, method, .. } => {
                 let outcome = match method.as_str() {
                     "ping" => Ok(json!({})),
-                    _ => Err(RpcError::new(METHOD_NOT_FOUND, "the tester answers no questions")),
+                    _ => {
+                        Err(RpcError::new(METHOD_NOT_FOUND, "the tester does not answer requests"))
+                    }
                 };
                 let _unheard = self.post(wire::answer(&id, &outcome)).await;
             }

@@ -72,7 +72,7 @@ pub fn check(
         && took > max
     {
         let (max, took) = (duration::short(max), duration::short(took));
-        differences.push(Difference::new("max_duration", format!("at max {max}"), took));
+        differences.push(Difference::new("max_duration", format!("at most {max}"), took));
     }
     differences
 }
@@ -137,7 +137,7 @@ fn budget(
 ) {
     let mut hold = |at: &str, max: Option<usize>, is: usize, unit: &str| {
         if let Some(max) = max.filter(|max| is > *max) {
-            let wanted = format!("at max {max} {unit}");
+            let wanted = format!("at most {max} {unit}");
             differences.push(Difference::new(at, wanted, format!("{is} {unit}")));
         }
     };

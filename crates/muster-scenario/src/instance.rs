@@ -74,7 +74,7 @@ pub enum InstanceError {
     #[error("timeout waiting for muster instance port to be ready")]
     PortTimeout,
     /// Its port is open, but the handshake fails.
-    #[error("muster instance does not answer: {0}")]
+    #[error("muster instance does not respond: {0}")]
     Unresponsive(ClientError),
     /// It responds, but expected resources are missing.
     #[error(

@@ -105,7 +105,7 @@ impl Server<'_> {
         let ran =
             timeout(RUN_LIMIT * 2, run::report(&options, self.launcher, pending(), &mut told))
                 .await;
-        let report = ran.map_err(|_| "the run does not end")?.map_err(|err| err.to_string())?;
+        let report = ran.map_err(|_| "the run did not stop")?.map_err(|err| err.to_string())?;
         let text = format!("{}{}", String::from_utf8_lossy(&told), human::summary(&report));
         self.last = Some(report);
         Ok(text)

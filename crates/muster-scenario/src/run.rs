@@ -102,7 +102,7 @@ pub async fn report(
         writeln!(out, "📁 {}", scheduler.environment.root().display())?;
     }
     let mut results = scheduler.results;
-    let skipped = |scenario| ScenarioResult::skipped(scenario, "it says `skip: true`");
+    let skipped = |scenario| ScenarioResult::skipped(scenario, "`skip: true`");
     results.extend(left_out.into_iter().map(skipped));
     results.sort_by(|one, other| one.scenario.file.cmp(&other.scenario.file));
     Ok(Report { started, took: begin.elapsed(), results })
@@ -164,7 +164,7 @@ impl Scheduler<'_> {
                 Event::AllDone => return Ok(()),
                 Event::Timeout => {
                     let limit = duration::short(self.options.timeout);
-                    return self.abort(&format!("the run's time is up after {limit}"), out).await;
+                    return self.abort(&format!("the run timed out after {limit}"), out).await;
                 }
                 Event::Interrupted => {
                     writeln!(out, "\nReceived interrupt signal, stopping tests gracefully...")?;

@@ -44,13 +44,13 @@ pub enum SchemaError {
         source: io::Error,
     },
     /// The file is not a schema.
-    #[error("`{}` is no schema of tools; make one with `muster test --generate-schema`", .0.display())]
+    #[error("`{}` is not a tool schema; create one with `muster test --generate-schema`", .0.display())]
     NotOurs(PathBuf),
     /// The instance did not start.
     #[error(transparent)]
     InstanceError(#[from] InstanceError),
     /// The tools cannot be listed.
-    #[error("the instance does not tell its tools: {0}")]
+    #[error("cannot list the tools of the instance: {0}")]
     Untold(#[from] ClientError),
     /// The scenarios cannot be loaded.
     #[error(transparent)]

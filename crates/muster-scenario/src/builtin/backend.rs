@@ -45,7 +45,9 @@ pub(super) async fn start(
         return Ok(json!({"success": true, "message": format!("Started '{server}'")}));
     }
     let Some(remote) = context.instance.remote(server) else {
-        return Err(format!("'{server}' is no HTTP or SSE mock server; muster starts the others"));
+        return Err(format!(
+            "'{server}' is not an HTTP or SSE mock server; muster starts stdio servers itself"
+        ));
     };
     remote.revive().await.map_err(|err| err.to_string())?;
     Ok(json!({"success": true, "server": server, "message": format!("Started '{server}'")}))
@@ -86,7 +88,7 @@ async fn change(
     match context.instance.remote(server) {
         Some(remote) => {
             if !remote.mock().change(change) {
-                return Err(format!("there is nothing to change at '{server}'"));
+                return Err(format!("nothing to change at '{server}'"));
             }
         }
         None => {

@@ -37,7 +37,7 @@ pub(super) async fn simulate_callback(
         return Ok(json!({
             "success": true,
             "server": server,
-            "message": format!("No login was asked for by '{server}': {text}"),
+            "message": format!("No login is required by '{server}': {text}"),
         }));
     };
     let back = approve(context, &url).await?;
@@ -45,7 +45,7 @@ pub(super) async fn simulate_callback(
     let status = page.status;
     let text = page.text().await.unwrap_or_default();
     if !is_success(status) {
-        return Err(format!("the callback of muster answered {status}: {text}"));
+        return Err(format!("muster's callback responded with {status}: {text}"));
     }
     Ok(json!({
         "success": true,
@@ -91,7 +91,7 @@ pub(super) async fn log_in_to_muster(
     let status = page.status;
     if !is_success(status) {
         let text = page.text().await.unwrap_or_default();
-        return Err(format!("muster's /oauth/callback answered {status}: {text}"));
+        return Err(format!("muster's /oauth/callback responded with {status}: {text}"));
     }
     let mut message = "Authenticated to muster, ID token stored".to_owned();
     if args.get("full") == Some(&Value::Bool(true)) {
@@ -150,7 +150,7 @@ async fn browse(context: &ScenarioContext, url: &str) -> Result<Response, String
         let rest = url.strip_prefix(&format!("http://{host}:{port}"))?;
         rest.starts_with(['/', '?']).then_some(rest)
     });
-    let path = path.ok_or_else(|| format!("`{url}` does not lead to this muster"))?;
+    let path = path.ok_or_else(|| format!("`{url}` is not a URL of this instance"))?;
     let request = Request::get(path).header("accept", "text/html");
     web::send(port, request, String::new()).await.map_err(|err| err.to_string())
 }
@@ -162,7 +162,7 @@ async fn location(response: Response, endpoint: &str) -> Result<String, String> 
         return Ok(to.to_owned());
     }
     let text = response.text().await.unwrap_or_default();
-    Err(format!("{endpoint} should redirect and answered {status}: {text}"))
+    Err(format!("{endpoint} did not redirect but responded with {status}: {text}"))
 }
 
 /// Approves the login at the provider of a URL; returns the redirect URL.
@@ -176,9 +176,9 @@ async fn approve(context: &ScenarioContext, url: &str) -> Result<String, String>
     let core = providers.at(&url).ok_or_else(|| format!("no mock OAuth server is at `{url}`"))?;
     let rest = url.strip_prefix(core.issuer()).unwrap_or_default();
     let query = rest.strip_prefix("/authorize?");
-    let query = query.ok_or_else(|| format!("`{url}` is no authorization endpoint"))?;
+    let query = query.ok_or_else(|| format!("`{url}` is not an authorization endpoint"))?;
     let agreed = core.authorize(&AuthorizationRequest::read(query), &context.identity()).await;
-    agreed.map_err(|denied| format!("{} refuses the login: {denied}", core.config().name))
+    agreed.map_err(|denied| format!("{} rejects the login: {denied}", core.config().name))
 }
 
 async fn register(context: &ScenarioContext, redirect_uri: &str) -> Result<String, String> {
@@ -192,7 +192,7 @@ async fn register(context: &ScenarioContext, redirect_uri: &str) -> Result<Strin
     let request = Request::post("/oauth/register").header("content-type", "application/json");
     let answer = post(context, request, registration.to_string(), "/oauth/register").await?;
     let id = answer.get("client_id").and_then(Value::as_str);
-    id.map(str::to_owned).ok_or_else(|| format!("/oauth/register gave no client_id: {answer}"))
+    id.map(str::to_owned).ok_or_else(|| format!("/oauth/register returned no client_id: {answer}"))
 }
 
 /// Exchanges the code in a redirect URL for muster's own token.
@@ -208,9 +208,9 @@ async fn redeem(
         pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
     };
     if value("state").as_deref() != Some(state) {
-        return Err(format!("the state came back changed: {to_client}"));
+        return Err(format!("the state in the redirect differs: {to_client}"));
     }
-    let code = value("code").ok_or_else(|| format!("no code came back: {to_client}"))?;
+    let code = value("code").ok_or_else(|| format!("the redirect has no code: {to_client}"))?;
     let form = form_urlencoded::Serializer::new(String::new())
         .append_pair("grant_type", "authorization_code")
         .append_pair("code", &code)
@@ -222,7 +222,7 @@ async fn redeem(
     let request = Request::post("/oauth/token").header("content-type", kind);
     let answer = post(context, request, form, "/oauth/token").await?;
     let token = answer.get("access_token").and_then(Value::as_str).map(str::to_owned);
-    token.ok_or_else(|| "/oauth/token gave no access_token".to_owned())
+    token.ok_or_else(|| "/oauth/token returned no access_token".to_owned())
 }
 
 async fn post(
@@ -236,9 +236,9 @@ async fn post(
     let status = response.status;
     let text = response.text().await.map_err(|err| format!("{endpoint}: {err}"))?;
     if !status.is_success() {
-        return Err(format!("{endpoint} answered {status}: {text}"));
+        return Err(format!("{endpoint} responded with {status}: {text}"));
     }
-    serde_json::from_str(&text).map_err(|err| format!("{endpoint} answered no JSON: {err}"))
+    serde_json::from_str(&text).map_err(|err| format!("{endpoint} did not return JSON: {err}"))
 }
 
 /// The login URL in a result, if any.

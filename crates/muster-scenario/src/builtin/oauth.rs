@@ -37,7 +37,7 @@ fn chosen(
     }
     let all = context.instance.providers().iter();
     let all: Vec<_> = all.map(|(_, provider)| Arc::clone(provider.state())).collect();
-    if all.is_empty() { Err("there is no mock OAuth server".to_owned()) } else { Ok(all) }
+    if all.is_empty() { Err("the scenario has no mock OAuth server".to_owned()) } else { Ok(all) }
 }
 
 pub(super) fn info(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
@@ -94,7 +94,8 @@ pub(super) fn mint(context: &ScenarioContext, args: &Map<String, Value>) -> Buil
 
 pub(super) fn advance(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
     let text = required(args, "duration")?;
-    let by = duration::parse(text).ok_or_else(|| format!("`{text}` is no duration"))?;
+    let by =
+        duration::parse(text).ok_or_else(|| format!("`{text}` is not a duration such as `30s`"))?;
     let named = optional(args, "server").is_some();
     let mut advanced = Vec::new();
     for core in chosen(context, args)? {
@@ -132,7 +133,7 @@ pub(super) fn set_fault(context: &ScenarioContext, args: &Map<String, Value>) ->
     let (server, endpoint) = (required(args, "server")?, required(args, "endpoint")?);
     let fault = args.get("fault").filter(|fault| !fault.is_null()).map(Fault::read).transpose()?;
     let known = Endpoint::named(endpoint);
-    let known = known.ok_or_else(|| format!("a provider has no endpoint `{endpoint}`"))?;
+    let known = known.ok_or_else(|| format!("unknown provider endpoint `{endpoint}`"))?;
     provider(context, server)?.set_fault(known, fault);
     Ok(
         json!({"success": true, "message": format!("Changed the {endpoint} endpoint of '{server}'")}),
@@ -144,8 +145,8 @@ pub(super) fn set_error(context: &ScenarioContext, args: &Map<String, Value>) ->
     let error = optional(args, "error");
     provider(context, server)?.fail_with(error);
     let message = match error {
-        Some(error) => format!("'{server}' answers every token request with {error}"),
-        None => format!("'{server}' answers token requests again"),
+        Some(error) => format!("'{server}' responds to every token request with {error}"),
+        None => format!("'{server}' responds to token requests normally again"),
     };
     Ok(json!({"success": true, "message": message}))
 }

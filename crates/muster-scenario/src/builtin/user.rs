@@ -93,7 +93,7 @@ pub(super) async fn auth_status(
     let status = client.read_resource("auth://status", context.limit(None)).await;
     let status = status.map_err(|err| format!("failed to read auth://status: {err}"))?;
     let status: Value =
-        serde_json::from_str(&status).map_err(|err| format!("auth://status is no JSON: {err}"))?;
+        serde_json::from_str(&status).map_err(|err| format!("auth://status is not JSON: {err}"))?;
     let Some(wanted) = optional(args, "server") else { return Ok(status) };
     let servers = status.get("servers").and_then(Value::as_array).into_iter().flatten();
     let server = servers

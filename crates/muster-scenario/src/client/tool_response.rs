@@ -58,7 +58,7 @@ pub fn unwrap_envelope(result: &Value) -> Result<ToolResponse, ClientError> {
         }
         Some(_) | None if outer.is_error => Err(ClientError::MetaTool(outer.texts.join(" "))),
         Some(_) | None => Err(ClientError::Protocol(format!(
-            "call_tool answered without its envelope: {}",
+            "call_tool returned no envelope: {}",
             super::excerpt(&outer.text())
         ))),
     }
@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn an_envelope_that_is_missing_is_a_lie() {
-        check(false, "bare", "call_tool answered without its envelope: bare");
-        check(false, "{}", "call_tool answered without its envelope: {}");
+        check(false, "bare", "call_tool returned no envelope: bare");
+        check(false, "{}", "call_tool returned no envelope: {}");
         let missing = unwrap_envelope(&json!({"x": 1})).unwrap_err();
         assert_eq!(missing.to_string(), r#"the result of the call has no content: {"x":1}"#);
     }

@@ -34,7 +34,7 @@ pub(super) fn walk<'a>(value: &'a Value, path: &str) -> Result<&'a Value, String
 
 fn missing(here: &Value, name: &str, walked: &[&str]) -> String {
     let place = match walked {
-        [] => "the answer".to_owned(),
+        [] => "the result".to_owned(),
         walked => format!("`{}`", walked.join(".")),
     };
     match here {
@@ -154,7 +154,7 @@ mod tests {
         differs(json!("running"), json!("Running"), r#" | "running" | "Running""#);
         differs(json!([1]), json!([1, 2]), " | 1 elements: [1] | 2 elements: [1,2]");
         differs(json!({"a": {"b": [1, 2]}}), json!({"a": {"b": [1, 3]}}), ".a.b.1 | 2 | 3");
-        differs(json!({"a": 1}), json!({"b": 1}), ".a | 1 | no `a`: the answer has b");
+        differs(json!({"a": 1}), json!({"b": 1}), ".a | 1 | no `a`: the result has b");
         differs(json!(true), json!("True"), r#" | true | "True""#);
     }
 
@@ -171,6 +171,6 @@ mod tests {
         assert_eq!(show("a.x"), "no `x`: `a` has b");
         assert_eq!(show("n.x"), "no `x`: `n` is 3");
         assert_eq!(show("e.x"), "no `x`: `e` is empty");
-        assert_eq!(show("z"), "no `z`: the answer has a, dotted.key, n, e");
+        assert_eq!(show("z"), "no `z`: the result has a, dotted.key, n, e");
     }
 }

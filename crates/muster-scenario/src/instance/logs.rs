@@ -64,7 +64,7 @@ impl Logs {
         let lines = self.0.borrow();
         let mut text = String::new();
         if lines.dropped > 0 {
-            text = format!("--- {} earlier lines are not kept ---\n", lines.dropped);
+            text = format!("--- {} earlier lines were dropped ---\n", lines.dropped);
         }
         for line in &lines.lines {
             text.push_str(line);

@@ -49,7 +49,7 @@ impl Ports {
                 return Ok(Port { number, _lock: lock });
             }
         }
-        let text = format!("no free port from {} on", self.first);
+        let text = format!("no free port from {} upwards", self.first);
         Err(io::Error::new(io::ErrorKind::AddrInUse, text))
     }
 }

@@ -222,7 +222,7 @@ pub(crate) fn span(node: &Node) -> Result<Duration, String> {
         return Ok(Duration::from_nanos(nanos));
     }
     duration::parse(&written)
-        .ok_or_else(|| format!("`{written}` is no duration such as `30s` or `1m30s`"))
+        .ok_or_else(|| format!("`{written}` is not a duration such as `30s` or `1m30s`"))
 }
 
 /// A non-negative whole number.

@@ -194,7 +194,7 @@ fn check_references(setup: &PreConfiguration, line: usize, diagnostics: &mut Dia
     let trusted = setup.oauth_servers.iter().flat_map(|server| &server.trusted);
     for name in of_guards.chain(trusted.map(|(_, name)| name)) {
         if !known.contains(&name.as_str()) {
-            let text = format!("there is no mock OAuth server `{name}`");
+            let text = format!("unknown mock OAuth server `{name}`");
             diagnostics.error(line, "pre_configuration", text);
         }
     }

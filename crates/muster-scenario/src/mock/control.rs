@@ -46,7 +46,7 @@ pub enum ControlError {
     #[error("no process of mock server '{0}' is running")]
     NotRunning(String),
     /// It rejected the change.
-    #[error("mock server '{0}' did not follow: {1}")]
+    #[error("mock server '{0}' rejected the change: {1}")]
     Refused(String, String),
 }
 

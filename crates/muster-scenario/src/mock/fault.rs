@@ -42,7 +42,7 @@ impl Fault {
                 Some(Value::String(kind)) => (kind.as_str(), value),
                 Some(_) | None => return Err("`kind` is required".to_owned()),
             },
-            _ => return Err("expected a kind or a mapping".to_owned()),
+            _ => return Err("expected a fault kind or a mapping".to_owned()),
         };
         let kind = match kind {
             "reset" => FaultKind::Reset,
@@ -125,7 +125,7 @@ mod tests {
             (json!("delay"), "`delay` must be a duration such as `2s`"),
             (json!({"kind": "status", "status": 99}), "`status` must be an HTTP status"),
             (json!({"kind": "reset", "times": -1}), "`times` must be a whole number"),
-            (json!(5), "expected a kind or a mapping"),
+            (json!(5), "expected a fault kind or a mapping"),
         ] {
             assert_eq!(Fault::read(&value).unwrap_err(), expect);
         }

@@ -20,7 +20,7 @@ use super::{
 use crate::wire::{self, INTERNAL_ERROR, RpcError};
 
 /// The response of the `garbage` fault.
-pub(super) const GARBAGE: &str = "%PDF-1.4 \u{fffd} this is no message {[";
+pub(super) const GARBAGE: &str = "%PDF-1.4 \u{fffd} not a message {[";
 
 /// Serves one client on standard input and output until it disconnects.
 pub async fn serve(file: &Path) -> Result<ExitCode, String> {

@@ -115,7 +115,7 @@ impl ProviderState {
         let uri: Result<http::Uri, _> = redirect_uri.parse();
         match uri {
             Ok(uri) if uri.scheme().is_some() && !redirect_uri.contains('#') => {}
-            Ok(_) | Err(_) => return wrong("redirect_uri is missing or no absolute address"),
+            Ok(_) | Err(_) => return wrong("redirect_uri is missing or not an absolute URL"),
         }
         if *client_id == self.config.client_id && self.config.clients != Clients::Any {
             return Ok(());
@@ -149,7 +149,7 @@ impl ProviderState {
         }
         match (&request.challenge, request.method.as_deref()) {
             (Some(challenge), Some("S256")) if challenge.len() == 43 => {}
-            (Some(_), Some("S256")) => return wrong("code_challenge is no SHA-256"),
+            (Some(_), Some("S256")) => return wrong("code_challenge is not a SHA-256 digest"),
             (Some(_), _) => return wrong("code_challenge_method must be `S256`"),
             (None, _) if self.config.has(Feature::PkceRequired) => {
                 return wrong("code_challenge is missing");
@@ -169,7 +169,7 @@ async fn document_uris(client_id: &str) -> Result<Vec<String>, OAuthError> {
     let uri: http::Uri =
         client_id.parse().map_err(|_| wrong(format!("unknown client `{client_id}`")))?;
     let (Some("localhost" | "127.0.0.1"), Some(port)) = (uri.host(), uri.port_u16()) else {
-        return Err(wrong(format!("`{client_id}` is not on this machine")));
+        return Err(wrong(format!("`{client_id}` is not on localhost")));
     };
     let unread = |why: String| wrong(format!("cannot read `{client_id}`: {why}"));
     let request = Request::get(uri.path()).header("accept", "application/json");
@@ -181,7 +181,7 @@ async fn document_uris(client_id: &str) -> Result<Vec<String>, OAuthError> {
     let text = response.text().await.map_err(|err| unread(err.to_string()))?;
     let document: Value = serde_json::from_str(&text).map_err(|err| unread(err.to_string()))?;
     if document.get("client_id").and_then(Value::as_str) != Some(client_id) {
-        return Err(unread("its client_id is another one".to_owned()));
+        return Err(unread("its client_id differs".to_owned()));
     }
     let uris = document.get("redirect_uris").and_then(Value::as_array).into_iter().flatten();
     Ok(uris.filter_map(|uri| uri.as_str().map(str::to_owned)).collect())

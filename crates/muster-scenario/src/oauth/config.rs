@@ -191,7 +191,7 @@ pub(crate) fn provider(
             _ => diagnostics.warning(
                 fields.line(),
                 &fields.at("issuer"),
-                "has no effect: the address is chosen at the start; a path such as `/tenant` is kept",
+                "has no effect: the address is assigned at start; only a path such as `/tenant` is used",
             ),
         }
     }
@@ -227,7 +227,7 @@ fn clients(node: &Node) -> Result<Clients, String> {
         "dynamic" => Ok(Clients::Dynamic),
         "metadata" => Ok(Clients::Metadata),
         "static" => Ok(Clients::Static),
-        other => Err(format!("`{other}` is none of `any`, `dynamic`, `metadata` and `static`")),
+        other => Err(format!("`{other}` is none of `any`, `dynamic`, `metadata` or `static`")),
     }
 }
 
@@ -275,7 +275,7 @@ pub(crate) fn guard(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> O
         diagnostics.error(
             node.line,
             &fields.at("mock_oauth_server_ref"),
-            "which provider's tokens?",
+            "required when `required` is true",
         );
     }
     fields.finish(&[], diagnostics);

@@ -26,7 +26,7 @@ impl fmt::Debug for Key {
 impl Key {
     /// A new key.
     pub fn new() -> io::Result<Self> {
-        let failed = |_| io::Error::other("no key can be made");
+        let failed = |_| io::Error::other("cannot generate a key");
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
         let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).map_err(failed)?;

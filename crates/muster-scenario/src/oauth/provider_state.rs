@@ -283,7 +283,7 @@ impl ProviderState {
     pub(super) fn userinfo(&self, token: Option<&str>) -> Result<Value, OAuthError> {
         let bearer = token.and_then(|token| self.bearer(token));
         let bearer = bearer.filter(|bearer| bearer.kind == TokenKind::Access);
-        let wrong = || OAuthError::new("invalid_token", "no access token of this provider");
+        let wrong = || OAuthError::new("invalid_token", "not an access token of this provider");
         let IssuedToken { grant, .. } = bearer.ok_or_else(wrong)?;
         let UserIdentity { subject, email, name, groups } = grant.identity;
         Ok(json!({
@@ -294,7 +294,10 @@ impl ProviderState {
     /// Registers a client (RFC 7591).
     pub(super) fn register(&self, request: &Value) -> Result<Value, OAuthError> {
         if self.config.clients != Clients::Dynamic {
-            return Err(OAuthError::new("invalid_request", "clients cannot register here"));
+            return Err(OAuthError::new(
+                "invalid_request",
+                "dynamic client registration is disabled",
+            ));
         }
         let uris = request.get("redirect_uris").and_then(Value::as_array).into_iter().flatten();
         let redirect_uris: Vec<String> =

@@ -88,7 +88,9 @@ impl ResourceGuard {
             TokenRejection::Unknown => {
                 (401, Some(("invalid_token", "unknown, revoked or expired")))
             }
-            TokenRejection::Audience => (401, Some(("invalid_token", "meant for somebody else"))),
+            TokenRejection::Audience => {
+                (401, Some(("invalid_token", "issued for another audience")))
+            }
             TokenRejection::Scope => (403, Some(("insufficient_scope", "a scope is missing"))),
         };
         if let Some((error, description)) = error {
@@ -98,7 +100,7 @@ impl ResourceGuard {
         if let (TokenRejection::Scope, Some(scope)) = (rejection, &self.config.scope) {
             parts.push(format!("scope=\"{scope}\""));
         }
-        let header = format!("IssuedToken {}", parts.join(", ")).trim_end().to_owned();
+        let header = format!("Bearer {}", parts.join(", ")).trim_end().to_owned();
         AuthChallenge { status, header }
     }
 

@@ -92,7 +92,7 @@ impl ProviderState {
         if let (Some((id, _)), Some(other)) = (&basic, form.get("client_id"))
             && id != other
         {
-            return wrong("two clients at once");
+            return wrong("two different client ids");
         }
         let (id, secret) = match basic {
             Some((id, secret)) => (Some(id), Some(secret)),
@@ -123,7 +123,7 @@ impl ProviderState {
         let redirect_uri = form.required("redirect_uri")?;
         // A code can be used once, even if the request fails.
         let code = self.update(|records| records.codes.remove(value)).flatten();
-        let code = code.ok_or_else(|| invalid_grant("unknown code, or one that was used"))?;
+        let code = code.ok_or_else(|| invalid_grant("unknown or used code"))?;
         if code.expires <= self.clock.now() {
             return Err(invalid_grant("the code has expired"));
         }
@@ -131,7 +131,7 @@ impl ProviderState {
             return Err(invalid_grant("the code belongs to another client"));
         }
         if redirect_uri != code.redirect_uri {
-            return Err(invalid_grant("redirect_uri is another one than before"));
+            return Err(invalid_grant("redirect_uri differs from the authorization request"));
         }
         match (&code.challenge, form.get("code_verifier")) {
             (None, None) => {}
@@ -155,12 +155,11 @@ impl ProviderState {
         let grant = self
             .update(|records: &mut ProviderRecords| records.redeem_refresh_token(value))
             .flatten();
-        let mut grant =
-            grant.ok_or_else(|| invalid_grant("unknown refresh token, or one that was used"))?;
+        let mut grant = grant.ok_or_else(|| invalid_grant("unknown or used refresh token"))?;
         if let Some(scope) = form.get("scope") {
             let requested: Vec<String> = scope.split_whitespace().map(str::to_owned).collect();
             if requested.iter().any(|scope| !grant.scope.contains(scope)) {
-                return Err(OAuthError::new("invalid_scope", "more than was granted"));
+                return Err(OAuthError::new("invalid_scope", "a scope was not granted"));
             }
             grant.scope = requested;
         }
@@ -172,7 +171,10 @@ impl ProviderState {
     fn exchange(&self, form: &FormFields, client: Option<&str>) -> Result<Value, OAuthError> {
         let trusted = self.trusted.get().map(Vec::as_slice).unwrap_or_default();
         if trusted.is_empty() {
-            return Err(OAuthError::new("unsupported_grant_type", "no issuer is trusted here"));
+            return Err(OAuthError::new(
+                "unsupported_grant_type",
+                "token exchange is disabled: no trusted issuers",
+            ));
         }
         let subject = form.required("subject_token")?;
         let kind = form.get("subject_token_type").unwrap_or(ID_TOKEN);
@@ -186,7 +188,7 @@ impl ProviderState {
             ID_TOKEN => {
                 let claims = jwt::claims(subject).unwrap_or_default();
                 if claims.get("iss").and_then(Value::as_str) != Some(other.state.issuer()) {
-                    return Err(invalid_grant("the subject token is of another issuer"));
+                    return Err(invalid_grant("the subject token has another issuer"));
                 }
                 other.state.id_token(subject)
             }
@@ -230,7 +232,7 @@ fn narrowed(
     }
     match requested.iter().all(|scope| granted.contains(scope)) {
         true => Ok(requested),
-        false => Err(OAuthError::new("invalid_target", "a resource that was not granted")),
+        false => Err(OAuthError::new("invalid_target", "a resource was not granted")),
     }
 }
 

@@ -108,7 +108,7 @@ fn too_much_text() {
 
 #[test]
 fn slow_answer() {
-    caught("slow", ECHO, TestStatus::Error, &["tool call failed: no answer within 1.0s"]);
+    caught("slow", ECHO, TestStatus::Error, &["tool call failed: timed out after 1.0s"]);
     let steps = ECHO.replace("timeout: 1s", "").replace("max_bytes: 1000", "max_duration: 500ms");
     caught("slow", &steps, TestStatus::Failed, &["max_duration", "expected at most 500ms"]);
 }
@@ -162,10 +162,10 @@ fn deaf_to_signals() {
 
 #[test]
 fn broken_wire() {
-    caught("no-envelope", ECHO, TestStatus::Error, &["call_tool answered without its envelope"]);
-    caught("wrong-id", ECHO, TestStatus::Error, &["the answer is to request 999999"]);
+    caught("no-envelope", ECHO, TestStatus::Error, &["call_tool returned no envelope"]);
+    caught("wrong-id", ECHO, TestStatus::Error, &["the response is to request 999999"]);
     caught("status", ECHO, TestStatus::Error, &["request failed with status 500: oh no"]);
-    caught("garbage", ECHO, TestStatus::Error, &["the answer is no message: {{{"]);
+    caught("garbage", ECHO, TestStatus::Error, &["the response is not a JSON-RPC message: {{{"]);
 }
 
 #[test]
@@ -217,16 +217,16 @@ fn logins() {
         (
             "no-pkce",
             TestStatus::Error,
-            &["idp refuses the login: invalid_request", "code_challenge"],
+            &["idp rejects the login: invalid_request", "code_challenge"],
         ),
         (
             "no-state",
             TestStatus::Error,
-            &["idp refuses the login: invalid_request", "state is missing"],
+            &["idp rejects the login: invalid_request", "state is missing"],
         ),
-        ("wrong-callback", TestStatus::Error, &["does not lead to this muster"]),
+        ("wrong-callback", TestStatus::Error, &["is not a URL of this instance"]),
         ("wrong-verifier", TestStatus::Error, &["code_verifier is wrong"]),
-        ("wrong-redirect", TestStatus::Error, &["redirect_uri is another one"]),
+        ("wrong-redirect", TestStatus::Error, &["redirect_uri differs"]),
         ("wrong-scope", TestStatus::Failed, &["step `open`", "insufficient_scope"]),
         ("wrong-token", TestStatus::Failed, &["step `open`", "invalid_token"]),
         ("shared-login", TestStatus::Failed, &["step `not-his`", "expected no \"x_files_open\""]),

@@ -26,7 +26,7 @@ pre_configuration:
       config:
         tools:
           - name: scale
-            description: MockChange replica count
+            description: Change replica count
             input_schema:
               type: object
               properties:

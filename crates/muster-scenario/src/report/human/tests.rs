@@ -121,9 +121,9 @@ fn verbose_runs_show_every_step() {
 fn sums() {
     let bad = result();
     let good = ScenarioResult { status: TestStatus::Passed, ..result() };
-    let skipped = ScenarioResult::skipped(bad.scenario.clone(), "it says `skip: true`");
+    let skipped = ScenarioResult::skipped(bad.scenario.clone(), "`skip: true`");
     expect![[r#"
-        ⏭️ skipped: it says `skip: true`
+        ⏭️ skipped: `skip: true`
     "#]]
     .assert_eq(&scenario_finished(&skipped, Verbosity::Normal));
     let results = vec![good.clone(), bad, skipped];
