@@ -20,12 +20,12 @@ const TOOL: &str = "authenticate_muster";
 
 /// Serves a client until the user has logged in.
 #[derive(Debug)]
-pub struct Pending {
+pub struct LoginServer {
     login: Arc<UserLogin>,
     identity: Identity,
 }
 
-impl Pending {
+impl LoginServer {
     /// Serves until `login` has a token.
     pub fn new(login: Arc<UserLogin>) -> Self {
         let instructions = format!(
@@ -82,7 +82,7 @@ impl Pending {
     }
 }
 
-impl Serve for Pending {
+impl Serve for LoginServer {
     fn identity(&self) -> &Identity {
         &self.identity
     }
