@@ -18,7 +18,7 @@ use muster_exec::launcher::Launcher;
 use muster_gateway::{
     dispatch::Dispatcher,
     front::Front,
-    outputs::passing::Passing,
+    outputs::temporary::TemporaryOutputs,
     surface::{Surface, classic::Classic, discovery::Discovery},
 };
 use muster_mcp::{
@@ -79,10 +79,10 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
     let offers = if assembly.servers.is_empty() { ServerCapabilities::default() } else { OFFERS };
     let (state, servers) = assembly.running(&launcher);
     let servers = StaticServers::start(state, servers, &connect);
-    let kept = Passing::new();
+    let outputs = TemporaryOutputs::default();
     let surface: Box<dyn Surface> = match args.classic {
         true => Box::new(Classic),
-        false => Box::new(Discovery::keeping(kept.outputs())),
+        false => Box::new(Discovery::keeping(outputs.outputs())),
     };
     let name = identity.name.clone();
     let dispatcher = Arc::new(Dispatcher::new(servers.snapshot()));
