@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use muster_client::remote::tool_response::{Content, ToolResponse};
 use muster_core::{
-    json::{Object, Raw, raw},
+    json::{Raw, RawObject, raw},
     meta_tools,
 };
 use serde_json::Value;
@@ -71,7 +71,7 @@ pub(super) async fn arguments(session: &GatewaySession, tool: &str, words: &Tool
     if words.pairs.is_empty() {
         return words.fitted(&Value::Null);
     }
-    let schema = if meta_tools::has(tool) {
+    let schema = if meta_tools::is_meta_tool(tool) {
         listed_schema(session, tool).await
     } else {
         described_schema(session, tool).await
@@ -89,7 +89,7 @@ async fn described_schema(session: &GatewaySession, tool: &str) -> Option<Value>
 async fn listed_schema(session: &GatewaySession, tool: &str) -> Option<Value> {
     let tools = session.remote.list(muster_client::remote::Kind::Tools).await.ok()?;
     let found = tools.iter().find(|raw| {
-        Object::parse(raw).and_then(|object| object.get_text("name")).as_deref() == Some(tool)
+        RawObject::parse(raw).and_then(|object| object.get_text("name")).as_deref() == Some(tool)
     })?;
     let about: Value = serde_json::from_str(found.get()).ok()?;
     about.get("inputSchema").cloned()

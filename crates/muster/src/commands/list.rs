@@ -6,7 +6,7 @@ pub(super) mod names;
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_core::json::Object;
+use muster_core::json::RawObject;
 
 use super::{
     completion,
@@ -62,8 +62,8 @@ async fn list(args: &List) -> Result<(), CommandError> {
     done
 }
 
-fn arguments(args: &List, kind: ResourceKind) -> Object<'static> {
-    let mut object = Object::new();
+fn arguments(args: &List, kind: ResourceKind) -> RawObject<'static> {
+    let mut object = RawObject::new();
     if kind == ResourceKind::McpServer {
         if args.all {
             object.set_value("showAll", &true);

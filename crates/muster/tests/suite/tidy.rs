@@ -18,7 +18,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-auth", &["muster-config", "muster-core", "muster-net"]),
     ("muster-mcp", &["muster-core"]),
     ("muster-mcp-client", &["muster-core", "muster-exec", "muster-net", "muster-mcp"]),
-    ("muster-gateway", &["muster-config", "muster-core", "muster-search", "muster-workflow"]),
+    (
+        "muster-gateway",
+        &["muster-config", "muster-core", "muster-exec", "muster-search", "muster-workflow"],
+    ),
     (
         "muster-engine",
         &[

@@ -17,7 +17,7 @@ pub(crate) async fn names(
     };
     let args = match kind {
         ResourceKind::McpServer => {
-            let mut all = muster_core::json::Object::new();
+            let mut all = muster_core::json::RawObject::new();
             all.set_value("showAll", &true);
             all.to_raw()
         }
