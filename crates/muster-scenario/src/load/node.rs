@@ -174,9 +174,9 @@ pub(crate) fn kind(node: &Node) -> &'static str {
         NodeValue::Map(_) => "a mapping",
         NodeValue::Scalar(scalar) => match &scalar.value {
             YamlValue::Null => "nothing",
-            YamlValue::Bool(_) => "a truth value",
+            YamlValue::Bool(_) => "a boolean",
             YamlValue::Int(_) | YamlValue::Float(_) => "a number",
-            YamlValue::Stamp(_) => "a date",
+            YamlValue::Timestamp(_) => "a date",
             YamlValue::Text(_) | YamlValue::List(_) | YamlValue::Map(_) => "text",
         },
     }
@@ -265,7 +265,7 @@ pub(crate) fn json(node: &Node) -> Value {
                 YamlValue::Bool(_)
                 | YamlValue::Int(_)
                 | YamlValue::Float(_)
-                | YamlValue::Stamp(_)
+                | YamlValue::Timestamp(_)
                 | YamlValue::List(_)
                 | YamlValue::Map(_) => Value::String(written.to_owned()),
             }
