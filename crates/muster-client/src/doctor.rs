@@ -5,10 +5,10 @@ mod servers;
 
 use std::{path::Path, sync::Arc};
 
-use muster_core::{cli::CliConfig, connect::Connect, request::Identity};
+use muster_core::{cli::CliConfig, connect::Connector, request::ServerInfo};
 use muster_engine::store::{Files, Store};
 use muster_exec::{environment::Environment, launcher::Launcher};
-use muster_mcp_client::Connector;
+use muster_mcp_client::McpConnector;
 use serde::Serialize;
 
 use crate::{
@@ -121,13 +121,13 @@ pub async fn examine(what: Examination<'_>) -> Vec<Finding> {
 
 async fn ask_servers(root: &Path, files: &Files) -> servers::Asked {
     let launcher = Launcher::new();
-    let identity = Identity {
+    let identity = ServerInfo {
         name: "muster-doctor".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
     };
-    let connector = Arc::new(Connector::new(launcher.clone(), &identity));
-    let connect: Arc<dyn Connect> =
+    let connector = Arc::new(McpConnector::new(launcher.clone(), &identity));
+    let connect: Arc<dyn Connector> =
         Arc::new(WithSecrets::new(Secrets::of(root), Arc::clone(&connector)));
     let known = files.servers.values().map(|file| Arc::clone(&file.server)).collect();
     let asked = servers::check(connect, known).await;

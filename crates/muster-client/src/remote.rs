@@ -10,14 +10,14 @@ pub mod target;
 use std::{fmt, sync::Arc, time::Duration};
 
 use muster_core::{
-    connect::{Endpoint, Event, Events},
-    json::{Object, Raw, raw},
+    connect::{ConnectionEvent, ConnectionObserver, Endpoint},
+    json::{Raw, RawObject, raw},
     meta_tools,
-    request::Identity,
+    request::ServerInfo,
 };
 use muster_exec::launcher::Launcher;
 use muster_mcp_client::{
-    Connector,
+    McpConnector,
     talk::{About, Hearing, Talk},
 };
 use serde_json::value::RawValue;
@@ -61,7 +61,7 @@ pub struct Notice {
 /// A connection to a running gateway.
 #[derive(Debug)]
 pub struct Remote {
-    connector: Arc<Connector>,
+    connector: Arc<McpConnector>,
     talk: Talk,
     url: String,
     notices: Option<mpsc::UnboundedReceiver<Notice>>,
@@ -105,11 +105,11 @@ impl Remote {
     /// workflow, a meta-tool. `arguments` is a JSON object.
     pub async fn call(&self, tool: &str, arguments: &RawValue) -> Result<Answer, RemoteError> {
         let failed = |err| RemoteError::calling(err, tool, &self.url);
-        if meta_tools::has(tool) {
+        if meta_tools::is_meta_tool(tool) {
             let result = self.talk.call_tool(tool, arguments).await.map_err(failed)?;
             return Ok(Answer::of(&result));
         }
-        let mut wrapped = Object::new();
+        let mut wrapped = RawObject::new();
         wrapped.set_value("name", tool);
         wrapped.set_value("arguments", arguments);
         // Whoever reads this is no model with a context to fill.
@@ -147,32 +147,32 @@ impl Remote {
 }
 
 /// A connector that introduces itself as the clients of a gateway do.
-pub fn connector() -> Connector {
-    let identity = Identity {
+pub fn connector() -> McpConnector {
+    let identity = ServerInfo {
         name: "muster-agent".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
     };
-    Connector::plain(Launcher::new(), &identity)
+    McpConnector::plain(Launcher::new(), &identity)
 }
 
 /// Arguments of a call that has none.
 pub fn no_arguments() -> Raw {
-    raw(&Object::new())
+    raw(&RawObject::new())
 }
 
 #[derive(Debug)]
 struct Ears(mpsc::UnboundedSender<Notice>);
 
-impl Events for Ears {
-    fn happened(&self, event: Event) {
-        if let Event::Closed { reason } = event {
+impl ConnectionObserver for Ears {
+    fn on_event(&self, event: ConnectionEvent) {
+        if let ConnectionEvent::Closed { reason } = event {
             // Whoever does not listen does not mind.
             drop(self.0.send(Notice { method: "closed".to_owned(), params: raw(&reason) }));
         }
     }
 
-    fn said(&self, method: &str, params: &RawValue) {
+    fn on_message(&self, method: &str, params: &RawValue) {
         let notice = Notice { method: method.to_owned(), params: params.to_owned() };
         drop(self.0.send(notice));
     }

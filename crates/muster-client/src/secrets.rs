@@ -14,8 +14,8 @@ use std::{
 
 use muster_core::{
     backend::BoxFuture,
-    connect::{Connect, ConnectError, Connection, Endpoint, Events},
-    logins::Access,
+    connect::{ConnectError, Connection, ConnectionObserver, Connector, Endpoint},
+    logins::AccessTokenSource,
 };
 use thiserror::Error;
 
@@ -121,7 +121,7 @@ impl Secrets {
             Endpoint::Http { url, headers } => {
                 Endpoint::Http { url: self.fill(url)?, headers: pairs(headers)? }
             }
-            Endpoint::Mutual { url, headers, identity, app } => Endpoint::Mutual {
+            Endpoint::Mtls { url, headers, identity, app } => Endpoint::Mtls {
                 url: self.fill(url)?,
                 headers: pairs(headers)?,
                 identity: identity.clone(),
@@ -188,13 +188,13 @@ impl<C> WithSecrets<C> {
     }
 }
 
-impl<C: Connect> Connect for WithSecrets<C> {
+impl<C: Connector> Connector for WithSecrets<C> {
     fn connect<'a>(
         &'a self,
         name: &'a str,
         endpoint: &'a Endpoint,
         limit: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         Box::pin(async move {
             // Read anew each time: a secret that was put right is used by the next attempt.
@@ -208,9 +208,9 @@ impl<C: Connect> Connect for WithSecrets<C> {
         &'a self,
         name: &'a str,
         endpoint: &'a Endpoint,
-        access: Arc<dyn Access>,
+        access: Arc<dyn AccessTokenSource>,
         limit: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         Box::pin(async move {
             let filled = self.secrets.filled(endpoint);

@@ -1,6 +1,6 @@
 //! The file that turns a CLI into tools.
 
-use muster_core::cli::{CliConfig, CliTool, Kind, Param, Placement};
+use muster_core::cli::{CliConfig, CliTool, Param, ParamType, Placement};
 
 use super::{
     LoadError, Loaded,
@@ -9,11 +9,11 @@ use super::{
 };
 use crate::yaml::Node;
 
-const KINDS: &[(&str, Kind)] = &[
-    ("string", Kind::String),
-    ("integer", Kind::Integer),
-    ("number", Kind::Number),
-    ("boolean", Kind::Boolean),
+const KINDS: &[(&str, ParamType)] = &[
+    ("string", ParamType::String),
+    ("integer", ParamType::Integer),
+    ("number", ParamType::Number),
+    ("boolean", ParamType::Boolean),
 ];
 
 /// Reads one CLI definition.
@@ -77,8 +77,8 @@ fn param(reader: &mut Reader, node: &Node, owner: Owner) -> Option<Param> {
     let fields = reader.fields(node, "ToolArg", ARGUMENT)?;
     let name = reader.required(&fields, "name", Reader::text);
     let description = reader.optional(&fields, "description", String::new(), Reader::text);
-    let kind =
-        reader.optional(&fields, "type", Kind::String, |reader, node| reader.choice(node, KINDS));
+    let kind = reader
+        .optional(&fields, "type", ParamType::String, |reader, node| reader.choice(node, KINDS));
     let required = reader.optional(&fields, "required", false, Reader::truth);
     let default = reader.nullable(&fields, "default", |_, node| Some(node.to_value()));
     let flag = reader.nullable(&fields, "flag", Reader::text);

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::TcpListener, path::Path, sync::Arc};
 
 use muster_config::mcpserver::ServerType;
-use muster_core::{cli::CliConfig, connect::Listing};
+use muster_core::{cli::CliConfig, connect::ServerListing};
 use muster_engine::{
     store::{FileProblem, Files, Severity},
     vain,
@@ -69,7 +69,7 @@ fn found(problem: &FileProblem) -> Finding {
 pub(super) fn policies(
     files: &Files,
     bundled: &[Arc<CliConfig>],
-    listings: &BTreeMap<String, Listing>,
+    listings: &BTreeMap<String, ServerListing>,
 ) -> Vec<Finding> {
     vain::examined(files, bundled, listings).iter().map(found).collect()
 }

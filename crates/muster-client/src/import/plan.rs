@@ -239,7 +239,7 @@ fn written(root: &Path, name: &str, endpoint: Endpoint) -> Write {
             spec.env = env.into_iter().map(|pair| moving.pair(pair)).collect();
             spec
         }
-        Endpoint::Http { url, headers } | Endpoint::Mutual { url, headers, .. } => {
+        Endpoint::Http { url, headers } | Endpoint::Mtls { url, headers, .. } => {
             let mut spec = Spec::of(ServerType::StreamableHttp);
             spec.url = url;
             spec.headers = headers.into_iter().map(|pair| moving.pair(pair)).collect();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use muster_core::json::{Object, raw};
+use muster_core::json::{RawObject, raw};
 use muster_exec::browser;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -95,10 +95,10 @@ struct Status {
 
 async fn status(remote: &Remote) -> Result<Status, RemoteError> {
     let result = remote.read("auth://status").await?;
-    let result = Object::parse(&result).unwrap_or_default();
+    let result = RawObject::parse(&result).unwrap_or_default();
     let contents = result.get("contents").map(RawValue::get).unwrap_or_default();
     let contents: Vec<&RawValue> = serde_json::from_str(contents).unwrap_or_default();
-    let text = contents.first().and_then(|item| Object::parse(item)?.get_text("text"));
+    let text = contents.first().and_then(|item| RawObject::parse(item)?.get_text("text"));
     Ok(serde_json::from_str(&text.unwrap_or_default()).unwrap_or_default())
 }
 

@@ -1,7 +1,7 @@
 //! How an MCP server wants to be logged in to.
 
 use muster_core::server_auth::{
-    Auth, AuthType, AuthorizationServer, SecretRef, Teleport, TokenExchange,
+    AuthType, AuthorizationServer, SecretRef, ServerAuth, TeleportAuth, TokenExchange,
 };
 
 use super::{flag, text_or_empty, texts_or_none};
@@ -35,7 +35,7 @@ const KINDS: &[(&str, AuthType)] = &[
     ("none", AuthType::None),
 ];
 
-pub(super) fn read(reader: &mut Reader, node: &Node) -> Option<Auth> {
+pub(super) fn read(reader: &mut Reader, node: &Node) -> Option<ServerAuth> {
     let fields = reader.fields(node, "MCPServerAuth", AUTH)?;
     let kind = reader.nullable(&fields, "type", |reader, node| reader.choice(node, KINDS));
     let forward_token = flag(reader, &fields, "forwardToken");
@@ -43,7 +43,7 @@ pub(super) fn read(reader: &mut Reader, node: &Node) -> Option<Auth> {
     let authorization_server = reader.nullable(&fields, "authorizationServer", pin);
     let token_exchange = reader.nullable(&fields, "tokenExchange", exchange);
     let teleport = reader.nullable(&fields, "teleport", teleport);
-    Some(Auth {
+    Some(ServerAuth {
         kind: kind?.0.unwrap_or_default(),
         forward_token: forward_token?.unwrap_or_default(),
         required_audiences: required_audiences?,
@@ -92,13 +92,13 @@ fn secret(reader: &mut Reader, node: &Node) -> Option<SecretRef> {
     })
 }
 
-fn teleport(reader: &mut Reader, node: &Node) -> Option<Teleport> {
+fn teleport(reader: &mut Reader, node: &Node) -> Option<TeleportAuth> {
     let fields = reader.fields(node, "TeleportAuth", TELEPORT)?;
     let identity_dir = text_or_empty(reader, &fields, "identityDir");
     let identity_secret_name = text_or_empty(reader, &fields, "identitySecretName");
     let identity_secret_namespace = text_or_empty(reader, &fields, "identitySecretNamespace");
     let app_name = text_or_empty(reader, &fields, "appName");
-    Some(Teleport {
+    Some(TeleportAuth {
         identity_dir: identity_dir?,
         identity_secret_name: identity_secret_name?,
         identity_secret_namespace: identity_secret_namespace?,

@@ -184,7 +184,7 @@ fn previews_are_short_and_typed() {
     let lines: String = (0..1000).map(|n| format!("line {n}\n")).collect();
     let shown = preview::of(&Kind::Text, &lines, 60);
     assert!(shown.starts_with("line 0\n") && shown.trim_end().ends_with("line 999"), "{shown}");
-    assert!(muster_core::tokens::most(&shown) <= 60);
+    assert!(muster_core::token_estimate::estimate(&shown) <= 60);
     let items: Vec<String> =
         (0..100).map(|n| format!(r#"{{"id":{n},"tags":["a","b"]}}"#)).collect();
     let json = format!(r#"{{"items":[{}],"text":"{}"}}"#, items.join(","), "z".repeat(500));

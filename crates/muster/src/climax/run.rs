@@ -9,9 +9,9 @@ use std::{
 
 use muster_client::env_vars;
 use muster_core::{
-    connect::Connect,
-    policy::vain::Vain,
-    request::{Identity, Offers},
+    connect::Connector,
+    policy::unmatched::UnmatchedRule,
+    request::{ServerCapabilities, ServerInfo},
 };
 use muster_engine::static_servers::StaticServers;
 use muster_exec::launcher::Launcher;
@@ -26,7 +26,7 @@ use muster_mcp::{
     server::Server,
     stdio::{self, Input, Output},
 };
-use muster_mcp_client::Connector;
+use muster_mcp_client::McpConnector;
 
 use super::{
     args::{Run, Transport},
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
 }
 
 async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
-    let identity = Identity {
+    let identity = ServerInfo {
         name: assembly.server_name(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
@@ -74,9 +74,9 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
         Transport::StreamableHttp => Some(listen::open(HOST, args.port, "`--port`").await?),
     };
     let launcher = Launcher::new();
-    let connector = Arc::new(Connector::new(launcher.clone(), &identity));
-    let connect: Arc<dyn Connect> = connector.clone();
-    let offers = if assembly.servers.is_empty() { Offers::default() } else { OFFERS };
+    let connector = Arc::new(McpConnector::new(launcher.clone(), &identity));
+    let connect: Arc<dyn Connector> = connector.clone();
+    let offers = if assembly.servers.is_empty() { ServerCapabilities::default() } else { OFFERS };
     let (state, servers) = assembly.running(&launcher);
     let servers = StaticServers::start(state, servers, &connect);
     let outputs = TemporaryOutputs::default();
@@ -106,8 +106,13 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
 const HOST: &str = "localhost";
 
 /// MCP servers may have all of this.
-const OFFERS: Offers =
-    Offers { tools_change: true, resources: true, prompts: true, completions: true, logging: true };
+const OFFERS: ServerCapabilities = ServerCapabilities {
+    tools_change: true,
+    resources: true,
+    prompts: true,
+    completions: true,
+    logging: true,
+};
 
 async fn serve_stdio(server: Server, name: &str) -> io::Result<()> {
     if io::stdin().is_terminal() {
@@ -141,7 +146,7 @@ fn warn_of_unknown_rules(assembly: &Assembly) {
     if !assembly.servers.is_empty() {
         return;
     }
-    for Vain { tool, argument, .. } in assembly.vain() {
+    for UnmatchedRule { tool, argument, .. } in assembly.vain() {
         match argument {
             None => tracing::warn!("Policy references unknown tool {tool} — skipping"),
             Some(argument) => tracing::warn!(

@@ -201,7 +201,7 @@ fn failed_run(text: &str) -> Option<CommandError> {
 
 /// An object of one text: the most common arguments.
 pub(crate) fn one(key: &'static str, value: &str) -> Raw {
-    let mut object = muster_core::json::Object::new();
+    let mut object = muster_core::json::RawObject::new();
     object.set_value(key, value);
     object.to_raw()
 }

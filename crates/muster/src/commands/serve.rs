@@ -22,8 +22,8 @@ use muster_client::{
 use muster_config::settings::{Aggregator, Transport};
 use muster_core::{
     json::raw,
-    policy::Destructive,
-    request::{Identity, Offers},
+    policy::DestructiveTools,
+    request::{ServerCapabilities, ServerInfo},
 };
 use muster_engine::{
     engine::{Engine, Options},
@@ -43,7 +43,7 @@ use muster_mcp::{
     server::Server,
     stdio::{self, Input, Output},
 };
-use muster_mcp_client::Connector;
+use muster_mcp_client::McpConnector;
 use muster_net::TrustStore;
 use serde::Serialize;
 use tokio::{
@@ -65,8 +65,13 @@ use crate::{
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Whatever is behind the gateway: servers come and go, so all of it may be there.
-const OFFERS: Offers =
-    Offers { tools_change: true, resources: true, prompts: true, completions: true, logging: true };
+const OFFERS: ServerCapabilities = ServerCapabilities {
+    tools_change: true,
+    resources: true,
+    prompts: true,
+    completions: true,
+    logging: true,
+};
 
 /// Who is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +135,7 @@ async fn serve(
     let vault = logins.as_ref().map(AuthServer::vault);
     let client = backends::of(&oauth.mcp_client, vault, trust, &store)?;
     let launcher = Launcher::new();
-    let identity = Identity {
+    let identity = ServerInfo {
         name: "muster-aggregator".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
@@ -139,7 +144,7 @@ async fn serve(
     let connect = Arc::new(WithSecrets::new(Secrets::of(store.root()), Arc::clone(&connector)));
     let options = Options {
         bundled: bundled::clis(),
-        destructive: if args.yolo { Destructive::Allowed } else { Destructive::Blocked },
+        destructive: if args.yolo { DestructiveTools::Allowed } else { DestructiveTools::Blocked },
         logins: client.as_ref().map(|client| client.logins()),
         ..Options::new(connect, launcher.clone(), process::environment())
     };
@@ -213,9 +218,9 @@ fn trust(args: &Serve) -> Result<TrustStore, CommandError> {
 fn connector(
     args: &Serve,
     launcher: &Launcher,
-    identity: &Identity,
-) -> Result<Connector, CommandError> {
-    let connector = Connector::new(launcher.clone(), identity);
+    identity: &ServerInfo,
+) -> Result<McpConnector, CommandError> {
+    let connector = McpConnector::new(launcher.clone(), identity);
     match args.logins.certificates()? {
         None => Ok(connector),
         Some(pem) => {

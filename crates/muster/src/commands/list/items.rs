@@ -14,7 +14,7 @@ pub(crate) async fn names(remote: &Remote, kind: Kind) -> Result<Vec<String>, Co
     };
     let args = match kind {
         Kind::McpServer => {
-            let mut all = muster_core::json::Object::new();
+            let mut all = muster_core::json::RawObject::new();
             all.set_value("showAll", &true);
             all.to_raw()
         }
