@@ -1,7 +1,7 @@
 //! The gateway as an OAuth client: it obtains tokens for users at the servers behind it.
 //!
 //! Grants are stored by owner and issuer, and each access token by the resource it is for. A token leaves
-//! this module only through [`Access`], for one owner and one server, and in requests to its issuer.
+//! this module only through [`AccessTokenSource`], for one owner and one server, and in requests to its issuer.
 
 mod client_credentials;
 mod grant;
@@ -19,7 +19,10 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use muster_core::{
     backend::BoxFuture,
     call::Owner,
-    logins::{Access, Arrived, Issuer, LoginError, Logins, Means, Person, Site},
+    logins::{
+        AccessTokenSource, AuthMethod, IssuerInfo, LoginError, LoginObserver, LoginService,
+        LoginSubject, ProtectedServer,
+    },
 };
 use muster_net::{AddressPolicy, HttpClient, Url};
 use tokio::time::timeout;
@@ -134,7 +137,7 @@ struct ServerIssuer {
 impl From<DiscoveryError> for LoginError {
     fn from(error: DiscoveryError) -> Self {
         match error {
-            DiscoveryError::NoIssuer(reason) => Self::NoIssuer(reason),
+            DiscoveryError::NoIssuer(reason) => Self::UnknownIssuer(reason),
             DiscoveryError::Untrusted(reason) => Self::Refused(reason),
         }
     }
@@ -185,7 +188,7 @@ impl OAuthClient {
     }
 
     /// The port through which the gateway uses this client.
-    pub fn logins(self: &Arc<Self>) -> Arc<dyn Logins> {
+    pub fn logins(self: &Arc<Self>) -> Arc<dyn LoginService> {
         Arc::new(LoginsAdapter(Arc::clone(self)))
     }
 
@@ -194,7 +197,7 @@ impl OAuthClient {
         OAuthClientPages(Arc::clone(self))
     }
 
-    async fn discover(&self, site: &Site) -> Result<Discovered, LoginError> {
+    async fn discover(&self, site: &ProtectedServer) -> Result<Discovered, LoginError> {
         let challenge = BearerChallenge::parse(site.challenge.as_deref().unwrap_or_default());
         let pin = site.auth.authorization_server.as_ref().filter(|pin| !pin.issuer.is_empty());
         let discovery = Discovery { http: &self.http, policy: self.options.policy };
@@ -206,7 +209,7 @@ impl OAuthClient {
         Ok(discovered)
     }
 
-    fn remember_issuer(&self, site: &Site, discovered: &Discovered) {
+    fn remember_issuer(&self, site: &ProtectedServer, discovered: &Discovered) {
         let issuer = ServerIssuer {
             server_url: site.url.clone(),
             issuer: discovered.issuer.issuer.clone(),
@@ -217,7 +220,7 @@ impl OAuthClient {
     }
 
     /// The issuer that was discovered for a server, unless the server's file has changed since.
-    fn known_issuer(&self, site: &Site) -> Option<ServerIssuer> {
+    fn known_issuer(&self, site: &ProtectedServer) -> Option<ServerIssuer> {
         let pin = site.auth.authorization_server.as_ref().map(|pin| pin.issuer.as_str());
         let pin = pin.filter(|issuer| !issuer.is_empty());
         let is_current = |known: &&ServerIssuer| {
@@ -226,24 +229,24 @@ impl OAuthClient {
         self.issuers.lock().get(&site.name).filter(is_current).cloned()
     }
 
-    async fn issuer_of(&self, site: &Site) -> Result<ServerIssuer, LoginError> {
+    async fn issuer_of(&self, site: &ProtectedServer) -> Result<ServerIssuer, LoginError> {
         if let Some(known) = self.known_issuer(site) {
             return Ok(known);
         }
         let discovered = self.discover(site).await?;
         self.remember_issuer(site, &discovered);
-        self.known_issuer(site).ok_or(LoginError::Needed)
+        self.known_issuer(site).ok_or(LoginError::Required)
     }
 
     async fn grant_access(
         self: &Arc<Self>,
-        person: &Person,
-        site: &Site,
-    ) -> Result<Arc<dyn Access>, LoginError> {
+        person: &LoginSubject,
+        site: &ProtectedServer,
+    ) -> Result<Arc<dyn AccessTokenSource>, LoginError> {
         let issuer = self.issuer_of(site).await?;
         let entry = self.entry(&person.owner, &issuer.issuer).await;
         if entry.get().is_none() {
-            return Err(LoginError::Needed);
+            return Err(LoginError::Required);
         }
         checked(GrantAccess {
             client: Arc::clone(self),
@@ -257,7 +260,9 @@ impl OAuthClient {
 }
 
 /// Fetches a token once, so that a missing one is reported now and not by the first request.
-async fn checked(access: impl Access + 'static) -> Result<Arc<dyn Access>, LoginError> {
+async fn checked(
+    access: impl AccessTokenSource + 'static,
+) -> Result<Arc<dyn AccessTokenSource>, LoginError> {
     access.token().await?;
     Ok(Arc::new(access))
 }
@@ -266,35 +271,39 @@ async fn checked(access: impl Access + 'static) -> Result<Arc<dyn Access>, Login
 #[derive(Debug)]
 struct LoginsAdapter(Arc<OAuthClient>);
 
-impl Logins for LoginsAdapter {
+impl LoginService for LoginsAdapter {
     fn access<'a>(
         &'a self,
-        person: &'a Person,
-        site: &'a Site,
-    ) -> BoxFuture<'a, Result<Arc<dyn Access>, LoginError>> {
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+    ) -> BoxFuture<'a, Result<Arc<dyn AccessTokenSource>, LoginError>> {
         Box::pin(async move {
             let client = &self.0;
-            match Means::of(&site.auth) {
-                Means::Login => client.grant_access(person, site).await,
-                Means::Forwarded => checked(ForwardedToken::new(client, person)).await,
-                Means::Exchanged => checked(ExchangedToken::new(client, person, site)).await,
+            match AuthMethod::of(&site.auth) {
+                AuthMethod::Login => client.grant_access(person, site).await,
+                AuthMethod::Forwarded => checked(ForwardedToken::new(client, person)).await,
+                AuthMethod::Exchanged => checked(ExchangedToken::new(client, person, site)).await,
             }
         })
     }
 
     fn begin<'a>(
         &'a self,
-        person: &'a Person,
-        site: &'a Site,
-        arrived: Arc<dyn Arrived>,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+        arrived: Arc<dyn LoginObserver>,
     ) -> BoxFuture<'a, Result<String, LoginError>> {
         Box::pin(self.0.start(person, site, arrived))
     }
 
-    fn forget<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, ()> {
+    fn forget<'a>(
+        &'a self,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+    ) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.0.step_up.clear(&person.owner, Some(&site.name));
-            if Means::of(&site.auth).is_silent() {
+            if AuthMethod::of(&site.auth).is_silent() {
                 return;
             }
             if let Ok(issuer) = self.0.issuer_of(site).await {
@@ -303,7 +312,7 @@ impl Logins for LoginsAdapter {
         })
     }
 
-    fn forget_all<'a>(&'a self, person: &'a Person) -> BoxFuture<'a, ()> {
+    fn forget_all<'a>(&'a self, person: &'a LoginSubject) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.0.step_up.clear(&person.owner, None);
             for issuer in self.0.issuers_of(&person.owner).await {
@@ -312,10 +321,10 @@ impl Logins for LoginsAdapter {
         })
     }
 
-    fn remembers<'a>(
+    fn has_stored_login<'a>(
         &'a self,
-        person: &'a Person,
-        site: &'a Site,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
     ) -> BoxFuture<'a, Result<bool, LoginError>> {
         Box::pin(async move {
             if self.0.issuers_of(&person.owner).await.is_empty() {
@@ -328,7 +337,11 @@ impl Logins for LoginsAdapter {
         })
     }
 
-    fn wants_more<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
+    fn needs_step_up<'a>(
+        &'a self,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+    ) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let wanted = self.0.step_up.wanted(&person.owner, &site.name);
             let Some(wanted) = wanted else { return false };
@@ -339,8 +352,10 @@ impl Logins for LoginsAdapter {
         })
     }
 
-    fn issuer(&self, site: &Site) -> Issuer {
+    fn issuer(&self, site: &ProtectedServer) -> IssuerInfo {
         let known = self.0.known_issuer(site);
-        known.map(|ServerIssuer { issuer, scope, .. }| Issuer { issuer, scope }).unwrap_or_default()
+        known
+            .map(|ServerIssuer { issuer, scope, .. }| IssuerInfo { issuer, scope })
+            .unwrap_or_default()
     }
 }

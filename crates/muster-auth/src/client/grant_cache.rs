@@ -5,7 +5,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use muster_core::{call::Owner, credentials::Bearer, logins::LoginError};
+use muster_core::{call::Owner, credentials::BearerToken, logins::LoginError};
 use muster_net::HttpRequest;
 use tokio::{
     sync::Mutex,
@@ -58,16 +58,21 @@ impl GrantCacheEntry {
     }
 
     /// The access token for a resource, however old.
-    pub(super) fn latest(&self, resource: &str) -> Option<Bearer> {
+    pub(super) fn latest(&self, resource: &str) -> Option<BearerToken> {
         self.grant.lock().as_ref()?.access.get(resource).map(AccessToken::bearer)
     }
 
     /// An access token that need not be refreshed, other than the `refused` one.
-    fn usable(&self, resource: &str, refused: Option<&Bearer>, now: u64) -> Option<Bearer> {
+    fn usable(
+        &self,
+        resource: &str,
+        refused: Option<&BearerToken>,
+        now: u64,
+    ) -> Option<BearerToken> {
         self.fresh(resource, now).filter(|token| refused.is_none_or(|refused| refused != token))
     }
 
-    fn fresh(&self, resource: &str, now: u64) -> Option<Bearer> {
+    fn fresh(&self, resource: &str, now: u64) -> Option<BearerToken> {
         let grant = self.grant.lock();
         let token = grant.as_ref()?.access.get(resource)?;
         token.is_fresh(now).then(|| token.bearer())
@@ -209,8 +214,8 @@ impl OAuthClient {
         owner: &Owner,
         entry: &Arc<GrantCacheEntry>,
         resource: &str,
-        refused: Option<&Bearer>,
-    ) -> Result<Bearer, LoginError> {
+        refused: Option<&BearerToken>,
+    ) -> Result<BearerToken, LoginError> {
         if self.vault.is_shared() && entry.is_stale(self.clock.now()) {
             self.sync(owner, entry).await;
         }
@@ -232,14 +237,14 @@ impl OAuthClient {
         owner: &Owner,
         entry: &GrantCacheEntry,
         resource: &str,
-        refused: Option<&Bearer>,
-    ) -> Result<Bearer, LoginError> {
+        refused: Option<&BearerToken>,
+    ) -> Result<BearerToken, LoginError> {
         let _refreshing = entry.refreshing.lock().await;
         // The caller before this one may have refreshed it.
         if let Some(token) = entry.usable(resource, refused, self.clock.now()) {
             return Ok(token);
         }
-        let grant = entry.get().ok_or(LoginError::Needed)?;
+        let grant = entry.get().ok_or(LoginError::Required)?;
         let now = self.clock.now();
         let valid = grant.access.get(resource).filter(|token| token.is_valid(now));
         let valid = valid.map(AccessToken::bearer);
@@ -259,7 +264,7 @@ impl OAuthClient {
         mut grant: Grant,
         resource: &str,
         timeout: Duration,
-    ) -> Result<Bearer, LoginError> {
+    ) -> Result<BearerToken, LoginError> {
         let lease = format!("{}/renewing", grant_key(owner, &grant.issuer));
         if self.vault.is_shared() {
             match self.acquire_lease(owner, &grant, resource, &lease, timeout).await {
@@ -279,13 +284,13 @@ impl OAuthClient {
                 Lease::EndedElsewhere => {
                     entry.set(None, self.clock.now());
                     self.release_lease(&lease).await;
-                    return Err(LoginError::Needed);
+                    return Err(LoginError::Required);
                 }
             }
         }
         let Some(refresh) = grant.refresh_for(resource).cloned() else {
             self.release_lease(&lease).await;
-            return Err(LoginError::Needed);
+            return Err(LoginError::Required);
         };
         let mut response = self.request_refresh(&grant, &refresh, resource).await;
         // The refresh token of the last login may work where the resource's own is used up.
@@ -301,12 +306,12 @@ impl OAuthClient {
             Ok(response) => {
                 grant.update(resource, response, self.clock.now());
                 self.store_refreshed(owner, entry, grant).await;
-                entry.latest(resource).ok_or(LoginError::Needed)
+                entry.latest(resource).ok_or(LoginError::Required)
             }
             Err(error @ (TokenError::Grant(_) | TokenError::Client(_))) => {
                 tracing::debug!("a login has ended: {error}");
                 self.end_grant(owner, entry, grant, resource, &error).await;
-                Err(LoginError::Needed)
+                Err(LoginError::Required)
             }
             Err(error) => Err(error.into()),
         };

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use muster_core::{
     backend::BoxFuture,
     call::Owner,
-    credentials::{Bearer, IdTokens},
-    logins::{Access, LoginError, Person, Site},
-    manifest::mcpserver::{Auth, TokenExchange},
+    credentials::{BearerToken, IdTokenSource},
+    logins::{AccessTokenSource, LoginError, LoginSubject, ProtectedServer},
+    server_auth::{ServerAuth, TokenExchange},
 };
 use serde::Deserialize;
 use tokio::sync::Mutex;
@@ -37,11 +37,11 @@ struct UserIdToken {
     owner: Owner,
     /// The issuer of the user's login to the gateway, if there is one.
     issuer: Option<Arc<str>>,
-    id_tokens: Option<Arc<dyn IdTokens>>,
+    id_tokens: Option<Arc<dyn IdTokenSource>>,
 }
 
 impl UserIdToken {
-    fn new(client: &Arc<OAuthClient>, person: &Person) -> Self {
+    fn new(client: &Arc<OAuthClient>, person: &LoginSubject) -> Self {
         let principal = person.principal.as_ref();
         let id_tokens = principal.and_then(|principal| principal.identity.clone());
         let issuer = principal.map(|principal| Arc::clone(&principal.issuer));
@@ -49,7 +49,7 @@ impl UserIdToken {
     }
 
     /// An ID token that does not expire within the margin. `purpose` is named in errors.
-    async fn token(&self, purpose: &str) -> Result<Bearer, LoginError> {
+    async fn token(&self, purpose: &str) -> Result<BearerToken, LoginError> {
         let refuse = |text: String| Err(LoginError::Refused(text));
         let own = match &self.id_tokens {
             Some(id_tokens) => id_tokens.id_token().await,
@@ -83,14 +83,14 @@ impl OAuthClient {
         &self,
         owner: &Owner,
         login_issuer: Option<&str>,
-    ) -> Option<Bearer> {
+    ) -> Option<BearerToken> {
         for issuer in self.issuers_of(owner).await {
             if login_issuer.is_some_and(|login_issuer| !same_issuer(login_issuer, &issuer)) {
                 continue;
             }
             let grant = self.entry(owner, &issuer).await.get();
             if let Some(id) = grant.and_then(|grant| grant.id) {
-                return Some(Bearer::new(id.reveal().as_str()));
+                return Some(BearerToken::new(id.reveal().as_str()));
             }
         }
         None
@@ -102,21 +102,21 @@ impl OAuthClient {
 pub(super) struct ForwardedToken(UserIdToken);
 
 impl ForwardedToken {
-    pub(super) fn new(client: &Arc<OAuthClient>, person: &Person) -> Self {
+    pub(super) fn new(client: &Arc<OAuthClient>, person: &LoginSubject) -> Self {
         Self(UserIdToken::new(client, person))
     }
 }
 
-impl Access for ForwardedToken {
-    fn token(&self) -> BoxFuture<'_, Result<Bearer, LoginError>> {
+impl AccessTokenSource for ForwardedToken {
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>> {
         Box::pin(self.0.token("forwarding"))
     }
 
-    fn refused<'a>(
+    fn replace_rejected<'a>(
         &'a self,
-        token: &'a Bearer,
+        token: &'a BearerToken,
         _: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Bearer, LoginError>> {
+    ) -> BoxFuture<'a, Result<BearerToken, LoginError>> {
         Box::pin(async move {
             let again = self.0.token("forwarding").await?;
             if again != *token {
@@ -141,13 +141,17 @@ pub(super) struct ExchangedToken {
 
 #[derive(Debug)]
 struct CachedToken {
-    token: Bearer,
+    token: BearerToken,
     expires: u64,
     subject: String,
 }
 
 impl ExchangedToken {
-    pub(super) fn new(client: &Arc<OAuthClient>, person: &Person, site: &Site) -> Self {
+    pub(super) fn new(
+        client: &Arc<OAuthClient>,
+        person: &LoginSubject,
+        site: &ProtectedServer,
+    ) -> Self {
         let exchange = site.auth.token_exchange.clone().unwrap_or_default();
         let scopes = scopes(&site.auth, &exchange);
         Self {
@@ -159,14 +163,14 @@ impl ExchangedToken {
         }
     }
 
-    fn fresh(&self, refused: Option<&Bearer>) -> Option<Bearer> {
+    fn fresh(&self, refused: Option<&BearerToken>) -> Option<BearerToken> {
         let now = self.user.client.clock.now();
         let cached = self.cached.lock();
         let cached = cached.as_ref().filter(|token| now.saturating_add(MARGIN) < token.expires)?;
         refused.is_none_or(|refused| *refused != cached.token).then(|| cached.token.clone())
     }
 
-    async fn get(&self, refused: Option<&Bearer>) -> Result<Bearer, LoginError> {
+    async fn get(&self, refused: Option<&BearerToken>) -> Result<BearerToken, LoginError> {
         if let Some(token) = self.fresh(refused) {
             return Ok(token);
         }
@@ -183,7 +187,7 @@ impl ExchangedToken {
         self.check_issuer(&response)?;
         let lifetime = response.expires_in.unwrap_or(DEFAULT_LIFETIME);
         let expires = self.user.client.clock.now().saturating_add(lifetime);
-        let token = Bearer::new(response.access_token.reveal().as_str());
+        let token = BearerToken::new(response.access_token.reveal().as_str());
         let cached = CachedToken { token: token.clone(), expires, subject: subject.clone() };
         // A statement of its own: in a condition the lock would be held to the end of the block.
         let before = self.cached.lock().replace(cached);
@@ -193,7 +197,7 @@ impl ExchangedToken {
         Ok(token)
     }
 
-    async fn exchange(&self, id_token: &Bearer) -> Result<TokenResponse, LoginError> {
+    async fn exchange(&self, id_token: &BearerToken) -> Result<TokenResponse, LoginError> {
         let TokenExchange { dex_token_endpoint: endpoint, connector_id, .. } = &self.exchange;
         let refuse = |text: String| Err(LoginError::Refused(text));
         if !endpoint.starts_with("https://") {
@@ -248,16 +252,16 @@ impl ExchangedToken {
     }
 }
 
-impl Access for ExchangedToken {
-    fn token(&self) -> BoxFuture<'_, Result<Bearer, LoginError>> {
+impl AccessTokenSource for ExchangedToken {
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>> {
         Box::pin(self.get(None))
     }
 
-    fn refused<'a>(
+    fn replace_rejected<'a>(
         &'a self,
-        token: &'a Bearer,
+        token: &'a BearerToken,
         _: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Bearer, LoginError>> {
+    ) -> BoxFuture<'a, Result<BearerToken, LoginError>> {
         Box::pin(async move {
             let again = self.get(Some(token)).await?;
             if again != *token {
@@ -270,7 +274,7 @@ impl Access for ExchangedToken {
 }
 
 /// The configured scopes, and Dex's scopes for the required audiences.
-fn scopes(auth: &Auth, exchange: &TokenExchange) -> String {
+fn scopes(auth: &ServerAuth, exchange: &TokenExchange) -> String {
     let configured = exchange.scopes.trim();
     let mut scopes = if configured.is_empty() { DEFAULT_SCOPES } else { configured }.to_owned();
     for audience in &auth.required_audiences {

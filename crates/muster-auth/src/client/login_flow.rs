@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use muster_core::{
     call::Owner,
     credentials::Principal,
-    logins::{Arrived, LoginError, Person, Site},
+    logins::{LoginError, LoginObserver, LoginSubject, ProtectedServer},
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
@@ -50,8 +50,8 @@ struct LoginFlow {
 /// The request in this process that waits for a login.
 #[derive(Debug)]
 pub(super) struct LoginWaiter {
-    person: Person,
-    arrived: Arc<dyn Arrived>,
+    person: LoginSubject,
+    arrived: Arc<dyn LoginObserver>,
 }
 
 /// The result of a login, as the callback page shows it.
@@ -67,9 +67,9 @@ impl OAuthClient {
     /// Starts a login, and returns the URL that the user opens.
     pub(super) async fn start(
         &self,
-        person: &Person,
-        site: &Site,
-        arrived: Arc<dyn Arrived>,
+        person: &LoginSubject,
+        site: &ProtectedServer,
+        arrived: Arc<dyn LoginObserver>,
     ) -> Result<String, LoginError> {
         let discovered = self.discover(site).await?;
         self.remember_issuer(site, &discovered);
@@ -108,8 +108,8 @@ impl OAuthClient {
     /// if the issuer supports it.
     async fn requested_scope(
         &self,
-        person: &Person,
-        site: &Site,
+        person: &LoginSubject,
+        site: &ProtectedServer,
         discovered: &Discovered,
     ) -> String {
         const OFFLINE: &str = "offline_access";
@@ -154,7 +154,7 @@ impl OAuthClient {
         let connect_error = match waiter {
             None => None,
             Some(LoginWaiter { person, arrived }) => {
-                match timeout(CONNECT_TIMEOUT, arrived.arrived(person, server.clone())).await {
+                match timeout(CONNECT_TIMEOUT, arrived.logged_in(person, server.clone())).await {
                     Ok(connected) => connected.err(),
                     Err(_) => Some("the server takes long to answer".to_owned()),
                 }

@@ -39,7 +39,7 @@ impl StepUp {
     ) -> LoginError {
         let error = |consequence: &str| {
             let wanted = printable(wanted);
-            LoginError::NotEnough(format!(
+            LoginError::InsufficientScope(format!(
                 "the server requires more scopes than were granted (insufficient_scope: `{wanted}`)\
                  {consequence}"
             ))

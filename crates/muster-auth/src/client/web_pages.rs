@@ -30,14 +30,14 @@ struct ClientMetadata<'a> {
     software_version: &'static str,
 }
 
-impl credentials::Pages for OAuthClientPages {
-    fn has(&self, path: &str) -> bool {
+impl credentials::WebPages for OAuthClientPages {
+    fn serves(&self, path: &str) -> bool {
         let options = &self.0.options;
         path == options.callback_path
             || (path == options.document_path && options.serves_document())
     }
 
-    fn answer(&self, request: Request<Bytes>, _: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
+    fn respond(&self, request: Request<Bytes>, _: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
         Box::pin(async move {
             if request.method() != Method::GET {
                 return not_allowed();

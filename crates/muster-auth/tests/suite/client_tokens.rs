@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_core::logins::{LoginError, Site};
+use muster_core::logins::{LoginError, ProtectedServer};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -36,7 +36,7 @@ async fn concurrent_refusals_share_one_refresh() {
     let mut calls = JoinSet::new();
     for _ in 0..1000 {
         let (access, token) = (Arc::clone(&access), token.clone());
-        calls.spawn(async move { token_text(access.refused(&token, None).await) });
+        calls.spawn(async move { token_text(access.replace_rejected(&token, None).await) });
     }
     while let Some(token) = calls.join_next().await {
         assert_eq!(token.unwrap(), "access-2");
@@ -75,8 +75,8 @@ async fn tokens_are_refreshed() {
     // After a revocation the user has to log in again.
     world.issuer.revoke_refresh_tokens();
     world.advance(3600);
-    assert_eq!(token_text(access.token().await), "no token: Needed");
-    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
+    assert_eq!(token_text(access.token().await), "no token: Required");
+    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
 }
 
 #[tokio::test]
@@ -96,11 +96,11 @@ async fn a_token_is_for_one_server_and_one_user() {
     assert_eq!(token_text(access.token().await), "access-1");
     // Another user has no token.
     for site in [&site, &other] {
-        assert_eq!(world.access("bob", site).await.unwrap_err(), LoginError::Needed);
+        assert_eq!(world.access("bob", site).await.unwrap_err(), LoginError::Required);
     }
     world.logins.forget(&person("alice"), &site).await;
-    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
-    assert_eq!(token_text(access.token().await), "no token: Needed");
+    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
+    assert_eq!(token_text(access.token().await), "no token: Required");
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn logins_at_two_servers_of_one_issuer_are_independent() {
         let response = json!({"access_token": name, "expires_in": 3600, "refresh_token": refresh});
         world.issuer.respond_with("/token", Canned(200, "", response.to_string()));
     };
-    let has = async |site: &Site| match world.access("alice", site).await {
+    let has = async |site: &ProtectedServer| match world.access("alice", site).await {
         Ok(access) => token_text(access.token().await),
         Err(error) => error.to_string(),
     };
@@ -155,8 +155,9 @@ async fn logins_at_two_servers_of_one_issuer_are_independent() {
 async fn a_refresh_token_that_two_servers_share_is_used_once() {
     let world = World::new().await;
     let (one, other) = (world.site("/mcp"), world.site("/other"));
-    let has =
-        async |site: &Site| token_text(world.access("alice", site).await.unwrap().token().await);
+    let has = async |site: &ProtectedServer| {
+        token_text(world.access("alice", site).await.unwrap().token().await)
+    };
     assert_eq!(world.log_in("alice", &one, &[]).await, "access-1");
     assert_eq!(has(&other).await, "access-2");
     // A login at a third server brings another refresh token.
@@ -190,7 +191,7 @@ async fn logout_works_after_a_month_of_use() {
         assert_eq!(token_text(access.token().await), format!("access-{day}"));
     }
     world.logins.forget_all(&alice).await;
-    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
+    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
 }
 
 #[tokio::test]
@@ -213,7 +214,7 @@ async fn superseded_refresh_tokens_are_revoked_at_logout() {
 async fn a_server_that_names_anothers_issuer_gets_no_token_unasked() {
     let world = World::new().await;
     let (site, other, alice) = (world.site("/mcp"), world.site("/other"), person("alice"));
-    assert!(!world.logins.remembers(&alice, &site).await.unwrap());
+    assert!(!world.logins.has_stored_login(&alice, &site).await.unwrap());
     assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
     let stranger = Issuer::start(world.tasks()).await;
     let metadata = json!({"resource": "$base/mcp", "authorization_servers": [world.issuer.base]});
@@ -222,34 +223,34 @@ async fn a_server_that_names_anothers_issuer_gets_no_token_unasked() {
         Canned(200, "", metadata.to_string()),
     );
     let url = format!("{}/mcp", stranger.base);
-    let strange = Site { name: "strange".to_owned(), url, ..Site::default() };
+    let strange = ProtectedServer { name: "strange".to_owned(), url, ..ProtectedServer::default() };
     // Before and after the discovery of its issuer.
     for _ in 0..2 {
-        assert!(!world.logins.remembers(&alice, &strange).await.unwrap());
-        assert!(!world.logins.remembers(&alice, &other).await.unwrap());
-        assert!(world.logins.remembers(&alice, &site).await.unwrap());
+        assert!(!world.logins.has_stored_login(&alice, &strange).await.unwrap());
+        assert!(!world.logins.has_stored_login(&alice, &other).await.unwrap());
+        assert!(world.logins.has_stored_login(&alice, &site).await.unwrap());
     }
     // The gateway restarts long after the token has expired.
     world.advance(24 * 3600);
     let again = world.second_gateway();
-    assert!(!again.logins.remembers(&alice, &strange).await.unwrap());
-    assert!(again.logins.remembers(&alice, &site).await.unwrap());
+    assert!(!again.logins.has_stored_login(&alice, &strange).await.unwrap());
+    assert!(again.logins.has_stored_login(&alice, &site).await.unwrap());
     assert_eq!(world.issuer.refreshes(), 0);
     // An explicit request shares the login, and that is remembered.
     assert_eq!(token_text(world.access("alice", &other).await.unwrap().token().await), "access-2");
-    assert!(world.logins.remembers(&alice, &other).await.unwrap());
-    assert!(world.logins.remembers(&alice, &site).await.unwrap());
+    assert!(world.logins.has_stored_login(&alice, &other).await.unwrap());
+    assert!(world.logins.has_stored_login(&alice, &site).await.unwrap());
     world.logins.forget(&alice, &site).await;
-    assert!(!world.logins.remembers(&alice, &site).await.unwrap());
+    assert!(!world.logins.has_stored_login(&alice, &site).await.unwrap());
 }
 
 /// The error of a request for which a server requires more scopes.
-async fn refused(world: &World, site: &Site, wanted: &str) -> String {
+async fn refused(world: &World, site: &ProtectedServer, wanted: &str) -> String {
     let access = world.access("alice", site).await.unwrap();
     let token = access.token().await.unwrap();
     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{wanted}\"");
-    match access.refused(&token, Some(&challenge)).await.unwrap_err() {
-        LoginError::NotEnough(text) => text,
+    match access.replace_rejected(&token, Some(&challenge)).await.unwrap_err() {
+        LoginError::InsufficientScope(text) => text,
         other => format!("another error: {other:?}"),
     }
 }
@@ -261,7 +262,7 @@ async fn step_up_logins_are_limited() {
     assert_eq!(world.begin("alice", &site).await.unwrap()["scope"], "read");
     assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
     for wanted in ["write", "delete", "admin"] {
-        assert!(!world.logins.wants_more(&alice, &site).await);
+        assert!(!world.logins.needs_step_up(&alice, &site).await);
         // Repeated refusals before the login count once.
         for _ in 0..5 {
             assert_eq!(
@@ -272,7 +273,7 @@ async fn step_up_logins_are_limited() {
                 )
             );
         }
-        assert!(world.logins.wants_more(&alice, &site).await);
+        assert!(world.logins.needs_step_up(&alice, &site).await);
         let asked = world.begin("alice", &site).await.unwrap();
         assert!(
             asked["scope"].starts_with("read") && asked["scope"].ends_with(wanted),
@@ -283,7 +284,7 @@ async fn step_up_logins_are_limited() {
     let enough = "the server requires more scopes than were granted (insufficient_scope: `everything`), \
                   even after 3 logins";
     assert_eq!(refused(&world, &site, "everything").await, enough);
-    assert!(!world.logins.wants_more(&alice, &site).await);
+    assert!(!world.logins.needs_step_up(&alice, &site).await);
     assert_eq!(
         refused(&world, &site, "write").await,
         "the server requires more scopes than were granted (insufficient_scope: `write`), but names only \
@@ -305,13 +306,13 @@ async fn a_denied_step_up_leaves_the_login_as_it_was() {
     assert_eq!(token_text(world.access("alice", &site).await.unwrap().token().await), "a");
     // The issuer grants no more, and the user is not asked again.
     assert_eq!(world.log_in("alice", &site, &[]).await, "a");
-    assert!(!world.logins.wants_more(&alice, &site).await);
+    assert!(!world.logins.needs_step_up(&alice, &site).await);
     assert_eq!(world.begin("alice", &site).await.unwrap()["scope"], "read");
     // Nor if they deny it.
     assert!(refused(&world, &site, "admin").await.ends_with("to grant them"));
     let page = world.log_in("alice", &site, &[("error", "access_denied")]).await;
     assert!(page.starts_with("400 Sign-in was denied"), "{page}");
-    assert!(!world.logins.wants_more(&alice, &site).await);
+    assert!(!world.logins.needs_step_up(&alice, &site).await);
     assert_eq!(token_text(world.access("alice", &site).await.unwrap().token().await), "a");
 }
 

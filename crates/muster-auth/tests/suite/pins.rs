@@ -10,9 +10,9 @@ use std::{
 use muster_auth::client::OAuthClientOptions;
 use muster_core::{
     backend::BoxFuture,
-    credentials::{Bearer, IdTokens, Principal},
-    logins::{LoginError, Person, Site},
-    manifest::mcpserver::{AuthorizationServer, SecretRef, TokenExchange},
+    credentials::{BearerToken, IdTokenSource, Principal},
+    logins::{LoginError, LoginSubject, ProtectedServer},
+    server_auth::{AuthorizationServer, SecretRef, TokenExchange},
 };
 use muster_net::{AddressPolicy, TrustStore};
 use serde_json::json;
@@ -23,7 +23,7 @@ use crate::{
     tls::Secure,
 };
 
-fn pinned(world: &World, issuer: &str, scopes: &str) -> Site {
+fn pinned(world: &World, issuer: &str, scopes: &str) -> ProtectedServer {
     let mut site = world.site("/mcp");
     let issuer = issuer.replace("$base", &world.issuer.base);
     let pin = AuthorizationServer { issuer, scopes: scopes.to_owned() };
@@ -98,14 +98,14 @@ fn token(issuer: &str, subject: &str) -> String {
 #[derive(Debug)]
 struct FixedIdToken(Option<String>);
 
-impl IdTokens for FixedIdToken {
-    fn id_token(&self) -> BoxFuture<'_, Result<Option<Bearer>, LoginError>> {
-        Box::pin(std::future::ready(Ok(self.0.as_deref().map(Bearer::new))))
+impl IdTokenSource for FixedIdToken {
+    fn id_token(&self) -> BoxFuture<'_, Result<Option<BearerToken>, LoginError>> {
+        Box::pin(std::future::ready(Ok(self.0.as_deref().map(BearerToken::new))))
     }
 }
 
 /// A user whose login to the gateway is from `issuer`.
-fn user_of(issuer: &str, id_token: Option<String>) -> Person {
+fn user_of(issuer: &str, id_token: Option<String>) -> LoginSubject {
     let principal = Principal {
         id: "alice".into(),
         issuer: issuer.into(),
@@ -116,7 +116,7 @@ fn user_of(issuer: &str, id_token: Option<String>) -> Person {
         login: "login".into(),
         identity: Some(Arc::new(FixedIdToken(id_token))),
     };
-    Person { owner: person("alice").owner, principal: Some(Arc::new(principal)) }
+    LoginSubject { owner: person("alice").owner, principal: Some(Arc::new(principal)) }
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn an_id_token_is_forwarded_only_within_its_issuer() {
     assert_eq!(world.log_in("alice", &world.site("/mcp"), &[]).await, "a");
     let mut site = world.site("/sso");
     site.auth.forward_token = true;
-    let got = async |person: &Person| match world.logins.access(person, &site).await {
+    let got = async |person: &LoginSubject| match world.logins.access(person, &site).await {
         Ok(access) => token_text(access.token().await),
         Err(error) => error.to_string(),
     };
@@ -241,7 +241,7 @@ async fn exchange_three_times() {
     assert_eq!(token_text(access.token().await), second);
     // The server refuses it.
     let third = gives("third");
-    assert_eq!(token_text(access.refused(&Bearer::new(second), None).await), third);
+    assert_eq!(token_text(access.replace_rejected(&BearerToken::new(second), None).await), third);
     assert_eq!(remote.asked.lock().unwrap().len(), 3);
 }
 

@@ -119,7 +119,7 @@ async fn a_logout_at_one_gateway_is_seen_by_the_other() {
     assert_eq!(token_text(at_other.token().await), "access-1");
     one.logins.forget(&person("alice"), &site).await;
     one.advance(6);
-    assert_eq!(token_text(at_other.token().await), "no token: Needed");
+    assert_eq!(token_text(at_other.token().await), "no token: Required");
 }
 
 #[tokio::test]
@@ -136,9 +136,9 @@ async fn a_logout_at_one_gateway_while_the_other_renews_stays() {
     gate.asked.notified().await;
     one.logins.forget(&person("alice"), &site).await;
     gate.open.notify_one();
-    assert_eq!(renewing.join_all().await, ["no token: Needed"]);
+    assert_eq!(renewing.join_all().await, ["no token: Required"]);
     for world in [&one, &other] {
-        assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
+        assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
     }
     let asked = one.issuer.requests("/revoke");
     let revoked: Vec<&str> = asked.iter().map(|asked| asked.form["token"].as_str()).collect();
@@ -153,7 +153,7 @@ async fn everything_is_forgotten_at_once() {
     assert_eq!(one.log_in("bob", &site, &[]).await, "access-3");
     one.logins.forget_all(&person("alice")).await;
     for site in [&site, &other] {
-        assert_eq!(one.access("alice", site).await.unwrap_err(), LoginError::Needed);
+        assert_eq!(one.access("alice", site).await.unwrap_err(), LoginError::Required);
     }
     assert!(one.access("bob", &site).await.is_ok(), "what others have stays");
 }

@@ -106,10 +106,10 @@ fn life(answer: &HttpResponse) -> u64 {
 mod tests {
     use bytes::Bytes;
     use http::{HeaderMap, StatusCode, header};
+    use muster_net::HttpResponse;
     use serde_json::{Value, json};
 
     use super::{has_path, life, read};
-    use muster_net::HttpResponse;
 
     const ID: &str = "https://app.example/client.json";
 

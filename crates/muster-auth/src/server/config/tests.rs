@@ -2,10 +2,10 @@
 
 use std::{fs, time::Duration};
 
-use muster_core::manifest::settings;
+use muster_config::settings;
+use muster_net::{AddressPolicy, TrustStore};
 
 use super::{Loaded, Storage, load};
-use muster_net::{AddressPolicy, TrustStore};
 
 const USUAL: &str =
     "baseUrl: https://muster.example\ndex: {issuerUrl: https://dex.example, clientId: m}\n";

@@ -8,7 +8,7 @@ use muster_auth::{
     secret::Secret,
     store::{Memory, Vault},
 };
-use muster_core::manifest::settings::McpClient;
+use muster_config::settings::McpClient;
 use muster_engine::store::Store;
 use muster_net::{AddressPolicy, HttpClient, TrustStore};
 
