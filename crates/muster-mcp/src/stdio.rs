@@ -5,15 +5,15 @@
 //! what is running is cancelled.
 
 mod ends;
-pub(crate) mod lines;
+mod lines;
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use muster_core::{
     call::Caller,
-    client::Client,
-    json::{Object, Raw},
-    request::Changes,
+    client::ClientHandle,
+    json::{Raw, RawObject},
+    request::ChangeStream,
 };
 use serde_json::value::RawValue;
 use tokio::{
@@ -22,8 +22,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use self::ends::{Input, Output};
-use self::lines::{Line, Lines};
+pub use self::{
+    ends::{Input, Output},
+    lines::{LIMIT, Line, Lines},
+};
 use crate::{
     back::AHEAD,
     incoming::{Incoming, Prepared},
@@ -87,7 +89,7 @@ struct Pump {
     /// What the client has settled, should it be a legacy one.
     session: Arc<Session>,
     /// Changes since `initialize`, until the client is ready to hear of them.
-    changes: Option<Box<dyn Changes>>,
+    changes: Option<Box<dyn ChangeStream>>,
     announcing: JoinSet<()>,
     leaving: CancellationToken,
 }
@@ -174,7 +176,7 @@ impl Pump {
         let back = Arc::new(prepared.back(Some(&self.session), Some(self.out.clone())));
         let (server, out, leaving) = (self.server.clone(), self.out.clone(), self.leaving.clone());
         let handle = self.running.tasks.spawn(async move {
-            let client: Arc<dyn Client> = Arc::<crate::back::Back>::clone(&back);
+            let client: Arc<dyn ClientHandle> = Arc::<crate::back::Back>::clone(&back);
             let caller = Caller::local();
             let at = At { caller: &caller, back: &back, client: &client, leaving: &leaving };
             let answer = server.answer(at, prepared).await;
@@ -187,7 +189,7 @@ impl Pump {
     fn notice(&mut self, method: &str, params: Option<&RawValue>) {
         match method {
             "notifications/cancelled" => {
-                let params = params.and_then(Object::parse).unwrap_or_default();
+                let params = params.and_then(RawObject::parse).unwrap_or_default();
                 let Some(id) = params.get("requestId") else { return };
                 if let Some(handle) = self.running.handles.get(id.get()) {
                     handle.abort();
@@ -216,7 +218,7 @@ impl Pump {
 }
 
 fn long_line() -> Vec<u8> {
-    let message = format!("Invalid Request: a message may have at most {} bytes", lines::LIMIT);
+    let message = format!("Invalid Request: a message may have at most {} bytes", LIMIT);
     error_line(None, &RpcError::new(code::INVALID_REQUEST, message))
 }
 
@@ -227,13 +229,13 @@ async fn send(out: &mpsc::Sender<Vec<u8>>, line: Vec<u8>) {
 
 /// Tells a legacy client of changes.
 async fn announce(
-    mut changes: Box<dyn Changes>,
+    mut changes: Box<dyn ChangeStream>,
     session: Arc<Session>,
     out: mpsc::Sender<Vec<u8>>,
 ) {
     let owner = Caller::local().owner();
     while let Some(change) = changes.next().await {
-        let Some(change) = change.seen_by(&owner) else { continue };
+        let Some(change) = change.visible_to(&owner) else { continue };
         if session.hears(change) && out.send(listen::line(change)).await.is_err() {
             return;
         }

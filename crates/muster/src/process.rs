@@ -2,13 +2,12 @@
 
 use std::{convert::Infallible, future, time::Duration};
 
+use muster_client::env_vars;
 use muster_exec::{environment::Environment, pages};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::sleep,
 };
-
-use crate::env_vars;
 
 /// The environment that CLI definitions are expanded from.
 pub(crate) fn environment() -> Environment {
@@ -48,8 +47,8 @@ async fn slim_down() -> Infallible {
     loop {
         let computed = at_rest().await;
         if computed != known {
-            pages::give_back();
-            known = pages::computed();
+            pages::release_code_pages();
+            known = pages::cpu_ticks();
         }
         sleep(pause).await;
         pause = LEFT_ALONE.min(pause * 2);
@@ -58,10 +57,10 @@ async fn slim_down() -> Infallible {
 
 /// Waits until this process hardly computes. Gives what it has computed by then.
 async fn at_rest() -> Option<u64> {
-    let mut before = pages::computed();
+    let mut before = pages::cpu_ticks();
     loop {
         sleep(REST).await;
-        let now = pages::computed();
+        let now = pages::cpu_ticks();
         if now == before {
             return now;
         }

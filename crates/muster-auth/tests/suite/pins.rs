@@ -7,16 +7,14 @@ use std::{
     time::Duration,
 };
 
-use muster_auth::{
-    client::Options,
-    dialer::{Reach, Trust},
-};
+use muster_auth::client::Options;
 use muster_core::{
     backend::BoxFuture,
-    credentials::{Bearer, IdTokens, Principal},
-    logins::{LoginError, Person, Site},
-    manifest::mcpserver::{AuthorizationServer, SecretRef, TokenExchange},
+    credentials::{BearerToken, IdTokenSource, Principal},
+    logins::{LoginError, LoginSubject, ProtectedServer},
+    server_auth::{AuthorizationServer, SecretRef, TokenExchange},
 };
+use muster_net::{AddressPolicy, TrustStore};
 use serde_json::json;
 
 use crate::{
@@ -25,7 +23,7 @@ use crate::{
     tls::Secure,
 };
 
-fn pinned(world: &World, issuer: &str, scopes: &str) -> Site {
+fn pinned(world: &World, issuer: &str, scopes: &str) -> ProtectedServer {
     let mut site = world.site("/mcp");
     let issuer = issuer.replace("$base", &world.issuer.base);
     let pin = AuthorizationServer { issuer, scopes: scopes.to_owned() };
@@ -79,7 +77,7 @@ async fn a_secret_is_shown_to_the_issuer_that_gave_it() {
             client_issuer: issuer(&world),
             ..Options::new("http://localhost:8090/")
         };
-        let world = world.beside_as(options, Trust::system());
+        let world = world.beside_as(options, TrustStore::system());
         assert_eq!(world.log_in("alice", &world.site("/mcp"), &[]).await, "access-1");
         let asked = world.issuer.asked("/token").pop().unwrap();
         (asked.form.get("client_id").cloned(), asked.authorization)
@@ -101,14 +99,14 @@ fn token(issuer: &str, subject: &str) -> String {
 #[derive(Debug)]
 struct Shows(Option<String>);
 
-impl IdTokens for Shows {
-    fn id_token(&self) -> BoxFuture<'_, Result<Option<Bearer>, LoginError>> {
-        Box::pin(std::future::ready(Ok(self.0.as_deref().map(Bearer::new))))
+impl IdTokenSource for Shows {
+    fn id_token(&self) -> BoxFuture<'_, Result<Option<BearerToken>, LoginError>> {
+        Box::pin(std::future::ready(Ok(self.0.as_deref().map(BearerToken::new))))
     }
 }
 
 /// Someone whom `issuer` vouches for.
-fn vouched(issuer: &str, shows: Option<String>) -> Person {
+fn vouched(issuer: &str, shows: Option<String>) -> LoginSubject {
     let principal = Principal {
         id: "alice".into(),
         issuer: issuer.into(),
@@ -119,7 +117,7 @@ fn vouched(issuer: &str, shows: Option<String>) -> Person {
         login: "login".into(),
         identity: Some(Arc::new(Shows(shows))),
     };
-    Person { owner: person("alice").owner, principal: Some(Arc::new(principal)) }
+    LoginSubject { owner: person("alice").owner, principal: Some(Arc::new(principal)) }
 }
 
 #[tokio::test]
@@ -132,7 +130,7 @@ async fn an_identity_is_not_passed_on_by_whom_it_was_not_meant_for() {
     assert_eq!(world.log_in("alice", &world.site("/mcp"), &[]).await, "a");
     let mut site = world.site("/sso");
     site.auth.forward_token = true;
-    let got = async |person: &Person| match world.logins.access(person, &site).await {
+    let got = async |person: &LoginSubject| match world.logins.access(person, &site).await {
         Ok(access) => shown(access.token().await),
         Err(error) => error.to_string(),
     };
@@ -170,10 +168,10 @@ async fn tokens_are_exchanged_with_the_credentials_that_are_named() {
     fs::write(secret.join("client-secret"), "canary\n").unwrap();
     let options = Options {
         secrets: Some(folder.path().to_owned()),
-        reach: Reach::Loopback,
+        reach: AddressPolicy::Loopback,
         ..Options::new("http://localhost:8090/")
     };
-    let trust = Trust::system().and(remote.authority.as_bytes()).unwrap();
+    let trust = TrustStore::system().with_pem(remote.authority.as_bytes()).unwrap();
     let world = world.beside_as(options, trust);
     let exchanged = token(&remote.base, "alice");
     let given = json!({"access_token": exchanged, "token_type": "bearer", "expires_in": 300});
@@ -215,8 +213,9 @@ fn tokens_are_exchanged_again_when_they_end() {
 async fn exchange_three_times() {
     let world = World::new().await;
     let remote = Secure::start(world.tasks()).await;
-    let options = Options { reach: Reach::Loopback, ..Options::new("http://localhost:8090/") };
-    let trust = Trust::system().and(remote.authority.as_bytes()).unwrap();
+    let options =
+        Options { reach: AddressPolicy::Loopback, ..Options::new("http://localhost:8090/") };
+    let trust = TrustStore::system().with_pem(remote.authority.as_bytes()).unwrap();
     let world = world.beside_as(options, trust);
     let gives = |subject: &str| {
         let token = token(&remote.base, subject);
@@ -241,7 +240,7 @@ async fn exchange_three_times() {
     assert_eq!(shown(access.token().await), second);
     // It is not taken any more.
     let third = gives("third");
-    assert_eq!(shown(access.refused(&Bearer::new(second), None).await), third);
+    assert_eq!(shown(access.replace_rejected(&BearerToken::new(second), None).await), third);
     assert_eq!(remote.asked.lock().unwrap().len(), 3);
 }
 

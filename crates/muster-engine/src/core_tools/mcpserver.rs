@@ -1,10 +1,8 @@
 //! `core_mcpserver_*`: the definitions of the servers behind the gateway.
 
 use indexmap::IndexMap;
-use muster_core::{
-    backend::Cx,
-    manifest::mcpserver::{Auth, Status},
-};
+use muster_config::mcpserver::Status;
+use muster_core::{backend::CallContext, server_auth::ServerAuth};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -194,7 +192,7 @@ struct Info<'a> {
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     headers: IndexMap<&'a str, &'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    auth: Option<&'a Auth>,
+    auth: Option<&'a ServerAuth>,
     #[serde(skip_serializing_if = "is_zero")]
     timeout: u64,
     #[serde(skip_serializing_if = "is_zero")]
@@ -228,7 +226,7 @@ struct Session {
 }
 
 impl Session {
-    fn of(handle: &Handle, cx: Cx<'_>, name: &str) -> Option<Self> {
+    fn of(handle: &Handle, cx: CallContext<'_>, name: &str) -> Option<Self> {
         match handle.principals.standing(&cx.caller.owner(), name) {
             Standing::Connected { counts, since } => Some(Self {
                 session_status: "connected",
@@ -258,7 +256,7 @@ impl<'a> Info<'a> {
         let spec = &known.server.spec;
         let Status {
             state, last_error, consecutive_failures, last_attempt, next_retry_after, ..
-        } = known.report.stored(spec.kind);
+        } = known.status.stored(spec.kind);
         Self {
             name: &known.server.name,
             r#type: spec.kind.as_str(),
@@ -289,7 +287,7 @@ pub(super) fn hidden(settings: &IndexMap<String, String>) -> IndexMap<&str, &str
     settings.iter().map(|(name, value)| (name.as_str(), redact::setting(name, value))).collect()
 }
 
-fn list(handle: &Handle, cx: Cx<'_>, args: &Args) -> String {
+fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct List<'a> {

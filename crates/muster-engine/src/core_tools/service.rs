@@ -2,9 +2,9 @@
 
 mod instance;
 
-use muster_core::backend::Cx;
+use muster_core::backend::CallContext;
 use muster_gateway::{
-    condition::Condition,
+    condition::ServerCondition,
     dispatch::{CORE_BACKEND, GatewaySnapshot},
 };
 use serde::Serialize;
@@ -89,7 +89,7 @@ fn find(handle: &Handle, name: &str) -> Option<Status> {
 }
 
 fn server(known: &Known) -> Status {
-    let (spec, report) = (&known.server.spec, &known.report);
+    let (spec, report) = (&known.server.spec, &known.status);
     let mut metadata = Map::new();
     let mut put = |name: &str, value: Value| drop(metadata.insert(name.to_owned(), value));
     let args: Vec<String> = redact::arguments(&spec.args);
@@ -146,7 +146,7 @@ fn aggregator(handle: &Handle, view: &View) -> Status {
     let settings = &view.settings.aggregator;
     let state = handle.state.borrow();
     let GatewaySnapshot { catalog, policy, .. } = &**state;
-    let tools = || catalog.surviving().filter(|(_, entry)| entry.definition.is_some());
+    let tools = || catalog.callable().filter(|(_, entry)| entry.definition.is_some());
     let blocked: Vec<Value> = tools()
         .filter(|(_, entry)| policy.blocks(entry))
         .map(|(_, entry)| json!({"Tool": {"name": entry.name}, "Blocked": true}))
@@ -154,7 +154,7 @@ fn aggregator(handle: &Handle, view: &View) -> Status {
     let endpoint = handle.endpoint.borrow().clone();
     let endpoint =
         endpoint.unwrap_or_else(|| format!("http://{}:{}/mcp", settings.host, settings.port));
-    let yolo = handle.destructive == muster_core::policy::Destructive::Allowed;
+    let yolo = handle.destructive == muster_core::policy::DestructiveTools::Allowed;
     let metadata = json!({
         "blocked_tools": blocked.len(),
         "endpoint": endpoint,
@@ -196,7 +196,7 @@ fn name(args: &Args) -> Result<&str, String> {
     args.text("name").ok_or_else(|| "name is required".to_owned())
 }
 
-async fn status(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn status(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let name = name(&args)?;
     let problem = handle.services.refresh(cx, name).await;
     match find(handle, name) {
@@ -210,7 +210,7 @@ fn is_instance(handle: &Handle, name: &str) -> bool {
     handle.services.get(name).is_some() && !handle.services.is_static(name)
 }
 
-async fn start(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn start(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let name = name(&args)?;
     let already = || Ok(format!("Service '{name}' is already running"));
     if is_instance(handle, name) {
@@ -225,17 +225,17 @@ async fn start(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     }
     let unknown = || format!("Failed to start service: service {name} not found");
     let known = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
-    let known = match known.report.condition {
-        Condition::Running | Condition::Connected => return already(),
+    let known = match known.status.condition {
+        ServerCondition::Running | ServerCondition::Connected => return already(),
         // Someone wants the same.
-        Condition::Starting => handle.settled(name, known.report.round).await,
-        _ => handle.wish(name, true).await,
+        ServerCondition::Starting => handle.wait_until_settled(name, known.status.generation).await,
+        _ => handle.set_running(name, true).await,
     };
     began(&*known.ok_or_else(unknown)?, "start")?;
     Ok(format!("Successfully started service '{name}'"))
 }
 
-async fn restart(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn restart(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let name = name(&args)?;
     if is_instance(handle, name) {
         let restarted = handle.services.restart(cx, name).await;
@@ -245,13 +245,13 @@ async fn restart(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     if name == AGGREGATOR {
         return Err(itself("restart"));
     }
-    let known = handle.wish(name, true).await;
+    let known = handle.set_running(name, true).await;
     let unknown = || format!("Failed to restart service: service {name} not found");
     began(&*known.ok_or_else(unknown)?, "restart")?;
     Ok(format!("Successfully restarted service '{name}'"))
 }
 
-async fn stop(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn stop(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let name = name(&args)?;
     if is_instance(handle, name) {
         return match handle.services.stop(cx, name).await {
@@ -265,10 +265,10 @@ async fn stop(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     }
     let unknown = || format!("Failed to stop service: service {name} not found");
     let known = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
-    if known.report.condition.is_down() {
+    if known.status.condition.is_down() {
         return Ok(format!("Service '{name}' is already stopped"));
     }
-    handle.wish(name, false).await.ok_or_else(unknown)?;
+    handle.set_running(name, false).await.ok_or_else(unknown)?;
     Ok(format!("Successfully stopped service '{name}'"))
 }
 
@@ -282,20 +282,20 @@ fn itself(what: &str) -> String {
 /// Whether a server that was started is up, or why not.
 fn began(known: &Known, what: &str) -> Result<(), String> {
     let name = &known.server.name;
-    match known.report.condition {
-        Condition::Running | Condition::Connected => Ok(()),
-        Condition::AuthRequired => Err(format!(
+    match known.status.condition {
+        ServerCondition::Running | ServerCondition::Connected => Ok(()),
+        ServerCondition::AuthRequired => Err(format!(
             "Service '{name}' requires OAuth authentication. Use core_auth_login(server=\"{name}\") to \
              log in; core_service_{what} cannot be used for that, because authentication is per \
              session"
         )),
-        Condition::Starting
-        | Condition::Stopping
-        | Condition::Stopped
-        | Condition::Disconnected
-        | Condition::Failed
-        | Condition::Unreachable => {
-            let error = known.report.error.as_deref().unwrap_or("it was stopped meanwhile");
+        ServerCondition::Starting
+        | ServerCondition::Stopping
+        | ServerCondition::Stopped
+        | ServerCondition::Disconnected
+        | ServerCondition::Failed
+        | ServerCondition::Unreachable => {
+            let error = known.status.error.as_deref().unwrap_or("it was stopped meanwhile");
             Err(format!("Failed to {what} service: failed to start service {name}: {error}"))
         }
     }

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
+use muster_config::{mcpserver::McpServer, settings::Aggregator};
 use muster_core::{
     backend::Backend,
-    catalog::{Entry, Offer, Source},
-    cli::{CliConfig, Place},
-    manifest::{mcpserver::McpServer, settings::Aggregator},
+    catalog::{CatalogSource, Offer, ToolEntry},
+    cli::{CliConfig, Executor},
     name::{BackendName, ToolName},
 };
 use muster_exec::{
@@ -19,7 +19,7 @@ use crate::{
     events::Reason,
     limited::Limited,
     offer, policies,
-    status::Report,
+    status::ServerStatus,
     store::{FileProblem, Files, ServerFile, Severity},
     vain,
     view::{Counts, Known},
@@ -124,7 +124,7 @@ impl Reconciler {
             self.state.catalog = self.state.catalog.without(name);
             self.state.backends.remove(name);
         }
-        let place = Arc::new(self.state.policy.place.clone());
+        let place = Arc::new(self.state.policy.executor.clone());
         for (name, config) in &wanted {
             self.state.catalog = self.state.catalog.with(cli_source(name, config));
             self.state.backends.insert(name.clone(), self.cli_backend(config, &place));
@@ -156,7 +156,7 @@ impl Reconciler {
         words.first().is_some_and(|program| lookup::exists(program, environment.get("PATH")))
     }
 
-    fn cli_backend(&self, config: &Arc<CliConfig>, place: &Arc<Place>) -> Arc<dyn Backend> {
+    fn cli_backend(&self, config: &Arc<CliConfig>, place: &Arc<Executor>) -> Arc<dyn Backend> {
         let backend = CliBackend::new(
             Arc::clone(config),
             Arc::clone(place),
@@ -168,7 +168,7 @@ impl Reconciler {
 
     fn rename_all(&mut self) {
         let settings = Arc::clone(&self.files.settings);
-        let sources: Vec<Source> = self
+        let sources: Vec<CatalogSource> = self
             .state
             .catalog
             .sources()
@@ -191,7 +191,7 @@ impl Reconciler {
         let known = Known {
             server: Arc::clone(&server),
             path,
-            report: Report::idle(server.spec.kind),
+            status: ServerStatus::idle(server.spec.kind),
             counts: Counts::default(),
         };
         self.servers.insert(server.name.clone(), Arc::new(known));
@@ -199,7 +199,7 @@ impl Reconciler {
             self.tell_of(Reason::McpServerCreated, &server);
         }
         if server.spec.auto_start {
-            self.supervisor.wish(&server.name, true);
+            self.supervisor.set_running(&server.name, true);
         }
     }
 
@@ -207,7 +207,7 @@ impl Reconciler {
         let ServerFile { path, server } = file;
         let (before, after) = (&known.server.spec, &server.spec);
         let name = &server.name;
-        let running = self.supervisor.wants(name);
+        let running = self.supervisor.should_run(name);
         let begins = after.auto_start && !before.auto_start && !running;
         let anew = before.needs_restart(after) && (running || after.auto_start);
         let kind_differs = before.kind != after.kind;
@@ -215,8 +215,11 @@ impl Reconciler {
         self.note(name, |known| {
             known.path = path;
             known.server = Arc::clone(&server);
-            if kind_differs && known.report.condition.is_down() {
-                known.report = Report { round: known.report.round, ..Report::idle(after.kind) };
+            if kind_differs && known.status.condition.is_down() {
+                known.status = ServerStatus {
+                    generation: known.status.generation,
+                    ..ServerStatus::idle(after.kind)
+                };
             }
         });
         let source = self.state.catalog.sources().find(|source| source.backend.as_str() == name);
@@ -225,7 +228,7 @@ impl Reconciler {
             self.state.catalog = self.state.catalog.with(offer::renamed(prefix, &server, source));
         }
         if begins || anew {
-            self.supervisor.wish(name, true);
+            self.supervisor.set_running(name, true);
         }
         self.tell_of(Reason::McpServerUpdated, &server);
     }
@@ -246,14 +249,14 @@ impl Reconciler {
 }
 
 /// A CLI's tools under the names that a gateway gives them; policies know them by their own.
-pub(crate) fn cli_source(name: &BackendName, config: &CliConfig) -> Source {
+pub(crate) fn cli_source(name: &BackendName, config: &CliConfig) -> CatalogSource {
     let source = cli::source(name, config);
-    let tools = source.entries().iter().map(|entry| Entry {
+    let tools = source.entries().iter().map(|entry| ToolEntry {
         name: ToolName::new(format!("cli_{}", entry.local_name)),
-        ..Entry::clone(entry)
+        ..ToolEntry::clone(entry)
     });
     let offer = Offer { tools: tools.collect(), ..Offer::default() };
-    Source::new(name.clone(), source.about.clone(), offer)
+    CatalogSource::new(name.clone(), source.info.clone(), offer)
 }
 
 /// Says what counts from the next start only.

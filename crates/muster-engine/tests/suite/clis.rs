@@ -1,6 +1,6 @@
 //! CLI definitions and policies in the configuration directory.
 
-use muster_core::{call::CallError, cli::CliConfig, manifest};
+use muster_core::{call::CallError, cli::CliConfig};
 use serde_json::json;
 
 use crate::{
@@ -41,10 +41,10 @@ async fn policies_hold_for_every_tool() {
     rig.until_is("a", "connected").await;
     assert_eq!(rig.tools(), ["cli_hello"], "one file that disables is enough");
     let refused = rig.try_call("core_mcpserver_list", json!({})).await;
-    assert!(matches!(refused, Err(CallError::Unknown { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(CallError::UnknownTool { .. })), "{refused:?}");
     assert!(rig.call("core_service_list", json!({})).await.contains("mcp-aggregator"));
     let refused = rig.try_call("cli_hello", json!({"to": "B"})).await;
-    assert!(matches!(refused, Err(CallError::Constraint { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(CallError::PolicyViolation { .. })), "{refused:?}");
     rig.put("policies/a.yaml", "default: enabled");
     rig.until(|view| view.problems.is_empty()).await;
     while rig.tools().len() == 1 {
@@ -63,15 +63,15 @@ async fn a_policy_limits_one_server_and_not_another() {
     rig.until_is("b", "connected").await;
     assert_eq!(rig.tools(), ["x_a_echo"]);
     let refused = rig.try_call("x_b_echo", json!({"message": "hi"})).await;
-    assert!(matches!(refused, Err(CallError::Unknown { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(CallError::UnknownTool { .. })), "{refused:?}");
     let refused = rig.try_call("x_a_echo", json!({"message": "HI"})).await;
-    assert!(matches!(refused, Err(CallError::Constraint { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(CallError::PolicyViolation { .. })), "{refused:?}");
     assert!(rig.try_call("x_a_echo", json!({"message": "hi"})).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn bundled_tools_are_served_where_nothing_else_is_said() {
-    let config = |text: &str| -> CliConfig { manifest::cli::parse(text).unwrap().value };
+    let config = |text: &str| -> CliConfig { muster_config::cli::parse(text).unwrap().value };
     let bundled = || vec![config(SAY), config(&SAY.replace("echo", "no-such-program"))];
     let rig = Rig::bundling(bundled(), Fake::default(), &[]);
     assert_eq!(rig.tools(), ["cli_bye", "cli_hello"]);
@@ -86,7 +86,7 @@ async fn what_destroys_is_blocked_on_this_path() {
     let rig = Rig::with(fake, &[("mcpservers/k8s.yaml", REMOTE)]);
     rig.until_is("k8s", "connected").await;
     let blocked = rig.try_call("x_k8s_kubectl_delete", json!({})).await;
-    assert!(matches!(blocked, Err(CallError::Blocked { .. })), "{blocked:?}");
+    assert!(matches!(blocked, Err(CallError::Destructive { .. })), "{blocked:?}");
     let status = rig.ask("core_service_status", json!({"name": "mcp-aggregator"})).await;
     let metadata = &status["metadata"];
     assert_eq!((&metadata["blocked_tools"], &metadata["tools"]), (&json!(1), &json!(2)));

@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use muster_core::{
-    suggest::similar,
-    value::Value as Written,
-    yaml::{Node, NodeValue},
-};
+use muster_config::yaml::{Node, NodeValue};
+use muster_core::{suggest::similar, value::Value as Written};
 use serde_json::{Map, Number, Value};
 
 use super::{Problem, Severity};
@@ -175,7 +172,7 @@ pub(crate) fn kind(node: &Node) -> &'static str {
             Written::Null => "nothing",
             Written::Bool(_) => "a truth value",
             Written::Int(_) | Written::Float(_) => "a number",
-            Written::Stamp(_) => "a date",
+            Written::Timestamp(_) => "a date",
             Written::Text(_) | Written::List(_) | Written::Map(_) => "text",
         },
     }
@@ -263,7 +260,7 @@ pub(crate) fn json(node: &Node) -> Value {
                 Written::Bool(_)
                 | Written::Int(_)
                 | Written::Float(_)
-                | Written::Stamp(_)
+                | Written::Timestamp(_)
                 | Written::List(_)
                 | Written::Map(_) => Value::String(written.to_owned()),
             }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use muster_core::yaml::NodeValue;
+use muster_config::yaml::NodeValue;
 use muster_exec::{
     child::Child,
     command::{Command, Stdin},
@@ -33,7 +33,7 @@ struct Process {
     stdin: Sender,
     lines: tokio::io::Lines<BufReader<Receiver>>,
     last_id: u64,
-    _child: muster_exec::child::Tree,
+    _child: muster_exec::child::ProcessTree,
 }
 
 impl Backends {

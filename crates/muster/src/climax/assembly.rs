@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
+use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::Backend,
-    catalog::{Entry, Snapshot},
+    catalog::{CatalogSnapshot, ToolEntry},
     cli::CliConfig,
     name::BackendName,
-    policy::{Policy, vain::Vain},
+    policy::{Policy, unmatched::UnmatchedRule},
 };
-use muster_engine::{fixed::Named, offer::Naming};
+use muster_engine::{offer::Naming, static_servers::StaticServer};
 use muster_exec::{
     cli::{self, CliBackend},
     launcher::Launcher,
 };
 use muster_gateway::dispatch::GatewaySnapshot;
 
-use super::servers::Server;
 use crate::process;
 
 /// Everything that was loaded.
@@ -24,16 +24,18 @@ pub(super) struct Assembly {
     /// The configs, in the order they were named.
     pub(super) configs: Vec<Arc<CliConfig>>,
     /// The MCP servers, in the order they were named.
-    pub(super) servers: Vec<Server>,
+    pub(super) servers: Vec<McpServer>,
     /// What there is and what is allowed; nothing runs yet.
     pub(super) state: GatewaySnapshot,
 }
 
 impl Assembly {
-    pub(super) fn new(configs: Vec<CliConfig>, servers: Vec<Server>, policy: Policy) -> Self {
+    pub(super) fn new(configs: Vec<CliConfig>, servers: Vec<McpServer>, policy: Policy) -> Self {
         let configs: Vec<_> = configs.into_iter().map(Arc::new).collect();
-        let catalog =
-            configs.iter().enumerate().fold(Snapshot::default(), |catalog, (place, config)| {
+        let catalog = configs
+            .iter()
+            .enumerate()
+            .fold(CatalogSnapshot::default(), |catalog, (place, config)| {
                 catalog.with(cli::source(&backend_name(place), config))
             });
         let state =
@@ -51,18 +53,18 @@ impl Assembly {
     }
 
     /// The tools that callers may use, sorted by name.
-    pub(super) fn shown(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn shown(&self) -> impl Iterator<Item = &ToolEntry> {
         let GatewaySnapshot { catalog, policy, .. } = &self.state;
         catalog.sorted().map(|entry| &**entry).filter(|entry| policy.shows(entry))
     }
 
     /// What the policy says about what is not there.
-    pub(super) fn vain(&self) -> Vec<Vain> {
-        self.state.policy.vain(&self.state.catalog)
+    pub(super) fn vain(&self) -> Vec<UnmatchedRule> {
+        self.state.policy.unmatched_rules(&self.state.catalog)
     }
 
     /// The command behind a tool, as written.
-    pub(super) fn command_line(&self, entry: &Entry) -> String {
+    pub(super) fn command_line(&self, entry: &ToolEntry) -> String {
         let places = self.configs.iter().enumerate();
         let mut configs = places
             .filter(|(place, _)| backend_name(*place) == entry.backend)
@@ -75,10 +77,10 @@ impl Assembly {
 
     /// The same with something behind every tool of a CLI, and the servers to be connected. Where there
     /// is only one source, nothing needs a prefix.
-    pub(super) fn running(self, launcher: &Launcher) -> (GatewaySnapshot, Vec<Named>) {
+    pub(super) fn running(self, launcher: &Launcher) -> (GatewaySnapshot, Vec<StaticServer>) {
         let alone = self.configs.is_empty() && self.servers.len() == 1;
         let environment = Arc::new(process::environment());
-        let place = Arc::new(self.state.policy.place.clone());
+        let place = Arc::new(self.state.policy.executor.clone());
         let backends = self.configs.into_iter().enumerate().map(|(number, config)| {
             let backend = CliBackend::new(
                 config,
@@ -90,12 +92,11 @@ impl Assembly {
         });
         let state = GatewaySnapshot { backends: backends.collect(), ..self.state };
         let servers = self.servers.into_iter().map(|server| {
-            let Server { name, description, endpoint, limit } = server;
             let naming = match alone {
                 true => Naming::Plain,
-                false => Naming::Prefixed { prefix: "x".to_owned(), server: name.clone() },
+                false => Naming::Prefixed { prefix: "x".to_owned(), server: server.name.clone() },
             };
-            Named { name, description, endpoint, limit, naming }
+            StaticServer { server: Arc::new(server), naming }
         });
         (state, servers.collect())
     }

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use muster_core::{
-    catalog::Entry,
-    cli::{Kind, Param, Place, Placement},
+    catalog::ToolEntry,
+    cli::{Executor, Param, ParamType, Placement},
     policy::{Policy, constraint::Constraint},
     python,
     value::Value,
@@ -90,9 +90,9 @@ impl<'a> Listing<'a> {
 }
 
 fn image(policy: &Policy) -> Option<&str> {
-    match &policy.place {
-        Place::Local => None,
-        Place::Docker(docker) => Some(&docker.image),
+    match &policy.executor {
+        Executor::Local => None,
+        Executor::Docker(docker) => Some(&docker.image),
     }
 }
 
@@ -118,7 +118,7 @@ fn print(printer: Printer, assembly: &Assembly) -> Result<(), CommandError> {
     printer.line(&table::render(&printer, &headings, &rows))
 }
 
-fn arguments(entry: &Entry, policy: &Policy) -> String {
+fn arguments(entry: &ToolEntry, policy: &Policy) -> String {
     let rule = policy.rule(entry);
     let lines: Vec<String> = entry
         .params
@@ -131,7 +131,7 @@ fn arguments(entry: &Entry, policy: &Policy) -> String {
 
 fn argument(param: &Param, constraint: Option<&Constraint>) -> String {
     let mut parts = Vec::new();
-    if param.kind != Kind::String {
+    if param.kind != ParamType::String {
         parts.push(param.kind.as_str().to_owned());
     }
     if param.required {

@@ -7,32 +7,33 @@ use std::{
     sync::Arc,
 };
 
+use muster_client::env_vars;
 use muster_core::{
-    connect::Connect,
-    policy::vain::Vain,
-    request::{Identity, Offers},
+    connect::Connector,
+    policy::unmatched::UnmatchedRule,
+    request::{ServerCapabilities, ServerInfo},
 };
-use muster_engine::fixed::Fixed;
+use muster_engine::static_servers::StaticServers;
 use muster_exec::launcher::Launcher;
 use muster_gateway::{
     dispatch::Dispatcher,
     front::Front,
-    outputs::passing::Passing,
+    outputs::temporary::TemporaryOutputs,
     surface::{Surface, classic::Classic, discovery::Discovery},
 };
 use muster_mcp::{
-    client::Connector,
     http::{self, HttpOptions},
     server::Server,
     stdio::{self, Input, Output},
 };
+use muster_mcp_client::McpConnector;
 
 use super::{
     args::{Run, Transport},
     assembly::Assembly,
     load, servers,
 };
-use crate::{env_vars, error::CommandError, listen, log, output, process};
+use crate::{error::CommandError, listen, log, output, process};
 
 pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
     let log_file = env_vars::get("CLIMAX_LOG_FILE");
@@ -63,7 +64,7 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
 }
 
 async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
-    let identity = Identity {
+    let identity = ServerInfo {
         name: assembly.server_name(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
@@ -73,20 +74,20 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
         Transport::StreamableHttp => Some(listen::open(HOST, args.port, "`--port`").await?),
     };
     let launcher = Launcher::new();
-    let connector = Arc::new(Connector::new(launcher.clone(), &identity));
-    let connect: Arc<dyn Connect> = connector.clone();
-    let offers = if assembly.servers.is_empty() { Offers::default() } else { OFFERS };
+    let connector = Arc::new(McpConnector::new(launcher.clone(), &identity));
+    let connect: Arc<dyn Connector> = connector.clone();
+    let offers = if assembly.servers.is_empty() { ServerCapabilities::default() } else { OFFERS };
     let (state, servers) = assembly.running(&launcher);
-    let fixed = Fixed::start(state, servers, &connect);
-    let kept = Passing::new();
+    let servers = StaticServers::start(state, servers, &connect);
+    let outputs = TemporaryOutputs::default();
     let surface: Box<dyn Surface> = match args.classic {
         true => Box::new(Classic),
-        false => Box::new(Discovery::keeping(kept.outputs())),
+        false => Box::new(Discovery::keeping(outputs.outputs())),
     };
     let name = identity.name.clone();
-    let dispatcher = Arc::new(Dispatcher::new(fixed.state()));
-    let front = Front::new(identity, offers, surface, dispatcher, fixed.changes())
-        .waiting_for(fixed.untried());
+    let dispatcher = Arc::new(Dispatcher::new(servers.snapshot()));
+    let front = Front::new(identity, offers, surface, dispatcher, servers.changes())
+        .waiting_for(servers.untried());
     let server = Server::new(Arc::new(front));
     let served = match door {
         None => serve_stdio(server, &name).await,
@@ -95,7 +96,7 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
             http::serve(server, listeners, HttpOptions::default(), process::stop_requested()).await
         }
     };
-    fixed.shut_down().await;
+    servers.shut_down().await;
     connector.shut_down().await;
     launcher.shut_down().await;
     Ok(served?)
@@ -105,8 +106,13 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
 const HOST: &str = "localhost";
 
 /// MCP servers may have all of this.
-const OFFERS: Offers =
-    Offers { tools_change: true, resources: true, prompts: true, completions: true, logging: true };
+const OFFERS: ServerCapabilities = ServerCapabilities {
+    tools_change: true,
+    resources: true,
+    prompts: true,
+    completions: true,
+    logging: true,
+};
 
 async fn serve_stdio(server: Server, name: &str) -> io::Result<()> {
     if io::stdin().is_terminal() {
@@ -140,7 +146,7 @@ fn warn_of_unknown_rules(assembly: &Assembly) {
     if !assembly.servers.is_empty() {
         return;
     }
-    for Vain { tool, argument, .. } in assembly.vain() {
+    for UnmatchedRule { tool, argument, .. } in assembly.vain() {
         match argument {
             None => tracing::warn!("Policy references unknown tool {tool} — skipping"),
             Some(argument) => tracing::warn!(

@@ -2,10 +2,8 @@
 
 use std::{path::Path, process::ExitCode};
 
-use muster_core::{
-    manifest::{LoadError, Problem, Warning},
-    policy::vain::Vain,
-};
+use muster_config::{LoadError, Problem, Warning};
+use muster_core::policy::unmatched::UnmatchedRule;
 use muster_exec::{environment::Environment, lookup};
 use serde::Serialize;
 
@@ -148,8 +146,8 @@ impl From<&Problem> for Found {
     }
 }
 
-impl From<&Vain> for Found {
-    fn from(vain: &Vain) -> Self {
+impl From<&UnmatchedRule> for Found {
+    fn from(vain: &UnmatchedRule) -> Self {
         // The policy may be for more configs than these.
         let message = match vain.argument {
             None => "none of these configs has such a tool",

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use muster_client::remote::answer::{Answer, Content};
 use muster_core::{
-    json::{Object, Raw, raw},
+    json::{Raw, RawObject, raw},
     meta_tools,
 };
 use serde_json::Value;
@@ -21,7 +22,6 @@ use crate::{
         layout::{Layout, Manner},
         yaml,
     },
-    remote::answer::{Answer, Content},
 };
 
 /// Call a tool and print what it answers
@@ -70,7 +70,7 @@ pub(super) async fn arguments(asked: &Asked, tool: &str, words: &Words) -> Raw {
     if words.pairs.is_empty() {
         return words.fitted(&Value::Null);
     }
-    let schema = if meta_tools::has(tool) {
+    let schema = if meta_tools::is_meta_tool(tool) {
         listed_schema(asked, tool).await
     } else {
         described_schema(asked, tool).await
@@ -86,9 +86,9 @@ async fn described_schema(asked: &Asked, tool: &str) -> Option<Value> {
 
 /// Meta-tools are described by the protocol's own list.
 async fn listed_schema(asked: &Asked, tool: &str) -> Option<Value> {
-    let tools = asked.remote.list(crate::remote::Kind::Tools).await.ok()?;
+    let tools = asked.remote.list(muster_client::remote::Kind::Tools).await.ok()?;
     let found = tools.iter().find(|raw| {
-        Object::parse(raw).and_then(|object| object.get_text("name")).as_deref() == Some(tool)
+        RawObject::parse(raw).and_then(|object| object.get_text("name")).as_deref() == Some(tool)
     })?;
     let about: Value = serde_json::from_str(found.get()).ok()?;
     about.get("inputSchema").cloned()

@@ -3,15 +3,15 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use muster_client::contexts::{Context as Named, ContextError, Contexts};
+use muster_config::writer;
 use muster_core::{
-    json::{Object, raw},
-    manifest::writer,
+    json::{RawObject, raw},
     value::Value,
 };
 
 use super::completion;
 use crate::{
-    contexts::{Context as Named, ContextError, Contexts},
     error::CommandError,
     output::{self, Printer, yaml},
 };
@@ -250,13 +250,13 @@ fn show(contexts: &Contexts, name: &str, format: &str) -> Result<(), CommandErro
     }
 }
 
-fn described(context: &Named, is_current: bool, output: &'static str) -> Object<'static> {
-    let mut object = Object::new();
+fn described(context: &Named, is_current: bool, output: &'static str) -> RawObject<'static> {
+    let mut object = RawObject::new();
     object.set_value("name", &context.name);
     object.set_value("endpoint", &context.endpoint);
     object.set_value("current", &is_current);
     if !context.settings.is_empty() {
-        let mut settings = Object::new();
+        let mut settings = RawObject::new();
         for (key, value) in &context.settings {
             let key = if key == "output" { output.to_owned() } else { key.clone() };
             match value {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use muster_core::json::{Object, Raw};
+use muster_core::json::{Raw, RawObject};
 use serde_json::{Value, json};
 
 use super::{
@@ -132,7 +132,7 @@ pub(crate) fn run(args: &Create) -> Result<ExitCode, CommandError> {
 
 impl Server {
     fn arguments(&self) -> Result<Raw, CommandError> {
-        let mut object = Object::new();
+        let mut object = RawObject::new();
         object.set_value("name", &self.name);
         let texts = [
             ("type", &self.kind),
@@ -169,7 +169,7 @@ impl Server {
 }
 
 fn map(flag: &str, pairs: &[String]) -> Result<Raw, CommandError> {
-    let mut object = Object::new();
+    let mut object = RawObject::new();
     for pair in pairs {
         // The value may be a secret: only the flag is named.
         let (key, value) = pair.split_once('=').ok_or_else(|| {
@@ -191,7 +191,7 @@ impl Service {
         let words = Words::read(&self.words, asking)?;
         asking::run(async {
             let asked = words.asking.open().await?;
-            let mut object = Object::new();
+            let mut object = RawObject::new();
             object.set_value("name", name);
             object.set_value("serviceClassName", class);
             object.set_value("args", &fitted(&asked, class, &words).await);

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use jiff::Timestamp;
-use muster_core::json::Object;
+use muster_core::json::RawObject;
 use muster_engine::events::parse_time;
 
 use super::{
@@ -67,8 +67,8 @@ pub(crate) fn run(args: &Events) -> Result<ExitCode, CommandError> {
     })
 }
 
-fn wish(args: &Events) -> Result<Object<'static>, CommandError> {
-    let mut object = Object::new();
+fn wish(args: &Events) -> Result<RawObject<'static>, CommandError> {
+    let mut object = RawObject::new();
     if let Some(kind) = &args.resource_type {
         object.set_value("resourceType", kind_name(kind)?);
     }

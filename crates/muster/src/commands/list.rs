@@ -6,7 +6,7 @@ pub(super) mod native;
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_core::json::Object;
+use muster_core::json::RawObject;
 
 use super::{
     asking::{self, Asking},
@@ -62,8 +62,8 @@ async fn list(args: &List) -> Result<(), CommandError> {
     done
 }
 
-fn arguments(args: &List, kind: Kind) -> Object<'static> {
-    let mut object = Object::new();
+fn arguments(args: &List, kind: Kind) -> RawObject<'static> {
+    let mut object = RawObject::new();
     if kind == Kind::McpServer {
         if args.all {
             object.set_value("showAll", &true);

@@ -3,14 +3,15 @@
 use std::{fs, path::Path, process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
+use muster_client::models;
 use muster_exec::{
     command::Command as Program,
     launcher::Launcher,
-    run::{self, Ending, Limits},
+    run::{self, Ending, RunLimits},
 };
 
 use super::asking;
-use crate::{error::CommandError, models, output::Printer};
+use crate::{error::CommandError, output::Printer};
 
 /// How long fetching may take.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Models) -> Result<ExitCode, CommandError> {
                 Some(from) => take(from, &target)?,
                 None => fetch(&target).await?,
             }
-            muster_embed::Model::load(&target)
+            muster_search::encoder::Model::load(&target)
                 .map_err(|error| CommandError::new(error.to_string()))?;
             printer.line(&format!("Added {} in {}", models::NAME, target.display()))?;
             printer.line("Gateways use it from their next start on.")
@@ -129,7 +130,7 @@ async fn fetched(launcher: &Launcher, folder: &Path) -> Result<(), CommandError>
 
 async fn python(launcher: &Launcher, words: &[&str]) -> Result<(), CommandError> {
     let program = Program::new(words.iter().copied());
-    let limits = Limits { timeout: PATIENCE, ..Limits::default() };
+    let limits = RunLimits { timeout: PATIENCE, ..RunLimits::default() };
     let finished = run::run(launcher, program, None, limits).await;
     match finished.ending {
         Ending::Exited(0) => Ok(()),

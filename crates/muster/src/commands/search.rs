@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_core::json::Object;
+use muster_core::json::RawObject;
 use serde_json::Value;
 
 use super::asking::{self, Asked, Asking};
@@ -42,7 +42,7 @@ async fn search(args: &Search) -> Result<(), CommandError> {
 }
 
 async fn show(asked: &Asked, args: &Search) -> Result<(), CommandError> {
-    let mut wish = Object::new();
+    let mut wish = RawObject::new();
     wish.set_value("query", &args.words.join(" "));
     wish.set_value("limit", &args.limit);
     let answer = asked.call("filter_tools", &wish.to_raw()).await?;

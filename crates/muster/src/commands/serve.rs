@@ -14,12 +14,16 @@ use std::{
     time::Duration,
 };
 
-use muster_auth::{dialer::Trust, server::AuthServer};
+use muster_auth::server::AuthServer;
+use muster_client::{
+    env_vars, models,
+    secrets::{Secrets, WithSecrets},
+};
+use muster_config::settings::{Aggregator, Transport};
 use muster_core::{
     json::raw,
-    manifest::settings::{Aggregator, Transport},
-    policy::Destructive,
-    request::{Identity, Offers},
+    policy::DestructiveTools,
+    request::{ServerCapabilities, ServerInfo},
 };
 use muster_engine::{
     engine::{Engine, Options},
@@ -35,11 +39,12 @@ use muster_gateway::{
     surface::{Surface, discovery::Discovery, meta::Meta},
 };
 use muster_mcp::{
-    client::Connector,
     http::{self, Health, HttpOptions},
     server::Server,
     stdio::{self, Input, Output},
 };
+use muster_mcp_client::McpConnector;
+use muster_net::TrustStore;
 use serde::Serialize;
 use tokio::{
     net::TcpListener,
@@ -52,18 +57,21 @@ use self::logout::Logout;
 use crate::{
     bundled,
     cli::{Serve, Shown},
-    env_vars,
     error::CommandError,
-    listen, log, models, process,
-    secrets::{Secrets, WithSecrets},
+    listen, log, process,
 };
 
 /// How long requests may take to finish once the gateway was asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Whatever is behind the gateway: servers come and go, so all of it may be there.
-const OFFERS: Offers =
-    Offers { tools_change: true, resources: true, prompts: true, completions: true, logging: true };
+const OFFERS: ServerCapabilities = ServerCapabilities {
+    tools_change: true,
+    resources: true,
+    prompts: true,
+    completions: true,
+    logging: true,
+};
 
 /// Who is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +135,7 @@ async fn serve(
     let vault = logins.as_ref().map(AuthServer::vault);
     let client = backends::of(&oauth.mcp_client, vault, trust, &store)?;
     let launcher = Launcher::new();
-    let identity = Identity {
+    let identity = ServerInfo {
         name: "muster-aggregator".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
@@ -136,7 +144,7 @@ async fn serve(
     let connect = Arc::new(WithSecrets::new(Secrets::of(store.root()), Arc::clone(&connector)));
     let options = Options {
         bundled: bundled::clis(),
-        destructive: if args.yolo { Destructive::Allowed } else { Destructive::Blocked },
+        destructive: if args.yolo { DestructiveTools::Allowed } else { DestructiveTools::Blocked },
         logins: client.as_ref().map(|client| client.logins()),
         ..Options::new(connect, launcher.clone(), process::environment())
     };
@@ -197,12 +205,12 @@ async fn serve(
 }
 
 /// Whose certificates are believed by logins.
-fn trust(args: &Serve) -> Result<Trust, CommandError> {
+fn trust(args: &Serve) -> Result<TrustStore, CommandError> {
     match args.logins.certificates()? {
-        None => Ok(Trust::system()),
-        Some(pem) => {
-            Trust::system().and(&pem).map_err(|err| args.logins.bad_certificates(&err.to_string()))
-        }
+        None => Ok(TrustStore::system()),
+        Some(pem) => TrustStore::system()
+            .with_pem(&pem)
+            .map_err(|err| args.logins.bad_certificates(&err.to_string())),
     }
 }
 
@@ -210,9 +218,9 @@ fn trust(args: &Serve) -> Result<Trust, CommandError> {
 fn connector(
     args: &Serve,
     launcher: &Launcher,
-    identity: &Identity,
-) -> Result<Connector, CommandError> {
-    let connector = Connector::new(launcher.clone(), identity);
+    identity: &ServerInfo,
+) -> Result<McpConnector, CommandError> {
+    let connector = McpConnector::new(launcher.clone(), identity);
     match args.logins.certificates()? {
         None => Ok(connector),
         Some(pem) => {

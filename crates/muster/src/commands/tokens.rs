@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::Args;
-use muster_core::json::Object;
+use muster_client::remote::Kind;
+use muster_core::json::RawObject;
 use serde::Serialize;
 use serde_json::Value;
 use tiktoken_rs::CoreBPE;
@@ -12,7 +13,6 @@ use super::asking::{self, Asked, Asking};
 use crate::{
     error::CommandError,
     output::{Printer, grid::Grid, layout::Layout, yaml},
-    remote::Kind,
 };
 
 /// So many tools are searched for and described, to know what that costs.
@@ -140,7 +140,7 @@ async fn all_tools(asked: &Asked) -> Result<Vec<Value>, CommandError> {
     let mut tools = Vec::new();
     let mut offset = Some(0);
     while let Some(at) = offset {
-        let mut wish = Object::new();
+        let mut wish = RawObject::new();
         wish.set_value("pattern", "*");
         wish.set_value("include_schema", &true);
         wish.set_value("limit", &PAGE);
@@ -159,7 +159,7 @@ async fn all_tools(asked: &Asked) -> Result<Vec<Value>, CommandError> {
 }
 
 async fn said(asked: &Asked, tool: &str, key: &str, value: &str) -> Result<String, CommandError> {
-    let mut wish = Object::new();
+    let mut wish = RawObject::new();
     wish.set_value(key.to_owned(), value);
     Ok(asked.call(tool, &wish.to_raw()).await?.texts().join("\n"))
 }

@@ -4,16 +4,17 @@ use std::{fs, path::Path};
 
 use clap::CommandFactory as _;
 use expect_test::expect_file;
-use muster::{cli, climax, env_vars, error::EXIT_CODES};
+use muster::{cli, climax, error::EXIT_CODES};
+use muster_client::env_vars;
+use muster_config::{
+    fields::{ARGUMENT, CONFIG, CONSTRAINT, EXECUTOR, Field, POLICY, RULE, TOOL},
+    yaml,
+};
 use muster_core::{
     arguments::{self, Arguments},
-    cli::{CliConfig, Place},
+    cli::{CliConfig, Executor},
     json::raw,
-    manifest::{
-        self,
-        fields::{ARGUMENT, CONFIG, CONSTRAINT, EXECUTOR, Field, POLICY, RULE, TOOL},
-    },
-    python, yaml,
+    python,
 };
 use muster_exec::{argv, environment::Environment};
 use serde_json::{Value, json};
@@ -71,7 +72,7 @@ fn exit_codes() {
 #[test]
 fn config_files() {
     let page = page("config.md");
-    let config = manifest::cli::parse(example(&page)).unwrap();
+    let config = muster_config::cli::parse(example(&page)).unwrap();
     assert_eq!(config.warnings, []);
     let parts = [
         ("config", field_table(CONFIG)),
@@ -86,16 +87,16 @@ fn config_files() {
 #[test]
 fn policy_files() {
     let page = page("policy.md");
-    let policy = manifest::policy::parse(example(&page)).unwrap();
+    let policy = muster_config::policy::parse(example(&page)).unwrap();
     assert_eq!(policy.warnings, []);
-    let git = manifest::cli::parse(muster::bundled::config("git").unwrap()).unwrap().value;
+    let git = muster_config::cli::parse(muster::bundled::config("git").unwrap()).unwrap().value;
     for (tool, rule) in &policy.value.rules {
         let tool = git.tools.iter().find(|known| known.name == *tool).unwrap();
         for name in rule.args.keys() {
             assert!(tool.params.iter().any(|param| param.name == *name), "{name}");
         }
     }
-    let status = words(&git, "git_status", &json!({}), &policy.value.place);
+    let status = words(&git, "git_status", &json!({}), &policy.value.executor);
     let parts = [
         ("policy", field_table(POLICY)),
         ("rule", field_table(RULE)),
@@ -145,7 +146,7 @@ fn calls(config: &CliConfig) -> String {
         ("backup_check", json!({"files": "a\nb\n", "directory": "/srv"})),
     ];
     let rows = calls.iter().map(|(tool, args)| {
-        let words = words(config, tool, args, &Place::Local);
+        let words = words(config, tool, args, &Executor::Local);
         let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
         format!("| `{tool}` | `{args}` | {} |\n", words.join(" "))
     });
@@ -153,7 +154,7 @@ fn calls(config: &CliConfig) -> String {
     format!("| tool | arguments | words |\n|---|---|---|\n{rows}")
 }
 
-fn words(config: &CliConfig, tool: &str, args: &Value, place: &Place) -> Vec<String> {
+fn words(config: &CliConfig, tool: &str, args: &Value, place: &Executor) -> Vec<String> {
     let tool = config.tools.iter().find(|known| known.name == tool).unwrap();
     let given = arguments::coerce(&tool.params, Arguments::from_json(&raw(args))).unwrap();
     let variables = [("HOME", "/home/ada"), ("BACKUP_PROFILE", "night")];

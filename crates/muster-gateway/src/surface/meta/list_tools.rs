@@ -2,6 +2,7 @@
 
 use muster_core::{
     call::Outcome,
+    effect::Effect,
     json::{Raw, raw},
 };
 use serde::Serialize;
@@ -12,7 +13,6 @@ use super::{
     page::{Bounds, Page},
     shelf::{Shown, summary},
 };
-use muster_core::effect::Effect;
 
 const DEFAULT_LIMIT: usize = 100;
 

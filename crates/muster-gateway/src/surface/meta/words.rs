@@ -1,19 +1,19 @@
 //! How what did not run is worded: a sentence, what to do about it, and what an argument takes.
 
 use muster_core::{
-    arguments::Problem,
+    arguments::ArgumentProblem,
     call::CallError,
     json::Raw,
     name::BackendName,
-    repair::advice::{self, Advice, Fragment},
+    repair::advice::{self, Advice, SchemaFragment},
     suggest,
-    workflow::PREFIX,
 };
+use muster_workflow::PREFIX;
 use serde_json::value::RawValue;
 
 use super::is_meta;
 use crate::{
-    condition::Condition,
+    condition::ServerCondition,
     dispatch::{Absent, GatewaySnapshot},
 };
 
@@ -29,8 +29,8 @@ pub(super) fn lines(lines: &[String]) -> String {
 /// Why a tool did not run, for the one who called it with `arguments`.
 pub(super) fn error(state: &GatewaySnapshot, arguments: &RawValue, error: &CallError) -> String {
     match error {
-        CallError::Unknown { tool, .. } => unknown(state, tool.as_str()),
-        CallError::Arguments { tool, problems, schema, .. } => {
+        CallError::UnknownTool { tool, .. } => unknown(state, tool.as_str()),
+        CallError::InvalidArguments { tool, problems, schema, .. } => {
             let problems: Vec<String> = problems.iter().map(problem).collect();
             let said = format!("the arguments do not fit `{tool}`: {}", problems.join("; "));
             match advice::advice(tool.as_str(), schema, arguments) {
@@ -38,25 +38,25 @@ pub(super) fn error(state: &GatewaySnapshot, arguments: &RawValue, error: &CallE
                 None => said,
             }
         }
-        CallError::Constraint { tool, violations } => {
+        CallError::PolicyViolation { tool, violations } => {
             let said = format!(
                 "the policy refuses these arguments of `{tool}`: {}",
                 violations.join("; ")
             );
             lines(&[said, "hint: the values allowed are set by this server's policy".to_owned()])
         }
-        CallError::Backend { .. } | CallError::Refused { .. } => {
+        CallError::Unavailable { .. } | CallError::Upstream { .. } => {
             format!("failed to call tool: {error}")
         }
-        CallError::BrokenPolicy { .. } | CallError::Blocked { .. } | CallError::TooDeep { .. } => {
-            error.to_string()
-        }
+        CallError::InvalidPolicy { .. }
+        | CallError::Destructive { .. }
+        | CallError::TooDeep { .. } => error.to_string(),
     }
 }
 
 /// A sentence, what to do about it, and what the argument in question takes.
-pub(super) fn advised(said: String, fix: &str, fragment: Option<&Fragment>) -> String {
-    let schema = fragment.map(|Fragment { argument, schema }| match schema {
+pub(super) fn advised(said: String, fix: &str, fragment: Option<&SchemaFragment>) -> String {
+    let schema = fragment.map(|SchemaFragment { argument, schema }| match schema {
         Some(schema) => format!("schema of `{argument}`: {schema}"),
         None => format!("schema of `{argument}`: see describe_tool"),
     });
@@ -81,7 +81,7 @@ pub(super) fn nearest_of<'a>(name: &str, names: impl Iterator<Item = &'a str>) -
 /// A backend's own error, for programs to read.
 pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
     match error {
-        CallError::Refused { code, message, data } => Some((*code, message, data.as_ref())),
+        CallError::Upstream { code, message, data } => Some((*code, message, data.as_ref())),
         _ => None,
     }
 }
@@ -98,7 +98,7 @@ fn unknown(state: &GatewaySnapshot, name: &str) -> String {
         let mut sources = state.catalog.sources();
         sources.any(|source| source.backend == **backend && !source.entries().is_empty())
     };
-    let gone = state.catalog.gone(name).filter(|backend| !is_here(backend));
+    let gone = state.catalog.former_backend(name).filter(|backend| !is_here(backend));
     match gone.map(BackendName::as_str) {
         Some(gone) if !gone.contains('/') => format!("server not found: {gone}"),
         // A CLI is no server; what is left of it is that its tool is not there.
@@ -118,10 +118,10 @@ fn absent<'a>(state: &'a GatewaySnapshot, name: &str) -> Option<&'a Absent> {
 
 fn not_connected(Absent { server, condition, error }: &Absent) -> String {
     let hint = match (condition, error) {
-        (Condition::AuthRequired, _) => {
+        (ServerCondition::AuthRequired, _) => {
             format!("log in with core_auth_login {{\"server\": \"{server}\"}}")
         }
-        (Condition::Starting, _) => "it is still starting; call again in a moment".to_owned(),
+        (ServerCondition::Starting, _) => "it is still starting; call again in a moment".to_owned(),
         (_, error) => {
             let why = error.as_ref().map(|error| format!("{error}; ")).unwrap_or_default();
             format!("{why}start it again with core_service_start {{\"name\": \"{server}\"}}")
@@ -135,12 +135,12 @@ fn near_names(near: &[&str]) -> Option<String> {
     (!near.is_empty()).then(|| format!("hint: nearest names: {}", near.join(", ")))
 }
 
-fn problem(problem: &Problem) -> String {
+fn problem(problem: &ArgumentProblem) -> String {
     let text = match problem {
-        Problem::Schema { message } => message.clone(),
-        Problem::Missing { .. } | Problem::Inconvertible { .. } | Problem::NotAllowed { .. } => {
-            problem.to_string()
-        }
+        ArgumentProblem::Schema { message } => message.clone(),
+        ArgumentProblem::Missing { .. }
+        | ArgumentProblem::Inconvertible { .. }
+        | ArgumentProblem::NotAllowed { .. } => problem.to_string(),
     };
     match text.char_indices().nth(LONGEST_PROBLEM) {
         Some((end, _)) => text.get(..end).unwrap_or_default().to_owned() + "…",
@@ -156,7 +156,7 @@ mod tests {
 
     use super::unknown;
     use crate::{
-        condition::Condition,
+        condition::ServerCondition,
         dispatch::{Absent, GatewaySnapshot},
     };
 
@@ -169,11 +169,11 @@ mod tests {
             unknown(&GatewaySnapshot { absent, ..GatewaySnapshot::default() }, "x_slow_ok")
         };
         assert_eq!(
-            said(Condition::Starting, None),
+            said(ServerCondition::Starting, None),
             "server not connected: slow (status: starting)\nhint: it is still starting; call again in a moment"
         );
         assert_eq!(
-            said(Condition::Failed, Some("no such program")),
+            said(ServerCondition::Failed, Some("no such program")),
             "server not connected: slow (status: failed)\nhint: no such program; start it again with \
              core_service_start {\"name\": \"slow\"}"
         );

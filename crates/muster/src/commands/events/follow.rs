@@ -8,7 +8,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use muster_core::json::{Object, raw};
+use muster_client::remote::{Notice, error::RemoteError};
+use muster_core::json::{RawObject, raw};
 use serde_json::Value;
 use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
@@ -24,7 +25,6 @@ use crate::{
         list, yaml,
     },
     process,
-    remote::{Notice, error::RemoteError},
 };
 
 /// How long one call may stay open.
@@ -50,7 +50,7 @@ struct Follower {
 pub(super) async fn follow(
     asking: &Asking,
     asked: &mut Asked,
-    mut wish: Object<'static>,
+    mut wish: RawObject<'static>,
     first: usize,
 ) -> Result<(), CommandError> {
     let quiet = asking.quiet;
@@ -143,7 +143,7 @@ impl Follower {
     async fn stay(
         &mut self,
         asked: &Asked,
-        wish: &Object<'_>,
+        wish: &RawObject<'_>,
         notices: &mut UnboundedReceiver<Notice>,
     ) -> Result<Staying, Broken> {
         let wish = wish.to_raw();

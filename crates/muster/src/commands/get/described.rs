@@ -1,6 +1,7 @@
 //! Tools, resources and prompts in full.
 
-use muster_core::json::{Object, Raw, raw};
+use muster_client::remote::Kind;
+use muster_core::json::{Raw, RawObject, raw};
 use serde_json::{Value, json};
 
 use super::one;
@@ -8,7 +9,6 @@ use crate::{
     commands::asking::{Asked, refusal},
     error::CommandError,
     output::{Printer, layout::Layout, schema, yaml},
-    remote::Kind,
 };
 
 pub(super) async fn tool(asked: &Asked, name: &str) -> Result<(), CommandError> {
@@ -40,7 +40,7 @@ fn not_found(kind: &str, name: &str, text: &str) -> CommandError {
 
 pub(super) async fn resource(asked: &Asked, uri: &str) -> Result<(), CommandError> {
     let items = listed(asked, Kind::Resources, "resource").await?;
-    let text = |item: &Raw, key: &str| Object::parse(item).and_then(|item| item.get_text(key));
+    let text = |item: &Raw, key: &str| RawObject::parse(item).and_then(|item| item.get_text(key));
     let found = items.iter().find(|item| text(item, "uri").as_deref() == Some(uri));
     let found = found.ok_or_else(|| unknown("resource", uri, &items, "uri"))?;
     let text = |key: &str| text(found, key);
@@ -63,7 +63,7 @@ pub(super) async fn resource(asked: &Asked, uri: &str) -> Result<(), CommandErro
 pub(super) async fn prompt(asked: &Asked, name: &str) -> Result<(), CommandError> {
     let items = listed(asked, Kind::Prompts, "prompt").await?;
     let named = |item: &&Raw| {
-        Object::parse(item).and_then(|item| item.get_text("name")).as_deref() == Some(name)
+        RawObject::parse(item).and_then(|item| item.get_text("name")).as_deref() == Some(name)
     };
     let found = items.iter().find(named);
     let found = found.ok_or_else(|| unknown("prompt", name, &items, "name"))?;
@@ -94,7 +94,7 @@ async fn listed(asked: &Asked, kind: Kind, word: &str) -> Result<Vec<Raw>, Comma
 
 fn unknown(kind: &str, name: &str, items: &[Raw], key: &str) -> CommandError {
     let names: Vec<String> =
-        items.iter().filter_map(|item| Object::parse(item)?.get_text(key)).collect();
+        items.iter().filter_map(|item| RawObject::parse(item)?.get_text(key)).collect();
     let error = CommandError::new(format!("{kind} not found: {name}"));
     let near = muster_core::suggest::similar(name, names.iter().map(String::as_str));
     match near.first() {

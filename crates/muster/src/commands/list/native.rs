@@ -1,8 +1,9 @@
 //! Tools, resources and prompts: what the protocol itself lists.
 
+use muster_client::remote::{self, Remote};
 use muster_core::{
-    glob::{Case, Glob},
-    json::{Object, Raw, raw},
+    glob::{CaseSensitivity, Glob},
+    json::{Raw, RawObject, raw},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -17,7 +18,6 @@ use crate::{
         layout::{Layout, Manner},
         yaml,
     },
-    remote::{self, Remote},
 };
 
 /// Something that is listed.
@@ -88,7 +88,7 @@ async fn tools(remote: &Remote) -> Result<Vec<Item>, CommandError> {
     let mut all = Vec::new();
     let mut offset = 0;
     loop {
-        let mut args = Object::new();
+        let mut args = RawObject::new();
         args.set_value("limit", &1000);
         args.set_value("offset", &offset);
         let answer = remote.call("list_tools", &args.to_raw()).await?;
@@ -109,7 +109,7 @@ async fn tools(remote: &Remote) -> Result<Vec<Item>, CommandError> {
 
 fn read(items: &[Raw]) -> Vec<Item> {
     let item = |raw: &Raw| {
-        let object = Object::parse(raw).unwrap_or_default();
+        let object = RawObject::parse(raw).unwrap_or_default();
         let arguments: Value = object
             .get("arguments")
             .and_then(|raw| serde_json::from_str(raw.get()).ok())
@@ -141,7 +141,7 @@ fn fits(item: &Item, args: &List) -> bool {
     let begins =
         args.server.as_deref().is_none_or(|prefix| small(&item.name).starts_with(&small(prefix)));
     let globbed = args.filter.as_deref().is_none_or(|pattern| {
-        Glob::new(pattern, Case::Matters).is_ok_and(|glob| glob.matches(&item.name))
+        Glob::new(pattern, CaseSensitivity::Sensitive).is_ok_and(|glob| glob.matches(&item.name))
     });
     described && begins && globbed
 }
