@@ -59,7 +59,7 @@ pub(super) fn options(logins: Option<&AuthServer>) -> HttpOptions {
     }
 }
 
-/// Waits for what others have been asked for and must not get lost.
+/// Waits for token requests in flight, so that no refreshed token is lost.
 pub(super) async fn settle(logins: Option<&AuthServer>, client: Option<&OAuthClient>) {
     if let Some(logins) = logins {
         logins.drain().await;

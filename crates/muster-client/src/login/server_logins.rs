@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a member of its own in the resource")]
-pub struct Server {
+pub struct ServerLogin {
     /// Its name.
     pub name: String,
     /// `connected`, `auth_required`, `disconnected` or `error`.
@@ -56,7 +56,7 @@ impl Sso {
     }
 }
 
-impl Server {
+impl ServerLogin {
     /// How the server learns about the user, if by single sign-on.
     pub const fn sso(&self) -> Option<Sso> {
         match self {
@@ -89,7 +89,7 @@ impl Server {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Status {
-    servers: Vec<Server>,
+    servers: Vec<ServerLogin>,
     user: Option<String>,
 }
 
@@ -103,7 +103,7 @@ async fn status(remote: &Remote) -> Result<Status, RemoteError> {
 }
 
 /// All servers that a gateway tells about.
-pub async fn all(remote: &Remote) -> Result<Vec<Server>, RemoteError> {
+pub async fn all(remote: &Remote) -> Result<Vec<ServerLogin>, RemoteError> {
     Ok(status(remote).await?.servers)
 }
 
@@ -135,7 +135,7 @@ pub enum ServerLoginError {
 /// Logs in at a server by the tool that it names, and waits until it is connected.
 pub async fn log_in(
     remote: &Remote,
-    server: &Server,
+    server: &ServerLogin,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<(), ServerLoginError> {
     let name = &server.name;
@@ -190,13 +190,13 @@ fn address(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Server, address, is_done};
+    use super::{ServerLogin, address, is_done};
 
     #[test]
     fn words_for_how_servers_are() {
         let word = |status: &str| {
             let status = serde_json::json!({"name": "a", "status": status});
-            serde_json::from_value::<Server>(status).unwrap().status_word().to_owned()
+            serde_json::from_value::<ServerLogin>(status).unwrap().status_word().to_owned()
         };
         let all = ["connected", "auth_required", "disconnected", "error", "failed"].map(word);
         assert_eq!(all, ["Connected", "Not authenticated", "Disconnected", "Error", "Error"]);

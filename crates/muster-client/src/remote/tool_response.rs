@@ -7,7 +7,7 @@ use super::error::RemoteError;
 
 /// What a tool answered.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ToolResponse {
     /// Its content in order.
     pub content: Vec<Content>,
     /// The same as it came.
@@ -47,7 +47,7 @@ pub struct Blob {
     pub size: usize,
 }
 
-impl Answer {
+impl ToolResponse {
     /// Reads the result of a tool.
     pub fn of(result: &RawValue) -> Self {
         Self::read(&RawObject::parse(result).unwrap_or_default())
@@ -97,12 +97,12 @@ impl Answer {
 }
 
 /// The result inside a text of `call_tool`.
-fn enclosed(text: &str) -> Option<Answer> {
+fn enclosed(text: &str) -> Option<ToolResponse> {
     let inner: RawObject<'_> = serde_json::from_str(text).ok()?;
     let said = inner.get("isError")?.get();
     let listed = inner.get("content")?.get();
     let fits = matches!(said, "true" | "false") && listed.starts_with('[');
-    fits.then(|| Answer::read(&inner))
+    fits.then(|| ToolResponse::read(&inner))
 }
 
 impl Content {
@@ -150,11 +150,11 @@ mod tests {
     use muster_core::json::raw;
     use serde_json::{Value, json};
 
-    use super::Answer;
+    use super::ToolResponse;
 
     #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
     fn seen(result: Value) -> String {
-        match Answer::unwrapped(&raw(&result), "x_tool") {
+        match ToolResponse::unwrapped(&raw(&result), "x_tool") {
             Ok(answer) => {
                 let shown: Vec<String> = answer.content.iter().map(super::Content::shown).collect();
                 let structured =

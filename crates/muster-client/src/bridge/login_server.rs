@@ -23,12 +23,12 @@ const TOOL: &str = "authenticate_muster";
 
 /// Serves a client until the user has logged in.
 #[derive(Debug)]
-pub struct Pending {
+pub struct LoginServer {
     login: Arc<UserLogin>,
     identity: ServerInfo,
 }
 
-impl Pending {
+impl LoginServer {
     /// Serves until `login` has a token.
     pub fn new(login: Arc<UserLogin>) -> Self {
         let instructions = format!(
@@ -85,7 +85,7 @@ impl Pending {
     }
 }
 
-impl RequestHandler for Pending {
+impl RequestHandler for LoginServer {
     fn server_info(&self) -> &ServerInfo {
         &self.identity
     }
