@@ -35,7 +35,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-workflow",
         ],
     ),
-    ("muster-scenario", &["muster-config", "muster-core", "muster-exec"]),
+    ("muster-scenario", &["muster-config", "muster-core", "muster-exec", "muster-template"]),
     (
         "muster-client",
         &[
