@@ -1,4 +1,4 @@
-//! Arguments of a call: from JSON to checked and converted values.
+//! Call arguments: parsing, conversion and checks.
 
 use std::sync::Arc;
 
@@ -12,84 +12,84 @@ use crate::{
     value::Value,
 };
 
-/// Named values in the order of the request, each name once.
+/// Argument values in request order, each name once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Arguments {
     values: Vec<(Arc<str>, Value)>,
 }
 
 impl Arguments {
-    /// Reads a JSON object; anything else counts as empty.
+    /// Reads a JSON object; any other value is read as no arguments.
     pub fn from_json(raw: &RawValue) -> Self {
         let members = RawObject::parse(raw).map(RawObject::deduplicated).unwrap_or_default();
         let values = members.into_iter().map(|(name, raw)| (name.into(), Value::from_json(&raw)));
         Self { values: values.collect() }
     }
 
-    /// The value given for `name`.
+    /// The value of `name`.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.iter().find(|(key, _)| **key == *name).map(|(_, value)| value)
     }
 
-    /// The names and values in order.
+    /// The names and values in request order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.values.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// Keeps what `wanted` lets through.
+    /// Removes the arguments whose names `wanted` rejects.
     pub(crate) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
         self.values.retain(|(name, _)| wanted(name));
     }
 }
 
-/// One thing that is wrong with the arguments. Its text is part of the contract.
+/// A problem with the arguments. Its text is a contract.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ArgumentProblem {
-    /// A required argument is not there.
+    /// A required argument is missing.
     #[error("Missing required argument '{name}'")]
     Missing {
-        /// Which.
+        /// The argument.
         name: String,
     },
-    /// A value is of the wrong type and does not convert.
+    /// A value has the wrong type and cannot be converted.
     #[error("Argument '{name}': cannot convert '{value}' to {}", kind.as_str())]
     Inconvertible {
-        /// Which.
+        /// The argument.
         name: String,
-        /// What was given, as text.
+        /// The value as text.
         value: String,
-        /// What was wanted.
+        /// The expected type.
         kind: ParamType,
     },
-    /// A value is not one of those allowed.
+    /// A value is not one of the choices.
     #[error("Argument '{name}' must be one of: {}", choices.join(", "))]
     NotAllowed {
-        /// Which.
+        /// The argument.
         name: String,
-        /// Those allowed.
+        /// The choices.
         choices: Vec<String>,
     },
-    /// The arguments break the input schema.
+    /// The arguments violate the input schema.
     #[error("Input validation error: {message}")]
     Schema {
-        /// How.
+        /// The violation.
         message: String,
     },
 }
 
-/// Arguments that do not fit.
+/// Arguments that were rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidArguments {
-    /// Everything that is wrong, in the order to be told.
+    /// The problems, in the order to report.
     pub problems: Vec<ArgumentProblem>,
-    /// Names given that the tool does not take, with the nearest it does.
+    /// Unknown argument names, each with the nearest known one.
     pub unknown: Vec<(String, Option<String>)>,
 }
 
-/// Checks what is required, converts what converts without doubt, checks choices.
+/// Checks required arguments, converts unambiguous values and checks choices.
 ///
-/// Of two parameters with one name each is looked at for being required, and the last says what the
-/// value must be. Unknown names are passed over; they only help to explain a mismatch.
+/// If several parameters share a name, each is checked for being required and the last determines
+/// the type. Unknown names are ignored; they only explain a rejection.
 pub fn coerce(params: &[Param], given: Arguments) -> Result<Arguments, InvalidArguments> {
     let unknown = unknown(params, &given);
     let mut problems: Vec<ArgumentProblem> = params
@@ -112,12 +112,12 @@ pub fn coerce(params: &[Param], given: Arguments) -> Result<Arguments, InvalidAr
     }
 }
 
-/// The parameter that decides about `name`: the last that has it.
+/// The parameter that applies to `name`: the last with that name.
 pub(crate) fn definition<'a>(params: &'a [Param], name: &str) -> Option<&'a Param> {
     params.iter().rfind(|param| param.name == name)
 }
 
-/// The names given that no parameter has, each with the nearest that one has.
+/// The argument names that no parameter has, each with the nearest known one.
 pub(crate) fn unknown(params: &[Param], given: &Arguments) -> Vec<(String, Option<String>)> {
     let nearest = |name| {
         let names = params.iter().map(|param| param.name.as_str());
@@ -143,7 +143,7 @@ fn convert(param: &Param, value: Value) -> Result<Value, ArgumentProblem> {
     Err(ArgumentProblem::NotAllowed { name: name(), choices: param.choices.clone() })
 }
 
-/// The value as one of the kind wanted, or the value as it came.
+/// Converts a value to a type, or returns it unchanged as the error.
 fn converted(kind: ParamType, value: Value) -> Result<Value, Value> {
     match kind {
         ParamType::String => Ok(Value::Text(match value {
@@ -223,7 +223,7 @@ mod tests {
         Arguments::from_json(&serde_json::from_str::<Box<RawValue>>(json).unwrap())
     }
 
-    /// What comes out: each argument as Python would write it, or each problem on a line.
+    /// Checks the converted arguments as Python literals, or the problems, one per line.
     #[track_caller]
     fn check(params: &[Param], json: &str, expect: &str) {
         let found = match coerce(params, arguments(json)) {
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(found, expect, "{json}");
     }
 
-    /// One value against one kind; nothing expected means that it does not convert.
+    /// Checks one value; `None` expects a failed conversion.
     #[track_caller]
     fn check_value(kind: ParamType, json: &str, expect: Option<&str>) {
         let given = format!(r#"{{"v": {json}}}"#);

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How deep in the arguments values are looked at.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// Arguments with their values put right.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub fn repair(entry: &ToolEntry, arguments: &RawValue) -> Option<RepairedArgumen
     }
     let shape = Shape::of(&entry.input_schema);
     let mut mender = ValueRepairer { shape: &shape, repairs: Vec::new() };
-    let arguments = mender.object(shape.root(), arguments, "", DEEPEST)?;
+    let arguments = mender.object(shape.root(), arguments, "", MAX_DEPTH)?;
     let repairs = mender.repairs;
     fits(entry, &arguments).then_some(RepairedArguments { arguments, repairs })
 }
