@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_becomes_a_string() {
+    fn any_value_converts_to_a_string() {
         let string = |json, repr| check_value(ParamType::String, json, Some(repr));
         string(r#""as is ""#, "'as is '");
         string("5", "'5'");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_an_integer() {
+    fn conversion_to_an_integer() {
         let integer = |json, repr| check_value(ParamType::Integer, json, repr);
         integer("42", Some("42"));
         integer("123456789012345678901234567890", Some("123456789012345678901234567890"));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_a_number() {
+    fn conversion_to_a_number() {
         let number = |json, repr| check_value(ParamType::Number, json, repr);
         number("5", Some("5"));
         number("5.0", Some("5.0"));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_a_boolean() {
+    fn conversion_to_a_boolean() {
         let boolean = |json: &str, repr| check_value(ParamType::Boolean, json, repr);
         boolean("true", Some("True"));
         boolean("false", Some("False"));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_comes_first_then_the_order_of_the_request() {
+    fn missing_arguments_come_first_then_request_order() {
         let params = [
             param("a", ParamType::Integer),
             required("d"),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_names_the_last_decides_and_each_is_required() {
+    fn the_last_of_equal_names_decides_and_each_is_required() {
         let params = [required("a"), Param { required: true, ..param("a", ParamType::Integer) }];
         check(&params, r#"{"a": "5"}"#, "a=5");
         check(&params, r#"{"a": "x"}"#, "Argument 'a': cannot convert 'x' to integer");
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_come_with_the_nearest() {
+    fn unknown_names_have_suggestions() {
         let params = [required("message"), param("all", ParamType::Boolean)];
         let mismatch = coerce(&params, arguments(r#"{"mesage": "hi", "zzz": 1}"#)).unwrap_err();
         assert_eq!(
