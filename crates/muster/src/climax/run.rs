@@ -92,7 +92,7 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
     let served = match door {
         None => serve_stdio(server, &name).await,
         Some(listeners) => {
-            output::advise(&format!("{name} is listening on {}", listen::url(HOST, &listeners)));
+            output::hint(&format!("{name} is listening on {}", listen::url(HOST, &listeners)));
             http::serve(server, listeners, HttpOptions::default(), process::stop_requested()).await
         }
     };
@@ -116,7 +116,7 @@ const OFFERS: ServerCapabilities = ServerCapabilities {
 
 async fn serve_stdio(server: Server, name: &str) -> io::Result<()> {
     if io::stdin().is_terminal() {
-        output::advise(&format!(
+        output::hint(&format!(
             "{name} waits for an MCP client on standard input; agents start it themselves. Ctrl-C ends it"
         ));
     }

@@ -17,7 +17,7 @@ use std::{
 use muster_auth::server::AuthServer;
 use muster_client::{
     env_vars, models,
-    secrets::{Secrets, WithSecrets},
+    secrets::{SecretConnector, SecretStore},
 };
 use muster_config::settings::{Aggregator, Transport};
 use muster_core::{
@@ -61,7 +61,7 @@ use crate::{
     listen, log, process,
 };
 
-/// How long requests may take to finish once the gateway was asked to stop.
+/// How long requests may take to finish once the gateway was session to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Whatever is behind the gateway: servers come and go, so all of it may be there.
@@ -141,7 +141,8 @@ async fn serve(
         instructions: None,
     };
     let connector = Arc::new(connector(args, &launcher, &identity)?);
-    let connect = Arc::new(WithSecrets::new(Secrets::of(store.root()), Arc::clone(&connector)));
+    let connect =
+        Arc::new(SecretConnector::new(SecretStore::of(store.root()), Arc::clone(&connector)));
     let options = Options {
         bundled: bundled::clis(),
         destructive: if args.yolo { DestructiveTools::Allowed } else { DestructiveTools::Blocked },

@@ -1,0 +1,205 @@
+//! What a tool answered, taken out of the envelope of `call_tool`.
+
+use muster_core::json::{Raw, RawObject};
+use serde_json::value::RawValue;
+
+use super::error::RemoteError;
+
+/// What a tool answered.
+#[derive(Debug, Clone)]
+pub struct ToolResponse {
+    /// Its content in order.
+    pub content: Vec<Content>,
+    /// The same as it came.
+    pub blocks: Vec<Raw>,
+    /// Whether the tool says that it failed.
+    pub failed: bool,
+    /// The same for programs, if the tool gave it.
+    pub structured: Option<Raw>,
+}
+
+/// A piece of what a tool answered.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// Text.
+    Text(String),
+    /// A picture.
+    Image(Blob),
+    /// A sound.
+    Audio(Blob),
+    /// A resource with its contents, or a link to one.
+    Resource {
+        /// Its address.
+        uri: String,
+        /// Its text, if it came along and is text.
+        text: Option<String>,
+    },
+    /// Something else, as it came.
+    Other(Raw),
+}
+
+/// Bytes of some kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// Its MIME type.
+    pub mime: String,
+    /// How many bytes it has.
+    pub size: usize,
+}
+
+impl ToolResponse {
+    /// Reads the result of a tool.
+    pub fn of(result: &RawValue) -> Self {
+        Self::read(&RawObject::parse(result).unwrap_or_default())
+    }
+
+    /// Reads the result of `call_tool` as the result of the tool inside.
+    pub fn unwrapped(result: &RawValue, tool: &str) -> Result<Self, RemoteError> {
+        let tool = || tool.to_owned();
+        let outer = Self::of(result);
+        let Some(first) = outer.content.first() else {
+            return Err(RemoteError::Empty { tool: tool() });
+        };
+        let Content::Text(text) = first else {
+            return Err(RemoteError::Unexpected { tool: tool() });
+        };
+        if let Some(inner) = enclosed(text) {
+            return Ok(inner);
+        }
+        if outer.failed {
+            return Err(RemoteError::Meta { tool: tool(), reason: outer.texts().join("; ") });
+        }
+        Ok(outer)
+    }
+
+    fn read(result: &RawObject<'_>) -> Self {
+        let items = result.get("content").map(RawValue::get).unwrap_or_default();
+        let items: Vec<&RawValue> = serde_json::from_str(items).unwrap_or_default();
+        Self {
+            content: items.iter().copied().map(Content::read).collect(),
+            blocks: items.into_iter().map(ToOwned::to_owned).collect(),
+            failed: result.get("isError").is_some_and(|flag| flag.get() == "true"),
+            structured: result.get("structuredContent").map(ToOwned::to_owned),
+        }
+    }
+
+    /// Its texts in order.
+    pub fn texts(&self) -> Vec<&str> {
+        let texts = self.content.iter().filter_map(|content| match content {
+            Content::Text(text) => Some(text.as_str()),
+            Content::Image(_)
+            | Content::Audio(_)
+            | Content::Resource { .. }
+            | Content::Other(_) => None,
+        });
+        texts.collect()
+    }
+}
+
+/// The result inside a text of `call_tool`.
+fn enclosed(text: &str) -> Option<ToolResponse> {
+    let inner: RawObject<'_> = serde_json::from_str(text).ok()?;
+    let said = inner.get("isError")?.get();
+    let listed = inner.get("content")?.get();
+    let fits = matches!(said, "true" | "false") && listed.starts_with('[');
+    fits.then(|| ToolResponse::read(&inner))
+}
+
+impl Content {
+    fn read(item: &RawValue) -> Self {
+        let Some(object) = RawObject::parse(item) else { return Self::Other(item.to_owned()) };
+        let text = |key: &str| object.get_text(key).unwrap_or_default();
+        match text("type").as_str() {
+            "text" => Self::Text(text("text")),
+            "image" => Self::Image(Blob::of(&text("mimeType"), &text("data"))),
+            "audio" => Self::Audio(Blob::of(&text("mimeType"), &text("data"))),
+            "resource_link" => Self::Resource { uri: text("uri"), text: None },
+            "resource" => {
+                let inner = object.get("resource").and_then(RawObject::parse).unwrap_or_default();
+                let uri = inner.get_text("uri").unwrap_or_default();
+                Self::Resource { uri, text: inner.get_text("text") }
+            }
+            _ => Self::Other(item.to_owned()),
+        }
+    }
+
+    /// It as a line or block for people.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Image(Blob { mime, size }) => format!("[Image: MIME type {mime}, {size} bytes]"),
+            Self::Audio(Blob { mime, size }) => format!("[Audio: MIME type {mime}, {size} bytes]"),
+            Self::Resource { text: Some(text), .. } => text.clone(),
+            Self::Resource { uri, text: None } => format!("[Resource: {uri}]"),
+            Self::Other(raw) => raw.get().to_owned(),
+        }
+    }
+}
+
+impl Blob {
+    /// Four letters of base64 hold three bytes.
+    fn of(mime: &str, data: &str) -> Self {
+        let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
+        Self { mime: mime.to_owned(), size: (data.len() / 4 * 3).saturating_sub(padding) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use muster_core::json::raw;
+    use serde_json::{Value, json};
+
+    use super::ToolResponse;
+
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
+    fn seen(result: Value) -> String {
+        match ToolResponse::unwrapped(&raw(&result), "x_tool") {
+            Ok(answer) => {
+                let shown: Vec<String> = answer.content.iter().map(super::Content::shown).collect();
+                let structured =
+                    answer.structured.map_or("-".to_owned(), |raw| raw.get().to_owned());
+                format!(
+                    "{} {shown:?} {structured}",
+                    if answer.failed { "failed" } else { "worked" }
+                )
+            }
+            Err(err) => format!("error: {err}"),
+        }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
+    fn wrapped(inner: Value) -> Value {
+        json!({"content": [{"type": "text", "text": inner.to_string()}]})
+    }
+
+    #[test]
+    fn every_kind_of_content_comes_out_of_the_envelope() {
+        let content = json!([
+            {"type": "text", "text": "a"},
+            {"type": "image", "mimeType": "image/png", "data": "AAAA"},
+            {"type": "audio", "mimeType": "audio/ogg", "data": "AAA="},
+            {"type": "resource_link", "uri": "file:///x", "name": "x"},
+            {"type": "resource", "resource": {"uri": "file:///y", "text": "inside"}},
+            {"type": "odd", "n": 1},
+        ]);
+        let inner = json!({"isError": false, "content": content, "structuredContent": {"n": 1}});
+        expect![[r#"worked ["a", "[Image: MIME type image/png, 3 bytes]", "[Audio: MIME type audio/ogg, 2 bytes]", "[Resource: file:///x]", "inside", "{\"type\":\"odd\",\"n\":1}"] {"n":1}"#]]
+            .assert_eq(&seen(wrapped(inner)));
+    }
+
+    #[test]
+    fn failures_are_told_apart() {
+        let inner = json!({"isError": true, "content": [{"type": "text", "text": "no such pod"}]});
+        expect![[r#"failed ["no such pod"] -"#]].assert_eq(&seen(wrapped(inner)));
+        let text = |text: &str| json!({"type": "text", "text": text});
+        let outer = json!({"isError": true, "content": [text("a"), text("b")]});
+        expect!["error: meta-tool error for x_tool: a; b"].assert_eq(&seen(outer));
+        let plain = json!({"content": [text("not wrapped")]});
+        expect![[r#"worked ["not wrapped"] -"#]].assert_eq(&seen(plain));
+        expect!["error: empty content from call_tool for x_tool"]
+            .assert_eq(&seen(json!({"content": []})));
+        let image = json!({"content": [{"type": "image", "data": "", "mimeType": "a/b"}]});
+        expect!["error: unexpected content type from call_tool for x_tool"].assert_eq(&seen(image));
+    }
+}
