@@ -19,23 +19,12 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// Dropping a returned future cancels the call: the work behind it must end.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// Runs one permitted call.
+    /// Runs one permitted call. A result that is too long for memory is spooled to disk.
     fn run<'a>(
         &'a self,
         cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>>;
-
-    /// Like [`run`](Self::run), for callers that accept a spooled result. The default
-    /// implementation never spools.
-    fn run_bulk<'a>(
-        &'a self,
-        cx: CallContext<'a>,
-        call: Permitted,
-    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
-        let running = self.run(cx, call);
-        Box::pin(async move { running.await.map(ToolResult::Inline) })
-    }
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>>;
 
     /// Serves a request that is not a tool call, such as reading a resource.
     fn request<'a>(

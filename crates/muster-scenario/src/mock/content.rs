@@ -1,20 +1,20 @@
-//! Resources and prompts of a mock, in the form of the protocol.
+//! Request handling for the resources and prompts of a mock.
 
 use serde_json::{Map, Value, json};
 
-use super::Shelf;
+use super::MockContent;
 use crate::{
-    goform, template,
+    go_format, template,
     wire::{INVALID_PARAMS, RpcError},
 };
 
-/// A resource that is not there.
+/// MCP: resource not found.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
-type Answer = Result<Value, RpcError>;
+type RpcResult = Result<Value, RpcError>;
 
-impl Shelf {
-    /// What a client is told about it.
+impl MockContent {
+    /// The server capabilities.
     pub(super) fn capabilities(&self) -> Map<String, Value> {
         let mut capabilities = Map::new();
         if !self.resources.is_empty() || !self.templates.is_empty() {
@@ -26,8 +26,8 @@ impl Shelf {
         capabilities
     }
 
-    /// Answers a request about it. A mock without resources or prompts does not know their methods.
-    pub(super) fn answer(&self, method: &str, params: &Value) -> Option<Answer> {
+    /// Handles a resource or prompt request. A mock without any does not know the methods.
+    pub(super) fn handle(&self, method: &str, params: &Value) -> Option<RpcResult> {
         let (kind, _) = method.split_once('/')?;
         if !self.capabilities().contains_key(kind) {
             return None;
@@ -44,7 +44,7 @@ impl Shelf {
         }
     }
 
-    fn read(&self, params: &Value) -> Answer {
+    fn read(&self, params: &Value) -> RpcResult {
         let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
         let found = named(&self.resources, "uri", uri);
         let missing = || RpcError::new(RESOURCE_NOT_FOUND, format!("Resource not found: {uri}"));
@@ -53,12 +53,12 @@ impl Shelf {
         Ok(json!({"contents": [contents]}))
     }
 
-    fn get(&self, params: &Value) -> Answer {
+    fn get(&self, params: &Value) -> RpcResult {
         let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
         let unknown = || RpcError::new(INVALID_PARAMS, format!("prompt '{name}' not found"));
         let prompt = named(&self.prompts, "name", name).ok_or_else(unknown)?;
         let given = params.get("arguments").cloned().unwrap_or_default();
-        let given = goform::as_received(given).as_object().cloned().unwrap_or_default();
+        let given = go_format::as_received(given).as_object().cloned().unwrap_or_default();
         let messages = prompt.get("messages").cloned().unwrap_or_else(|| json!([]));
         let messages = template::render(&messages, &given)
             .map_err(|err| RpcError::new(INVALID_PARAMS, err.to_string()))?;
@@ -75,7 +75,7 @@ fn named<'a>(list: &'a [Value], key: &str, wanted: &str) -> Option<&'a Map<Strin
     all.find(|item| item.get(key).and_then(Value::as_str) == Some(wanted))
 }
 
-/// What a list shows: everything but what is fetched one by one.
+/// The items of a list, without the parts that are fetched one by one.
 fn without(list: &[Value], hidden: &[&str]) -> Vec<Value> {
     let shown = list.iter().cloned().map(|mut item| {
         if let Some(item) = item.as_object_mut() {

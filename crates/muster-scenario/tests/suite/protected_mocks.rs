@@ -4,25 +4,25 @@ use std::{sync::Arc, time::Duration};
 
 use muster_scenario::{
     mock::remote::RemoteMock,
-    oauth::{Providers, book::Person, door::Door},
+    oauth::{Providers, records::UserIdentity, resource_guard::ResourceGuard},
     scenario::ServerKind,
 };
 use serde_json::json;
 
 use crate::{
+    http_client::{Reply, ask, code, get, post, prepared, redemption, wish},
     support::block_on,
-    web::{Reply, ask, code, get, post, prepared, redemption, wish},
 };
 
 /// The protected server of a scenario, with its providers.
-async fn protected(before: &str) -> (Providers, RemoteMock) {
-    let scenario = prepared(before);
-    let all = Providers::start(&scenario.before.oauth_servers).await.unwrap();
-    let server = &scenario.before.mcp_servers[0];
+async fn protected(setup: &str) -> (Providers, RemoteMock) {
+    let scenario = prepared(setup);
+    let all = Providers::start(&scenario.setup.oauth_servers).await.unwrap();
+    let server = &scenario.setup.mcp_servers[0];
     let ServerKind::Remote { mock, transport, oauth } = &server.kind else { panic!("{server:?}") };
     let guard = *oauth.clone().unwrap();
-    let core = Arc::clone(all.get(guard.provider.as_deref().unwrap()).unwrap().core());
-    let door = Some(Door::new(core, guard));
+    let core = Arc::clone(all.get(guard.provider.as_deref().unwrap()).unwrap().state());
+    let door = Some(ResourceGuard::new(core, guard));
     let remote = RemoteMock::behind(door, &server.name, mock, *transport).await.unwrap();
     (all, remote)
 }
@@ -47,8 +47,8 @@ async fn call(mock: &RemoteMock, token: &str, body: &str) -> Reply {
 fn the_door_of_a_protected_server() {
     block_on(async {
         let (all, mock) = protected(&guarded("", "")).await;
-        let core = all.get("idp").unwrap().core();
-        let me = Person::default();
+        let core = all.get("idp").unwrap().state();
+        let me = UserIdentity::default();
         let closed = call(&mock, "", CALL).await;
         assert_eq!((closed.status, closed.body.as_str()), (401, ""));
         let expected = format!(
@@ -93,7 +93,7 @@ fn documents_of_a_protected_server() {
             let reply = get(&format!("http://localhost:{}{path}", mock.port())).await;
             assert_eq!(reply.status, status, "{guard} {path}");
             if status == 200 {
-                let issuer = all.get("idp").unwrap().core().issuer();
+                let issuer = all.get("idp").unwrap().state().issuer();
                 let expected = json!({
                     "resource": mock.url(), "authorization_servers": [issuer],
                     "bearer_methods_supported": ["header"], "scopes_supported": ["read"],
@@ -114,7 +114,7 @@ fn tokens_for_somebody_else_are_refused() {
     block_on(async {
         let (all, mock) =
             protected(&guarded(", bind_resources: true, auto_approve: true", "")).await;
-        let issuer = all.get("idp").unwrap().core().issuer().to_owned();
+        let issuer = all.get("idp").unwrap().state().issuer().to_owned();
         let unbound = get(&format!("{issuer}/authorize?{}", wish(&[]))).await;
         assert_eq!(unbound.parameter("error").as_deref(), Some("invalid_target"));
         for (resource, status) in [(mock.url().as_str(), 200), ("http://localhost:1/mcp", 401)] {
@@ -124,11 +124,12 @@ fn tokens_for_somebody_else_are_refused() {
             assert_eq!(reply.status, status, "{resource}");
         }
         let (all, mock) = protected(&guarded("", ", expected_audience: k8s")).await;
-        let core = all.get("idp").unwrap().core();
-        let wrong = core.mint(&Person::default(), "openid read");
+        let core = all.get("idp").unwrap().state();
+        let wrong = core.mint(&UserIdentity::default(), "openid read");
         assert_eq!(call(&mock, &wrong.id, CALL).await.status, 401);
         assert_eq!(call(&mock, &wrong.access, CALL).await.status, 401);
-        let right = core.mint(&Person::default(), "openid read audience:server:client_id:k8s");
+        let right =
+            core.mint(&UserIdentity::default(), "openid read audience:server:client_id:k8s");
         assert_eq!(call(&mock, &right.id, CALL).await.status, 200);
     });
 }

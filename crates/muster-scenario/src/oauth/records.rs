@@ -1,23 +1,23 @@
-//! What a mock provider has given out, and to whom.
+//! What a mock provider has issued and counted.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::mock::fault::{Fault, FaultKind};
 
-/// Somebody who logs in.
+/// A user who logs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Person {
-    /// What providers know them by.
+pub struct UserIdentity {
+    /// The `sub` claim.
     pub subject: String,
-    /// Their address.
+    /// The `email` claim.
     pub email: String,
-    /// What people call them.
+    /// The `name` claim.
     pub name: String,
-    /// What they belong to.
+    /// The `groups` claim.
     pub groups: Vec<String>,
 }
 
-impl Default for Person {
+impl Default for UserIdentity {
     fn default() -> Self {
         Self {
             subject: "test-user-123".to_owned(),
@@ -28,8 +28,8 @@ impl Default for Person {
     }
 }
 
-impl Person {
-    /// Somebody else than the default user.
+impl UserIdentity {
+    /// An identity derived from a name, distinct from the default.
     pub fn named(name: &str) -> Self {
         let word: String = name.chars().filter(|c| !c.is_whitespace()).collect();
         Self {
@@ -41,21 +41,21 @@ impl Person {
     }
 }
 
-/// What somebody allowed a client.
+/// The authorization that a user granted to a client.
 #[derive(Debug, Clone)]
 pub(super) struct Grant {
     pub(super) client: String,
-    pub(super) person: Person,
+    pub(super) identity: UserIdentity,
     pub(super) scope: Vec<String>,
-    /// The resources that it is for; none means any.
+    /// The resources it is bound to; empty for any.
     pub(super) resources: Vec<String>,
-    /// All that comes of one login belongs together.
+    /// The token family: all tokens that descend from one login.
     pub(super) family: u64,
 }
 
 /// An authorization code.
 #[derive(Debug, Clone)]
-pub(super) struct Code {
+pub(super) struct AuthorizationCode {
     pub(super) grant: Grant,
     pub(super) redirect_uri: String,
     pub(super) challenge: Option<String>,
@@ -63,36 +63,36 @@ pub(super) struct Code {
     pub(super) expires: Duration,
 }
 
-/// A value that servers take as a bearer token.
+/// An issued access or ID token.
 #[derive(Debug, Clone)]
-pub(super) struct Bearer {
+pub(super) struct IssuedToken {
     pub(super) grant: Grant,
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
     pub(super) audience: Vec<String>,
     pub(super) expires: Duration,
 }
 
-/// What kind of token it is.
+/// The kind of an issued token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     Access,
     Id,
 }
 
-/// A place where a provider is asked.
+/// An endpoint of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Endpoint {
-    /// Its metadata, in every form.
+    /// The metadata documents.
     Metadata,
-    /// Where people agree.
+    /// The authorization endpoint.
     Authorize,
-    /// Where tokens come from.
+    /// The token endpoint.
     Token,
-    /// Who a token belongs to.
+    /// The userinfo endpoint.
     Userinfo,
-    /// Its keys.
+    /// The JWKS endpoint.
     Jwks,
-    /// Where clients register.
+    /// The registration endpoint.
     Register,
 }
 
@@ -106,46 +106,46 @@ impl Endpoint {
         ("register", Self::Register),
     ];
 
-    /// The endpoint of a name such as `token`.
+    /// The endpoint with a name such as `token`.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, endpoint)| endpoint)
     }
 }
 
-/// A client that has registered.
+/// A dynamically registered client.
 #[derive(Debug, Clone)]
-pub(super) struct Registered {
+pub(super) struct RegisteredClient {
     pub(super) redirect_uris: Vec<String>,
     pub(super) secret: Option<String>,
 }
 
-/// Everything that a provider remembers.
+/// The mutable state of a provider.
 #[derive(Debug, Default)]
-pub(super) struct Book {
-    pub(super) codes: BTreeMap<String, Code>,
-    pub(super) bearers: BTreeMap<String, Bearer>,
-    /// Every ID token, also those that servers do not take.
-    pub(super) ids: BTreeMap<String, Bearer>,
+pub(super) struct ProviderRecords {
+    pub(super) codes: BTreeMap<String, AuthorizationCode>,
+    pub(super) bearers: BTreeMap<String, IssuedToken>,
+    /// Every ID token, including those that servers do not accept.
+    pub(super) ids: BTreeMap<String, IssuedToken>,
     pub(super) refreshes: BTreeMap<String, Grant>,
-    /// Refresh tokens that were used, and the family that each was of.
+    /// Used refresh tokens and their families.
     pub(super) spent: BTreeMap<String, u64>,
-    pub(super) clients: BTreeMap<String, Registered>,
+    pub(super) clients: BTreeMap<String, RegisteredClient>,
     pub(super) families: u64,
-    /// The error that the token endpoint answers with.
+    /// The simulated error of the token endpoint.
     pub(super) error: Option<String>,
-    /// How the answers of an endpoint go wrong.
+    /// Faults by endpoint.
     pub(super) faults: BTreeMap<Endpoint, Fault>,
-    /// How often each thing was asked for.
-    pub(super) asked: BTreeMap<&'static str, u64>,
-    /// What was refused, in words.
-    pub(super) refused: Vec<String>,
+    /// Requests by kind.
+    pub(super) request_counts: BTreeMap<&'static str, u64>,
+    /// Descriptions of rejected requests.
+    pub(super) rejections: Vec<String>,
 }
 
-impl Book {
-    /// Takes a refresh token out. A used one ends all that came of its login.
-    pub(super) fn spend(&mut self, token: &str) -> Option<Grant> {
+impl ProviderRecords {
+    /// Redeems a refresh token. Reuse revokes its whole family.
+    pub(super) fn redeem_refresh_token(&mut self, token: &str) -> Option<Grant> {
         if let Some(family) = self.spent.get(token).copied() {
-            self.end_family(family);
+            self.revoke_family(family);
             return None;
         }
         let grant = self.refreshes.remove(token)?;
@@ -153,14 +153,14 @@ impl Book {
         Some(grant)
     }
 
-    fn end_family(&mut self, family: u64) {
+    fn revoke_family(&mut self, family: u64) {
         self.bearers.retain(|_, bearer| bearer.grant.family != family);
         self.ids.retain(|_, bearer| bearer.grant.family != family);
         self.refreshes.retain(|_, grant| grant.family != family);
     }
 
-    /// How this answer of an endpoint goes wrong, counted.
-    pub(super) fn strike(&mut self, endpoint: Endpoint) -> Option<FaultKind> {
+    /// The fault to inject into this response, counted against its limit.
+    pub(super) fn next_fault(&mut self, endpoint: Endpoint) -> Option<FaultKind> {
         let fault = self.faults.get_mut(&endpoint)?;
         match &mut fault.times {
             None => Some(fault.kind),
@@ -172,7 +172,7 @@ impl Book {
         }
     }
 
-    /// Forgets one token, whatever it is.
+    /// Revokes one token of any kind.
     pub(super) fn revoke(&mut self, token: &str) -> bool {
         let bearer = self.bearers.remove(token).is_some();
         let id = self.ids.remove(token).is_some();

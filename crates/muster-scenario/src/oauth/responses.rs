@@ -1,22 +1,22 @@
-//! Answers of a mock provider, good and bad.
+//! HTTP responses of a mock provider.
 
 use http::{Response, StatusCode, header};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-/// Why a provider does not do what it was asked for.
+/// An OAuth error response.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{error}: {description}")]
-pub(crate) struct Refusal {
+pub(crate) struct OAuthError {
     /// The HTTP status.
     pub(crate) status: StatusCode,
-    /// The code that the specification has for it.
+    /// The error code of the specification.
     pub(crate) error: String,
-    /// What exactly is wrong.
+    /// The description.
     pub(crate) description: String,
 }
 
-impl Refusal {
+impl OAuthError {
     pub(crate) fn new(error: &str, description: impl Into<String>) -> Self {
         let status = match error {
             "invalid_client" | "invalid_token" => StatusCode::UNAUTHORIZED,

@@ -1,11 +1,11 @@
-//! How values print where scenarios were written for a Go program: `map[a:1]`, `[1 2]`, `1e+06`.
+//! Go's formatting of values, which scenarios expect: `map[a:1]`, `[1 2]`, `1e+06`.
 //!
-//! A number that came as JSON was a float there, one written in YAML without a point an integer.
-//! [`as_received`] makes that difference visible in a [`Value`].
+//! In Go, a number received as JSON is a float, one written in YAML without a decimal point an integer.
+//! [`as_received`] expresses that difference in a [`Value`].
 
 use serde_json::{Map, Number, Value};
 
-/// The default form (`%v`).
+/// Formats a value with Go's `%v`.
 pub fn default(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
@@ -26,7 +26,7 @@ pub fn default(value: &Value) -> String {
     }
 }
 
-/// How a value stands inside text that a template made: floats with six decimals.
+/// Formats a value inside rendered text: floats have six decimals.
 pub fn in_template(value: &Value) -> String {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -36,7 +36,7 @@ pub fn in_template(value: &Value) -> String {
     }
 }
 
-/// A value as JSON on the wire would have given it: every number a float.
+/// Converts every number to a float, as if received as JSON.
 pub fn as_received(value: Value) -> Value {
     match value {
         Value::Number(number) => {
@@ -81,7 +81,7 @@ fn whole(number: &Number) -> Option<i64> {
     format!("{float:.0}").parse().ok()
 }
 
-/// Integers in decimal; floats as short as possible, with an exponent from a million on.
+/// Integers in decimal; floats in the shortest form, with an exponent from a million on.
 fn number(number: &Number) -> String {
     let Some(float) = number.as_f64().filter(|_| number.is_f64()) else {
         return number.to_string();

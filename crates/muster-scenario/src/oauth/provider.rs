@@ -1,4 +1,4 @@
-//! A mock provider on a port of its own.
+//! A mock provider over HTTP.
 
 use std::{
     fmt,
@@ -27,23 +27,23 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use super::{
-    authority::Authority,
-    authorize::{Asked, Denied},
-    book::{Book, Endpoint, Person},
+    authorize::{AuthorizationRequest, AuthorizeError},
+    certificate_authority::CertificateAuthority,
     config::{Feature, ProviderConfig},
-    core::Core,
-    door,
-    grant::Form,
-    reply::{Refusal, bare, object, page, redirect},
+    provider_state::ProviderState,
+    records::{Endpoint, ProviderRecords, UserIdentity},
+    resource_guard,
+    responses::{OAuthError, bare, object, page, redirect},
+    token_endpoint::FormFields,
 };
 use crate::mock::fault::FaultKind;
 
-/// A mock provider. It ends when dropped.
+/// A mock provider on a port of its own, stopped when dropped.
 pub struct Provider {
-    core: Arc<Core>,
+    state: Arc<ProviderState>,
     tls: Option<Arc<ServerConfig>>,
     port: u16,
-    /// Listeners and connections, unless it was killed.
+    /// Listeners and connections; `None` when killed.
     running: Option<JoinSet<()>>,
 }
 
@@ -55,7 +55,10 @@ impl fmt::Debug for Provider {
 
 impl Provider {
     /// Starts on a free port.
-    pub async fn start(config: &ProviderConfig, authority: Option<&Authority>) -> io::Result<Self> {
+    pub async fn start(
+        config: &ProviderConfig,
+        authority: Option<&CertificateAuthority>,
+    ) -> io::Result<Self> {
         let tls = match (config.uses_tls(), authority) {
             (true, Some(authority)) => Some(authority.server()?),
             (true, None) => return Err(io::Error::other("TLS needs an authority")),
@@ -63,15 +66,15 @@ impl Provider {
         };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
-        let core = Arc::new(Core::new(config, port)?);
-        let mut provider = Self { core, tls, port, running: None };
+        let state = Arc::new(ProviderState::new(config, port)?);
+        let mut provider = Self { state, tls, port, running: None };
         provider.listen(listener).await;
         Ok(provider)
     }
 
-    /// What it does.
-    pub const fn core(&self) -> &Arc<Core> {
-        &self.core
+    /// The provider behind the transport.
+    pub const fn state(&self) -> &Arc<ProviderState> {
+        &self.state
     }
 
     /// Its port.
@@ -79,7 +82,7 @@ impl Provider {
         self.port
     }
 
-    /// Closes the port and cuts every connection; what it gave out stays good. Whether it was running.
+    /// Closes the port and every connection; issued tokens stay valid. Returns whether it was running.
     pub fn kill(&mut self) -> bool {
         self.running.take().is_some()
     }
@@ -95,55 +98,64 @@ impl Provider {
 
     async fn listen(&mut self, listener: TcpListener) {
         let mut running = JoinSet::new();
-        running.spawn(accept(listener, Arc::clone(&self.core), self.tls.clone()));
-        // `localhost` may mean either family. Where there is only one, one is enough.
+        running.spawn(accept(listener, Arc::clone(&self.state), self.tls.clone()));
+        // `localhost` may resolve to IPv4 or IPv6; machines without IPv6 have only the former.
         if let Ok(listener) = TcpListener::bind((Ipv6Addr::LOCALHOST, self.port)).await {
-            running.spawn(accept(listener, Arc::clone(&self.core), self.tls.clone()));
+            running.spawn(accept(listener, Arc::clone(&self.state), self.tls.clone()));
         }
         self.running = Some(running);
     }
 }
 
-async fn accept(listener: TcpListener, core: Arc<Core>, tls: Option<Arc<ServerConfig>>) {
-    // Connections end with the listener, because they are in a set of its own.
+async fn accept(listener: TcpListener, state: Arc<ProviderState>, tls: Option<Arc<ServerConfig>>) {
+    // Dropping this set with the listener closes the connections.
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        connections.spawn(converse(stream, Arc::clone(&core), tls.clone()));
+        connections.spawn(serve_connection(stream, Arc::clone(&state), tls.clone()));
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn converse(stream: TcpStream, core: Arc<Core>, tls: Option<Arc<ServerConfig>>) {
-    let _prompt = stream.set_nodelay(true);
+async fn serve_connection(
+    stream: TcpStream,
+    state: Arc<ProviderState>,
+    tls: Option<Arc<ServerConfig>>,
+) {
+    let _nodelay = stream.set_nodelay(true);
     match tls {
-        None => serve(stream, core).await,
+        None => serve(stream, state).await,
         Some(tls) => {
-            // A client that does not trust the certificate goes away here.
+            // Fails if the client does not trust the certificate.
             if let Ok(stream) = TlsAcceptor::from(tls).accept(stream).await {
-                serve(stream, core).await;
+                serve(stream, state).await;
             }
         }
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, core: Arc<Core>) {
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, state: Arc<ProviderState>) {
     let service = service_fn(move |request| {
-        let core = Arc::clone(&core);
-        async move { respond(&core, request).await.map(|answer| answer.map(Bytes::from).map(Full::new)) }
+        let state = Arc::clone(&state);
+        async move {
+            respond(&state, request).await.map(|answer| answer.map(Bytes::from).map(Full::new))
+        }
     });
     let _ended = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn respond(core: &Core, request: Request<Incoming>) -> io::Result<Response<String>> {
+async fn respond(
+    state: &ProviderState,
+    request: Request<Incoming>,
+) -> io::Result<Response<String>> {
     let path = request.uri().path().to_owned();
-    if let Some(wrong) = suffer(core, &path).await? {
+    if let Some(wrong) = inject_fault(state, &path).await? {
         return Ok(wrong);
     }
-    if request.method() == Method::GET && core.is_metadata(&path) {
-        core.asked("metadata");
-        return Ok(object(StatusCode::OK, &core.metadata()));
+    if request.method() == Method::GET && state.is_metadata(&path) {
+        state.count_request("metadata");
+        return Ok(object(StatusCode::OK, &state.metadata()));
     }
-    let Some(path) = path.strip_prefix(&core.config().path) else {
+    let Some(path) = path.strip_prefix(&state.config().path) else {
         return Ok(bare(StatusCode::NOT_FOUND));
     };
     let query = request.uri().query().unwrap_or_default().to_owned();
@@ -151,38 +163,42 @@ async fn respond(core: &Core, request: Request<Incoming>) -> io::Result<Response
     let authorization = authorization.and_then(|value| value.to_str().ok()).map(str::to_owned);
     let authorization = authorization.as_deref();
     Ok(match (request.method().clone(), path) {
-        (Method::GET, "/authorize") if core.config().has(Feature::AutoApprove) => {
-            agree(core, &query).await
+        (Method::GET, "/authorize") if state.config().has(Feature::AutoApprove) => {
+            approve(state, &query).await
         }
         (Method::GET, "/authorize") => page(format!(
             "<!doctype html><title>Mock login</title><form method=\"post\" action=\"?{}\"><button>Allow</button></form>",
             query.replace('&', "&amp;").replace('"', "%22")
         )),
-        (Method::POST, "/authorize") => agree(core, &query).await,
+        (Method::POST, "/authorize") => approve(state, &query).await,
         (Method::POST, "/token") => {
-            let form = Form::read(&text_of(request).await?);
-            answered(core.token(&form, authorization), StatusCode::OK)
+            let form = FormFields::read(&read_body(request).await?);
+            to_response(state.token(&form, authorization), StatusCode::OK)
         }
         (Method::POST, "/register") => {
-            core.asked("register");
-            let wish: Value = serde_json::from_str(&text_of(request).await?).unwrap_or_default();
-            answered(core.refuse("register", core.register(&wish)), StatusCode::CREATED)
+            state.count_request("register");
+            let registration: Value =
+                serde_json::from_str(&read_body(request).await?).unwrap_or_default();
+            to_response(
+                state.record_rejection("register", state.register(&registration)),
+                StatusCode::CREATED,
+            )
         }
         (Method::POST, "/revoke") => {
-            core.asked("revoke");
-            let form = Form::read(&text_of(request).await?);
+            state.count_request("revoke");
+            let form = FormFields::read(&read_body(request).await?);
             let token = form.get("token").unwrap_or_default();
-            core.write(|book: &mut Book| book.revoke(token));
+            state.update(|records: &mut ProviderRecords| records.revoke(token));
             bare(StatusCode::OK)
         }
         (Method::GET | Method::POST, "/userinfo") => {
-            core.asked("userinfo");
-            let person = core.userinfo(authorization.and_then(door::bearer));
-            answered(core.refuse("userinfo", person), StatusCode::OK)
+            state.count_request("userinfo");
+            let identity = state.userinfo(authorization.and_then(resource_guard::bearer));
+            to_response(state.record_rejection("userinfo", identity), StatusCode::OK)
         }
         (Method::GET, "/jwks") => {
-            core.asked("jwks");
-            object(StatusCode::OK, &core.keys())
+            state.count_request("jwks");
+            object(StatusCode::OK, &state.keys())
         }
         (Method::GET, "/callback") => page("<!doctype html><title>Done</title>".to_owned()),
         (_, "/authorize" | "/token" | "/register" | "/revoke" | "/userinfo" | "/jwks") => {
@@ -192,15 +208,15 @@ async fn respond(core: &Core, request: Request<Incoming>) -> io::Result<Response
     })
 }
 
-/// What is answered in the place of an answer, if this one goes wrong. An error cuts the connection.
-async fn suffer(core: &Core, path: &str) -> io::Result<Option<Response<String>>> {
-    let below = path.strip_prefix(&core.config().path).and_then(|path| path.strip_prefix('/'));
-    let endpoint = match core.is_metadata(path) {
+/// The faulty response, if a fault is set. An error closes the connection.
+async fn inject_fault(state: &ProviderState, path: &str) -> io::Result<Option<Response<String>>> {
+    let below = path.strip_prefix(&state.config().path).and_then(|path| path.strip_prefix('/'));
+    let endpoint = match state.is_metadata(path) {
         true => Some(Endpoint::Metadata),
         false => below.and_then(Endpoint::named),
     };
     let Some(endpoint) = endpoint else { return Ok(None) };
-    let kind = core.write(|book: &mut Book| book.strike(endpoint)).flatten();
+    let kind = state.update(|records: &mut ProviderRecords| records.next_fault(endpoint)).flatten();
     Ok(match kind {
         None => None,
         Some(FaultKind::Delay(by)) => {
@@ -219,21 +235,21 @@ async fn suffer(core: &Core, path: &str) -> io::Result<Option<Response<String>>>
     })
 }
 
-async fn agree(core: &Core, query: &str) -> Response<String> {
-    match core.authorize(&Asked::read(query), &Person::default()).await {
-        Ok(back) | Err(Denied::Told(_, back)) => redirect(&back),
-        Err(Denied::Shown(refusal)) => refusal.response(),
+async fn approve(state: &ProviderState, query: &str) -> Response<String> {
+    match state.authorize(&AuthorizationRequest::read(query), &UserIdentity::default()).await {
+        Ok(back) | Err(AuthorizeError::Redirected(_, back)) => redirect(&back),
+        Err(AuthorizeError::Displayed(refusal)) => refusal.response(),
     }
 }
 
-fn answered(done: Result<Value, Refusal>, good: StatusCode) -> Response<String> {
+fn to_response(done: Result<Value, OAuthError>, good: StatusCode) -> Response<String> {
     match done {
         Ok(value) => object(good, &value),
         Err(refusal) => refusal.response(),
     }
 }
 
-async fn text_of(request: Request<Incoming>) -> io::Result<String> {
+async fn read_body(request: Request<Incoming>) -> io::Result<String> {
     let body = request.into_body().collect().await.map_err(io::Error::other)?;
     Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
 }

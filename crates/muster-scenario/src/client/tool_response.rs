@@ -1,25 +1,25 @@
-//! The answer of a tool, out of the envelope that `call_tool` puts it into.
+//! The result of a tool call, unwrapped from the envelope of `call_tool`.
 
 use serde_json::Value;
 
-use super::Failure;
+use super::ClientError;
 
-/// What a tool answered.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// Whether it says that it failed.
+pub struct ToolResponse {
+    /// Whether the tool reports an error.
     pub is_error: bool,
-    /// Its texts; other content is no business of scenarios.
+    /// Its text content; scenarios do not check other content.
     pub texts: Vec<String>,
 }
 
-impl Answer {
-    /// Reads the result of `tools/call`.
-    pub fn read(result: &Value) -> Result<Self, Failure> {
+impl ToolResponse {
+    /// Parses the result of `tools/call`.
+    pub fn read(result: &Value) -> Result<Self, ClientError> {
         let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or_default();
         let content = result.get("content").and_then(Value::as_array);
         let content = content.ok_or_else(|| {
-            Failure::Wrong(format!("the result of the call has no content: {result}"))
+            ClientError::Protocol(format!("the result of the call has no content: {result}"))
         })?;
         let text = |item: &Value| match item.get("type")?.as_str()? {
             "text" => item.get("text")?.as_str().map(str::to_owned),
@@ -28,7 +28,7 @@ impl Answer {
         Ok(Self { is_error, texts: content.iter().filter_map(text).collect() })
     }
 
-    /// All texts, one blank between them: what most expectations look at.
+    /// All texts joined by spaces, as most expectations check them.
     pub fn text(&self) -> String {
         self.texts.join(" ")
     }
@@ -39,26 +39,26 @@ impl Answer {
         values.into_iter().find(Value::is_object)
     }
 
-    /// What later steps find under the name of this one: the texts, read as JSON if they are JSON.
+    /// The variable that later steps see: the texts, parsed if they are JSON.
     pub fn to_value(&self) -> Value {
         let text = self.text();
         serde_json::from_str(&text).unwrap_or(Value::String(text))
     }
 }
 
-/// Takes a tool's answer out of the answer of `call_tool`. An error of `call_tool` itself is no
-/// answer of the tool, unless the envelope is there and says the same.
-pub fn unwrap_envelope(result: &Value) -> Result<Answer, Failure> {
-    let outer = Answer::read(result)?;
+/// Unwraps a tool's result from that of `call_tool`. An error of `call_tool` itself is not a result of the
+/// tool, unless the envelope is present and is an error too.
+pub fn unwrap_envelope(result: &Value) -> Result<ToolResponse, ClientError> {
+    let outer = ToolResponse::read(result)?;
     let inner = outer.texts.first().and_then(|text| serde_json::from_str::<Value>(text).ok());
     let inner = inner.filter(|inner| inner.get("content").is_some_and(Value::is_array));
     match inner {
         Some(inner) if !outer.is_error || inner.get("isError") == Some(&Value::Bool(true)) => {
-            Answer::read(&inner)
+            ToolResponse::read(&inner)
         }
-        Some(_) | None if outer.is_error => Err(Failure::Meta(outer.texts.join(" "))),
-        Some(_) | None => Err(Failure::Wrong(format!(
-            "call_tool answered without its envelope: {}",
+        Some(_) | None if outer.is_error => Err(ClientError::MetaTool(outer.texts.join(" "))),
+        Some(_) | None => Err(ClientError::Protocol(format!(
+            "call_tool returned no envelope: {}",
             super::excerpt(&outer.text())
         ))),
     }
@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn an_envelope_that_is_missing_is_a_lie() {
-        check(false, "bare", "call_tool answered without its envelope: bare");
-        check(false, "{}", "call_tool answered without its envelope: {}");
+        check(false, "bare", "call_tool returned no envelope: bare");
+        check(false, "{}", "call_tool returned no envelope: {}");
         let missing = unwrap_envelope(&json!({"x": 1})).unwrap_err();
         assert_eq!(missing.to_string(), r#"the result of the call has no content: {"x":1}"#);
     }

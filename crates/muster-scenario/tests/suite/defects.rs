@@ -1,6 +1,6 @@
 //! The tester catches lies: a muster that is wrong in one way, and a scenario that is right.
 
-use muster_scenario::report::Word;
+use muster_scenario::report::TestStatus;
 
 use crate::support::{fails, passes, run_one, scenario};
 
@@ -79,8 +79,8 @@ fn the_truth_passes() {
 }
 
 #[track_caller]
-fn caught(lie: &str, steps: &str, word: Word, said: &[&str]) {
-    let printed = fails(lie, &with_lie(lie, steps), word);
+fn caught(lie: &str, steps: &str, status: TestStatus, said: &[&str]) {
+    let printed = fails(lie, &with_lie(lie, steps), status);
     for part in said {
         assert!(printed.contains(part), "no {part:?} in\n{printed}");
     }
@@ -91,7 +91,7 @@ fn wrong_text() {
     caught(
         "wrong-text",
         ECHO,
-        Word::Failed,
+        TestStatus::Failed,
         &["step `echo`: core_echo", "expected \"hello\"", "got      something else", "json_path"],
     );
 }
@@ -101,61 +101,71 @@ fn too_much_text() {
     caught(
         "big",
         ECHO,
-        Word::Failed,
+        TestStatus::Failed,
         &["expected at most 1000 bytes", "got      10000 bytes", "at most 250 tokens"],
     );
 }
 
 #[test]
 fn slow_answer() {
-    caught("slow", ECHO, Word::Error, &["tool call failed: no answer within 1.0s"]);
+    caught("slow", ECHO, TestStatus::Error, &["tool call failed: timed out after 1.0s"]);
     let steps = ECHO.replace("timeout: 1s", "").replace("max_bytes: 1000", "max_duration: 500ms");
-    caught("slow", &steps, Word::Failed, &["max_duration", "expected at most 500ms"]);
+    caught("slow", &steps, TestStatus::Failed, &["max_duration", "expected at most 500ms"]);
 }
 
 #[test]
 fn dropped_notification() {
-    caught("silent", NOTE, Word::Failed, &["expected one within 1.0s", "got      none at all"]);
+    caught(
+        "silent",
+        NOTE,
+        TestStatus::Failed,
+        &["expected one within 1.0s", "got      none at all"],
+    );
 }
 
 #[test]
 fn tool_of_another_user() {
-    caught("leak", USERS, Word::Failed, &["not_contains", "expected no \"x_private_tool\""]);
+    caught("leak", USERS, TestStatus::Failed, &["not_contains", "expected no \"x_private_tool\""]);
 }
 
 #[test]
 fn error_as_success() {
-    caught("never-fails", REFUSAL, Word::Failed, &["expected an error", "got      a success"]);
+    caught(
+        "never-fails",
+        REFUSAL,
+        TestStatus::Failed,
+        &["expected an error", "got      a success"],
+    );
 }
 
 #[test]
 fn state_that_never_comes() {
-    caught("stuck", STATE, Word::Failed, &["expected \"running\"", "got      \"stopped\""]);
+    caught("stuck", STATE, TestStatus::Failed, &["expected \"running\"", "got      \"stopped\""]);
 }
 
 #[test]
 fn orphan_left_behind() {
-    caught("orphan", ECHO, Word::Failed, &["processes were left behind:", "sleep 60"]);
+    caught("orphan", ECHO, TestStatus::Failed, &["processes were left behind:", "sleep 60"]);
     let restarted = r#"
 steps:
   - {id: honest, tool: test_write_file, args: {path: honest, text: ""}, expected: {success: true}}
   - {id: restart, tool: test_restart_instance, expected: {success: true}}
 "#;
     // Its second life is honest, so only the first one can have left anything.
-    caught("orphan", restarted, Word::Failed, &["processes were left behind:", "sleep 60"]);
+    caught("orphan", restarted, TestStatus::Failed, &["processes were left behind:", "sleep 60"]);
 }
 
 #[test]
 fn deaf_to_signals() {
-    caught("deaf", ECHO, Word::Failed, &["muster itself did not end within 10.0s"]);
+    caught("deaf", ECHO, TestStatus::Failed, &["muster itself did not end within 10.0s"]);
 }
 
 #[test]
 fn broken_wire() {
-    caught("no-envelope", ECHO, Word::Error, &["call_tool answered without its envelope"]);
-    caught("wrong-id", ECHO, Word::Error, &["the answer is to request 999999"]);
-    caught("status", ECHO, Word::Error, &["request failed with status 500: oh no"]);
-    caught("garbage", ECHO, Word::Error, &["the answer is no message: {{{"]);
+    caught("no-envelope", ECHO, TestStatus::Error, &["call_tool returned no envelope"]);
+    caught("wrong-id", ECHO, TestStatus::Error, &["the response is to request 999999"]);
+    caught("status", ECHO, TestStatus::Error, &["request failed with status 500: oh no"]);
+    caught("garbage", ECHO, TestStatus::Error, &["the response is not a JSON-RPC message: {{{"]);
 }
 
 #[test]
@@ -164,7 +174,7 @@ fn missing_tools() {
     let text =
         scenario("nothing", &with_lie("nothing", BACKEND)).replace("timeout: 60s", "timeout: 2s");
     let (result, printed) = run_one(text);
-    assert_eq!(result.word, Word::Error, "{printed}");
+    assert_eq!(result.status, TestStatus::Error, "{printed}");
     assert!(printed.contains("not ready"), "{printed}");
     assert!(printed.contains("missing tools x_one_hi"), "{printed}");
 }
@@ -174,7 +184,7 @@ fn crash_at_start() {
     caught(
         "crash",
         ECHO,
-        Word::Error,
+        TestStatus::Error,
         &["ended before it was ready (exit code 1)", "│ something terrible happened"],
     );
 }
@@ -203,17 +213,25 @@ steps:
 #[test]
 fn logins() {
     passes("logins", &with_lie("nothing-at-all", LOGINS));
-    let rows: [(&str, Word, &[&str]); 8] = [
-        ("no-pkce", Word::Error, &["idp refuses the login: invalid_request", "code_challenge"]),
-        ("no-state", Word::Error, &["idp refuses the login: invalid_request", "state is missing"]),
-        ("wrong-callback", Word::Error, &["does not lead to this muster"]),
-        ("wrong-verifier", Word::Error, &["code_verifier is wrong"]),
-        ("wrong-redirect", Word::Error, &["redirect_uri is another one"]),
-        ("wrong-scope", Word::Failed, &["step `open`", "insufficient_scope"]),
-        ("wrong-token", Word::Failed, &["step `open`", "invalid_token"]),
-        ("shared-login", Word::Failed, &["step `not-his`", "expected no \"x_files_open\""]),
+    let rows: [(&str, TestStatus, &[&str]); 8] = [
+        (
+            "no-pkce",
+            TestStatus::Error,
+            &["idp rejects the login: invalid_request", "code_challenge"],
+        ),
+        (
+            "no-state",
+            TestStatus::Error,
+            &["idp rejects the login: invalid_request", "state is missing"],
+        ),
+        ("wrong-callback", TestStatus::Error, &["is not a URL of this instance"]),
+        ("wrong-verifier", TestStatus::Error, &["code_verifier is wrong"]),
+        ("wrong-redirect", TestStatus::Error, &["redirect_uri differs"]),
+        ("wrong-scope", TestStatus::Failed, &["step `open`", "insufficient_scope"]),
+        ("wrong-token", TestStatus::Failed, &["step `open`", "invalid_token"]),
+        ("shared-login", TestStatus::Failed, &["step `not-his`", "expected no \"x_files_open\""]),
     ];
-    for (lie, word, said) in rows {
-        caught(lie, LOGINS, word, said);
+    for (lie, status, said) in rows {
+        caught(lie, LOGINS, status, said);
     }
 }

@@ -1,4 +1,4 @@
-//! A certificate authority that lives as long as one scenario.
+//! A certificate authority for the mock providers of one scenario.
 
 use std::{fmt, io, sync::Arc};
 
@@ -11,23 +11,23 @@ use rustls::{
     pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 
-/// The names that the mocks are reached by.
+/// The host names of the mocks.
 const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// A certificate authority.
-pub struct Authority {
+pub struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
 }
 
-impl fmt::Debug for Authority {
+impl fmt::Debug for CertificateAuthority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authority").finish_non_exhaustive()
+        f.debug_struct("CertificateAuthority").finish_non_exhaustive()
     }
 }
 
-impl Authority {
-    /// A new one, with a key of its own.
+impl CertificateAuthority {
+    /// Creates an authority with a new key.
     pub fn new() -> io::Result<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -38,12 +38,12 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), pem })
     }
 
-    /// What a client has to trust.
+    /// The CA certificate for clients to trust.
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// What a server on this machine needs to speak TLS.
+    /// A TLS configuration for a server on localhost.
     pub fn server(&self) -> io::Result<Arc<ServerConfig>> {
         let names = NAMES.map(str::to_owned);
         let mut params = CertificateParams::new(names).map_err(io::Error::other)?;

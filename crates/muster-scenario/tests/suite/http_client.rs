@@ -19,14 +19,14 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 /// A scenario with these providers, and servers if any.
-pub(crate) fn prepared(before: &str) -> Scenario {
+pub(crate) fn prepared(setup: &str) -> Scenario {
     let head = "name: m\ncategory: c\nconcept: c\nsteps: [{id: a, tool: b}]\npre_configuration:\n";
-    let loaded = load::parse(Path::new("m"), &format!("{head}{before}"));
+    let loaded = load::parse(Path::new("m"), &format!("{head}{setup}"));
     loaded.scenario.unwrap_or_else(|| panic!("{:?}", loaded.problems))
 }
 
-pub(crate) async fn providers(before: &str) -> Providers {
-    Providers::start(&prepared(before).before.oauth_servers).await.unwrap()
+pub(crate) async fn providers(setup: &str) -> Providers {
+    Providers::start(&prepared(setup).setup.oauth_servers).await.unwrap()
 }
 
 /// What came back.

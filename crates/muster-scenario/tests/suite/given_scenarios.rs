@@ -21,6 +21,6 @@ fn every_given_file_loads() {
     }
     let loaded = load::load(&dir).unwrap();
     assert!(loaded.len() > 100, "{} files", loaded.len());
-    let errors: Vec<String> = loaded.iter().flat_map(load::Loaded::errors).collect();
+    let errors: Vec<String> = loaded.iter().flat_map(load::LoadedFile::errors).collect();
     assert_eq!(errors, Vec::<String>::new());
 }

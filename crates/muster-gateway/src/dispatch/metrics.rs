@@ -1,4 +1,4 @@
-//! How many calls each backend ran, how they ended and how long they took. Never what they were about.
+//! Metrics of calls by backend: counts and durations, never tools or arguments.
 
 use std::{
     collections::BTreeMap,
@@ -9,37 +9,39 @@ use std::{
     time::{Duration, Instant},
 };
 
-use muster_core::{call::Outcome, name::BackendName};
+use muster_core::{
+    call::{CallError, Outcome},
+    name::BackendName,
+    spooled::ToolResult,
+};
 use tokio::sync::watch;
 
-use super::Ending;
-
-/// Powers of two of microseconds, up to half an hour.
+/// Histogram buckets: powers of two of microseconds, up to half an hour.
 const BUCKETS: usize = 31;
 
-/// The counts of all backends, since the gateway was started. Cheap to clone.
+/// The metrics of all backends since the gateway started. Clones share the counters.
 #[derive(Debug, Clone)]
-pub struct Tally {
+pub struct CallMetrics {
     backends: watch::Sender<Backends>,
-    began: Instant,
+    started: Instant,
 }
 
-/// Read with every call, written with the first one of a backend.
+/// Read with every call, written with the first call of a backend.
 type Backends = Arc<BTreeMap<BackendName, Arc<Counts>>>;
 
-impl Default for Tally {
+impl Default for CallMetrics {
     fn default() -> Self {
-        Self { backends: watch::Sender::default(), began: Instant::now() }
+        Self { backends: watch::Sender::default(), started: Instant::now() }
     }
 }
 
 #[derive(Debug)]
 struct Counts {
     running: AtomicU64,
-    worked: AtomicU64,
+    succeeded: AtomicU64,
     failed: AtomicU64,
     cancelled: AtomicU64,
-    /// How long calls took that came to an end.
+    /// The total duration of finished calls, in microseconds.
     micros: AtomicU64,
     longest: AtomicU64,
     buckets: [AtomicU64; BUCKETS],
@@ -49,7 +51,7 @@ impl Default for Counts {
     fn default() -> Self {
         Self {
             running: AtomicU64::new(0),
-            worked: AtomicU64::new(0),
+            succeeded: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             cancelled: AtomicU64::new(0),
             micros: AtomicU64::new(0),
@@ -59,38 +61,38 @@ impl Default for Counts {
     }
 }
 
-/// The counts of one backend at one moment.
+/// The metrics of one backend at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Counted {
-    /// Calls that are being run.
+pub struct BackendMetrics {
+    /// Calls in progress.
     pub running: u64,
-    /// Calls that worked.
-    pub worked: u64,
-    /// Calls that did not, or whose result says so.
+    /// Calls that succeeded.
+    pub succeeded: u64,
+    /// Calls that did not run, or whose result is an error.
     pub failed: u64,
-    /// Calls that were taken back.
+    /// Calls that were cancelled.
     pub cancelled: u64,
-    /// How long a call took in the middle.
+    /// The average duration.
     pub average: Duration,
-    /// How long all but one of twenty took, to the next power of two.
-    pub most: Duration,
-    /// How long the longest took.
+    /// The 95th percentile of the duration, rounded up to a power of two.
+    pub p95: Duration,
+    /// The longest duration.
     pub longest: Duration,
 }
 
-impl Tally {
-    /// How long the gateway has been counting.
-    pub fn age(&self) -> Duration {
-        self.began.elapsed()
+impl CallMetrics {
+    /// The time since the gateway started.
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
     }
 
-    /// The counts of every backend that was called.
-    pub fn counted(&self) -> BTreeMap<BackendName, Counted> {
+    /// The metrics of every backend that was called.
+    pub fn backends(&self) -> BTreeMap<BackendName, BackendMetrics> {
         let backends = Arc::clone(&self.backends.borrow());
         backends.iter().map(|(name, counts)| (name.clone(), counts.now())).collect()
     }
 
-    /// A call begins.
+    /// Counts a call that begins.
     pub(super) fn begin(&self, backend: &BackendName) -> Running {
         let known = self.backends.borrow().get(backend).map(Arc::clone);
         let counts = known.unwrap_or_else(|| self.added(backend));
@@ -109,22 +111,22 @@ impl Tally {
 }
 
 impl Counts {
-    fn now(&self) -> Counted {
+    fn now(&self) -> BackendMetrics {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let (worked, failed) = (read(&self.worked), read(&self.failed));
-        let ended = worked + failed;
-        Counted {
+        let (succeeded, failed) = (read(&self.succeeded), read(&self.failed));
+        let ended = succeeded + failed;
+        BackendMetrics {
             running: read(&self.running),
-            worked,
+            succeeded,
             failed,
             cancelled: read(&self.cancelled),
             average: Duration::from_micros(read(&self.micros).checked_div(ended).unwrap_or(0)),
-            most: self.most(ended),
+            p95: self.p95(ended),
             longest: Duration::from_micros(read(&self.longest)),
         }
     }
 
-    fn most(&self, ended: u64) -> Duration {
+    fn p95(&self, ended: u64) -> Duration {
         let wanted = ended - ended / 20;
         let mut seen = 0;
         for (power, bucket) in (0_u32..).zip(&self.buckets) {
@@ -137,7 +139,7 @@ impl Counts {
     }
 }
 
-/// A call that is being run. When it is dropped before its end, it was cancelled.
+/// A call in progress. A call that is dropped before its end counts as cancelled.
 #[derive(Debug)]
 pub(super) struct Running {
     counts: Arc<Counts>,
@@ -146,11 +148,11 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn end(mut self, ending: Ending<'_>) {
+    pub(super) fn end(mut self, result: &Result<ToolResult, CallError>) {
         self.ended = true;
         let micros = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         let counts = &self.counts;
-        let count = if failed(ending) { &counts.failed } else { &counts.worked };
+        let count = if failed(result) { &counts.failed } else { &counts.succeeded };
         count.fetch_add(1, Ordering::Relaxed);
         counts.micros.fetch_add(micros, Ordering::Relaxed);
         counts.longest.fetch_max(micros, Ordering::Relaxed);
@@ -171,19 +173,19 @@ impl Drop for Running {
     }
 }
 
-fn failed(ending: Ending<'_>) -> bool {
-    match ending {
-        Ending::Outcome(Outcome::Text { failed, .. }) => *failed,
-        // A result is not opened for this: the key is enough, and inside of texts its quotes are escaped.
-        Ending::Outcome(Outcome::Raw(raw)) => {
+fn failed(result: &Result<ToolResult, CallError>) -> bool {
+    match result {
+        Ok(ToolResult::Inline(Outcome::Text { failed, .. })) => *failed,
+        // The result is not parsed: inside of texts the key's quotes are escaped.
+        Ok(ToolResult::Inline(Outcome::Raw(raw))) => {
             let after = raw.get().split_once("\"isError\"").map(|(_, after)| after.trim_start());
             after
                 .and_then(|after| after.strip_prefix(':'))
                 .is_some_and(|value| value.trim_start().starts_with("true"))
         }
-        Ending::Outcome(Outcome::InputRequired(_)) => false,
-        Ending::Bulk(bulk) => bulk.failed(),
-        Ending::Error(_) => true,
+        Ok(ToolResult::Inline(Outcome::InputRequired(_))) => false,
+        Ok(ToolResult::Spooled(spooled)) => spooled.failed(),
+        Err(_) => true,
     }
 }
 
@@ -192,23 +194,23 @@ mod tests {
     use muster_core::{call::Outcome, json::raw, name::BackendName};
     use serde_json::json;
 
-    use super::{Ending, Tally};
+    use super::CallMetrics;
 
     #[test]
-    fn every_call_is_counted_once_by_how_it_ended() {
-        let tally = Tally::default();
+    fn every_call_is_counted_once() {
+        let metrics = CallMetrics::default();
         let name = BackendName::new("a");
-        tally.begin(&name).end(Ending::Outcome(&Outcome::text("x")));
-        tally.begin(&name).end(Ending::Outcome(&Outcome::failure("x")));
-        tally.begin(&name).end(Ending::Outcome(&Outcome::Raw(raw(&json!({"isError": true})))));
+        metrics.begin(&name).end(&Ok(Outcome::text("x").into()));
+        metrics.begin(&name).end(&Ok(Outcome::failure("x").into()));
+        metrics.begin(&name).end(&Ok(Outcome::Raw(raw(&json!({"isError": true}))).into()));
         let quoted = json!({"content": [{"text": "{\"isError\":true}"}], "isError": false});
-        tally.begin(&name).end(Ending::Outcome(&Outcome::Raw(raw(&quoted))));
-        drop(tally.begin(&name));
-        let _running = tally.begin(&name);
-        let counted = tally.counted()[&name];
-        assert_eq!((counted.worked, counted.failed), (2, 2));
+        metrics.begin(&name).end(&Ok(Outcome::Raw(raw(&quoted)).into()));
+        drop(metrics.begin(&name));
+        let _running = metrics.begin(&name);
+        let counted = metrics.backends()[&name];
+        assert_eq!((counted.succeeded, counted.failed), (2, 2));
         assert_eq!((counted.cancelled, counted.running), (1, 1));
         assert!(counted.longest >= counted.average);
-        assert!(!counted.most.is_zero());
+        assert!(!counted.p95.is_zero());
     }
 }
