@@ -43,7 +43,7 @@ def main():
     wanted = args.only.split(",") if args.only else sorted({*CATALOGS, *ASKED})
     sets = {name: module.load(name) for name in wanted if os.path.isdir(os.path.join(args.data, name))}
     (rank,) = run.build("rank")
-    run.ENCODER = run.Encoder(*run.build("embed", crate="muster-embed"), args.model)
+    run.ENCODER = run.Encoder(*run.build("embed"), args.model)
     vectors = {name: np.array(run.ENCODER.of([run.described(tool) for tool in tools])) for name, (tools, _) in sets.items()}
     place = {name: {tool["id"]: at for at, tool in enumerate(tools)} for name, (tools, _) in sets.items()}
     there, none = {}, {}

@@ -61,7 +61,7 @@ def described(tool):
     return f"{split(tool['name'])}. {split(tool['server'])}. {words}"[:360]
 
 
-def build(*names, crate="muster-core"):
+def build(*names, crate="muster-search"):
     command = ["cargo", "build", "--quiet", "--release", "-p", crate]
     subprocess.run(command + [f"--example={name}" for name in names], cwd=ROOT, check=True)
     target = os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
@@ -196,7 +196,7 @@ def main():
     rank, speed = build("rank", "rank_speed")
     if args.model:
         global ENCODER
-        ENCODER = Encoder(*build("embed", crate="muster-embed"), args.model)
+        ENCODER = Encoder(*build("embed"), args.model)
     failed = ranking(rank, module, sets) + abstention(rank, args.data, sets)
     if args.tokens:
         failed += tokens(*build("answers", crate="muster-gateway"), args.data, sets)

@@ -12,7 +12,7 @@ use crate::{
     backend::BoxFuture,
     call::{Caller, Owner},
     credentials::{Bearer, Principal},
-    manifest::mcpserver::Auth,
+    server_auth::Auth,
 };
 
 /// Someone who is logged in, or wants to be.

@@ -3,6 +3,12 @@
 use std::{fmt, sync::Arc};
 
 use serde::Serialize;
+use thiserror::Error;
+
+/// Names that the gateway uses itself.
+const RESERVED: [&str; 2] = ["core", "mcp-aggregator"];
+/// The name becomes the name of a file, with an ending and a temporary prefix.
+const LONGEST_NAME: usize = 200;
 
 /// The name of a tool as agents see it. Any text: CLI configs may name a tool as they like.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -66,5 +72,35 @@ impl std::borrow::Borrow<str> for BackendName {
 impl fmt::Display for BackendName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// Why a resource cannot have a name.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum InvalidName {
+    /// There is none.
+    #[error("name is required")]
+    Missing,
+    /// It cannot be that of a file, or the gateway uses it itself.
+    #[error("invalid name '{name}': {reason}")]
+    Unusable {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}
+
+/// Checks the name of a resource: an MCP server, a workflow, a service class or a service.
+pub fn check_resource_name(name: &str) -> Result<(), InvalidName> {
+    let invalid = |reason| Err(InvalidName::Unusable { name: name.to_owned(), reason });
+    match name {
+        "" => Err(InvalidName::Missing),
+        _ if name.starts_with('.') => invalid("it must not begin with a dot"),
+        _ if name.contains(['/', '\\']) => invalid("it must not hold `/` or `\\`"),
+        _ if name.contains(char::is_control) => invalid("it must not hold control characters"),
+        _ if name.len() > LONGEST_NAME => invalid("it is too long"),
+        _ if RESERVED.contains(&name) => invalid("the gateway uses it itself"),
+        _ => Ok(()),
     }
 }

@@ -1,10 +1,11 @@
 //! A server as a tool's arguments describe it.
 
 use indexmap::IndexMap;
-use muster_core::manifest::{
-    mcpserver::{Auth, Invalid, McpServer, Spec, check_name, server_type},
+use muster_config::{
+    mcpserver::{Invalid, McpServer, Spec, server_type},
     settings::REDACTED,
 };
+use muster_core::{name::check_resource_name, server_auth::Auth};
 use serde::Deserialize;
 
 /// What a call says about a server. What it leaves out is empty.
@@ -30,7 +31,7 @@ pub(crate) struct Draft {
 impl Draft {
     /// A new server in a namespace.
     pub(crate) fn create(self, namespace: &str) -> Result<McpServer, Invalid> {
-        check_name(&self.name)?;
+        check_resource_name(&self.name)?;
         let mut server =
             McpServer::new(self.name.clone(), namespace, Spec::of(server_type(&self.kind)?));
         self.apply(&mut server.spec)?;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use muster_config::mcpserver::McpServer;
 use muster_core::{
     catalog::{self, About, Entry, Listed, Offer, Source},
     connect::Listing,
-    manifest::mcpserver::McpServer,
     name::{BackendName, ToolName, exposed},
 };
 
@@ -92,11 +92,8 @@ impl Naming {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::{
-        connect::Listing,
-        json::raw,
-        manifest::mcpserver::{McpServer, ServerType, Spec},
-    };
+    use muster_config::mcpserver::{McpServer, ServerType, Spec};
+    use muster_core::{connect::Listing, json::raw};
     use serde_json::json;
 
     use super::{renamed, source};

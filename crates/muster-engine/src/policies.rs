@@ -93,10 +93,10 @@ fn both_patterns(one: &Pattern, other: &Pattern) -> Pattern {
 
 #[cfg(test)]
 mod tests {
+    use muster_config::policy::parse;
     use muster_core::{
         cli::Place,
         effect::Effect,
-        manifest::policy::parse,
         policy::{Default, Destructive, Policy},
     };
 

@@ -1,6 +1,6 @@
 //! What must not be shown: secrets in settings of servers, and in what errors say.
 
-use muster_core::manifest::settings::REDACTED;
+use muster_config::settings::REDACTED;
 
 /// Words in the name of a setting that make its value a secret.
 const SECRET_NAMES: [&str; 11] = [

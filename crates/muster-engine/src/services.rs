@@ -23,9 +23,9 @@ use muster_core::{
     backend::Cx,
     call::Caller,
     client::{Client, Nobody},
-    service::ServiceClass,
 };
 use muster_gateway::dispatch::{Dispatcher, State};
+use muster_workflow::service::ServiceClass;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 

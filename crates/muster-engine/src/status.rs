@@ -1,7 +1,7 @@
 //! How a server behind the gateway is doing, in the words of tools and files.
 
 use jiff::Timestamp;
-use muster_core::manifest::mcpserver::{ServerType, Status};
+use muster_config::mcpserver::{ServerType, Status};
 use muster_gateway::condition::Condition;
 
 use crate::redact;

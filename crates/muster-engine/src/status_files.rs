@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use muster_core::manifest::mcpserver::Status;
+use muster_config::mcpserver::Status;
 use tokio::{sync::watch, time::sleep};
 
 use crate::{

@@ -15,17 +15,13 @@ use std::{
     sync::Arc,
 };
 
-use muster_core::{
-    cli::CliConfig,
-    manifest::{
-        mcpserver::{self, McpServer, Status},
-        service::ServiceFile,
-        settings::{self, Settings},
-    },
-    policy::Policy,
-    service::ServiceClass,
-    workflow::Workflow,
+use muster_config::{
+    mcpserver::{self, McpServer, Status},
+    service::ServiceFile,
+    settings::{self, Settings},
 };
+use muster_core::{cli::CliConfig, policy::Policy};
+use muster_workflow::{Workflow, service::ServiceClass};
 use thiserror::Error;
 use tokio::sync::Mutex;
 

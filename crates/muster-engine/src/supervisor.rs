@@ -9,10 +9,10 @@ pub(crate) mod unit;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::{Backend, BoxFuture},
     connect::{Connect, Listing},
-    manifest::mcpserver::McpServer,
 };
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;

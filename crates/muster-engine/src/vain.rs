@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use muster_core::{
-    catalog::Snapshot, cli::CliConfig, connect::Listing, manifest::mcpserver::McpServer,
-    name::BackendName,
-};
+use muster_config::mcpserver::McpServer;
+use muster_core::{catalog::Snapshot, cli::CliConfig, connect::Listing, name::BackendName};
 
 use crate::{
     core_tools, offer,

@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use muster_core::{
-    manifest::{mcpserver::McpServer, settings::Settings},
-    workflow::Workflow,
-};
+use muster_config::{mcpserver::McpServer, settings::Settings};
+use muster_workflow::Workflow;
 
 use crate::{
     status::Report,

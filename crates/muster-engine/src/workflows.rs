@@ -13,14 +13,14 @@ use muster_core::{
     backend::{Backend, BoxFuture, Cx},
     call::{CallError, Caller, Outcome},
     policy::Permitted,
-    workflow::{
-        Object, Workflow, arguments,
-        content::with_execution_id,
-        cycle,
-        run::{self, Answer, Ended, Past},
-    },
 };
 use muster_gateway::dispatch::{CallerStates as _, State};
+use muster_workflow::{
+    Object, Workflow, arguments,
+    content::with_execution_id,
+    cycle,
+    run::{self, Answer, Ended, Past},
+};
 use serde_json::{Value as Json, json};
 use tokio::sync::watch;
 

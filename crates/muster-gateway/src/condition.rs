@@ -1,6 +1,6 @@
 //! The condition of an MCP server, as tools and files name it.
 
-use muster_core::manifest::mcpserver::ServerType;
+use muster_config::mcpserver::ServerType;
 
 /// What a server is doing, as `core_service_*` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Condition {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::manifest::mcpserver::ServerType::{Sse, Stdio, StreamableHttp};
+    use muster_config::mcpserver::ServerType::{Sse, Stdio, StreamableHttp};
 
     use super::Condition;
 

@@ -12,11 +12,8 @@ use std::{
     sync::{Arc, OnceLock, RwLock},
 };
 
-use muster_core::{
-    catalog::Entry,
-    name::ToolName,
-    ranking::meaning::{Embed, described},
-};
+use muster_core::{catalog::Entry, name::ToolName};
+use muster_search::meaning::{Embed, described};
 use tokio::sync::watch;
 
 use self::kept::Known;
@@ -125,7 +122,8 @@ impl Meanings {
         let mut next = Vectors::clone(&known);
         let (mut thoughts, mut more) = (0, false);
         for (source, entry) in state.catalog.surviving() {
-            let text = described(source, entry, state.policy.description(entry));
+            let text =
+                described(&source.about.title, &entry.local_name, state.policy.description(entry));
             if known.get(&entry.name).is_some_and(|meaning| *meaning.text == *text) {
                 continue;
             }

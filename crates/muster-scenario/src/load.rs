@@ -8,14 +8,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster_core::{suggest::similar, yaml};
+use muster_config::yaml;
+use muster_core::suggest::similar;
+use node::Notes;
 use thiserror::Error;
 
 use crate::{
     options::{Selection, Skipped},
     scenario::Scenario,
 };
-use node::Notes;
 
 /// How bad a problem is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,14 +18,13 @@ use std::{
     time::Duration,
 };
 
-use muster_core::yaml::{self, Node, NodeValue};
+use backends::Backends;
+use login::Logins;
+use muster_config::yaml::{self, Node, NodeValue};
 use muster_exec::launcher::Launcher;
 use muster_scenario::wire::{self, Message, RpcError, text_result};
 use serde_json::{Value, json};
 use tokio::{sync::broadcast, task::JoinSet};
-
-use backends::Backends;
-use login::Logins;
 
 /// All that the fake knows.
 pub(crate) struct Fake {

@@ -1,6 +1,6 @@
 //! The CLI configs that come with the program.
 
-use muster_core::{cli::CliConfig, manifest};
+use muster_core::cli::CliConfig;
 
 /// Name and text of each, sorted by name.
 pub const CONFIGS: &[(&str, &str)] = &[
@@ -34,6 +34,6 @@ pub fn config(name: &str) -> Option<&'static str> {
 
 /// Every bundled config.
 pub fn clis() -> Vec<CliConfig> {
-    let parsed = CONFIGS.iter().filter_map(|(_, text)| manifest::cli::parse(text).ok());
+    let parsed = CONFIGS.iter().filter_map(|(_, text)| muster_config::cli::parse(text).ok());
     parsed.map(|loaded| loaded.value).collect()
 }

@@ -6,8 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use muster_core::ranking::meaning::Embed;
-use muster_embed::Model;
+use muster_search::{encoder::Model, meaning::Embed};
 
 use crate::{env_vars, error::CommandError};
 

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster_core::{logins::LoginError, manifest::mcpserver::SecretRef};
+use muster_core::{logins::LoginError, server_auth::SecretRef};
 
 use super::{
     discovery::clean,
@@ -64,7 +64,7 @@ fn checked(name: &str) -> Result<&str, LoginError> {
 mod tests {
     use std::fs;
 
-    use muster_core::manifest::mcpserver::SecretRef;
+    use muster_core::server_auth::SecretRef;
 
     use super::identity;
 

@@ -8,7 +8,7 @@ use muster_core::{
     call::Owner,
     credentials::{Bearer, IdTokens},
     logins::{Access, LoginError, Person, Site},
-    manifest::mcpserver::{Auth, TokenExchange},
+    server_auth::{Auth, TokenExchange},
 };
 use serde::Deserialize;
 use tokio::sync::Mutex;

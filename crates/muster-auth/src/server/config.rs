@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use muster_core::manifest::settings::{self, OAuthServer};
+use muster_config::settings::{self, OAuthServer};
 use thiserror::Error;
 
 use super::proxies::Proxies;

@@ -15,7 +15,7 @@ use muster_core::{
     backend::BoxFuture,
     credentials::{Bearer, IdTokens, Principal},
     logins::{LoginError, Person, Site},
-    manifest::mcpserver::{AuthorizationServer, SecretRef, TokenExchange},
+    server_auth::{AuthorizationServer, SecretRef, TokenExchange},
 };
 use serde_json::json;
 

@@ -8,18 +8,15 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use muster_search::{
+    document::{Document, parameters},
+    index::Index,
+};
 use rpds::RedBlackTreeMapSync;
 use serde_json::Value;
 
 use super::{Entry, Source};
-use crate::{
-    json::Object,
-    name::BackendName,
-    ranking::{
-        document::{Document, parameters},
-        index::Index,
-    },
-};
+use crate::{json::Object, name::BackendName};
 
 /// An index, or what it takes to make it.
 #[derive(Clone, Default)]

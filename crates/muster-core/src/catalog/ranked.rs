@@ -2,16 +2,15 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use super::{Entry, Snapshot, Source, indexed};
-use crate::{
-    name::BackendName,
-    ranking::{
-        index::Index,
-        query::How,
-        search::{Match, Named, Place},
-        verdict::Verdict,
-    },
+use muster_search::{
+    index::Index,
+    query::How,
+    search::{Match, Named, Place},
+    verdict::Verdict,
 };
+
+use super::{Entry, Snapshot, Source, indexed};
+use crate::name::BackendName;
 
 /// Words of a question, and the index they are looked for in.
 #[derive(Debug, Clone, Copy)]

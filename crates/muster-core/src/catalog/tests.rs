@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use muster_search::verdict::Verdict;
+
 use super::{About, Collision, Entry, Offer, Snapshot, Source};
 use crate::{
     name::{BackendName, ToolName},
-    ranking::verdict::Verdict,
     schema,
 };
 

@@ -4,7 +4,7 @@
 //! *Strict*: all are held against a shape, and what does not fit is said in the words that users of
 //! the original know.
 
-use muster_core::service::class::Span;
+use muster_workflow::service::class::Span;
 use serde_json::{Map, Value, value::RawValue};
 
 /// The arguments of one call.

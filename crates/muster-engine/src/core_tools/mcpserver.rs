@@ -1,10 +1,8 @@
 //! `core_mcpserver_*`: the definitions of the servers behind the gateway.
 
 use indexmap::IndexMap;
-use muster_core::{
-    backend::Cx,
-    manifest::mcpserver::{Auth, Status},
-};
+use muster_config::mcpserver::Status;
+use muster_core::{backend::Cx, server_auth::Auth};
 use serde::Serialize;
 use serde_json::{Value, json};
 

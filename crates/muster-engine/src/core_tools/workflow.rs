@@ -2,13 +2,12 @@
 
 use std::cell::Cell;
 
-use muster_core::{
-    backend::Cx,
-    workflow::{
-        Workflow,
-        check::check,
-        request::{self, Invalid},
-    },
+use muster_config::workflow::shown_yaml;
+use muster_core::backend::Cx;
+use muster_workflow::{
+    Workflow,
+    check::check,
+    request::{self, Invalid},
 };
 use serde_json::{Map, Value, json};
 
@@ -233,7 +232,7 @@ fn get(handle: &Handle, cx: Cx<'_>, args: &Args) -> Answer {
         .get(name)
         .ok_or_else(|| format!("Failed to get workflow: {}", not_found(name)))?;
     let shown = workflow.shown(is_available(handle, cx, workflow));
-    Ok(object(&json!({"workflow": shown, "yaml": workflow.shown_yaml()})))
+    Ok(object(&json!({"workflow": shown, "yaml": shown_yaml(&workflow)})))
 }
 
 fn available(handle: &Handle, cx: Cx<'_>, args: &Args) -> Answer {

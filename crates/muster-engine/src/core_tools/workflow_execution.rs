@@ -1,6 +1,7 @@
 //! `core_workflow_execution_*`: the records of runs.
 
-use muster_core::{backend::Cx, workflow::record::State};
+use muster_core::backend::Cx;
+use muster_workflow::record::State;
 use serde_json::{Value, json};
 
 use super::{Answer, Args, Builtin, object};

@@ -7,9 +7,9 @@ use std::{
 };
 
 use jiff::Timestamp;
+use muster_config::mcpserver::McpServer;
 use muster_core::{
-    backend::Backend, call::Owner, catalog::Source, manifest::mcpserver::McpServer,
-    name::BackendName, request::Change,
+    backend::Backend, call::Owner, catalog::Source, name::BackendName, request::Change,
 };
 use muster_gateway::dispatch::State;
 use tokio::{

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use muster_core::{
-    manifest::service::ServiceFile,
-    service::{
-        ServiceClass,
-        class::{ArgSpec, Invalid, ServiceConfig},
-    },
+use muster_config::service::ServiceFile;
+use muster_workflow::service::{
+    ServiceClass,
+    class::{ArgSpec, Invalid, ServiceConfig},
 };
 use serde::Deserialize;
 use thiserror::Error;
@@ -58,7 +56,7 @@ impl ClassDraft {
         let mut class = ServiceClass {
             name: self.name.clone(),
             namespace: namespace.to_owned(),
-            spec: muster_core::service::class::ClassSpec::default(),
+            spec: muster_workflow::service::class::ClassSpec::default(),
         };
         self.apply(&mut class);
         class.check()?;

@@ -1,6 +1,6 @@
 //! Files written on behalf of a tool.
 
-use muster_core::manifest::{LoadError, mcpserver::Invalid, settings::Settings};
+use muster_config::{LoadError, mcpserver::Invalid, settings::Settings};
 use thiserror::Error;
 
 use super::{ClassEdit, ClassError, Reconciler, ServiceEdit, WorkflowEdit};

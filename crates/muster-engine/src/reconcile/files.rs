@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
+use muster_config::{mcpserver::McpServer, settings::Aggregator};
 use muster_core::{
     backend::Backend,
     catalog::{Entry, Offer, Source},
     cli::{CliConfig, Place},
-    manifest::{mcpserver::McpServer, settings::Aggregator},
     name::{BackendName, ToolName},
 };
 use muster_exec::{

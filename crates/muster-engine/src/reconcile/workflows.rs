@@ -2,15 +2,13 @@
 
 use std::{cell::Cell, collections::BTreeMap, sync::Arc};
 
-use muster_core::{
-    manifest::workflow::Lines,
-    name::BackendName,
-    workflow::{
-        Spec, Workflow, always_there,
-        check::{self, Around, Tool, check},
-    },
-};
+use muster_config::workflow::Lines;
+use muster_core::name::BackendName;
 use muster_gateway::dispatch::State;
+use muster_workflow::{
+    Spec, Workflow, always_there,
+    check::{self, Around, Tool, check},
+};
 
 use super::{EditError, Reconciler, files::Origin, files::log_new};
 use crate::{

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
-use muster_core::service::{Record, Service, ServiceClass, State, health::Checks, values};
+use muster_workflow::service::{Record, Service, ServiceClass, State, health::Checks, values};
 use serde_json::{Map, Value};
 use tokio::{sync::Mutex, time::Instant};
 

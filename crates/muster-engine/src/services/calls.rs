@@ -9,11 +9,11 @@ use muster_core::{
     json::{Object, Raw, raw},
     name::ToolName,
     repair::values::mend,
-    service::{
-        State,
-        class::{LifecycleTools, ServiceConfig, ToolSpec},
-        values,
-    },
+};
+use muster_workflow::service::{
+    State,
+    class::{LifecycleTools, ServiceConfig, ToolSpec},
+    values,
 };
 use serde_json::Value;
 use tokio::time::timeout;

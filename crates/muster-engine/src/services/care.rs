@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use muster_core::service::{
+use muster_gateway::dispatch;
+use muster_workflow::service::{
     Event, ServiceClass, State,
     health::{Checks, Health, verdict},
     values,
 };
-use muster_gateway::dispatch;
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_core::service::order;
+use muster_workflow::service::order;
 use tokio::{task::JoinSet, time::timeout};
 
 use super::Services;

@@ -7,10 +7,8 @@ use std::{
 };
 
 use jiff::Timestamp;
-use muster_core::{
-    manifest::service::ServiceFile,
-    service::{Record, State},
-};
+use muster_config::service::ServiceFile;
+use muster_workflow::service::{Record, State};
 
 use super::{Instance, Services, board::Id};
 use crate::{events::Reason, store::WriteError};

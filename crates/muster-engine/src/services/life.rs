@@ -2,10 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use muster_config::service::ServiceFile;
 use muster_core::{
     backend::{BoxFuture, Cx},
-    manifest::{mcpserver::check_name, service::ServiceFile},
-    service::{Event, Next, Service, State, arguments, machine::Tool, next, values},
+    name::check_resource_name,
+};
+use muster_workflow::service::{
+    Event, Next, Service, State, arguments, machine::Tool, next, values,
 };
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -98,7 +101,7 @@ impl Services {
         if self.is_static(&name) {
             return refused(format!("static service with name {name} already exists"));
         }
-        if let Err(invalid) = check_name(&name) {
+        if let Err(invalid) = check_resource_name(&name) {
             return refused(format!("invalid create request: {invalid}"));
         }
         let namespace = self.inner.means.view.borrow().settings.namespace().to_owned();

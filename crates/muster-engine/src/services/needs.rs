@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use muster_core::service::{State as ServiceState, class::ClassSpec, order};
 use muster_gateway::dispatch::State;
+use muster_workflow::service::{State as ServiceState, class::ClassSpec, order};
 
 use super::{Instance, Services};
 

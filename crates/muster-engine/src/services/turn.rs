@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use muster_core::service::{
+use muster_workflow::service::{
     Event, Next, State,
     health::{Checks, Health},
     machine::Tool,

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use muster_core::manifest::{
+use muster_config::{
     LoadError, Loaded, Warning, cli, mcpserver, policy, service, serviceclass, settings, workflow,
 };
 

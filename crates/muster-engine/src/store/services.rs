@@ -5,13 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use muster_core::{
-    manifest::{
-        service::{self, ServiceFile},
-        serviceclass,
-    },
-    service::{Record, ServiceClass},
+use muster_config::{
+    service::{self, ServiceFile},
+    serviceclass,
 };
+use muster_workflow::service::{Record, ServiceClass};
 
 use super::{CLASSES, ClassFile, SERVICES, Store, WriteError, write};
 

@@ -2,10 +2,8 @@
 
 use std::{cell::Cell, fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 
-use muster_core::{
-    manifest::mcpserver::{McpServer, ServerType, Spec, Status},
-    policy::Default,
-};
+use muster_config::mcpserver::{McpServer, ServerType, Spec, Status};
+use muster_core::policy::Default;
 
 use super::{Files, PolicyFile, Severity, Store, WriteError};
 

@@ -1,9 +1,7 @@
 //! Workflows written one file at a time.
 
-use muster_core::{
-    manifest::workflow::{parse, text},
-    workflow::Workflow,
-};
+use muster_config::workflow::{parse, text};
+use muster_workflow::Workflow;
 
 use super::{Store, WORKFLOWS, WorkflowFile, WriteError, write};
 

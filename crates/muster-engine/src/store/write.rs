@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use muster_core::manifest::mcpserver::{self, Status};
+use muster_config::mcpserver::{self, Status};
 use rustix::{
     fs::{CWD, RenameFlags, renameat_with},
     io::Errno,

@@ -3,10 +3,10 @@
 use std::{future::pending, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::{Backend, BoxFuture},
     connect::{Connect, ConnectError, Connection, Listing},
-    manifest::mcpserver::McpServer,
 };
 use muster_gateway::condition::Condition;
 use tokio::{

@@ -13,12 +13,10 @@ use std::{
     time::SystemTime,
 };
 
-use muster_core::{
-    call::Caller,
-    workflow::{
-        Object, Workflow,
-        record::{Line, Opened, Record, State, Story, Summary, fingerprint},
-    },
+use muster_core::call::Caller;
+use muster_workflow::{
+    Object, Workflow,
+    record::{Line, Opened, Record, State, Story, Summary, fingerprint},
 };
 use thiserror::Error;
 use tokio::sync::Mutex;

@@ -7,14 +7,14 @@ use muster_core::{
     json::{self, Raw, raw},
     name::ToolName,
     repair::values,
-    workflow::{
-        Object, PREFIX, Workflow,
-        content::Content,
-        report::{Report, Status},
-        run::{Called, Host, Note},
-    },
 };
 use muster_template::{Context, Limits};
+use muster_workflow::{
+    Object, PREFIX, Workflow,
+    content::Content,
+    report::{Report, Status},
+    run::{Called, Host, Note},
+};
 
 use super::{Means, live::Live, not_found};
 use crate::events::Reason;

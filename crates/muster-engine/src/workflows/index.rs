@@ -8,7 +8,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use muster_core::workflow::record::{State, Summary};
+use muster_workflow::record::{State, Summary};
 
 use super::executions::{Query, is_for, read};
 

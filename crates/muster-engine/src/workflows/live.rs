@@ -11,7 +11,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use muster_core::workflow::{
+use muster_workflow::{
     record::{Line, Moment, Record, State, StepRecord},
     report::Report,
     run::Note,

@@ -7,8 +7,8 @@ use muster_core::{
     json::raw,
     name::{BackendName, ToolName},
     schema::validator::Validator,
-    workflow::{Workflow, arguments},
 };
+use muster_workflow::{Workflow, arguments};
 
 /// The name of the backend that runs workflows. Servers cannot have it: it holds a slash.
 pub(super) const BACKEND: &str = "workflow/";

@@ -3,13 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use muster_core::{
-    backend::Cx,
-    call::Caller,
-    client::Nobody,
-    workflow::{Workflow, run::Past},
-};
+use muster_core::{backend::Cx, call::Caller, client::Nobody};
 use muster_gateway::dispatch::Dispatcher;
+use muster_workflow::{Workflow, run::Past};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 

@@ -1,6 +1,6 @@
 //! CLI definitions and policies in the configuration directory.
 
-use muster_core::{call::CallError, cli::CliConfig, manifest};
+use muster_core::{call::CallError, cli::CliConfig};
 use serde_json::json;
 
 use crate::{
@@ -71,7 +71,7 @@ async fn a_policy_limits_one_server_and_not_another() {
 
 #[tokio::test(start_paused = true)]
 async fn bundled_tools_are_served_where_nothing_else_is_said() {
-    let config = |text: &str| -> CliConfig { manifest::cli::parse(text).unwrap().value };
+    let config = |text: &str| -> CliConfig { muster_config::cli::parse(text).unwrap().value };
     let bundled = || vec![config(SAY), config(&SAY.replace("echo", "no-such-program"))];
     let rig = Rig::bundling(bundled(), Fake::default(), &[]);
     assert_eq!(rig.tools(), ["cli_bye", "cli_hello"]);

@@ -3,19 +3,19 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
+use muster_config::workflow::parse;
 use muster_core::{
     backend::CallTool as _,
     call::{Call, Caller, Checking, Outcome},
     client::Nobody,
     credentials::Principal,
     json::raw,
-    manifest::workflow::parse,
     name::ToolName,
-    workflow::{
-        Object,
-        record::{Line, Moment, Opened, Record, fingerprint},
-        report::Report,
-    },
+};
+use muster_workflow::{
+    Object,
+    record::{Line, Moment, Opened, Record, fingerprint},
+    report::Report,
 };
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};

@@ -5,7 +5,7 @@ use muster_core::{
     arguments::{self, Arguments},
     cli::{CliConfig, CliTool, Docker, Kind, Param, Place, Placement},
     json::raw,
-    manifest, python,
+    python,
     value::Value,
 };
 use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -31,7 +31,7 @@ fn given(json: &serde_json::Value) -> Arguments {
 
 /// The words of the only tool of a config, called through `climax_call`.
 fn run(config: &str, place: &Place, args: &serde_json::Value) -> Vec<String> {
-    let config = manifest::cli::parse(config).unwrap().value;
+    let config = muster_config::cli::parse(config).unwrap().value;
     let tool = config.tools.first().unwrap();
     let args = arguments::coerce(&tool.params, given(args)).unwrap();
     words(&config, tool, place, &args, &environment())
@@ -173,7 +173,7 @@ fn directory_and_input_are_the_first_that_were_given() {
     let config = "command: x\ntools: [{name: t, description: d, args: [\
         {name: d1, cwd: true, default: /unused}, {name: d2, cwd: true},\
         {name: i1, stdin: true, default: unused}, {name: i2, stdin: true}]}]";
-    let tool = manifest::cli::parse(config).unwrap().value.tools.remove(0);
+    let tool = muster_config::cli::parse(config).unwrap().value.tools.remove(0);
     let check = |args: serde_json::Value, directory: Option<&str>, text: Option<&str>| {
         let args = given(&args);
         assert_eq!(working_dir(&tool, &args).and_then(Value::as_text), directory);

@@ -11,9 +11,9 @@ use std::{
 use muster_core::{
     catalog::{About, Entry, Offer, Snapshot, Source},
     name::{BackendName, ToolName},
-    ranking::meaning::Embed,
     schema,
 };
+use muster_search::meaning::Embed;
 
 use super::{Meanings, Memory, Progress, SIGN};
 use crate::dispatch::State;

@@ -11,7 +11,6 @@ use muster_core::{
     catalog::{About, Entry, Offer, Snapshot, Source},
     client::{Client, Continuation, Nobody},
     json::raw,
-    manifest,
     name::{BackendName, ToolName},
     policy::{Permitted, Policy},
     python,
@@ -83,8 +82,9 @@ pub(crate) struct World {
 impl World {
     /// A world under this policy; without one everything is allowed.
     pub(crate) fn new(policy: Option<&str>) -> Self {
-        let policy = policy
-            .map_or_else(Policy::default, |policy| manifest::policy::parse(policy).unwrap().value);
+        let policy = policy.map_or_else(Policy::default, |policy| {
+            muster_config::policy::parse(policy).unwrap().value
+        });
         let (sender, reached) = mpsc::channel();
         let backends = BTreeMap::from([(name(), Arc::new(Notes { sender }) as Arc<dyn Backend>)]);
         let catalog = Snapshot::default().with(source());
@@ -130,7 +130,7 @@ fn name() -> BackendName {
 }
 
 fn source() -> Source {
-    let config = manifest::cli::parse(TOOLS).unwrap().value;
+    let config = muster_config::cli::parse(TOOLS).unwrap().value;
     let about = About {
         title: config.name.into(),
         description: config.description.into(),

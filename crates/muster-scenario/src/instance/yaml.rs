@@ -92,7 +92,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::yaml;
+    use muster_config::yaml;
     use serde_json::json;
 
     use super::document;

@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use muster_core::{
-    suggest::similar,
-    value::Value as Written,
-    yaml::{Node, NodeValue},
-};
+use muster_config::yaml::{Node, NodeValue};
+use muster_core::{suggest::similar, value::Value as Written};
 use serde_json::{Map, Number, Value};
 
 use super::{Problem, Severity};

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use muster_core::yaml::Node;
+use muster_config::yaml::Node;
 use serde_json::Value;
 
 use super::node::{Fields, Notes, count, object, span, text, texts, truth};

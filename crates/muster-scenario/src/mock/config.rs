@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use muster_core::yaml::{self, Node};
+use muster_config::yaml::{self, Node};
 use serde_json::{Map, Value, json};
 
 use super::{Extra, Failing, MockConfig, MockResponse, MockTool, Shelf, fault::Fault};

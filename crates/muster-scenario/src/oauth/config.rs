@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_core::yaml::Node;
+use muster_config::yaml::Node;
 
 use crate::load::node::{Fields, Notes, span, text, texts, truth};
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use muster_core::yaml::NodeValue;
+use muster_config::yaml::NodeValue;
 use muster_exec::{
     child::Child,
     command::{Command, Stdin},

@@ -103,7 +103,7 @@ fn part_of(part: &str, scale: u64) -> u64 {
 }
 
 /// `Duration.Round`.
-pub(crate) fn round(n: i64, to: i64) -> i64 {
+pub fn round(n: i64, to: i64) -> i64 {
     if to <= 0 {
         return n;
     }

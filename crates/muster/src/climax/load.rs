@@ -5,12 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster_core::{
-    cli::CliConfig,
-    manifest::{self, LoadError, Loaded, Problem},
-    policy::Policy,
-    suggest,
-};
+use muster_config::{LoadError, Loaded, Problem};
+use muster_core::{cli::CliConfig, policy::Policy, suggest};
 use thiserror::Error;
 
 use super::{args::COMMANDS, servers};
@@ -46,10 +42,10 @@ pub(super) fn config(word: &str) -> Result<Loaded<CliConfig>, FileError> {
     let is_path = word.contains('/') || word.ends_with(".yaml") || word.ends_with(".yml");
     let bundled = if is_path { None } else { bundled::config(word) };
     match bundled {
-        Some(text) => Ok(manifest::cli::parse(text)?),
+        Some(text) => Ok(muster_config::cli::parse(text)?),
         None => {
             let text = read(Path::new(word))?;
-            manifest::cli::parse(&text).map_err(|err| match servers::is_meant(word, &text) {
+            muster_config::cli::parse(&text).map_err(|err| match servers::is_meant(word, &text) {
                 true => FileError::Servers,
                 false => err.into(),
             })
@@ -59,7 +55,7 @@ pub(super) fn config(word: &str) -> Result<Loaded<CliConfig>, FileError> {
 
 /// Loads a policy file.
 pub(super) fn policy(path: &Path) -> Result<Loaded<Policy>, FileError> {
-    Ok(manifest::policy::parse(&read(path)?)?)
+    Ok(muster_config::policy::parse(&read(path)?)?)
 }
 
 fn read(path: &Path) -> Result<String, FileError> {

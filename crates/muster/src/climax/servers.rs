@@ -2,11 +2,11 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use muster_core::{
-    connect::Endpoint,
-    manifest::{mcp_json, mcpserver},
+use muster_config::{
+    mcp_json, mcpserver,
     yaml::{self, NodeValue},
 };
+use muster_core::connect::Endpoint;
 
 use super::load;
 use crate::error::CommandError;

@@ -2,10 +2,8 @@
 
 use std::{path::Path, process::ExitCode};
 
-use muster_core::{
-    manifest::{LoadError, Problem, Warning},
-    policy::vain::Vain,
-};
+use muster_config::{LoadError, Problem, Warning};
+use muster_core::policy::vain::Vain;
 use muster_exec::{environment::Environment, lookup};
 use serde::Serialize;
 

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use muster_config::writer;
 use muster_core::{
     json::{Object, raw},
-    manifest::writer,
     value::Value,
 };
 

@@ -15,9 +15,9 @@ use std::{
 };
 
 use muster_auth::{dialer::Trust, server::AuthServer};
+use muster_config::settings::{Aggregator, Transport};
 use muster_core::{
     json::raw,
-    manifest::settings::{Aggregator, Transport},
     policy::Destructive,
     request::{Identity, Offers},
 };

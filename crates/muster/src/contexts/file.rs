@@ -1,10 +1,10 @@
 //! The text of `contexts.yaml`.
 
-use muster_core::{
-    manifest::writer,
-    value::Value,
+use muster_config::{
+    writer,
     yaml::{self, Node, NodeValue},
 };
+use muster_core::value::Value;
 
 use super::{Context, Contexts};
 

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, net::TcpListener, path::Path, sync::Arc};
 
-use muster_core::{connect::Listing, manifest::mcpserver::ServerType};
+use muster_config::mcpserver::ServerType;
+use muster_core::connect::Listing;
 use muster_engine::{
     store::{FileProblem, Files, Severity},
     vain,

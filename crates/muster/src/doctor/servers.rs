@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use muster_core::{
-    connect::{Connect, ConnectError, Event, Events, Listing},
-    manifest::mcpserver::McpServer,
-};
+use muster_config::mcpserver::McpServer;
+use muster_core::connect::{Connect, ConnectError, Event, Events, Listing};
 use tokio::task::JoinSet;
 
 use super::{Finding, Hop};

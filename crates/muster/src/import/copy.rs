@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use muster_core::manifest::mcpserver;
+use muster_config::mcpserver;
 
 use super::plan::{Copied, Moved, What};
 use crate::secrets::{self, SecretError, Secrets};

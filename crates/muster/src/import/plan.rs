@@ -6,10 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster_core::{
-    connect::Endpoint,
-    manifest::mcpserver::{self, McpServer, ServerType, Spec},
-};
+use muster_config::mcpserver::{self, McpServer, ServerType, Spec};
+use muster_core::connect::Endpoint;
 use thiserror::Error;
 
 use super::{copy, read::Found, sensitive};
@@ -338,7 +336,8 @@ fn is_ours(endpoint: &Endpoint) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::{connect::Endpoint, manifest::mcpserver};
+    use muster_config::mcpserver;
+    use muster_core::connect::Endpoint;
 
     use super::{Plan, What, server_name};
     use crate::import::read::Found;

@@ -5,11 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster_core::{
-    connect::Endpoint,
-    manifest::{cli, mcpserver},
+use muster_config::{
+    cli, mcpserver,
     yaml::{self, NodeValue},
 };
+use muster_core::connect::Endpoint;
 use serde_json::{Map, Value};
 use thiserror::Error;
 

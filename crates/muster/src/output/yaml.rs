@@ -1,6 +1,7 @@
 //! JSON as YAML for people: keys in order of the alphabet, four blanks for each level.
 
-use muster_core::{manifest::writer, value::Value};
+use muster_config::writer;
+use muster_core::value::Value;
 use serde_json::value::RawValue;
 
 /// Writes a JSON value as a YAML document, without the last line end.
@@ -100,7 +101,8 @@ fn indent(text: &mut String, depth: usize) {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use muster_core::{json::raw, yaml};
+    use muster_config::yaml;
+    use muster_core::json::raw;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use muster_core::manifest::settings::{self, Settings};
+use muster_config::settings::{self, Settings};
 
 use crate::{contexts::Contexts, env_vars, error::CommandError};
 
@@ -148,7 +148,7 @@ fn settings(folder: Option<&PathBuf>) -> Result<Settings, CommandError> {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::manifest::settings;
+    use muster_config::settings;
 
     use super::{Target, Transport};
 

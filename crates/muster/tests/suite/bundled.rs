@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use muster_core::manifest;
-
 use super::client::Folder;
 
 fn configs_dir() -> std::path::PathBuf {
@@ -28,7 +26,7 @@ fn every_file_is_bundled_and_sorted() {
 fn every_config_is_complete_and_names_are_unique() {
     let mut owners = BTreeMap::new();
     for (file, text) in muster::bundled::CONFIGS {
-        let loaded = manifest::cli::parse(text).unwrap_or_else(|err| panic!("{file}: {err}"));
+        let loaded = muster_config::cli::parse(text).unwrap_or_else(|err| panic!("{file}: {err}"));
         assert!(loaded.warnings.is_empty(), "{file}: {:?}", loaded.warnings);
         let config = loaded.value;
         assert!(config.category.is_some(), "{file} has no category");

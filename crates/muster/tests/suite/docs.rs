@@ -3,7 +3,6 @@
 use std::{fs, path::Path, process::Command};
 
 use expect_test::expect_file;
-use muster_core::manifest;
 
 use super::{
     client::{CLIMAX, Folder},
@@ -35,7 +34,7 @@ pub(crate) fn check_yaml(block: &str) -> Result<(), String> {
         && !block.contains("concept:")
     {
         // A part of a scenario.
-        return muster_core::yaml::parse(block).map(drop).map_err(|err| err.to_string());
+        return muster_config::yaml::parse(block).map(drop).map_err(|err| err.to_string());
     }
     if block.lines().any(|line| line.starts_with("concept:")) {
         let loaded = muster_scenario::load::parse(Path::new("example"), block);
@@ -43,19 +42,19 @@ pub(crate) fn check_yaml(block: &str) -> Result<(), String> {
     }
     let has = |start: &str| block.lines().any(|line| line.starts_with(start));
     let warnings = if has("aggregator:") {
-        manifest::settings::parse(block).map(|loaded| loaded.warnings)
+        muster_config::settings::parse(block).map(|loaded| loaded.warnings)
     } else if has("serviceConfig:") {
-        manifest::serviceclass::parse(block, "example").map(|loaded| loaded.warnings)
+        muster_config::serviceclass::parse(block, "example").map(|loaded| loaded.warnings)
     } else if has("kind: Service") {
-        manifest::service::parse(block, "example").map(|loaded| loaded.warnings)
+        muster_config::service::parse(block, "example").map(|loaded| loaded.warnings)
     } else if has("type:") || has("url:") {
-        manifest::mcpserver::parse(block, "example").map(|loaded| loaded.warnings)
+        muster_config::mcpserver::parse(block, "example").map(|loaded| loaded.warnings)
     } else if has("steps:") {
-        manifest::workflow::parse(block, "example").map(|loaded| loaded.warnings)
+        muster_config::workflow::parse(block, "example").map(|loaded| loaded.warnings)
     } else if has("command:") {
-        manifest::cli::parse(block).map(|loaded| loaded.warnings)
+        muster_config::cli::parse(block).map(|loaded| loaded.warnings)
     } else {
-        manifest::policy::parse(block).map(|loaded| loaded.warnings)
+        muster_config::policy::parse(block).map(|loaded| loaded.warnings)
     };
     match warnings {
         Ok(warnings) if warnings.is_empty() => Ok(()),

@@ -5,15 +5,15 @@ use std::{fs, path::Path};
 use clap::CommandFactory as _;
 use expect_test::expect_file;
 use muster::{cli, climax, env_vars, error::EXIT_CODES};
+use muster_config::{
+    fields::{ARGUMENT, CONFIG, CONSTRAINT, EXECUTOR, Field, POLICY, RULE, TOOL},
+    yaml,
+};
 use muster_core::{
     arguments::{self, Arguments},
     cli::{CliConfig, Place},
     json::raw,
-    manifest::{
-        self,
-        fields::{ARGUMENT, CONFIG, CONSTRAINT, EXECUTOR, Field, POLICY, RULE, TOOL},
-    },
-    python, yaml,
+    python,
 };
 use muster_exec::{argv, environment::Environment};
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ fn exit_codes() {
 #[test]
 fn config_files() {
     let page = page("config.md");
-    let config = manifest::cli::parse(example(&page)).unwrap();
+    let config = muster_config::cli::parse(example(&page)).unwrap();
     assert_eq!(config.warnings, []);
     let parts = [
         ("config", field_table(CONFIG)),
@@ -86,9 +86,9 @@ fn config_files() {
 #[test]
 fn policy_files() {
     let page = page("policy.md");
-    let policy = manifest::policy::parse(example(&page)).unwrap();
+    let policy = muster_config::policy::parse(example(&page)).unwrap();
     assert_eq!(policy.warnings, []);
-    let git = manifest::cli::parse(muster::bundled::config("git").unwrap()).unwrap().value;
+    let git = muster_config::cli::parse(muster::bundled::config("git").unwrap()).unwrap().value;
     for (tool, rule) in &policy.value.rules {
         let tool = git.tools.iter().find(|known| known.name == *tool).unwrap();
         for name in rule.args.keys() {

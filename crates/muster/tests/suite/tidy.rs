@@ -8,20 +8,34 @@ use std::{
 /// The layers, bottom first: which of our crates each may use.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-template", &[]),
-    ("muster-core", &["muster-template"]),
-    ("muster-embed", &[]),
+    ("muster-search", &[]),
+    ("muster-core", &["muster-search"]),
+    ("muster-workflow", &["muster-core", "muster-template"]),
+    ("muster-config", &["muster-core", "muster-workflow"]),
     ("muster-exec", &["muster-core"]),
     // Transports and logins meet in `muster_core::credentials` only.
-    ("muster-auth", &["muster-core"]),
+    ("muster-auth", &["muster-config", "muster-core"]),
     ("muster-mcp", &["muster-core", "muster-exec"]),
-    ("muster-gateway", &["muster-core"]),
-    ("muster-engine", &["muster-core", "muster-exec", "muster-gateway", "muster-template"]),
-    ("muster-scenario", &["muster-core", "muster-exec"]),
+    ("muster-gateway", &["muster-config", "muster-core", "muster-search", "muster-workflow"]),
+    (
+        "muster-engine",
+        &[
+            "muster-config",
+            "muster-core",
+            "muster-exec",
+            "muster-gateway",
+            "muster-template",
+            "muster-workflow",
+        ],
+    ),
+    ("muster-scenario", &["muster-config", "muster-core", "muster-exec"]),
     (
         "muster",
         &[
+            "muster-config",
             "muster-core",
-            "muster-embed",
+            "muster-search",
+            "muster-workflow",
             "muster-auth",
             "muster-exec",
             "muster-mcp",
@@ -35,7 +49,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// Crates from outside that only some of ours may know.
 const ONLY: &[(&str, &[&str])] = &[
     ("clap", &["muster"]),
-    ("saphyr-parser", &["muster-core"]),
+    ("saphyr-parser", &["muster-config"]),
     // A client for tests only; it may stand under dev-dependencies, which are not looked at here.
     ("rmcp", &[]),
     (
@@ -53,7 +67,7 @@ const ONLY: &[(&str, &[&str])] = &[
     // The tester signs tokens as an issuer of its own.
     ("ring", &["muster-auth", "muster-scenario"]),
     ("redis", &["muster-auth"]),
-    ("ndarray", &["muster-embed"]),
+    ("ndarray", &["muster-search"]),
     ("rustix", &["muster-exec", "muster-mcp", "muster-engine", "muster-scenario", "muster"]),
 ];
 

@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use muster_core::manifest::settings;
+use muster_config::settings;
 
 use super::{Loaded, Storage, load};
 use crate::dialer::{Reach, Trust};

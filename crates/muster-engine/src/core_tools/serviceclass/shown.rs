@@ -1,10 +1,10 @@
 //! A service class as tools show it.
 
-use muster_core::service::{
+use muster_gateway::dispatch::State;
+use muster_workflow::service::{
     ServiceClass,
     class::{Expectation, HealthTool, ServiceConfig, ToolSpec},
 };
-use muster_gateway::dispatch::State;
 use serde_json::{Map, Value, json};
 
 use crate::services::missing_tools;

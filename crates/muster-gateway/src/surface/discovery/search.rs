@@ -9,10 +9,10 @@ use muster_core::{
     call::Outcome,
     catalog::{Entry, Source, search::Filter},
     json::raw,
-    ranking::verdict::Verdict,
     schema,
     value::Value,
 };
+use muster_search::verdict::Verdict;
 use serde::Serialize;
 use serde_json::value::RawValue;
 

@@ -7,13 +7,12 @@ use muster_core::{
 };
 use serde::Serialize;
 
-use crate::dispatch::CORE_BACKEND;
-
 use super::{
     Builtin, Run, Seen,
     given::Given,
     listing::{self, by_name, described},
 };
+use crate::dispatch::CORE_BACKEND;
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "list_resources",

@@ -7,9 +7,9 @@ use muster_core::{
     catalog::{Entry, Source, ranked::Ranked},
     effect::Effect,
     name::BackendName,
-    ranking::{index::Index, meaning::nearness},
     schema::signature,
 };
+use muster_search::{index::Index, meaning::nearness};
 
 use crate::{dispatch::State, meanings::Snapshot as Meanings};
 

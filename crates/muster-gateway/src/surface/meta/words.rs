@@ -7,8 +7,8 @@ use muster_core::{
     name::BackendName,
     repair::advice::{self, Advice, Fragment},
     suggest,
-    workflow::PREFIX,
 };
+use muster_workflow::PREFIX;
 use serde_json::value::RawValue;
 
 use super::is_meta;

@@ -9,7 +9,7 @@ use muster_auth::{
     secret::Secret,
     store::{Memory, Vault},
 };
-use muster_core::manifest::settings::McpClient;
+use muster_config::settings::McpClient;
 use muster_engine::store::Store;
 
 use crate::error::CommandError;

@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use clap::Args;
-use muster_core::manifest::settings::OAuth;
+use muster_config::settings::OAuth;
 
 use crate::error::CommandError;
 
@@ -72,7 +72,7 @@ fn unusable(path: &std::path::Path, reason: &str) -> CommandError {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::manifest::settings::OAuth;
+    use muster_config::settings::OAuth;
 
     use super::LoginFlags;
 

@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use muster_core::manifest::settings::Transport;
+use muster_config::settings::Transport;
 
 /// Says where the gateway is and how agents are connected to it.
 pub(super) fn print(url: &str, config: &Path, transport: Transport) {

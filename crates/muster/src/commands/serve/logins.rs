@@ -7,7 +7,7 @@ use muster_auth::{
     dialer::Trust,
     server::{self, AuthServer},
 };
-use muster_core::manifest::settings::OAuthServer;
+use muster_config::settings::OAuthServer;
 use muster_engine::store::Files;
 use muster_mcp::http::HttpOptions;
 

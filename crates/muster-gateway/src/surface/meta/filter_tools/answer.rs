@@ -5,8 +5,8 @@ use muster_core::{
     effect::Effect,
     glob::Case,
     json::{Raw, raw},
-    ranking::verdict::Verdict,
 };
+use muster_search::verdict::Verdict;
 use serde::Serialize;
 use serde_json::value::RawValue;
 

@@ -1,0 +1,88 @@
+//! What must hold for an MCP server before anything is done with it.
+
+use muster_core::{name::InvalidName, server_auth::AuthType};
+use thiserror::Error;
+
+use super::{ServerType, Spec};
+
+/// Why a definition cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Invalid {
+    /// Its name cannot be used.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// It has no type.
+    #[error("type is required")]
+    NoType,
+    /// A process without a command.
+    #[error("command is required for stdio type")]
+    NoCommand,
+    /// A process cannot be logged in to.
+    #[error(
+        "auth configuration is only supported for remote server types (streamable-http or sse)"
+    )]
+    AuthOnStdio,
+    /// A remote server without an address.
+    #[error("url is required for streamable-http and sse types")]
+    NoUrl,
+    /// Not one of the three.
+    #[error("unsupported MCP server type: {0} (supported: stdio, streamable-http, sse)")]
+    UnsupportedType(String),
+    /// No identity to open Teleport with.
+    #[error("teleport auth requires either identityDir or identitySecretName")]
+    NoIdentity,
+    /// Two of them.
+    #[error("teleport auth: identityDir and identitySecretName are mutually exclusive")]
+    TwoIdentities,
+    /// A prefix that would not make a name.
+    #[error(
+        "invalid toolPrefix '{0}': it must begin with a letter and hold only letters, digits, `_` and `-`"
+    )]
+    ToolPrefix(String),
+}
+
+/// The type that a word stands for.
+pub fn server_type(word: &str) -> Result<ServerType, Invalid> {
+    match word {
+        "" => Err(Invalid::NoType),
+        "stdio" => Ok(ServerType::Stdio),
+        "streamable-http" => Ok(ServerType::StreamableHttp),
+        "sse" => Ok(ServerType::Sse),
+        word => Err(Invalid::UnsupportedType(word.to_owned())),
+    }
+}
+
+impl Spec {
+    /// Whether everything is there that its type needs.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let auth = self.auth.as_ref();
+        let kind = auth.map(|auth| auth.kind).unwrap_or_default();
+        match self.kind {
+            ServerType::Stdio if self.command.is_empty() => return Err(Invalid::NoCommand),
+            ServerType::Stdio if !matches!(kind, AuthType::Unset | AuthType::None) => {
+                return Err(Invalid::AuthOnStdio);
+            }
+            ServerType::StreamableHttp | ServerType::Sse if self.url.is_empty() => {
+                return Err(Invalid::NoUrl);
+            }
+            ServerType::Stdio | ServerType::StreamableHttp | ServerType::Sse => (),
+        }
+        if kind == AuthType::Teleport {
+            let teleport = auth.and_then(|auth| auth.teleport.clone()).unwrap_or_default();
+            let dir = !teleport.identity_dir.is_empty();
+            let secret = !teleport.identity_secret_name.is_empty();
+            match (dir, secret) {
+                (false, false) => return Err(Invalid::NoIdentity),
+                (true, true) => return Err(Invalid::TwoIdentities),
+                (true, false) | (false, true) => (),
+            }
+        }
+        let usual = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+        let prefix = &self.tool_prefix;
+        let begins = prefix.starts_with(|letter: char| letter.is_ascii_alphabetic());
+        match prefix.is_empty() || (begins && prefix.chars().all(usual)) {
+            true => Ok(()),
+            false => Err(Invalid::ToolPrefix(prefix.clone())),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The file that says which tools exist, within which limits, and where they run.
+
+use muster_core::{
+    cli::{Docker, Place},
+    effect::Effect,
+    policy::{Default, Destructive, Policy, Rule, constraint::Constraint, pattern::Pattern},
+};
+
+use super::{
+    LoadError, Loaded,
+    fields::{CONSTRAINT, EXECUTOR, POLICY, RULE},
+    reader::{Reader, load},
+};
+use crate::yaml::Node;
+
+const DEFAULTS: &[(&str, Default)] =
+    &[("enabled", Default::Enabled), ("disabled", Default::Disabled)];
+
+const EFFECTS: &[(&str, Effect)] =
+    &[("read", Effect::Read), ("write", Effect::Write), ("destructive", Effect::Destructive)];
+
+#[derive(Clone, Copy)]
+enum Executor {
+    Local,
+    Docker,
+}
+
+const EXECUTORS: &[(&str, Executor)] = &[("local", Executor::Local), ("docker", Executor::Docker)];
+
+/// Reads one policy. What it does not name is disabled unless it says otherwise.
+pub fn parse(text: &str) -> Result<Loaded<Policy>, LoadError> {
+    load(text, policy)
+}
+
+fn policy(reader: &mut Reader, node: &Node) -> Option<Policy> {
+    let fields = reader.fields(node, "PolicyConfig", POLICY)?;
+    let place = reader.optional(&fields, "executor", Place::Local, place);
+    let default = reader.optional(&fields, "default", Default::Disabled, |reader, node| {
+        reader.choice(node, DEFAULTS)
+    });
+    let most = reader.nullable(&fields, "effect", effect);
+    let rules =
+        reader.optional(&fields, "tools", Vec::new(), |reader, node| reader.map(node, rule));
+    Some(Policy {
+        place: place?,
+        default: default?,
+        most: most?.0,
+        rules: rules?.into_iter().collect(),
+        destructive: Destructive::default(),
+    })
+}
+
+fn effect(reader: &mut Reader, node: &Node) -> Option<Effect> {
+    reader.choice(node, EFFECTS)
+}
+
+fn place(reader: &mut Reader, node: &Node) -> Option<Place> {
+    let fields = reader.fields(node, "ExecutorConfig", EXECUTOR)?;
+    let executor = reader
+        .optional(&fields, "type", Executor::Local, |reader, node| reader.choice(node, EXECUTORS));
+    let image = reader.nullable(&fields, "image", Reader::text);
+    let volumes = reader
+        .optional(&fields, "volumes", Vec::new(), |reader, node| reader.list(node, Reader::text));
+    let working_dir = reader.nullable(&fields, "working_dir", Reader::text);
+    let network = reader.nullable(&fields, "network", Reader::text);
+    let (executor, image, volumes) = (executor?, image?.0, volumes?);
+    let (working_dir, network) = (working_dir?.0, network?.0);
+    match (executor, image.filter(|image| !image.is_empty())) {
+        (Executor::Local, _) => Some(Place::Local),
+        (Executor::Docker, Some(image)) => {
+            Some(Place::Docker(Docker { image, volumes, network, working_dir }))
+        }
+        (Executor::Docker, None) => {
+            let message = "Value error, Docker executor requires 'image' to be set";
+            reader.refuse(node, message, "add `image: …`")
+        }
+    }
+}
+
+fn rule(reader: &mut Reader, node: &Node) -> Option<Rule> {
+    let fields = reader.fields(node, "ToolPolicy", RULE)?;
+    let description = reader.nullable(&fields, "description", Reader::text);
+    let effect = reader.nullable(&fields, "effect", effect);
+    let args =
+        reader.optional(&fields, "args", Vec::new(), |reader, node| reader.map(node, constraint));
+    Some(Rule { description: description?.0, effect: effect?.0, args: args?.into_iter().collect() })
+}
+
+fn constraint(reader: &mut Reader, node: &Node) -> Option<Constraint> {
+    let fields = reader.fields(node, "ArgConstraint", CONSTRAINT)?;
+    let pattern = reader.nullable(&fields, "pattern", pattern);
+    let min = reader.nullable(&fields, "min", Reader::number);
+    let max = reader.nullable(&fields, "max", Reader::number);
+    Some(Constraint { pattern: pattern?.0, min: min?.0, max: max?.0 })
+}
+
+fn pattern(reader: &mut Reader, node: &Node) -> Option<Pattern> {
+    let pattern = Pattern::new(&reader.text(node)?);
+    if let Err(broken) = pattern.check() {
+        reader.warn(node, format!("{broken}; every call that gives the argument will fail"));
+    }
+    Some(pattern)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! From text to numbers of word pieces, as BERT models without case read it.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use unicode_normalization::UnicodeNormalization as _;
+
+use crate::encoder::weights::LoadError;
+
+/// Longer words are unknown.
+const LONGEST_WORD: usize = 100;
+
+/// Splits words into the longest pieces that the vocabulary has.
+pub(crate) struct Tokenizer {
+    pieces: BTreeMap<Box<str>, usize>,
+    begin: usize,
+    end: usize,
+    unknown: usize,
+}
+
+impl Tokenizer {
+    /// Reads a vocabulary: one piece in each line.
+    pub(crate) fn read(path: &Path) -> Result<Self, LoadError> {
+        let text = fs::read_to_string(path)
+            .map_err(|source| LoadError::Unreadable { path: path.to_owned(), source })?;
+        Self::of(&text).ok_or_else(|| LoadError::Malformed {
+            path: path.to_owned(),
+            reason: "there is no `[CLS]`, `[SEP]` or `[UNK]`".to_owned(),
+        })
+    }
+
+    fn of(vocabulary: &str) -> Option<Self> {
+        let lines = vocabulary.lines().enumerate();
+        let pieces: BTreeMap<Box<str>, usize> =
+            lines.map(|(number, piece)| (piece.into(), number)).collect();
+        let number = |piece: &str| pieces.get(piece).copied();
+        let (begin, end, unknown) = (number("[CLS]")?, number("[SEP]")?, number("[UNK]")?);
+        Some(Self { pieces, begin, end, unknown })
+    }
+
+    /// The pieces of a text with the marks of its begin and its end, at most so many.
+    pub(crate) fn read_text(&self, text: &str, most: usize) -> Vec<usize> {
+        let mut tokens = vec![self.begin];
+        for word in words(text) {
+            self.split(&word, &mut tokens);
+            if tokens.len() >= most {
+                break;
+            }
+        }
+        tokens.truncate(most.saturating_sub(1).max(1));
+        tokens.push(self.end);
+        tokens
+    }
+
+    fn split(&self, word: &str, tokens: &mut Vec<usize>) {
+        let before = tokens.len();
+        let mut rest = word;
+        if word.chars().count() > LONGEST_WORD {
+            tokens.push(self.unknown);
+            return;
+        }
+        while !rest.is_empty() {
+            let inside = rest.len() < word.len();
+            let found =
+                rest.char_indices().map(|(at, sign)| at + sign.len_utf8()).rev().find_map(|end| {
+                    let piece = rest.get(..end)?;
+                    let number = if inside {
+                        self.pieces.get(format!("##{piece}").as_str())
+                    } else {
+                        self.pieces.get(piece)
+                    };
+                    Some((*number?, end))
+                });
+            let Some((number, end)) = found else {
+                tokens.truncate(before);
+                tokens.push(self.unknown);
+                return;
+            };
+            tokens.push(number);
+            rest = rest.get(end..).unwrap_or_default();
+        }
+    }
+}
+
+/// Words in small letters without accents; signs stand by themselves.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut open = false;
+    for sign in text.nfd().flat_map(char::to_lowercase) {
+        if is_accent(sign) || sign == '\0' || sign == '\u{fffd}' {
+            continue;
+        }
+        if sign.is_whitespace() || sign.is_control() {
+            open = false;
+        } else if is_alone(sign) {
+            words.push(sign.to_string());
+            open = false;
+        } else {
+            if !open {
+                words.push(String::new());
+                open = true;
+            }
+            if let Some(word) = words.last_mut() {
+                word.push(sign);
+            }
+        }
+    }
+    words
+}
+
+fn is_accent(sign: char) -> bool {
+    unicode_normalization::char::is_combining_mark(sign)
+}
+
+/// Punctuation, and signs that are words by themselves.
+fn is_alone(sign: char) -> bool {
+    let is_word = matches!(
+        sign,
+        '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{2fa1f}'
+    );
+    let is_general = matches!(sign, '\u{2010}'..='\u{2027}' | '\u{2030}'..='\u{205e}' | '\u{3001}'..='\u{3003}' | '\u{3008}'..='\u{3011}');
+    is_word || is_general || sign.is_ascii_punctuation() || "¡§«¶·»¿".contains(sign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Tokenizer, words};
+
+    #[test]
+    fn words_are_small_and_plain() {
+        assert_eq!(
+            words("Hello, Größe!  ÉCOLE_x"),
+            ["hello", ",", "große", "!", "ecole", "_", "x"]
+        );
+        assert_eq!(words("日本 a"), ["日", "本", "a"]);
+    }
+
+    #[test]
+    fn the_longest_pieces_are_taken() {
+        let tokenizer =
+            Tokenizer::of("[PAD]\n[UNK]\n[CLS]\n[SEP]\nplay\n##ing\n##in\n##g\nthe").unwrap();
+        assert_eq!(tokenizer.read_text("The playing", 10), [2, 8, 4, 5, 3]);
+        assert_eq!(tokenizer.read_text("xyz the", 10), [2, 1, 8, 3]);
+        assert_eq!(tokenizer.read_text("the the the the", 3), [2, 8, 3]);
+        assert!(Tokenizer::of("a\nb").is_none());
+    }
+}

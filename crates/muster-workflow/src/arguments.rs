@@ -1,0 +1,153 @@
+//! The arguments of a workflow: what it says it takes, and what it was given.
+
+use serde_json::{Value as Json, json};
+use thiserror::Error;
+
+use super::{Arg, Object, Spec};
+
+/// Why arguments do not fit. The words are those of the original.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unfit {
+    /// One is missing.
+    #[error("input validation failed: required field '{0}' is missing")]
+    Missing(String),
+    /// One is of another type.
+    #[error("input validation failed: field '{name}' has wrong type, expected {kind}")]
+    Type {
+        /// Which.
+        name: String,
+        /// What it should be.
+        kind: String,
+    },
+}
+
+/// The arguments as the steps see them: with what holds for those left out. What is not declared is
+/// taken as it is.
+pub fn filled(spec: &Spec, mut given: Object) -> Result<Object, Unfit> {
+    for (name, arg) in &spec.args {
+        match (given.get(name), &arg.default) {
+            (Some(value), _) if !fits(value, &arg.kind) => {
+                return Err(Unfit::Type { name: name.clone(), kind: arg.kind.clone() });
+            }
+            (Some(_), _) => (),
+            (None, Some(default)) => drop(given.insert(name.clone(), default.clone())),
+            (None, None) if arg.required => return Err(Unfit::Missing(name.clone())),
+            (None, None) => (),
+        }
+    }
+    Ok(given)
+}
+
+/// Nothing is converted, and what is no type of the original's is no limit.
+fn fits(value: &Json, kind: &str) -> bool {
+    match kind {
+        "string" => value.is_string(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => true,
+    }
+}
+
+/// The JSON Schema of a workflow's tool.
+pub fn schema(spec: &Spec) -> Json {
+    let property = |arg: &Arg| {
+        let mut property = json!({"type": arg.kind});
+        if let Json::Object(property) = &mut property {
+            if !KINDS.contains(&arg.kind.as_str()) {
+                property.remove("type");
+            }
+            if !arg.description.is_empty() {
+                property.insert("description".to_owned(), arg.description.as_str().into());
+            }
+            if let Some(default) = &arg.default {
+                property.insert("default".to_owned(), default.clone());
+            }
+        }
+        property
+    };
+    let properties: Object =
+        spec.args.iter().map(|(name, arg)| (name.clone(), property(arg))).collect();
+    let required: Vec<&str> = spec
+        .args
+        .iter()
+        .filter(|(_, arg)| arg.required && arg.default.is_none())
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let mut schema = json!({"type": "object", "properties": properties});
+    if let Json::Object(schema) = &mut schema
+        && !required.is_empty()
+    {
+        schema.insert("required".to_owned(), required.into());
+    }
+    schema
+}
+
+/// The types that an argument may have.
+pub const KINDS: [&str; 6] = ["string", "integer", "boolean", "number", "object", "array"];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value as Json, json};
+
+    use super::{filled, schema};
+    use crate::{Spec, definition::read};
+
+    fn spec() -> Spec {
+        let args = json!({
+            "s": {"type": "string", "required": true, "description": "a text"},
+            "n": {"type": "number", "default": 4},
+            "i": {"type": "integer"},
+            "b": "boolean",
+            "l": {"type": "array"},
+            "r": {"type": "object", "required": true, "default": {}},
+        });
+        read(&json!({"args": args, "steps": []})).unwrap().spec
+    }
+
+    #[track_caller]
+    fn check(given: Json, expect: &str) {
+        let Json::Object(given) = given else { panic!("not an object") };
+        let said = match filled(&spec(), given) {
+            Ok(filled) => Json::Object(filled).to_string(),
+            Err(unfit) => unfit.to_string(),
+        };
+        assert_eq!(said, expect);
+    }
+
+    #[test]
+    fn arguments_are_checked_and_filled() {
+        check(json!({"s": "x"}), r#"{"s":"x","n":4,"r":{}}"#);
+        check(json!({"s": "x", "n": 1.5, "more": [1]}), r#"{"s":"x","n":1.5,"more":[1],"r":{}}"#);
+        check(
+            json!({"s": "x", "i": "not one", "b": true}),
+            r#"{"s":"x","i":"not one","b":true,"n":4,"r":{}}"#,
+        );
+        check(json!({}), "input validation failed: required field 's' is missing");
+        let wrong = |name: &str, kind: &str| {
+            format!("input validation failed: field '{name}' has wrong type, expected {kind}")
+        };
+        check(json!({"s": 1}), &wrong("s", "string"));
+        check(json!({"s": null}), &wrong("s", "string"));
+        check(json!({"s": "x", "n": "3"}), &wrong("n", "number"));
+        check(json!({"s": "x", "b": "true"}), &wrong("b", "boolean"));
+        check(json!({"s": "x", "l": {}}), &wrong("l", "array"));
+        check(json!({"s": "x", "r": []}), &wrong("r", "object"));
+    }
+
+    #[test]
+    fn the_schema_says_what_is_taken() {
+        assert_eq!(
+            schema(&spec()),
+            json!({"type": "object", "required": ["s"], "properties": {
+                "s": {"type": "string", "description": "a text"},
+                "n": {"type": "number", "default": 4},
+                "i": {"type": "integer"},
+                "b": {"type": "boolean"},
+                "l": {"type": "array"},
+                "r": {"type": "object", "default": {}},
+            }})
+        );
+    }
+}

@@ -1,0 +1,335 @@
+//! What is wrong with a workflow that could be known before it runs.
+//!
+//! Nothing here keeps a workflow from being loaded or run: a tool that is missing may come, and an
+//! argument that is not declared may be given.
+
+use std::{collections::BTreeSet, fmt::Display};
+
+use muster_core::suggest;
+use muster_template::{Reference, Template};
+use serde_json::{Value as Json, value::RawValue};
+
+use super::{Action, Object, Spec, Step, Workflow, always_there, cycle, fit};
+
+/// Something that will go wrong, or may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Where: names and list indexes below `spec`.
+    pub path: Vec<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub hint: String,
+}
+
+/// What is known of a tool.
+#[derive(Debug)]
+pub enum Tool<'a> {
+    /// It is there, and takes this.
+    Known(&'a RawValue),
+    /// There is none; these are near.
+    Missing(Vec<String>),
+    /// It may be there later.
+    Unsure,
+}
+
+/// What there is around a workflow.
+pub trait Around {
+    /// A tool by its name.
+    fn tool(&self, name: &str) -> Tool<'_>;
+
+    /// Another workflow by its name.
+    fn workflow(&self, name: &str) -> Option<&Workflow>;
+}
+
+/// Everything that can be said about a workflow.
+pub fn check(workflow: &Workflow, around: &impl Around) -> Vec<Finding> {
+    let mut check = Check::new(&workflow.spec);
+    check.shape();
+    check.steps(around);
+    check.output();
+    if let Some(names) = cycle(workflow, &|name| around.workflow(name)) {
+        check.tell("it calls itself", names.join(" → "), "take one of these calls out");
+    }
+    check.findings
+}
+
+struct Check<'a> {
+    spec: &'a Spec,
+    path: Vec<String>,
+    findings: Vec<Finding>,
+    /// Every step there is.
+    ids: BTreeSet<&'a str>,
+    /// The steps whose results are there by now.
+    earlier: BTreeSet<String>,
+    /// The steps of loops whose results are there by now with a number behind.
+    numbered: BTreeSet<&'a str>,
+    vars: BTreeSet<String>,
+}
+
+impl<'a> Check<'a> {
+    fn new(spec: &'a Spec) -> Self {
+        let all = spec.steps.iter().chain(&spec.on_failure).flat_map(Step::all);
+        Self {
+            spec,
+            path: Vec::new(),
+            findings: Vec::new(),
+            ids: all.map(|step| step.id.as_str()).collect(),
+            earlier: BTreeSet::new(),
+            numbered: BTreeSet::new(),
+            vars: BTreeSet::new(),
+        }
+    }
+
+    fn tell(&mut self, what: &str, more: impl AsRef<str>, hint: impl Into<String>) {
+        let message = match more.as_ref() {
+            "" => what.to_owned(),
+            more => format!("{what}: {more}"),
+        };
+        self.findings.push(Finding { path: self.path.clone(), message, hint: hint.into() });
+    }
+
+    fn within(&mut self, part: impl Display, work: impl FnOnce(&mut Self)) {
+        self.path.push(part.to_string());
+        work(self);
+        self.path.pop();
+    }
+
+    fn shape(&mut self) {
+        if self.spec.steps.is_empty() {
+            self.within("steps", |check| {
+                check.tell("workflow must have at least one step", "", "add one");
+            });
+        }
+        for (name, arg) in &self.spec.args {
+            let kinds = super::arguments::KINDS;
+            if !kinds.contains(&arg.kind.as_str()) {
+                self.within("args", |check| {
+                    check.within(name, |check| {
+                        let what = format!("`{}` is no type", arg.kind);
+                        check.tell(&what, "", format!("write one of {}", kinds.join(", ")));
+                    });
+                });
+            }
+        }
+        let mut seen = BTreeSet::new();
+        let spec = self.spec;
+        for (list, steps) in [("steps", &spec.steps), ("onFailure", &spec.on_failure)] {
+            for (index, step) in steps.iter().enumerate() {
+                for id in step.all().map(|step| &step.id) {
+                    if !seen.insert(id) {
+                        self.path = vec![list.to_owned(), index.to_string()];
+                        let what = format!("duplicate step ID '{id}' found");
+                        self.tell(&what, "", "give one of them another `id`");
+                        self.path.clear();
+                    }
+                }
+            }
+        }
+    }
+
+    fn steps(&mut self, around: &impl Around) {
+        let spec = self.spec;
+        self.within("steps", |check| {
+            for (index, step) in spec.steps.iter().enumerate() {
+                check.within(index, |check| check.step(step, around));
+            }
+        });
+        self.vars = ["error", "failed_step"].map(str::to_owned).into();
+        self.within("onFailure", |check| {
+            for (index, step) in spec.on_failure.iter().enumerate() {
+                check.within(index, |check| check.step(step, around));
+            }
+        });
+        self.vars.clear();
+    }
+
+    fn step(&mut self, step: &'a Step, around: &impl Around) {
+        self.condition(step, around);
+        match &step.action {
+            Action::Tool { tool, args } => self.call(tool, args, around),
+            Action::ForEach { items, name, steps } => self.within("forEach", |check| {
+                check.within("items", |check| check.value(items));
+                let vars = check.vars.clone();
+                check.vars.extend([name.clone(), format!("{name}_index")]);
+                check.within("steps", |check| {
+                    for (index, step) in steps.iter().enumerate() {
+                        check.within(index, |check| check.step(step, around));
+                        check.numbered.insert(&step.id);
+                    }
+                });
+                check.vars = vars;
+            }),
+            Action::Parallel { steps } => {
+                // None of them sees the others.
+                let (before, mut after) = (self.earlier.clone(), self.earlier.clone());
+                self.within("parallel", |check| {
+                    for (index, step) in steps.iter().enumerate() {
+                        check.within(index, |check| check.step(step, around));
+                        after.append(&mut check.earlier);
+                        check.earlier.clone_from(&before);
+                    }
+                });
+                self.earlier = after;
+            }
+        }
+        self.earlier.insert(step.id.clone());
+    }
+
+    fn call(&mut self, tool: &str, args: &Object, around: &impl Around) {
+        self.tool(tool, args, around);
+        self.within("args", |check| check.object(args));
+    }
+
+    fn tool(&mut self, tool: &str, args: &Object, around: &impl Around) {
+        match around.tool(tool) {
+            Tool::Unsure => (),
+            Tool::Known(schema) => {
+                for mut found in fit::check(tool, schema, args) {
+                    let below = std::mem::take(&mut found.path);
+                    found.path = self.path.clone();
+                    found.path.push("args".to_owned());
+                    found.path.extend(below);
+                    self.findings.push(found);
+                }
+            }
+            Tool::Missing(near) => self.within("tool", |check| {
+                let hint = match near.first() {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "find its name with filter_tools".to_owned(),
+                };
+                let more = if always_there(tool) { "" } else { "the workflow is not available" };
+                check.tell(&format!("there is no tool `{tool}`"), more, hint);
+            }),
+        }
+    }
+
+    fn condition(&mut self, step: &Step, around: &impl Around) {
+        let Some(condition) = &step.condition else { return };
+        self.within("condition", |check| {
+            if let Some(template) = &condition.template {
+                check.within("template", |check| check.template(template));
+            }
+            if let Some(from) = &condition.from_step {
+                check.within("fromStep", |check| check.result(from));
+            } else if let Some(tool) = &condition.tool {
+                check.call(tool, &condition.args, around);
+            }
+            let sides = [("expect", &condition.expect), ("expectNot", &condition.expect_not)];
+            for (name, side) in sides {
+                let Some(side) = side else { continue };
+                check.within(name, |check| {
+                    check.within("jsonPath", |check| check.object(&side.json_path));
+                    if name == "expect" && !side.json_path.is_empty() && !side.success {
+                        check.tell(
+                            "without `success: true` this expects a failure",
+                            "",
+                            "add `success: true`",
+                        );
+                    }
+                });
+            }
+        });
+    }
+
+    fn output(&mut self) {
+        let spec = self.spec;
+        if let Some(output) = &spec.output {
+            self.within("output", |check| check.value(output));
+        }
+    }
+
+    fn object(&mut self, object: &Object) {
+        for (name, value) in object {
+            self.within(name, |check| check.value(value));
+        }
+    }
+
+    fn value(&mut self, value: &Json) {
+        match value {
+            Json::String(text) if Template::is_template(text) => self.template(text),
+            Json::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.within(index, |check| check.value(item));
+                }
+            }
+            Json::Object(object) => self.object(object),
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => (),
+        }
+    }
+
+    fn template(&mut self, text: &str) {
+        let template = match Template::parse(text) {
+            Ok(template) => template,
+            Err(error) => {
+                let hint = "correct the template; workflow files use Go's text/template";
+                return self.tell("invalid template", error.to_string(), hint);
+            }
+        };
+        for refusal in template.refusals() {
+            let what = format!("the function `{}` is refused", refusal.name);
+            let (why, hint) = refusal
+                .reason
+                .split_once("; ")
+                .unwrap_or((refusal.reason, "pass the value as an argument"));
+            self.tell(&what, why, hint);
+        }
+        for reference in template.references() {
+            self.reference(reference);
+        }
+    }
+
+    fn reference(&mut self, reference: &Reference) {
+        let mut path = reference.path.iter().map(String::as_str);
+        match (path.next(), path.next()) {
+            (None, _) | (Some("input" | "results" | "context" | "vars"), None) => (),
+            (Some("input"), Some(name)) => {
+                let args = &self.spec.args;
+                if !args.is_empty() && !args.contains_key(name) {
+                    let near = suggest::similar(name, args.keys().map(String::as_str));
+                    let hint = match near.first() {
+                        Some(near) => format!("did you mean `.input.{near}`?"),
+                        None => format!("add `{name}` to `args`"),
+                    };
+                    self.tell(&format!("`.input.{name}` is not among the arguments"), "", hint);
+                }
+            }
+            (Some("results" | "context"), Some(id)) => self.result(id),
+            (Some("vars"), Some(name)) => {
+                if !self.vars.contains(name) {
+                    let hint = "use it in a step inside a `forEach` whose `as` names it";
+                    self.tell(&format!("`.vars.{name}` is not known here"), "", hint);
+                }
+            }
+            (Some(other), _) => {
+                let hint = match self.spec.args.contains_key(other) {
+                    true => format!("write `.input.{other}`"),
+                    false => "templates see `.input`, `.results` and `.vars`".to_owned(),
+                };
+                self.tell(&format!("nothing is named `.{other}`"), "", hint);
+            }
+        }
+    }
+
+    fn result(&mut self, id: &str) {
+        let numbered = || {
+            let (name, number) = id.rsplit_once('_')?;
+            (number.parse::<usize>().is_ok() && self.numbered.contains(name)).then_some(())
+        };
+        if self.earlier.contains(id) || numbered().is_some() {
+            return;
+        }
+        if self.ids.contains(id) {
+            let what = format!("step `{id}` has no result yet here");
+            return self.tell(&what, "", format!("move `{id}` before this step"));
+        }
+        let hint = match suggest::similar(id, self.ids.iter().copied()).first() {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "name an earlier step".to_owned(),
+        };
+        self.tell(&format!("there is no step `{id}`"), "", hint);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! What a tool answered, as a step sees it; and what a workflow answers, as its caller does.
+
+use std::borrow::Cow;
+
+use muster_core::{
+    call::Outcome,
+    json::{self, Raw, raw},
+};
+use serde_json::{Value as Json, json};
+
+/// What a tool answered.
+#[derive(Debug, Clone)]
+pub struct Content {
+    /// Its first text: the value that it is as JSON, else the text itself; null without one.
+    pub value: Json,
+    /// Its first text.
+    pub text: String,
+    /// Whether the tool says that it failed.
+    pub failed: bool,
+    /// All of it.
+    pub outcome: Outcome,
+}
+
+impl Content {
+    /// Reads an outcome. None for questions, which are no answer.
+    pub fn of(outcome: Outcome) -> Option<Self> {
+        let (text, structured, failed) = match &outcome {
+            Outcome::Text { text, failed, .. } => (Some(text.clone()), None, *failed),
+            Outcome::Raw(result) => read(result),
+            Outcome::NeedsInput(_) => return None,
+        };
+        let value = match (&text, structured) {
+            (Some(text), _) => parsed(text),
+            (None, Some(structured)) => structured,
+            (None, None) => Json::Null,
+        };
+        Some(Self { value, text: text.unwrap_or_default(), failed, outcome })
+    }
+}
+
+/// The value that a text is as JSON, else the text.
+fn parsed(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned()))
+}
+
+/// The first text, the structured content, and whether it is an error.
+fn read(result: &Raw) -> (Option<String>, Option<Json>, bool) {
+    let Some(object) = json::Object::parse(result) else { return (None, None, false) };
+    let items: Vec<Json> = object
+        .get("content")
+        .and_then(|content| serde_json::from_str(content.get()).ok())
+        .unwrap_or_default();
+    let text = items.iter().find_map(text_of).map(str::to_owned);
+    let structured = object
+        .get("structuredContent")
+        .and_then(|structured| serde_json::from_str(structured.get()).ok());
+    let failed = object.get("isError").is_some_and(|flag| flag.get() == "true");
+    (text, structured, failed)
+}
+
+fn text_of(item: &Json) -> Option<&str> {
+    let is_text = item.get("type").and_then(Json::as_str) == Some("text");
+    item.get("text").and_then(Json::as_str).filter(|_| is_text)
+}
+
+/// An outcome that also says by which run it came about: inside, where it is one JSON object, else as
+/// a text of its own behind the others.
+pub fn with_execution_id(outcome: Outcome, id: &str) -> Outcome {
+    match outcome {
+        Outcome::Text { text, failed, details } => match inside(&text, id) {
+            Some(text) => Outcome::Text { text, failed, details },
+            None => {
+                let mut result = json::Object::new();
+                result.set_value("content", &json!([item(&text), item(&lone(id))]));
+                if let Some(details) = details {
+                    result.set("structuredContent", Cow::Owned(details));
+                }
+                result.set_value("isError", &failed);
+                Outcome::Raw(result.to_raw())
+            }
+        },
+        Outcome::Raw(result) => {
+            let Some(mut object) = json::Object::parse(&result) else {
+                return Outcome::Raw(result);
+            };
+            let mut items: Vec<Json> = object
+                .get("content")
+                .and_then(|content| serde_json::from_str(content.get()).ok())
+                .unwrap_or_default();
+            match items.as_slice() {
+                [only] => match text_of(only).and_then(|text| inside(text, id)) {
+                    Some(text) => items = vec![item(&text)],
+                    None => items.push(item(&lone(id))),
+                },
+                _ => items.push(item(&lone(id))),
+            }
+            object.set("content", Cow::Owned(raw(&items)));
+            Outcome::Raw(object.to_raw())
+        }
+        needs @ Outcome::NeedsInput(_) => needs,
+    }
+}
+
+fn inside(text: &str, id: &str) -> Option<String> {
+    let Ok(Json::Object(mut object)) = serde_json::from_str(text) else { return None };
+    object.insert("execution_id".to_owned(), id.into());
+    Some(Json::Object(object).to_string())
+}
+
+fn lone(id: &str) -> String {
+    json!({"execution_id": id}).to_string()
+}
+
+fn item(text: &str) -> Json {
+    json!({"type": "text", "text": text})
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::{call::Outcome, json::raw};
+    use serde_json::{Value as Json, json};
+
+    use super::{Content, with_execution_id};
+
+    #[track_caller]
+    fn check(outcome: Outcome, value: Json, failed: bool) {
+        let content = Content::of(outcome).unwrap();
+        assert_eq!((content.value, content.failed), (value, failed));
+    }
+
+    #[test]
+    fn the_first_text_counts() {
+        check(Outcome::text("plain"), json!("plain"), false);
+        check(Outcome::failure("{\"a\": 1}"), json!({"a": 1}), true);
+        let result = |json: Json| Outcome::Raw(raw(&json));
+        check(result(json!({"content": []})), Json::Null, false);
+        check(
+            result(json!({"content": [], "structuredContent": {"a": 1}})),
+            json!({"a": 1}),
+            false,
+        );
+        check(
+            result(
+                json!({"content": [{"type": "image"}, {"type": "text", "text": "5"}], "isError": true}),
+            ),
+            json!(5),
+            true,
+        );
+    }
+
+    #[track_caller]
+    fn id(outcome: Outcome, expect: &str) {
+        let said = match with_execution_id(outcome, "X") {
+            Outcome::Text { text, .. } => text,
+            Outcome::Raw(raw) => raw.get().to_owned(),
+            Outcome::NeedsInput(_) => panic!("questions"),
+        };
+        assert_eq!(said, expect);
+    }
+
+    #[test]
+    fn the_run_is_named_inside_or_behind() {
+        id(Outcome::text(r#"{"a":1}"#), r#"{"a":1,"execution_id":"X"}"#);
+        id(
+            Outcome::failure("no"),
+            r#"{"content":[{"type":"text","text":"no"},{"type":"text","text":"{\"execution_id\":\"X\"}"}],"isError":true}"#,
+        );
+        let raw = |json: Json| Outcome::Raw(raw(&json));
+        id(
+            raw(json!({"content": [{"type": "text", "text": "{\"execution_id\":\"\"}"}], "x": 1})),
+            r#"{"content":[{"type":"text","text":"{\"execution_id\":\"X\"}"}],"x":1}"#,
+        );
+        id(
+            raw(json!({"content": [{"type": "image"}]})),
+            r#"{"content":[{"type":"image"},{"type":"text","text":"{\"execution_id\":\"X\"}"}]}"#,
+        );
+    }
+}

@@ -1,0 +1,309 @@
+//! What a workflow does, read from JSON: the `spec` of a file, or the arguments of a tool. Files write
+//! `allowFailure`, tools write `allow_failure`; both are read everywhere.
+
+use std::fmt::Display;
+
+use serde_json::Value as Json;
+
+use super::{Action, Arg, Condition, Expectation, Object, Spec, Step};
+
+/// Something wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issue {
+    /// Field names and list indexes from the top.
+    pub path: Vec<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub fix: String,
+}
+
+/// A spec, and what it says in vain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Read {
+    /// What was read.
+    pub spec: Spec,
+    /// Where fields are that nothing reads, with the names that may have been meant.
+    pub unknown: Vec<(Vec<String>, Option<&'static str>)>,
+}
+
+const SPEC: &[&str] = &["description", "args", "steps", "onFailure", "output"];
+const ARG: &[&str] = &["type", "required", "default", "description"];
+const STEP: &[&str] = &[
+    "id",
+    "tool",
+    "args",
+    "condition",
+    "store",
+    "output",
+    "allowFailure",
+    "idempotent",
+    "outputs",
+    "description",
+    "forEach",
+    "parallel",
+];
+const FOR_EACH: &[&str] = &["items", "as", "steps"];
+const CONDITION: &[&str] = &["template", "tool", "args", "fromStep", "expect", "expectNot"];
+const EXPECTATION: &[&str] = &["success", "jsonPath"];
+
+/// Reads a spec. Every problem is told at once.
+pub fn read(spec: &Json) -> Result<Read, Vec<Issue>> {
+    let mut walk = Walk::default();
+    let read = walk.spec(spec);
+    match read {
+        Some(spec) if walk.issues.is_empty() => Ok(Read { spec, unknown: walk.unknown }),
+        Some(_) | None => Err(walk.issues),
+    }
+}
+
+#[derive(Default)]
+struct Walk {
+    path: Vec<String>,
+    issues: Vec<Issue>,
+    unknown: Vec<(Vec<String>, Option<&'static str>)>,
+}
+
+impl Walk {
+    fn refuse<T>(&mut self, message: impl Into<String>, fix: impl Into<String>) -> Option<T> {
+        let (path, message, fix) = (self.path.clone(), message.into(), fix.into());
+        self.issues.push(Issue { path, message, fix });
+        None
+    }
+
+    fn within<T>(&mut self, part: impl Display, work: impl FnOnce(&mut Self) -> T) -> T {
+        self.path.push(part.to_string());
+        let done = work(self);
+        self.path.pop();
+        done
+    }
+
+    fn object<'j>(&mut self, json: &'j Json, known: &'static [&'static str]) -> Option<&'j Object> {
+        let Json::Object(object) = json else {
+            return self.refuse("Input should be a mapping", "write `field: value` lines");
+        };
+        for name in object.keys().filter(|name| canonical(known, name).is_none()) {
+            let mut path = self.path.clone();
+            path.push(name.clone());
+            let meant = muster_core::suggest::similar(name, known.iter().copied()).first().copied();
+            self.unknown.push((path, meant));
+        }
+        Some(object)
+    }
+
+    fn text(&mut self, object: &Object, name: &'static str) -> Option<String> {
+        match get(object, name) {
+            None | Some(Json::Null) => Some(String::new()),
+            Some(Json::String(text)) => Some(text.clone()),
+            Some(_) => self.within(name, |walk| {
+                walk.refuse("Input should be a valid string", "write text, in quotes")
+            }),
+        }
+    }
+
+    fn flag(&mut self, object: &Object, name: &'static str) -> Option<bool> {
+        match get(object, name) {
+            None | Some(Json::Null) => Some(false),
+            Some(Json::Bool(flag)) => Some(*flag),
+            Some(_) => self.within(name, |walk| {
+                walk.refuse("Input should be a valid boolean", "write `true` or `false`")
+            }),
+        }
+    }
+
+    fn free(&mut self, object: &Object, name: &'static str) -> Option<Object> {
+        match get(object, name) {
+            None | Some(Json::Null) => Some(Object::new()),
+            Some(Json::Object(free)) => Some(free.clone()),
+            Some(_) => self.within(name, |walk| {
+                walk.refuse("Input should be a mapping", "write `name: value` lines")
+            }),
+        }
+    }
+
+    fn list<T>(
+        &mut self,
+        object: &Object,
+        name: &'static str,
+        read: impl Fn(&mut Self, &Json) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        self.within(name, |walk| match get(object, name) {
+            None | Some(Json::Null) => Some(Vec::new()),
+            Some(Json::Array(items)) => {
+                let read: Vec<Option<T>> = items
+                    .iter()
+                    .enumerate()
+                    .map(|(index, item)| walk.within(index, |walk| read(walk, item)))
+                    .collect();
+                read.into_iter().collect()
+            }
+            Some(_) => walk.refuse("Input should be a list", "write items that begin with `-`"),
+        })
+    }
+
+    fn spec(&mut self, json: &Json) -> Option<Spec> {
+        let object = self.object(json, SPEC)?;
+        let description = self.text(object, "description");
+        let args = self.args(object);
+        let steps = self.list(object, "steps", |walk, step| walk.step(step, Place::Top));
+        let on_failure =
+            self.list(object, "onFailure", |walk, step| walk.step(step, Place::Inside));
+        let output = object.get("output").filter(|output| !output.is_null()).cloned();
+        Some(Spec {
+            description: description?,
+            args: args?,
+            steps: steps?,
+            on_failure: on_failure?,
+            output,
+        })
+    }
+
+    fn args(&mut self, object: &Object) -> Option<indexmap::IndexMap<String, Arg>> {
+        let args = self.free(object, "args")?;
+        let read: Vec<Option<(String, Arg)>> = self.within("args", |walk| {
+            let each = args.iter();
+            each.map(|(name, arg)| {
+                let arg = walk.within(name, |walk| walk.arg(arg))?;
+                Some((name.clone(), arg))
+            })
+            .collect()
+        });
+        read.into_iter().collect()
+    }
+
+    fn arg(&mut self, json: &Json) -> Option<Arg> {
+        // A lone word is a type: `owner: string`.
+        if let Json::String(kind) = json {
+            return Some(Arg { kind: kind.clone(), ..Arg::default() });
+        }
+        let object = self.object(json, ARG)?;
+        let (kind, required) = (self.text(object, "type"), self.flag(object, "required"));
+        let description = self.text(object, "description");
+        let default = object.get("default").filter(|default| !default.is_null()).cloned();
+        Some(Arg { kind: kind?, required: required?, default, description: description? })
+    }
+
+    fn step(&mut self, json: &Json, place: Place) -> Option<Step> {
+        let object = self.object(json, STEP)?;
+        let id = self.text(object, "id");
+        let action = self.action(object, place);
+        let condition = match get(object, "condition") {
+            None | Some(Json::Null) => Some(None),
+            Some(condition) => self.within("condition", |walk| walk.condition(condition)).map(Some),
+        };
+        let (store, output) = (self.flag(object, "store"), self.flag(object, "output"));
+        let allow_failure = self.flag(object, "allowFailure");
+        let idempotent = self.flag(object, "idempotent");
+        let description = self.text(object, "description");
+        let outputs = self.free(object, "outputs")?;
+        let id = match id? {
+            id if id.is_empty() => self.refuse("a step needs an `id`", "add `id: …`"),
+            id => Some(id),
+        };
+        Some(Step {
+            id: id?,
+            action: action?,
+            condition: condition?,
+            store: store? | output?,
+            allow_failure: allow_failure?,
+            idempotent: idempotent?,
+            description: description?,
+            outputs: (!outputs.is_empty()).then_some(Json::Object(outputs)),
+        })
+    }
+
+    fn action(&mut self, object: &Object, place: Place) -> Option<Action> {
+        let (tool, args) = (self.text(object, "tool"), self.free(object, "args"));
+        let (for_each, parallel) = (get(object, "forEach"), get(object, "parallel"));
+        let (tool, args) = (tool?, args?);
+        match (tool.is_empty(), for_each, parallel) {
+            (false, None, None) => Some(Action::Tool { tool, args }),
+            (true, None, None) => self.refuse("a step needs a `tool`", "add `tool: …`"),
+            (true, Some(_), None) | (true, None, Some(_)) if place == Place::Inside => self.refuse(
+                "a step inside another one can only call a tool",
+                "put the inner group into a workflow of its own and call that",
+            ),
+            (true, Some(for_each), None) => self.within("forEach", |walk| walk.for_each(for_each)),
+            (true, None, Some(_)) => {
+                let steps =
+                    self.list(object, "parallel", |walk, step| walk.step(step, Place::Inside))?;
+                Some(Action::Parallel { steps })
+            }
+            _ => self.refuse(
+                "a step has one of `tool`, `forEach` and `parallel`",
+                "make two steps of it",
+            ),
+        }
+    }
+
+    fn for_each(&mut self, json: &Json) -> Option<Action> {
+        let object = self.object(json, FOR_EACH)?;
+        let name = self.text(object, "as");
+        let steps = self.list(object, "steps", |walk, step| walk.step(step, Place::Inside));
+        let items = match object.get("items") {
+            Some(items @ (Json::String(_) | Json::Array(_))) => Some(items.clone()),
+            Some(_) | None => self.within("items", |walk| {
+                walk.refuse("Input should be a list", "write a list, or a template that is one")
+            }),
+        };
+        let name = match name? {
+            name if name.is_empty() => "item".to_owned(),
+            name => name,
+        };
+        Some(Action::ForEach { items: items?, name, steps: steps? })
+    }
+
+    fn condition(&mut self, json: &Json) -> Option<Condition> {
+        let object = self.object(json, CONDITION)?;
+        let template = self.text(object, "template");
+        let (tool, args) = (self.text(object, "tool"), self.free(object, "args"));
+        let from_step = self.text(object, "fromStep");
+        let expect = self.expectation(object, "expect");
+        let expect_not = self.expectation(object, "expectNot");
+        let given = |text: String| (!text.is_empty()).then_some(text);
+        Some(Condition {
+            template: given(template?),
+            tool: given(tool?),
+            args: args?,
+            from_step: given(from_step?),
+            expect: expect?,
+            expect_not: expect_not?,
+        })
+    }
+
+    #[expect(clippy::option_option, reason = "left out is not unreadable")]
+    fn expectation(&mut self, object: &Object, name: &'static str) -> Option<Option<Expectation>> {
+        let Some(json) = get(object, name).filter(|json| !json.is_null()) else {
+            return Some(None);
+        };
+        self.within(name, |walk| {
+            let object = walk.object(json, EXPECTATION)?;
+            let success = walk.flag(object, "success");
+            let json_path = walk.free(object, "jsonPath");
+            Some(Some(Expectation { success: success?, json_path: json_path? }))
+        })
+    }
+}
+
+/// Where a step stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Top,
+    Inside,
+}
+
+/// A field by its name in files, or by the name that tools use.
+fn get<'j>(object: &'j Object, name: &str) -> Option<&'j Json> {
+    let found = object.iter().find(|(key, _)| is(key, name));
+    found.map(|(_, value)| value)
+}
+
+fn canonical(known: &'static [&'static str], key: &str) -> Option<&'static str> {
+    known.iter().copied().find(|name| is(key, name))
+}
+
+/// Whether a key is a name, whatever its case, and with or without `_` between its words.
+fn is(key: &str, name: &str) -> bool {
+    let plain = key.bytes().filter(|byte| *byte != b'_').map(|byte| byte.to_ascii_lowercase());
+    plain.eq(name.bytes().map(|byte| byte.to_ascii_lowercase()))
+}

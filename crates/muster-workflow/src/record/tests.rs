@@ -1,0 +1,121 @@
+//! Records and journals.
+
+#![expect(clippy::needless_pass_by_value, reason = "tables read better without borrows")]
+
+use serde_json::{Value as Json, json};
+
+use super::{Line, Moment, Opened, Record, State, Story, fingerprint};
+use crate::{Object, Spec, definition::read, report::Report};
+
+fn at(ms: i64) -> Moment {
+    Moment { text: format!("t{ms}"), ms }
+}
+
+fn report(id: &str, status: &str) -> Report {
+    serde_json::from_value(json!({"id": id, "tool": "t", "status": status})).unwrap()
+}
+
+fn spec(steps: Json) -> Spec {
+    read(&json!({"steps": steps})).unwrap().spec
+}
+
+fn opened(spec: &Spec, depth: u8) -> Line {
+    let record = Record::begun("1".to_owned(), "w".to_owned(), Object::new(), &at(0));
+    let definition = fingerprint(spec);
+    let opened = Opened { record, subject: "local".to_owned(), depth, definition };
+    Line::Opened { at: at(0), opened: Box::new(opened) }
+}
+
+fn begins(step: &str) -> Line {
+    Line::Begins { at: at(1), step: step.to_owned(), tool: "t".to_owned() }
+}
+
+fn ended(step: &str, status: &str) -> Line {
+    Line::Ended { at: at(2), report: Box::new(report(step, status)), value: json!({"of": step}) }
+}
+
+fn journal(lines: &[Line]) -> String {
+    lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect()
+}
+
+#[test]
+fn a_journal_that_is_cut_off_tells_what_is_known() {
+    let spec = spec(json!([{"id": "a", "tool": "t"}, {"id": "b", "tool": "t"}]));
+    let whole = journal(&[opened(&spec, 0), begins("a"), ended("a", "completed"), begins("b")]);
+    let record = |text: &str| {
+        let story = Story::read(text);
+        let opened = story.opened.clone()?;
+        Some(opened.record.interrupted(&story))
+    };
+    let record_of = record(&whole).unwrap();
+    assert_eq!(record_of.status, State::Interrupted);
+    assert_eq!(
+        record_of.error.as_deref(),
+        Some("interrupted: the gateway ended while step b ran; nobody knows whether it was done")
+    );
+    let steps: Vec<_> =
+        record_of.steps.iter().map(|step| (step.step_id.as_str(), step.status.as_str())).collect();
+    assert_eq!(steps, [("a", "completed"), ("b", "interrupted")]);
+    // Wherever it is cut, there is a record as soon as there is a first line.
+    let first = whole.find('\n').unwrap();
+    for end in 0..whole.len() {
+        let cut = whole.get(..end).unwrap();
+        assert_eq!(record(cut).is_some(), end >= first, "{end}");
+    }
+}
+
+#[test]
+fn only_what_may_be_done_twice_goes_on() {
+    let goes_on = |steps: Json, depth: u8, lines: &[Line]| {
+        let spec = spec(steps);
+        let mut all = vec![opened(&spec, depth)];
+        all.extend(lines.iter().cloned());
+        let past = Story::read(&journal(&all)).resumable(&spec);
+        past.map(|past| past.into_keys().collect::<Vec<_>>().join(" "))
+    };
+    let plain = json!([{"id": "a", "tool": "t"}, {"id": "b", "tool": "t"}]);
+    let last = json!([{"id": "a", "tool": "t"}, {"id": "b", "tool": "t", "idempotent": true}]);
+    let done = [begins("a"), ended("a", "completed")];
+    let open = [begins("a"), ended("a", "completed"), begins("b")];
+    assert_eq!(goes_on(plain.clone(), 0, &done), None);
+    assert_eq!(goes_on(plain, 0, &open), None);
+    assert_eq!(goes_on(last.clone(), 0, &done).as_deref(), Some("a"));
+    assert_eq!(goes_on(last.clone(), 0, &open).as_deref(), Some("a"));
+    assert_eq!(goes_on(last.clone(), 1, &open), None);
+    assert_eq!(goes_on(last.clone(), 0, &[begins("a")]), None);
+    assert_eq!(goes_on(last, 0, &[begins("a"), ended("a", "failed")]), None);
+    let each = |idempotent: bool| json!([{"id": "e", "forEach": {"items": [1, 2], "steps": [{"id": "s", "tool": "t", "idempotent": idempotent}]}}]);
+    let first = [begins("s_0"), ended("s_0", "completed"), begins("s_1")];
+    assert_eq!(goes_on(each(false), 0, &first), None);
+    assert_eq!(goes_on(each(true), 0, &first).as_deref(), Some("s_0"));
+}
+
+#[test]
+fn another_definition_does_not_go_on() {
+    let before = spec(json!([{"id": "a", "tool": "t", "idempotent": true}]));
+    let now = spec(json!([{"id": "a", "tool": "u", "idempotent": true}]));
+    let story = Story::read(&journal(&[opened(&before, 0)]));
+    assert!(story.resumable(&before).is_some());
+    assert!(story.resumable(&now).is_none());
+}
+
+#[test]
+fn what_is_shown_of_a_record() {
+    let record: Record = serde_json::from_value(json!({
+        "execution_id": "1", "workflow_name": "w", "status": "failed", "started_at": "t", "input": {"x": 1},
+        "result": {"steps": [], "template_vars": [], "y": 2}, "error": "step b failed: no",
+        "steps": [
+            {"step_id": "a", "tool": "t", "status": "completed", "started_at": "t", "stored_as": "a"},
+            {"step_id": "b", "tool": "t", "status": "failed", "started_at": "t", "error": "no"},
+        ],
+    }))
+    .unwrap();
+    let short = record.without_steps();
+    assert_eq!((short.get("steps"), &short["result"]), (None, &json!({"y": 2})));
+    let a = record.only_step("a").unwrap();
+    assert_eq!((a.get("error"), &a["input"], a.get("result")), (None, &json!({}), None));
+    let b = record.only_step("b").unwrap();
+    assert_eq!((&b["error"], &b["input"]), (&json!("no"), &json!({"x": 1})));
+    assert_eq!(record.only_step("c"), None);
+    assert_eq!(record.summary().step_count, 2);
+}

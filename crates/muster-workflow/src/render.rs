@@ -1,0 +1,101 @@
+//! Templates inside arguments.
+
+use muster_template::{Context, Stage, Template, TemplateError};
+use serde_json::Value as Json;
+
+use super::Object;
+
+/// How a template that is the whole of a text becomes a value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaf {
+    /// As an argument: a bare reference keeps its type, the rest is text.
+    Argument,
+    /// As a part of the answer: what is computed keeps its type too.
+    Answer,
+}
+
+/// Renders values, and notes which arguments of the workflow they use.
+pub(super) struct Renderer<'a> {
+    data: &'a Json,
+    cx: Context<'a>,
+    /// `input.x` for each argument met, in order.
+    pub(super) seen: Vec<String>,
+}
+
+impl<'a> Renderer<'a> {
+    pub(super) fn new(data: &'a Json, cx: Context<'a>) -> Self {
+        Self { data, cx, seen: Vec::new() }
+    }
+
+    /// The arguments of a tool.
+    pub(super) fn arguments(&mut self, args: &Object) -> Result<Object, String> {
+        let each = args.iter();
+        each.map(|(name, value)| match self.value(value, Leaf::Argument) {
+            Ok(value) => Ok((name.clone(), value)),
+            Err(error) => Err(format!("failed to render arguments for argument '{name}': {error}")),
+        })
+        .collect()
+    }
+
+    /// A value with everything inside it. Keys are no templates.
+    pub(super) fn value(&mut self, value: &Json, leaf: Leaf) -> Result<Json, String> {
+        match value {
+            Json::String(text) if Template::is_template(text) => self.leaf(text, leaf),
+            Json::Array(items) => items.iter().map(|item| self.value(item, leaf)).collect(),
+            Json::Object(object) => {
+                let each = object.iter();
+                let rendered: Result<Object, String> = each
+                    .map(|(name, value)| Ok((name.clone(), self.value(value, leaf)?)))
+                    .collect();
+                rendered.map(Json::Object)
+            }
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => Ok(value.clone()),
+        }
+    }
+
+    fn leaf(&mut self, text: &str, leaf: Leaf) -> Result<Json, String> {
+        let template = Template::parse(text).map_err(|error| worded(&error))?;
+        self.note(&template);
+        // What is seldom used is not kept twice.
+        let whole = template
+            .references()
+            .iter()
+            .any(|found| found.path.first().is_none_or(|root| root == "context"));
+        let with_context = whole.then(|| with_context(self.data));
+        let data = with_context.as_ref().unwrap_or(self.data);
+        let rendered = match leaf {
+            Leaf::Argument => template.evaluate(data, &self.cx),
+            Leaf::Answer => template.compute(data, &self.cx),
+        };
+        rendered.map_err(|error| worded(&error))
+    }
+
+    fn note(&mut self, template: &Template) {
+        for found in template.references() {
+            let is_input = found.path.first().is_some_and(|root| root == "input");
+            let name = found.path.join(".");
+            if is_input && found.path.len() > 1 && !self.seen.contains(&name) {
+                self.seen.push(name);
+            }
+        }
+    }
+}
+
+/// The older name of the results.
+fn with_context(data: &Json) -> Json {
+    let mut data = data.clone();
+    let results = data.get("results").cloned().unwrap_or_default();
+    if let Json::Object(data) = &mut data {
+        data.insert("context".to_owned(), results);
+    }
+    data
+}
+
+fn worded(error: &TemplateError) -> String {
+    match error.stage {
+        Stage::Parse => format!("failed to render arguments: invalid template: {error}"),
+        Stage::Execute | Stage::Limit => {
+            format!("failed to render arguments: template execution failed: {error}")
+        }
+    }
+}

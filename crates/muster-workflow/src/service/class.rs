@@ -1,0 +1,334 @@
+//! What a service class says.
+
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use muster_core::name::{InvalidName, check_resource_name};
+use muster_template::duration;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::{Map, Value as Json};
+use thiserror::Error;
+
+/// How long a tool may take that starts or stops a service, unless the class says otherwise.
+const TOOL_LIMIT: Duration = Duration::from_secs(10);
+/// How often health is looked at, unless the class says otherwise.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// How many bad checks in a row make a service unhealthy.
+const FAILURES: u32 = 3;
+
+/// A class by its name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceClass {
+    /// Its name.
+    pub name: String,
+    /// Where events about it belong.
+    pub namespace: String,
+    /// What it says.
+    pub spec: ClassSpec,
+}
+
+/// What a class says.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClassSpec {
+    /// A few words about it.
+    #[serde(skip_serializing_if = "nothing")]
+    pub description: String,
+    /// What its services are made with.
+    #[serde(skip_serializing_if = "nothing")]
+    pub args: IndexMap<String, ArgSpec>,
+    /// How its services are run.
+    pub service_config: ServiceConfig,
+}
+
+/// One argument of a class.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ArgSpec {
+    /// `string`, `integer`, `boolean`, `number`, `object` or `array`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Whether it must be given.
+    #[serde(skip_serializing_if = "nothing")]
+    pub required: bool,
+    /// What it is when it is not given.
+    #[serde(skip_serializing_if = "nothing")]
+    pub default: Option<Json>,
+    /// A few words about it.
+    #[serde(skip_serializing_if = "nothing")]
+    pub description: String,
+}
+
+/// How the services of a class are run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceConfig {
+    /// A name for services that are given none; only shown.
+    #[serde(skip_serializing_if = "nothing")]
+    pub default_name: String,
+    /// Services, servers or classes that must be up first.
+    #[serde(skip_serializing_if = "nothing")]
+    pub dependencies: Vec<String>,
+    /// The tools.
+    pub lifecycle_tools: LifecycleTools,
+    /// How often health is looked at.
+    #[serde(skip_serializing_if = "nothing")]
+    pub health_check: HealthPolicy,
+    /// How long tools may take.
+    #[serde(skip_serializing_if = "nothing")]
+    pub timeout: Timeouts,
+    /// What a service shows once it runs: templates.
+    #[serde(skip_serializing_if = "nothing", deserialize_with = "texts")]
+    pub outputs: IndexMap<String, String>,
+}
+
+/// The tools of a class.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LifecycleTools {
+    /// Starts a service.
+    pub start: ToolSpec,
+    /// Stops it.
+    pub stop: ToolSpec,
+    /// Restarts it; without one it is stopped and started.
+    #[serde(skip_serializing_if = "nothing")]
+    pub restart: Option<ToolSpec>,
+    /// Says how well it is.
+    #[serde(skip_serializing_if = "nothing")]
+    pub health_check: Option<HealthTool>,
+    /// Says more about it.
+    #[serde(skip_serializing_if = "nothing")]
+    pub status: Option<ToolSpec>,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ToolSpec {
+    /// Its name.
+    pub tool: String,
+    /// Its arguments; texts are templates.
+    #[serde(skip_serializing_if = "nothing")]
+    pub args: Option<Map<String, Json>>,
+    /// What to keep of its answer: a name, and the way to it.
+    #[serde(skip_serializing_if = "nothing")]
+    pub outputs: IndexMap<String, String>,
+}
+
+/// A call of a tool, and what its answer must say.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HealthTool {
+    /// Its name.
+    pub tool: String,
+    /// Its arguments; texts are templates.
+    #[serde(skip_serializing_if = "nothing")]
+    pub args: Option<Map<String, Json>>,
+    /// What must hold.
+    #[serde(skip_serializing_if = "nothing")]
+    pub expect: Option<Expectation>,
+    /// What must not hold.
+    #[serde(skip_serializing_if = "nothing", alias = "expect_not")]
+    pub expect_not: Option<Expectation>,
+}
+
+/// What an answer may be held against.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Expectation {
+    /// Whether the tool worked.
+    #[serde(skip_serializing_if = "nothing")]
+    pub success: Option<bool>,
+    /// Values by the way to them.
+    #[serde(skip_serializing_if = "nothing", alias = "json_path")]
+    pub json_path: Map<String, Json>,
+}
+
+/// How often health is looked at, and when it turns.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HealthPolicy {
+    /// Whether it is looked at.
+    pub enabled: bool,
+    /// The pause between two looks.
+    #[serde(skip_serializing_if = "nothing")]
+    pub interval: Span,
+    /// Bad checks in a row that make a service unhealthy.
+    #[serde(skip_serializing_if = "nothing")]
+    pub failure_threshold: u32,
+    /// Good checks in a row that make it healthy again.
+    #[serde(skip_serializing_if = "nothing")]
+    pub success_threshold: u32,
+}
+
+/// How long tools may take; zero for the usual.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Timeouts {
+    /// The tool that starts.
+    #[serde(skip_serializing_if = "nothing")]
+    pub create: Span,
+    /// The tool that stops.
+    #[serde(skip_serializing_if = "nothing")]
+    pub delete: Span,
+    /// The tool that looks at health.
+    #[serde(skip_serializing_if = "nothing")]
+    pub health_check: Span,
+}
+
+/// A length of time: in files as Go writes it (`1m30s`), in calls nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    nanoseconds: u64,
+}
+
+impl Span {
+    /// From nanoseconds.
+    pub const fn nanoseconds(nanoseconds: u64) -> Self {
+        Self { nanoseconds }
+    }
+
+    /// In nanoseconds.
+    pub const fn as_nanoseconds(self) -> u64 {
+        self.nanoseconds
+    }
+
+    /// From text like `30s` or `1h30m`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let nanoseconds = duration::parse(text)?;
+        let nanoseconds =
+            u64::try_from(nanoseconds).map_err(|_| "it must not be negative".to_owned())?;
+        Ok(Self { nanoseconds })
+    }
+
+    /// What it says, or the usual where it says nothing.
+    pub const fn or(self, usual: Duration) -> Duration {
+        match self.nanoseconds {
+            0 => usual,
+            nanoseconds => Duration::from_nanos(nanoseconds),
+        }
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let nanoseconds = i64::try_from(self.nanoseconds).unwrap_or(i64::MAX);
+        serializer.serialize_str(&duration::shown(nanoseconds))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Number(i64),
+            Text(String),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Number(number) => Ok(Self { nanoseconds: u64::try_from(number).unwrap_or(0) }),
+            Written::Text(text) => Self::parse(&text).map_err(D::Error::custom),
+        }
+    }
+}
+
+/// Outputs may be anything; what is not text is written as text.
+fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<IndexMap<String, String>, D::Error> {
+    let values = IndexMap::<String, Json>::deserialize(from)?;
+    let text = |value: Json| match value {
+        Json::String(text) => text,
+        value => value.to_string(),
+    };
+    Ok(values.into_iter().map(|(name, value)| (name, text(value))).collect())
+}
+
+fn nothing<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl HealthPolicy {
+    /// The pause between two looks.
+    pub const fn pause(&self) -> Duration {
+        self.interval.or(INTERVAL)
+    }
+
+    /// Bad checks in a row that make a service unhealthy.
+    pub const fn failures(&self) -> u32 {
+        if self.failure_threshold == 0 { FAILURES } else { self.failure_threshold }
+    }
+
+    /// Good checks in a row that make it healthy again.
+    pub const fn successes(&self) -> u32 {
+        if self.success_threshold == 0 { 1 } else { self.success_threshold }
+    }
+}
+
+impl Timeouts {
+    /// How long starting may take.
+    pub const fn start(&self) -> Duration {
+        self.create.or(TOOL_LIMIT)
+    }
+
+    /// How long stopping may take.
+    pub const fn stop(&self) -> Duration {
+        self.delete.or(TOOL_LIMIT)
+    }
+
+    /// How long a look at health may take.
+    pub const fn check(&self) -> Duration {
+        self.health_check.or(TOOL_LIMIT)
+    }
+}
+
+/// Why a class cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Invalid {
+    /// Its name is none.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// Nothing starts its services.
+    #[error("serviceConfig.lifecycleTools.start.tool is required")]
+    NoStart,
+    /// Nothing stops them.
+    #[error("serviceConfig.lifecycleTools.stop.tool is required")]
+    NoStop,
+}
+
+impl ServiceClass {
+    /// Whether everything is there that a class needs.
+    pub fn check(&self) -> Result<(), Invalid> {
+        check_resource_name(&self.name)?;
+        self.spec.check()
+    }
+}
+
+impl ClassSpec {
+    /// Whether there are tools to start and to stop.
+    pub fn check(&self) -> Result<(), Invalid> {
+        let tools = &self.service_config.lifecycle_tools;
+        match (tools.start.tool.as_str(), tools.stop.tool.as_str()) {
+            ("", _) => Err(Invalid::NoStart),
+            (_, "") => Err(Invalid::NoStop),
+            _ => Ok(()),
+        }
+    }
+
+    /// The tools that it needs, each once.
+    pub fn required_tools(&self) -> Vec<&str> {
+        let tools = &self.service_config.lifecycle_tools;
+        let all = [
+            Some(tools.start.tool.as_str()),
+            Some(tools.stop.tool.as_str()),
+            tools.restart.as_ref().map(|tool| tool.tool.as_str()),
+            tools.health_check.as_ref().map(|tool| tool.tool.as_str()),
+            tools.status.as_ref().map(|tool| tool.tool.as_str()),
+        ];
+        let mut required: Vec<&str> = Vec::new();
+        for tool in all.into_iter().flatten().filter(|tool| !tool.is_empty()) {
+            if !required.contains(&tool) {
+                required.push(tool);
+            }
+        }
+        required
+    }
+}

@@ -1,0 +1,149 @@
+//! What templates of a class see, and what is kept of a tool's answer.
+
+use indexmap::IndexMap;
+use muster_template::simple::{self, Unfilled};
+use serde_json::{Map, Value as Json, json};
+
+use super::{Service, health::found};
+
+/// What the arguments of a tool may refer to. `given` holds what tools gave before, by tool.
+pub fn seen(service: &Service, given: &Map<String, Json>) -> Json {
+    let mut seen = service.args.clone();
+    let merged = merged(given);
+    for tool in ["start", "stop", "restart"] {
+        let gave = given.get(tool).cloned().unwrap_or_else(|| json!({}));
+        seen.insert(tool.to_owned(), gave);
+    }
+    seen.insert("name".to_owned(), json!(service.name));
+    seen.insert("serviceClassName".to_owned(), json!(service.class));
+    seen.insert("args".to_owned(), Json::Object(service.args.clone()));
+    let own = json!({"id": service.name, "name": service.name, "metadata": merged});
+    seen.insert("service".to_owned(), own);
+    plain(Json::Object(seen))
+}
+
+/// Everything that tools gave, the later over the earlier.
+pub fn merged(given: &Map<String, Json>) -> Map<String, Json> {
+    let mut all = Map::new();
+    for tool in ["start", "restart", "stop", "status"] {
+        if let Some(Json::Object(gave)) = given.get(tool) {
+            all.extend(gave.clone());
+        }
+    }
+    all
+}
+
+/// Arguments with their templates filled in.
+pub fn filled(args: Option<&Map<String, Json>>, seen: &Json) -> Result<Json, Unfilled> {
+    let args = args.cloned().unwrap_or_default();
+    simple::render_all(&Json::Object(args), seen)
+}
+
+/// What of an answer is kept: values by name. What is not there is passed over.
+pub fn kept(outputs: &IndexMap<String, String>, text: &str) -> Map<String, Json> {
+    let Ok(Json::Object(answer)) = serde_json::from_str(text) else { return Map::new() };
+    let kept = outputs
+        .iter()
+        .filter_map(|(name, path)| Some((name.clone(), found(&answer, path)?.clone())));
+    kept.collect()
+}
+
+/// The outputs of a class for one of its services.
+pub fn outputs(
+    outputs: &IndexMap<String, String>,
+    service: &Service,
+    given: &Map<String, Json>,
+) -> Result<Map<String, Json>, Unfilled> {
+    let mut seen = seen(service, given);
+    if let Some(seen) = seen.as_object_mut() {
+        seen.insert("start".to_owned(), plain(Json::Object(merged(given))));
+    }
+    let filled = outputs
+        .iter()
+        .map(|(name, text)| Ok((name.clone(), Json::String(simple::render(text, &seen)?))));
+    filled.collect()
+}
+
+/// Numbers as text: a port is `8080` wherever it stands, and never `8080.000000`.
+fn plain(value: Json) -> Json {
+    match value {
+        Json::Number(number) => {
+            let whole = number.as_f64().filter(|float| float.fract() == 0.0 && number.is_f64());
+            Json::String(whole.map_or_else(|| number.to_string(), |float| format!("{float:.0}")))
+        }
+        Json::Array(items) => Json::Array(items.into_iter().map(plain).collect()),
+        Json::Object(pairs) => {
+            Json::Object(pairs.into_iter().map(|(name, value)| (name, plain(value))).collect())
+        }
+        Json::Null | Json::Bool(_) | Json::String(_) => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value as Json, json};
+
+    use super::{filled, kept, outputs, seen};
+    use crate::service::Service;
+
+    fn service() -> Service {
+        let args =
+            json!({"port": 8080, "ratio": 0.5, "whole": 2.0, "name": "own", "tags": [1, "b"]});
+        Service {
+            name: "shop".to_owned(),
+            namespace: "default".to_owned(),
+            class: "web".to_owned(),
+            args: object(args),
+            auto_start: false,
+        }
+    }
+
+    fn object(value: Json) -> Map<String, Json> {
+        let Json::Object(pairs) = value else { panic!("not an object") };
+        pairs
+    }
+
+    #[test]
+    fn templates_see_arguments_and_what_tools_gave() {
+        let given = object(json!({"start": {"id": "w-1", "n": 3}, "stop": {"at": "x"}}));
+        let check = |text: &str, expect: &str| {
+            let args = object(json!({"a": text}));
+            let said = match filled(Some(&args), &seen(&service(), &given)) {
+                Ok(args) => args["a"].as_str().unwrap().to_owned(),
+                Err(unfilled) => unfilled.to_string(),
+            };
+            assert_eq!(said, expect, "{text}");
+        };
+        check("{{ .port }} {{ args.port }} {{ ratio }} {{ whole }}", "8080 8080 0.5 2");
+        check("{{ name }} {{ args.name }} {{ serviceClassName }}", "shop own web");
+        check("{{ start.id }} {{ start.n }} {{ stop.at }}", "w-1 3 x");
+        check("{{ service.id }} {{ service.name }} {{ service.metadata.id }}", "shop shop w-1");
+        check("{{ tags }} {{ .x | up }}", "[1 b] {{ .x | up }}");
+        check(
+            "{{ no }} {{ start.no }}",
+            "error in key 'a': missing template variables: no, start.no",
+        );
+        assert_eq!(filled(None, &json!({})).unwrap(), json!({}));
+    }
+
+    #[test]
+    fn outputs_are_found_by_key_or_path() {
+        let paths =
+            serde_json::from_value(json!({"a": "x.y", "b": "z", "c": "no", "d": "l"})).unwrap();
+        let text = r#"{"x": {"y": 1}, "x.y": "literal", "z": {"y": [1]}}"#;
+        assert_eq!(Json::Object(kept(&paths, text)), json!({"a": "literal", "b": {"y": [1]}}));
+        assert!(kept(&paths, "no json").is_empty());
+        assert!(kept(&paths, "[1]").is_empty());
+    }
+
+    #[test]
+    fn class_outputs_need_everything_they_name() {
+        let given = object(json!({"start": {"id": "w-1"}}));
+        let ask = |templates: Json| {
+            outputs(&serde_json::from_value(templates).unwrap(), &service(), &given)
+        };
+        let good = ask(json!({"url": "http://{{ .start.id }}:{{ port }}", "fixed": "x"})).unwrap();
+        assert_eq!(Json::Object(good), json!({"url": "http://w-1:8080", "fixed": "x"}));
+        assert!(ask(json!({"url": "{{ start.id }}", "bad": "{{ start.no }}"})).is_err());
+    }
+}
