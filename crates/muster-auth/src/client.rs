@@ -26,19 +26,13 @@ use muster_core::{
     call::Owner,
     logins::{Access, Arrived, Issuer, LoginError, Logins, Means, Person, Site},
 };
+use muster_net::{AddressPolicy, HttpClient};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use self::{discovery::Found, flows::Waiting, kept::Slot, places::Place, steps::Steps};
 pub use self::{pages::Pages, places::speaks_for};
-use crate::{
-    clock::Clock,
-    dialer::{Dialer, Reach},
-    lock::Lock,
-    secret::Secret,
-    store::Vault,
-    turns::Turns,
-};
+use crate::{clock::Clock, lock::Lock, secret::Secret, store::Vault, turns::Turns};
 
 const NAME: &str = "Muster MCP Aggregator";
 const HOME: &str = "https://github.com/giantswarm/muster";
@@ -68,7 +62,7 @@ pub struct Options {
     /// The folder of secrets that files of servers name.
     pub secrets: Option<PathBuf>,
     /// How far issuers may be.
-    pub reach: Reach,
+    pub reach: AddressPolicy,
 }
 
 impl Options {
@@ -85,7 +79,7 @@ impl Options {
             callback_path: "/oauth/proxy/callback".to_owned(),
             document_path: "/.well-known/oauth-client.json".to_owned(),
             scopes: USUAL_SCOPES.to_owned(),
-            reach: if here { Reach::Loopback } else { Reach::Public },
+            reach: if here { AddressPolicy::Loopback } else { AddressPolicy::Public },
         }
     }
 
@@ -109,7 +103,7 @@ type Slots = BTreeMap<(Owner, String), Arc<Slot>>;
 #[derive(Debug)]
 pub struct Client {
     options: Options,
-    dialer: Dialer,
+    dialer: HttpClient,
     vault: Vault,
     clock: Clock,
     /// What is done to its end, whoever asked for it.
@@ -134,7 +128,7 @@ struct Known {
 
 impl Client {
     /// A client that keeps what it is given in `vault`.
-    pub fn new(options: Options, dialer: Dialer, vault: Vault, clock: Clock) -> Arc<Self> {
+    pub fn new(options: Options, dialer: HttpClient, vault: Vault, clock: Clock) -> Arc<Self> {
         Arc::new(Self {
             options,
             dialer,

@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use muster_net::{AddressPolicy, HttpClient, HttpError, HttpRequest};
 use serde::Deserialize;
 use tokio::{sync::Mutex, time::Instant};
 
 use crate::{
-    dialer::{DialError, Dialer, Outgoing, Reach},
     jwt::{Claims, Expected, Jwt, JwtError},
     random::from_base64url,
 };
@@ -103,7 +103,7 @@ pub enum KeysError {
     Token(#[from] JwtError),
     /// The keys cannot be had.
     #[error("the keys of the issuer cannot be had: {0}")]
-    Dial(#[from] DialError),
+    Dial(#[from] HttpError),
     /// What came are no keys.
     #[error("the keys of the issuer cannot be read")]
     Document,
@@ -124,20 +124,20 @@ type Held = (Instant, Arc<[Key]>);
 /// The keys of one issuer.
 #[derive(Debug)]
 pub struct Keys {
-    dialer: Dialer,
+    dialer: HttpClient,
     place: Place,
-    reach: Reach,
+    reach: AddressPolicy,
     held: Mutex<Option<Held>>,
 }
 
 impl Keys {
     /// Keys that are at an address.
-    pub fn new(dialer: Dialer, url: String, reach: Reach) -> Self {
+    pub fn new(dialer: HttpClient, url: String, reach: AddressPolicy) -> Self {
         Self { dialer, place: Place::At(url), reach, held: Mutex::new(None) }
     }
 
     /// Keys of an issuer that tells where they are.
-    pub fn discovered(dialer: Dialer, issuer: &str, reach: Reach) -> Self {
+    pub fn discovered(dialer: HttpClient, issuer: &str, reach: AddressPolicy) -> Self {
         Self { dialer, place: Place::Of(issuer.to_owned()), reach, held: Mutex::new(None) }
     }
 
@@ -196,7 +196,7 @@ impl Keys {
     }
 
     async fn document(&self, url: String) -> Result<Bytes, KeysError> {
-        let answer = self.dialer.send(Outgoing::get(url, self.reach)).await?;
+        let answer = self.dialer.send(HttpRequest::get(url, self.reach)).await?;
         if answer.status.is_success() { Ok(answer.body) } else { Err(KeysError::Document) }
     }
 }

@@ -5,7 +5,6 @@
 
 pub mod client;
 pub mod clock;
-pub mod dialer;
 pub mod jwks;
 pub mod jwt;
 pub mod random;

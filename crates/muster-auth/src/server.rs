@@ -27,6 +27,7 @@ use muster_core::{
     backend::BoxFuture,
     credentials::{Guard, Pages, Principal},
 };
+use muster_net::{AddressPolicy, HttpClient};
 use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::task::TaskTracker;
 
@@ -37,7 +38,6 @@ pub use self::{
 };
 use crate::{
     clock::Clock,
-    dialer::{Dialer, Reach},
     jwks::Keys,
     store::{Memory, Store, Valkey, Vault},
     turns::Turns,
@@ -65,7 +65,7 @@ struct Inner {
     provider: Provider,
     trusted: Vec<TrustedKeys>,
     vault: Vault,
-    dialer: Dialer,
+    dialer: HttpClient,
     clock: Clock,
     cache: Cache,
     turns: Turns,
@@ -84,15 +84,15 @@ impl AuthServer {
             Storage::Memory => Arc::new(Memory::new(clock.clone())),
             Storage::Valkey(options) => Arc::new(Valkey::new(options, &loaded.trust)?),
         };
-        let dialer = Dialer::new(Arc::new(loaded.trust));
+        let dialer = HttpClient::new(Arc::new(loaded.trust));
         Ok(Self::new(loaded.server, Vault::new(store, loaded.seal), dialer, clock))
     }
 
     /// The same from its parts.
-    pub fn new(config: ServerConfig, vault: Vault, dialer: Dialer, clock: Clock) -> Self {
+    pub fn new(config: ServerConfig, vault: Vault, dialer: HttpClient, clock: Clock) -> Self {
         let keys = |issuer: &str| {
             let base = issuer.trim_end_matches('/');
-            Keys::discovered(dialer.clone(), base, Reach::Loopback)
+            Keys::discovered(dialer.clone(), base, AddressPolicy::Loopback)
         };
         let trusted = config.trusted_issuers.iter().map(|one| TrustedKeys {
             issuer: one.issuer.clone(),

@@ -26,8 +26,6 @@ mod our_faults;
 mod pins;
 #[path = "suite/shared.rs"]
 mod shared;
-#[path = "suite/ssrf.rs"]
-mod ssrf;
 #[path = "suite/tls.rs"]
 mod tls;
 #[path = "suite/token_faults.rs"]

@@ -12,7 +12,7 @@ use muster_core::{
 };
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_gateway::{
-    dispatch::{State, Tally},
+    dispatch::{GatewaySnapshot, Tally},
     meanings::Meanings,
 };
 use tokio::{
@@ -111,7 +111,7 @@ impl Engine {
         let (store, tasks) = (Arc::new(store), TaskTracker::new());
         let journal = Journal::start(store.root(), &tasks);
         let (inputs, received) = mpsc::channel(INPUTS);
-        let (state, states) = watch::channel(Arc::new(State::default()));
+        let (state, states) = watch::channel(Arc::new(GatewaySnapshot::default()));
         let (view, views) = watch::channel(Arc::new(View::default()));
         let (changes, _) = broadcast::channel(CHANGES);
         let (endpoint, endpoints) = watch::channel(None);
@@ -173,7 +173,7 @@ impl Engine {
     }
 
     /// What calls are routed by, from now on.
-    pub fn state(&self) -> watch::Receiver<Arc<State>> {
+    pub fn state(&self) -> watch::Receiver<Arc<GatewaySnapshot>> {
         self.handle.state.clone()
     }
 
@@ -235,9 +235,9 @@ impl Engine {
 }
 
 /// The state before any file is read: the gateway's own tools.
-fn with_core_tools(handle: &Handle) -> State {
+fn with_core_tools(handle: &Handle) -> GatewaySnapshot {
     let (source, backend) = core_tools::offered(handle.clone());
     let name = source.backend.clone();
     let catalog = Snapshot::settling(Collision::FirstWins).with(source);
-    State { catalog, backends: [(name, backend)].into(), ..State::default() }
+    GatewaySnapshot { catalog, backends: [(name, backend)].into(), ..GatewaySnapshot::default() }
 }

@@ -12,7 +12,7 @@ use muster_core::{
     name::BackendName,
     request::Change,
 };
-use muster_gateway::dispatch::State;
+use muster_gateway::dispatch::GatewaySnapshot;
 use tokio::{
     sync::{broadcast, watch},
     time::sleep,
@@ -50,7 +50,7 @@ pub struct Named {
 /// The servers, being followed.
 #[derive(Debug)]
 pub struct Fixed {
-    state: Arc<watch::Sender<Arc<State>>>,
+    state: Arc<watch::Sender<Arc<GatewaySnapshot>>>,
     changes: broadcast::Sender<Change>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -59,7 +59,7 @@ pub struct Fixed {
 
 impl Fixed {
     /// Starts from `state` and adds what the servers offer as they connect. Returns at once.
-    pub fn start(state: State, servers: Vec<Named>, connect: &Arc<dyn Connect>) -> Self {
+    pub fn start(state: GatewaySnapshot, servers: Vec<Named>, connect: &Arc<dyn Connect>) -> Self {
         let fixed = Self {
             state: Arc::new(watch::Sender::new(Arc::new(state))),
             changes: broadcast::channel(CHANGES).0,
@@ -81,7 +81,7 @@ impl Fixed {
     }
 
     /// What calls are routed by, from now on.
-    pub fn state(&self) -> watch::Receiver<Arc<State>> {
+    pub fn state(&self) -> watch::Receiver<Arc<GatewaySnapshot>> {
         self.state.subscribe()
     }
 
@@ -108,7 +108,7 @@ impl Fixed {
 struct Follower {
     named: Arc<Named>,
     connect: Arc<dyn Connect>,
-    state: Arc<watch::Sender<Arc<State>>>,
+    state: Arc<watch::Sender<Arc<GatewaySnapshot>>>,
     changes: broadcast::Sender<Change>,
 }
 
@@ -179,7 +179,7 @@ impl Follower {
         let source = Source::new(backend.clone(), about, offer::offer(naming, &backend, &listing));
         let running: Arc<dyn Backend> = Arc::clone(connection) as Arc<dyn Backend>;
         self.state.send_modify(|state| {
-            let mut next = State::clone(state);
+            let mut next = GatewaySnapshot::clone(state);
             next.catalog = next.catalog.with(source);
             next.backends.insert(backend, running);
             *state = Arc::new(next);
@@ -191,7 +191,7 @@ impl Follower {
     fn withdraw(&self) {
         let backend = BackendName::new(self.named.name.as_str());
         self.state.send_modify(|state| {
-            let mut next = State::clone(state);
+            let mut next = GatewaySnapshot::clone(state);
             next.catalog = next.catalog.without(&backend);
             next.backends.remove(&backend);
             *state = Arc::new(next);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster_core::{call::Caller, policy::Destructive};
-use muster_gateway::dispatch::{CallerStates as _, State, Tally};
+use muster_gateway::dispatch::{CallerSnapshots as _, GatewaySnapshot, Tally};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
@@ -21,7 +21,7 @@ pub(crate) struct Handle {
     /// Who has what for themselves.
     pub(crate) principals: Arc<Principals>,
     pub(crate) inputs: mpsc::Sender<Input>,
-    pub(crate) state: watch::Receiver<Arc<State>>,
+    pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) journal: Journal,
     pub(crate) services: Services,
@@ -41,8 +41,8 @@ impl Handle {
     }
 
     /// What there is for one caller, as of now.
-    pub(crate) fn state_of(&self, caller: &Caller) -> Arc<State> {
-        self.principals.state(caller, Arc::clone(&self.state.borrow()))
+    pub(crate) fn state_of(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
+        self.principals.snapshot(caller, Arc::clone(&self.state.borrow()))
     }
 
     /// Writes a file and waits until it has taken effect.

@@ -1,6 +1,6 @@
 //! What people have for themselves: servers that they logged in to, each with a connection of its own.
 //!
-//! **Invariant:** what one owner has is in one place, under that owner, and a [`State`] made of it is
+//! **Invariant:** what one owner has is in one place, under that owner, and a [`GatewaySnapshot`] made of it is
 //! handed to nobody else. Who an owner is comes from a login or from a session that we named, never
 //! from what a request says about itself.
 
@@ -24,7 +24,7 @@ use muster_core::{
     logins::{Access, Arrived, LoginError, Logins, Means, Person, Site},
     request::Change,
 };
-use muster_gateway::dispatch::{CallerStates, State};
+use muster_gateway::dispatch::{CallerSnapshots, GatewaySnapshot};
 use tokio::{
     sync::{broadcast, mpsc, watch},
     time::Instant,
@@ -76,8 +76,8 @@ pub(crate) enum NotConnected {
     Failed(String),
 }
 
-impl CallerStates for Principals {
-    fn state(&self, caller: &Caller, shared: Arc<State>) -> Arc<State> {
+impl CallerSnapshots for Principals {
+    fn snapshot(&self, caller: &Caller, shared: Arc<GatewaySnapshot>) -> Arc<GatewaySnapshot> {
         match self.find(&caller.owner()) {
             Some(own) => own.state(shared),
             None => shared,

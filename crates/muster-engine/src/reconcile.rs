@@ -2,7 +2,7 @@
 //!
 //! Everything that changes comes in here as an [`Input`], one after the other, whoever it comes from:
 //! files that were edited, tools that edit them, servers that come and go. What comes out is a new
-//! [`State`] for those who call tools, a new [`View`] for those who look, and word of what really
+//! [`GatewaySnapshot`] for those who call tools, a new [`View`] for those who look, and word of what really
 //! changed. A file written by a tool and one edited by hand end in the same place.
 
 mod classes;
@@ -18,7 +18,7 @@ use muster_core::{cli::CliConfig, name::BackendName, policy::Destructive, reques
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_gateway::{
     condition::Condition,
-    dispatch::{Absent, State},
+    dispatch::{Absent, GatewaySnapshot},
 };
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
@@ -92,7 +92,7 @@ pub(crate) struct Means {
 /// Where what comes out goes.
 #[derive(Debug)]
 pub(crate) struct Outlets {
-    pub(crate) state: watch::Sender<Arc<State>>,
+    pub(crate) state: watch::Sender<Arc<GatewaySnapshot>>,
     pub(crate) view: watch::Sender<Arc<View>>,
     pub(crate) changes: broadcast::Sender<Change>,
 }
@@ -104,7 +104,7 @@ pub(crate) struct Reconciler {
     outlets: Outlets,
     supervisor: Supervisor,
     files: Files,
-    state: State,
+    state: GatewaySnapshot,
     servers: BTreeMap<String, Arc<Known>>,
     classes: Arc<BTreeMap<String, ClassFile>>,
     /// The CLI definitions that are served, by backend.
@@ -130,7 +130,7 @@ impl Reconciler {
         means: Means,
         outlets: Outlets,
         supervisor: Supervisor,
-        state: State,
+        state: GatewaySnapshot,
         files: Files,
     ) -> Self {
         let mut reconciler = Self {

@@ -24,7 +24,7 @@ use muster_core::{
     call::Caller,
     client::{Client, Nobody},
 };
-use muster_gateway::dispatch::{Dispatcher, State};
+use muster_gateway::dispatch::{Dispatcher, GatewaySnapshot};
 use muster_workflow::service::ServiceClass;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
@@ -52,7 +52,7 @@ pub(crate) struct Means {
     pub(crate) store: Arc<Store>,
     pub(crate) journal: Journal,
     pub(crate) view: watch::Receiver<Arc<View>>,
-    pub(crate) state: watch::Receiver<Arc<State>>,
+    pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
     pub(crate) inputs: mpsc::WeakSender<Input>,
     pub(crate) tasks: TaskTracker,
     pub(crate) timing: Timing,

@@ -14,7 +14,7 @@ use muster_core::{
     call::{CallError, Caller, Outcome},
     policy::Permitted,
 };
-use muster_gateway::dispatch::{CallerStates as _, State};
+use muster_gateway::dispatch::{CallerSnapshots as _, GatewaySnapshot};
 use muster_workflow::{
     Object, Workflow, arguments,
     content::with_execution_id,
@@ -44,7 +44,7 @@ pub(crate) type Definitions = Arc<BTreeMap<String, Arc<Workflow>>>;
 pub(crate) struct Means {
     pub(crate) executions: Arc<Executions>,
     pub(crate) journal: Journal,
-    pub(crate) state: watch::Receiver<Arc<State>>,
+    pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
     pub(crate) principals: Arc<Principals>,
 }
 
@@ -60,8 +60,8 @@ impl Means {
     }
 
     /// What there is for one caller, as of now.
-    fn state_of(&self, caller: &Caller) -> Arc<State> {
-        self.principals.state(caller, Arc::clone(&self.state.borrow()))
+    fn state_of(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
+        self.principals.snapshot(caller, Arc::clone(&self.state.borrow()))
     }
 }
 
@@ -167,7 +167,7 @@ impl Backend for Workflows {
 }
 
 /// Whether a tool is there.
-pub(crate) fn is_shown(state: &State, tool: &str) -> bool {
+pub(crate) fn is_shown(state: &GatewaySnapshot, tool: &str) -> bool {
     state.catalog.get(tool).is_some_and(|entry| state.policy.shows(entry))
 }
 

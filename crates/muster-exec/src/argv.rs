@@ -1,6 +1,7 @@
-//! From checked arguments to an argument vector. Pure, so it can be tested to exhaustion.
+//! Builds the argument vector of a CLI tool from checked call arguments. Pure, so it can be tested
+//! exhaustively.
 //!
-//! **Invariant:** every value ends up inside exactly one word, verbatim. No shell sees it.
+//! **Invariant:** every value ends up inside exactly one argument, verbatim. No shell sees it.
 
 use muster_core::{
     arguments::Arguments,
@@ -11,7 +12,7 @@ use muster_core::{
 
 use crate::environment::Environment;
 
-/// All words of a command, the program first.
+/// The whole argument vector, the program first.
 pub fn words(
     config: &CliConfig,
     tool: &CliTool,
@@ -78,7 +79,7 @@ fn flag_words(param: &Param, text: &str, on: bool) -> Vec<String> {
     }
 }
 
-/// Whether a value switches a boolean flag on. A definition may write the word as text.
+/// Whether a value switches a boolean flag on. A definition may quote it: `"true"`.
 fn is_on(value: &Value) -> bool {
     matches!(value, Value::Bool(true)) || value.as_text() == Some("true")
 }
@@ -93,17 +94,17 @@ fn global_words(param: &Param, environment: &Environment) -> Vec<String> {
     flag_words(param, &text, matches!(text.as_str(), "true" | "True" | "1"))
 }
 
-/// The directory that a call names: the value of the first such parameter that was given.
+/// The working directory of a call: the value of the first such parameter that is present.
 pub fn working_dir<'a>(tool: &CliTool, arguments: &'a Arguments) -> Option<&'a Value> {
-    first_given(tool, arguments, &Placement::WorkingDir)
+    first_present(tool, arguments, &Placement::WorkingDir)
 }
 
-/// The text that a call writes to the standard input.
+/// The standard input of a call.
 pub fn input(tool: &CliTool, arguments: &Arguments) -> Option<String> {
-    first_given(tool, arguments, &Placement::Stdin).map(python::text)
+    first_present(tool, arguments, &Placement::Stdin).map(python::text)
 }
 
-fn first_given<'a>(
+fn first_present<'a>(
     tool: &CliTool,
     arguments: &'a Arguments,
     placement: &Placement,

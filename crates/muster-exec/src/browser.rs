@@ -1,7 +1,7 @@
-//! The user's browser: the one program that is started and let go.
+//! Opening the user's browser, the one program that is started and not supervised.
 //!
-//! It belongs to the user and not to a tool, so it is not below a launcher: it must outlive the command
-//! that opened it.
+//! It belongs to the user and not to a tool, so no launcher owns it: it must outlive the command that
+//! opened it.
 
 use std::{
     io,
@@ -9,27 +9,28 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// What opens an address, by system.
+/// The system's URL opener.
 const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
-/// Opens a web address in the user's browser. Nothing but `http` and `https` is opened.
+/// Opens an `http` or `https` URL in the user's browser; anything else is refused.
 pub fn open(url: &str) -> io::Result<()> {
     if !(url.starts_with("https://") || url.starts_with("http://")) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "only web addresses are opened"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "only `http` and `https` URLs can be opened",
+        ));
     }
     #[expect(
         clippy::disallowed_methods,
         reason = "a browser that a launcher started would end with the command"
     )]
-    let child = Command::new(OPENER)
+    Command::new(OPENER)
         .arg(url)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()?;
-    // It goes on by itself; whoever is then its parent takes its end.
-    drop(child);
     Ok(())
 }
 
@@ -38,7 +39,7 @@ mod tests {
     use super::open;
 
     #[test]
-    fn only_the_web_is_opened() {
+    fn only_http_urls_are_opened() {
         for url in ["file:///etc/passwd", "javascript:alert(1)", "-h", "/bin/sh"] {
             assert!(open(url).is_err(), "{url}");
         }

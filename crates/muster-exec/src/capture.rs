@@ -1,6 +1,6 @@
-//! Reading a stream to its end: the beginning in memory, everything on disk if that is too long.
+//! Captures an output stream: its beginning in memory, all of it on disk once it exceeds the limit.
 //!
-//! **Invariant:** no more than the limit of a stream is ever held in memory, plus one chunk.
+//! **Invariant:** never more than the limit plus one chunk of a stream is in memory.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -11,18 +11,18 @@ use rustix::{
 use tokio::{io::AsyncReadExt, net::unix::pipe::Receiver, task::yield_now};
 
 use crate::{
-    run::Captured,
-    spill::{Spill, Spills},
+    run::CapturedStream,
+    spill::{SpillFile, SpillStore},
 };
 
-/// The first read. Most commands say little, many nothing.
+/// The first read. Most commands print little, many nothing.
 const FIRST_READ: usize = 4 * 1024;
-/// What a pipe holds by default, and thus what a busy one gives at once.
+/// The default capacity of a pipe, and so the largest read from a busy one.
 const CHUNK_SIZE: usize = 64 * 1024;
 
-/// A stream while it is being read.
+/// A stream being read.
 pub(crate) struct Capture<'a> {
-    spills: &'a Spills,
+    spill_store: &'a SpillStore,
     limit: usize,
     bytes: Vec<u8>,
     total: u64,
@@ -31,20 +31,19 @@ pub(crate) struct Capture<'a> {
 
 enum Overflow {
     None,
-    Disk(Spill),
-    /// There is no disk to be had: the rest is counted and dropped.
-    Nowhere,
+    Disk(SpillFile),
+    /// No file could be created: the rest is counted and dropped.
+    Dropped,
 }
 
 impl<'a> Capture<'a> {
-    pub(crate) const fn new(spills: &'a Spills, limit: usize) -> Self {
-        Self { spills, limit, bytes: Vec::new(), total: 0, overflow: Overflow::None }
+    pub(crate) const fn new(spill_store: &'a SpillStore, limit: usize) -> Self {
+        Self { spill_store, limit, bytes: Vec::new(), total: 0, overflow: Overflow::None }
     }
 
-    /// Reads until the last holder of the other end has closed it. What was read so far stays when
-    /// the future is dropped.
+    /// Reads until every writer has closed the pipe. Dropping the future keeps what was read so far.
     pub(crate) async fn drain(&mut self, pipe: OwnedFd) {
-        // The output of a short command is all there by now: no need to have the pipe watched.
+        // A short command has written everything by now: skip registering the pipe with the reactor.
         loop {
             if self.make_room() == 0 {
                 break;
@@ -60,14 +59,14 @@ impl<'a> Capture<'a> {
             widen(&pipe);
         }
         if let Ok(pipe) = Receiver::from_owned_fd_unchecked(pipe) {
-            self.drain_watched(pipe).await;
+            self.drain_async(pipe).await;
         }
     }
 
-    async fn drain_watched(&mut self, mut pipe: Receiver) {
+    async fn drain_async(&mut self, mut pipe: Receiver) {
         let mut widened = false;
         while self.make_room() > 0 {
-            // An error can only mean that there is nothing more to read.
+            // An error means that there is nothing more to read.
             let Ok(size @ 1..) = pipe.read_buf(&mut self.bytes).await else {
                 return;
             };
@@ -80,7 +79,7 @@ impl<'a> Capture<'a> {
         self.overflow(pipe).await;
     }
 
-    /// Free space in the buffer; it grows by doubling, up to the limit exactly.
+    /// Grows the buffer if it is full, by doubling up to exactly the limit; returns the free space.
     fn make_room(&mut self) -> usize {
         if self.bytes.len() == self.bytes.capacity() {
             let wanted = match self.bytes.len() {
@@ -108,9 +107,9 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// The file has everything from the first byte on, so that it can be read by itself.
+    /// Starts the spill file with what is in memory, so that the file is complete by itself.
     async fn begin_overflow(&mut self) {
-        self.overflow = self.spills.begin().map_or(Overflow::Nowhere, Overflow::Disk);
+        self.overflow = self.spill_store.begin().map_or(Overflow::Dropped, Overflow::Disk);
         if let Overflow::Disk(spill) = &mut self.overflow {
             for chunk in self.bytes.chunks(4 * CHUNK_SIZE) {
                 spill.write(chunk);
@@ -119,19 +118,19 @@ impl<'a> Capture<'a> {
         }
     }
 
-    pub(crate) fn finish(self) -> Captured {
+    pub(crate) fn finish(self) -> CapturedStream {
         let (spill, spilled) = match self.overflow {
             Overflow::Disk(spill) => {
-                let (path, size) = self.spills.finish(spill);
+                let (path, size) = self.spill_store.finish(spill);
                 (Some(path), size)
             }
-            Overflow::None | Overflow::Nowhere => (None, 0),
+            Overflow::None | Overflow::Dropped => (None, 0),
         };
-        Captured { bytes: self.bytes, total: self.total, spill, spilled }
+        CapturedStream { bytes: self.bytes, total: self.total, spill, spilled }
     }
 }
 
-/// A busy pipe is widened, so that a talkative child and its reader take turns less often.
+/// Enlarges a busy pipe, so that writer and reader switch less often.
 #[cfg(target_os = "linux")]
 fn widen(pipe: impl AsFd) {
     const WIDE_PIPE: usize = 1024 * 1024;

@@ -1,6 +1,6 @@
-//! A process that was started, and the whole tree below it.
+//! A started process and the process tree below it.
 //!
-//! **Invariant:** a tree ends with its handle, unless the handle was released.
+//! **Invariant:** a process tree ends when its handle is dropped, unless the handle was released.
 
 use std::sync::Arc;
 
@@ -11,129 +11,129 @@ use tokio::{
 
 use crate::{
     launcher::StartError,
-    link::{Link, Started, Ticket},
-    wire::End,
+    link::{Link, PendingRun, StartOutcome},
+    protocol::ExitReport,
 };
 
 /// A running process. Dropping it ends the process and everything it has started.
 #[derive(Debug)]
 pub struct Child {
-    /// Its process number, which is also that of its process group.
+    /// Its process id, which is also that of its process group.
     pub pid: u32,
-    /// Its standard input, if that is piped. Dropping it is the end of input.
+    /// Its standard input, if piped. Dropping it closes the pipe.
     pub stdin: Option<Sender>,
     /// Its standard output.
     pub stdout: Receiver,
     /// Its standard error.
     pub stderr: Receiver,
-    /// The life of it and of all it started.
-    pub tree: Tree,
+    /// The handle to it and everything it started.
+    pub tree: ProcessTree,
 }
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(i32),
-    /// By this signal.
+    /// A signal killed it.
     Signal(i32),
-    /// Its launcher died, and it was killed for that.
+    /// The launcher died, and the process was killed as a consequence.
     Lost,
 }
 
-/// The life of a process and of all it started. Dropping it ends them.
+/// A handle to a process and everything it started. Dropping it ends them.
 #[derive(Debug)]
-pub struct Tree {
+pub struct ProcessTree {
     link: Arc<Link>,
     id: u64,
-    start: StartOf,
-    end: EndOf,
-    hold: Hold,
+    start: StartState,
+    end: ExitState,
+    ownership: Ownership,
 }
 
-/// The start of the first process: awaited or known.
+/// The start of the root process: pending or known.
 #[derive(Debug)]
-enum StartOf {
-    Awaited(oneshot::Receiver<Started>),
+enum StartState {
+    Pending(oneshot::Receiver<StartOutcome>),
     Known(Result<i32, StartError>),
 }
 
-/// The end of the first process: awaited or known.
+/// The exit of the root process: pending or known.
 #[derive(Debug)]
-enum EndOf {
-    Awaited(oneshot::Receiver<End>),
+enum ExitState {
+    Pending(oneshot::Receiver<ExitReport>),
     Known(Exit),
 }
 
-/// What happens to the tree when its handle goes.
+/// Whether dropping the handle ends the process tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hold {
-    Kept,
-    /// It was let go, or is being ended already.
+enum Ownership {
+    Owned,
+    /// It was released, or is being ended already.
     Released,
 }
 
 impl Child {
-    /// Waits until the process has ended. May be called again and dropped at any time.
+    /// Waits until the process has exited. Cancel-safe, and may be called again.
     pub async fn exit(&mut self) -> Exit {
         self.tree.exit().await
     }
 }
 
-impl Tree {
-    pub(crate) fn new(link: Arc<Link>, id: u64, ticket: Ticket) -> Self {
-        let Ticket { started, ended } = ticket;
-        let (start, end) = (StartOf::Awaited(started), EndOf::Awaited(ended));
-        Self { link, id, start, end, hold: Hold::Kept }
+impl ProcessTree {
+    pub(crate) fn new(link: Arc<Link>, id: u64, pending: PendingRun) -> Self {
+        let PendingRun { started, ended } = pending;
+        let (start, end) = (StartState::Pending(started), ExitState::Pending(ended));
+        Self { link, id, start, end, ownership: Ownership::Owned }
     }
 
-    /// Waits until the first process was started. Its number, or why it was not.
+    /// Waits until the root process has started; returns its process id.
     pub(crate) async fn pid(&mut self) -> Result<u32, StartError> {
         let started = match &mut self.start {
-            StartOf::Known(started) => *started,
-            StartOf::Awaited(started) => match started.await {
+            StartState::Known(started) => *started,
+            StartState::Pending(started) => match started.await {
                 Ok(Ok(pid)) => Ok(pid),
                 Ok(Err((errno, step))) => Err(StartError::Refused { errno, step }),
                 Err(_) => Err(StartError::Lost),
             },
         };
-        self.start = StartOf::Known(started);
+        self.start = StartState::Known(started);
         started.map(i32::cast_unsigned)
     }
 
-    /// Waits until the first process has ended. May be called again and dropped at any time.
+    /// Waits until the root process has exited. Cancel-safe, and may be called again.
     pub async fn exit(&mut self) -> Exit {
         let exit = match &mut self.end {
-            EndOf::Known(exit) => return *exit,
-            EndOf::Awaited(end) => match end.await {
-                Ok(End::Code(code)) => Exit::Code(code),
-                Ok(End::Signal(signal)) => Exit::Signal(signal),
+            ExitState::Known(exit) => return *exit,
+            ExitState::Pending(end) => match end.await {
+                Ok(ExitReport::Code(code)) => Exit::Code(code),
+                Ok(ExitReport::Signal(signal)) => Exit::Signal(signal),
                 Err(_) => Exit::Lost,
             },
         };
-        self.end = EndOf::Known(exit);
+        self.end = ExitState::Known(exit);
         exit
     }
 
-    /// Ends everything that runs, without waiting for it: asks first, and insists a moment later.
+    /// Ends the whole tree without waiting for it: `SIGTERM`, then `SIGKILL` after a grace period.
     pub fn kill(&mut self) {
-        if self.hold == Hold::Kept {
-            self.hold = Hold::Released;
+        if self.ownership == Ownership::Owned {
+            self.ownership = Ownership::Released;
             match self.start {
-                StartOf::Known(Ok(pid)) => self.link.kill(self.id, pid),
-                StartOf::Known(Err(_)) => {}
-                StartOf::Awaited(_) => self.link.kill(self.id, 0),
+                StartState::Known(Ok(pid)) => self.link.kill(self.id, pid),
+                StartState::Known(Err(_)) => {}
+                StartState::Pending(_) => self.link.kill(self.id, 0),
             }
         }
     }
 
-    /// Lets go of what runs: it ends when it likes, or with the gateway.
+    /// Stops owning the tree: it ends by itself, or with the gateway.
     pub fn release(mut self) {
-        self.hold = Hold::Released;
+        self.ownership = Ownership::Released;
     }
 }
 
-impl Drop for Tree {
+impl Drop for ProcessTree {
     fn drop(&mut self) {
         self.kill();
     }

@@ -1,6 +1,6 @@
-//! A CLI definition as a backend: each of its tools is one command.
+//! A backend for CLI definitions: each tool runs one command.
 
-mod answer;
+mod outcome;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -15,19 +15,19 @@ use muster_core::{
     value::Value,
 };
 
-use self::answer::Asked;
+use self::outcome::Invocation;
 use crate::{
     argv,
     command::Command,
     environment::Environment,
     launcher::Launcher,
-    run::{self, Finished, Limits},
+    run::{self, CompletedRun, RunLimits},
 };
 
-/// Seconds for a tool that names no limit.
+/// In seconds, for a tool without a timeout of its own.
 const DEFAULT_TIMEOUT: f64 = 30.0;
 
-/// What a CLI offers.
+/// The catalog source of a CLI definition.
 pub fn source(backend: &BackendName, config: &CliConfig) -> Source {
     let about = About {
         title: config.name.as_str().into(),
@@ -53,7 +53,7 @@ pub fn source(backend: &BackendName, config: &CliConfig) -> Source {
 #[derive(Debug)]
 pub struct CliBackend {
     config: Arc<CliConfig>,
-    /// The place of each tool in the definition; of equal names the last.
+    /// Index of each tool in the definition; the last of equal names wins.
     tools: BTreeMap<Arc<str>, usize>,
     place: Arc<Place>,
     environment: Arc<Environment>,
@@ -61,7 +61,7 @@ pub struct CliBackend {
 }
 
 impl CliBackend {
-    /// A backend for one definition.
+    /// A backend for one CLI definition.
     pub fn new(
         config: Arc<CliConfig>,
         place: Arc<Place>,
@@ -69,7 +69,7 @@ impl CliBackend {
         launcher: Launcher,
     ) -> Self {
         let tools = config.tools.iter().enumerate();
-        let tools = tools.map(|(place, tool)| (tool.name.as_str().into(), place)).collect();
+        let tools = tools.map(|(index, tool)| (tool.name.as_str().into(), index)).collect();
         Self { config, tools, place, environment, launcher }
     }
 
@@ -78,11 +78,11 @@ impl CliBackend {
         let working_dir = match argv::working_dir(tool, arguments) {
             None => self.config.working_dir.clone(),
             Some(Value::Text(directory)) => Some(directory.clone()),
-            Some(other) => return answer::not_a_path(other),
+            Some(other) => return outcome::not_a_path(other),
         };
         let words = argv::words(&self.config, tool, &self.place, arguments, &self.environment);
         let program = words.first().cloned().unwrap_or_default();
-        answer::log_start(&words);
+        outcome::log_start(&words);
         let timeout = match tool.timeout {
             Some(seconds) if seconds != 0.0 => seconds,
             Some(_) | None => DEFAULT_TIMEOUT,
@@ -94,24 +94,24 @@ impl CliBackend {
             working_dir: working_dir.clone().map(PathBuf::from),
             ..Command::default()
         };
-        let limits = Limits { timeout: duration(timeout), ..Limits::default() };
+        let limits = RunLimits { timeout: duration(timeout), ..RunLimits::default() };
         let input = input.map(String::into_bytes);
         let finished = if timeout < 0.0 {
-            Finished::without_time()
+            CompletedRun::timed_out_at_once()
         } else {
             run::run(&self.launcher, command, input, limits).await
         };
-        let asked = Asked {
+        let invocation = Invocation {
             tool: &tool.name,
             program: &program,
             working_dir: working_dir.as_deref(),
             timeout,
         };
-        answer::outcome(asked, &finished)
+        outcome::outcome(invocation, &finished)
     }
 }
 
-/// Seconds as a duration; what is beyond time is as long as there is.
+/// Seconds as a duration, capped at a year.
 fn duration(seconds: f64) -> Duration {
     const A_YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);
     Duration::try_from_secs_f64(seconds).unwrap_or(A_YEAR).min(A_YEAR)
@@ -121,7 +121,7 @@ impl Backend for CliBackend {
     fn run<'a>(&'a self, _: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             let name = &*call.entry().local_name;
-            let tool = self.tools.get(name).and_then(|place| self.config.tools.get(*place));
+            let tool = self.tools.get(name).and_then(|index| self.config.tools.get(*index));
             match tool {
                 Some(tool) => Ok(self.run_tool(tool, &call).await),
                 None => Err(CallError::Backend {

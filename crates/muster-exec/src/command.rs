@@ -1,43 +1,43 @@
-//! What to start: a command as the gateway describes it.
+//! A command to start, as the gateway describes it.
 
 use std::path::PathBuf;
 
-/// A program to start, with its words, environment and directory.
+/// A program to start, with its arguments, environment and working directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Command {
-    /// The words, the program first. A program without a slash is looked up in the `PATH` of the
-    /// merged environment; one with a slash is relative to `working_dir`.
+    /// The argument vector, the program first. A program without a slash is looked up in the `PATH` of
+    /// the merged environment; one with a slash is relative to `working_dir`.
     pub argv: Vec<String>,
-    /// Variables put on top of the gateway's own environment.
+    /// Variables added to the gateway's own environment; they win over inherited ones.
     pub env: Vec<(String, String)>,
-    /// Where it runs, relative to the gateway's own directory, which is the default.
+    /// The working directory, relative to the gateway's own, which is the default.
     pub working_dir: Option<PathBuf>,
-    /// What it reads.
+    /// Its standard input.
     pub stdin: Stdin,
 }
 
-/// What a child reads on its standard input.
+/// The standard input of a child.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Stdin {
-    /// Nothing: `/dev/null`.
+    /// `/dev/null`.
     #[default]
     Null,
-    /// What the holder of the child writes.
+    /// A pipe, written by the holder of the [`Child`](crate::child::Child).
     Piped,
 }
 
 impl Command {
-    /// A command of these words with everything else inherited.
+    /// A command with this argument vector; everything else is inherited.
     pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { argv: argv.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// The first word, as messages name the command.
-    pub(crate) fn word(&self) -> &str {
+    /// The first argument, as messages name the command.
+    pub(crate) fn program(&self) -> &str {
         self.argv.first().map_or("", String::as_str)
     }
 
-    /// A NUL ends a string for the kernel, so no part of a command can hold one.
+    /// Whether any part holds a NUL byte, which would end the string for the kernel.
     pub(crate) fn contains_nul(&self) -> bool {
         let directory = self.working_dir.iter().map(|dir| dir.as_os_str().as_encoded_bytes());
         let words = self.argv.iter().map(String::as_bytes);

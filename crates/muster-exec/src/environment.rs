@@ -1,10 +1,10 @@
-//! The server's own environment, read once, and what is expanded from it.
+//! The gateway's own environment, read once at start, and the expansion of `~` and `$NAME` from it.
 
 use std::collections::BTreeMap;
 
 use muster_core::python;
 
-/// The variables of the process, as they were at start.
+/// A snapshot of the environment variables and home directories.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
@@ -27,8 +27,8 @@ impl Environment {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// Splits a base command into words, after `~` and `$NAME` have been expanded in it. There is no
-    /// quoting: what was expanded is split like the rest.
+    /// Splits a base command at white space after expanding `~` and `$NAME` in it. There is no quoting:
+    /// expanded text is split like the rest.
     pub fn command_words(&self, command: &str) -> Vec<String> {
         python::split(&self.expand(&self.expand_home(command))).map(str::to_owned).collect()
     }
@@ -69,7 +69,7 @@ impl Environment {
     }
 }
 
-/// Reads the name behind a `$`: the name, what was written for it, and what follows.
+/// Reads the variable reference after a `$`: the name, the reference as written, and the rest.
 fn reference(after: &str) -> (Option<&str>, &str, &str) {
     if let Some((name, next)) = after.strip_prefix('{').and_then(|inside| inside.split_once('}')) {
         let written = after.get(..name.len() + 2).unwrap_or(after);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_replaced_where_set() {
+    fn only_set_variables_are_expanded() {
         check("$A", "one two");
         check("${A}b$X_1-$A", "one twoby-one two");
         check("$UNSET ${UNSET} $ $$A ${A", "$UNSET ${UNSET} $ $one two ${A");

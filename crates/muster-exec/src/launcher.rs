@@ -1,4 +1,4 @@
-//! Starting processes through the launcher, and the launcher itself when it is needed.
+//! The gateway's client of the launcher process, which it starts on demand.
 
 use std::{
     ffi::OsString,
@@ -25,57 +25,56 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    child::{Child, Tree},
+    child::{Child, ProcessTree},
     command::{Command, Stdin},
-    link::{Link, Outgoing, Ticket, Unsent},
+    link::{Link, Outgoing, PendingRun, SendError},
     lock::Lock,
+    protocol::{self, StartReport},
     serve::LAUNCHER_ARG,
-    spill::Spills,
-    wire::{self, Announce},
+    spill::SpillStore,
 };
 
-/// Starts that may be under way at once. The launcher works on one at a time, and the kernel limits
-/// the descriptors on their way to it.
-const STARTS_AT_ONCE: usize = 64;
-/// A launcher may die between two requests; three in a row are no accident.
-const ATTEMPTS: u32 = 3;
+/// The launcher handles one start at a time, and the kernel limits the file descriptors in flight.
+const MAX_CONCURRENT_STARTS: usize = 64;
+/// A launcher may die between two requests; three in a row are not a coincidence.
+const MAX_ATTEMPTS: u32 = 3;
 const E2BIG: i32 = Errno::TOOBIG.raw_os_error();
 /// The launcher gives up on unkillable processes before this.
-const SHUT_DOWN_LIMIT: Duration = Duration::from_secs(8);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Starts processes. Cheap to clone; all clones share one launcher process, which is started with
-/// the first command.
+/// Starts processes. Cheap to clone; all clones share one launcher process, started with the first
+/// command.
 #[derive(Debug, Clone)]
 pub struct Launcher {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
 }
 
 /// Why a command was not started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// There are no words.
+    /// The argument vector is empty.
     #[error("there is nothing to run")]
     NothingToRun,
-    /// A word, a variable or the directory holds a NUL.
+    /// An argument, a variable or the directory holds a NUL byte.
     #[error("the command contains a NUL byte")]
     ContainsNul,
     /// The kernel refused.
     #[error("{}", io::Error::from_raw_os_error(*.errno))]
     Refused {
-        /// Its error number.
+        /// The error number.
         errno: i32,
-        /// What it refused to do.
-        step: Step,
+        /// The step that failed.
+        step: StartStep,
     },
-    /// The launcher died before it answered, or was shut down.
+    /// The launcher died before it replied, or was shut down.
     #[error("the launcher is gone")]
     Lost,
 }
 
 /// The steps of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Making pipes, or starting the launcher.
+pub enum StartStep {
+    /// Creating pipes, or starting the launcher.
     Prepare,
     /// Entering the working directory.
     Directory,
@@ -84,14 +83,14 @@ pub enum Step {
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     program: PathBuf,
     args: Vec<OsString>,
     state: Lock<State>,
     last_id: AtomicU64,
-    turns: Semaphore,
+    start_permits: Semaphore,
     tasks: TaskTracker,
-    spills: Spills,
+    spill_store: SpillStore,
 }
 
 #[derive(Debug, Default)]
@@ -109,9 +108,9 @@ impl Default for Launcher {
 }
 
 impl Launcher {
-    /// A launcher that is this very program, which has to call [`crate::serve::serve_if_asked`].
+    /// A launcher that re-executes this program, which must call [`crate::serve::serve_if_launcher`].
     pub fn new() -> Self {
-        // The link leads to the program that runs, also after an upgrade has replaced its file.
+        // This link leads to the running binary even after an upgrade has replaced its file.
         let program = Path::new("/proc/self/exe");
         let program = if program.exists() {
             program.to_owned()
@@ -121,38 +120,39 @@ impl Launcher {
         Self::with_program(program, [LAUNCHER_ARG])
     }
 
-    /// A launcher that is another program, which has to call [`crate::serve::serve`].
+    /// A launcher that executes another program, which must call [`crate::serve::serve`].
     pub fn with_program(
         program: impl Into<PathBuf>,
         args: impl IntoIterator<Item = impl Into<OsString>>,
     ) -> Self {
-        let shared = Shared {
+        let inner = Inner {
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
             state: Lock::default(),
             last_id: AtomicU64::new(0),
-            turns: Semaphore::new(STARTS_AT_ONCE),
+            start_permits: Semaphore::new(MAX_CONCURRENT_STARTS),
             tasks: TaskTracker::new(),
-            spills: Spills::default(),
+            spill_store: SpillStore::default(),
         };
-        Self { shared: Arc::new(shared) }
+        Self { inner: Arc::new(inner) }
     }
 
     /// Starts a command in a process group of its own.
     pub async fn start(&self, command: Command) -> Result<Child, StartError> {
-        let mut starting = self.begin(command, Announce::Now).await?;
+        let mut starting = self.begin(command, StartReport::Immediate).await?;
         let pid = starting.tree.pid().await?;
         let Starting { stdin, stdout, stderr, tree, .. } = starting;
-        let watch = |pipe| Receiver::from_owned_fd_unchecked(pipe).map_err(prepare);
-        let stdin = stdin.map(Sender::from_owned_fd_unchecked).transpose().map_err(prepare)?;
-        Ok(Child { pid, stdin, stdout: watch(stdout)?, stderr: watch(stderr)?, tree })
+        let receiver = |pipe| Receiver::from_owned_fd_unchecked(pipe).map_err(prepare_error);
+        let stdin =
+            stdin.map(Sender::from_owned_fd_unchecked).transpose().map_err(prepare_error)?;
+        Ok(Child { pid, stdin, stdout: receiver(stdout)?, stderr: receiver(stderr)?, tree })
     }
 
-    /// Asks for a start and does not wait for it: output can be read, input be written already.
+    /// Requests a start without waiting for it: the pipes can be used already.
     pub(crate) async fn begin(
         &self,
         command: Command,
-        announce: Announce,
+        announce: StartReport,
     ) -> Result<Starting<'_>, StartError> {
         if command.argv.is_empty() {
             return Err(StartError::NothingToRun);
@@ -160,51 +160,55 @@ impl Launcher {
         if command.contains_nul() {
             return Err(StartError::ContainsNul);
         }
-        let id = self.shared.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let too_big = StartError::Refused { errno: E2BIG, step: Step::Program };
-        let frame = wire::spawn_frame(id, &command, announce).ok_or(too_big)?;
-        let turn = self.shared.turns.acquire().await.map_err(|_| StartError::Lost)?;
-        let (ours, theirs) = pipes(command.stdin).map_err(prepare)?;
-        let (link, ticket) = self.ask(id, Outgoing::new(frame, theirs))?;
-        // From here on the tree is ours to end, whatever becomes of this future.
-        let tree = Tree::new(link, id, ticket);
-        let [stdout, stderr] = ours.outputs;
-        Ok(Starting { turn, stdin: ours.input, stdout, stderr, tree })
+        let id = self.inner.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let too_big = StartError::Refused { errno: E2BIG, step: StartStep::Program };
+        let frame = protocol::spawn_frame(id, &command, announce).ok_or(too_big)?;
+        let permit = self.inner.start_permits.acquire().await.map_err(|_| StartError::Lost)?;
+        let (parent_ends, child_ends) = pipes(command.stdin).map_err(prepare_error)?;
+        let (link, pending) = self.send_request(id, Outgoing::new(frame, child_ends))?;
+        // From here on dropping this future ends the tree.
+        let tree = ProcessTree::new(link, id, pending);
+        let [stdout, stderr] = parent_ends.outputs;
+        Ok(Starting { permit, stdin: parent_ends.input, stdout, stderr, tree })
     }
 
-    /// Ends everything that runs, then the launcher, then removes spilled output. Nothing can be
-    /// started afterwards.
+    /// Ends every process, then the launcher, then removes spilled output. Nothing can be started
+    /// afterwards.
     pub async fn shut_down(&self) {
-        let state = std::mem::replace(&mut *self.shared.state.lock(), State::ShutDown);
-        self.shared.turns.close();
-        self.shared.tasks.close();
+        let state = std::mem::replace(&mut *self.inner.state.lock(), State::ShutDown);
+        self.inner.start_permits.close();
+        self.inner.tasks.close();
         if let State::Up(link) = state {
             link.close();
-            if timeout(SHUT_DOWN_LIMIT, self.shared.tasks.wait()).await.is_err() {
+            if timeout(SHUTDOWN_TIMEOUT, self.inner.tasks.wait()).await.is_err() {
                 link.kill_launcher();
             }
         }
-        self.shared.tasks.wait().await;
-        self.shared.spills.remove();
+        self.inner.tasks.wait().await;
+        self.inner.spill_store.remove();
     }
 
-    pub(crate) fn spills(&self) -> &Spills {
-        &self.shared.spills
+    pub(crate) fn spill_store(&self) -> &SpillStore {
+        &self.inner.spill_store
     }
 
-    /// Sends a request, to a new launcher if the old one turns out to be gone.
-    fn ask(&self, id: u64, request: Outgoing) -> Result<(Arc<Link>, Ticket), StartError> {
+    /// Sends a request, to a new launcher if the current one is gone.
+    fn send_request(
+        &self,
+        id: u64,
+        request: Outgoing,
+    ) -> Result<(Arc<Link>, PendingRun), StartError> {
         let mut request = request;
-        for _ in 0..ATTEMPTS {
-            let link = self.shared.link()?;
-            let ticket = link.ticket(id);
+        for _ in 0..MAX_ATTEMPTS {
+            let link = self.inner.link()?;
+            let pending = link.register(id);
             match link.send(request) {
-                Ok(()) => return Ok((link, ticket)),
-                Err(Unsent::Gone(unsent)) if unsent.is_whole() => request = unsent,
-                Err(Unsent::Gone(_)) => break,
-                Err(Unsent::Refused(errno)) => {
-                    link.forget(id);
-                    return Err(prepare(errno.into()));
+                Ok(()) => return Ok((link, pending)),
+                Err(SendError::Closed(unsent)) if unsent.is_whole() => request = unsent,
+                Err(SendError::Closed(_)) => break,
+                Err(SendError::Refused(errno)) => {
+                    link.unregister(id);
+                    return Err(prepare_error(errno.into()));
                 }
             }
         }
@@ -212,35 +216,35 @@ impl Launcher {
     }
 }
 
-/// A process that was asked for. The pipes are non-blocking and not watched yet.
+/// A requested process. Its pipes are non-blocking and not registered with the reactor yet.
 #[derive(Debug)]
 pub(crate) struct Starting<'a> {
-    /// To be given back once the launcher has answered.
-    pub(crate) turn: SemaphorePermit<'a>,
+    /// Held until the launcher has replied.
+    pub(crate) permit: SemaphorePermit<'a>,
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
-    pub(crate) tree: Tree,
+    pub(crate) tree: ProcessTree,
 }
 
-impl Shared {
-    /// The launcher, started if there is none.
+impl Inner {
+    /// The connection to the launcher, which is started if there is none.
     fn link(&self) -> Result<Arc<Link>, StartError> {
         let mut state = self.state.lock();
         match &*state {
             State::ShutDown => return Err(StartError::Lost),
-            State::Up(link) if !link.is_gone() => return Ok(Arc::clone(link)),
+            State::Up(link) if !link.is_closed() => return Ok(Arc::clone(link)),
             State::Up(_) | State::Idle => {}
         }
-        let link = self.launch().map_err(prepare)?;
+        let link = self.start_launcher().map_err(prepare_error)?;
         *state = State::Up(Arc::clone(&link));
         Ok(link)
     }
 
-    /// Requests go to its standard input, a socket because they carry descriptors; replies come from
-    /// its standard output. It gets a process group of its own, so that Ctrl-C in a terminal reaches
-    /// the gateway only.
-    fn launch(&self) -> io::Result<Arc<Link>> {
+    /// Starts the launcher. Requests go to its standard input, a socket because they carry file
+    /// descriptors; replies come from its standard output. It gets its own process group, so that Ctrl-C
+    /// in a terminal reaches the gateway only.
+    fn start_launcher(&self) -> io::Result<Arc<Link>> {
         let (requests, stdin) = UnixStream::pair()?;
         let (replies, stdout) = io::pipe()?;
         #[expect(clippy::disallowed_methods, reason = "this is the process that starts all others")]
@@ -254,7 +258,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for Inner {
     fn drop(&mut self) {
         if let State::Up(link) = &*self.state.lock() {
             link.close();
@@ -262,37 +266,37 @@ impl Drop for Shared {
     }
 }
 
-/// Our ends of the pipes of a child.
-struct Ours {
+/// The gateway's ends of a child's pipes.
+struct ParentEnds {
     input: Option<OwnedFd>,
     outputs: [OwnedFd; 2],
 }
 
-/// The pipes of a child: our ends, and its ends in the order the launcher expects. Only ours are
-/// non-blocking: programs do not expect it of theirs.
-fn pipes(stdin: Stdin) -> io::Result<(Ours, Vec<OwnedFd>)> {
-    let mut theirs = Vec::with_capacity(3);
+/// Creates a child's pipes: the gateway's ends, and the child's in the order the launcher expects. Only
+/// the gateway's are non-blocking: programs do not expect that of theirs.
+fn pipes(stdin: Stdin) -> io::Result<(ParentEnds, Vec<OwnedFd>)> {
+    let mut child_ends = Vec::with_capacity(3);
     let input = match stdin {
         Stdin::Null => None,
         Stdin::Piped => {
             let (read, write) = io::pipe()?;
             ioctl_fionbio(&write, true)?;
-            theirs.push(read.into());
+            child_ends.push(read.into());
             Some(write.into())
         }
     };
     let mut output = || -> io::Result<OwnedFd> {
         let (read, write) = io::pipe()?;
         ioctl_fionbio(&read, true)?;
-        theirs.push(write.into());
+        child_ends.push(write.into());
         Ok(read.into())
     };
     let outputs = [output()?, output()?];
-    Ok((Ours { input, outputs }, theirs))
+    Ok((ParentEnds { input, outputs }, child_ends))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "this is what `map_err` hands over")]
-fn prepare(err: io::Error) -> StartError {
+fn prepare_error(err: io::Error) -> StartError {
     let errno = Errno::from_io_error(&err).unwrap_or(Errno::IO).raw_os_error();
-    StartError::Refused { errno, step: Step::Prepare }
+    StartError::Refused { errno, step: StartStep::Prepare }
 }

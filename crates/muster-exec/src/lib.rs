@@ -1,13 +1,12 @@
-//! Running programs: from a command to its output, and never a process left behind.
+//! Child processes: starting them, capturing their output, and never leaving one behind.
 //!
-//! The gateway starts no tool itself. It starts one small helper, the *launcher*, which is the same
-//! program again in another role ([`serve`]), and asks it over a socket ([`launcher`]). The helper is
-//! the parent of everything that runs. It stays small, so starting a process stays cheap however
-//! much the gateway holds in memory; and it outlives the gateway for the moment it takes to end what
-//! is still running, however the gateway died.
+//! The gateway does not start tools itself. It starts one small helper, the *launcher*: the same binary in
+//! another role ([`serve`]), driven over a socket ([`launcher`]). The launcher is the parent of every
+//! command. It stays small, so starting a process is cheap however much memory the gateway holds; and
+//! when the gateway dies, even by `SIGKILL`, it lives just long enough to end what is still running.
 //!
-//! **Invariant:** every process that a tool starts, at any depth, is below a launcher, and a launcher
-//! whose gateway is gone ends all of them before it ends itself.
+//! **Invariant:** every process that a tool starts, at any depth, descends from a launcher, and a launcher
+//! whose gateway is gone ends all of them before it exits.
 
 pub mod argv;
 pub mod browser;
@@ -20,10 +19,11 @@ pub mod launcher;
 mod link;
 pub mod lookup;
 pub mod pages;
+pub mod private_dir;
+mod protocol;
 pub mod run;
 pub mod serve;
 pub mod spill;
 mod tree;
-mod wire;
 
 use muster_core::lock;

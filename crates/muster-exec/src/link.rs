@@ -1,9 +1,9 @@
-//! The gateway's end of one launcher process: its requests, its replies, its death.
+//! The gateway's connection to one launcher process.
 //!
-//! A request is written at once where it is made, also from a destructor. Only what the socket does
-//! not take waits for the writing task.
+//! A request is written synchronously where it is made, also from a destructor. Only what the socket does
+//! not accept waits for the writer task.
 //!
-//! **Invariant:** when the launcher is gone, every run has heard of it, and what it left has been
+//! **Invariant:** when the launcher is gone, every pending run is notified and every process it left is
 //! killed.
 
 use std::{
@@ -34,35 +34,35 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    launcher::Step,
+    launcher::StartStep,
     lock::Lock,
-    tree::{self, Mark},
-    wire::{End, REPLY_SIZE, Reply, kill_frame},
+    protocol::{ExitReport, REPLY_SIZE, Reply, kill_frame},
+    tree::{self, RunMark},
 };
 
 #[cfg(target_os = "linux")]
 const SEND: SendFlags = SendFlags::DONTWAIT.union(SendFlags::NOSIGNAL);
 #[cfg(not(target_os = "linux"))]
 const SEND: SendFlags = SendFlags::DONTWAIT;
-/// Between two looks at a process that is about to end.
-const RECHECK: Duration = Duration::from_millis(2);
-/// Looks at what a dead launcher left, at most.
-const SWEEPS: u32 = 100;
+/// Between two checks of a process that is about to end.
+const RECHECK_INTERVAL: Duration = Duration::from_millis(2);
+/// How often the orphans of a dead launcher are searched for, at most.
+const MAX_SWEEPS: u32 = 100;
 
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Carries requests. It is not watched, else each request that is taken in would wake us.
+    /// Not registered with the reactor, else each request the launcher reads would wake us.
     requests: UnixStream,
     process: Lock<process::Child>,
     pid: u32,
-    /// Waits for the socket. Bounded by the number of starts that may be under way, plus a few
-    /// bytes for each tree to be ended.
+    /// Requests the socket did not accept. Bounded by the number of concurrent starts, plus a few bytes
+    /// for each kill.
     unsent: Lock<VecDeque<Outgoing>>,
     has_unsent: Notify,
     runs: Lock<Runs>,
 }
 
-/// A request and the descriptors that go with it.
+/// A request and the file descriptors sent with it.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     bytes: Vec<u8>,
@@ -72,38 +72,38 @@ pub(crate) struct Outgoing {
 
 /// Why a request was not sent.
 #[derive(Debug)]
-pub(crate) enum Unsent {
-    /// There is nobody to send it to. Another launcher may have it.
-    Gone(Outgoing),
-    /// The kernel does not want to carry it.
+pub(crate) enum SendError {
+    /// The launcher is gone. The request may be sent to another one.
+    Closed(Outgoing),
+    /// The kernel refuses to send it.
     Refused(Errno),
 }
 
 #[derive(Debug, Default)]
 struct Runs {
-    gone: bool,
-    waiting: BTreeMap<u64, Waiting>,
+    closed: bool,
+    listeners: BTreeMap<u64, RunListener>,
 }
 
 #[derive(Debug)]
-struct Waiting {
-    started: Option<oneshot::Sender<Started>>,
-    ended: oneshot::Sender<End>,
+struct RunListener {
+    started: Option<oneshot::Sender<StartOutcome>>,
+    ended: oneshot::Sender<ExitReport>,
     pid: i32,
 }
 
-/// What became of a start: the process number, or the error number and the step that failed.
-pub(crate) type Started = Result<i32, (i32, Step)>;
+/// The result of a start: the process id, or the error number and the step that failed.
+pub(crate) type StartOutcome = Result<i32, (i32, StartStep)>;
 
-/// A run that is about to be asked for.
+/// The receivers for the start and the exit of a run.
 #[derive(Debug)]
-pub(crate) struct Ticket {
-    pub(crate) started: oneshot::Receiver<Started>,
-    pub(crate) ended: oneshot::Receiver<End>,
+pub(crate) struct PendingRun {
+    pub(crate) started: oneshot::Receiver<StartOutcome>,
+    pub(crate) ended: oneshot::Receiver<ExitReport>,
 }
 
 impl Link {
-    /// Takes over a launcher that was just started, on tasks of `tracker`.
+    /// Connects to a launcher that was just started; its tasks run on `tracker`.
     pub(crate) fn new(
         process: process::Child,
         requests: UnixStream,
@@ -124,44 +124,45 @@ impl Link {
         tracker.spawn(async move {
             reader.read(replies).await;
             writer.abort();
-            reader.bury().await;
+            reader.clean_up().await;
         });
         Ok(link)
     }
 
-    pub(crate) fn is_gone(&self) -> bool {
-        self.runs.lock().gone
+    pub(crate) fn is_closed(&self) -> bool {
+        self.runs.lock().closed
     }
 
-    /// Where the news of a run will come.
-    pub(crate) fn ticket(&self, id: u64) -> Ticket {
-        let (tell_started, started) = oneshot::channel();
-        let (tell_ended, ended) = oneshot::channel();
+    /// Registers a run, whose start and exit the returned receivers will report.
+    pub(crate) fn register(&self, id: u64) -> PendingRun {
+        let (started_sender, started) = oneshot::channel();
+        let (exited_sender, ended) = oneshot::channel();
         let mut runs = self.runs.lock();
-        if !runs.gone {
-            let waiting = Waiting { started: Some(tell_started), ended: tell_ended, pid: 0 };
-            runs.waiting.insert(id, waiting);
+        if !runs.closed {
+            let listeners =
+                RunListener { started: Some(started_sender), ended: exited_sender, pid: 0 };
+            runs.listeners.insert(id, listeners);
         }
-        Ticket { started, ended }
+        PendingRun { started, ended }
     }
 
-    /// Has the tree of a run ended. If the launcher is gone, that has been done already.
+    /// Ends the process tree of a run. If the launcher is gone, that has happened already.
     pub(crate) fn kill(&self, id: u64, pid: i32) {
         let _sent = self.send(Outgoing::new(kill_frame(id, pid), Vec::new()));
     }
 
-    /// Tells the launcher to end everything and itself.
+    /// Makes the launcher end every process and then itself.
     pub(crate) fn close(&self) {
         let _closed = self.requests.shutdown(Shutdown::Write);
     }
 
-    /// Ends a launcher that does not end by itself.
+    /// Kills a launcher that does not end by itself.
     pub(crate) fn kill_launcher(&self) {
         let _killed = self.process.lock().kill();
     }
 
-    /// Sends a request, now or as soon as the socket takes it.
-    pub(crate) fn send(&self, mut request: Outgoing) -> Result<(), Unsent> {
+    /// Sends a request, now or as soon as the socket accepts it.
+    pub(crate) fn send(&self, mut request: Outgoing) -> Result<(), SendError> {
         let mut unsent = self.unsent.lock();
         if unsent.is_empty() {
             match request.send(&self.requests) {
@@ -169,10 +170,10 @@ impl Link {
                 Err(Errno::AGAIN) => {}
                 Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
                     drop(unsent);
-                    self.runs.lock().gone = true;
-                    return Err(Unsent::Gone(request));
+                    self.runs.lock().closed = true;
+                    return Err(SendError::Closed(request));
                 }
-                Err(errno) => return Err(Unsent::Refused(errno)),
+                Err(errno) => return Err(SendError::Refused(errno)),
             }
         }
         unsent.push_back(request);
@@ -180,18 +181,18 @@ impl Link {
         Ok(())
     }
 
-    /// No news of this run will come.
-    pub(crate) fn forget(&self, id: u64) {
-        self.runs.lock().waiting.remove(&id);
+    /// Removes a run that was never sent.
+    pub(crate) fn unregister(&self, id: u64) {
+        self.runs.lock().listeners.remove(&id);
     }
 
     async fn write(self: Arc<Self>) {
         loop {
             self.has_unsent.notified().await;
-            let Ok(twin) = self.requests.try_clone() else { continue };
-            let Ok(twin) = tokio::net::UnixStream::from_std(twin) else { continue };
-            while twin.writable().await.is_ok() {
-                match twin.try_io(Interest::WRITABLE, || self.send_first()) {
+            let Ok(socket) = self.requests.try_clone() else { continue };
+            let Ok(socket) = tokio::net::UnixStream::from_std(socket) else { continue };
+            while socket.writable().await.is_ok() {
+                match socket.try_io(Interest::WRITABLE, || self.send_first()) {
                     Ok(true) => {}
                     Err(err) if err.kind() == io::ErrorKind::WouldBlock => {}
                     Ok(false) | Err(_) => break,
@@ -200,7 +201,7 @@ impl Link {
         }
     }
 
-    /// Sends the first request that waits; tells whether there was one.
+    /// Sends the first queued request; returns whether there was one.
     fn send_first(&self) -> io::Result<bool> {
         let mut unsent = self.unsent.lock();
         let Some(first) = unsent.front_mut() else {
@@ -211,7 +212,7 @@ impl Link {
         Ok(true)
     }
 
-    /// Reads replies until there are no more.
+    /// Reads replies until the pipe is closed.
     async fn read(&self, mut replies: Receiver) {
         let mut buffer = [0; REPLY_SIZE * 32];
         let mut filled = 0;
@@ -222,40 +223,40 @@ impl Link {
             let whole = filled - filled % REPLY_SIZE;
             let (read, _) = buffer.get(..whole).unwrap_or_default().as_chunks();
             for reply in read {
-                self.heard(*reply);
+                self.handle_reply(*reply);
             }
             buffer.copy_within(whole..filled, 0);
             filled -= whole;
         }
     }
 
-    fn heard(&self, reply: [u8; REPLY_SIZE]) {
-        let waiting = &mut self.runs.lock().waiting;
+    fn handle_reply(&self, reply: [u8; REPLY_SIZE]) {
+        let listeners = &mut self.runs.lock().listeners;
         match Reply::decode(reply) {
             Some(Reply::Spawned { id, pid }) => {
-                if let Some(run) = waiting.get_mut(&id) {
+                if let Some(run) = listeners.get_mut(&id) {
                     run.pid = pid;
-                    let _told = run.started.take().map(|started| started.send(Ok(pid)));
+                    let _delivered = run.started.take().map(|started| started.send(Ok(pid)));
                 }
             }
             Some(Reply::Failed { id, errno, step }) => {
-                let started = waiting.remove(&id).and_then(|run| run.started);
-                let _told = started.map(|started| started.send(Err((errno, step))));
+                let started = listeners.remove(&id).and_then(|run| run.started);
+                let _delivered = started.map(|started| started.send(Err((errno, step))));
             }
             Some(Reply::Exited { id, end }) => {
-                let _told = waiting.remove(&id).map(|run| run.ended.send(end));
+                let _delivered = listeners.remove(&id).map(|run| run.ended.send(end));
             }
             None => {}
         }
     }
 
-    /// The launcher has closed its end: tells everyone, reaps it, and ends what it may have left.
-    async fn bury(&self) {
+    /// Runs once the launcher is gone: notifies pending runs, reaps it, and kills its orphans.
+    async fn clean_up(&self) {
         let lost = {
             let mut runs = self.runs.lock();
-            runs.gone = true;
-            // Dropping the senders is the message.
-            mem::take(&mut runs.waiting)
+            runs.closed = true;
+            // Dropping the senders notifies the receivers.
+            mem::take(&mut runs.listeners)
         };
         self.unsent.lock().clear();
         let pids: Vec<i32> = lost.values().map(|run| run.pid).filter(|&pid| pid > 0).collect();
@@ -267,31 +268,31 @@ impl Link {
                 Ok(None) => {}
                 Err(_) => break false,
             }
-            sleep(RECHECK).await;
+            sleep(RECHECK_INTERVAL).await;
         };
         if !clean {
-            self.sweep(&pids).await;
+            self.kill_orphans(&pids).await;
         }
     }
 
-    /// Kills what carries a mark of the dead launcher, and what is in the groups of its runs.
-    async fn sweep(&self, groups: &[i32]) {
-        for _ in 0..SWEEPS {
-            let left: Vec<_> = tree::all()
+    /// Kills every process with a mark of the dead launcher or in a process group of its runs.
+    async fn kill_orphans(&self, groups: &[i32]) {
+        for _ in 0..MAX_SWEEPS {
+            let left: Vec<_> = tree::all_processes()
                 .into_iter()
                 .filter(|process| !process.ended)
                 .filter(|process| {
                     groups.contains(&process.group)
-                        || Mark::of(process.pid).is_some_and(|mark| mark.is_by(self.pid))
+                        || RunMark::of(process.pid).is_some_and(|mark| mark.is_from(self.pid))
                 })
                 .collect();
             if left.is_empty() {
                 return;
             }
             for process in &left {
-                tree::send(process, Signal::KILL);
+                tree::send_signal(process, Signal::KILL);
             }
-            sleep(RECHECK).await;
+            sleep(RECHECK_INTERVAL).await;
         }
     }
 }
@@ -301,26 +302,26 @@ impl Outgoing {
         Self { bytes, sent: 0, descriptors }
     }
 
-    /// Nothing of it has left.
+    /// Whether no byte of it has been sent.
     pub(crate) const fn is_whole(&self) -> bool {
         self.sent == 0
     }
 
-    /// Sends as much as the socket takes; an error leaves the rest for later.
+    /// Sends as much as the socket accepts; after an error the rest can be sent later.
     fn send(&mut self, socket: &UnixStream) -> Result<(), Errno> {
         while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-            let mut beside = SendAncillaryBuffer::new(&mut space);
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
             let descriptors: Vec<_> = self.descriptors.iter().map(AsFd::as_fd).collect();
             if !descriptors.is_empty() {
-                beside.push(SendAncillaryMessage::ScmRights(&descriptors));
+                ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
             }
-            match sendmsg(socket, &[IoSlice::new(rest)], &mut beside, SEND) {
+            match sendmsg(socket, &[IoSlice::new(rest)], &mut ancillary, SEND) {
                 Ok(size) => self.sent += size,
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(errno),
             }
-            // They went with the first byte.
+            // They were sent with the first byte.
             self.descriptors.clear();
         }
         Ok(())

@@ -1,10 +1,10 @@
-//! Where a program is.
+//! Looking up programs.
 
 use std::path::Path;
 
 use rustix::fs::{Access, access};
 
-/// Whether a program can be found and run: by its path if it has a slash, else in `path`.
+/// Whether an executable exists: at its own path if it has a slash, else in a directory of `path`.
 pub fn exists(program: &str, path: Option<&str>) -> bool {
     if program.contains('/') {
         return is_executable(Path::new(program));

@@ -1,4 +1,4 @@
-//! Running one command to its end.
+//! Runs one command to completion, with its output captured.
 
 use std::{
     future::poll_fn,
@@ -16,49 +16,49 @@ use crate::{
     capture::Capture,
     child::Exit,
     command::{Command, Stdin},
-    launcher::{Launcher, StartError, Starting, Step},
-    wire::Announce,
+    launcher::{Launcher, StartError, StartStep, Starting},
+    protocol::StartReport,
 };
 
-/// A start takes a millisecond. One that takes this long is stuck, whatever the command's own limit.
-const START_LIMIT: Duration = Duration::from_secs(10);
+/// A start takes a millisecond. One that takes this long is stuck, whatever the command's own timeout.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What one run may use.
+/// The limits of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// How long it may take from its start to the end of its output.
+pub struct RunLimits {
+    /// From the start to the end of the output.
     pub timeout: Duration,
-    /// How much of each output stream is kept in memory.
-    pub keep_bytes: usize,
+    /// How much of each output stream is held in memory; the rest spills to disk.
+    pub max_captured_bytes: usize,
 }
 
-impl Default for Limits {
+impl Default for RunLimits {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(30), keep_bytes: 16 << 20 }
+        Self { timeout: Duration::from_secs(30), max_captured_bytes: 16 << 20 }
     }
 }
 
-/// What is left of a run.
+/// The result of a run.
 #[derive(Debug)]
-pub struct Finished {
+pub struct CompletedRun {
     /// How it ended.
     pub ending: Ending,
-    /// What it wrote to standard output.
-    pub stdout: Captured,
-    /// What it wrote to standard error.
-    pub stderr: Captured,
-    /// Its process number, if it was started.
+    /// Its standard output.
+    pub stdout: CapturedStream,
+    /// Its standard error.
+    pub stderr: CapturedStream,
+    /// Its process id, if it was started.
     pub pid: Option<u32>,
     /// How long it took.
     pub took: Duration,
 }
 
-/// How a run ended. Every case is one a caller may want to tell apart.
+/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself, with this code.
+    /// It exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// A signal killed it.
     Signalled(i32),
     /// The program, its interpreter or the working directory does not exist.
     NotFound,
@@ -66,103 +66,103 @@ pub enum Ending {
     NotStarted {
         /// The kernel's error number.
         errno: i32,
-        /// What it refused to do.
-        step: Step,
+        /// The step that failed.
+        step: StartStep,
     },
-    /// A word, a variable or the directory holds a NUL.
+    /// An argument, a variable or the directory holds a NUL byte.
     ContainsNul,
-    /// There are no words.
+    /// The argument vector is empty.
     NothingToRun,
-    /// It took too long, and everything it started was killed.
+    /// It exceeded its timeout, and its process tree was killed.
     TimedOut,
-    /// The launcher died, and everything was killed for that.
+    /// The launcher died, and every process was killed as a consequence.
     Lost,
 }
 
-/// One output stream.
+/// A captured output stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Captured {
-    /// All of it, or its first [`Limits::keep_bytes`].
+pub struct CapturedStream {
+    /// All of it, or its first [`RunLimits::max_captured_bytes`].
     pub bytes: Vec<u8>,
-    /// How long it was.
+    /// Its full length.
     pub total: u64,
-    /// The file that holds all of it from the first byte on, if it did not fit.
+    /// The file that holds all of it, if it exceeded the limit.
     pub spill: Option<PathBuf>,
-    /// How much of it the file holds: less than `total` if it is too much for the disk too.
+    /// How much of it the file holds: less than `total` if it exceeded the disk limit as well.
     pub spilled: u64,
 }
 
-impl Captured {
-    /// How much is missing from `bytes`.
-    pub fn cut(&self) -> u64 {
+impl CapturedStream {
+    /// How many bytes are not in `bytes`.
+    pub fn missing(&self) -> u64 {
         self.total - self.bytes.len() as u64
     }
 }
 
-/// Runs a command until it has ended and its output too, which a process it left in the background
-/// may delay. Dropping the future ends the command and everything it started.
+/// Runs a command until it has exited and its output is closed, which a process it left in the background
+/// may delay. Dropping the future ends the command's process tree.
 pub async fn run(
     launcher: &Launcher,
     mut command: Command,
     input: Option<Vec<u8>>,
-    limits: Limits,
-) -> Finished {
+    limits: RunLimits,
+) -> CompletedRun {
     let begin = Instant::now();
     let input = input.filter(|input| !input.is_empty());
-    let announce;
-    (command.stdin, announce) = match input {
-        Some(_) => (Stdin::Piped, Announce::Now),
-        None => (Stdin::Null, Announce::Soon),
+    let report;
+    (command.stdin, report) = match input {
+        Some(_) => (Stdin::Piped, StartReport::Immediate),
+        None => (Stdin::Null, StartReport::Deferred),
     };
-    let word = command.word().to_owned();
-    debug!("Spawning: {word} (cwd={})", directory_text(&command));
-    let mut stdout = Capture::new(launcher.spills(), limits.keep_bytes);
-    let mut stderr = Capture::new(launcher.spills(), limits.keep_bytes);
-    let ended = match timeout(START_LIMIT, launcher.begin(command, announce)).await {
+    let program = command.program().to_owned();
+    debug!("Spawning: {program} (cwd={})", directory_text(&command));
+    let mut stdout = Capture::new(launcher.spill_store(), limits.max_captured_bytes);
+    let mut stderr = Capture::new(launcher.spill_store(), limits.max_captured_bytes);
+    let ended = match timeout(START_TIMEOUT, launcher.begin(command, report)).await {
         Ok(Ok(starting)) => {
             let input = input.unwrap_or_default();
-            see_through(starting, input, limits.timeout, [&mut stdout, &mut stderr], &word).await
+            drive(starting, input, limits.timeout, [&mut stdout, &mut stderr], &program).await
         }
         Ok(Err(err)) => Err(err),
         Err(_) => Err(StartError::Lost),
     };
     let (ending, pid) = match ended {
         Ok((ending, pid)) => (ending, Some(pid)),
-        Err(err) => (not_started(err, &word), None),
+        Err(err) => (ending_of_start_error(err, &program), None),
     };
     let (stdout, stderr) = (stdout.finish(), stderr.finish());
-    Finished { ending, stdout, stderr, pid, took: begin.elapsed() }
+    CompletedRun { ending, stdout, stderr, pid, took: begin.elapsed() }
 }
 
-/// Sees a process through to its end. Its tree dies with the future, unless that came to its end.
-async fn see_through(
+/// Awaits a process and its output. Dropping the future before it completes kills the tree.
+async fn drive(
     starting: Starting<'_>,
     input: Vec<u8>,
     limit: Duration,
     [stdout, stderr]: [&mut Capture<'_>; 2],
-    word: &str,
+    program: &str,
 ) -> Result<(Ending, u32), StartError> {
-    let Starting { turn, stdin, stdout: out, stderr: err, mut tree } = starting;
-    // The pipes hold what a child writes until its start is known, which is a moment at most.
+    let Starting { permit, stdin, stdout: out, stderr: err, mut tree } = starting;
+    // The pipes buffer what a child writes until its start is reported.
     let end = async {
         let pid = tree.pid().await?;
-        drop(turn);
+        drop(permit);
         debug!("Process started (pid={pid})");
         let (_, _, exit) = join!(stdout.drain(out), stderr.drain(err), tree.exit());
-        Ok((ending_of(exit), pid))
+        Ok((ending_of_exit(exit), pid))
     };
-    if let Ok(ended) = timeout(limit, until(end, feed(stdin, input))).await {
+    if let Ok(ended) = timeout(limit, poll_alongside(end, write_stdin(stdin, input))).await {
         tree.release();
         return ended;
     }
     tree.kill();
-    let Ok(pid) = timeout(START_LIMIT, tree.pid()).await else { return Err(StartError::Lost) };
+    let Ok(pid) = timeout(START_TIMEOUT, tree.pid()).await else { return Err(StartError::Lost) };
     let (pid, seconds) = (pid?, limit.as_secs_f64());
-    warn!("⏱ Timeout after {seconds:?}s (pid={pid}, cmd={word}) — killing process");
+    warn!("⏱ Timeout after {seconds:?}s (pid={pid}, cmd={program}) — killing process");
     Ok((Ending::TimedOut, pid))
 }
 
-const fn ending_of(exit: Exit) -> Ending {
+const fn ending_of_exit(exit: Exit) -> Ending {
     match exit {
         Exit::Code(code) => Ending::Exited(code),
         Exit::Signal(signal) => Ending::Signalled(signal),
@@ -170,36 +170,39 @@ const fn ending_of(exit: Exit) -> Ending {
     }
 }
 
-/// Waits for `end` while `beside` goes on, and does not wait for that: input that nobody reads does
-/// not delay the end.
-async fn until<T>(end: impl Future<Output = T>, beside: impl Future<Output = ()>) -> T {
+/// Awaits `end` while also polling `background`, without waiting for that: unread input must not delay
+/// the end.
+async fn poll_alongside<T>(
+    end: impl Future<Output = T>,
+    background: impl Future<Output = ()>,
+) -> T {
     let mut end = pin!(end);
-    let mut beside = pin!(beside);
+    let mut background = pin!(background);
     let mut done = false;
     poll_fn(|cx| {
         if !done {
-            done = beside.as_mut().poll(cx).is_ready();
+            done = background.as_mut().poll(cx).is_ready();
         }
         end.as_mut().poll(cx)
     })
     .await
 }
 
-/// A child that does not read its input, or not all of it, is no error.
-async fn feed(stdin: Option<OwnedFd>, input: Vec<u8>) {
+/// Writes the input. A child that does not read all of it is not an error.
+async fn write_stdin(stdin: Option<OwnedFd>, input: Vec<u8>) {
     if let Some(Ok(mut stdin)) = stdin.map(Sender::from_owned_fd_unchecked) {
         let _written = stdin.write_all(&input).await;
     }
 }
 
-fn not_started(err: StartError, word: &str) -> Ending {
+fn ending_of_start_error(err: StartError, program: &str) -> Ending {
     match err {
         StartError::NothingToRun => Ending::NothingToRun,
         StartError::ContainsNul => Ending::ContainsNul,
-        StartError::Refused { errno, step: Step::Directory | Step::Program }
+        StartError::Refused { errno, step: StartStep::Directory | StartStep::Program }
             if errno == Errno::NOENT.raw_os_error() =>
         {
-            error!("Command not found: {word}");
+            error!("Command not found: {program}");
             Ending::NotFound
         }
         StartError::Refused { errno, step } => Ending::NotStarted { errno, step },

@@ -1,12 +1,12 @@
-//! Who descends from whom, as the kernel tells it in `/proc`, and signals that hit no stranger.
+//! The process tree as `/proc` shows it, and signals that are safe against reused process ids.
 //!
-//! Parent links alone do not say which run a process belongs to: a daemon gives up its parent, its
-//! group and its session. So each run is marked with a number that the kernel hands on to every
-//! descendant and no program touches: the soft limit on file locks, which Linux has kept and ignored
-//! since 2.4. It needs no privilege and shows in `/proc/PID/limits`.
+//! Parent links alone do not say which run a process belongs to: a daemon gives up its parent, its group
+//! and its session. So each run is marked with a number that every descendant inherits and no program
+//! touches: the soft limit on file locks (`RLIMIT_LOCKS`), which Linux has ignored since 2.4. Setting it
+//! needs no privilege, and `/proc/PID/limits` shows it.
 //!
-//! **Invariant:** a process is signalled only while it is still the one that was looked at, told by
-//! its start time, so a recycled process number cannot lead to a stranger.
+//! **Invariant:** a process is signalled only if its start time is still the one that was read, so a
+//! reused process id never leads to a foreign process.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use rustix::{
     process::{PidfdFlags, Resource, Rlimit, getrlimit, pidfd_open, pidfd_send_signal, setrlimit},
 };
 
-/// One process at the moment it was looked at.
+/// A process at the moment it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: i32,
@@ -30,29 +30,29 @@ pub(crate) struct Process {
     pub(crate) group: i32,
     pub(crate) session: i32,
     pub(crate) started: u64,
-    /// It has ended and waits for its parent to notice.
+    /// It is a zombie.
     pub(crate) ended: bool,
 }
 
 /// The mark of a run: which launcher, and which of its runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark(u64);
+pub(crate) struct RunMark(u64);
 
-/// All processes that can be seen. Empty where there is no `/proc`.
-pub(crate) fn all() -> Vec<Process> {
+/// All visible processes. Empty where there is no `/proc`.
+pub(crate) fn all_processes() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter_map(look_at)
+        .filter_map(read_process)
         .collect()
 }
 
-/// What descends from `root`, parents before their children.
-pub(crate) fn below(root: i32) -> Vec<Process> {
+/// The descendants of `root`, parents before their children.
+pub(crate) fn descendants(root: i32) -> Vec<Process> {
     let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
-    for process in all() {
+    for process in all_processes() {
         children.entry(process.parent).or_default().push(process);
     }
     let mut found = children.remove(&root).unwrap_or_default();
@@ -64,16 +64,16 @@ pub(crate) fn below(root: i32) -> Vec<Process> {
     found
 }
 
-/// Sends a signal, unless the process has ended since it was looked at.
-pub(crate) fn send(process: &Process, signal: Signal) {
+/// Sends a signal, unless the process has ended since it was read.
+pub(crate) fn send_signal(process: &Process, signal: Signal) {
     let Some(pid) = Pid::from_raw(process.pid) else {
         return;
     };
-    // The handle pins the process, so after the check nothing can take its place.
+    // The pidfd pins the process, so after the check its id cannot be reused.
     #[cfg(target_os = "linux")]
     match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(handle) => {
-            if is_still(process) {
+            if is_running(process) {
                 let _sent = pidfd_send_signal(handle, signal);
             }
             return;
@@ -81,23 +81,24 @@ pub(crate) fn send(process: &Process, signal: Signal) {
         Err(Errno::SRCH) => return,
         Err(_) => {}
     }
-    if is_still(process) {
+    if is_running(process) {
         let _sent = kill_process(pid, signal);
     }
 }
 
-/// Whether this very process still runs.
-pub(crate) fn is_still(process: &Process) -> bool {
-    look_at(process.pid).is_some_and(|now| now.started == process.started && !now.ended)
+/// Whether this process still runs and its id has not been reused.
+pub(crate) fn is_running(process: &Process) -> bool {
+    read_process(process.pid).is_some_and(|now| now.started == process.started && !now.ended)
 }
 
-fn look_at(pid: i32) -> Option<Process> {
+fn read_process(pid: i32) -> Option<Process> {
     let mut buffer = [0; 1024];
     let size = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut buffer).ok()?;
     parse_stat(buffer.get(..size)?)
 }
 
-/// The second field is the program's name in parentheses and may hold anything, `)` included.
+/// Parses `/proc/PID/stat`. Its second field is the program's name in parentheses and may hold anything,
+/// `)` included.
 fn parse_stat(stat: &[u8]) -> Option<Process> {
     let name_end = stat.iter().rposition(|&byte| byte == b')')?;
     let (head, tail) = stat.split_at_checked(name_end)?;
@@ -110,30 +111,30 @@ fn parse_stat(stat: &[u8]) -> Option<Process> {
     // Fields 20 and 22; the one just read is field 6.
     let threads: u32 = fields.nth(13)?.parse().ok()?;
     let started = fields.nth(1)?.parse().ok()?;
-    // A program may go on after its first thread has ended.
+    // A process may go on after its main thread has ended.
     let ended = matches!(state, "Z" | "X") && threads <= 1;
     Some(Process { pid, parent, group, session, started, ended })
 }
 
-impl Mark {
-    /// Process numbers have at most 22 bits, so the mark is never the number for "unlimited".
+impl RunMark {
+    /// Process ids have at most 22 bits, so a mark is never the value for "unlimited".
     pub(crate) fn new(launcher: u32, id: u64) -> Self {
         Self(u64::from(launcher) << 32 | id & u64::from(u32::MAX))
     }
 
-    /// The mark that a process carries.
+    /// The mark of a process.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
         let line = limits.lines().find_map(|line| line.strip_prefix("Max file locks"))?;
         line.split_ascii_whitespace().next()?.parse().ok().map(Self)
     }
 
-    pub(crate) fn is_by(self, launcher: u32) -> bool {
+    pub(crate) fn is_from(self, launcher: u32) -> bool {
         self.0 >> 32 == u64::from(launcher)
     }
 }
 
-/// Marks what this process starts.
+/// Sets the mark that new children of this process inherit.
 pub(crate) struct Marker {
     launcher: u32,
     #[cfg(target_os = "linux")]
@@ -149,17 +150,17 @@ impl Marker {
         }
     }
 
-    /// Whatever is started from now on carries the mark of this run. Where that is refused, parents,
-    /// groups and sessions still tell most of a tree.
+    /// Marks everything started from now on as part of this run. Where the kernel refuses, parents, groups
+    /// and sessions still identify most of a tree.
     pub(crate) fn mark(&self, id: u64) {
         #[cfg(target_os = "linux")]
         {
-            let Mark(number) = Mark::new(self.launcher, id);
+            let RunMark(number) = RunMark::new(self.launcher, id);
             let limit = Rlimit { current: Some(number), maximum: self.maximum };
             let _marked = setrlimit(Resource::Locks, limit);
         }
         #[cfg(not(target_os = "linux"))]
-        let _unmarked = Mark::new(self.launcher, id);
+        let _unmarked = RunMark::new(self.launcher, id);
     }
 }
 
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_pose_as_other_fields() {
+    fn a_program_name_cannot_fake_other_fields() {
         let stat = b"7 (a) R 1 1 (b)) S 3 5 6 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2 3\n";
         let expected =
             Process { pid: 7, parent: 3, group: 5, session: 6, started: 98765, ended: false };
@@ -179,19 +180,19 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn this_process_is_seen_as_it_is() {
+    fn this_process_is_found() {
         let me = i32::try_from(process::id()).unwrap();
-        let found = all().into_iter().find(|process| process.pid == me).unwrap();
-        assert!(is_still(&found));
-        assert!(!is_still(&Process { started: found.started + 1, ..found }));
-        assert!(below(found.parent).iter().any(|process| process.pid == me));
-        assert!(below(me).iter().all(|process| process.pid != me));
+        let found = all_processes().into_iter().find(|process| process.pid == me).unwrap();
+        assert!(is_running(&found));
+        assert!(!is_running(&Process { started: found.started + 1, ..found }));
+        assert!(descendants(found.parent).iter().any(|process| process.pid == me));
+        assert!(descendants(me).iter().all(|process| process.pid != me));
     }
 
     #[test]
     fn a_mark_names_its_launcher() {
-        assert!(Mark::new(5, 1).is_by(5));
-        assert!(!Mark::new(5, u64::MAX).is_by(6));
-        assert_ne!(Mark::new(5, 1), Mark::new(5, 2));
+        assert!(RunMark::new(5, 1).is_from(5));
+        assert!(!RunMark::new(5, u64::MAX).is_from(6));
+        assert_ne!(RunMark::new(5, 1), RunMark::new(5, 2));
     }
 }

@@ -1,15 +1,15 @@
-//! A program that can be a launcher, or a gateway that a test kills.
+//! A test program: the launcher, or a gateway to be killed.
 //!
-//! `muster-exec-helper gateway COMMAND` runs a shell command as the gateway does, through a launcher
-//! that is this program again, and copies what it prints.
+//! `muster-exec-helper gateway COMMAND` runs a shell command as the gateway does, through a launcher that
+//! is this program again, and copies its output.
 
 use std::{env, process::ExitCode};
 
-use muster_exec::{command::Command, launcher::Launcher, serve::serve_if_asked};
+use muster_exec::{command::Command, launcher::Launcher, serve::serve_if_launcher};
 use tokio::io::AsyncReadExt;
 
 fn main() -> ExitCode {
-    if let Some(code) = serve_if_asked() {
+    if let Some(code) = serve_if_launcher() {
         return code;
     }
     let script = env::args().nth(2).unwrap_or_default();
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-#[expect(clippy::print_stdout, reason = "this is how the test hears of the processes")]
+#[expect(clippy::print_stdout, reason = "the test reads process ids from here")]
 async fn gateway(script: String) {
     let launcher = Launcher::new();
     let Ok(mut child) = launcher.start(Command::new(["sh", "-c", &script])).await else { return };

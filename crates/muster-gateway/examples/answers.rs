@@ -18,8 +18,8 @@ use muster_core::{
     name::{BackendName, ToolName},
 };
 use muster_gateway::{
-    dispatch::{Dispatcher, State},
-    surface::{At, Surface as _, ToolCall, meta::Meta},
+    dispatch::{Dispatcher, GatewaySnapshot},
+    surface::{Surface as _, SurfaceContext, ToolCall, meta::Meta},
 };
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -38,14 +38,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let dispatcher = asking.get_or_insert_with(|| dispatcher(&tools));
         let (caller, client) = (Caller::local(), Nobody::shared());
-        let at = At { dispatcher, caller: &caller, client: &client };
+        let snapshot = &dispatcher.snapshot(&caller);
+        let cx = SurfaceContext { dispatcher, snapshot, caller: &caller, client: &client };
         let call = ToolCall {
             name: "filter_tools".to_owned(),
             arguments: raw(&json!({"query": text(&line, "query")})),
             meta: None,
             continuation: Continuation::default(),
         };
-        let answer = match runtime.block_on(meta.call(at, call)) {
+        let answer = match runtime.block_on(meta.call(cx, call)) {
             Ok(Outcome::Text { text, .. }) => text,
             Ok(Outcome::Raw(result)) => result.get().to_owned(),
             Ok(Outcome::NeedsInput(_)) | Err(_) => return Err("a search that fails".into()),
@@ -69,7 +70,8 @@ fn dispatcher(tools: &BTreeMap<String, Vec<Value>>) -> Dispatcher {
         let offer = Offer { tools: entries, ..Offer::default() };
         catalog = catalog.with(Source::new(backend, about, offer));
     }
-    let (_, follow) = watch::channel(Arc::new(State { catalog, ..State::default() }));
+    let (_, follow) =
+        watch::channel(Arc::new(GatewaySnapshot { catalog, ..GatewaySnapshot::default() }));
     Dispatcher::new(follow)
 }
 

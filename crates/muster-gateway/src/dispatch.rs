@@ -28,7 +28,7 @@ const MAX_DEPTH: u8 = 8;
 
 /// Everything a call needs, as of one moment.
 #[derive(Debug, Clone, Default)]
-pub struct State {
+pub struct GatewaySnapshot {
     /// What there is.
     pub catalog: Snapshot,
     /// What is allowed.
@@ -51,31 +51,32 @@ pub struct Absent {
 }
 
 /// The port to the connections that callers have for themselves.
-pub trait CallerStates: fmt::Debug + Send + Sync {
+pub trait CallerSnapshots: fmt::Debug + Send + Sync {
     /// The state for one caller: what is shared by all, and the caller's own connections.
-    fn state(&self, caller: &Caller, shared: Arc<State>) -> Arc<State>;
+    fn snapshot(&self, caller: &Caller, shared: Arc<GatewaySnapshot>) -> Arc<GatewaySnapshot>;
 
     /// Registers that a caller is active: connections that need no interaction are made in the background.
     fn touch(self: Arc<Self>, caller: &Caller);
 }
 
-/// Routes calls. Readers take one [`State`] for each request; someone else writes new ones.
+/// Routes calls. A request takes one [`GatewaySnapshot`] and works on it from start to end; the state's
+/// owner publishes new ones.
 #[derive(Debug)]
 pub struct Dispatcher {
-    state: watch::Receiver<Arc<State>>,
-    principals: Option<Arc<dyn CallerStates>>,
+    state: watch::Receiver<Arc<GatewaySnapshot>>,
+    principals: Option<Arc<dyn CallerSnapshots>>,
     tally: Tally,
 }
 
 impl Dispatcher {
     /// A dispatcher that follows `state`.
-    pub fn new(state: watch::Receiver<Arc<State>>) -> Self {
+    pub fn new(state: watch::Receiver<Arc<GatewaySnapshot>>) -> Self {
         Self { state, principals: None, tally: Tally::default() }
     }
 
     /// The same, where people also have servers for themselves.
     #[must_use]
-    pub fn with_principals(mut self, principals: Arc<dyn CallerStates>) -> Self {
+    pub fn with_principals(mut self, principals: Arc<dyn CallerSnapshots>) -> Self {
         self.principals = Some(principals);
         self
     }
@@ -87,17 +88,17 @@ impl Dispatcher {
         self
     }
 
-    /// What there is for one caller, as of now.
-    pub fn state(&self, caller: &Caller) -> Arc<State> {
-        let shared = Arc::clone(&self.state.borrow());
+    /// The state for one caller, as of now. Taken once per request and carried with it.
+    pub fn snapshot(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
+        let shared = self.shared();
         match &self.principals {
-            Some(principals) => principals.state(caller, shared),
+            Some(principals) => principals.snapshot(caller, shared),
             None => shared,
         }
     }
 
-    /// What there is for everybody, as of now.
-    pub(crate) fn shared(&self) -> Arc<State> {
+    /// The state that is shared by all callers, as of now.
+    pub(crate) fn shared(&self) -> Arc<GatewaySnapshot> {
         Arc::clone(&self.state.borrow())
     }
 
@@ -108,40 +109,33 @@ impl Dispatcher {
         }
     }
 
-    /// Asks a backend for something else than a tool, in its own names: a resource, a prompt. Whoever
-    /// is asked must be in the catalog.
-    pub async fn ask(
+    /// Requests a resource or a prompt from a backend that is in the catalog of `snapshot`, in the
+    /// backend's own names.
+    pub(crate) async fn ask_in(
         &self,
-        caller: &Caller,
-        client: &Arc<dyn Client>,
+        snapshot: &GatewaySnapshot,
+        (caller, client): (&Caller, &Arc<dyn Client>),
         backend: &BackendName,
         ask: Ask,
     ) -> Result<Outcome, CallError> {
-        if caller.depth > MAX_DEPTH {
-            return Err(CallError::TooDeep { limit: MAX_DEPTH });
-        }
-        let found = {
-            let state = self.state(caller);
-            let listed = state.catalog.sources().any(|source| source.backend == *backend);
-            state.backends.get(backend).filter(|_| listed).map(Arc::clone)
-        };
-        let Some(found) = found else {
-            let reason = "it is not connected".to_owned();
-            return Err(CallError::Backend { backend: backend.clone(), reason });
-        };
+        check_depth(caller)?;
+        let listed = snapshot.catalog.sources().any(|source| source.backend == *backend);
+        let found = snapshot.backends.get(backend).filter(|_| listed);
+        let found = found.ok_or_else(|| not_connected(backend))?;
         found.ask(Cx { client, caller, tools: self }, ask).await
     }
 
-    /// Calls a tool as [`CallTool::call`] does, for who can deal with a result that is not in memory.
-    pub async fn call_bulk(
+    /// Calls a tool of `snapshot`; its result may be spooled to disk.
+    pub(crate) async fn call_bulk_in(
         &self,
+        snapshot: &GatewaySnapshot,
         caller: &Caller,
         client: &Arc<dyn Client>,
         call: Call,
     ) -> Result<Ran, CallError> {
         let audit = Audit::begin(caller, &call);
         let result = async {
-            let (backend, call) = self.permitted(caller, call)?;
+            let (backend, call) = permitted(snapshot, caller, call)?;
             let running = self.tally.begin(&call.entry().backend);
             let result = backend.run_bulk(Cx { client, caller, tools: self }, call).await;
             running.end(Ending::of(&result));
@@ -152,27 +146,51 @@ impl Dispatcher {
         result
     }
 
-    /// Who runs a call, if it may be run.
-    fn permitted(
+    /// Calls a tool of `snapshot`.
+    pub(crate) async fn call_in(
         &self,
+        snapshot: &GatewaySnapshot,
         caller: &Caller,
+        client: &Arc<dyn Client>,
         call: Call,
-    ) -> Result<(Arc<dyn Backend>, Permitted), CallError> {
-        if caller.depth > MAX_DEPTH {
-            return Err(CallError::TooDeep { limit: MAX_DEPTH });
-        }
-        let state = self.state(caller);
-        let permitted = state.policy.permit(&state.catalog, caller, call)?;
-        let name = &permitted.entry().backend;
-        let Some(backend) = state.backends.get(name).map(Arc::clone) else {
-            let reason = "it is not connected".to_owned();
-            return Err(CallError::Backend { backend: name.clone(), reason });
+    ) -> Result<Outcome, CallError> {
+        let audit = Audit::begin(caller, &call);
+        let result = async {
+            let (backend, call) = permitted(snapshot, caller, call)?;
+            let running = self.tally.begin(&call.entry().backend);
+            let result = backend.run(Cx { client, caller, tools: self }, call).await;
+            running.end(result.as_ref().into());
+            result
         };
-        Ok((backend, permitted))
+        let result = result.await;
+        audit.end(result.as_ref().into());
+        result
     }
 }
 
+/// The backend of a call and the proof that the call is permitted, both of one snapshot.
+fn permitted<'a>(
+    snapshot: &'a GatewaySnapshot,
+    caller: &Caller,
+    call: Call,
+) -> Result<(&'a Arc<dyn Backend>, Permitted), CallError> {
+    check_depth(caller)?;
+    let permitted = snapshot.policy.permit(&snapshot.catalog, caller, call)?;
+    let name = &permitted.entry().backend;
+    let backend = snapshot.backends.get(name).ok_or_else(|| not_connected(name))?;
+    Ok((backend, permitted))
+}
+
+fn check_depth(caller: &Caller) -> Result<(), CallError> {
+    if caller.depth > MAX_DEPTH { Err(CallError::TooDeep { limit: MAX_DEPTH }) } else { Ok(()) }
+}
+
+fn not_connected(backend: &BackendName) -> CallError {
+    CallError::Backend { backend: backend.clone(), reason: "it is not connected".to_owned() }
+}
+
 impl CallTool for Dispatcher {
+    /// Calls a tool of the newest snapshot: a step of a workflow sees what the step before it changed.
     fn call<'a>(
         &'a self,
         caller: &'a Caller,
@@ -180,17 +198,8 @@ impl CallTool for Dispatcher {
         call: Call,
     ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
-            let audit = Audit::begin(caller, &call);
-            let result = async {
-                let (backend, call) = self.permitted(caller, call)?;
-                let running = self.tally.begin(&call.entry().backend);
-                let result = backend.run(Cx { client, caller, tools: self }, call).await;
-                running.end(result.as_ref().into());
-                result
-            };
-            let result = result.await;
-            audit.end(result.as_ref().into());
-            result
+            let snapshot = self.snapshot(caller);
+            self.call_in(&snapshot, caller, client, call).await
         })
     }
 }

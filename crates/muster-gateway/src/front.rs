@@ -23,7 +23,7 @@ use crate::{
     bridge,
     dispatch::Dispatcher,
     parking::{self, Parking},
-    surface::{At, Surface, ToolCall},
+    surface::{Surface, SurfaceContext, ToolCall},
 };
 
 /// How long an early request waits for backends that have just been started.
@@ -98,7 +98,7 @@ impl Serve for Front {
         if !self.shown.surface.lists_catalog() {
             return None;
         }
-        let state = self.shown.dispatcher.state(caller);
+        let state = self.shown.dispatcher.snapshot(caller);
         let entry = state.catalog.get(tool).filter(|entry| state.policy.shows(entry))?;
         Some(Arc::clone(&entry.input_schema))
     }
@@ -154,29 +154,29 @@ impl Shown {
         asked: Asked,
     ) -> Result<Reply, Fault> {
         let Asked { request, meta, continuation } = asked;
+        // The one place where a request reads the state. A repetition with answers reads it again: the
+        // policy may have changed while the client was asked.
+        let snapshot = &self.dispatcher.snapshot(caller);
+        let cx = SurfaceContext { dispatcher: &self.dispatcher, snapshot, caller, client };
         match request {
-            Request::ListTools { .. } => {
-                Ok(listed("tools", &self.surface.tools(&self.dispatcher.state(caller))))
-            }
+            Request::ListTools { .. } => Ok(listed("tools", &self.surface.tools(snapshot))),
             Request::CallTool { name, arguments } => {
                 let arguments = arguments.unwrap_or_else(|| Object::new().to_raw());
                 let call = ToolCall { name, arguments, meta, continuation };
-                let at = At { dispatcher: &self.dispatcher, caller, client };
-                Ok(reply(self.surface.call(at, call).await?))
+                Ok(reply(self.surface.call(cx, call).await?))
             }
             Request::ListResources { .. } if self.offers.resources => {
-                Ok(listed("resources", &native::resources(&self.dispatcher.state(caller).catalog)))
+                Ok(listed("resources", &native::resources(&snapshot.catalog)))
             }
             Request::ListTemplates { .. } if self.offers.resources => {
-                let templates = native::templates(&self.dispatcher.state(caller).catalog);
+                let templates = native::templates(&snapshot.catalog);
                 Ok(listed("resourceTemplates", &templates))
             }
             Request::ListPrompts { .. } if self.offers.prompts => {
-                Ok(listed("prompts", &native::prompts(&self.dispatcher.state(caller).catalog)))
+                Ok(listed("prompts", &native::prompts(&snapshot.catalog)))
             }
             Request::Ask(what) if self.offers.resources || self.offers.prompts => {
-                let at = At { dispatcher: &self.dispatcher, caller, client };
-                native::ask(at, what, meta, continuation).await
+                native::ask(cx, what, meta, continuation).await
             }
             Request::SetLogLevel { .. } if self.offers.logging => {
                 Ok(Reply::Done { result: Object::new().to_raw(), keep: None })

@@ -17,7 +17,7 @@ use muster_search::meaning::{Embed, described};
 use tokio::sync::watch;
 
 use self::kept::Known;
-use crate::dispatch::State;
+use crate::dispatch::GatewaySnapshot;
 
 /// So many tools are embedded before others may find them.
 const BATCH: usize = 16;
@@ -69,7 +69,7 @@ impl Meanings {
     }
 
     /// Embeds what there is, and what comes, until the gateway ends.
-    pub async fn follow(self: Arc<Self>, mut state: watch::Receiver<Arc<State>>) {
+    pub async fn follow(self: Arc<Self>, mut state: watch::Receiver<Arc<GatewaySnapshot>>) {
         let mut memory = None;
         loop {
             let now = Arc::clone(&state.borrow_and_update());
@@ -113,7 +113,7 @@ impl Meanings {
     }
 
     /// Embeds a few tools that are new, and takes what is known from `memory`, which is none at first.
-    fn embed_some(&self, state: &State, memory: &mut Option<Memory>) -> Progress {
+    fn embed_some(&self, state: &GatewaySnapshot, memory: &mut Option<Memory>) -> Progress {
         let Some(model) = self.model.get_or_init(|| (self.loading)()) else {
             return Progress::NoModel;
         };

@@ -8,37 +8,64 @@ mod texts;
 use std::{fmt, sync::Arc};
 
 use muster_core::{
-    backend::BoxFuture,
+    backend::{Ask, BoxFuture},
+    bulk::Ran,
     call::{Call, CallError, Caller, Checking, Outcome},
     client::{Client, Continuation},
     json::Raw,
-    name::ToolName,
+    name::{BackendName, ToolName},
     request::Fault,
 };
 
-use crate::dispatch::{Dispatcher, State};
+use crate::dispatch::{Dispatcher, GatewaySnapshot};
 
 /// A way to show the catalog.
 pub trait Surface: fmt::Debug + Send + Sync {
     /// The tools a client sees, as `tools/list` gives them.
-    fn tools(&self, state: &State) -> Vec<Raw>;
+    fn tools(&self, state: &GatewaySnapshot) -> Vec<Raw>;
 
     /// Runs one of the tools shown.
-    fn call<'a>(&'a self, at: At<'a>, call: ToolCall) -> BoxFuture<'a, Result<Outcome, Fault>>;
+    fn call<'a>(
+        &'a self,
+        cx: SurfaceContext<'a>,
+        call: ToolCall,
+    ) -> BoxFuture<'a, Result<Outcome, Fault>>;
 
     /// Whether the tools shown are those of the catalog, and change with it.
     fn lists_catalog(&self) -> bool;
 }
 
-/// Where a call comes in.
+/// The context of one request.
+///
+/// Everything that serves the request reads this one snapshot: what is listed, how a tool is judged and
+/// whether it is permitted cannot contradict each other while the catalog changes.
 #[derive(Debug, Clone, Copy)]
-pub struct At<'a> {
+pub struct SurfaceContext<'a> {
     /// The one way to run a tool.
     pub dispatcher: &'a Dispatcher,
-    /// Who asks.
+    /// The state that the request is served from.
+    pub snapshot: &'a Arc<GatewaySnapshot>,
+    /// The caller that sent the request.
     pub caller: &'a Caller,
-    /// The client behind it.
+    /// The client that the request came from.
     pub client: &'a Arc<dyn Client>,
+}
+
+impl SurfaceContext<'_> {
+    /// Calls a tool of the snapshot.
+    pub async fn call(self, call: Call) -> Result<Outcome, CallError> {
+        self.dispatcher.call_in(self.snapshot, self.caller, self.client, call).await
+    }
+
+    /// Calls a tool of the snapshot; its result may be spooled to disk.
+    pub async fn call_bulk(self, call: Call) -> Result<Ran, CallError> {
+        self.dispatcher.call_bulk_in(self.snapshot, self.caller, self.client, call).await
+    }
+
+    /// Requests a resource or a prompt from a backend of the snapshot, in the backend's own names.
+    pub async fn ask(self, backend: &BackendName, ask: Ask) -> Result<Outcome, CallError> {
+        self.dispatcher.ask_in(self.snapshot, (self.caller, self.client), backend, ask).await
+    }
 }
 
 /// A call of a tool that is shown.

@@ -21,5 +21,7 @@ mod fidelity;
 mod gateway;
 #[path = "meta/others.rs"]
 mod others;
+#[path = "meta/snapshot.rs"]
+mod snapshot;
 #[path = "meta/tools.rs"]
 mod tools;

@@ -17,6 +17,15 @@ pub const NAME: &str = "Mcp-Name";
 const ENCODED_START: &[u8] = b"=?base64?";
 const ENCODED_END: &[u8] = b"?=";
 
+/// The parameter of `method` that [`NAME`] repeats.
+pub fn name_param(method: &str) -> Option<&'static str> {
+    match method {
+        "tools/call" | "prompts/get" => Some("name"),
+        "resources/read" => Some("uri"),
+        _ => None,
+    }
+}
+
 /// What the headers say.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Headers<'a> {

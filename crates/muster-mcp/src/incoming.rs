@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     back::{Back, Who},
-    headers::Headers,
+    headers::{Headers, name_param},
     level::Level,
     model::{self, Asked, Method, invalid},
     server::Answer,
@@ -75,7 +75,7 @@ impl Incoming<'_> {
             }
             if era == Era::Modern
                 && let Some(headers) = headers
-                && let Some(name) = known.named_by().and_then(|key| params.get_text(key))
+                && let Some(name) = name_param(method).and_then(|key| params.get_text(key))
             {
                 headers.check_name(&name)?;
             }

@@ -4,13 +4,13 @@
 //! in, a [`muster_core::request::Request`] goes through, bytes go out.
 
 mod back;
-pub mod client;
 pub mod headers;
 pub mod http;
 mod incoming;
 mod level;
 mod listen;
 mod model;
+pub mod param_headers;
 mod questions;
 pub mod server;
 mod session;

@@ -80,15 +80,6 @@ impl Method {
         })
     }
 
-    /// The parameter that a header repeats.
-    pub(crate) const fn named_by(self) -> Option<&'static str> {
-        match self {
-            Self::CallTool | Self::Prompt => Some("name"),
-            Self::Read => Some("uri"),
-            _ => None,
-        }
-    }
-
     /// Whether a modern client must be told how long it may keep the answer.
     pub(crate) const fn is_kept(self) -> bool {
         matches!(

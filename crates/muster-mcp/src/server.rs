@@ -17,18 +17,19 @@ use muster_core::{
     request::{self, Changes, Fault, Offers, Reply, Request, Serve},
 };
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::{sync::mpsc, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     back::Back,
-    incoming::Prepared,
+    incoming::{Incoming, Prepared},
     level::Level,
     listen::listen,
     model::{self, Asked, Method},
+    session::Session,
     version::Era,
     watched::Watched,
-    wire::{RpcError, code, error_body, error_line, result_body, result_line},
+    wire::{Message, RpcError, code, error_body, error_line, result_body, result_line},
 };
 
 /// How long whoever leaves waits for what is still to be said behind.
@@ -58,6 +59,21 @@ pub(crate) struct At<'a> {
     pub(crate) client: &'a Arc<dyn Client>,
     /// Ends what would otherwise go on for ever.
     pub(crate) leaving: &'a CancellationToken,
+}
+
+/// The session of the one client of a transport outside this crate.
+#[derive(Debug)]
+pub struct LocalSession {
+    session: Arc<Session>,
+    leaving: CancellationToken,
+}
+
+impl LocalSession {
+    /// A client that has not been introduced yet.
+    #[expect(clippy::new_without_default, reason = "a session is begun, not defaulted")]
+    pub fn new() -> Self {
+        Self { session: Arc::new(Session::new()), leaving: CancellationToken::new() }
+    }
 }
 
 /// An answer, for a transport to write.
@@ -109,6 +125,29 @@ impl Server {
     pub fn new(serve: Arc<dyn Serve>) -> Self {
         let (watched, aftermath) = (Watched::default(), TaskTracker::new());
         Self { inner: Arc::new(Inner { serve, watched, aftermath }) }
+    }
+
+    /// Answers the request in `text` of the local caller; `None` if it is not a request. What is said
+    /// before the answer goes to `out` as lines.
+    pub async fn answer_line(
+        &self,
+        local: &LocalSession,
+        text: &str,
+        out: &mpsc::Sender<Vec<u8>>,
+    ) -> Option<Answer> {
+        let Ok(Message::Request { id, method, params }) = Message::parse(text) else {
+            return None;
+        };
+        let incoming = Incoming { id, method: &method, params, headers: None };
+        let mut prepared = match incoming.prepare() {
+            Ok(prepared) => prepared,
+            Err(answer) => return Some(answer),
+        };
+        let back = Arc::new(prepared.back(Some(&local.session), Some(out.clone())));
+        let client: Arc<dyn Client> = Arc::<Back>::clone(&back);
+        let caller = Caller::local();
+        let at = At { caller: &caller, back: &back, client: &client, leaving: &local.leaving };
+        Some(self.answer(at, prepared).await)
     }
 
     /// Answers one request. Dropping the future cancels the work behind it; a panic behind it is

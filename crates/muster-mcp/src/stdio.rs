@@ -5,7 +5,7 @@
 //! what is running is cancelled.
 
 mod ends;
-pub(crate) mod lines;
+mod lines;
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
@@ -22,8 +22,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub use self::ends::{Input, Output};
-use self::lines::{Line, Lines};
+pub use self::{
+    ends::{Input, Output},
+    lines::{LIMIT, Line, Lines},
+};
 use crate::{
     back::AHEAD,
     incoming::{Incoming, Prepared},
@@ -216,7 +218,7 @@ impl Pump {
 }
 
 fn long_line() -> Vec<u8> {
-    let message = format!("Invalid Request: a message may have at most {} bytes", lines::LIMIT);
+    let message = format!("Invalid Request: a message may have at most {} bytes", LIMIT);
     error_line(None, &RpcError::new(code::INVALID_REQUEST, message))
 }
 

@@ -246,7 +246,7 @@ fn message(message: &impl Serialize) -> Vec<u8> {
 }
 
 /// A message as one line.
-pub(crate) fn line(mut line: Vec<u8>) -> Vec<u8> {
+pub fn line(mut line: Vec<u8>) -> Vec<u8> {
     // A raw value may span lines: newlines between JSON tokens are white space, and inside strings
     // they are escaped, so a blank keeps both the framing and the meaning.
     for byte in &mut line {

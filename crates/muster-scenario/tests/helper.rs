@@ -5,12 +5,12 @@ mod fake;
 
 use std::{env, path::PathBuf, process::ExitCode};
 
-use muster_exec::serve::serve_if_asked;
+use muster_exec::serve::serve_if_launcher;
 use muster_scenario::mock;
 
 #[expect(clippy::print_stderr, reason = "this is where the tester finds the logs of an instance")]
 fn main() -> ExitCode {
-    if let Some(code) = serve_if_asked() {
+    if let Some(code) = serve_if_launcher() {
         return code;
     }
     let words: Vec<String> = env::args().skip(1).collect();

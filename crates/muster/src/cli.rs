@@ -193,7 +193,7 @@ pub struct Test {
 
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
-    if let Some(code) = muster_exec::serve::serve_if_asked() {
+    if let Some(code) = muster_exec::serve::serve_if_launcher() {
         return code;
     }
     CompleteEnv::with_factory(Cli::command).var(commands::completion::ASKED_BY).complete();

@@ -18,7 +18,7 @@ use crate::{entry, error::CommandError};
 
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
-    if let Some(code) = muster_exec::serve::serve_if_asked() {
+    if let Some(code) = muster_exec::serve::serve_if_launcher() {
         return code;
     }
     entry::enter(args::with_command(std::env::args_os().collect()), dispatch)

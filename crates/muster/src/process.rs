@@ -48,8 +48,8 @@ async fn slim_down() -> Infallible {
     loop {
         let computed = at_rest().await;
         if computed != known {
-            pages::give_back();
-            known = pages::computed();
+            pages::release_code_pages();
+            known = pages::cpu_ticks();
         }
         sleep(pause).await;
         pause = LEFT_ALONE.min(pause * 2);
@@ -58,10 +58,10 @@ async fn slim_down() -> Infallible {
 
 /// Waits until this process hardly computes. Gives what it has computed by then.
 async fn at_rest() -> Option<u64> {
-    let mut before = pages::computed();
+    let mut before = pages::cpu_ticks();
     loop {
         sleep(REST).await;
-        let now = pages::computed();
+        let now = pages::cpu_ticks();
         if now == before {
             return now;
         }

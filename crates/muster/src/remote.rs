@@ -16,14 +16,14 @@ use muster_core::{
     request::Identity,
 };
 use muster_exec::launcher::Launcher;
-use muster_mcp::client::{
+use muster_mcp_client::{
     Connector,
     talk::{About, Hearing, Talk},
 };
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-pub use muster_mcp::client::talk::Kind;
+pub use muster_mcp_client::talk::Kind;
 
 use self::{answer::Answer, error::RemoteError, target::Target};
 

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use muster_core::logins::{LoginError, Site};
+use muster_net::{HttpError, HttpRequest};
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     documents,
     places::{self, Place},
 };
-use crate::dialer::{DialError, Outgoing};
 
 /// Documents may move, but not around the world.
 const REDIRECTS: u8 = 3;
@@ -114,7 +114,7 @@ impl Client {
     }
 
     async fn document<T: DeserializeOwned>(&self, place: &str) -> Asked<T> {
-        let outgoing = Outgoing::get(place, self.options.reach).redirects(REDIRECTS);
+        let outgoing = HttpRequest::get(place, self.options.reach).redirects(REDIRECTS);
         let answer = match self.dialer.send(outgoing).await {
             Ok(answer) => answer,
             Err(error) => return Asked::Missing(worded(&error)),
@@ -157,7 +157,7 @@ fn check(issuer: &documents::Server, name: &str) -> Result<(), LoginError> {
     Ok(())
 }
 
-pub(super) fn worded(error: &DialError) -> String {
+pub(super) fn worded(error: &HttpError) -> String {
     error.to_string()
 }
 

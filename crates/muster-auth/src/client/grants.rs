@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use muster_core::logins::LoginError;
+use muster_net::{HttpRequest, HttpResponse};
 use serde::Deserialize;
 
 use super::{
@@ -9,10 +10,7 @@ use super::{
     discovery::{clean, worded},
     identity::{self, Identity},
 };
-use crate::{
-    dialer::{Answer, Outgoing},
-    secret::Secret,
-};
+use crate::secret::Secret;
 
 /// Tokens without an end of their own are asked for anew after this many seconds.
 const USUAL_LIFETIME: u64 = 3600;
@@ -87,7 +85,7 @@ impl Client {
     ) -> Result<Tokens, Denied> {
         let mut fields = fields.to_vec();
         let proof = identity::prove(counter.identity, &mut fields);
-        let mut outgoing = Outgoing::form(counter.endpoint, self.options.reach, &fields);
+        let mut outgoing = HttpRequest::form(counter.endpoint, self.options.reach, &fields);
         let mut shown = String::new();
         if let Some((name, value)) = proof {
             outgoing = outgoing.header(name, &value);
@@ -101,7 +99,7 @@ impl Client {
     }
 }
 
-fn read(answer: &Answer, secrets: &[&str]) -> Result<Tokens, Denied> {
+fn read(answer: &HttpResponse, secrets: &[&str]) -> Result<Tokens, Denied> {
     let status = answer.status;
     if status != StatusCode::OK {
         let reason = format!("token request failed: {}", refusal(answer, secrets));
@@ -161,12 +159,12 @@ fn seconds(value: &serde_json::Value) -> Option<u64> {
     }
 }
 
-fn code(answer: &Answer) -> String {
+fn code(answer: &HttpResponse) -> String {
     serde_json::from_slice::<Error>(&answer.body).unwrap_or_default().error
 }
 
 /// What an issuer says when it refuses something, without what was shown to it.
-pub(super) fn refusal(answer: &Answer, secrets: &[&str]) -> String {
+pub(super) fn refusal(answer: &HttpResponse, secrets: &[&str]) -> String {
     let Error { error, error_description } =
         serde_json::from_slice(&answer.body).unwrap_or_default();
     let hidden = |text: &str| {

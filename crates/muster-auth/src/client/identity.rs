@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::{StatusCode, header};
 use muster_core::logins::LoginError;
+use muster_net::HttpRequest;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     documents::{self, Registered, Registration},
     places::{Place, same_issuer},
 };
-use crate::{dialer::Outgoing, random::digest_of, secret::Secret};
+use crate::{random::digest_of, secret::Secret};
 
 /// How long a registration is used before the gateway registers anew.
 const KEEP: Duration = Duration::from_secs(90 * 24 * 60 * 60);
@@ -117,7 +118,7 @@ impl Client {
             scope,
         };
         let body = serde_json::to_vec(&registration).unwrap_or_default();
-        let outgoing = Outgoing::post(endpoint, self.options.reach, "application/json", body);
+        let outgoing = HttpRequest::post(endpoint, self.options.reach, "application/json", body);
         let answer = self.dialer.send(outgoing).await;
         let answer = answer.map_err(|error| LoginError::Unavailable(worded(&error)))?;
         if !matches!(answer.status, StatusCode::OK | StatusCode::CREATED) {

@@ -183,7 +183,7 @@ impl Client {
                 vec![("token", refresh.reveal().as_str()), ("token_type_hint", "refresh_token")];
             let proof = super::identity::prove(&grant.identity, &mut fields);
             let mut outgoing =
-                crate::dialer::Outgoing::form(endpoint.as_str(), self.options.reach, &fields);
+                muster_net::HttpRequest::form(endpoint.as_str(), self.options.reach, &fields);
             if let Some((name, value)) = proof {
                 outgoing = outgoing.header(name, &value);
             }

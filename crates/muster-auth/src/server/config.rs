@@ -3,11 +3,11 @@
 use std::{fs, time::Duration};
 
 use muster_config::settings::{self, OAuthServer};
+use muster_net::{AddressPolicy, BadCertificate, TrustStore};
 use thiserror::Error;
 
 use super::proxies::Proxies;
 use crate::{
-    dialer::{BadCertificate, Reach, Target, Trust},
     secret::Secret,
     store::{BadKey, Seal, StoreError, ValkeyOptions},
 };
@@ -113,7 +113,7 @@ pub struct ProviderConfig {
     /// Dex: further clients that ID tokens shall be good for.
     pub audiences: Vec<String>,
     /// How far requests to it may go.
-    pub reach: Reach,
+    pub reach: AddressPolicy,
     /// How long one may take.
     pub patience: Duration,
 }
@@ -158,7 +158,7 @@ pub struct ServerConfig {
     /// Redirect addresses that anybody may register.
     pub trusted_uris: Vec<String>,
     /// Whether clients may be described by a document, and how far away that may be.
-    pub cimd: Option<Reach>,
+    pub cimd: Option<AddressPolicy>,
     /// Whether redirects to the user's own machine are allowed.
     pub localhost_redirects: bool,
     /// How long a login lasts.
@@ -179,11 +179,11 @@ pub struct Loaded {
     /// What they are encrypted with.
     pub seal: Option<Seal>,
     /// Whose certificates are believed.
-    pub trust: Trust,
+    pub trust: TrustStore,
 }
 
 /// Checks what the configuration says, and reads the files it names. `trust` is what is trusted anyway.
-pub fn load(said: &OAuthServer, mut trust: Trust) -> Result<Loaded, ConfigError> {
+pub fn load(said: &OAuthServer, mut trust: TrustStore) -> Result<Loaded, ConfigError> {
     let base_url = base_url(&said.base_url)?;
     let key = secret("encryption key", &said.encryption_key, &said.encryption_key_file)?;
     let registration_token =
@@ -198,7 +198,7 @@ pub fn load(said: &OAuthServer, mut trust: Trust) -> Result<Loaded, ConfigError>
         public_registration: said.allow_public_client_registration,
         trusted_schemes: said.trusted_public_registration_schemes.clone(),
         trusted_uris: said.trusted_public_registration_redirect_uris.clone(),
-        cimd: said.enable_cimd.then_some(Reach::Public),
+        cimd: said.enable_cimd.then_some(AddressPolicy::Public),
         localhost_redirects: said.allow_localhost_redirect_uris,
         session: duration(&said.session_duration)?,
         proxies: Proxies::parse(&said.trusted_proxy_cidrs).map_err(ConfigError::Network)?,
@@ -211,7 +211,7 @@ pub fn load(said: &OAuthServer, mut trust: Trust) -> Result<Loaded, ConfigError>
         let bad =
             |reason: String| ConfigError::Certificates { file: said.dex.ca_file.clone(), reason };
         let pem = fs::read(&said.dex.ca_file).map_err(|err| bad(err.to_string()))?;
-        trust = trust.and(&pem).map_err(|err: BadCertificate| bad(err.to_string()))?;
+        trust = trust.with_pem(&pem).map_err(|err: BadCertificate| bad(err.to_string()))?;
     }
     let seal = key.map(|key| Seal::new(key.reveal())).transpose()?;
     Ok(Loaded { server, storage: storage(&said.storage)?, seal, trust })
@@ -225,16 +225,16 @@ fn base_url(url: &str) -> Result<String, ConfigError> {
     let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
     match scheme {
         "https" => {}
-        "http" if Target::parse(url, Reach::Loopback).is_ok() => {}
+        "http" if AddressPolicy::Loopback.parse(url).is_ok() => {}
         "http" => return Err(ConfigError::Insecure(url.to_owned())),
         other => return Err(ConfigError::Scheme(other.to_owned())),
     }
-    address("baseUrl", url, Reach::Private)?;
+    address("baseUrl", url, AddressPolicy::Private)?;
     Ok(url.to_owned())
 }
 
-fn address(key: &'static str, url: &str, reach: Reach) -> Result<(), ConfigError> {
-    match Target::parse(url, reach) {
+fn address(key: &'static str, url: &str, reach: AddressPolicy) -> Result<(), ConfigError> {
+    match reach.parse(url) {
         Ok(_) => Ok(()),
         Err(err) => Err(ConfigError::Address { key, reason: err.to_string() }),
     }
@@ -248,7 +248,11 @@ fn provider(said: &OAuthServer) -> Result<ProviderConfig, ConfigError> {
         "dex" => {
             let dex = &said.dex;
             let issuer = need(&dex.issuer_url, "dex.issuerUrl")?;
-            let reach = if dex.allow_private_ip_oidc { Reach::Private } else { Reach::Loopback };
+            let reach = if dex.allow_private_ip_oidc {
+                AddressPolicy::Private
+            } else {
+                AddressPolicy::Loopback
+            };
             address("dex.issuerUrl", &issuer, reach)?;
             let client_secret =
                 secret("Dex client secret", &dex.client_secret, &dex.client_secret_file)?;
@@ -274,7 +278,7 @@ fn provider(said: &OAuthServer) -> Result<ProviderConfig, ConfigError> {
                 client_secret: client_secret.unwrap_or_default(),
                 connector: None,
                 audiences: Vec::new(),
-                reach: Reach::Public,
+                reach: AddressPolicy::Public,
                 patience: PATIENCE,
             })
         }
@@ -285,7 +289,7 @@ fn provider(said: &OAuthServer) -> Result<ProviderConfig, ConfigError> {
 fn trusted(said: &OAuthServer) -> Result<Vec<Trusted>, ConfigError> {
     let mut trusted = Vec::new();
     for one in &said.trusted_issuers {
-        address("trustedIssuers.issuer", &one.issuer, Reach::Loopback)?;
+        address("trustedIssuers.issuer", &one.issuer, AddressPolicy::Loopback)?;
         // Tokens for everybody are tokens for nobody in particular.
         if one.audiences.is_empty() {
             return Err(ConfigError::Missing("trustedIssuers.audiences"));

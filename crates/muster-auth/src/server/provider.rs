@@ -8,16 +8,13 @@ mod tokens;
 
 use std::{sync::Arc, time::Duration};
 
+use muster_net::{HttpClient, HttpError, HttpRequest, HttpResponse};
 use serde::Deserialize;
 use thiserror::Error;
 use tokio::sync::watch;
 
 use super::config::{Kind, ProviderConfig};
-use crate::{
-    clock::Clock,
-    dialer::{Answer, DialError, Dialer, Outgoing, Target},
-    jwks::Keys,
-};
+use crate::{clock::Clock, jwks::Keys};
 
 pub(super) use self::{identity::Identity, tokens::Upstream};
 
@@ -39,8 +36,8 @@ pub(super) enum ProviderError {
     Wrong(String),
 }
 
-impl From<DialError> for ProviderError {
-    fn from(err: DialError) -> Self {
+impl From<HttpError> for ProviderError {
+    fn from(err: HttpError) -> Self {
         Self::Away(err.to_string())
     }
 }
@@ -76,13 +73,13 @@ struct Document {
 #[derive(Debug)]
 pub(super) struct Provider {
     pub(super) config: ProviderConfig,
-    dialer: Dialer,
+    dialer: HttpClient,
     clock: Clock,
     known: watch::Sender<Option<Arc<Known>>>,
 }
 
 impl Provider {
-    pub(super) fn new(config: ProviderConfig, dialer: Dialer, clock: Clock) -> Self {
+    pub(super) fn new(config: ProviderConfig, dialer: HttpClient, clock: Clock) -> Self {
         Self { config, dialer, clock, known: watch::Sender::new(None) }
     }
 
@@ -122,7 +119,7 @@ impl Provider {
     async fn discover(&self) -> Result<Known, ProviderError> {
         let issuer = self.config.issuer.trim_end_matches('/');
         let url = format!("{issuer}/.well-known/openid-configuration");
-        let answer = self.send(Outgoing::get(url, self.config.reach).redirects(2)).await?;
+        let answer = self.send(HttpRequest::get(url, self.config.reach).redirects(2)).await?;
         if !answer.status.is_success() {
             let status = answer.status.as_u16();
             return Err(ProviderError::Away(format!("its metadata came with status {status}")));
@@ -144,7 +141,9 @@ impl Provider {
             document.jwks_uri.as_ref(),
         ];
         for endpoint in endpoints.into_iter().flatten() {
-            Target::parse(endpoint, self.config.reach)
+            self.config
+                .reach
+                .parse(endpoint)
                 .map_err(|err| ProviderError::Wrong(format!("its metadata: {err}")))?;
         }
         let keys = |url| Keys::new(self.dialer.clone(), url, self.config.reach);
@@ -159,8 +158,8 @@ impl Provider {
         })
     }
 
-    async fn send(&self, outgoing: Outgoing) -> Result<Answer, ProviderError> {
-        Ok(self.dialer.send(outgoing.within(self.config.patience)).await?)
+    async fn send(&self, outgoing: HttpRequest) -> Result<HttpResponse, ProviderError> {
+        Ok(self.dialer.send(outgoing.timeout(self.config.patience)).await?)
     }
 
     /// What is asked for. What the provider says it does not have is left out.
@@ -184,7 +183,7 @@ impl Provider {
 }
 
 /// An answer's document; servers in trouble are away, and the rest of refusals is told apart by code.
-fn judged(answer: &Answer) -> Result<&[u8], ProviderError> {
+fn judged(answer: &HttpResponse) -> Result<&[u8], ProviderError> {
     #[derive(Deserialize)]
     struct Refusal {
         error: String,

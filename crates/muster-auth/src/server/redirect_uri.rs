@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::dialer::Zone;
+use muster_net::AddressClass;
 
 /// Schemes that run or read something instead of going somewhere.
 const DANGEROUS: &[&str] =
@@ -64,7 +64,9 @@ impl<'a> RedirectUri<'a> {
     /// Whether it leads to the user's own machine.
     pub(super) fn is_loopback(&self) -> bool {
         self.host.eq_ignore_ascii_case("localhost")
-            || self.number().is_some_and(|number| Zone::of(number) == Zone::Loopback)
+            || self
+                .number()
+                .is_some_and(|number| AddressClass::of(number) == AddressClass::Loopback)
     }
 
     /// Whether a browser shows it, rather than some program.
@@ -86,7 +88,8 @@ impl<'a> RedirectUri<'a> {
         if self.scheme == "http" {
             return Some("it must begin with https://");
         }
-        let inside = self.number().is_some_and(|number| Zone::of(number) != Zone::Public);
+        let inside =
+            self.number().is_some_and(|number| AddressClass::of(number) != AddressClass::Public);
         inside.then_some("it leads into a private network")
     }
 

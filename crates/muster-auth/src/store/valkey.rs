@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, time::Duration};
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use muster_net::TrustStore;
 use redis::{
     AsyncCommands as _, AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo,
     ExistenceCheck, IntoConnectionInfo as _, RedisError, RedisFuture, SetExpiry, SetOptions,
@@ -11,7 +11,7 @@ use redis::{
 use tokio::sync::Mutex;
 
 use super::{Outcome, Store, StoreError};
-use crate::{dialer::Trust, secret::Secret};
+use crate::secret::Secret;
 
 /// How long a command may take; requests wait for it.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -52,12 +52,11 @@ impl fmt::Debug for Valkey {
 
 impl Valkey {
     /// Reads where it is; it is reached with the first request.
-    pub fn new(options: &ValkeyOptions, trust: &Trust) -> Result<Self, StoreError> {
+    pub fn new(options: &ValkeyOptions, trust: &TrustStore) -> Result<Self, StoreError> {
         let (info, host) = address(options)?;
-        let client = match trust.extra() {
-            [] => Client::open(info),
-            _ => {
-                let root_cert = Some(pem(trust));
+        let client = match trust.to_pem() {
+            None => Client::open(info),
+            root_cert => {
                 Client::build_with_tls(info, TlsCertificates { client_tls: None, root_cert })
             }
         };
@@ -128,17 +127,6 @@ impl AsyncDNSResolver for At {
             Ok(Box::new(found) as Box<dyn Iterator<Item = SocketAddr> + Send + 'a>)
         })
     }
-}
-
-/// Everything that is trusted, in the one form that is taken here.
-fn pem(trust: &Trust) -> Vec<u8> {
-    let system = rustls_native_certs::load_native_certs().certs;
-    let all = system.iter().chain(trust.extra());
-    let encoded = all.map(|certificate| {
-        let body = STANDARD.encode(certificate);
-        format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n")
-    });
-    encoded.collect::<String>().into_bytes()
 }
 
 /// How it is reached, and the host to connect to if that is not the one it is known by.

@@ -175,7 +175,7 @@ async fn issuers_that_cannot_be_trusted() {
             world.issuer.answers(ISSUER, Canned(200, "", body.clone()));
             world.issuer.answers(OPENID, Canned(200, "", body));
         },
-        "no address: unable to discover OAuth authorization server: the answer of `127.0.0.1` has more than \
+        "no address: unable to discover OAuth authorization server: the response of `127.0.0.1` has more than \
          1048576 bytes",
     )
     .await;

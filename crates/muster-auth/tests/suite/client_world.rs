@@ -17,7 +17,6 @@ use hyper_util::rt::TokioIo;
 use muster_auth::{
     client::{Client, Options},
     clock::Clock,
-    dialer::{Dialer, Trust},
     store::{Memory, Store, Vault},
 };
 use muster_core::{
@@ -26,6 +25,7 @@ use muster_core::{
     credentials::Pages as _,
     logins::{Access, Arrived, LoginError, Logins, Person, Site},
 };
+use muster_net::{HttpClient, TrustStore};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
@@ -251,16 +251,16 @@ impl World {
         let clock = Clock::new(move || told.load(Ordering::Relaxed));
         let vault = Vault::new(store(clock.clone()), None);
         let options = Options::new("http://localhost:8090/");
-        Self::of(options, Trust::system(), issuer, (time, clock, vault, tasks))
+        Self::of(options, TrustStore::system(), issuer, (time, clock, vault, tasks))
     }
 
     fn of(
         options: Options,
-        trust: Trust,
+        trust: TrustStore,
         issuer: Issuer,
         (time, clock, vault, tasks): (Arc<AtomicU64>, Clock, Vault, TaskTracker),
     ) -> Self {
-        let dialer = Dialer::new(Arc::new(trust));
+        let dialer = HttpClient::new(Arc::new(trust));
         let client = Client::new(options, dialer, vault.clone(), clock.clone());
         let logins = client.logins();
         Self { issuer, client, logins, time, clock, vault, tasks }
@@ -268,11 +268,11 @@ impl World {
 
     /// Another gateway with the same issuer, storage and time.
     pub(crate) fn beside(&self) -> Self {
-        self.beside_as(Options::new("http://localhost:8090/"), Trust::system())
+        self.beside_as(Options::new("http://localhost:8090/"), TrustStore::system())
     }
 
     /// The same, as another client.
-    pub(crate) fn beside_as(&self, options: Options, trust: Trust) -> Self {
+    pub(crate) fn beside_as(&self, options: Options, trust: TrustStore) -> Self {
         let shared =
             (Arc::clone(&self.time), self.clock.clone(), self.vault.clone(), self.tasks.clone());
         Self::of(options, trust, self.issuer.clone(), shared)

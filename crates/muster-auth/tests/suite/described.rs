@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use muster_auth::{
-    dialer::{Reach, Trust},
-    store::Memory,
-};
+use muster_auth::store::Memory;
+use muster_net::{AddressPolicy, TrustStore};
 use serde_json::json;
 use tokio_util::task::TaskTracker;
 
@@ -15,9 +13,9 @@ use crate::{
 };
 
 /// A gateway that lets documents be on this machine, believing `trust`.
-async fn world(trust: Trust) -> World {
+async fn world(trust: TrustStore) -> World {
     let near = |config: &mut muster_auth::server::ServerConfig| {
-        config.cimd = Some(Reach::Loopback);
+        config.cimd = Some(AddressPolicy::Loopback);
     };
     let world = World::made(near, trust, |clock| Arc::new(Memory::new(clock))).await;
     world.server.find_provider().await;
@@ -29,7 +27,7 @@ async fn a_client_is_who_its_document_says() {
     let tasks = TaskTracker::new();
     let site = Secure::start(&tasks).await;
     let id = format!("{}/client.json", site.base);
-    let trust = || Trust::system().and(site.authority.as_bytes()).unwrap();
+    let trust = || TrustStore::system().with_pem(site.authority.as_bytes()).unwrap();
     let mut world = world(trust()).await;
     world.client.clone_from(&id);
     let document =
@@ -48,7 +46,7 @@ async fn a_client_is_who_its_document_says() {
 async fn a_document_must_be_behind_a_certificate_that_is_believed() {
     let tasks = TaskTracker::new();
     let site = Secure::start(&tasks).await;
-    let mut world = world(Trust::system()).await;
+    let mut world = world(TrustStore::system()).await;
     world.client = format!("{}/client.json", site.base);
     let fields = world.authorize_fields();
     let got = outcome(&world.authorize(&fields).await);

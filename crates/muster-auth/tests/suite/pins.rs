@@ -7,16 +7,14 @@ use std::{
     time::Duration,
 };
 
-use muster_auth::{
-    client::Options,
-    dialer::{Reach, Trust},
-};
+use muster_auth::client::Options;
 use muster_core::{
     backend::BoxFuture,
     credentials::{Bearer, IdTokens, Principal},
     logins::{LoginError, Person, Site},
     server_auth::{AuthorizationServer, SecretRef, TokenExchange},
 };
+use muster_net::{AddressPolicy, TrustStore};
 use serde_json::json;
 
 use crate::{
@@ -79,7 +77,7 @@ async fn a_secret_is_shown_to_the_issuer_that_gave_it() {
             client_issuer: issuer(&world),
             ..Options::new("http://localhost:8090/")
         };
-        let world = world.beside_as(options, Trust::system());
+        let world = world.beside_as(options, TrustStore::system());
         assert_eq!(world.log_in("alice", &world.site("/mcp"), &[]).await, "access-1");
         let asked = world.issuer.asked("/token").pop().unwrap();
         (asked.form.get("client_id").cloned(), asked.authorization)
@@ -170,10 +168,10 @@ async fn tokens_are_exchanged_with_the_credentials_that_are_named() {
     fs::write(secret.join("client-secret"), "canary\n").unwrap();
     let options = Options {
         secrets: Some(folder.path().to_owned()),
-        reach: Reach::Loopback,
+        reach: AddressPolicy::Loopback,
         ..Options::new("http://localhost:8090/")
     };
-    let trust = Trust::system().and(remote.authority.as_bytes()).unwrap();
+    let trust = TrustStore::system().with_pem(remote.authority.as_bytes()).unwrap();
     let world = world.beside_as(options, trust);
     let exchanged = token(&remote.base, "alice");
     let given = json!({"access_token": exchanged, "token_type": "bearer", "expires_in": 300});
@@ -215,8 +213,9 @@ fn tokens_are_exchanged_again_when_they_end() {
 async fn exchange_three_times() {
     let world = World::new().await;
     let remote = Secure::start(world.tasks()).await;
-    let options = Options { reach: Reach::Loopback, ..Options::new("http://localhost:8090/") };
-    let trust = Trust::system().and(remote.authority.as_bytes()).unwrap();
+    let options =
+        Options { reach: AddressPolicy::Loopback, ..Options::new("http://localhost:8090/") };
+    let trust = TrustStore::system().with_pem(remote.authority.as_bytes()).unwrap();
     let world = world.beside_as(options, trust);
     let gives = |subject: &str| {
         let token = token(&remote.base, subject);

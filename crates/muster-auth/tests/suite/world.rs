@@ -12,12 +12,12 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use muster_auth::{
     clock::Clock,
-    dialer::{Dialer, Reach, Trust},
     random,
     server::{AuthServer, Kind, ProviderConfig, Proxies, ServerConfig, Trusted},
     store::{Memory, Seal, Store, Vault},
 };
 use muster_core::credentials::{Guard as _, Pages as _, Principal};
+use muster_net::{AddressPolicy, HttpClient, TrustStore};
 use serde_json::{Value, json};
 
 use super::idp::Idp;
@@ -51,17 +51,17 @@ impl World {
     }
 
     pub(crate) async fn with(change: impl FnOnce(&mut ServerConfig)) -> Self {
-        Self::made(change, Trust::system(), |clock| Arc::new(Memory::new(clock))).await
+        Self::made(change, TrustStore::system(), |clock| Arc::new(Memory::new(clock))).await
     }
 
     /// With what it keeps in another place.
     pub(crate) async fn storing(store: impl FnOnce(Clock) -> Arc<dyn Store>) -> Self {
-        Self::made(|_| {}, Trust::system(), store).await
+        Self::made(|_| {}, TrustStore::system(), store).await
     }
 
     pub(crate) async fn made(
         change: impl FnOnce(&mut ServerConfig),
-        trust: Trust,
+        trust: TrustStore,
         store: impl FnOnce(Clock) -> Arc<dyn Store>,
     ) -> Self {
         let now = Arc::new(AtomicUsize::new(1_800_000_000));
@@ -70,7 +70,7 @@ impl World {
         let mut config = config(&idp.issuer);
         change(&mut config);
         let vault = Vault::new(store(clock.clone()), Some(Seal::new(KEY).unwrap()));
-        let dialer = Dialer::new(Arc::new(trust));
+        let dialer = HttpClient::new(Arc::new(trust));
         let server = AuthServer::new(config, vault, dialer, clock);
         let mut world = Self { idp, server, client: String::new(), cookie: String::new() };
         let wish = json!({"client_name": "App", "redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none"});
@@ -221,7 +221,7 @@ fn config(issuer: &str) -> ServerConfig {
             client_secret: "canary-client-secret".to_owned().into(),
             connector: None,
             audiences: Vec::new(),
-            reach: Reach::Loopback,
+            reach: AddressPolicy::Loopback,
             patience: Duration::from_millis(500),
         },
         trusted_audiences: vec!["kubectl".to_owned()],
@@ -233,7 +233,7 @@ fn config(issuer: &str) -> ServerConfig {
         public_registration: true,
         trusted_schemes: vec!["cursor".to_owned()],
         trusted_uris: Vec::new(),
-        cimd: Some(Reach::Public),
+        cimd: Some(AddressPolicy::Public),
         localhost_redirects: true,
         session: Duration::from_secs(24 * 3600),
         origins: Vec::new(),

@@ -5,7 +5,7 @@ mod instance;
 use muster_core::backend::Cx;
 use muster_gateway::{
     condition::Condition,
-    dispatch::{CORE_BACKEND, State},
+    dispatch::{CORE_BACKEND, GatewaySnapshot},
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -145,7 +145,7 @@ fn server(known: &Known) -> Status {
 fn aggregator(handle: &Handle, view: &View) -> Status {
     let settings = &view.settings.aggregator;
     let state = handle.state.borrow();
-    let State { catalog, policy, .. } = &**state;
+    let GatewaySnapshot { catalog, policy, .. } = &**state;
     let tools = || catalog.surviving().filter(|(_, entry)| entry.definition.is_some());
     let blocked: Vec<Value> = tools()
         .filter(|(_, entry)| policy.blocks(entry))

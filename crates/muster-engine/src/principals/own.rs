@@ -11,7 +11,7 @@ use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::Backend, call::Owner, catalog::Source, name::BackendName, request::Change,
 };
-use muster_gateway::dispatch::State;
+use muster_gateway::dispatch::GatewaySnapshot;
 use tokio::{
     sync::{Mutex, broadcast, watch},
     time::Instant,
@@ -47,7 +47,7 @@ struct Inside {
     /// Held by whoever connects a server, so that one attempt does it for all.
     turns: BTreeMap<String, Arc<Mutex<()>>>,
     /// What was last made for a shared state.
-    derived: Option<(Weak<State>, u64, Arc<State>)>,
+    derived: Option<(Weak<GatewaySnapshot>, u64, Arc<GatewaySnapshot>)>,
     used: Instant,
     tries: VecDeque<Instant>,
     /// The login to the gateway that servers were last connected for.
@@ -130,7 +130,7 @@ impl Own {
     }
 
     /// What there is for the owner, given what there is for everybody.
-    pub(super) fn state(&self, shared: Arc<State>) -> Arc<State> {
+    pub(super) fn state(&self, shared: Arc<GatewaySnapshot>) -> Arc<GatewaySnapshot> {
         let (version, overlay) = {
             let mut inside = self.write();
             inside.used = Instant::now();
@@ -322,7 +322,7 @@ impl Own {
 
 impl Inside {
     /// What is the owner's of what everybody may log in to. A server that is gone is gone for all.
-    fn overlay(&self, shared: &State) -> Vec<(BackendName, Source, Arc<dyn Backend>)> {
+    fn overlay(&self, shared: &GatewaySnapshot) -> Vec<(BackendName, Source, Arc<dyn Backend>)> {
         let listed = |name: &BackendName| {
             shared.catalog.sources().any(|source| source.backend == *name)
                 && !shared.backends.contains_key(name)
@@ -342,7 +342,10 @@ impl Link {
 }
 
 /// A state with what is someone's own.
-fn with(shared: &State, overlay: Vec<(BackendName, Source, Arc<dyn Backend>)>) -> State {
+fn with(
+    shared: &GatewaySnapshot,
+    overlay: Vec<(BackendName, Source, Arc<dyn Backend>)>,
+) -> GatewaySnapshot {
     let mut state = shared.clone();
     let mut sources = Vec::with_capacity(overlay.len());
     let mut absent = BTreeMap::clone(&shared.absent);

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use muster_core::{catalog::Listed, request::Change};
-use muster_gateway::dispatch::State;
+use muster_gateway::dispatch::GatewaySnapshot;
 
 /// What clients could list at one moment, in a few numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn of(state: &State) -> Self {
-        let State { catalog, policy, .. } = state;
+    pub(super) fn of(state: &GatewaySnapshot) -> Self {
+        let GatewaySnapshot { catalog, policy, .. } = state;
         let mut tools = DefaultHasher::new();
         // The meta-tools name them, whether they offer anything or not.
         for source in catalog.sources() {

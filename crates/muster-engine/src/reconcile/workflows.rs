@@ -4,7 +4,7 @@ use std::{cell::Cell, collections::BTreeMap, sync::Arc};
 
 use muster_config::workflow::Lines;
 use muster_core::name::BackendName;
-use muster_gateway::dispatch::State;
+use muster_gateway::dispatch::GatewaySnapshot;
 use muster_workflow::{
     Spec, Workflow, always_there,
     check::{self, Around, Tool, check},
@@ -175,7 +175,7 @@ fn problem(file: &WorkflowFile, lines: &Lines, found: &check::Finding) -> FilePr
 
 /// What a workflow is checked against.
 pub(crate) struct Surroundings<'a> {
-    pub(crate) state: &'a State,
+    pub(crate) state: &'a GatewaySnapshot,
     pub(crate) workflows: &'a Definitions,
     /// What the names of tools begin with that may still come.
     pub(crate) awaited: Vec<String>,
@@ -185,7 +185,7 @@ pub(crate) struct Surroundings<'a> {
 
 impl Around for Surroundings<'_> {
     fn tool(&self, name: &str) -> Tool<'_> {
-        let State { catalog, policy, .. } = self.state;
+        let GatewaySnapshot { catalog, policy, .. } = self.state;
         match catalog.get(name).filter(|entry| policy.shows(entry)) {
             Some(entry) => Tool::Known(&entry.input_schema),
             None if self.awaited.iter().any(|prefix| name.starts_with(prefix.as_str())) => {

@@ -57,7 +57,7 @@ struct Care {
     id: Id,
     boards: watch::Receiver<Board>,
     views: watch::Receiver<Arc<View>>,
-    states: watch::Receiver<Arc<dispatch::State>>,
+    states: watch::Receiver<Arc<dispatch::GatewaySnapshot>>,
     check_at: Option<(u64, Instant)>,
 }
 

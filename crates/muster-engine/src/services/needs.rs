@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use muster_gateway::dispatch::State;
+use muster_gateway::dispatch::GatewaySnapshot;
 use muster_workflow::service::{State as ServiceState, class::ClassSpec, order};
 
 use super::{Instance, Services};
 
 /// The tools of a class that are not there. The gateway's own are always there.
-pub(crate) fn missing_tools(state: &State, spec: &ClassSpec) -> Vec<String> {
+pub(crate) fn missing_tools(state: &GatewaySnapshot, spec: &ClassSpec) -> Vec<String> {
     let there = |tool: &str| {
         tool.starts_with("core_")
             || state.catalog.get(tool).is_some_and(|entry| state.policy.shows(entry))

@@ -353,7 +353,7 @@ async fn events_are_filtered() {
 #[tokio::test(start_paused = true)]
 async fn every_tool_describes_itself() {
     let rig = Rig::new(&[]);
-    let state = rig.dispatcher.state(&muster_core::call::Caller::local());
+    let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());
     let names: Vec<String> = state.catalog.sorted().map(|entry| entry.name.to_string()).collect();
     assert_eq!(names.len(), 40, "{names:?}");
     for entry in state.catalog.sorted() {

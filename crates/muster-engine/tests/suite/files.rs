@@ -70,7 +70,7 @@ async fn tools_and_hands_end_in_the_same_place() {
             sleep(Duration::from_millis(1)).await;
         }
         assert!(rig.tools().is_empty());
-        let state = rig.dispatcher.state(&muster_core::call::Caller::local());
+        let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());
         assert_eq!(state.catalog.gone("x_q_echo").unwrap().as_str(), "a");
     }
     assert_eq!(shown(&by_tool).await, shown(&by_hand).await);

@@ -18,7 +18,7 @@ use muster_engine::{
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_gateway::{
     dispatch::Dispatcher,
-    surface::{At, Surface as _, ToolCall, meta::Meta},
+    surface::{Surface as _, SurfaceContext, ToolCall, meta::Meta},
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -111,14 +111,15 @@ impl World {
 
     async fn meta(&self, who: &Caller, tool: &str, arguments: Value) -> String {
         let client = Nobody::shared();
-        let at = At { dispatcher: &self.dispatcher, caller: who, client: &client };
+        let (dispatcher, snapshot) = (&*self.dispatcher, &self.dispatcher.snapshot(who));
+        let cx = SurfaceContext { dispatcher, snapshot, caller: who, client: &client };
         let call = ToolCall {
             name: tool.to_owned(),
             arguments: raw(&arguments),
             meta: None,
             continuation: Continuation::default(),
         };
-        match self.meta.call(at, call).await {
+        match self.meta.call(cx, call).await {
             Ok(Outcome::Raw(raw)) => raw.get().to_owned(),
             Ok(Outcome::Text { text, details, .. }) => format!("{text} {details:?}"),
             other => format!("{other:?}"),

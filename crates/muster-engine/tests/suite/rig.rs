@@ -101,7 +101,7 @@ impl Rig {
 
     /// The names of the tools that are not the gateway's own.
     pub(crate) fn tools(&self) -> Vec<String> {
-        let state = self.dispatcher.state(&Caller::local());
+        let state = self.dispatcher.snapshot(&Caller::local());
         let names = state
             .catalog
             .sorted()

@@ -1,5 +1,5 @@
-//! Each rule from arguments to words as a table; and for any definition and any values, that a value
-//! stays inside its one word.
+//! Every rule that turns call arguments into an argument vector, as tables; and as a property: a value
+//! never leaves its one argument.
 
 use muster_core::{
     arguments::{self, Arguments},
@@ -29,7 +29,7 @@ fn given(json: &serde_json::Value) -> Arguments {
     Arguments::from_json(&raw(json))
 }
 
-/// The words of the only tool of a config, called through `climax_call`.
+/// The argument vector of the only tool of a config, called through `climax_call`.
 fn run(config: &str, place: &Place, args: &serde_json::Value) -> Vec<String> {
     let config = muster_config::cli::parse(config).unwrap().value;
     let tool = config.tools.first().unwrap();
@@ -44,7 +44,7 @@ fn check_commands(base: &str, sub: &str, expect: &[&str]) {
     assert_eq!(run(&config.to_string(), &Place::Local, &json!({})), expect);
 }
 
-/// Arguments as in a file, a call, and the words behind the command.
+/// Parameters as in a file, a call, and the expected arguments after the command.
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "tables read better without a reference")]
 fn check(params: &str, args: serde_json::Value, expect: &[&str]) {
@@ -57,7 +57,7 @@ fn check(params: &str, args: serde_json::Value, expect: &[&str]) {
 fn check_global(params: &str, expect: &[&str]) {
     let tool = "{name: t, description: d, args: [{name: own, positional: true}, {name: f}]}";
     let config = format!("command: x\nglobal_args: [{params}]\ntools: [{tool}]");
-    // A call has no say in what belongs to the CLI.
+    // A call cannot set global arguments.
     let found = run(&config, &Place::Local, &json!({"g": "from the call", "own": "1", "f": "2"}));
     let mut all = vec!["x", "1", "--f", "2"];
     all.extend(expect);
@@ -80,7 +80,7 @@ fn commands_are_split_at_blanks_and_nothing_else() {
 }
 
 #[test]
-fn positionals_are_the_values_given() {
+fn positionals_are_passed_by_position() {
     let two = "{name: a, positional: true}, {name: b, positional: true, flag: --ignored}";
     check(two, json!({"b": "2", "a": "1"}), &["1", "2"]);
     check(two, json!({"b": ""}), &[""]);
@@ -110,7 +110,7 @@ fn flags_come_from_the_definition_or_the_name() {
 }
 
 #[test]
-fn a_flag_that_ends_in_an_equals_sign_shares_its_word() {
+fn a_flag_that_ends_in_an_equals_sign_is_joined_with_its_value() {
     check("{name: a, flag: --key=}", json!({"a": "v w"}), &["--key=v w"]);
     check("{name: a, flag: key=}", json!({"a": ""}), &["key="]);
     check("{name: a, flag: '='}", json!({"a": "x"}), &["=x"]);
@@ -119,7 +119,7 @@ fn a_flag_that_ends_in_an_equals_sign_shares_its_word() {
 }
 
 #[test]
-fn booleans_are_there_or_not() {
+fn booleans_are_flags_without_a_value() {
     check("{name: a, type: boolean}", json!({"a": true}), &["--a"]);
     check("{name: a, type: boolean}", json!({"a": "true"}), &["--a"]);
     check("{name: a, type: boolean}", json!({"a": 1}), &["--a"]);
@@ -135,7 +135,7 @@ fn booleans_are_there_or_not() {
 }
 
 #[test]
-fn defaults_stand_in_for_flags_as_they_are_written() {
+fn defaults_apply_to_flags_as_written() {
     check("{name: a, default: 10}", json!({}), &["--a", "10"]);
     check("{name: a, default: 10}", json!({"a": "x"}), &["--a", "x"]);
     check("{name: a, default: ''}", json!({}), &["--a", ""]);
@@ -160,7 +160,7 @@ fn values_print_as_python_prints_them() {
 }
 
 #[test]
-fn what_is_no_word_is_left_out() {
+fn stdin_and_directory_are_not_arguments() {
     let params =
         "{name: d, cwd: true, flag: -C}, {name: i, stdin: true, positional: true}, {name: a}";
     check(params, json!({"d": "/tmp", "i": "text", "a": "1"}), &["--a", "1"]);
@@ -169,7 +169,7 @@ fn what_is_no_word_is_left_out() {
 }
 
 #[test]
-fn directory_and_input_are_the_first_that_were_given() {
+fn directory_and_input_are_the_first_present() {
     let config = "command: x\ntools: [{name: t, description: d, args: [\
         {name: d1, cwd: true, default: /unused}, {name: d2, cwd: true},\
         {name: i1, stdin: true, default: unused}, {name: i2, stdin: true}]}]";
@@ -185,7 +185,7 @@ fn directory_and_input_are_the_first_that_were_given() {
 }
 
 #[test]
-fn global_args_are_their_defaults() {
+fn global_args_pass_their_defaults() {
     check_global("{name: g}", &[]);
     check_global("{name: g, default: v w}", &["--g", "v w"]);
     check_global("{name: g, default: 5, flag: vault=}", &["vault=5"]);
@@ -206,7 +206,7 @@ fn global_args_are_their_defaults() {
 }
 
 #[test]
-fn a_container_goes_in_front() {
+fn docker_run_is_prepended() {
     let check = |docker: Docker, expect: &[&str]| {
         let config = "command: ls -a\ntools: [{name: t, description: d, args: [{name: f}]}]";
         let found = run(config, &Place::Docker(docker), &json!({"f": "x y"}));
@@ -245,7 +245,7 @@ fn a_container_goes_in_front() {
     );
 }
 
-/// Text that a shell, a splitter or an option parser would stumble over, and any other.
+/// Text that a shell, a splitter or an option parser would misread, and arbitrary text.
 fn text() -> impl Strategy<Value = String> {
     let nasty = select(vec![
         "",
@@ -309,7 +309,7 @@ fn placement() -> impl Strategy<Value = Placement> {
     ]
 }
 
-/// A parameter and what a call gives for it, if anything.
+/// A parameter and the value a call passes for it, if any.
 fn param() -> impl Strategy<Value = (Param, Option<serde_json::Value>)> {
     let kind = select(vec![Kind::String, Kind::Integer, Kind::Number, Kind::Boolean]);
     let default = option::of(value().prop_map(|json| Value::from_json(&raw(&json))));
@@ -324,7 +324,7 @@ fn param() -> impl Strategy<Value = (Param, Option<serde_json::Value>)> {
 }
 
 prop_compose! {
-    /// A definition, and the arguments of a call; each parameter has a name of its own.
+    /// A definition and the arguments of a call; parameter names are unique.
     fn definition()(
         base in text(),
         sub in text(),
@@ -363,8 +363,8 @@ fn all_words(config: &CliConfig, args: &serde_json::Map<String, serde_json::Valu
     words(config, config.tools.first().unwrap(), &Place::Local, &args, &environment())
 }
 
-/// The words that a parameter adds, told from the definition alone: none, a flag, a flag and a value
-/// apart, or both in one word.
+/// The arguments a parameter adds according to its definition: none, a flag, a flag and a value, or both
+/// joined.
 fn predicted(param: &Param, value: &Value) -> Vec<String> {
     let text = python::text(value);
     match (&param.placement, param.kind) {
@@ -382,7 +382,7 @@ fn predicted(param: &Param, value: &Value) -> Vec<String> {
 
 proptest! {
     #[test]
-    fn words_are_those_predicted_in_order((config, args) in definition()) {
+    fn arguments_are_as_predicted_and_in_order((config, args) in definition()) {
         let tool = config.tools.first().unwrap();
         let given = given(&args.clone().into());
         let mut expect = environment().command_words(&config.command);
@@ -399,13 +399,13 @@ proptest! {
         let (before, globals) = found.split_at_checked(expect.len()).unwrap();
         prop_assert_eq!(before, expect);
         prop_assert!(globals.len() <= 2 * config.global_args.len());
-        // The globals are the same whatever is called.
+        // The globals do not depend on the call.
         let alone = all_words(&config, &serde_json::Map::new());
         prop_assert!(alone.ends_with(globals));
     }
 
     #[test]
-    fn a_value_reaches_one_word_and_no_other((config, args) in definition(), mark in "[a-z]{8}") {
+    fn a_value_reaches_one_argument_and_no_other((config, args) in definition(), mark in "[a-z]{8}") {
         let tool = config.tools.first().unwrap();
         let found = all_words(&config, &args);
         for param in &tool.params {

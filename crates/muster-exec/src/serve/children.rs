@@ -1,7 +1,7 @@
-//! The first processes of the runs, by number.
+//! The root processes of all runs, by process id.
 //!
-//! **Invariant:** a child is reaped and struck off the list under one lock, so a process number on
-//! the list is that of our child and no other.
+//! **Invariant:** a child is reaped and removed from the table under one lock, so a process id in the
+//! table always belongs to our child and was not reused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,19 +10,19 @@ use rustix::{
     process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait},
 };
 
-use crate::{lock::Lock, wire::End};
+use crate::{lock::Lock, protocol::ExitReport};
 
 #[derive(Debug, Default)]
 pub(super) struct Children(Lock<BTreeMap<i32, u64>>);
 
-/// What was found to have ended.
+/// The result of reaping.
 #[derive(Debug, Default)]
 pub(super) struct Reaped {
-    /// Runs and how they ended.
-    pub(super) runs: Vec<(u64, End)>,
-    /// Processes that were adopted after their parents had ended.
+    /// Runs whose root process exited, and how.
+    pub(super) runs: Vec<(u64, ExitReport)>,
+    /// How many processes ended that had been re-parented to us.
     pub(super) orphans: usize,
-    /// There are children left, own or adopted.
+    /// Whether children are left, own or adopted.
     pub(super) more: bool,
 }
 
@@ -31,19 +31,19 @@ impl Children {
         self.0.lock().insert(pid, id);
     }
 
-    /// The process number of a run whose first process has not been reaped.
+    /// The process id of a run whose root process has not been reaped.
     pub(super) fn pid_of(&self, id: u64) -> Option<i32> {
         self.0.lock().iter().find_map(|(&pid, &run)| (run == id).then_some(pid))
     }
 
-    /// Signals the group of a run, if its number is certain to be its own still.
+    /// Signals the process group of a run, unless its id may have been reused.
     pub(super) fn signal_group(&self, id: u64, pid: i32, signal: Signal) -> bool {
         let running = self.0.lock();
         running.get(&pid) == Some(&id)
             && Pid::from_raw(pid).is_some_and(|pid| kill_process_group(pid, signal).is_ok())
     }
 
-    /// Signals the groups of all runs. Returns their numbers.
+    /// Signals the process groups of all runs; returns their ids.
     pub(super) fn signal_groups(&self, signal: Signal) -> BTreeSet<i32> {
         let running = self.0.lock();
         for pid in running.keys().filter_map(|&pid| Pid::from_raw(pid)) {
@@ -52,14 +52,14 @@ impl Children {
         running.keys().copied().collect()
     }
 
-    /// Reaps everything that has ended.
+    /// Reaps every child that has exited.
     pub(super) fn reap(&self) -> Reaped {
         let mut running = self.0.lock();
         let mut reaped = Reaped::default();
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => match running.remove(&pid.as_raw_pid()) {
-                    Some(id) => reaped.runs.push((id, end_of(status))),
+                    Some(id) => reaped.runs.push((id, exit_of(status))),
                     None => reaped.orphans += 1,
                 },
                 Ok(None) => {
@@ -73,9 +73,9 @@ impl Children {
     }
 }
 
-fn end_of(status: WaitStatus) -> End {
+fn exit_of(status: WaitStatus) -> ExitReport {
     match status.terminating_signal() {
-        Some(signal) => End::Signal(signal),
-        None => End::Code(status.exit_status().unwrap_or_default()),
+        Some(signal) => ExitReport::Signal(signal),
+        None => ExitReport::Code(status.exit_status().unwrap_or_default()),
     }
 }

@@ -1,8 +1,8 @@
-//! Finding a program and starting it.
+//! Finding a program and spawning it.
 //!
-//! Everything that can be said without starting a process is said first, because `posix_spawn`, which
-//! the standard library takes as long as no code of ours has to run in the child, reports a number and
-//! not the step that failed.
+//! Everything that can be checked without a process is checked first: `posix_spawn`, which the standard
+//! library uses as long as no code of ours runs in the child, reports an error number but not the step
+//! that failed.
 
 use std::{
     collections::VecDeque,
@@ -22,41 +22,41 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{launcher::Step, tree::Marker, wire::Spawn};
+use crate::{launcher::StartStep, protocol::Spawn, tree::Marker};
 
-/// Where programs are looked for if the environment does not say.
+/// The search path if the environment has no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// Why a program was not started.
+/// Why a program was not spawned.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Refused {
+pub(super) struct SpawnError {
     pub(super) errno: i32,
-    pub(super) step: Step,
+    pub(super) step: StartStep,
 }
 
-impl Refused {
-    const fn at(step: Step, errno: Errno) -> Self {
+impl SpawnError {
+    const fn at(step: StartStep, errno: Errno) -> Self {
         Self { errno: errno.raw_os_error(), step }
     }
 }
 
-/// Starts a process with the descriptors that came with the request: standard input if it is piped,
-/// standard output, standard error.
+/// Spawns a process with the file descriptors sent with the request: standard input if piped, standard
+/// output, standard error.
 pub(super) fn spawn(
     request: &Spawn,
     descriptors: &mut VecDeque<OwnedFd>,
     marker: &Marker,
-) -> Result<i32, Refused> {
+) -> Result<i32, SpawnError> {
     let stdin = if request.piped_stdin { descriptors.pop_front() } else { None };
     let (Some(stdout), Some(stderr)) = (descriptors.pop_front(), descriptors.pop_front()) else {
-        return Err(Refused::at(Step::Prepare, Errno::BADF));
+        return Err(SpawnError::at(StartStep::Prepare, Errno::BADF));
     };
     if let Some(directory) = &request.working_dir {
-        check_directory(directory).map_err(|errno| Refused::at(Step::Directory, errno))?;
+        check_directory(directory).map_err(|errno| SpawnError::at(StartStep::Directory, errno))?;
     }
     marker.mark(request.id);
-    // As `execvp`: the first error other than "not there" is told, if nothing can be started.
-    let mut told = Errno::NOENT;
+    // Like `execvp`: if no candidate starts, report the first error other than "not found".
+    let mut first_error = Errno::NOENT;
     for program in candidates(request) {
         if let Err(Errno::NOENT | Errno::NOTDIR) =
             access(resolved(request, &program), Access::EXISTS)
@@ -67,11 +67,11 @@ pub(super) fn spawn(
         match attempt(request, &program, stdio) {
             Ok(pid) => return Ok(pid),
             Err(Errno::NOENT | Errno::NOTDIR) => {}
-            Err(errno) if told == Errno::NOENT => told = errno,
+            Err(errno) if first_error == Errno::NOENT => first_error = errno,
             Err(_) => {}
         }
     }
-    Err(Refused::at(Step::Program, told))
+    Err(SpawnError::at(StartStep::Program, first_error))
 }
 
 fn check_directory(directory: &OsStr) -> Result<(), Errno> {
@@ -81,7 +81,7 @@ fn check_directory(directory: &OsStr) -> Result<(), Errno> {
     access(directory, Access::EXEC_OK)
 }
 
-/// The paths to try, in order. Relative ones are meant in the new working directory.
+/// The paths to try, in order. Relative ones are resolved in the new working directory.
 fn candidates(request: &Spawn) -> Vec<PathBuf> {
     let program = request.argv.first().map_or(OsStr::new(""), OsString::as_os_str);
     if program.as_bytes().contains(&b'/') {
@@ -90,20 +90,20 @@ fn candidates(request: &Spawn) -> Vec<PathBuf> {
     search_path(request)
         .as_bytes()
         .split(|&byte| byte == b':')
-        // A bare name would be looked up again.
+        // A bare name would go through the PATH lookup again.
         .map(|directory| if directory.is_empty() { b".".as_slice() } else { directory })
         .map(|directory| Path::new(OsStr::from_bytes(directory)).join(program))
         .collect()
 }
 
 fn search_path(request: &Spawn) -> OsString {
-    let told = request.env.iter().rev().find(|(key, _)| key == "PATH");
+    let own = request.env.iter().rev().find(|(key, _)| key == "PATH");
     #[expect(
         clippy::disallowed_methods,
         reason = "this process has no settings; children inherit this very environment"
     )]
     let inherited = || env::var_os("PATH");
-    told.map(|(_, value)| value.clone()).or_else(inherited).unwrap_or(DEFAULT_PATH.into())
+    own.map(|(_, value)| value.clone()).or_else(inherited).unwrap_or(DEFAULT_PATH.into())
 }
 
 fn resolved(request: &Spawn, program: &Path) -> PathBuf {
@@ -120,8 +120,8 @@ fn attempt(
 ) -> Result<i32, Errno> {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that starts programs")]
     let mut command = process::Command::new(program);
-    if let [word, words @ ..] = request.argv.as_slice() {
-        command.arg0(word).args(words);
+    if let [program, args @ ..] = request.argv.as_slice() {
+        command.arg0(program).args(args);
     }
     if let Some(directory) = &request.working_dir {
         command.current_dir(directory);

@@ -1,7 +1,7 @@
-//! Waiting for requests and for children at once, and telling the gateway of the latter.
+//! The launcher's event loop: waits for requests and child exits at once, and reports the latter.
 //!
-//! **Invariant:** the gateway hears of a start before its end, in the same message if the end comes
-//! soon and the gateway does not mind.
+//! **Invariant:** a start is reported before its exit, in the same message if the exit comes soon and the
+//! gateway allowed a deferred report.
 
 use std::{
     os::fd::OwnedFd,
@@ -16,21 +16,21 @@ use rustix::{
 };
 
 use super::children::Children;
-use crate::wire::{Announce, Reply};
+use crate::protocol::{Reply, StartReport};
 
-/// A start that need not be told at once is told after this, or with the end if that comes first.
-/// Waking the gateway while a short command runs only slows both down.
-const ANNOUNCE_AFTER: Duration = Duration::from_millis(2);
-/// Adopted orphans end unnoticed and are looked for at growing intervals.
-const FIRST_SWEEP: Duration = Duration::from_millis(50);
-const LAST_SWEEP: Duration = Duration::from_secs(60);
-/// How often children are looked at if the kernel has no process handles to wait for.
-const BLIND_LOOK: Duration = Duration::from_millis(5);
+/// A deferred start report is sent after this, or with the exit if that comes first. Waking the gateway
+/// while a short command runs only slows both down.
+const DEFERRED_REPORT_DELAY: Duration = Duration::from_millis(2);
+/// Adopted orphans have no pidfd: they are reaped at growing intervals.
+const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+/// How often children are checked where the kernel has no pidfds to poll.
+const POLL_WITHOUT_PIDFD: Duration = Duration::from_millis(5);
 
-pub(super) struct Watch {
+pub(super) struct ChildWatch {
     children: Arc<Children>,
     runs: Vec<Run>,
-    /// There may be children, own or adopted.
+    /// Whether there may be children, own or adopted.
     populated: bool,
     sweep: Duration,
 }
@@ -38,63 +38,63 @@ pub(super) struct Watch {
 struct Run {
     id: u64,
     pid: i32,
-    /// Becomes readable when the process has ended.
-    handle: Option<OwnedFd>,
-    /// When the gateway is to be told of the start, if it was not.
-    announce_at: Option<Instant>,
+    /// Becomes readable when the process has exited.
+    pidfd: Option<OwnedFd>,
+    /// When to report the start, if it has not been reported.
+    report_at: Option<Instant>,
 }
 
-impl Watch {
+impl ChildWatch {
     pub(super) const fn new(children: Arc<Children>) -> Self {
-        Self { children, runs: Vec::new(), populated: false, sweep: FIRST_SWEEP }
+        Self { children, runs: Vec::new(), populated: false, sweep: MIN_SWEEP_INTERVAL }
     }
 
-    pub(super) fn started(&mut self, id: u64, pid: i32, announce: Announce) {
+    pub(super) fn started(&mut self, id: u64, pid: i32, report: StartReport) {
         self.children.add(pid, id);
-        let announce_at = match announce {
-            Announce::Now => {
-                tell(&[Reply::Spawned { id, pid }]);
+        let report_at = match report {
+            StartReport::Immediate => {
+                send_replies(&[Reply::Spawned { id, pid }]);
                 None
             }
-            Announce::Soon => Some(Instant::now() + ANNOUNCE_AFTER),
+            StartReport::Deferred => Some(Instant::now() + DEFERRED_REPORT_DELAY),
         };
-        self.runs.push(Run { id, pid, handle: handle_of(pid), announce_at });
+        self.runs.push(Run { id, pid, pidfd: open_pidfd(pid), report_at });
         self.populated = true;
-        self.sweep = FIRST_SWEEP;
+        self.sweep = MIN_SWEEP_INTERVAL;
     }
 
-    /// Tells of a start now, if that was put off.
-    pub(super) fn announce(&mut self, id: u64) {
-        self.sweep = FIRST_SWEEP;
-        self.announce_if(|run| run.id == id);
+    /// Sends a deferred start report now.
+    pub(super) fn report_start(&mut self, id: u64) {
+        self.sweep = MIN_SWEEP_INTERVAL;
+        self.report_if(|run| run.id == id);
     }
 
-    /// Waits until the gateway says something or is gone. Looks after the children meanwhile.
-    pub(super) fn until_asked(&mut self) {
+    /// Waits for the next request or the end of the gateway; reaps and reports children meanwhile.
+    pub(super) fn wait_for_request(&mut self) {
         loop {
-            let limit = self.patience();
+            let limit = self.poll_timeout();
             let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
             let gateway = stdin();
             let mut watched = vec![PollFd::new(&gateway, PollFlags::IN)];
-            let handles = self.runs.iter().filter_map(|run| run.handle.as_ref());
-            watched.extend(handles.map(|handle| PollFd::new(handle, PollFlags::IN)));
+            let pidfds = self.runs.iter().filter_map(|run| run.pidfd.as_ref());
+            watched.extend(pidfds.map(|pidfd| PollFd::new(pidfd, PollFlags::IN)));
             let polled = poll(&mut watched, limit.as_ref());
             let mut happened = watched.iter().map(|descriptor| !descriptor.revents().is_empty());
-            let asked = happened.next().unwrap_or_default();
+            let requested = happened.next().unwrap_or_default();
             let ended = happened.any(|happened| happened);
             if ended || polled == Ok(0) {
                 self.reap();
             }
             let now = Instant::now();
-            self.announce_if(|run| run.announce_at.is_some_and(|at| at <= now));
-            if asked || polled.is_err_and(|errno| errno != Errno::INTR) {
+            self.report_if(|run| run.report_at.is_some_and(|at| at <= now));
+            if requested || polled.is_err_and(|errno| errno != Errno::INTR) {
                 return;
             }
         }
     }
 
-    /// Waits until no children are left, at most for `limit`. Tells whether that is so.
-    pub(super) fn until_alone(&mut self, limit: Duration) -> bool {
+    /// Waits until no children are left, at most for `limit`; returns whether none are.
+    pub(super) fn wait_until_childless(&mut self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         loop {
             self.reap();
@@ -102,65 +102,67 @@ impl Watch {
             if !self.populated || left.is_zero() {
                 return !self.populated;
             }
-            let handles = self.runs.iter().filter_map(|run| run.handle.as_ref());
+            let pidfds = self.runs.iter().filter_map(|run| run.pidfd.as_ref());
             let mut watched: Vec<_> =
-                handles.map(|handle| PollFd::new(handle, PollFlags::IN)).collect();
-            let limit = Timespec::try_from(left.min(BLIND_LOOK)).ok();
+                pidfds.map(|pidfd| PollFd::new(pidfd, PollFlags::IN)).collect();
+            let limit = Timespec::try_from(left.min(POLL_WITHOUT_PIDFD)).ok();
             let _ended = poll(&mut watched, limit.as_ref());
         }
     }
 
-    /// How long nothing has to be done if nothing happens.
-    fn patience(&self) -> Option<Duration> {
+    /// How long `poll` may block before timed work is due.
+    fn poll_timeout(&self) -> Option<Duration> {
         let now = Instant::now();
-        let announcements = self.runs.iter().filter_map(|run| run.announce_at);
-        let announcement = announcements.min().map(|at| at.saturating_duration_since(now));
-        let blind = self.runs.iter().any(|run| run.handle.is_none()).then_some(BLIND_LOOK);
+        let deferred = self.runs.iter().filter_map(|run| run.report_at);
+        let deferred = deferred.min().map(|at| at.saturating_duration_since(now));
+        let fallback =
+            self.runs.iter().any(|run| run.pidfd.is_none()).then_some(POLL_WITHOUT_PIDFD);
         let sweep = self.populated.then_some(self.sweep);
-        [announcement, blind, sweep].into_iter().flatten().min()
+        [deferred, fallback, sweep].into_iter().flatten().min()
     }
 
     fn reap(&mut self) {
         let reaped = self.children.reap();
         self.populated = reaped.more;
         let nothing = reaped.runs.is_empty() && reaped.orphans == 0;
-        self.sweep = if nothing { (self.sweep * 2).min(LAST_SWEEP) } else { FIRST_SWEEP };
+        self.sweep =
+            if nothing { (self.sweep * 2).min(MAX_SWEEP_INTERVAL) } else { MIN_SWEEP_INTERVAL };
         for (id, end) in reaped.runs {
             let Some(index) = self.runs.iter().position(|run| run.id == id) else { continue };
             let run = self.runs.swap_remove(index);
-            match run.announce_at {
+            match run.report_at {
                 Some(_) => {
-                    tell(&[Reply::Spawned { id, pid: run.pid }, Reply::Exited { id, end }]);
+                    send_replies(&[Reply::Spawned { id, pid: run.pid }, Reply::Exited { id, end }]);
                 }
-                None => tell(&[Reply::Exited { id, end }]),
+                None => send_replies(&[Reply::Exited { id, end }]),
             }
         }
     }
 
-    fn announce_if(&mut self, due: impl Fn(&Run) -> bool) {
+    fn report_if(&mut self, due: impl Fn(&Run) -> bool) {
         for run in &mut self.runs {
-            if run.announce_at.is_some() && due(run) {
-                run.announce_at = None;
-                tell(&[Reply::Spawned { id: run.id, pid: run.pid }]);
+            if run.report_at.is_some() && due(run) {
+                run.report_at = None;
+                send_replies(&[Reply::Spawned { id: run.id, pid: run.pid }]);
             }
         }
     }
 }
 
 #[cfg(target_os = "linux")]
-fn handle_of(pid: i32) -> Option<OwnedFd> {
+fn open_pidfd(pid: i32) -> Option<OwnedFd> {
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
 #[cfg(not(target_os = "linux"))]
-fn handle_of(_pid: i32) -> Option<OwnedFd> {
+fn open_pidfd(_pid: i32) -> Option<OwnedFd> {
     None
 }
 
-/// A gateway that is gone needs no reply, and the reader of requests notices.
-pub(super) fn tell(replies: &[Reply]) {
+/// Writes replies. Errors are ignored: if the gateway is gone, the request reader notices.
+pub(super) fn send_replies(replies: &[Reply]) {
     let bytes: Vec<u8> = replies.iter().flat_map(|reply| reply.encode()).collect();
     let mut left = bytes.as_slice();
     while !left.is_empty() {

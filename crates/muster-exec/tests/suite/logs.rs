@@ -1,4 +1,4 @@
-//! What a run says to the log, word for word.
+//! The log lines of a run, verbatim.
 
 use std::{
     fmt::{self, Write},
@@ -11,7 +11,7 @@ use std::{
 
 use muster_exec::{
     command::Command,
-    run::{Limits, run},
+    run::{RunLimits, run},
 };
 use tracing::{
     Event, Level, Metadata, Subscriber,
@@ -21,7 +21,7 @@ use tracing::{
 
 use crate::support::{launcher, sh, within};
 
-/// Sends on what is logged, and knows nothing of spans.
+/// Forwards log events; ignores spans.
 struct Recorder(Sender<(Level, String)>);
 
 impl Subscriber for Recorder {
@@ -59,16 +59,16 @@ impl Visit for Message {
 }
 
 #[tokio::test]
-async fn the_log_tells_the_story_of_a_run() {
+async fn every_stage_of_a_run_is_logged() {
     let launcher = launcher();
     let (sender, log) = mpsc::channel();
     let guard = tracing::subscriber::set_default(Arc::new(Recorder(sender)));
     let here = Command { working_dir: Some(PathBuf::from("/")), ..sh("exit 0") };
-    let first = run(&launcher, here, None, Limits::default()).await.pid.unwrap();
+    let first = run(&launcher, here, None, RunLimits::default()).await.pid.unwrap();
     let second = run(&launcher, sh("exec sleep 1000"), None, within(0.5)).await.pid.unwrap();
     let third = run(&launcher, sh("exec sleep 1000"), None, within(0.0)).await.pid.unwrap();
     let missing = Command::new(["no-such-program-xyz", "word"]);
-    run(&launcher, missing, None, Limits::default()).await;
+    run(&launcher, missing, None, RunLimits::default()).await;
     drop(guard);
     launcher.shut_down().await;
     let expected = [

@@ -8,14 +8,14 @@ use std::{
 
 use muster_exec::{
     command::Command,
-    launcher::Step,
-    run::{Ending, Limits, run},
+    launcher::StartStep,
+    run::{Ending, RunLimits, run},
 };
 use rustix::io::Errno;
 
 use crate::support::{launcher, text};
 
-const fn refused(errno: Errno, step: Step) -> Ending {
+const fn refused(errno: Errno, step: StartStep) -> Ending {
     Ending::NotStarted { errno: errno.raw_os_error(), step }
 }
 
@@ -34,7 +34,7 @@ fn with_path(argv: &[&str], path: &str) -> Command {
 }
 
 #[tokio::test]
-async fn every_refusal_has_its_reason() {
+async fn every_failed_start_names_its_reason() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     write(Path::new(&at("plain")), "#!/bin/sh\n", 0o644);
@@ -47,15 +47,18 @@ async fn every_refusal_has_its_reason() {
         (Command::new([at("orphan")]), Ending::NotFound),
         (in_directory(&["true"], Path::new("/no/such/directory")), Ending::NotFound),
         (in_directory(&["true"], Path::new("")), Ending::NotFound),
-        (in_directory(&["true"], Path::new(&at("plain"))), refused(Errno::NOTDIR, Step::Directory)),
-        (Command::new([at("plain")]), refused(Errno::ACCESS, Step::Program)),
-        (Command::new([at("")]), refused(Errno::ACCESS, Step::Program)),
-        (Command::new([""]), refused(Errno::ACCESS, Step::Program)),
-        (with_path(&["plain"], &at("")), refused(Errno::ACCESS, Step::Program)),
+        (
+            in_directory(&["true"], Path::new(&at("plain"))),
+            refused(Errno::NOTDIR, StartStep::Directory),
+        ),
+        (Command::new([at("plain")]), refused(Errno::ACCESS, StartStep::Program)),
+        (Command::new([at("")]), refused(Errno::ACCESS, StartStep::Program)),
+        (Command::new([""]), refused(Errno::ACCESS, StartStep::Program)),
+        (with_path(&["plain"], &at("")), refused(Errno::ACCESS, StartStep::Program)),
         (with_path(&["true"], "/no/such/directory"), Ending::NotFound),
-        (Command::new([at("garbage")]), refused(Errno::NOEXEC, Step::Program)),
-        (Command::new(["true", &too_long]), refused(Errno::TOOBIG, Step::Program)),
-        (Command::new(["true", &too_long.repeat(200)]), refused(Errno::TOOBIG, Step::Program)),
+        (Command::new([at("garbage")]), refused(Errno::NOEXEC, StartStep::Program)),
+        (Command::new(["true", &too_long]), refused(Errno::TOOBIG, StartStep::Program)),
+        (Command::new(["true", &too_long.repeat(200)]), refused(Errno::TOOBIG, StartStep::Program)),
         (Command::new(["true", "a\0b"]), Ending::ContainsNul),
         (in_directory(&["true"], Path::new("a\0b")), Ending::ContainsNul),
         (with_path(&["true"], "a\0b"), Ending::ContainsNul),
@@ -65,7 +68,7 @@ async fn every_refusal_has_its_reason() {
     let launcher = launcher();
     for (command, expected) in cases {
         let shown: String = format!("{command:?}").chars().take(200).collect();
-        let finished = run(&launcher, command, None, Limits::default()).await;
+        let finished = run(&launcher, command, None, RunLimits::default()).await;
         assert_eq!(finished.ending, expected, "{shown}");
         assert_eq!(finished.pid.is_some(), expected == Ending::Exited(0));
     }
@@ -73,7 +76,7 @@ async fn every_refusal_has_its_reason() {
 }
 
 #[tokio::test]
-async fn the_search_passes_over_what_cannot_run() {
+async fn path_lookup_skips_files_that_cannot_run() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     for name in ["first", "second", "third"] {
@@ -86,7 +89,7 @@ async fn the_search_passes_over_what_cannot_run() {
         ["first", "none", "second", "third"].map(|name| at(name).to_str().unwrap().to_owned());
     let launcher = launcher();
     let command = with_path(&["tool", "a b"], &path.join(":"));
-    let finished = run(&launcher, command, None, Limits::default()).await;
+    let finished = run(&launcher, command, None, RunLimits::default()).await;
     let expected = format!("third {}/tool a b\n", at("third").display());
     assert_eq!(text(&finished.stdout), expected);
     launcher.shut_down().await;
@@ -114,7 +117,7 @@ async fn relative_programs_are_found_in_the_new_directory() {
         (empty_path, "./alias\n"),
     ];
     for (command, expected) in cases {
-        let finished = run(&launcher, command, None, Limits::default()).await;
+        let finished = run(&launcher, command, None, RunLimits::default()).await;
         assert_eq!(finished.ending, Ending::Exited(0));
         assert_eq!(text(&finished.stdout), expected);
     }
@@ -122,10 +125,10 @@ async fn relative_programs_are_found_in_the_new_directory() {
 }
 
 #[tokio::test]
-async fn the_first_word_is_what_the_program_is_called() {
+async fn argv_zero_is_passed_as_written() {
     let launcher = launcher();
     let command = Command::new(["sh", "-c", "tr '\\0' ' ' < /proc/$$/cmdline; true"]);
-    let finished = run(&launcher, command, None, Limits::default()).await;
+    let finished = run(&launcher, command, None, RunLimits::default()).await;
     assert!(text(&finished.stdout).starts_with("sh -c tr "), "{:?}", text(&finished.stdout));
     launcher.shut_down().await;
 }

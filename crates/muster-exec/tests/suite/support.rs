@@ -1,4 +1,4 @@
-//! What the tests share: a launcher, scripts, and processes that are watched until they end.
+//! Shared test support: a launcher, scripts, and processes watched until they exit.
 
 use std::{
     collections::BTreeSet,
@@ -9,7 +9,7 @@ use std::{
 use muster_exec::{
     command::Command,
     launcher::Launcher,
-    run::{Captured, Finished, Limits, run},
+    run::{CapturedStream, CompletedRun, RunLimits, run},
     serve::LAUNCHER_ARG,
 };
 use rustix::{
@@ -18,7 +18,7 @@ use rustix::{
     process::{Pid, PidfdFlags, pidfd_open},
 };
 
-/// How long whatever is being ended may take to be gone.
+/// How long a process that is being ended may take.
 pub(crate) const SOON: Duration = Duration::from_secs(2);
 pub(crate) const HELPER: &str = env!("CARGO_BIN_EXE_muster-exec-helper");
 
@@ -30,32 +30,32 @@ pub(crate) fn sh(script: &str) -> Command {
     Command::new(["sh", "-c", script])
 }
 
-pub(crate) fn within(seconds: f64) -> Limits {
-    Limits { timeout: Duration::from_secs_f64(seconds), ..Limits::default() }
+pub(crate) fn within(seconds: f64) -> RunLimits {
+    RunLimits { timeout: Duration::from_secs_f64(seconds), ..RunLimits::default() }
 }
 
-/// Runs a script with nothing to read and time to spare.
-pub(crate) async fn run_script(launcher: &Launcher, script: &str) -> Finished {
-    run(launcher, sh(script), None, Limits::default()).await
+/// Runs a script without input, with the default limits.
+pub(crate) async fn run_script(launcher: &Launcher, script: &str) -> CompletedRun {
+    run(launcher, sh(script), None, RunLimits::default()).await
 }
 
-pub(crate) fn text(captured: &Captured) -> &str {
+pub(crate) fn text(captured: &CapturedStream) -> &str {
     str::from_utf8(&captured.bytes).expect("the scripts write text")
 }
 
-/// The numbers that a script printed, one a line.
+/// The process ids that a script printed, one a line.
 pub(crate) fn pids(text: &str) -> Vec<i32> {
-    text.lines().map(|line| line.parse().expect("a process number")).collect()
+    text.lines().map(|line| line.parse().expect("a process id")).collect()
 }
 
-/// Processes that are watched by handle, so that a recycled number cannot deceive.
+/// Processes watched by pidfd, so that a reused process id is not mistaken for them.
 pub(crate) struct Watched(Vec<(i32, OwnedFd)>);
 
 impl Watched {
-    /// Processes that have ended already are left out.
+    /// Processes that have exited already are ignored.
     pub(crate) fn new(pids: &[i32]) -> Self {
         let open = |&pid: &i32| {
-            let raw = Pid::from_raw(pid).expect("a process number");
+            let raw = Pid::from_raw(pid).expect("a process id");
             match pidfd_open(raw, PidfdFlags::empty()) {
                 Ok(handle) => Some((pid, handle)),
                 Err(Errno::SRCH) => None,
@@ -69,7 +69,7 @@ impl Watched {
         self.wait(Duration::ZERO)
     }
 
-    /// Waits until all have ended.
+    /// Waits until all have exited.
     pub(crate) fn assert_gone_within(&self, limit: Duration) {
         let left = self.wait(limit);
         assert!(left.is_empty(), "still running after {limit:?}: {left:?}");
@@ -83,7 +83,7 @@ impl Watched {
                 left.iter().map(|&index| PollFd::new(&self.0[index].1, PollFlags::IN)).collect();
             let time = end.saturating_duration_since(Instant::now());
             let timeout = Timespec::try_from(time).expect("a short time");
-            let _count = poll(&mut polled, Some(&timeout)).expect("handles can be polled");
+            let _count = poll(&mut polled, Some(&timeout)).expect("pidfds can be polled");
             let ended: Vec<bool> =
                 polled.iter().map(|handle| !handle.revents().is_empty()).collect();
             drop(polled);

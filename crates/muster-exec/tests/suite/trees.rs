@@ -1,4 +1,4 @@
-//! Whole trees end: on timeout, when dropped, at shut-down. Others do not.
+//! A process tree ends on timeout, when dropped and at shutdown; other trees do not.
 
 use std::{fs, path::Path, time::Instant};
 
@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::support::{SOON, Watched, launcher, pids, run_script, sh, text, within};
 
-/// Trees of three processes that print their numbers and never end by themselves.
+/// Trees of three processes that print their process ids and never exit by themselves.
 const TREES: [(&str, &str); 5] = [
     ("grandchildren", "sleep 1000 & echo $!; (sleep 1000 & echo $!; wait) & echo $$; wait"),
     (
@@ -41,13 +41,13 @@ const TREES: [(&str, &str); 5] = [
 ];
 
 #[tokio::test]
-async fn a_tree_does_not_outlive_its_time() {
+async fn a_timeout_ends_the_tree() {
     let launcher = launcher();
     for (what, script) in TREES {
         let begin = Instant::now();
         let finished = run(&launcher, sh(script), None, within(1.0)).await;
         assert_eq!(finished.ending, Ending::TimedOut, "{what}");
-        assert!(begin.elapsed() < SOON, "{what}: the answer does not wait");
+        assert!(begin.elapsed() < SOON, "{what}: the result does not wait");
         let pids = pids(text(&finished.stdout));
         assert_eq!(pids.len(), 3, "{what}");
         Watched::new(&pids).assert_gone_within(SOON);
@@ -56,7 +56,7 @@ async fn a_tree_does_not_outlive_its_time() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_finished_command_times_out_too() {
+async fn a_background_process_that_holds_the_output_times_out() {
     let launcher = launcher();
     let finished = run(&launcher, sh("sleep 1000 & echo $!"), None, within(1.0)).await;
     assert_eq!(finished.ending, Ending::TimedOut);
@@ -65,7 +65,7 @@ async fn what_is_left_of_a_finished_command_times_out_too() {
 }
 
 #[tokio::test]
-async fn no_time_at_all_is_a_timeout_with_a_process() {
+async fn a_zero_timeout_still_starts_the_process() {
     let launcher = launcher();
     let finished = run(&launcher, sh("exec sleep 1000"), None, within(0.0)).await;
     assert_eq!(finished.ending, Ending::TimedOut);
@@ -76,7 +76,7 @@ async fn no_time_at_all_is_a_timeout_with_a_process() {
 }
 
 #[tokio::test]
-async fn a_process_may_say_good_bye() {
+async fn a_process_can_handle_sigterm() {
     let directory = tempfile::tempdir().unwrap();
     let note = directory.path().join("note");
     let launcher = launcher();
@@ -88,7 +88,7 @@ async fn a_process_may_say_good_bye() {
     launcher.shut_down().await;
 }
 
-/// Starts a tree and waits until its three processes have told their numbers.
+/// Starts a tree and waits until its three processes have printed their ids.
 async fn start(launcher: &Launcher, script: &str) -> (Child, Watched) {
     let mut child = launcher.start(sh(script)).await.unwrap();
     let mut lines = BufReader::new(&mut child.stdout).lines();
@@ -147,7 +147,7 @@ async fn ending_one_tree_spares_the_others() {
 }
 
 #[tokio::test]
-async fn a_background_process_stays_until_shut_down() {
+async fn a_background_process_lives_until_shutdown() {
     let launcher = launcher();
     let script = "trap '' TERM; setsid sleep 1000 >/dev/null 2>&1 & echo $!";
     let finished = run_script(&launcher, script).await;
@@ -156,7 +156,7 @@ async fn a_background_process_stays_until_shut_down() {
     assert_eq!(run_script(&launcher, "exit 0").await.ending, Ending::Exited(0));
     assert_eq!(watched.running().len(), 1);
     launcher.shut_down().await;
-    assert!(watched.running().is_empty(), "shut-down waits until everything is gone");
+    assert!(watched.running().is_empty(), "shutdown waits until everything is gone");
 }
 
 #[tokio::test]
@@ -165,14 +165,14 @@ async fn orphans_leave_no_zombies() {
     let finished = run_script(&launcher, "(setsid sh -c 'echo $$' &)").await;
     let orphans = pids(text(&finished.stdout));
     Watched::new(&orphans).assert_gone_within(SOON);
-    // Whatever has ended is reaped with the next command at the latest.
+    // Exited orphans are reaped with the next command at the latest.
     assert_eq!(run_script(&launcher, "exit 0").await.ending, Ending::Exited(0));
     assert!(orphans.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()));
     launcher.shut_down().await;
 }
 
 #[tokio::test]
-async fn a_killed_child_tells_how_it_ended() {
+async fn a_killed_child_reports_its_signal() {
     let launcher = launcher();
     let mut child = launcher.start(sh("exec sleep 1000")).await.unwrap();
     child.tree.kill();
@@ -182,7 +182,7 @@ async fn a_killed_child_tells_how_it_ended() {
 }
 
 #[tokio::test]
-async fn shut_down_ends_every_tree() {
+async fn shutdown_ends_every_tree() {
     let launcher = launcher();
     let mut trees = Vec::new();
     for (_, script) in TREES {

@@ -13,7 +13,7 @@ use muster_core::{
 };
 
 use super::reply;
-use crate::surface::At;
+use crate::surface::SurfaceContext;
 
 pub(super) fn resources(catalog: &Snapshot) -> Vec<Raw> {
     catalog.resources().map(|resource| definition(resource, "uri")).collect()
@@ -44,16 +44,15 @@ const READ_KEEP: Keep = Keep { ttl_ms: 0, shared: false };
 
 /// Takes a question to the backend it is for.
 pub(super) async fn ask(
-    at: At<'_>,
+    cx: SurfaceContext<'_>,
     what: What,
     meta: Option<Raw>,
     continuation: Continuation,
 ) -> Result<Reply, Fault> {
-    let state = at.dispatcher.state(at.caller);
     let is_read = matches!(what, What::Read { .. });
-    let (backend, what) = addressed(&state.catalog, what)?;
+    let (backend, what) = addressed(&cx.snapshot.catalog, what)?;
     let ask = Ask { what, meta, continuation };
-    let outcome = at.dispatcher.ask(at.caller, at.client, &backend, ask).await.map_err(fault)?;
+    let outcome = cx.ask(&backend, ask).await.map_err(fault)?;
     Ok(match reply(outcome) {
         Reply::Done { result, .. } => Reply::Done { result, keep: is_read.then_some(READ_KEEP) },
         needs @ Reply::NeedsInput(_) => needs,

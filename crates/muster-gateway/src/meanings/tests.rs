@@ -16,7 +16,7 @@ use muster_core::{
 use muster_search::meaning::Embed;
 
 use super::{Meanings, Memory, Progress, SIGN};
-use crate::dispatch::State;
+use crate::dispatch::GatewaySnapshot;
 
 /// Counts how often it is asked.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Embed for Counting {
     }
 }
 
-fn state(tools: &[&str]) -> State {
+fn state(tools: &[&str]) -> GatewaySnapshot {
     let entry = |name: &&str| Entry {
         name: ToolName::new(format!("x_{name}")),
         backend: BackendName::new("b"),
@@ -50,7 +50,7 @@ fn state(tools: &[&str]) -> State {
     };
     let offer = Offer { tools: tools.iter().map(entry).collect(), ..Offer::default() };
     let source = Source::new(BackendName::new("b"), about, offer);
-    State { catalog: Snapshot::default().with(source), ..State::default() }
+    GatewaySnapshot { catalog: Snapshot::default().with(source), ..GatewaySnapshot::default() }
 }
 
 /// A gateway's start: what it remembers is in the file alone.
@@ -64,7 +64,7 @@ fn started(model: &Arc<Counting>, file: &Path) -> Thinking {
 struct Thinking(Meanings, Option<Memory>);
 
 impl Thinking {
-    fn embed_all(&mut self, state: &State) {
+    fn embed_all(&mut self, state: &GatewaySnapshot) {
         while matches!(self.0.embed_some(state, &mut self.1), Progress::Some) {}
     }
 }

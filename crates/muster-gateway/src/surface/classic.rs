@@ -1,7 +1,7 @@
 //! Every tool shown directly, as plain MCP servers do.
 
 use muster_core::{
-    backend::{BoxFuture, CallTool as _},
+    backend::BoxFuture,
     call::{CallError, Checking, Outcome},
     catalog::Entry,
     json::{Object, Raw, raw},
@@ -12,8 +12,8 @@ use muster_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{At, Surface, ToolCall, passed, texts};
-use crate::dispatch::State;
+use super::{Surface, SurfaceContext, ToolCall, passed, texts};
+use crate::dispatch::GatewaySnapshot;
 
 /// Shows every tool that the policy lets through.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ struct Listed<'a> {
 }
 
 impl Surface for Classic {
-    fn tools(&self, state: &State) -> Vec<Raw> {
+    fn tools(&self, state: &GatewaySnapshot) -> Vec<Raw> {
         state
             .catalog
             .by_first_place()
@@ -38,15 +38,17 @@ impl Surface for Classic {
             .collect()
     }
 
-    fn call<'a>(&'a self, at: At<'a>, call: ToolCall) -> BoxFuture<'a, Result<Outcome, Fault>> {
+    fn call<'a>(
+        &'a self,
+        cx: SurfaceContext<'a>,
+        call: ToolCall,
+    ) -> BoxFuture<'a, Result<Outcome, Fault>> {
         Box::pin(async move {
             let (name, arguments) = (call.name.clone(), call.arguments.clone());
             let call = call.of(name, arguments, Checking::Strict);
-            match at.dispatcher.call(at.caller, at.client, call).await {
+            match cx.call(call).await {
                 Ok(outcome) => Ok(outcome),
-                Err(CallError::Unknown { tool, .. }) => {
-                    Ok(unknown(&at.dispatcher.state(at.caller), &tool))
-                }
+                Err(CallError::Unknown { tool, .. }) => Ok(unknown(cx.snapshot, &tool)),
                 Err(error) => match passed(error) {
                     Ok(fault) => Err(fault),
                     Err(error) => Ok(texts::outcome(&error)),
@@ -78,7 +80,7 @@ fn listed(entry: &Entry, policy: &Policy) -> Raw {
     }
 }
 
-fn unknown(state: &State, tool: &ToolName) -> Outcome {
+fn unknown(state: &GatewaySnapshot, tool: &ToolName) -> Outcome {
     tracing::warn!("Unknown tool called: {tool}");
     let names: Vec<&str> = state
         .catalog

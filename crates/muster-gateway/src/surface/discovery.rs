@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use muster_core::{
     arguments::Arguments,
-    backend::{BoxFuture, CallTool as _},
+    backend::BoxFuture,
     call::{Checking, Outcome},
     json::{Object, Raw},
     request::Fault,
@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 
 use self::bounds::Bounds;
 use super::{
-    At, Surface, ToolCall,
+    Surface, SurfaceContext, ToolCall,
     meta::{
         budget::Budget,
         fitting::{Keeper, fit_ran},
@@ -29,7 +29,7 @@ use super::{
     },
     passed, texts,
 };
-use crate::{dispatch::State, outputs::Outputs};
+use crate::{dispatch::GatewaySnapshot, outputs::Outputs};
 
 /// What reads long answers, called as if it were a tool.
 const GET_OUTPUT: &str = "get_output";
@@ -52,20 +52,22 @@ const SEARCH: &str = r#"{"name":"climax_search","description":"Search for availa
 const CALL: &str = r#"{"name":"climax_call","description":"Execute a CLI tool by name. Use climax_search first to discover available tools and their argument schemas.","inputSchema":{"type":"object","properties":{"tool_name":{"type":"string","description":"The exact name of the tool to execute (as returned by climax_search)"},"args":{"type":"object","description":"Arguments to pass to the tool (see tool's input_schema from climax_search)"}},"required":["tool_name"]}}"#;
 
 impl Surface for Discovery {
-    fn tools(&self, _state: &State) -> Vec<Raw> {
+    fn tools(&self, _state: &GatewaySnapshot) -> Vec<Raw> {
         [SEARCH, CALL]
             .into_iter()
             .filter_map(|text| RawValue::from_string(text.to_owned()).ok())
             .collect()
     }
 
-    fn call<'a>(&'a self, at: At<'a>, call: ToolCall) -> BoxFuture<'a, Result<Outcome, Fault>> {
+    fn call<'a>(
+        &'a self,
+        cx: SurfaceContext<'a>,
+        call: ToolCall,
+    ) -> BoxFuture<'a, Result<Outcome, Fault>> {
         Box::pin(async move {
             match call.name.as_str() {
-                "climax_search" => {
-                    Ok(search::answer(&at.dispatcher.state(at.caller), &call.arguments))
-                }
-                "climax_call" => self.climax_call(at, call).await,
+                "climax_search" => Ok(search::answer(cx.snapshot, &call.arguments)),
+                "climax_call" => self.climax_call(cx, call).await,
                 name => {
                     tracing::warn!("Unknown tool called: {name}");
                     Ok(Outcome::failure(format!(
@@ -82,7 +84,7 @@ impl Surface for Discovery {
 }
 
 impl Discovery {
-    async fn climax_call(&self, at: At<'_>, call: ToolCall) -> Result<Outcome, Fault> {
+    async fn climax_call(&self, cx: SurfaceContext<'_>, call: ToolCall) -> Result<Outcome, Fault> {
         let envelope = call.arguments.clone();
         let mut given = Object::parse(&envelope).unwrap_or_default();
         // Agents send `args: null` for a tool without arguments, and it means just that.
@@ -101,23 +103,23 @@ impl Discovery {
         let tool = given.get_text("tool_name").unwrap_or_default();
         let arguments = given.get("args").map_or_else(|| Object::new().to_raw(), ToOwned::to_owned);
         let keeper =
-            Keeper { outputs: Arc::clone(&self.outputs), owner: Arc::clone(&at.caller.subject) };
-        let state = at.dispatcher.state(at.caller);
+            Keeper { outputs: Arc::clone(&self.outputs), owner: Arc::clone(&cx.caller.subject) };
+        let state = cx.snapshot;
         let entry = state.catalog.get(&tool).filter(|entry| state.policy.shows(entry));
         if tool == GET_OUTPUT && entry.is_none() {
             let budget = bounds.budget.unwrap_or(Budget(get_output::BUDGET));
             return Ok(get_output::looked(&Given::read(&arguments), budget, keeper).await);
         }
-        if let Some(refusal) = entry.and_then(|entry| bounds.refusal(&state, entry)) {
+        if let Some(refusal) = entry.and_then(|entry| bounds.refusal(state, entry)) {
             return Ok(Outcome::failure(refusal));
         }
         let call = call.of(tool, arguments, Checking::Coerce);
         let answer = match bounds.budget {
-            Some(budget) => match at.dispatcher.call_bulk(at.caller, at.client, call).await {
+            Some(budget) => match cx.call_bulk(call).await {
                 Ok(ran) => Ok(fit_ran(ran, budget, &keeper).await),
                 Err(error) => Err(error),
             },
-            None => at.dispatcher.call(at.caller, at.client, call).await,
+            None => cx.call(call).await,
         };
         match answer {
             Ok(outcome) => Ok(outcome),

@@ -43,9 +43,9 @@ use self::{
     given::Given,
     shelf::Shelf,
 };
-use super::{At, Surface, ToolCall};
+use super::{Surface, SurfaceContext, ToolCall};
 use crate::{
-    dispatch::State,
+    dispatch::GatewaySnapshot,
     meanings::{self, Meanings},
     outputs::Outputs,
 };
@@ -70,7 +70,7 @@ const TOOLS: [&Builtin; 12] = [
 const MOST_SHELVES: usize = 16;
 
 /// A shelf, and the state it was made of.
-type MadeOf = (Weak<State>, Arc<Shelf>);
+type MadeOf = (Weak<GatewaySnapshot>, Arc<Shelf>);
 
 /// Shows the meta-tools.
 #[derive(Debug, Default)]
@@ -99,20 +99,20 @@ type Answer<'a> = BoxFuture<'a, Result<Outcome, Fault>>;
 /// How a tool answers.
 enum Run {
     /// From what there is.
-    Now(fn(&Seen<'_>, &Given<'_>) -> Outcome),
+    Now(fn(&MetaContext<'_>, &Given<'_>) -> Outcome),
     /// With a list that keeps to the budget by itself.
-    List(fn(&Seen<'_>, &Given<'_>) -> Outcome),
+    List(fn(&MetaContext<'_>, &Given<'_>) -> Outcome),
     /// By asking a backend for something that does not change anything.
-    Ask(for<'a> fn(&'a Seen<'a>, At<'a>, ToolCall) -> Answer<'a>),
+    Ask(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> Answer<'a>),
     /// With a piece of what is kept, which keeps to the budget by itself.
-    Look(for<'a> fn(&'a Seen<'a>, At<'a>, ToolCall) -> Answer<'a>),
+    Look(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> Answer<'a>),
     /// By running a tool, whatever that does.
-    Call(for<'a> fn(&'a Seen<'a>, At<'a>, ToolCall) -> Answer<'a>),
+    Call(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> Answer<'a>),
 }
 
-/// What there is, as of one moment, and what may be said about it.
-struct Seen<'a> {
-    state: Arc<State>,
+/// The context of one call of a meta-tool.
+struct MetaContext<'a> {
+    request: SurfaceContext<'a>,
     meta: &'a Meta,
     budget: Budget,
     /// Whether the caller has set the budget.
@@ -121,10 +121,16 @@ struct Seen<'a> {
     meant: Option<(Vec<f32>, meanings::Snapshot)>,
 }
 
-impl Seen<'_> {
+impl MetaContext<'_> {
     /// What has been made of the state.
     fn shelf(&self) -> Arc<Shelf> {
-        self.meta.shelf(&self.state)
+        self.meta.shelf(self.request.snapshot)
+    }
+
+    /// Stores results of this caller that exceed the budget.
+    fn keeper(&self) -> Keeper {
+        let owner = Arc::clone(&self.request.caller.subject);
+        Keeper { outputs: Arc::clone(&self.meta.outputs), owner }
     }
 
     /// The budget that the caller has set, or a default of at least so much.
@@ -157,13 +163,10 @@ impl Meta {
         Some((vector.ok().flatten()?, meanings.snapshot()))
     }
 
-    fn outputs(&self) -> Arc<Outputs> {
-        Arc::clone(&self.outputs)
-    }
-
-    fn shelf(&self, state: &Arc<State>) -> Arc<Shelf> {
-        let known =
-            |kept: &&(Weak<State>, Arc<Shelf>)| std::ptr::eq(kept.0.as_ptr(), Arc::as_ptr(state));
+    fn shelf(&self, state: &Arc<GatewaySnapshot>) -> Arc<Shelf> {
+        let known = |kept: &&(Weak<GatewaySnapshot>, Arc<Shelf>)| {
+            std::ptr::eq(kept.0.as_ptr(), Arc::as_ptr(state))
+        };
         if let Ok(kept) = self.shelves.read()
             && let Some((_, shelf)) = kept.iter().find(known)
         {
@@ -181,7 +184,7 @@ impl Meta {
 }
 
 impl Surface for Meta {
-    fn tools(&self, state: &State) -> Vec<Raw> {
+    fn tools(&self, state: &GatewaySnapshot) -> Vec<Raw> {
         let advert = advert::line(state);
         let definition = |tool: &Builtin| match tool.name == filter_tools::TOOL.name {
             true => tool.definition(&advert),
@@ -190,11 +193,14 @@ impl Surface for Meta {
         TOOLS.into_iter().map(definition).collect()
     }
 
-    fn call<'a>(&'a self, at: At<'a>, call: ToolCall) -> BoxFuture<'a, Result<Outcome, Fault>> {
+    fn call<'a>(
+        &'a self,
+        request: SurfaceContext<'a>,
+        call: ToolCall,
+    ) -> BoxFuture<'a, Result<Outcome, Fault>> {
         Box::pin(async move {
-            let state = at.dispatcher.state(at.caller);
             let Some(tool) = TOOLS.into_iter().find(|tool| tool.name == call.name) else {
-                return Err(not_shown(&state, &call.name));
+                return Err(not_shown(request.snapshot, &call.name));
             };
             let given = Given::read(&call.arguments);
             let budget = match Budget::of(&given, tool.budget) {
@@ -203,14 +209,14 @@ impl Surface for Meta {
             };
             let budget_given = given.raw("max_tokens").is_some();
             let meant = self.meant(tool, &given).await;
-            let seen = Seen { state, meta: self, budget, budget_given, meant };
-            let keeper = Keeper { outputs: self.outputs(), owner: Arc::clone(&at.caller.subject) };
+            let cx = MetaContext { request, meta: self, budget, budget_given, meant };
+            let keeper = cx.keeper();
             match tool.run {
-                Run::List(answer) => Ok(answer(&seen, &given)),
-                Run::Now(answer) => Ok(fit(answer(&seen, &given), budget, &keeper).await),
-                Run::Ask(run) => Ok(fit(run(&seen, at, call).await?, budget, &keeper).await),
+                Run::List(answer) => Ok(answer(&cx, &given)),
+                Run::Now(answer) => Ok(fit(answer(&cx, &given), budget, &keeper).await),
+                Run::Ask(run) => Ok(fit(run(&cx, call).await?, budget, &keeper).await),
                 // What it runs is made to fit before it is wrapped.
-                Run::Call(run) | Run::Look(run) => run(&seen, at, call).await,
+                Run::Call(run) | Run::Look(run) => run(&cx, call).await,
             }
         })
     }
@@ -250,7 +256,7 @@ fn is_meta(name: &str) -> bool {
 }
 
 /// A tool is called by its own name, though only meta-tools are shown.
-fn not_shown(state: &State, name: &str) -> Fault {
+fn not_shown(state: &GatewaySnapshot, name: &str) -> Fault {
     let there = state.catalog.get(name).is_some_and(|entry| state.policy.shows(entry));
     let hint = if there { "; call it with `call_tool`" } else { "" };
     Fault::InvalidParams(format!("tool '{name}' not found: tool not found{hint}"))
@@ -261,11 +267,11 @@ mod tests {
     use serde_json::Value;
 
     use super::{Meta, TOOLS};
-    use crate::{dispatch::State, surface::Surface as _};
+    use crate::{dispatch::GatewaySnapshot, surface::Surface as _};
 
     #[test]
     fn twelve_tools_that_cost_little() {
-        let tools = Meta::default().tools(&State::default());
+        let tools = Meta::default().tools(&GatewaySnapshot::default());
         let bytes: usize = tools.iter().map(|tool| tool.get().len()).sum();
         assert_eq!(tools.len(), 12);
         // A token is about four bytes of such text.

@@ -9,12 +9,11 @@ use muster_core::{
     json::Raw,
     tokens,
 };
-use muster_gateway::surface::{At, Surface as _};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tiktoken_rs::CoreBPE;
 
-use crate::gateway::{Gateway, block_on, plain, raw, tool, tool_call};
+use crate::gateway::{Gateway, plain, raw, tool, tool_call};
 
 /// What a text costs by a tokenizer that is in wide use.
 fn cost(tokenizer: &CoreBPE, text: &str) -> usize {
@@ -138,9 +137,8 @@ fn a_handle_is_good_for_one_caller() {
     let arguments = json!({"handle": output["handle"]}).to_string();
     assert!(gateway.text("get_output", &arguments).starts_with("word"));
     let other = Caller { subject: Arc::from("somebody else"), ..Caller::local() };
-    let client = Nobody::shared();
-    let at = At { dispatcher: &gateway.dispatcher, caller: &other, client: &client };
-    let answer = block_on(gateway.meta.call(at, tool_call("get_output", &arguments))).unwrap();
+    let call = tool_call("get_output", &arguments);
+    let answer = gateway.send_as(&other, &Nobody::shared(), call).unwrap();
     let Outcome::Text { text, failed: true, .. } = answer else { panic!("{answer:?}") };
     assert!(text.starts_with("there is no output"), "{text}");
 }

@@ -9,15 +9,15 @@ use muster_core::{
     backend::{Ask, Backend, BoxFuture, Cx, What},
     call::{CallError, Caller, Outcome},
     catalog::{About, Collision, Entry, Listed, Offer, Snapshot, Source},
-    client::{Continuation, Nobody},
+    client::{Client, Continuation, Nobody},
     json::Raw,
     name::{BackendName, ToolName},
     policy::{Permitted, Policy},
     request::Fault,
 };
 use muster_gateway::{
-    dispatch::{Dispatcher, State},
-    surface::{At, Surface as _, ToolCall, meta::Meta},
+    dispatch::{Dispatcher, GatewaySnapshot},
+    surface::{Surface as _, SurfaceContext, ToolCall, meta::Meta},
 };
 use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
@@ -32,7 +32,7 @@ type Says<T> = dyn Fn(&T) -> Answer + Send + Sync;
 pub(crate) struct Gateway {
     pub(crate) meta: Meta,
     pub(crate) dispatcher: Dispatcher,
-    pub(crate) state: watch::Sender<Arc<State>>,
+    pub(crate) state: watch::Sender<Arc<GatewaySnapshot>>,
     /// What the backends were asked, in order.
     pub(crate) heard: mpsc::Receiver<String>,
     tell: mpsc::Sender<String>,
@@ -77,7 +77,8 @@ impl Backend for Fake {
 impl Gateway {
     pub(crate) fn new() -> Self {
         let catalog = Snapshot::settling(Collision::FirstWins);
-        let (state, follow) = watch::channel(Arc::new(State { catalog, ..State::default() }));
+        let (state, follow) =
+            watch::channel(Arc::new(GatewaySnapshot { catalog, ..GatewaySnapshot::default() }));
         let (tell, heard) = mpsc::channel();
         Self { meta: Meta::default(), dispatcher: Dispatcher::new(follow), state, heard, tell }
     }
@@ -117,16 +118,26 @@ impl Gateway {
         self
     }
 
-    pub(crate) fn change(&self, change: impl FnOnce(&mut State)) {
-        let mut state = State::clone(&self.state.borrow());
+    pub(crate) fn change(&self, change: impl FnOnce(&mut GatewaySnapshot)) {
+        let mut state = GatewaySnapshot::clone(&self.state.borrow());
         change(&mut state);
         self.state.send_replace(Arc::new(state));
     }
 
     pub(crate) fn send(&self, call: ToolCall) -> Result<Outcome, Fault> {
         let (caller, client) = (Caller::local(), Nobody::shared());
-        let at = At { dispatcher: &self.dispatcher, caller: &caller, client: &client };
-        block_on(self.meta.call(at, call))
+        self.send_as(&caller, &client, call)
+    }
+
+    pub(crate) fn send_as(
+        &self,
+        caller: &Caller,
+        client: &Arc<dyn Client>,
+        call: ToolCall,
+    ) -> Result<Outcome, Fault> {
+        let (dispatcher, snapshot) = (&self.dispatcher, &self.dispatcher.snapshot(caller));
+        let cx = SurfaceContext { dispatcher, snapshot, caller, client };
+        block_on(self.meta.call(cx, call))
     }
 
     /// The result of a meta-tool, as it goes out.

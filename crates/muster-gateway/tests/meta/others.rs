@@ -7,6 +7,7 @@ use muster_core::{
     client::{Continuation, Nobody},
     name::BackendName,
 };
+use muster_gateway::surface::SurfaceContext;
 
 use crate::gateway::{Answer, Gateway, block_on, listed, raw};
 
@@ -200,7 +201,9 @@ fn only_who_is_in_the_catalog_is_asked() {
     let what = What::Read { uri: "a://b".to_owned() };
     let ask = Ask { what, meta: None, continuation: Continuation::default() };
     let (caller, client) = (Caller::local(), Nobody::shared());
-    let asked = gateway.dispatcher.ask(&caller, &client, &server, ask);
+    let (dispatcher, snapshot) = (&gateway.dispatcher, &gateway.dispatcher.snapshot(&caller));
+    let cx = SurfaceContext { dispatcher, snapshot, caller: &caller, client: &client };
+    let asked = cx.ask(&server, ask);
     assert_eq!(
         block_on(asked).unwrap_err().to_string(),
         "backend `srv` is not available: it is not connected"

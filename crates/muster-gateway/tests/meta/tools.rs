@@ -5,7 +5,7 @@ use muster_core::{
     name::BackendName,
     policy::{Default as ByDefault, Policy, Rule},
 };
-use muster_gateway::{dispatch::State, surface::Surface as _};
+use muster_gateway::{dispatch::GatewaySnapshot, surface::Surface as _};
 use serde_json::{Value, json};
 
 use crate::gateway::{Gateway, plain, tool, tool_call};
@@ -33,7 +33,7 @@ fn native_tools_are_the_twelve() {
     let gateway = gateway();
     let names: Vec<String> = gateway
         .meta
-        .tools(&State::default())
+        .tools(&GatewaySnapshot::default())
         .iter()
         .map(|tool| {
             serde_json::from_str::<Value>(tool.get()).unwrap()["name"].as_str().unwrap().to_owned()

@@ -18,7 +18,7 @@ use muster_core::{
     schema,
 };
 use muster_gateway::{
-    dispatch::{Dispatcher, State},
+    dispatch::{Dispatcher, GatewaySnapshot},
     front::Front,
     surface::Surface,
 };
@@ -76,7 +76,7 @@ pub(crate) fn request(tool: &str, arguments: Value) -> Call {
 pub(crate) struct World {
     dispatcher: Arc<Dispatcher>,
     reached: mpsc::Receiver<String>,
-    writer: watch::Sender<Arc<State>>,
+    writer: watch::Sender<Arc<GatewaySnapshot>>,
 }
 
 impl World {
@@ -88,7 +88,12 @@ impl World {
         let (sender, reached) = mpsc::channel();
         let backends = BTreeMap::from([(name(), Arc::new(Notes { sender }) as Arc<dyn Backend>)]);
         let catalog = Snapshot::default().with(source());
-        let state = State { catalog, policy: Arc::new(policy), backends, ..State::default() };
+        let state = GatewaySnapshot {
+            catalog,
+            policy: Arc::new(policy),
+            backends,
+            ..GatewaySnapshot::default()
+        };
         let (writer, reader) = watch::channel(Arc::new(state));
         Self { dispatcher: Arc::new(Dispatcher::new(reader)), reached, writer }
     }
@@ -103,7 +108,7 @@ impl World {
         self.reached.try_iter().collect()
     }
 
-    pub(crate) fn change(&self, change: impl FnOnce(&mut State)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut GatewaySnapshot)) {
         self.writer.send_modify(|state| change(Arc::make_mut(state)));
     }
 

@@ -4,8 +4,8 @@ use http::HeaderMap;
 use serde_json::value::RawValue;
 
 use crate::{
-    client::mirror::headed_by,
     headers::decode,
+    param_headers::headed_by,
     wire::{RpcError, code},
 };
 

@@ -28,10 +28,10 @@ use super::{
 };
 use crate::{
     back::AHEAD,
-    client::mirror,
     headers::Headers,
     incoming::{Incoming, Prepared},
     model,
+    param_headers::{METHOD, NAME, VERSION},
     server::Answer,
     version::{Era, LEGACY},
     wire::{Malformed, Message, RpcError, code},
@@ -378,9 +378,9 @@ fn said(headers: &HeaderMap) -> Headers<'_> {
     };
     let bytes = |name| only(name).map(|value| value.map_or(&[][..], http::HeaderValue::as_bytes));
     Headers {
-        version: only(mirror::VERSION).and_then(|value| value.ok()?.to_str().ok()),
-        method: bytes(mirror::METHOD),
-        name: bytes(mirror::NAME),
+        version: only(VERSION).and_then(|value| value.ok()?.to_str().ok()),
+        method: bytes(METHOD),
+        name: bytes(NAME),
     }
 }
 

@@ -72,7 +72,8 @@ impl Output {
         })
     }
 
-    pub(crate) async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Writes all of `bytes`; a client that is gone is not an error.
+    pub async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         let written = match self {
             Self::Pipe(pipe) => pipe.write_all(bytes).await,
             Self::Socket(socket) => socket.write_all(bytes).await,
@@ -89,7 +90,7 @@ impl Output {
     }
 
     /// Waits until nobody listens any more. Never for a terminal or a file.
-    pub(crate) async fn closed(&self) {
+    pub async fn closed(&self) {
         loop {
             let ready = match self {
                 Self::Pipe(pipe) => pipe.ready(Interest::ERROR).await,

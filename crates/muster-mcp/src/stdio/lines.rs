@@ -7,11 +7,11 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use super::ends::Input;
 
 /// The longest message taken: an argument may hold a large file, but not all memory.
-pub(crate) const LIMIT: usize = 64 * 1024 * 1024;
+pub const LIMIT: usize = 64 * 1024 * 1024;
 
 /// What came next.
 #[derive(Debug)]
-pub(crate) enum Line {
+pub enum Line {
     /// A line without its end.
     Text(String),
     /// A line beyond the limit; it was passed over.
@@ -22,14 +22,15 @@ pub(crate) enum Line {
 
 /// Reads lines. Cancel-safe: what was read of an unfinished line is kept.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub struct Lines {
     input: BufReader<Input>,
     line: Vec<u8>,
     too_long: bool,
 }
 
 impl Lines {
-    pub(crate) fn new(input: Input) -> Self {
+    /// Reads lines from `input`.
+    pub fn new(input: Input) -> Self {
         Self {
             input: BufReader::with_capacity(16 * 1024, input),
             line: Vec::new(),
@@ -37,7 +38,8 @@ impl Lines {
         }
     }
 
-    pub(crate) async fn next(&mut self) -> io::Result<Line> {
+    /// The next line.
+    pub async fn next(&mut self) -> io::Result<Line> {
         loop {
             let chunk = self.input.fill_buf().await?;
             if chunk.is_empty() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use muster_exec::{
-    child::{Exit, Tree},
+    child::{Exit, ProcessTree},
     command::Command,
     launcher::{Launcher, StartError},
 };
@@ -21,7 +21,7 @@ const DRAIN_LIMIT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Process {
     pid: u32,
-    tree: Tree,
+    tree: ProcessTree,
     outputs: JoinSet<()>,
 }
 

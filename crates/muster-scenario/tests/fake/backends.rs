@@ -33,7 +33,7 @@ struct Process {
     stdin: Sender,
     lines: tokio::io::Lines<BufReader<Receiver>>,
     last_id: u64,
-    _child: muster_exec::child::Tree,
+    _child: muster_exec::child::ProcessTree,
 }
 
 impl Backends {

@@ -5,7 +5,7 @@ use std::{convert::Infallible, time::Duration};
 
 use muster_core::backend::BoxFuture;
 use muster_exec::browser;
-use muster_mcp::client::bridge::{Login, Renewal};
+use muster_mcp_client::bridge::{Login, Renewal};
 use tokio::{
     sync::{Mutex, watch},
     task::JoinSet,

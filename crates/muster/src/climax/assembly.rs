@@ -14,7 +14,7 @@ use muster_exec::{
     cli::{self, CliBackend},
     launcher::Launcher,
 };
-use muster_gateway::dispatch::State;
+use muster_gateway::dispatch::GatewaySnapshot;
 
 use super::servers::Server;
 use crate::process;
@@ -26,7 +26,7 @@ pub(super) struct Assembly {
     /// The MCP servers, in the order they were named.
     pub(super) servers: Vec<Server>,
     /// What there is and what is allowed; nothing runs yet.
-    pub(super) state: State,
+    pub(super) state: GatewaySnapshot,
 }
 
 impl Assembly {
@@ -36,7 +36,8 @@ impl Assembly {
             configs.iter().enumerate().fold(Snapshot::default(), |catalog, (place, config)| {
                 catalog.with(cli::source(&backend_name(place), config))
             });
-        let state = State { catalog, policy: Arc::new(policy), ..State::default() };
+        let state =
+            GatewaySnapshot { catalog, policy: Arc::new(policy), ..GatewaySnapshot::default() };
         Self { configs, servers, state }
     }
 
@@ -51,7 +52,7 @@ impl Assembly {
 
     /// The tools that callers may use, sorted by name.
     pub(super) fn shown(&self) -> impl Iterator<Item = &Entry> {
-        let State { catalog, policy, .. } = &self.state;
+        let GatewaySnapshot { catalog, policy, .. } = &self.state;
         catalog.sorted().map(|entry| &**entry).filter(|entry| policy.shows(entry))
     }
 
@@ -74,7 +75,7 @@ impl Assembly {
 
     /// The same with something behind every tool of a CLI, and the servers to be connected. Where there
     /// is only one source, nothing needs a prefix.
-    pub(super) fn running(self, launcher: &Launcher) -> (State, Vec<Named>) {
+    pub(super) fn running(self, launcher: &Launcher) -> (GatewaySnapshot, Vec<Named>) {
         let alone = self.configs.is_empty() && self.servers.len() == 1;
         let environment = Arc::new(process::environment());
         let place = Arc::new(self.state.policy.place.clone());
@@ -87,7 +88,7 @@ impl Assembly {
             );
             (backend_name(number), Arc::new(backend) as Arc<dyn Backend>)
         });
-        let state = State { backends: backends.collect(), ..self.state };
+        let state = GatewaySnapshot { backends: backends.collect(), ..self.state };
         let servers = self.servers.into_iter().map(|server| {
             let Server { name, description, endpoint, limit } = server;
             let naming = match alone {

@@ -21,11 +21,11 @@ use muster_gateway::{
     surface::{Surface, classic::Classic, discovery::Discovery},
 };
 use muster_mcp::{
-    client::Connector,
     http::{self, HttpOptions},
     server::Server,
     stdio::{self, Input, Output},
 };
+use muster_mcp_client::Connector;
 
 use super::{
     args::{Run, Transport},

@@ -3,10 +3,8 @@
 use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::{Args, ValueEnum};
-use muster_mcp::{
-    client::bridge,
-    stdio::{Input, Output},
-};
+use muster_mcp::stdio::{Input, Output};
+use muster_mcp_client::bridge;
 use tracing::level_filters::LevelFilter;
 
 use crate::{

@@ -6,7 +6,7 @@ use clap::Args;
 use muster_core::{connect::Connect, request::Identity};
 use muster_engine::store::{Files, Store};
 use muster_exec::launcher::Launcher;
-use muster_mcp::client::Connector;
+use muster_mcp_client::Connector;
 use serde::Serialize;
 
 use crate::{

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use muster_exec::{
     command::Command as Program,
     launcher::Launcher,
-    run::{self, Ending, Limits},
+    run::{self, Ending, RunLimits},
 };
 
 use super::asking;
@@ -129,7 +129,7 @@ async fn fetched(launcher: &Launcher, folder: &Path) -> Result<(), CommandError>
 
 async fn python(launcher: &Launcher, words: &[&str]) -> Result<(), CommandError> {
     let program = Program::new(words.iter().copied());
-    let limits = Limits { timeout: PATIENCE, ..Limits::default() };
+    let limits = RunLimits { timeout: PATIENCE, ..RunLimits::default() };
     let finished = run::run(launcher, program, None, limits).await;
     match finished.ending {
         Ending::Exited(0) => Ok(()),

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use muster_auth::{dialer::Trust, server::AuthServer};
+use muster_auth::server::AuthServer;
 use muster_config::settings::{Aggregator, Transport};
 use muster_core::{
     json::raw,
@@ -35,11 +35,12 @@ use muster_gateway::{
     surface::{Surface, discovery::Discovery, meta::Meta},
 };
 use muster_mcp::{
-    client::Connector,
     http::{self, Health, HttpOptions},
     server::Server,
     stdio::{self, Input, Output},
 };
+use muster_mcp_client::Connector;
+use muster_net::TrustStore;
 use serde::Serialize;
 use tokio::{
     net::TcpListener,
@@ -197,12 +198,12 @@ async fn serve(
 }
 
 /// Whose certificates are believed by logins.
-fn trust(args: &Serve) -> Result<Trust, CommandError> {
+fn trust(args: &Serve) -> Result<TrustStore, CommandError> {
     match args.logins.certificates()? {
-        None => Ok(Trust::system()),
-        Some(pem) => {
-            Trust::system().and(&pem).map_err(|err| args.logins.bad_certificates(&err.to_string()))
-        }
+        None => Ok(TrustStore::system()),
+        Some(pem) => TrustStore::system()
+            .with_pem(&pem)
+            .map_err(|err| args.logins.bad_certificates(&err.to_string())),
     }
 }
 

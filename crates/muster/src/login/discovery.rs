@@ -1,9 +1,7 @@
 //! Who lets users in at a gateway, and where.
 
-use muster_auth::{
-    client::speaks_for,
-    dialer::{Dialer, Outgoing, Reach},
-};
+use muster_auth::client::speaks_for;
+use muster_net::{AddressPolicy, HttpClient, HttpRequest};
 use serde::Deserialize;
 
 use super::tokens::base;
@@ -52,7 +50,7 @@ struct Resource {
 
 /// Finds out where a user logs in at a gateway. `challenge` is what the gateway sent with its refusal.
 pub(super) async fn find(
-    dialer: &Dialer,
+    dialer: &HttpClient,
     endpoint: &str,
     challenge: Option<&str>,
 ) -> Result<Place, String> {
@@ -81,7 +79,11 @@ pub(super) async fn find(
 
 /// What the gateway says about itself, at the place that it names, or at the usual ones.
 /// Whatever the place, what it says must be about this gateway (RFC 9728, 3.3).
-async fn described(dialer: &Dialer, endpoint: &str, challenge: &str) -> Result<Resource, String> {
+async fn described(
+    dialer: &HttpClient,
+    endpoint: &str,
+    challenge: &str,
+) -> Result<Resource, String> {
     const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
     let base = base(endpoint);
     let path = endpoint.strip_prefix(base).unwrap_or_default().trim_end_matches('/');
@@ -103,7 +105,7 @@ async fn described(dialer: &Dialer, endpoint: &str, challenge: &str) -> Result<R
 }
 
 /// The document of an issuer, which must speak of itself.
-pub(super) async fn issuer_at(dialer: &Dialer, issuer: &str) -> Result<Issuer, String> {
+pub(super) async fn issuer_at(dialer: &HttpClient, issuer: &str) -> Result<Issuer, String> {
     let issuer = issuer.trim_end_matches('/');
     let mut why = String::new();
     for url in places(issuer) {
@@ -137,8 +139,11 @@ fn places(issuer: &str) -> Vec<String> {
     places
 }
 
-async fn document<T: serde::de::DeserializeOwned>(dialer: &Dialer, url: &str) -> Result<T, String> {
-    let ask = Outgoing::get(url, Reach::Private).redirects(REDIRECTS);
+async fn document<T: serde::de::DeserializeOwned>(
+    dialer: &HttpClient,
+    url: &str,
+) -> Result<T, String> {
+    let ask = HttpRequest::get(url, AddressPolicy::Private).redirects(REDIRECTS);
     let answer = dialer.send(ask).await.map_err(|err| err.to_string())?;
     if !answer.status.is_success() {
         return Err(format!("status {} for {url}", answer.status.as_u16()));

@@ -3,10 +3,8 @@
 use std::{io, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use muster_auth::{
-    dialer::{Dialer, Outgoing, Reach, Target as Judged, Trust},
-    random,
-};
+use muster_auth::random;
+use muster_net::{AddressPolicy, HttpClient, HttpRequest, TrustStore};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -82,7 +80,7 @@ pub async fn login(
 #[derive(Debug)]
 pub struct Begun {
     target: Target,
-    dialer: Dialer,
+    dialer: HttpClient,
     place: Place,
     client: Client,
     callback: Callback,
@@ -167,8 +165,8 @@ pub async fn renew(target: &Target, old: &Token) -> Result<Token, String> {
     Ok(token)
 }
 
-fn dialer() -> Dialer {
-    Dialer::new(Arc::new(Trust::system()))
+fn dialer() -> HttpClient {
+    HttpClient::new(Arc::new(TrustStore::system()))
 }
 
 fn keep(token: &Token) -> Result<(), String> {
@@ -218,7 +216,7 @@ impl Asked {
         let challenge = random::digest_of(&verifier);
         let endpoint = &place.issuer.authorization_endpoint;
         // The browser goes there, and must not be sent anywhere else than to a page.
-        Judged::parse(endpoint, Reach::Private).map_err(|err| err.to_string())?;
+        AddressPolicy::Private.parse(endpoint).map_err(|err| err.to_string())?;
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.extend_pairs([
             ("response_type", "code"),
@@ -262,7 +260,7 @@ impl Asked {
 
 /// Who we are at an issuer: as it registers us, or by a document where it reads such. The document comes
 /// second because the issuer may have no way to it, and says so only to the browser.
-async fn client(dialer: &Dialer, issuer: &Issuer, redirect: &str) -> Result<Client, String> {
+async fn client(dialer: &HttpClient, issuer: &Issuer, redirect: &str) -> Result<Client, String> {
     let known = Client { id: CLIENT_ID.to_owned(), secret: None };
     let Some(url) = &issuer.registration_endpoint else { return Ok(known) };
     match register(dialer, url, redirect).await {
@@ -271,7 +269,7 @@ async fn client(dialer: &Dialer, issuer: &Issuer, redirect: &str) -> Result<Clie
     }
 }
 
-async fn register(dialer: &Dialer, url: &str, redirect: &str) -> Result<Client, String> {
+async fn register(dialer: &HttpClient, url: &str, redirect: &str) -> Result<Client, String> {
     let wish = json!({
         "client_name": "muster",
         "redirect_uris": [redirect],
@@ -279,7 +277,7 @@ async fn register(dialer: &Dialer, url: &str, redirect: &str) -> Result<Client, 
         "response_types": ["code"],
         "token_endpoint_auth_method": "none",
     });
-    let ask = Outgoing::post(url, Reach::Private, "application/json", wish.to_string());
+    let ask = HttpRequest::post(url, AddressPolicy::Private, "application/json", wish.to_string());
     let answer = dialer.send(ask).await.map_err(|err| err.to_string())?;
     let given: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let text = |key: &str| given.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -301,11 +299,11 @@ struct Given {
 }
 
 async fn exchange(
-    dialer: &Dialer,
+    dialer: &HttpClient,
     issuer: &Issuer,
     form: &[(&str, &str)],
 ) -> Result<Given, String> {
-    let ask = Outgoing::form(&issuer.token_endpoint, Reach::Private, form);
+    let ask = HttpRequest::form(&issuer.token_endpoint, AddressPolicy::Private, form);
     let answer = dialer.send(ask).await.map_err(|err| err.to_string())?;
     if !answer.status.is_success() {
         let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Why a gateway could not be asked.
 
-use muster_mcp::client::talk::TalkError;
+use muster_mcp_client::talk::TalkError;
 use thiserror::Error;
 
 use super::target::Target;

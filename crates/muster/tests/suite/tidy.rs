@@ -5,17 +5,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The layers, bottom first: which of our crates each may use.
+/// The layers, bottom first: which of our crates each may use, also in its tests.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-template", &[]),
     ("muster-search", &[]),
     ("muster-core", &["muster-search"]),
     ("muster-workflow", &["muster-core", "muster-template"]),
     ("muster-config", &["muster-core", "muster-workflow"]),
-    ("muster-exec", &["muster-core"]),
+    ("muster-net", &["muster-core"]),
+    ("muster-exec", &["muster-core", "muster-config"]),
     // Transports and logins meet in `muster_core::credentials` only.
-    ("muster-auth", &["muster-config", "muster-core"]),
-    ("muster-mcp", &["muster-core", "muster-exec"]),
+    ("muster-auth", &["muster-config", "muster-core", "muster-net"]),
+    ("muster-mcp", &["muster-core"]),
+    ("muster-mcp-client", &["muster-core", "muster-exec", "muster-net", "muster-mcp"]),
     ("muster-gateway", &["muster-config", "muster-core", "muster-search", "muster-workflow"]),
     (
         "muster-engine",
@@ -32,13 +34,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "muster",
         &[
-            "muster-config",
             "muster-core",
+            "muster-config",
             "muster-search",
             "muster-workflow",
             "muster-auth",
             "muster-exec",
             "muster-mcp",
+            "muster-mcp-client",
+            "muster-net",
             "muster-gateway",
             "muster-engine",
             "muster-scenario",
@@ -46,36 +50,130 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates from outside that only some of ours may know.
+/// External crates that every crate may use: values, errors, formats, logging.
+const ANYWHERE: &[&str] = &[
+    "base64",
+    "bytes",
+    "form_urlencoded",
+    "getrandom",
+    "indexmap",
+    "jiff",
+    "memchr",
+    "regex",
+    "serde",
+    "serde_json",
+    "sha2",
+    "tempfile",
+    "thiserror",
+    "tracing",
+];
+
+/// External crates that only some of ours may use. A crate must be here or in `ANYWHERE`.
 const ONLY: &[(&str, &[&str])] = &[
+    // A terminal.
+    ("anstyle", &["muster"]),
     ("clap", &["muster"]),
+    ("clap_complete", &["muster"]),
+    ("comfy-table", &["muster"]),
+    ("rustyline", &["muster"]),
+    ("tiktoken-rs", &["muster"]),
+    ("toml_edit", &["muster"]),
+    ("tracing-subscriber", &["muster"]),
+    // Values and decisions.
+    ("fancy-regex", &["muster-core"]),
+    ("jsonschema", &["muster-core"]),
+    ("rpds", &["muster-core"]),
+    ("rust-stemmers", &["muster-search"]),
     ("saphyr-parser", &["muster-config"]),
-    // A client for tests only; it may stand under dev-dependencies, which are not looked at here.
-    ("rmcp", &[]),
+    ("strsim", &["muster-core", "muster-search"]),
+    ("aes", &["muster-template"]),
+    ("bcrypt", &["muster-template"]),
+    ("cbc", &["muster-template"]),
+    ("num-bigint", &["muster-template"]),
+    ("sha1", &["muster-template"]),
+    ("unicode-general-category", &["muster-template"]),
+    ("ndarray", &["muster-search"]),
+    ("unicode-normalization", &["muster-search"]),
+    ("notify", &["muster-engine"]),
+    ("serde_json_path", &["muster-gateway"]),
+    // A runtime and the system.
     (
         "tokio",
         &[
             "muster-auth",
             "muster-exec",
             "muster-mcp",
+            "muster-mcp-client",
+            "muster-net",
             "muster-gateway",
             "muster-engine",
             "muster-scenario",
             "muster",
         ],
     ),
-    // The tester signs tokens as an issuer of its own.
-    ("ring", &["muster-auth", "muster-scenario"]),
+    (
+        "tokio-util",
+        &[
+            "muster-auth",
+            "muster-exec",
+            "muster-mcp",
+            "muster-mcp-client",
+            "muster-gateway",
+            "muster-engine",
+            "muster-scenario",
+        ],
+    ),
+    (
+        "rustix",
+        &[
+            "muster-exec",
+            "muster-mcp",
+            "muster-mcp-client",
+            "muster-net",
+            "muster-engine",
+            "muster-scenario",
+            "muster",
+        ],
+    ),
+    // The network. The tester has servers and clients of its own: it must not share our mistakes.
+    (
+        "http",
+        &[
+            "muster-core",
+            "muster-net",
+            "muster-auth",
+            "muster-mcp",
+            "muster-mcp-client",
+            "muster-scenario",
+            "muster",
+        ],
+    ),
+    (
+        "http-body-util",
+        &["muster-net", "muster-mcp", "muster-mcp-client", "muster-scenario", "muster"],
+    ),
+    ("hyper", &["muster-net", "muster-mcp", "muster-mcp-client", "muster-scenario", "muster"]),
+    ("hyper-util", &["muster-net", "muster-mcp", "muster-mcp-client", "muster-scenario", "muster"]),
+    ("listenfd", &["muster"]),
     ("redis", &["muster-auth"]),
-    ("ndarray", &["muster-search"]),
-    ("rustix", &["muster-exec", "muster-mcp", "muster-engine", "muster-scenario", "muster"]),
+    // Cryptography. The tester signs tokens and certificates as an issuer of its own.
+    ("rcgen", &["muster-scenario"]),
+    ("ring", &["muster-auth", "muster-scenario"]),
+    ("rustls", &["muster-net", "muster-mcp-client", "muster-scenario"]),
+    ("rustls-native-certs", &["muster-net", "muster-mcp-client"]),
+    ("rustls-webpki", &["muster-net"]),
+    ("tokio-rustls", &["muster-net", "muster-mcp-client", "muster-scenario"]),
 ];
 
 /// Words that only some crates may write, and why.
 const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("process::Command", &["muster-exec"], "only muster-exec starts processes"),
     // The tester judges the wire, so it has a reading of its own.
-    ("\"jsonrpc\"", &["muster-mcp", "muster-scenario"], "only muster-mcp knows the wire"),
+    (
+        "\"jsonrpc\"",
+        &["muster-mcp", "muster-mcp-client", "muster-scenario"],
+        "only muster-mcp knows the wire",
+    ),
     ("jsonrpc:", &["muster-mcp"], "only muster-mcp knows the wire"),
 ];
 
@@ -89,12 +187,14 @@ fn dependencies_point_down() {
             .iter()
             .find(|(name, _)| *name == krate)
             .unwrap_or_else(|| panic!("{krate} is not in MAY_USE"));
-        for dependency in dependencies(&fs::read_to_string(dir.join("Cargo.toml")).unwrap()) {
-            let ours = dependency.starts_with("muster");
-            assert!(!ours || allowed.contains(&&*dependency), "{krate} must not use {dependency}");
-            for (outside, owners) in ONLY {
-                let known = dependency != *outside || owners.contains(&&*krate);
-                assert!(known, "{krate} must not use {outside}");
+        for (section, name) in dependencies(&fs::read_to_string(dir.join("Cargo.toml")).unwrap()) {
+            if name.starts_with("muster") {
+                assert!(allowed.contains(&&*name), "{krate} must not use {name}");
+            } else if section != Section::Test && !ANYWHERE.contains(&&*name) {
+                let row = ONLY.iter().find(|(external, _)| *external == name);
+                let (_, users) =
+                    row.unwrap_or_else(|| panic!("{name} is neither in ANYWHERE nor in ONLY"));
+                assert!(users.contains(&&*krate), "{krate} must not use {name}");
             }
         }
     }
@@ -173,14 +273,27 @@ fn code(text: &str) -> &str {
     text.split("#[cfg(test)]").next().unwrap_or_default()
 }
 
-fn dependencies(manifest: &str) -> Vec<String> {
-    let mut inside = false;
+/// Where a dependency is listed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Section {
+    Product,
+    Test,
+}
+
+/// The dependencies that a manifest lists, in sections for all targets and for some.
+fn dependencies(manifest: &str) -> Vec<(Section, String)> {
+    let mut section = None;
     let mut found = Vec::new();
-    for line in manifest.lines().filter(|line| !line.is_empty()) {
-        if line.starts_with('[') {
-            inside = line == "[dependencies]";
-        } else if inside {
-            found.extend(line.split(['.', ' ', '=']).next().map(str::to_owned));
+    for line in manifest.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Some(header) = line.strip_prefix('[') {
+            assert!(!header.contains("dependencies."), "list dependencies one a line: {line}");
+            section = match header {
+                _ if header.ends_with("dev-dependencies]") => Some(Section::Test),
+                _ if header.ends_with("dependencies]") => Some(Section::Product),
+                _ => None,
+            };
+        } else if let Some(section) = section {
+            found.extend(line.split(['.', ' ', '=']).next().map(|name| (section, name.to_owned())));
         }
     }
     found

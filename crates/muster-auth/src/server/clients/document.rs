@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use http::header;
+use muster_net::{AddressPolicy, HttpRequest, HttpResponse};
 use serde::Deserialize;
 
 use super::{Client, register::shown};
 use crate::{
-    dialer::{Answer, DialError, Outgoing, Reach},
     random,
     server::{Inner, redirect_uri::RedirectUri, reply::Failure},
 };
@@ -30,7 +30,11 @@ struct Document {
 
 impl Inner {
     /// The client that a document describes.
-    pub(super) async fn described(&self, id: &str, reach: Reach) -> Result<Client, Failure> {
+    pub(super) async fn described(
+        &self,
+        id: &str,
+        reach: AddressPolicy,
+    ) -> Result<Client, Failure> {
         let bad = |text: &str| Failure::client(format!("the client's metadata document {text}"));
         if id.contains(['?', '#', '@']) || id.len() > 2000 || !has_path(id) {
             return Err(bad("must have a plain https address with a path"));
@@ -43,10 +47,8 @@ impl Inner {
         if let Some(client) = self.vault.get(&key).await? {
             return Ok(client);
         }
-        let answer = self.dialer.send(Outgoing::get(id, reach)).await.map_err(|err| match err {
-            DialError::Refused(reason) => bad(&format!("cannot be fetched: {reason}")),
-            err => bad(&format!("cannot be fetched: {err}")),
-        })?;
+        let answer = self.dialer.send(HttpRequest::get(id, reach)).await;
+        let answer = answer.map_err(|err| bad(&format!("cannot be fetched: {err}")))?;
         let client = read(id, &answer, self.config.localhost_redirects).map_err(bad)?;
         self.vault.put(&key, &client, Duration::from_secs(life(&answer))).await?;
         Ok(client)
@@ -60,7 +62,7 @@ fn has_path(id: &str) -> bool {
     })
 }
 
-fn read(id: &str, answer: &Answer, localhost: bool) -> Result<Client, &'static str> {
+fn read(id: &str, answer: &HttpResponse, localhost: bool) -> Result<Client, &'static str> {
     if answer.status != 200 {
         return Err("is not there");
     }
@@ -92,7 +94,7 @@ fn read(id: &str, answer: &Answer, localhost: bool) -> Result<Client, &'static s
     })
 }
 
-fn life(answer: &Answer) -> u64 {
+fn life(answer: &HttpResponse) -> u64 {
     let said = answer.headers.get(header::CACHE_CONTROL).and_then(|value| value.to_str().ok());
     let said = said.and_then(|said| {
         said.split(',').find_map(|part| part.trim().strip_prefix("max-age=")?.parse().ok())
@@ -104,17 +106,17 @@ fn life(answer: &Answer) -> u64 {
 mod tests {
     use bytes::Bytes;
     use http::{HeaderMap, StatusCode, header};
+    use muster_net::HttpResponse;
     use serde_json::{Value, json};
 
     use super::{has_path, life, read};
-    use crate::dialer::Answer;
 
     const ID: &str = "https://app.example/client.json";
 
-    fn answer(status: u16, kind: &str, body: &Value) -> Answer {
+    fn answer(status: u16, kind: &str, body: &Value) -> HttpResponse {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, kind.parse().unwrap());
-        Answer {
+        HttpResponse {
             status: StatusCode::from_u16(status).unwrap(),
             headers,
             body: Bytes::from(body.to_string()),

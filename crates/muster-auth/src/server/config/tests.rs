@@ -3,9 +3,9 @@
 use std::{fs, time::Duration};
 
 use muster_config::settings;
+use muster_net::{AddressPolicy, TrustStore};
 
 use super::{Loaded, Storage, load};
-use crate::dialer::{Reach, Trust};
 
 const USUAL: &str =
     "baseUrl: https://muster.example\ndex: {issuerUrl: https://dex.example, clientId: m}\n";
@@ -14,7 +14,7 @@ fn read(keys: &str) -> Result<Loaded, String> {
     let indented: String = keys.lines().map(|line| format!("      {line}\n")).collect();
     let text = format!("aggregator:\n  oauth:\n    server:\n{indented}");
     let said = settings::parse(&text).unwrap().value.aggregator.oauth.server;
-    load(&said, Trust::system()).map_err(|err| err.to_string())
+    load(&said, TrustStore::system()).map_err(|err| err.to_string())
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn what_can_be_used_is_read() {
     let local = local.unwrap().server;
     assert_eq!(
         (local.base_url.as_str(), local.provider.reach),
-        ("http://localhost:8090", Reach::Private)
+        ("http://localhost:8090", AddressPolicy::Private)
     );
     // What is written down wins over a file.
     let keys =

@@ -1,10 +1,10 @@
 //! Who someone is, by the provider's word.
 
+use muster_net::HttpRequest;
 use serde::Deserialize;
 
 use super::{Provider, ProviderError, Upstream, judged};
 use crate::{
-    dialer::Outgoing,
     jwks::KeysError,
     jwt::{Claims, Expected, Jwt},
     server::config::Kind,
@@ -112,7 +112,7 @@ impl Provider {
         if self.config.kind == Kind::Google {
             self.is_for_us(token).await?;
         }
-        let answer = self.send(Outgoing::get(url, self.config.reach).bearer(token)).await?;
+        let answer = self.send(HttpRequest::get(url, self.config.reach).bearer(token)).await?;
         let found: UserInfo = serde_json::from_slice(judged(&answer)?).map_err(|_| {
             ProviderError::Wrong("the identity provider's word on a user cannot be read".to_owned())
         })?;
@@ -134,7 +134,7 @@ impl Provider {
             aud: String,
         }
         let outgoing =
-            Outgoing::form(GOOGLE_TOKENINFO, self.config.reach, &[("access_token", token)]);
+            HttpRequest::form(GOOGLE_TOKENINFO, self.config.reach, &[("access_token", token)]);
         let answer = self.send(outgoing).await?;
         let info: TokenInfo = serde_json::from_slice(judged(&answer)?).map_err(|_| {
             ProviderError::Wrong("Google's word on a token cannot be read".to_owned())

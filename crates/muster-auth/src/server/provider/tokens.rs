@@ -1,10 +1,11 @@
 //! The provider's tokens: got for a code, and renewed.
 
 use http::header;
+use muster_net::HttpRequest;
 use serde::{Deserialize, Serialize};
 
 use super::{Provider, ProviderError, judged};
-use crate::{dialer::Outgoing, jwt::Jwt, secret::Secret};
+use crate::{jwt::Jwt, secret::Secret};
 
 /// Shorter than this they are not worth handing on.
 const SOON: u64 = 30;
@@ -89,11 +90,11 @@ impl Provider {
     }
 
     /// A form that says who we are.
-    fn as_us(&self, endpoint: &str, fields: &[(&str, &str)]) -> Outgoing {
+    fn as_us(&self, endpoint: &str, fields: &[(&str, &str)]) -> HttpRequest {
         let (id, secret) = (self.config.client_id.as_str(), &self.config.client_secret);
         let mut fields = fields.to_vec();
         fields.push(("client_id", id));
-        let outgoing = Outgoing::form(endpoint, self.config.reach, &fields);
+        let outgoing = HttpRequest::form(endpoint, self.config.reach, &fields);
         if secret.reveal().is_empty() {
             return outgoing;
         }

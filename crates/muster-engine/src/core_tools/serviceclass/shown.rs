@@ -1,6 +1,6 @@
 //! A service class as tools show it.
 
-use muster_gateway::dispatch::State;
+use muster_gateway::dispatch::GatewaySnapshot;
 use muster_workflow::service::{
     ServiceClass,
     class::{Expectation, HealthTool, ServiceConfig, ToolSpec},
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::services::missing_tools;
 
 /// A class, and which of its tools are there. What is false or empty is left out.
-pub(super) fn shown(class: &ServiceClass, state: &State) -> Value {
+pub(super) fn shown(class: &ServiceClass, state: &GatewaySnapshot) -> Value {
     let spec = &class.spec;
     let mut all = Map::new();
     let mut put = |name: &str, value: Value| drop(all.insert(name.to_owned(), value));

@@ -4,7 +4,7 @@
 use muster_core::{catalog::Entry, effect::Effect};
 
 use crate::{
-    dispatch::State,
+    dispatch::GatewaySnapshot,
     surface::meta::{budget::Budget, given::Given},
 };
 
@@ -33,12 +33,12 @@ impl Bounds {
     }
 
     /// Whether a tool does no more than it may.
-    pub(super) fn admits(self, state: &State, entry: &Entry) -> bool {
+    pub(super) fn admits(self, state: &GatewaySnapshot, entry: &Entry) -> bool {
         self.effect.is_none_or(|most| state.policy.effect(entry) <= most)
     }
 
     /// Why a tool is not run that may do worse than its caller said.
-    pub(super) fn refusal(self, state: &State, entry: &Entry) -> Option<String> {
+    pub(super) fn refusal(self, state: &GatewaySnapshot, entry: &Entry) -> Option<String> {
         let most = self.effect.filter(|_| !self.admits(state, entry))?;
         let (name, effect) = (&entry.name, state.policy.effect(entry));
         Some(format!(

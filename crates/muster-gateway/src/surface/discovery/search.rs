@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::bounds::Bounds;
-use crate::{dispatch::State, surface::meta::given::Given};
+use crate::{dispatch::GatewaySnapshot, surface::meta::given::Given};
 
 const DEFAULT_LIMIT: i128 = 10;
 /// More than this are not ranked.
@@ -57,12 +57,12 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn admits(&self, state: &State, entry: &Entry) -> bool {
+    fn admits(&self, state: &GatewaySnapshot, entry: &Entry) -> bool {
         state.policy.shows(entry) && self.bounds.admits(state, entry)
     }
 }
 
-pub(super) fn answer(state: &State, arguments: &RawValue) -> Outcome {
+pub(super) fn answer(state: &GatewaySnapshot, arguments: &RawValue) -> Outcome {
     let given = Arguments::from_json(arguments);
     let shape = [
         ("query", "string", false),
@@ -102,7 +102,7 @@ pub(super) fn answer(state: &State, arguments: &RawValue) -> Outcome {
     }
 }
 
-fn summary(state: &State) -> impl Iterator<Item = Cli<'_>> {
+fn summary(state: &GatewaySnapshot) -> impl Iterator<Item = Cli<'_>> {
     state.catalog.sources().map(|source| Cli {
         name: &source.about.title,
         description: &source.about.description,
@@ -112,7 +112,7 @@ fn summary(state: &State) -> impl Iterator<Item = Cli<'_>> {
     })
 }
 
-fn found<'a>(state: &'a State, wanted: Wanted<'_>) -> impl Iterator<Item = Found<'a>> {
+fn found<'a>(state: &'a GatewaySnapshot, wanted: Wanted<'_>) -> impl Iterator<Item = Found<'a>> {
     let found = state.catalog.search(wanted.filter);
     let found = found.filter(move |(_, entry)| wanted.admits(state, entry));
     found.map(|(source, entry)| item(source, entry))
@@ -120,7 +120,12 @@ fn found<'a>(state: &'a State, wanted: Wanted<'_>) -> impl Iterator<Item = Found
 
 /// What fits the words best; nothing if nothing does. A word that is nowhere is not taken for another:
 /// who wrote it may search again.
-fn ranked<'a>(state: &'a State, query: &str, wanted: Wanted<'_>, limit: i128) -> Vec<Found<'a>> {
+fn ranked<'a>(
+    state: &'a GatewaySnapshot,
+    query: &str,
+    wanted: Wanted<'_>,
+    limit: i128,
+) -> Vec<Found<'a>> {
     let admit = |source: &Source, entry: &Arc<Entry>| {
         wanted.filter.takes_source(source) && wanted.admits(state, entry)
     };

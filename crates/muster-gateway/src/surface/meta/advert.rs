@@ -5,7 +5,7 @@
 
 use muster_core::catalog::Source;
 
-use crate::dispatch::State;
+use crate::dispatch::GatewaySnapshot;
 
 /// The longest line, in letters.
 const LONGEST: usize = 320;
@@ -13,7 +13,7 @@ const LONGEST: usize = 320;
 const LONGEST_WORDS: usize = 40;
 
 /// ` Behind it: files (Local files), github (Issues), and 3 more.`
-pub(super) fn line(state: &State) -> String {
+pub(super) fn line(state: &GatewaySnapshot) -> String {
     let mut sources: Vec<&Source> = state.catalog.sources().collect();
     sources.sort_by(|a, b| a.about.title.cmp(&b.about.title));
     let mut line = String::new();

@@ -1,6 +1,6 @@
 //! `call_tool`: runs any tool there is.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use muster_core::{
     bulk::Ran,
@@ -12,19 +12,18 @@ use muster_core::{
     repair::{Meant, Misuse, envelope::read, values},
     request::Fault,
 };
-
 use serde_json::value::RawValue;
 
 use super::{
-    Answer, Builtin, Run, Seen,
+    Answer, Builtin, MetaContext, Run,
     budget::Budget,
     envelope,
-    fitting::{Keeper, fit, fit_ran},
+    fitting::{fit, fit_ran},
     given::Given,
     page::echo,
     words,
 };
-use crate::surface::{At, ToolCall};
+use crate::surface::ToolCall;
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "call_tool",
@@ -43,28 +42,23 @@ const URL_ELICITATION: i64 = -32042;
 /// A backend's own error, among the things said about the answer.
 const ERROR: &str = "muster/error";
 
-fn run<'a>(seen: &'a Seen<'a>, at: At<'a>, call: ToolCall) -> Answer<'a> {
+fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> Answer<'a> {
     Box::pin(async move {
-        let (given, bounds) = match bounds(seen, &call.arguments) {
+        let (given, bounds) = match bounds(cx, &call.arguments) {
             Ok(read) => read,
             Err(problem) => return Ok(Outcome::failure(problem)),
         };
-        match read(&given, &|name| shown(seen, name)) {
-            Ok(meant) => match bounds.refusal(seen, &meant) {
+        match read(&given, &|name| shown(cx, name)) {
+            Ok(meant) => match bounds.refusal(cx, &meant) {
                 Some(refusal) => Ok(envelope::failure(&refusal, None, &meant.repairs)),
-                None => meant_call(seen, at, &call, meant).await,
+                None => meant_call(cx, &call, meant).await,
             },
             Err(misuse) => Ok(misused(misuse)),
         }
     })
 }
 
-async fn meant_call(
-    seen: &Seen<'_>,
-    at: At<'_>,
-    call: &ToolCall,
-    meant: Meant,
-) -> Result<Outcome, Fault> {
+async fn meant_call(cx: &MetaContext<'_>, call: &ToolCall, meant: Meant) -> Result<Outcome, Fault> {
     let Meant { tool, mut arguments, mut repairs } = meant;
     let send = |arguments: Raw| Call {
         tool: ToolName::new(tool.as_str()),
@@ -73,24 +67,24 @@ async fn meant_call(
         meta: call.meta.clone(),
         continuation: call.continuation.clone(),
     };
-    let mut answer = at.dispatcher.call_bulk(at.caller, at.client, send(arguments.clone())).await;
+    let mut answer = cx.request.call_bulk(send(arguments.clone())).await;
     // Nothing ran yet if the arguments do not fit, and only then is there something to put right.
     let refused =
         matches!(&answer, Err(CallError::Arguments { tool: of, .. }) if of.as_str() == tool);
     let mended =
-        shown(seen, &tool).filter(|_| refused).and_then(|entry| values::mend(entry, &arguments));
+        shown(cx, &tool).filter(|_| refused).and_then(|entry| values::mend(entry, &arguments));
     if let Some(mended) = mended {
         repairs.extend(mended.repairs);
         arguments = mended.arguments;
-        answer = at.dispatcher.call_bulk(at.caller, at.client, send(arguments.clone())).await;
+        answer = cx.request.call_bulk(send(arguments.clone())).await;
     }
     match answer {
-        Ok(ran) => Ok(wrapped(seen, at, ran, &repairs).await),
+        Ok(ran) => Ok(wrapped(cx, ran, &repairs).await),
         Err(CallError::Refused { code: code @ URL_ELICITATION, message, data }) => {
             Err(Fault::Passed { code, message, data })
         }
         Err(error) => {
-            let text = words::error(&at.dispatcher.state(at.caller), &arguments, &error);
+            let text = words::error(cx.request.snapshot, &arguments, &error);
             let text = format!("Tool execution failed: {text}");
             Ok(envelope::failure(&text, refusal(&error), &repairs))
         }
@@ -104,13 +98,13 @@ struct Bounds {
 
 /// Takes what is said to us out of what is said to the tool, unless the tool takes an argument of that
 /// name and it may be meant for it.
-fn bounds(seen: &Seen<'_>, given: &RawValue) -> Result<(Raw, Bounds), String> {
+fn bounds(cx: &MetaContext<'_>, given: &RawValue) -> Result<(Raw, Bounds), String> {
     let own = ["max_tokens", "effect"];
     let Some(mut members) = Object::parse(given) else {
         return Ok((given.to_owned(), Bounds { effect: None }));
     };
     let complete = members.get("arguments").is_some();
-    let entry = members.get_text("name").and_then(|name| shown(seen, &name));
+    let entry = members.get_text("name").and_then(|name| shown(cx, &name));
     let takes = |key: &str| {
         entry.is_some_and(|entry| entry.input_schema.get().contains(&format!("\"{key}\"")))
     };
@@ -129,9 +123,9 @@ fn bounds(seen: &Seen<'_>, given: &RawValue) -> Result<(Raw, Bounds), String> {
 
 impl Bounds {
     /// Why a call is not made that may do worse than its caller said.
-    fn refusal(&self, seen: &Seen<'_>, meant: &Meant) -> Option<String> {
+    fn refusal(&self, cx: &MetaContext<'_>, meant: &Meant) -> Option<String> {
         let most = self.effect?;
-        let effect = seen.state.policy.effect(shown(seen, &meant.tool)?);
+        let effect = cx.request.snapshot.policy.effect(shown(cx, &meant.tool)?);
         (effect > most).then(|| {
             words::lines(&[
                 format!(
@@ -145,24 +139,24 @@ impl Bounds {
 }
 
 /// The result in its envelope, in no more than it may cost.
-async fn wrapped(seen: &Seen<'_>, at: At<'_>, ran: Ran, repairs: &[String]) -> Outcome {
-    let keeper = Keeper { outputs: seen.meta.outputs(), owner: Arc::clone(&at.caller.subject) };
-    let outcome = fit_ran(ran, seen.budget, &keeper).await;
+async fn wrapped(cx: &MetaContext<'_>, ran: Ran, repairs: &[String]) -> Outcome {
+    let keeper = cx.keeper();
+    let outcome = fit_ran(ran, cx.budget, &keeper).await;
     let whole = envelope::wrap(outcome.clone(), repairs);
     let fits = match &whole {
-        Outcome::Raw(result) => envelope::text(result).is_none_or(|text| seen.budget.holds(&text)),
+        Outcome::Raw(result) => envelope::text(result).is_none_or(|text| cx.budget.holds(&text)),
         Outcome::Text { .. } | Outcome::NeedsInput(_) => true,
     };
     if fits {
         return whole;
     }
     // Signs that have to be escaped in the envelope cost up to twice as much.
-    envelope::wrap(fit(outcome, Budget(seen.budget.0 / 3), &keeper).await, repairs)
+    envelope::wrap(fit(outcome, Budget(cx.budget.0 / 3), &keeper).await, repairs)
 }
 
-fn shown<'a>(seen: &'a Seen<'_>, name: &str) -> Option<&'a Entry> {
-    let entry = seen.state.catalog.get(name)?;
-    seen.state.policy.shows(entry).then_some(&**entry)
+fn shown<'a>(cx: &'a MetaContext<'_>, name: &str) -> Option<&'a Entry> {
+    let entry = cx.request.snapshot.catalog.get(name)?;
+    cx.request.snapshot.policy.shows(entry).then_some(&**entry)
 }
 
 /// Words a call that cannot be read. Who gets `call_tool` itself wrong is told so plainly.

@@ -2,7 +2,7 @@
 
 use muster_core::{call::Outcome, json::Object};
 
-use super::{Builtin, Run, Seen, given::Given, words};
+use super::{Builtin, MetaContext, Run, given::Given, words};
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "describe_prompt",
@@ -12,13 +12,14 @@ pub(super) const TOOL: Builtin = Builtin {
     run: Run::Now(answer),
 };
 
-fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
     let name = match given.required("name") {
         Ok(name) => name,
         Err(problem) => return Outcome::failure(problem),
     };
-    let Some(prompt) = seen.state.catalog.prompts().find(|prompt| *prompt.name == *name) else {
-        return not_found(seen, &name);
+    let Some(prompt) = cx.request.snapshot.catalog.prompts().find(|prompt| *prompt.name == *name)
+    else {
+        return not_found(cx, &name);
     };
     let mut definition = Object::parse(&prompt.definition).unwrap_or_default();
     definition.set_value("name", &name);
@@ -33,7 +34,7 @@ fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
 }
 
 /// What is said of a prompt that nobody has.
-pub(super) fn not_found(seen: &Seen<'_>, name: &str) -> Outcome {
-    let near = words::nearest_of(name, seen.state.catalog.prompts().map(|one| &*one.name));
+pub(super) fn not_found(cx: &MetaContext<'_>, name: &str) -> Outcome {
+    let near = words::nearest_of(name, cx.request.snapshot.catalog.prompts().map(|one| &*one.name));
     Outcome::failure(words::lines(&[format!("Prompt not found: {name}"), near]))
 }

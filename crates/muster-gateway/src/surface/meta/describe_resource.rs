@@ -2,7 +2,7 @@
 
 use muster_core::{call::Outcome, catalog::Listed, json::Object};
 
-use super::{Builtin, Run, Seen, given::Given, words};
+use super::{Builtin, MetaContext, Run, given::Given, words};
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "describe_resource",
@@ -12,12 +12,12 @@ pub(super) const TOOL: Builtin = Builtin {
     run: Run::Now(answer),
 };
 
-fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
     let uri = match given.required("uri") {
         Ok(uri) => uri,
         Err(problem) => return Outcome::failure(problem),
     };
-    let catalog = &seen.state.catalog;
+    let catalog = &cx.request.snapshot.catalog;
     let is_meant = |listed: &&Listed| *listed.name == *uri;
     if let Some(resource) = catalog.resources().find(is_meant) {
         return description("uri", &uri, resource);
@@ -25,7 +25,7 @@ fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
     if let Some(template) = catalog.templates().find(is_meant) {
         return description("uriTemplate", &uri, template);
     }
-    not_found(seen, &uri)
+    not_found(cx, &uri)
 }
 
 /// What its server says of it, with every key that clients count on.
@@ -41,7 +41,8 @@ fn description(key: &'static str, uri: &str, listed: &Listed) -> Outcome {
 }
 
 /// What is said of a resource that nobody has.
-pub(super) fn not_found(seen: &Seen<'_>, uri: &str) -> Outcome {
-    let near = words::nearest_of(uri, seen.state.catalog.resources().map(|one| &*one.name));
+pub(super) fn not_found(cx: &MetaContext<'_>, uri: &str) -> Outcome {
+    let near =
+        words::nearest_of(uri, cx.request.snapshot.catalog.resources().map(|one| &*one.name));
     Outcome::failure(words::lines(&[format!("Resource not found: {uri}"), near]))
 }

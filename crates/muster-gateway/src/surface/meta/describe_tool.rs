@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Builtin, Run, Seen,
+    Builtin, MetaContext, Run,
     given::Given,
     page::{Bounds, Page, echo},
     shelf::{Shown, summary},
@@ -56,7 +56,7 @@ struct Short<'a> {
     effect: Effect,
 }
 
-fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
     let with_schema = given.flag("include_schema").unwrap_or(true);
     let mut names = given.texts("names");
     if names.is_empty() {
@@ -64,45 +64,45 @@ fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
     }
     if let [_, _, ..] = names.as_slice() {
         names.truncate(MOST);
-        return several(seen, &names, with_schema);
+        return several(cx, &names, with_schema);
     }
     let name = match names.pop().filter(|name| !name.is_empty()).map_or_else(|| given.tool(), Ok) {
         Ok(name) => name,
         Err(problem) => return Outcome::failure(problem),
     };
-    match found(seen, &name) {
+    match found(cx, &name) {
         Some(shown) => Outcome::text(description(&shown, with_schema).get()),
         None => {
-            let hint = words::nearest(&seen.state, &name);
+            let hint = words::nearest(cx.request.snapshot, &name);
             Outcome::failure(words::lines(&[format!("Tool not found: {name}"), hint]))
         }
     }
 }
 
 /// Those that do not fit in full are shown in short.
-fn several(seen: &Seen<'_>, names: &[String], with_schema: bool) -> Outcome {
+fn several(cx: &MetaContext<'_>, names: &[String], with_schema: bool) -> Outcome {
     let mut tools = Vec::new();
     let mut not_found = Vec::new();
     for name in names {
-        match found(seen, name) {
+        match found(cx, name) {
             Some(shown) => tools.push(shown),
             None => not_found.push(echo(name).to_owned()),
         }
     }
-    let share = seen.budget.0 / names.len().max(1);
+    let share = cx.budget.0 / names.len().max(1);
     let full = |shown: &&Shown| {
         let full = description(shown, with_schema);
         if muster_core::tokens::exceeds(full.get(), share) { short(shown) } else { full }
     };
     let bounds = Bounds { offset: 0, limit: MOST };
-    let page = Page::of(tools.iter(), tools.len(), bounds, seen.budget, full, |shown| short(shown));
+    let page = Page::of(tools.iter(), tools.len(), bounds, cx.budget, full, |shown| short(shown));
     let left =
         page.next.map(|_| "not all fit: ask for fewer at once, or raise max_tokens".to_owned());
     Outcome::text(raw(&Several { tools: &page.items, not_found, note: left }).get())
 }
 
-fn found(seen: &Seen<'_>, name: &str) -> Option<Shown> {
-    let state = &seen.state;
+fn found(cx: &MetaContext<'_>, name: &str) -> Option<Shown> {
+    let state = cx.request.snapshot;
     let entry = state.catalog.get(name).filter(|entry| state.policy.shows(entry))?;
     Some(Shown::of(state, entry))
 }

@@ -13,12 +13,12 @@ use muster_core::{
 
 use self::answer::{Answer, Missing, item};
 use super::{
-    Builtin, Run, Seen,
+    Builtin, MetaContext, Run,
     given::Given,
     page::{Bounds, Page, echo},
     shelf::{self, Shown},
 };
-use crate::dispatch::State;
+use crate::dispatch::GatewaySnapshot;
 
 /// The one who asks keeps the answer in mind for every later step: it has to be short.
 const DEFAULT_LIMIT: usize = 5;
@@ -67,9 +67,9 @@ pub(super) enum Detail {
     Schema,
 }
 
-fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
     match Filter::read(given) {
-        Ok(filter) => filter.answer(seen),
+        Ok(filter) => filter.answer(cx),
         Err(problem) => Outcome::failure(problem),
     }
 }
@@ -116,8 +116,8 @@ impl Filter {
     }
 
     /// The page asked for.
-    pub(super) fn answer(&self, seen: &Seen<'_>) -> Outcome {
-        let total_tools = shelf::count(&seen.state);
+    pub(super) fn answer(&self, cx: &MetaContext<'_>) -> Outcome {
+        let total_tools = shelf::count(cx.request.snapshot);
         if total_tools == 0 {
             return Outcome::text("No tools available to filter");
         }
@@ -130,13 +130,13 @@ impl Filter {
             }
         };
         let budget = match self.detail {
-            Detail::Schema => seen.budget_or(WITH_SCHEMAS),
-            Detail::Summary | Detail::Description => seen.budget,
+            Detail::Schema => cx.budget_or(WITH_SCHEMAS),
+            Detail::Summary | Detail::Description => cx.budget,
         };
-        let shelf = seen.shelf();
+        let shelf = cx.shelf();
         let full = |found: &Found<'_>| item(*found, self.detail);
         let short = |found: &Found<'_>| item(*found, Detail::Summary);
-        let (page, missing) = match self.passing(&shelf, seen, glob.as_ref()) {
+        let (page, missing) = match self.passing(&shelf, cx, glob.as_ref()) {
             Passing::Listed(passing) => {
                 let rest = passing.iter().skip(self.bounds.offset).map(|shown| (*shown, None));
                 (Page::of(rest, passing.len(), self.bounds, budget, full, short), None)
@@ -149,7 +149,9 @@ impl Filter {
                     .found
                     .iter()
                     .filter(|_| !nothing)
-                    .map(|found| (Shown::of(&seen.state, found.entry), f64::from(found.score)))
+                    .map(|found| {
+                        (Shown::of(cx.request.snapshot, found.entry), f64::from(found.score))
+                    })
                     .collect();
                 let rest = scored.iter().skip(self.bounds.offset);
                 let rest = rest.map(|(shown, score)| (shown, Some(*score)));
@@ -163,10 +165,10 @@ impl Filter {
     fn passing<'a>(
         &self,
         shelf: &'a shelf::Shelf,
-        seen: &'a Seen<'_>,
+        cx: &'a MetaContext<'_>,
         glob: Option<&Glob>,
     ) -> Passing<'a> {
-        let state = &*seen.state;
+        let state = &*cx.request.snapshot;
         let wanted = self.description.as_deref().map(|text| self.folded(text));
         let described = |description: &dyn Fn(Case) -> String| {
             wanted.as_deref().is_none_or(|text| description(self.case).contains(text))
@@ -196,8 +198,8 @@ impl Filter {
         let limit = self.bounds.offset.saturating_add(self.bounds.limit).saturating_add(1);
         let question = shelf::Question {
             text: query,
-            meant: seen.meant.as_ref().map(|(vector, _)| vector.as_slice()),
-            meanings: seen.meant.as_ref().map(|(_, meanings)| meanings),
+            meant: cx.meant.as_ref().map(|(vector, _)| vector.as_slice()),
+            meanings: cx.meant.as_ref().map(|(_, meanings)| meanings),
         };
         Passing::Ranked(shelf.search(state, &question, admit, limit))
     }
@@ -211,7 +213,7 @@ impl Filter {
 }
 
 impl Of {
-    fn takes(&self, state: &State, source: &Source, entry: &Entry) -> bool {
+    fn takes(&self, state: &GatewaySnapshot, source: &Source, entry: &Entry) -> bool {
         let same = |wanted: &Option<String>, got: Option<&str>| {
             let same = |wanted: &String| {
                 got.is_some_and(|got| got.to_lowercase() == wanted.to_lowercase())

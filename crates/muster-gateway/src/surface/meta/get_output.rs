@@ -7,11 +7,12 @@ use muster_core::{
 use serde::Serialize;
 
 use super::{
-    Answer, Builtin, Run, Seen, budget::Budget, envelope::Text, fitting::Keeper, given::Given,
+    Answer, Builtin, MetaContext, Run, budget::Budget, envelope::Text, fitting::Keeper,
+    given::Given,
 };
 use crate::{
     outputs::look::{Look, Piece},
-    surface::{At, ToolCall},
+    surface::ToolCall,
 };
 
 pub(super) const TOOL: Builtin = Builtin {
@@ -35,10 +36,10 @@ struct Rest {
     next: u64,
 }
 
-fn run<'a>(seen: &'a Seen<'a>, at: At<'a>, call: ToolCall) -> Answer<'a> {
+fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> Answer<'a> {
     Box::pin(async move {
-        let keeper = Keeper { outputs: seen.meta.outputs(), owner: at.caller.subject.clone() };
-        Ok(looked(&Given::read(&call.arguments), seen.budget, keeper).await)
+        let keeper = cx.keeper();
+        Ok(looked(&Given::read(&call.arguments), cx.budget, keeper).await)
     })
 }
 

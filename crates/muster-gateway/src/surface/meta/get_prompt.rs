@@ -9,8 +9,8 @@ use muster_core::{
 };
 use serde_json::value::RawValue;
 
-use super::{Answer, Builtin, Run, Seen, describe_prompt, envelope::Text, given::Given};
-use crate::surface::{At, ToolCall};
+use super::{Answer, Builtin, MetaContext, Run, describe_prompt, envelope::Text, given::Given};
+use crate::surface::ToolCall;
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "get_prompt",
@@ -20,7 +20,7 @@ pub(super) const TOOL: Builtin = Builtin {
     run: Run::Ask(run),
 };
 
-fn run<'a>(seen: &'a Seen<'a>, at: At<'a>, call: ToolCall) -> Answer<'a> {
+fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> Answer<'a> {
     Box::pin(async move {
         let ToolCall { arguments, meta, continuation, .. } = call;
         let given = Given::read(&arguments);
@@ -30,12 +30,14 @@ fn run<'a>(seen: &'a Seen<'a>, at: At<'a>, call: ToolCall) -> Answer<'a> {
             Ok(asked) => asked,
             Err(problem) => return Ok(Outcome::failure(problem)),
         };
-        let Some(prompt) = seen.state.catalog.prompts().find(|prompt| *prompt.name == *name) else {
-            return Ok(describe_prompt::not_found(seen, &name));
+        let Some(prompt) =
+            cx.request.snapshot.catalog.prompts().find(|prompt| *prompt.name == *name)
+        else {
+            return Ok(describe_prompt::not_found(cx, &name));
         };
         let what = What::Prompt { name: prompt.local_name.to_string(), arguments: Some(arguments) };
         let ask = Ask { what, meta, continuation };
-        Ok(match at.dispatcher.ask(at.caller, at.client, &prompt.backend, ask).await {
+        Ok(match cx.request.ask(&prompt.backend, ask).await {
             Ok(Outcome::Raw(result)) => messages(&result),
             Ok(outcome) => outcome,
             Err(error) => Outcome::failure(format!("Prompt retrieval failed: {error}")),

@@ -11,8 +11,8 @@ use muster_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Answer, Builtin, Run, Seen, describe_resource, envelope::Text, given::Given};
-use crate::surface::{At, ToolCall};
+use super::{Answer, Builtin, MetaContext, Run, describe_resource, envelope::Text, given::Given};
+use crate::surface::ToolCall;
 
 pub(super) const TOOL: Builtin = Builtin {
     name: "get_resource",
@@ -22,18 +22,18 @@ pub(super) const TOOL: Builtin = Builtin {
     run: Run::Ask(run),
 };
 
-fn run<'a>(seen: &'a Seen<'a>, at: At<'a>, call: ToolCall) -> Answer<'a> {
+fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> Answer<'a> {
     Box::pin(async move {
         let ToolCall { arguments, meta, continuation, .. } = call;
         let uri = match Given::read(&arguments).required("uri") {
             Ok(uri) => uri,
             Err(problem) => return Ok(Outcome::failure(problem)),
         };
-        let Some((backend, local)) = owner(seen, &uri) else {
-            return Ok(describe_resource::not_found(seen, &uri));
+        let Some((backend, local)) = owner(cx, &uri) else {
+            return Ok(describe_resource::not_found(cx, &uri));
         };
         let ask = Ask { what: What::Read { uri: local }, meta, continuation };
-        Ok(match at.dispatcher.ask(at.caller, at.client, backend, ask).await {
+        Ok(match cx.request.ask(backend, ask).await {
             Ok(Outcome::Raw(result)) => contents(&result),
             Ok(outcome) => outcome,
             Err(error) => Outcome::failure(format!("Resource retrieval failed: {error}")),
@@ -42,8 +42,8 @@ fn run<'a>(seen: &'a Seen<'a>, at: At<'a>, call: ToolCall) -> Answer<'a> {
 }
 
 /// Who has a resource, and what they call it.
-fn owner<'a>(seen: &'a Seen<'_>, uri: &str) -> Option<(&'a BackendName, String)> {
-    let catalog = &seen.state.catalog;
+fn owner<'a>(cx: &'a MetaContext<'_>, uri: &str) -> Option<(&'a BackendName, String)> {
+    let catalog = &cx.request.snapshot.catalog;
     match catalog.resources().find(|listed| *listed.name == *uri) {
         Some(listed) => Some((&listed.backend, listed.local_name.to_string())),
         None => catalog.resource_owner(uri).map(|owner| (owner, uri.to_owned())),

@@ -3,7 +3,7 @@
 use muster_core::call::Outcome;
 
 use super::{
-    Builtin, Run, Seen,
+    Builtin, MetaContext, Run,
     filter_tools::{Detail, Filter},
     given::Given,
     page::Bounds,
@@ -18,7 +18,7 @@ pub(super) const TOOL: Builtin = Builtin {
     run: Run::List(answer),
 };
 
-fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
     let bounds = match Bounds::of(given, usize::MAX) {
         Ok(bounds) => bounds,
         Err(problem) => return Outcome::failure(problem),
@@ -29,5 +29,5 @@ fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
         detail: if include_schema { Detail::Schema } else { Detail::Description },
         ..Filter::all(bounds)
     };
-    filter.answer(seen)
+    filter.answer(cx)
 }

@@ -8,7 +8,7 @@ use muster_core::{
 use serde::Serialize;
 
 use super::{
-    Builtin, Run, Seen,
+    Builtin, MetaContext, Run,
     given::Given,
     listing::{self, by_name},
     shelf::summary,
@@ -28,9 +28,9 @@ struct Item<'a> {
     description: String,
 }
 
-fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
-    let prompts = by_name(seen.state.catalog.prompts());
-    listing::answer((given, seen.budget), &prompts, ("prompts", "No prompts available"), item)
+fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
+    let prompts = by_name(cx.request.snapshot.catalog.prompts());
+    listing::answer((given, cx.budget), &prompts, ("prompts", "No prompts available"), item)
 }
 
 fn item(prompt: &&Listed) -> Raw {

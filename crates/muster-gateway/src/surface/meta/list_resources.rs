@@ -8,7 +8,7 @@ use muster_core::{
 use serde::Serialize;
 
 use super::{
-    Builtin, Run, Seen,
+    Builtin, MetaContext, Run,
     given::Given,
     listing::{self, by_name, described},
 };
@@ -44,14 +44,14 @@ enum Kind {
     Template,
 }
 
-fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
-    let catalog = &seen.state.catalog;
+fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
+    let catalog = &cx.request.snapshot.catalog;
     // The gateway's own are listed by the protocol's own method.
     let others = catalog.resources().filter(|one| one.backend.as_str() != CORE_BACKEND);
     let resources = by_name(others).into_iter().map(|one| (Kind::Resource, one));
     let templates = by_name(catalog.templates()).into_iter().map(|one| (Kind::Template, one));
     let all: Vec<(Kind, &Listed)> = resources.chain(templates).collect();
-    listing::answer((given, seen.budget), &all, ("resources", "No resources available"), item)
+    listing::answer((given, cx.budget), &all, ("resources", "No resources available"), item)
 }
 
 fn item((kind, listed): &(Kind, &Listed)) -> Raw {

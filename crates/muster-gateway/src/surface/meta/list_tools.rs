@@ -2,17 +2,17 @@
 
 use muster_core::{
     call::Outcome,
+    effect::Effect,
     json::{Raw, raw},
 };
 use serde::Serialize;
 
 use super::{
-    Builtin, Run, Seen,
+    Builtin, MetaContext, Run,
     given::Given,
     page::{Bounds, Page},
     shelf::{Shown, summary},
 };
-use muster_core::effect::Effect;
 
 const DEFAULT_LIMIT: usize = 100;
 
@@ -43,15 +43,15 @@ struct Item<'a> {
     effect: Effect,
 }
 
-fn answer(seen: &Seen<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
     let bounds = match Bounds::of(given, DEFAULT_LIMIT) {
         Ok(bounds) => bounds,
         Err(problem) => return Outcome::failure(problem),
     };
-    let shelf = seen.shelf();
-    let tools = shelf.tools(&seen.state);
+    let shelf = cx.shelf();
+    let tools = shelf.tools(cx.request.snapshot);
     let rest = tools.iter().skip(bounds.offset);
-    let page = Page::of(rest, tools.len(), bounds, seen.budget, item, item);
+    let page = Page::of(rest, tools.len(), bounds, cx.budget, item, item);
     let answer = Answer {
         tools: &page.items,
         total: page.total,

@@ -11,7 +11,7 @@ use muster_core::{
 };
 use muster_search::{index::Index, meaning::nearness};
 
-use crate::{dispatch::State, meanings::Snapshot as Meanings};
+use crate::{dispatch::GatewaySnapshot, meanings::Snapshot as Meanings};
 
 /// The longest summary, in letters.
 const LONGEST_SUMMARY: usize = 120;
@@ -47,7 +47,7 @@ pub(super) struct Shown {
 
 impl Shelf {
     /// The tools in order.
-    pub(super) fn tools(&self, state: &State) -> &[Shown] {
+    pub(super) fn tools(&self, state: &GatewaySnapshot) -> &[Shown] {
         self.tools.get_or_init(|| {
             let shown = |entry: &&Arc<Entry>| state.policy.shows(entry);
             let (mut tools, others): (Vec<Shown>, Vec<Shown>) = state
@@ -64,7 +64,7 @@ impl Shelf {
     /// The tools that a question in words is about, best first.
     pub(super) fn search<'a>(
         &'a self,
-        state: &'a State,
+        state: &'a GatewaySnapshot,
         question: &Question<'_>,
         admit: impl Fn(&Source, &Arc<Entry>) -> bool,
         limit: usize,
@@ -94,7 +94,7 @@ impl Shelf {
 }
 
 /// How many tools a state shows.
-pub(super) fn count(state: &State) -> usize {
+pub(super) fn count(state: &GatewaySnapshot) -> usize {
     if state.policy.shows_all() {
         return state.catalog.len();
     }
@@ -103,7 +103,7 @@ pub(super) fn count(state: &State) -> usize {
 
 impl Shown {
     /// A tool under the policy of a state.
-    pub(super) fn of(state: &State, entry: &Arc<Entry>) -> Self {
+    pub(super) fn of(state: &GatewaySnapshot, entry: &Arc<Entry>) -> Self {
         let words = state.policy.description(entry);
         let instead = (*words != *entry.description).then(|| Arc::from(words));
         let said = state.policy.rule(entry).and_then(|rule| rule.effect);

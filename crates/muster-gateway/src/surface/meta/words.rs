@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::is_meta;
 use crate::{
     condition::Condition,
-    dispatch::{Absent, State},
+    dispatch::{Absent, GatewaySnapshot},
 };
 
 /// A problem is told in at most so many letters: it may repeat what was given.
@@ -27,7 +27,7 @@ pub(super) fn lines(lines: &[String]) -> String {
 }
 
 /// Why a tool did not run, for the one who called it with `arguments`.
-pub(super) fn error(state: &State, arguments: &RawValue, error: &CallError) -> String {
+pub(super) fn error(state: &GatewaySnapshot, arguments: &RawValue, error: &CallError) -> String {
     match error {
         CallError::Unknown { tool, .. } => unknown(state, tool.as_str()),
         CallError::Arguments { tool, problems, schema, .. } => {
@@ -64,7 +64,7 @@ pub(super) fn advised(said: String, fix: &str, fragment: Option<&Fragment>) -> S
 }
 
 /// Names that one which is not there may have been meant for.
-pub(super) fn nearest(state: &State, name: &str) -> String {
+pub(super) fn nearest(state: &GatewaySnapshot, name: &str) -> String {
     if is_meta(name) {
         return format!("hint: `{name}` is not behind call_tool: call it directly");
     }
@@ -86,7 +86,7 @@ pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
     }
 }
 
-fn unknown(state: &State, name: &str) -> String {
+fn unknown(state: &GatewaySnapshot, name: &str) -> String {
     if let Some(absent) = absent(state, name) {
         return not_connected(absent);
     }
@@ -108,7 +108,7 @@ fn unknown(state: &State, name: &str) -> String {
 
 /// The server that a tool would belong to, if it has none now. Whether there is such a tool nobody knows,
 /// or only those who have logged in.
-fn absent<'a>(state: &'a State, name: &str) -> Option<&'a Absent> {
+fn absent<'a>(state: &'a GatewaySnapshot, name: &str) -> Option<&'a Absent> {
     state
         .absent
         .iter()
@@ -157,7 +157,7 @@ mod tests {
     use super::unknown;
     use crate::{
         condition::Condition,
-        dispatch::{Absent, State},
+        dispatch::{Absent, GatewaySnapshot},
     };
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
             let server = BackendName::new("slow");
             let absent = Absent { server, condition, error: error.map(str::to_owned) };
             let absent = Arc::new([("x_slow_".to_owned(), absent)].into());
-            unknown(&State { absent, ..State::default() }, "x_slow_ok")
+            unknown(&GatewaySnapshot { absent, ..GatewaySnapshot::default() }, "x_slow_ok")
         };
         assert_eq!(
             said(Condition::Starting, None),
@@ -177,6 +177,9 @@ mod tests {
             "server not connected: slow (status: failed)\nhint: no such program; start it again with \
              core_service_start {\"name\": \"slow\"}"
         );
-        assert!(unknown(&State::default(), "x_slow_ok").starts_with("tool not found: x_slow_ok"));
+        assert!(
+            unknown(&GatewaySnapshot::default(), "x_slow_ok")
+                .starts_with("tool not found: x_slow_ok")
+        );
     }
 }

@@ -4,10 +4,8 @@ use std::{
     fs, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path, sync::Arc, time::Duration,
 };
 
-use muster_auth::{
-    dialer::{Dialer, Outgoing, Reach, Trust},
-    random::sha256,
-};
+use muster_auth::random::sha256;
+use muster_net::{AddressPolicy, HttpClient, HttpRequest, TrustStore};
 use serde::Deserialize;
 
 const REDIRECTS: u8 = 5;
@@ -39,7 +37,7 @@ struct Asset {
 impl Release {
     /// Reads the document at an address.
     pub(super) async fn latest(url: &str) -> Result<Self, String> {
-        let body = get(Outgoing::get(url, Reach::Private)).await?;
+        let body = get(HttpRequest::get(url, AddressPolicy::Private)).await?;
         serde_json::from_slice(&body).map_err(|err| format!("no release can be read: {err}"))
     }
 
@@ -72,8 +70,8 @@ impl Release {
         let asset = asset.ok_or_else(|| format!("the release has no file `{name}`"))?;
         let digest = asset.digest.as_deref().and_then(|digest| digest.strip_prefix("sha256:"));
         let digest = digest.ok_or_else(|| format!("the release names no checksum of `{name}`"))?;
-        let ask = Outgoing::get(&asset.browser_download_url, Reach::Private);
-        let bytes = get(ask.at_most(LARGEST).within(PATIENCE)).await?;
+        let ask = HttpRequest::get(&asset.browser_download_url, AddressPolicy::Private);
+        let bytes = get(ask.max_body(LARGEST).timeout(PATIENCE)).await?;
         let found: String = sha256(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         if !found.eq_ignore_ascii_case(digest) {
             return Err(format!("`{name}` has another checksum than the release names"));
@@ -97,8 +95,8 @@ fn replace(program: &Path, bytes: &[u8]) -> std::io::Result<()> {
     done
 }
 
-async fn get(ask: Outgoing) -> Result<Vec<u8>, String> {
-    let dialer = Dialer::new(Arc::new(Trust::system()));
+async fn get(ask: HttpRequest) -> Result<Vec<u8>, String> {
+    let dialer = HttpClient::new(Arc::new(TrustStore::system()));
     let answer = dialer.send(ask.redirects(REDIRECTS)).await.map_err(|err| err.to_string())?;
     if !answer.status.is_success() {
         return Err(format!("status {}", answer.status.as_u16()));

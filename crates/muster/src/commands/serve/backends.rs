@@ -5,12 +5,12 @@ use std::{fs, sync::Arc};
 use muster_auth::{
     client::{Client, Options},
     clock::Clock,
-    dialer::{Dialer, Reach, Trust},
     secret::Secret,
     store::{Memory, Vault},
 };
 use muster_config::settings::McpClient;
 use muster_engine::store::Store;
+use muster_net::{AddressPolicy, HttpClient, TrustStore};
 
 use crate::error::CommandError;
 
@@ -18,7 +18,7 @@ use crate::error::CommandError;
 pub(super) fn of(
     said: &McpClient,
     vault: Option<Vault>,
-    mut trust: Trust,
+    mut trust: TrustStore,
     store: &Store,
 ) -> Result<Option<Arc<Client>>, CommandError> {
     if !said.enabled {
@@ -39,10 +39,11 @@ pub(super) fn of(
     if !said.ca_file.is_empty() {
         let pem = fs::read(&said.ca_file)
             .map_err(|err| failed(format!("cannot read `caFile` {}: {err}", said.ca_file)))?;
-        trust =
-            trust.and(&pem).map_err(|err| failed(format!("`caFile` {}: {err}", said.ca_file)))?;
+        trust = trust
+            .with_pem(&pem)
+            .map_err(|err| failed(format!("`caFile` {}: {err}", said.ca_file)))?;
         // Who has certificates of their own has a network of their own.
-        reach = Reach::Private;
+        reach = AddressPolicy::Private;
     }
     let options = Options {
         client_id: said.client_id.clone(),
@@ -63,7 +64,7 @@ pub(super) fn of(
     }
     let clock = Clock::system();
     let vault = vault.unwrap_or_else(|| Vault::new(Arc::new(Memory::new(clock.clone())), None));
-    Ok(Some(Client::new(options, Dialer::new(Arc::new(trust)), vault, clock)))
+    Ok(Some(Client::new(options, HttpClient::new(Arc::new(trust)), vault, clock)))
 }
 
 /// The secret itself, or what its file holds.

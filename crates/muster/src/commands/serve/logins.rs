@@ -4,12 +4,12 @@ use std::{convert::Infallible, sync::Arc};
 
 use muster_auth::{
     client::Client,
-    dialer::Trust,
     server::{self, AuthServer},
 };
 use muster_config::settings::OAuthServer;
 use muster_engine::store::Files;
 use muster_mcp::http::HttpOptions;
+use muster_net::TrustStore;
 
 use crate::error::CommandError;
 
@@ -17,7 +17,7 @@ use crate::error::CommandError;
 pub(super) fn of(
     said: &OAuthServer,
     files: &Files,
-    trust: Trust,
+    trust: TrustStore,
 ) -> Result<Option<AuthServer>, CommandError> {
     if !said.enabled {
         return Ok(None);

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Answer, Cli, Found};
 use crate::{
-    dispatch::State,
+    dispatch::GatewaySnapshot,
     surface::meta::{
         budget::Budget,
         shelf::{LONGEST_SIGNATURE, summary},
@@ -46,7 +46,7 @@ struct BriefTool<'a> {
 }
 
 /// As much of an answer as `budget` holds, the first ones first.
-pub(super) fn within(state: &State, answer: &Answer<'_>, budget: Budget) -> String {
+pub(super) fn within(state: &GatewaySnapshot, answer: &Answer<'_>, budget: Budget) -> String {
     match answer {
         Answer::Summary { summary } => {
             let items: Vec<BriefCli<'_>> = summary.iter().map(of_cli).collect();
@@ -92,7 +92,7 @@ fn of_cli<'a>(cli: &Cli<'a>) -> BriefCli<'a> {
     BriefCli { name: cli.name, description: summary(cli.description), tool_count: cli.tool_count }
 }
 
-fn of_tool<'a>(state: &State, found: &Found<'a>) -> BriefTool<'a> {
+fn of_tool<'a>(state: &GatewaySnapshot, found: &Found<'a>) -> BriefTool<'a> {
     BriefTool {
         tool_name: found.tool_name,
         description: summary(found.description),

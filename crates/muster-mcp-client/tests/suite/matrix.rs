@@ -1,0 +1,295 @@
+//! Everything that a server can do, on both wires and in both eras, against the conformance fixture.
+
+use std::sync::Arc;
+
+use muster_core::{
+    backend::What,
+    call::{CallError, Outcome},
+    client::{Continuation, NeedsInput},
+    connect::{Endpoint, Event},
+};
+use tokio::time::timeout;
+
+use super::world::{Fake, Fixture, LIMIT, World, fixture, http, raw};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wire {
+    Http,
+    Stdio,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Era {
+    Modern,
+    Legacy,
+}
+
+async fn world(wire: Wire, era: Era) -> World {
+    let more: &[&str] = if era == Era::Legacy { &["--legacy-only"] } else { &[] };
+    match wire {
+        Wire::Http => {
+            let fixture = Fixture::start(more).await;
+            let mut world = World::of(&http(&fixture.url)).await;
+            world.fixture = Some(fixture);
+            world
+        }
+        Wire::Stdio => {
+            let fixture = fixture();
+            let args =
+                [fixture.to_str().unwrap(), "--stdio"].into_iter().chain(more.iter().copied());
+            let args = args.map(str::to_owned).collect();
+            World::of(&Endpoint::Stdio { command: "python3".to_owned(), args, env: vec![] }).await
+        }
+    }
+}
+
+macro_rules! matrix {
+    ($($check:ident),* $(,)?) => {
+        mod http_modern { $(#[tokio::test] async fn $check() {
+            super::$check(super::world(super::Wire::Http, super::Era::Modern).await, super::Era::Modern).await;
+        })* }
+        mod http_legacy { $(#[tokio::test] async fn $check() {
+            super::$check(super::world(super::Wire::Http, super::Era::Legacy).await, super::Era::Legacy).await;
+        })* }
+        mod stdio_modern { $(#[tokio::test] async fn $check() {
+            super::$check(super::world(super::Wire::Stdio, super::Era::Modern).await, super::Era::Modern).await;
+        })* }
+        mod stdio_legacy { $(#[tokio::test] async fn $check() {
+            super::$check(super::world(super::Wire::Stdio, super::Era::Legacy).await, super::Era::Legacy).await;
+        })* }
+    };
+}
+
+matrix!(
+    lists,
+    calls,
+    progress_and_logs,
+    questions,
+    questions_by_reply,
+    cancels,
+    resources_and_prompts,
+    hears_of_changes,
+    watches,
+    runs_side_by_side,
+    closes,
+);
+
+async fn lists(world: World, era: Era) {
+    let listing = &world.listing;
+    assert_eq!(listing.tools.len(), 36, "{:#?}", listing.tools);
+    assert_eq!(listing.resources.len(), 3);
+    assert_eq!(listing.templates.len(), 1);
+    assert_eq!(listing.prompts.len(), 5);
+    assert_eq!(listing.instructions.as_deref(), Some("A fixture for conformance tests."));
+    let version = if era == Era::Modern { "2026-07-28" } else { "2025-11-25" };
+    assert_eq!(listing.protocol, version);
+    assert!(listing.subscriptions && listing.completions && listing.logging);
+    assert_eq!(
+        listing.tools[0].get(),
+        r#"{"name":"test_simple_text","description":"Returns one text","inputSchema":{"type":"object","properties":{}}}"#
+    );
+}
+
+async fn calls(world: World, _: Era) {
+    let client = Fake::able();
+    let text = world.call(&client, "test_simple_text", "{}").await;
+    let plain =
+        r#""content":[{"type":"text","text":"This is a simple text response for testing."}]"#;
+    // What belongs to the era is not part of the result.
+    assert_eq!(text, format!("{{{plain}}}"));
+    assert!(world.call(&client, "test_image_content", "{}").await.contains("image/png"));
+    assert!(world.call(&client, "test_error_handling", "{}").await.contains(r#""isError":true"#));
+    // Repeated in a header, in a wrapping where it must be.
+    let region = world.call(&client, "test_custom_header", r#"{"region":"eu-Zürich"}"#).await;
+    assert!(region.contains("Region: eu-Zürich"), "{region}");
+}
+
+async fn progress_and_logs(world: World, _: Era) {
+    let client = Fake::able();
+    // A token that no number type holds comes back as it was written.
+    let meta = r#"{"progressToken":123456789012345678901234567890,"traceparent":"00-1"}"#;
+    let call = world.permit("test_tool_with_progress", "{}", Some(meta));
+    world.run(&client, call).await.unwrap();
+    let progress = |value: u8| {
+        format!(
+            r#"notifications/progress {{"progressToken":123456789012345678901234567890,"progress":{value},"total":100}}"#
+        )
+    };
+    assert_eq!(client.notices(), [progress(0), progress(50), progress(100)]);
+
+    let client = Fake::able();
+    let call = world.permit("test_tool_with_progress", "{}", None);
+    world.run(&client, call).await.unwrap();
+    assert!(client.notices().is_empty());
+
+    world.call(&client, "test_tool_with_logging", "{}").await;
+    assert_eq!(
+        client.notices()[0],
+        r#"notifications/message {"level":"info","logger":"fixture","data":"Tool execution started"}"#
+    );
+    assert_eq!(client.notices().len(), 3);
+}
+
+/// What a legacy server asks goes to the client at once; a modern one asks by its result.
+async fn questions(world: World, era: Era) {
+    let client = Fake::able();
+    let call = world.permit("test_sampling", r#"{"prompt":"capital?"}"#, None);
+    let outcome = world.run(&client, call).await.unwrap();
+    if era == Era::Modern {
+        let Outcome::NeedsInput(NeedsInput { questions, state, result }) = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!(questions[0].0, "prompt");
+        assert_eq!(questions[0].1.method, "sampling/createMessage");
+        assert!(state.is_none());
+        assert!(result.unwrap().get().contains(r#""resultType":"input_required""#));
+        // A client that did not declare it is never asked.
+        let call = world.permit("test_sampling", r#"{"prompt":"capital?"}"#, None);
+        let refused = world.run(&Fake::new("{}", &[]), call).await;
+        let Err(CallError::Refused { code: -32021, .. }) = refused else { panic!("{refused:?}") };
+        return;
+    }
+    let Outcome::Raw(result) = outcome else { panic!("{outcome:?}") };
+    assert!(result.get().contains("LLM response: Paris"), "{result}");
+    let asked = client.questions();
+    assert_eq!(
+        asked,
+        [
+            r#"sampling/createMessage {"messages":[{"role":"user","content":{"type":"text","text":"capital?"}}],"maxTokens":100}"#
+        ]
+    );
+    let elicited = world.call(&client, "test_elicitation", r#"{"message":"who?"}"#).await;
+    assert!(elicited.contains("action=accept"), "{elicited}");
+    let roots = world.call(&client, "test_input_required_result_list_roots", "{}").await;
+    assert!(roots.contains("file:///home"), "{roots}");
+    // A client that cannot, and one that will not.
+    let cannot = Fake::new("{}", &[]);
+    let text = world.call(&cannot, "test_sampling", r#"{"prompt":"x"}"#).await;
+    assert!(text.contains("did not declare the capability `sampling`"), "{text}");
+    assert!(cannot.questions().is_empty());
+    let will_not = Fake::new(r#"{"sampling":{}}"#, &[]);
+    let text = world.call(&will_not, "test_sampling", r#"{"prompt":"x"}"#).await;
+    assert!(text.contains("The client refused: no"), "{text}");
+}
+
+async fn questions_by_reply(world: World, era: Era) {
+    let client = Fake::able();
+    let tool = "test_input_required_result_multi_round";
+    if era == Era::Legacy {
+        let text = world.call(&client, "test_input_required_result_multiple_inputs", "{}").await;
+        assert!(text.contains("Paris Ada (file:///home)"), "{text}");
+        return;
+    }
+    let first = world.run(&client, world.permit(tool, "{}", None)).await;
+    let Ok(Outcome::NeedsInput(NeedsInput { questions, state: Some(state), .. })) = first else {
+        panic!("{first:?}")
+    };
+    assert_eq!(questions[0].0, "step1");
+    let again =
+        |answers: &str, state| Continuation { answers: Some(raw(answers)), state: Some(state) };
+    let step1 = again(r#"{"step1":{"action":"accept","content":{"name":"Ada"}}}"#, state);
+    let second = world.run(&client, world.permit_again(tool, "{}", None, step1)).await;
+    let Ok(Outcome::NeedsInput(NeedsInput { questions, state: Some(state), .. })) = second else {
+        panic!("{second:?}")
+    };
+    assert_eq!(questions[0].0, "step2");
+    let step2 = again(r#"{"step2":{"action":"accept","content":{"color":"red"}}}"#, state);
+    let third = world.run(&client, world.permit_again(tool, "{}", None, step2)).await;
+    let Ok(Outcome::Raw(result)) = third else { panic!("{third:?}") };
+    assert!(result.get().contains("Ada likes red."), "{result}");
+}
+
+/// The fixture tells nobody that a call ended early, but one that sleeps for a minute and is not
+/// cancelled keeps it from ending in time.
+async fn cancels(mut world: World, _: Era) {
+    let client = Fake::able();
+    let call = world.permit("slow_compute", r#"{"seconds":60}"#, None);
+    let running = world.run(&client, call);
+    assert!(timeout(std::time::Duration::from_millis(300), running).await.is_err());
+    // The connection is as good as before.
+    assert!(world.call(&client, "test_simple_text", "{}").await.contains("simple text"));
+    world.connection.close().await;
+    world.events.close();
+}
+
+async fn resources_and_prompts(world: World, era: Era) {
+    let read = world.asked(What::Read { uri: "test://static-text".to_owned() }).await;
+    assert!(read.contains("This is the content of the static text resource."), "{read}");
+    let missing = world.ask(What::Read { uri: "test://nothing".to_owned() }).await;
+    let expect = if era == Era::Modern { -32602 } else { -32002 };
+    match missing {
+        Err(CallError::Refused { code, message, data }) => {
+            assert_eq!((code, message.as_str()), (expect, "Resource not found"));
+            assert_eq!(data.unwrap().get(), r#"{"uri":"test://nothing"}"#);
+        }
+        other => panic!("{other:?}"),
+    }
+    let prompt = What::Prompt {
+        name: "test_prompt_with_arguments".to_owned(),
+        arguments: Some(raw(r#"{"arg1":"a","arg2":"b"}"#)),
+    };
+    assert!(world.asked(prompt).await.contains("arg1='a', arg2='b'"));
+    let params = raw(
+        r#"{"ref":{"type":"ref/prompt","name":"test_prompt_with_arguments"},"argument":{"name":"arg1","value":"par"}}"#,
+    );
+    let completed = world.asked(What::Complete { params }).await;
+    assert!(completed.contains(r#"["paris","park","party"]"#), "{completed}");
+}
+
+async fn hears_of_changes(mut world: World, _: Era) {
+    let client = Fake::able();
+    for tool in ["test_trigger_tool_change", "test_trigger_prompt_change"] {
+        world.call(&client, tool, "{}").await;
+        assert!(matches!(world.event().await, Event::ListChanged));
+    }
+}
+
+async fn watches(mut world: World, _: Era) {
+    let client = Fake::able();
+    let watched = || "test://watched-resource".to_owned();
+    assert_eq!(world.asked(What::Subscribe { uri: watched() }).await, "{}");
+    world.call(&client, "test_trigger_resource_update", "{}").await;
+    match world.event().await {
+        Event::ResourceUpdated { uri } => assert_eq!(uri, watched()),
+        other => panic!("{other:?}"),
+    }
+    let nothing = world.ask(What::Subscribe { uri: "test://nothing".to_owned() }).await;
+    assert!(matches!(nothing, Err(CallError::Refused { .. })), "{nothing:?}");
+    world.asked(What::Unsubscribe { uri: watched() }).await;
+    // The stream is closed at the next turn of the runtime.
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    world.call(&client, "test_trigger_resource_update", "{}").await;
+    world.call(&client, "test_trigger_tool_change", "{}").await;
+    let next = world.event().await;
+    assert!(matches!(next, Event::ListChanged), "{next:?}");
+}
+
+async fn runs_side_by_side(world: World, _: Era) {
+    let world = Arc::new(world);
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..20 {
+        let world = Arc::clone(&world);
+        calls.spawn(async move {
+            let client = Fake::able();
+            let meta = format!(r#"{{"progressToken":"t{number}"}}"#);
+            let call = world.permit("test_tool_with_progress", "{}", Some(&meta));
+            world.run(&client, call).await.unwrap();
+            let notices = client.notices();
+            assert_eq!(notices.len(), 3, "{notices:?}");
+            assert!(notices.iter().all(|notice| notice.contains(&format!(r#""t{number}""#))));
+        });
+    }
+    while let Some(done) = timeout(LIMIT, calls.join_next()).await.unwrap() {
+        done.unwrap();
+    }
+}
+
+async fn closes(world: World, _: Era) {
+    let World { connection, connector, mut events, .. } = world;
+    connection.close().await;
+    drop(connection);
+    timeout(LIMIT, connector.shut_down()).await.expect("nothing is left running");
+    while let Some(event) = events.recv().await {
+        assert!(!matches!(event, Event::Closed { .. }), "we closed it ourselves");
+    }
+}

@@ -1,0 +1,135 @@
+//! Requests of one person: each carries the token of the moment, and a token that is refused is replaced
+//! once.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use muster_core::{
+    backend::BoxFuture,
+    connect::{Connect as _, ConnectError, Connection, Event, Events},
+    credentials::Bearer,
+    logins::{Access, LoginError},
+};
+
+use super::{
+    web::{Say, Web, legacy, modern},
+    world::{connector, http},
+};
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Gives tokens by number; after a refusal the next one, up to the last.
+#[derive(Debug)]
+struct Numbered {
+    now: AtomicUsize,
+    last: usize,
+}
+
+impl Access for Numbered {
+    fn token(&self) -> BoxFuture<'_, Result<Bearer, LoginError>> {
+        let token = Bearer::new(format!("token-{}", self.now.load(Ordering::Relaxed)));
+        Box::pin(std::future::ready(Ok(token)))
+    }
+
+    fn refused<'a>(
+        &'a self,
+        token: &'a Bearer,
+        challenge: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Bearer, LoginError>> {
+        Box::pin(async move {
+            assert!(
+                challenge.is_some_and(|said| said.starts_with("Bearer error=")),
+                "{challenge:?}"
+            );
+            let now = self.now.load(Ordering::Relaxed);
+            assert_eq!(token.reveal(), format!("token-{now}"));
+            if now == self.last {
+                return Err(LoginError::Needed);
+            }
+            self.now.fetch_add(1, Ordering::Relaxed);
+            self.token().await
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Deaf;
+
+impl Events for Deaf {
+    fn happened(&self, _: Event) {}
+}
+
+async fn connect(url: &str, last: usize) -> Result<Arc<dyn Connection>, ConnectError> {
+    let access = Arc::new(Numbered { now: AtomicUsize::new(1), last });
+    let connected =
+        connector().connect_as("srv", &http(url), access, LIMIT, Arc::new(Deaf)).await?;
+    connected.list().await?;
+    Ok(connected)
+}
+
+/// A server that takes one token only.
+async fn guarded(is_modern: bool, good: &'static str, refusal: (u16, &'static str)) -> Web {
+    Web::start(move |seen| {
+        let refuse = |seen: &super::web::Seen| {
+            let good = seen.header("authorization") == Some(good);
+            (!good).then(|| Say::Whole(refusal.0, refusal.1, String::new()))
+        };
+        if is_modern { modern(seen, refuse) } else { legacy(seen, refuse) }
+    })
+    .await
+}
+
+const INVALID: (u16, &str) = (401, "www-authenticate: Bearer error=\"invalid_token\"\r\n");
+const MORE: (u16, &str) =
+    (403, "www-authenticate: Bearer error=\"insufficient_scope\", scope=\"a\"\r\n");
+
+#[tokio::test]
+async fn a_refused_token_is_replaced_once() {
+    for is_modern in [false, true] {
+        for refusal in [INVALID, MORE] {
+            let web = guarded(is_modern, "Bearer token-2", refusal).await;
+            connect(&web.url, 9).await.unwrap();
+            let refused = web
+                .seen()
+                .iter()
+                .filter(|seen| seen.header("authorization") == Some("Bearer token-1"))
+                .count();
+            assert_eq!(refused, 1, "{is_modern} {refusal:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_request_is_repeated_for_ever() {
+    let web = guarded(true, "Bearer token-9", INVALID).await;
+    let error = connect(&web.url, 9).await.map(drop).unwrap_err();
+    assert!(matches!(error, ConnectError::Unauthorized { .. }), "{error:?}");
+    assert_eq!(web.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn who_has_no_other_token_has_to_log_in() {
+    let web = guarded(false, "Bearer token-2", INVALID).await;
+    match connect(&web.url, 1).await.map(drop).unwrap_err() {
+        ConnectError::Unauthorized { challenge } => {
+            assert_eq!(challenge.as_deref(), Some("Bearer error=\"invalid_token\""));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(web.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_forbids_is_not_asked_again() {
+    let web = guarded(false, "Bearer token-2", (403, "")).await;
+    let error = connect(&web.url, 9).await.map(drop).unwrap_err();
+    assert!(matches!(error, ConnectError::Permanent(_)), "{error:?}");
+    let other =
+        web.seen().iter().any(|seen| seen.header("authorization") != Some("Bearer token-1"));
+    assert!(!other);
+}

@@ -1,0 +1,285 @@
+//! A client, a connector, and the servers they meet.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use muster_core::{
+    backend::{Ask, BoxFuture, CallTool, Cx, What},
+    call::{Call, CallError, Caller, Checking, Outcome},
+    catalog::{About, Snapshot, Source, offer::offer},
+    client::{AskError, Asking, Client, Continuation, Notice, Question},
+    connect::{Connect as _, ConnectError, Connection, Endpoint, Event, Events, Listing},
+    json::Raw,
+    name::{BackendName, ToolName},
+    policy::{Permitted, Policy},
+    request::Identity,
+};
+use muster_exec::{launcher::Launcher, serve::LAUNCHER_ARG};
+use muster_mcp_client::Connector;
+use serde_json::value::RawValue;
+use tokio::{sync::mpsc, time::timeout};
+
+#[expect(clippy::disallowed_types, reason = "the simplest there is for tests")]
+type Mutex<T> = std::sync::Mutex<T>;
+
+pub const HELPER: &str = env!("CARGO_BIN_EXE_muster-mcp-client-helper");
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+pub fn raw(text: &str) -> Raw {
+    RawValue::from_string(text.to_owned()).unwrap()
+}
+
+/// Hears events.
+#[derive(Debug)]
+pub struct Ears(mpsc::UnboundedSender<Event>);
+
+impl Events for Ears {
+    fn happened(&self, event: Event) {
+        drop(self.0.send(event));
+    }
+}
+
+/// A client that answers as it was told, and remembers everything.
+#[derive(Debug)]
+pub struct Fake {
+    capabilities: Raw,
+    answers: BTreeMap<&'static str, &'static str>,
+    pub notices: Mutex<Vec<String>>,
+    pub questions: Mutex<Vec<String>>,
+}
+
+impl Fake {
+    pub fn new(capabilities: &str, answers: &[(&'static str, &'static str)]) -> Arc<Self> {
+        Arc::new(Self {
+            capabilities: raw(capabilities),
+            answers: answers.iter().copied().collect(),
+            notices: Mutex::default(),
+            questions: Mutex::default(),
+        })
+    }
+
+    /// One that can do everything.
+    pub fn able() -> Arc<Self> {
+        Self::new(
+            r#"{"sampling":{},"elicitation":{"form":{},"url":{}},"roots":{}}"#,
+            &[
+                (
+                    "sampling/createMessage",
+                    r#"{"role":"assistant","content":{"type":"text","text":"Paris"},"model":"m"}"#,
+                ),
+                (
+                    "elicitation/create",
+                    r#"{"action":"accept","content":{"name":"Ada","username":"ada","email":"a@b.c","ok":true}}"#,
+                ),
+                ("roots/list", r#"{"roots":[{"uri":"file:///home"}]}"#),
+            ],
+        )
+    }
+
+    pub fn notices(&self) -> Vec<String> {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub fn questions(&self) -> Vec<String> {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Client for Fake {
+    fn capabilities(&self) -> Raw {
+        self.capabilities.clone()
+    }
+
+    fn asking(&self) -> Asking {
+        Asking::Directly
+    }
+
+    fn notify(&self, Notice { method, params }: Notice) {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.push(format!("{method} {params}"));
+    }
+
+    fn ask(&self, Question { method, params }: Question) -> BoxFuture<'_, Result<Raw, AskError>> {
+        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
+        questions.push(format!("{method} {params}"));
+        let answer = self.answers.get(&*method).map(|answer| raw(answer));
+        let refused = AskError::Refused { code: -1, message: "no".to_owned(), data: None };
+        Box::pin(std::future::ready(answer.ok_or(refused)))
+    }
+}
+
+#[derive(Debug)]
+struct NoTools;
+
+impl CallTool for NoTools {
+    fn call<'a>(
+        &'a self,
+        _: &'a Caller,
+        _: &'a Arc<dyn Client>,
+        _: Call,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        unreachable!("no backend here calls tools")
+    }
+}
+
+pub fn connector() -> Connector {
+    let identity =
+        Identity { name: "muster".to_owned(), version: "1.0.0".to_owned(), instructions: None };
+    Connector::new(Launcher::with_program(HELPER, [LAUNCHER_ARG]), &identity)
+}
+
+/// A connected server.
+pub struct World {
+    // Dropped first: a connection outlives neither its server nor its connector.
+    pub connection: Arc<dyn Connection>,
+    pub listing: Listing,
+    pub events: mpsc::UnboundedReceiver<Event>,
+    catalog: Snapshot,
+    pub connector: Connector,
+    pub fixture: Option<Fixture>,
+}
+
+pub async fn connect(
+    connector: &Connector,
+    endpoint: &Endpoint,
+) -> Result<(Arc<dyn Connection>, mpsc::UnboundedReceiver<Event>), ConnectError> {
+    let (sender, events) = mpsc::unbounded_channel();
+    let connection = connector.connect("srv", endpoint, LIMIT, Arc::new(Ears(sender))).await?;
+    Ok((connection, events))
+}
+
+impl World {
+    pub async fn of(endpoint: &Endpoint) -> Self {
+        let connector = connector();
+        let (connection, events) = connect(&connector, endpoint).await.unwrap();
+        let listing = connection.list().await.unwrap();
+        let backend = BackendName::new("srv");
+        let about =
+            About { title: "".into(), description: "".into(), category: None, tags: [].into() };
+        let offer = offer(&listing, &backend, str::to_owned);
+        let catalog = Snapshot::default().with(Source::new(backend, about, offer));
+        Self { connection, listing, events, catalog, connector, fixture: None }
+    }
+
+    pub fn permit(&self, tool: &str, arguments: &str, meta: Option<&str>) -> Permitted {
+        self.permit_again(tool, arguments, meta, Continuation::default())
+    }
+
+    pub fn permit_again(
+        &self,
+        tool: &str,
+        arguments: &str,
+        meta: Option<&str>,
+        continuation: Continuation,
+    ) -> Permitted {
+        let mut call = Call::new(ToolName::new(tool), raw(arguments), Checking::Strict);
+        call.meta = meta.map(raw);
+        call.continuation = continuation;
+        Policy::default().permit(&self.catalog, &Caller::local(), call).unwrap()
+    }
+
+    pub async fn run(&self, client: &Arc<Fake>, call: Permitted) -> Result<Outcome, CallError> {
+        self.run_as("local", client, call).await
+    }
+
+    pub async fn run_as(
+        &self,
+        subject: &str,
+        client: &Arc<Fake>,
+        call: Permitted,
+    ) -> Result<Outcome, CallError> {
+        let caller = Caller { subject: subject.into(), ..Caller::local() };
+        let client: Arc<dyn Client> = client.clone();
+        let cx = Cx { client: &client, caller: &caller, tools: &NoTools };
+        timeout(LIMIT, self.connection.run(cx, call)).await.expect("an answer in time")
+    }
+
+    /// Calls a tool and gives its result as text.
+    pub async fn call(&self, client: &Arc<Fake>, tool: &str, arguments: &str) -> String {
+        match self.run(client, self.permit(tool, arguments, None)).await {
+            Ok(Outcome::Raw(raw)) => raw.get().to_owned(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn ask(&self, what: What) -> Result<Outcome, CallError> {
+        let client: Arc<dyn Client> = Fake::able();
+        let caller = Caller::local();
+        let cx = Cx { client: &client, caller: &caller, tools: &NoTools };
+        let ask = Ask { what, meta: None, continuation: Continuation::default() };
+        timeout(LIMIT, self.connection.ask(cx, ask)).await.expect("an answer in time")
+    }
+
+    /// Asks something and gives the result as text.
+    pub async fn asked(&self, what: What) -> String {
+        match self.ask(what).await {
+            Ok(Outcome::Raw(raw)) => raw.get().to_owned(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn event(&mut self) -> Event {
+        timeout(LIMIT, self.events.recv()).await.expect("an event in time").expect("an event")
+    }
+}
+
+/// A server of `conformance/`, over HTTP.
+#[derive(Debug)]
+pub struct Fixture {
+    process: std::process::Child,
+    _directory: tempfile::TempDir,
+    pub url: String,
+}
+
+impl Fixture {
+    pub async fn start(more: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let port_file = directory.path().join("port");
+        #[expect(clippy::disallowed_methods, reason = "a peer of the tests, not a tool")]
+        #[expect(clippy::zombie_processes, reason = "it is waited for when it is dropped")]
+        let process = std::process::Command::new("python3")
+            .arg(fixture())
+            .args(["--http", "0", "--port-file"])
+            .arg(&port_file)
+            .args(more)
+            .spawn()
+            .unwrap();
+        for _ in 0..2000 {
+            if let Ok(port) = std::fs::read_to_string(&port_file) {
+                let url = format!("http://127.0.0.1:{}/mcp", port.trim());
+                return Self { process, _directory: directory, url };
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("the fixture did not start");
+    }
+
+    pub fn kill(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+pub fn fixture() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../conformance/fixture.py")
+}
+
+/// The odd server of the helper.
+pub fn odd(more: &[&str]) -> Endpoint {
+    let args = std::iter::once(&"odd").chain(more).map(|arg| (*arg).to_owned()).collect();
+    Endpoint::Stdio { command: HELPER.to_owned(), args, env: Vec::new() }
+}
+
+pub fn http(url: &str) -> Endpoint {
+    Endpoint::Http { url: url.to_owned(), headers: Vec::new() }
+}

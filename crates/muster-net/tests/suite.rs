@@ -1,0 +1,5 @@
+//! The dialer and the HTTP client over real sockets.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
+#[path = "suite/ssrf.rs"]
+mod ssrf;
