@@ -1,8 +1,7 @@
 //! Workflow files.
 
-use muster_core::value::Value;
-use muster_core::{json::raw, name::check_resource_name};
-use muster_workflow::{Object, Workflow, definition, fields::SPEC};
+use muster_core::name::check_resource_name;
+use muster_workflow::{Workflow, definition, fields::SPEC};
 use serde_json::Value as Json;
 
 use super::{
@@ -115,12 +114,9 @@ pub fn text(workflow: &Workflow) -> String {
     resource::text(FORMAT.kind, name, workflow.extra.clone(), spec, Vec::new())
 }
 
-/// An object as YAML.
-pub fn yaml(object: &Object) -> String {
-    match Value::from_json(&raw(object)) {
-        Value::Map(pairs) => writer::document(&pairs),
-        _ => String::new(),
-    }
+/// The definition that `core_workflow_get` shows, as YAML.
+pub fn shown_yaml(workflow: &Workflow) -> String {
+    writer::document(&resource::pairs(&workflow.shown(false)))
 }
 
 #[cfg(test)]
