@@ -133,6 +133,26 @@ impl Spec {
         Self { kind, ..Self::default() }
     }
 
+    /// The spec of a server at `endpoint`, with defaults for everything else.
+    pub fn at(endpoint: Endpoint) -> Self {
+        match endpoint {
+            Endpoint::Stdio { command, args, env } => Self {
+                command,
+                args,
+                env: env.into_iter().collect(),
+                ..Self::of(ServerType::Stdio)
+            },
+            Endpoint::Http { url, headers } | Endpoint::Mutual { url, headers, .. } => {
+                let headers = headers.into_iter().collect();
+                Self { url, headers, ..Self::of(ServerType::StreamableHttp) }
+            }
+            Endpoint::Sse { url, headers } => {
+                let headers = headers.into_iter().collect();
+                Self { url, headers, ..Self::of(ServerType::Sse) }
+            }
+        }
+    }
+
     /// The endpoint to connect to.
     pub fn endpoint(&self) -> Endpoint {
         let pairs = |map: &IndexMap<String, String>| {

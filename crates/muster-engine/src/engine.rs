@@ -168,7 +168,7 @@ impl Engine {
         let reconciler = Reconciler::new(means, outlets, supervisor, state, files);
         tasks.spawn(reconciler.run(received));
         tasks.spawn(files_watch::watch(Arc::clone(&store), inputs, timing));
-        tasks.spawn(status_files::keep(store, views, timing.files));
+        tasks.spawn(status_files::keep(store, views, timing.file_debounce));
         Self { handle, changes, endpoint, tasks }
     }
 

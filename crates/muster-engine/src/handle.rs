@@ -60,21 +60,25 @@ impl Handle {
         answered.await.map_err(|_| EditError::Ending)
     }
 
-    /// Wishes a server to run anew, or to stop, and waits until it does or cannot. None when there
-    /// is no such server, or no longer.
-    pub(crate) async fn wish(&self, name: &str, running: bool) -> Option<Arc<Known>> {
+    /// Starts, restarts or stops a server and waits until it is up, down or failed. None if there is no
+    /// such server, or no longer.
+    pub(crate) async fn set_running(&self, name: &str, running: bool) -> Option<Arc<Known>> {
         let (answer, answered) = oneshot::channel();
-        let input = Input::Wish { name: name.to_owned(), running, answer };
+        let input = Input::SetRunning { name: name.to_owned(), running, answer };
         self.inputs.send(input).await.ok()?;
-        let round = answered.await.ok()??;
-        self.settled(name, round).await
+        let generation = answered.await.ok()??;
+        self.wait_until_settled(name, generation).await
     }
 
-    /// Waits until a server has done what it was last asked to, or cannot.
-    pub(crate) async fn settled(&self, name: &str, round: u64) -> Option<Arc<Known>> {
+    /// Waits until a server has reached a stable condition for `generation`.
+    pub(crate) async fn wait_until_settled(
+        &self,
+        name: &str,
+        generation: u64,
+    ) -> Option<Arc<Known>> {
         let done = |view: &Arc<View>| {
             view.servers.get(name).is_none_or(|known| {
-                known.report.round >= round && !known.report.condition.is_passing()
+                known.status.generation >= generation && !known.status.condition.is_transitional()
             })
         };
         let mut views = self.view.clone();

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::{Ask, Backend, BoxFuture, Cx},
     bulk::Ran,
@@ -28,6 +29,19 @@ pub(crate) struct Patience {
 }
 
 impl Limited {
+    /// Applies the limits of a server: `at_once` calls, each within the server's call timeout.
+    pub(crate) fn for_server(
+        backend: Arc<dyn Backend>,
+        server: &McpServer,
+        at_once: usize,
+    ) -> Self {
+        let patience = server
+            .spec
+            .call_limit()
+            .map(|limit| Patience { server: BackendName::new(server.name.as_str()), limit });
+        Self::new(backend, at_once).within(patience)
+    }
+
     pub(crate) fn new(backend: Arc<dyn Backend>, at_once: usize) -> Self {
         let room = Semaphore::new(at_once.min(Semaphore::MAX_PERMITS));
         Self { backend, room, patience: None }

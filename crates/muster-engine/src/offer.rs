@@ -80,7 +80,7 @@ impl Naming {
     }
 
     /// Addresses with a scheme are unique by themselves.
-    fn name(&self, local: &str) -> String {
+    pub(crate) fn name(&self, local: &str) -> String {
         match self {
             Self::Prefixed { prefix, server } if !local.contains("://") => {
                 exposed(prefix, server, local)

@@ -115,11 +115,11 @@ impl Principals {
         let Some(principal) = &caller.principal else { return };
         let Some(logins) = &self.tools.logins else { return };
         let view = Arc::clone(&self.tools.view.borrow());
-        if !view.servers.values().any(|known| known.report.needs_login) {
+        if !view.servers.values().any(|known| known.status.needs_login) {
             return;
         }
         let login = (Arc::clone(&principal.login), principal.identity.is_some());
-        let wanting = view.servers.values().filter(|known| known.report.needs_login);
+        let wanting = view.servers.values().filter(|known| known.status.needs_login);
         for known in self.own(&caller.owner()).due(login, wanting, Instant::now()) {
             let (this, logins) = (Arc::clone(self), Arc::clone(logins));
             let person = Person::of(caller);
@@ -290,7 +290,7 @@ pub(crate) fn site(known: &Known) -> Site {
         name: known.server.name.clone(),
         url: known.server.spec.url.clone(),
         auth: known.server.spec.auth.clone().unwrap_or_default(),
-        challenge: known.report.challenge.clone(),
+        challenge: known.status.challenge.clone(),
     }
 }
 

@@ -2,14 +2,14 @@
 //!
 //! Everything that changes comes in here as an [`Input`], one after the other, whoever it comes from:
 //! files that were edited, tools that edit them, servers that come and go. What comes out is a new
-//! [`GatewaySnapshot`] for those who call tools, a new [`View`] for those who look, and word of what really
+//! [`GatewaySnapshot`] for those who call tools, a new [`View`] for those who look, and update of what really
 //! changed. A file written by a tool and one edited by hand end in the same place.
 
 mod classes;
 mod edit;
 mod files;
 mod seen;
-mod words;
+mod unit_updates;
 mod workflows;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use muster_core::{cli::CliConfig, name::BackendName, policy::Destructive, request::Change};
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_gateway::{
-    condition::Condition,
+    condition::ServerCondition,
     dispatch::{Absent, GatewaySnapshot},
 };
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -33,7 +33,7 @@ use crate::{
     events::Journal,
     services::Services,
     store::{ClassFile, FileProblem, Files, Store},
-    supervisor::{Supervisor, UnitId, Word},
+    supervisor::{Supervisor, UnitId, UnitUpdate},
     view::{Known, View},
     workflows::{Definitions, Means as WorkflowMeans},
 };
@@ -47,8 +47,8 @@ pub(crate) enum Input {
     Reload(oneshot::Sender<()>),
     /// A tool writes a file.
     Edit(Box<Edit>, oneshot::Sender<Result<(), EditError>>),
-    /// A tool wants a server to run anew, or to stop; it gets the number of its wish.
-    Wish {
+    /// A tool starts, restarts or stops a server; the reply is the new generation.
+    SetRunning {
         /// The server.
         name: String,
         /// Whether it is to run.
@@ -63,7 +63,7 @@ pub(crate) enum Input {
         /// Which unit.
         id: UnitId,
         /// What it says.
-        word: Box<Word>,
+        update: Box<UnitUpdate>,
     },
     /// Someone has logged in to a server.
     LoggedIn {
@@ -163,12 +163,12 @@ impl Reconciler {
                     let done = self.edit(*edit).await;
                     tell(answer, done);
                 }
-                Input::Wish { name, running, answer } => {
-                    tell(answer, self.supervisor.wish(&name, running));
+                Input::SetRunning { name, running, answer } => {
+                    tell(answer, self.supervisor.set_running(&name, running));
                 }
-                Input::Unit { name, id, word } => {
+                Input::Unit { name, id, update } => {
                     if self.supervisor.knows(&name, id) {
-                        self.hear(&name, *word);
+                        self.apply_unit_update(&name, *update);
                     }
                 }
                 Input::LoggedIn { name } => self.logged_in(&name),
@@ -205,12 +205,12 @@ impl Reconciler {
     fn absent(&self) -> BTreeMap<String, Absent> {
         let prefix = self.files.settings.aggregator.prefix();
         let absent = self.servers.values().filter_map(|known| {
-            let report = &known.report;
+            let report = &known.status;
             let condition = match report.condition {
-                _ if report.needs_login => Condition::AuthRequired,
-                Condition::Starting | Condition::Failed | Condition::Unreachable => {
-                    report.condition
-                }
+                _ if report.needs_login => ServerCondition::AuthRequired,
+                ServerCondition::Starting
+                | ServerCondition::Failed
+                | ServerCondition::Unreachable => report.condition,
                 _ => return None,
             };
             let server = BackendName::new(known.server.name.as_str());
@@ -240,10 +240,10 @@ impl Reconciler {
         for known in self.servers.values_mut() {
             let known = Arc::make_mut(known);
             let kind = known.server.spec.kind;
-            if known.report.condition.is_up() || known.report.condition.is_passing() {
-                known.report.condition = Condition::down(kind);
+            if known.status.condition.is_up() || known.status.condition.is_transitional() {
+                known.status.condition = ServerCondition::down(kind);
             }
-            known.report.next_retry = None;
+            known.status.next_retry = None;
         }
         self.publish_view();
     }

@@ -2,17 +2,17 @@
 
 use jiff::Timestamp;
 use muster_config::mcpserver::{ServerType, Status};
-use muster_gateway::condition::Condition;
+use muster_gateway::condition::ServerCondition;
 
 use crate::redact;
 
-/// How a server is doing, with how it came to that.
+/// The status of a server, with its history.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
-    /// The wish that this is the answer to; wishes are numbered.
-    pub round: u64,
+pub struct ServerStatus {
+    /// The generation of the desired state that this status belongs to.
+    pub generation: u64,
     /// What it is doing.
-    pub condition: Condition,
+    pub condition: ServerCondition,
     /// Why it is not as it should be. Never holds a secret.
     pub error: Option<String>,
     /// How often in a row it could not be connected.
@@ -33,12 +33,12 @@ pub struct Report {
     pub needs_login: bool,
 }
 
-impl Report {
+impl ServerStatus {
     /// Of a server that was never tried.
     pub const fn idle(kind: ServerType) -> Self {
         Self {
-            round: 0,
-            condition: Condition::down(kind),
+            generation: 0,
+            condition: ServerCondition::down(kind),
             error: None,
             failures: 0,
             restarts: 0,

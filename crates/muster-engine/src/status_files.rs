@@ -34,8 +34,9 @@ pub(crate) async fn keep(
         }
         let view = Arc::clone(&views.borrow_and_update());
         for known in view.servers.values() {
-            let status = known.report.stored(known.server.spec.kind);
-            if known.report.condition.is_passing() || written.get(&known.path) == Some(&status) {
+            let status = known.status.stored(known.server.spec.kind);
+            if known.status.condition.is_transitional() || written.get(&known.path) == Some(&status)
+            {
                 continue;
             }
             match store.write_status(&known.path, &status).await {

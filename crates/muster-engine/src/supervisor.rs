@@ -1,11 +1,11 @@
-//! The servers behind the gateway: one task for each, told what is wanted, saying what is.
+//! The supervisor of the MCP servers: one task per server, a unit, which connects, lists and reconnects.
 //!
-//! A wish is a value that is replaced, never a queue: whoever wishes does not wait, and a unit that is
-//! busy sees only the last one.
+//! The desired state of a unit is a value that is replaced, never a queue: setting it does not block, and a
+//! busy unit sees only the newest one.
 
 pub(crate) mod backoff;
-pub(crate) mod ear;
 pub(crate) mod unit;
+pub(crate) mod unit_events;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -17,101 +17,101 @@ use muster_core::{
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
 
-use crate::{reconcile::Input, status::Report};
+use crate::{reconcile::Input, status::ServerStatus};
 
-/// How long things take around servers.
+/// Timeouts, backoff and debounce intervals of the engine.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// The pause after a first failure of the network; it doubles with each further one.
+    /// The backoff after a first transient failure to connect; doubles with each further one.
     pub initial_backoff: Duration,
-    /// The pause after a server that was up is lost; it doubles with each further loss or failure.
-    pub first_restart: Duration,
-    /// No pause is longer.
-    pub longest_backoff: Duration,
-    /// A server that stays up so long has recovered.
-    pub steady: Duration,
-    /// Between the end and the new start of a server that is restarted.
+    /// The backoff after the connection to a server is lost; doubles with each further loss or failure.
+    pub restart_backoff: Duration,
+    /// The upper limit of every backoff.
+    pub max_backoff: Duration,
+    /// A connection that lasts this long resets the backoff.
+    pub healthy_after: Duration,
+    /// The pause between stopping and starting a server that is restarted.
     pub restart_pause: Duration,
-    /// What a server says about its lists within this time is one change.
-    pub relist: Duration,
-    /// What happens to files within this time is one change.
-    pub files: Duration,
-    /// Files are read again after this time, whatever the watcher says.
-    pub resync: Duration,
-    /// How long a goodbye may take.
-    pub goodbye: Duration,
+    /// Changes of a server's lists within this time are one change.
+    pub relist_debounce: Duration,
+    /// Changes of files within this time are one change.
+    pub file_debounce: Duration,
+    /// How often files are read even if the watcher reports nothing.
+    pub resync_interval: Duration,
+    /// The timeout for closing a connection.
+    pub close_timeout: Duration,
 }
 
 impl Default for Timing {
     fn default() -> Self {
         Self {
             initial_backoff: Duration::from_secs(30),
-            first_restart: Duration::from_secs(1),
-            longest_backoff: Duration::from_secs(30 * 60),
-            steady: Duration::from_secs(10),
+            restart_backoff: Duration::from_secs(1),
+            max_backoff: Duration::from_secs(30 * 60),
+            healthy_after: Duration::from_secs(10),
             restart_pause: Duration::from_millis(200),
-            relist: Duration::from_millis(150),
-            files: Duration::from_millis(200),
-            resync: Duration::from_secs(30),
-            goodbye: Duration::from_secs(5),
+            relist_debounce: Duration::from_millis(150),
+            file_debounce: Duration::from_millis(200),
+            resync_interval: Duration::from_secs(30),
+            close_timeout: Duration::from_secs(5),
         }
     }
 }
 
-/// What is wanted of a unit.
+/// The desired state of a unit.
 #[derive(Debug, Clone)]
-pub(crate) struct Wish {
+pub(crate) struct DesiredState {
     pub(crate) server: Arc<McpServer>,
     pub(crate) running: bool,
-    /// Which wish it is. The same number again changes only the words about a server.
-    pub(crate) round: u64,
+    /// Incremented for every start, restart or stop. A change of `server` alone does not reconnect.
+    pub(crate) generation: u64,
 }
 
-/// Hears what units say.
-pub(crate) trait Hear: Send + Sync {
-    /// A unit says something about its server.
-    fn hear<'a>(&'a self, name: &'a str, id: UnitId, word: Word) -> BoxFuture<'a, ()>;
+/// Receives the updates of units.
+pub(crate) trait UnitObserver: Send + Sync {
+    /// A unit reports an update of its server.
+    fn observe<'a>(&'a self, name: &'a str, id: UnitId, update: UnitUpdate) -> BoxFuture<'a, ()>;
 }
 
-/// What units say goes to the reconciler; nobody hears it when the gateway is on its way out.
+/// Passes updates on to the reconciler, until it shuts down.
 struct ToReconciler(mpsc::WeakSender<Input>);
 
-impl Hear for ToReconciler {
-    fn hear<'a>(&'a self, name: &'a str, id: UnitId, word: Word) -> BoxFuture<'a, ()> {
+impl UnitObserver for ToReconciler {
+    fn observe<'a>(&'a self, name: &'a str, id: UnitId, update: UnitUpdate) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            if let Some(words) = self.0.upgrade() {
+            if let Some(inputs) = self.0.upgrade() {
                 let name = name.to_owned();
-                drop(words.send(Input::Unit { name, id, word: Box::new(word) }).await);
+                drop(inputs.send(Input::Unit { name, id, update: Box::new(update) }).await);
             }
         })
     }
 }
 
-/// What a unit says.
+/// An update that a unit reports.
 #[derive(Debug)]
-pub(crate) enum Word {
-    /// How it is doing; what it offers is as before.
-    Doing(Report),
-    /// It is up.
-    Up(Report, Listing, Arc<dyn Backend>),
-    /// It offers something else.
+pub(crate) enum UnitUpdate {
+    /// The status changed; the server's offer is unchanged.
+    StatusChanged(ServerStatus),
+    /// The server is connected.
+    Connected(ServerStatus, Listing, Arc<dyn Backend>),
+    /// The server's lists changed.
     Relisted(Listing),
-    /// It offers nothing any more.
-    Down(Report),
-    /// A resource has changed: its own address of it.
-    Updated(String),
+    /// The server is not connected and offers nothing.
+    Disconnected(ServerStatus),
+    /// A resource changed, under the server's own URI.
+    ResourceUpdated(String),
 }
 
-/// Tells one unit from another that had the same name.
+/// Distinguishes a unit from earlier units of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnitId(pub(crate) u64);
 
-/// Starts units and passes wishes on.
+/// Starts units and sets their desired state.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     connect: Arc<dyn Connect>,
     timing: Timing,
-    words: mpsc::WeakSender<Input>,
+    inputs: mpsc::WeakSender<Input>,
     tasks: TaskTracker,
     units: BTreeMap<String, Handle>,
     last_id: u64,
@@ -120,73 +120,74 @@ pub(crate) struct Supervisor {
 #[derive(Debug)]
 struct Handle {
     id: UnitId,
-    wish: watch::Sender<Wish>,
+    desired: watch::Sender<DesiredState>,
 }
 
 impl Supervisor {
     pub(crate) fn new(
         connect: Arc<dyn Connect>,
         timing: Timing,
-        words: mpsc::WeakSender<Input>,
+        inputs: mpsc::WeakSender<Input>,
         tasks: TaskTracker,
     ) -> Self {
-        Self { connect, timing, words, tasks, units: BTreeMap::new(), last_id: 0 }
+        Self { connect, timing, inputs, tasks, units: BTreeMap::new(), last_id: 0 }
     }
 
-    /// Takes a server on; it does nothing until it is wanted to run.
+    /// Adds a server; it is idle until [`Self::set_running`].
     pub(crate) fn add(&mut self, server: &Arc<McpServer>) -> UnitId {
         self.last_id += 1;
         let id = UnitId(self.last_id);
-        let wish = Wish { server: Arc::clone(server), running: false, round: 0 };
-        let (wish, wishes) = watch::channel(wish);
-        let unit = unit::Unit::new(
-            id,
-            unit::Means {
-                connect: Arc::clone(&self.connect),
-                timing: self.timing,
-                words: Arc::new(ToReconciler(self.words.clone())),
-            },
-            wishes,
-        );
+        let deps = unit::Deps {
+            connect: Arc::clone(&self.connect),
+            timing: self.timing,
+            observer: Arc::new(ToReconciler(self.inputs.clone())),
+            retry: unit::Retry::Transient,
+        };
+        let (unit, desired) = unit::Unit::new(id, Arc::clone(server), deps);
         self.tasks.spawn(unit.run());
-        self.units.insert(server.name.clone(), Handle { id, wish });
+        self.units.insert(server.name.clone(), Handle { id, desired });
         id
     }
 
-    /// Whether a word comes from the unit that has this name now.
+    /// Whether an update comes from the current unit of that name.
     pub(crate) fn knows(&self, name: &str, id: UnitId) -> bool {
         self.units.get(name).is_some_and(|handle| handle.id == id)
     }
 
-    /// Wishes a unit to run anew, or to stop. Gives the number of the wish.
-    pub(crate) fn wish(&mut self, name: &str, running: bool) -> Option<u64> {
+    /// Starts, restarts or stops a unit. Returns the new generation.
+    pub(crate) fn set_running(&mut self, name: &str, running: bool) -> Option<u64> {
         let handle = self.units.get(name)?;
-        handle.wish.send_modify(|wish| {
-            wish.running = running;
-            wish.round += 1;
-        });
-        Some(handle.wish.borrow().round)
+        Some(set_running(&handle.desired, running))
     }
 
-    /// Replaces what a unit knows about its server; for a new connection it takes a wish.
+    /// Replaces the definition of a server, without a reconnect.
     pub(crate) fn configure(&mut self, server: &Arc<McpServer>) {
         if let Some(handle) = self.units.get(&server.name) {
-            handle.wish.send_modify(|wish| wish.server = Arc::clone(server));
+            handle.desired.send_modify(|desired| desired.server = Arc::clone(server));
         }
     }
 
-    /// Whether a unit is wanted to run.
-    pub(crate) fn wants(&self, name: &str) -> bool {
-        self.units.get(name).is_some_and(|handle| handle.wish.borrow().running)
+    /// Whether the unit's desired state is to run.
+    pub(crate) fn should_run(&self, name: &str) -> bool {
+        self.units.get(name).is_some_and(|handle| handle.desired.borrow().running)
     }
 
-    /// Lets go of a unit, which says goodbye to its server and ends.
+    /// Removes a unit, which closes its connection and ends.
     pub(crate) fn remove(&mut self, name: &str) {
         self.units.remove(name);
     }
 
-    /// Lets go of all.
+    /// Removes all units.
     pub(crate) fn clear(&mut self) {
         self.units.clear();
     }
+}
+
+/// Starts, restarts or stops a unit. Returns the new generation.
+pub(crate) fn set_running(desired: &watch::Sender<DesiredState>, running: bool) -> u64 {
+    desired.send_modify(|desired| {
+        desired.running = running;
+        desired.generation += 1;
+    });
+    desired.borrow().generation
 }

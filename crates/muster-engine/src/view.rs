@@ -6,7 +6,7 @@ use muster_config::{mcpserver::McpServer, settings::Settings};
 use muster_workflow::Workflow;
 
 use crate::{
-    status::Report,
+    status::ServerStatus,
     store::{ClassFile, FileProblem},
 };
 
@@ -33,7 +33,7 @@ pub struct Known {
     /// Its file.
     pub path: PathBuf,
     /// How it is doing.
-    pub report: Report,
+    pub status: ServerStatus,
     /// What it offers.
     pub counts: Counts,
 }
@@ -52,6 +52,6 @@ pub struct Counts {
 impl View {
     /// How many servers are up.
     pub fn connected(&self) -> usize {
-        self.servers.values().filter(|known| known.report.condition.is_up()).count()
+        self.servers.values().filter(|known| known.status.condition.is_up()).count()
     }
 }

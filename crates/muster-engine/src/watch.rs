@@ -33,8 +33,8 @@ pub(crate) async fn watch(store: Arc<Store>, inputs: mpsc::Sender<Input>, timing
         }
         tokio::select! {
             () = inputs.closed() => return,
-            () = sleep(timing.resync) => (),
-            () = edited.notified() => settle(&edited, timing.files).await,
+            () = sleep(timing.resync_interval) => (),
+            () = edited.notified() => settle(&edited, timing.file_debounce).await,
         }
     }
 }

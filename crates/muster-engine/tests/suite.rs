@@ -31,6 +31,8 @@ mod rig;
 mod service_life;
 #[path = "suite/services.rs"]
 mod services;
+#[path = "suite/static_servers.rs"]
+mod static_servers;
 #[path = "suite/supervision.rs"]
 mod supervision;
 #[path = "suite/workflows.rs"]

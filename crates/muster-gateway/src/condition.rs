@@ -4,7 +4,7 @@ use muster_config::mcpserver::ServerType;
 
 /// What a server is doing, as `core_service_*` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Condition {
+pub enum ServerCondition {
     /// It is being connected.
     Starting,
     /// A local server is up.
@@ -25,7 +25,7 @@ pub enum Condition {
     AuthRequired,
 }
 
-impl Condition {
+impl ServerCondition {
     /// Up, by the kind of server.
     pub const fn up(kind: ServerType) -> Self {
         if kind.is_local() { Self::Running } else { Self::Connected }
@@ -57,7 +57,7 @@ impl Condition {
     }
 
     /// Whether it is on its way to another condition.
-    pub const fn is_passing(self) -> bool {
+    pub const fn is_transitional(self) -> bool {
         matches!(self, Self::Starting | Self::Stopping)
     }
 
@@ -101,20 +101,20 @@ impl Condition {
 mod tests {
     use muster_config::mcpserver::ServerType::{Sse, Stdio, StreamableHttp};
 
-    use super::Condition;
+    use super::ServerCondition;
 
     #[test]
     fn conditions_as_the_tables_have_them() {
         let table = [
-            (Condition::Starting, "starting", "unknown", "Starting", "Connecting"),
-            (Condition::Running, "running", "healthy", "Running", "Connected"),
-            (Condition::Connected, "connected", "healthy", "Running", "Connected"),
-            (Condition::Stopping, "stopping", "unknown", "Running", "Connected"),
-            (Condition::Stopped, "stopped", "unknown", "Stopped", "Disconnected"),
-            (Condition::Disconnected, "disconnected", "unknown", "Stopped", "Disconnected"),
-            (Condition::Failed, "failed", "unhealthy", "Failed", "Failed"),
-            (Condition::Unreachable, "unreachable", "unknown", "Failed", "Failed"),
-            (Condition::AuthRequired, "auth_required", "unknown", "Running", "Auth Required"),
+            (ServerCondition::Starting, "starting", "unknown", "Starting", "Connecting"),
+            (ServerCondition::Running, "running", "healthy", "Running", "Connected"),
+            (ServerCondition::Connected, "connected", "healthy", "Running", "Connected"),
+            (ServerCondition::Stopping, "stopping", "unknown", "Running", "Connected"),
+            (ServerCondition::Stopped, "stopped", "unknown", "Stopped", "Disconnected"),
+            (ServerCondition::Disconnected, "disconnected", "unknown", "Stopped", "Disconnected"),
+            (ServerCondition::Failed, "failed", "unhealthy", "Failed", "Failed"),
+            (ServerCondition::Unreachable, "unreachable", "unknown", "Failed", "Failed"),
+            (ServerCondition::AuthRequired, "auth_required", "unknown", "Running", "Auth Required"),
         ];
         for (condition, word, health, local, remote) in table {
             assert_eq!(condition.as_str(), word);

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use self::audit::Audit;
 pub use self::tally::{Counted, Tally};
-use crate::condition::Condition;
+use crate::condition::ServerCondition;
 
 /// The backend of the gateway's own tools.
 pub const CORE_BACKEND: &str = "core";
@@ -45,7 +45,7 @@ pub struct Absent {
     /// Which.
     pub server: BackendName,
     /// What it is doing.
-    pub condition: Condition,
+    pub condition: ServerCondition,
     /// Why it is not as it should be. Never holds a secret.
     pub error: Option<String>,
 }

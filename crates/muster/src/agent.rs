@@ -1,8 +1,5 @@
 //! A client of a running gateway for people: what it says while it connects, and the REPL.
 
 pub(crate) mod connection;
-pub(crate) mod known;
 pub(crate) mod lines;
-pub(crate) mod login;
-pub(crate) mod pending;
 pub(crate) mod repl;

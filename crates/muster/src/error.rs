@@ -2,6 +2,12 @@
 
 use std::process::ExitCode;
 
+use muster_client::{
+    contexts::ContextError,
+    login::{UnknownAuthMode, servers::ServerLoginError, tokens::TokenError},
+    remote::{error::RemoteError, target::TargetError},
+    user_dirs::NoHome,
+};
 use thiserror::Error;
 
 /// What an exit code means. The reference page is made from this table.
@@ -70,5 +76,114 @@ impl CommandError {
 impl From<std::io::Error> for CommandError {
     fn from(err: std::io::Error) -> Self {
         Self::new(err.to_string())
+    }
+}
+
+impl From<NoHome> for CommandError {
+    fn from(error: NoHome) -> Self {
+        Self::new(error.to_string()).hint("set HOME, or name a folder with --config-path")
+    }
+}
+
+impl From<ContextError> for CommandError {
+    fn from(error: ContextError) -> Self {
+        match error {
+            ContextError::NoHome(error) => error.into(),
+            other => Self::new(other.to_string()),
+        }
+    }
+}
+
+impl From<TokenError> for CommandError {
+    fn from(error: TokenError) -> Self {
+        match error {
+            TokenError::NoHome(error) => error.into(),
+            other => Self::new(other.to_string()),
+        }
+    }
+}
+
+impl From<UnknownAuthMode> for CommandError {
+    fn from(error: UnknownAuthMode) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<TargetError> for CommandError {
+    fn from(error: TargetError) -> Self {
+        let text = error.to_string();
+        match error {
+            TargetError::Contexts(error) => error.into(),
+            TargetError::NoHome(error) => error.into(),
+            TargetError::Config { .. } => Self::new(text),
+            TargetError::UnknownContext(_) => {
+                Self::new(text).hint("see all of them with `muster context list`")
+            }
+            TargetError::Stdio => Self::new(text).hint(
+                "a gateway on standard input and output has no address; name another with --endpoint",
+            ),
+        }
+    }
+}
+
+impl From<ServerLoginError> for CommandError {
+    fn from(error: ServerLoginError) -> Self {
+        let text = error.to_string();
+        match error {
+            ServerLoginError::Remote(error) => error.into(),
+            ServerLoginError::Tool(_) | ServerLoginError::NoUrl => Self::new(text),
+            ServerLoginError::Timeout { server } => Self::new(text)
+                .hint(format!("try again with `muster auth login --server {server}`")),
+        }
+    }
+}
+
+impl From<RemoteError> for CommandError {
+    fn from(error: RemoteError) -> Self {
+        let made = Self::new(error.to_string()).code(exit_code(&error));
+        hints(&error).into_iter().fold(made, Self::hint)
+    }
+}
+
+/// The next steps after a failure at a gateway.
+fn hints(error: &RemoteError) -> Vec<String> {
+    match error {
+        RemoteError::AuthRequired { endpoint, .. } => vec![
+            format!("log in with `muster auth login --endpoint {endpoint}`"),
+            "see where you are logged in with `muster auth status`".to_owned(),
+        ],
+        RemoteError::AuthExpired { endpoint } => vec![
+            format!("log in again with `muster auth login --endpoint {endpoint}`"),
+            format!("or try `muster auth refresh --endpoint {endpoint}`"),
+        ],
+        RemoteError::AuthFailed { endpoint, .. } => {
+            vec![format!("try again with `muster auth login --endpoint {endpoint}`")]
+        }
+        RemoteError::Connect(_) => vec![
+            "see whether the address is right with `muster context list`, or name one with --endpoint"
+                .to_owned(),
+        ],
+        RemoteError::NotRunning
+        | RemoteError::NotResponding { .. }
+        | RemoteError::Call { .. }
+        | RemoteError::Meta { .. }
+        | RemoteError::Empty { .. }
+        | RemoteError::Unexpected { .. }
+        | RemoteError::Request(_) => Vec::new(),
+    }
+}
+
+const fn exit_code(error: &RemoteError) -> u8 {
+    match error {
+        RemoteError::AuthRequired { .. } | RemoteError::AuthExpired { .. } => 2,
+        RemoteError::AuthFailed { .. } => 3,
+        RemoteError::NotRunning
+        | RemoteError::NotResponding { .. }
+        | RemoteError::Connect(_)
+        | RemoteError::Call { .. }
+        | RemoteError::Meta { .. }
+        | RemoteError::Empty { .. }
+        | RemoteError::Unexpected { .. }
+        | RemoteError::Request(_) => 1,
     }
 }

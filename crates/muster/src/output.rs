@@ -14,9 +14,10 @@ pub mod yaml;
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
+use muster_client::env_vars;
 use serde::Serialize;
 
-use crate::{env_vars, error::CommandError};
+use crate::error::CommandError;
 
 /// How a command prints its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]

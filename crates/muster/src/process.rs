@@ -2,13 +2,12 @@
 
 use std::{convert::Infallible, future, time::Duration};
 
+use muster_client::env_vars;
 use muster_exec::{environment::Environment, pages};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::sleep,
 };
-
-use crate::env_vars;
 
 /// The environment that CLI definitions are expanded from.
 pub(crate) fn environment() -> Environment {

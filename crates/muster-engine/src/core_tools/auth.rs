@@ -63,8 +63,8 @@ async fn login(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
              require a login, or call core_mcpserver_list for all."
         ));
     };
-    if !known.report.needs_login {
-        return match known.report.condition.is_up() {
+    if !known.status.needs_login {
+        return match known.status.condition.is_up() {
             true => Ok(format!("Server '{server}' is already authenticated and connected.")),
             false => Ok(format!("Server '{server}' does not require authentication.")),
         };
@@ -104,8 +104,8 @@ async fn login(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
 
 /// A server that has just been started is asked first whether it wants a login.
 async fn settled(handle: &Handle, server: &str) -> Option<Arc<Known>> {
-    let round = handle.now().servers.get(server)?.report.round;
-    handle.settled(server, round).await
+    let generation = handle.now().servers.get(server)?.status.generation;
+    handle.wait_until_settled(server, generation).await
 }
 
 fn connected(server: &str, counts: Counts) -> String {

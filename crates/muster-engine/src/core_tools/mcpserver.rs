@@ -256,7 +256,7 @@ impl<'a> Info<'a> {
         let spec = &known.server.spec;
         let Status {
             state, last_error, consecutive_failures, last_attempt, next_retry_after, ..
-        } = known.report.stored(spec.kind);
+        } = known.status.stored(spec.kind);
         Self {
             name: &known.server.name,
             r#type: spec.kind.as_str(),

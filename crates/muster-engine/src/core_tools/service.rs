@@ -4,7 +4,7 @@ mod instance;
 
 use muster_core::backend::Cx;
 use muster_gateway::{
-    condition::Condition,
+    condition::ServerCondition,
     dispatch::{CORE_BACKEND, GatewaySnapshot},
 };
 use serde::Serialize;
@@ -89,7 +89,7 @@ fn find(handle: &Handle, name: &str) -> Option<Status> {
 }
 
 fn server(known: &Known) -> Status {
-    let (spec, report) = (&known.server.spec, &known.report);
+    let (spec, report) = (&known.server.spec, &known.status);
     let mut metadata = Map::new();
     let mut put = |name: &str, value: Value| drop(metadata.insert(name.to_owned(), value));
     let args: Vec<String> = redact::arguments(&spec.args);
@@ -225,11 +225,11 @@ async fn start(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     }
     let unknown = || format!("Failed to start service: service {name} not found");
     let known = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
-    let known = match known.report.condition {
-        Condition::Running | Condition::Connected => return already(),
+    let known = match known.status.condition {
+        ServerCondition::Running | ServerCondition::Connected => return already(),
         // Someone wants the same.
-        Condition::Starting => handle.settled(name, known.report.round).await,
-        _ => handle.wish(name, true).await,
+        ServerCondition::Starting => handle.wait_until_settled(name, known.status.generation).await,
+        _ => handle.set_running(name, true).await,
     };
     began(&*known.ok_or_else(unknown)?, "start")?;
     Ok(format!("Successfully started service '{name}'"))
@@ -245,7 +245,7 @@ async fn restart(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     if name == AGGREGATOR {
         return Err(itself("restart"));
     }
-    let known = handle.wish(name, true).await;
+    let known = handle.set_running(name, true).await;
     let unknown = || format!("Failed to restart service: service {name} not found");
     began(&*known.ok_or_else(unknown)?, "restart")?;
     Ok(format!("Successfully restarted service '{name}'"))
@@ -265,10 +265,10 @@ async fn stop(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     }
     let unknown = || format!("Failed to stop service: service {name} not found");
     let known = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
-    if known.report.condition.is_down() {
+    if known.status.condition.is_down() {
         return Ok(format!("Service '{name}' is already stopped"));
     }
-    handle.wish(name, false).await.ok_or_else(unknown)?;
+    handle.set_running(name, false).await.ok_or_else(unknown)?;
     Ok(format!("Successfully stopped service '{name}'"))
 }
 
@@ -282,20 +282,20 @@ fn itself(what: &str) -> String {
 /// Whether a server that was started is up, or why not.
 fn began(known: &Known, what: &str) -> Result<(), String> {
     let name = &known.server.name;
-    match known.report.condition {
-        Condition::Running | Condition::Connected => Ok(()),
-        Condition::AuthRequired => Err(format!(
+    match known.status.condition {
+        ServerCondition::Running | ServerCondition::Connected => Ok(()),
+        ServerCondition::AuthRequired => Err(format!(
             "Service '{name}' requires OAuth authentication. Use core_auth_login(server=\"{name}\") to \
              log in; core_service_{what} cannot be used for that, because authentication is per \
              session"
         )),
-        Condition::Starting
-        | Condition::Stopping
-        | Condition::Stopped
-        | Condition::Disconnected
-        | Condition::Failed
-        | Condition::Unreachable => {
-            let error = known.report.error.as_deref().unwrap_or("it was stopped meanwhile");
+        ServerCondition::Starting
+        | ServerCondition::Stopping
+        | ServerCondition::Stopped
+        | ServerCondition::Disconnected
+        | ServerCondition::Failed
+        | ServerCondition::Unreachable => {
+            let error = known.status.error.as_deref().unwrap_or("it was stopped meanwhile");
             Err(format!("Failed to {what} service: failed to start service {name}: {error}"))
         }
     }

@@ -67,7 +67,7 @@ fn stats(handle: &Handle) -> Answer {
     for source in state.catalog.sources() {
         let name = source.backend.as_str();
         let known = view.servers.get(name);
-        let word = known.map_or("Ready", |known| known.report.condition.as_str());
+        let word = known.map_or("Ready", |known| known.status.condition.as_str());
         let counted = counted.get(&source.backend).copied().unwrap_or_default();
         backends.push(Row::new(name, word, source.entries().len(), counted));
     }
@@ -75,7 +75,7 @@ fn stats(handle: &Handle) -> Answer {
         if !backends.iter().any(|row| row.name == *name) {
             let counted = counted.iter().find(|(backend, _)| backend.as_str() == name);
             let counted = counted.map(|(_, counted)| *counted).unwrap_or_default();
-            backends.push(Row::new(name, known.report.condition.as_str(), 0, counted));
+            backends.push(Row::new(name, known.status.condition.as_str(), 0, counted));
         }
     }
     backends.sort_by(|one, other| one.name.cmp(&other.name));

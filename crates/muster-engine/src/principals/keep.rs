@@ -39,8 +39,8 @@ impl Principals {
     fn revise(&self, view: &View) {
         let keep = |link: &Link| {
             view.servers.get(&link.server.name).is_some_and(|known| {
-                known.report.needs_login
-                    && known.report.round == link.round
+                known.status.needs_login
+                    && known.status.generation == link.generation
                     && !known.server.spec.needs_restart(&link.server.spec)
             })
         };

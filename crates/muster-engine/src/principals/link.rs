@@ -10,10 +10,10 @@ use muster_core::{
     backend::{Backend, BoxFuture},
     connect::{Connect, ConnectError, Connection, Endpoint, Events, Listing},
     logins::Access,
-    name::{BackendName, exposed},
+    name::exposed,
     request::Change,
 };
-use muster_gateway::condition::Condition;
+use muster_gateway::condition::ServerCondition;
 use tokio::{
     sync::{broadcast, watch},
     time::Instant,
@@ -25,10 +25,10 @@ use super::{
     own::{Link, Offered, Own, Standing, counts},
 };
 use crate::{
-    limited::{Limited, Patience},
+    limited::Limited,
     offer,
-    status::Report,
-    supervisor::{Hear, UnitId, Wish, Word, unit},
+    status::ServerStatus,
+    supervisor::{self, UnitId, UnitObserver, UnitUpdate, unit},
     view::{Counts, Known},
 };
 
@@ -42,41 +42,39 @@ pub(super) async fn connect(
     id: u64,
 ) -> Result<Counts, NotConnected> {
     let (tools, server, id) = (&principals.tools, &known.server, UnitId(id));
-    let (wish, wishes) =
-        watch::channel(Wish { server: Arc::clone(server), running: false, round: 0 });
-    let (report, mut reports) = watch::channel(Report::idle(server.spec.kind));
+    let (status, mut statuses) = watch::channel(ServerStatus::idle(server.spec.kind));
     let watched = Watched::new(access, own, &server.name, id, tools.changes.clone());
-    let means = unit::Means {
+    let deps = unit::Deps {
         connect: Arc::new(As { connect: Arc::clone(&tools.connect), access: Arc::new(watched) }),
         timing: tools.timing,
-        words: Arc::new(Hearing {
+        observer: Arc::new(Observer {
             own: Arc::downgrade(own),
             principals: Arc::downgrade(principals),
         }),
+        retry: unit::Retry::Transient,
     };
-    tools.tasks.spawn(unit::Unit::new(id, means, wishes).run());
+    let (unit, desired) = unit::Unit::new(id, Arc::clone(server), deps);
+    tools.tasks.spawn(unit.run());
     own.begin(Link {
         id,
         server: Arc::clone(server),
-        round: known.report.round,
-        wish,
-        report,
+        generation: known.status.generation,
+        desired,
+        status,
         offered: None,
     });
     // Only now, so that nothing it says is missed.
     own.change(&server.name, id, &tools.changes, |link| {
-        link.wish.send_modify(|wish| {
-            wish.running = true;
-            wish.round = 1;
-        });
+        supervisor::set_running(&link.desired, true);
     });
-    let settled = reports.wait_for(|report| report.round == 1 && !report.condition.is_passing());
-    let report = settled.await.map(|report| report.clone());
-    match (own.standing(&server.name), report) {
+    let settled =
+        statuses.wait_for(|status| status.generation == 1 && !status.condition.is_transitional());
+    let status = settled.await.map(|status| status.clone());
+    match (own.standing(&server.name), status) {
         (Standing::Connected { counts, .. }, _) => Ok(counts),
-        (_, Ok(report)) if report.condition != Condition::AuthRequired => {
+        (_, Ok(status)) if status.condition != ServerCondition::AuthRequired => {
             own.let_go(&server.name, &tools.changes);
-            Err(NotConnected::Failed(report.error.unwrap_or_else(|| "it is gone".to_owned())))
+            Err(NotConnected::Failed(status.error.unwrap_or_else(|| "it is gone".to_owned())))
         }
         // The link ends by itself when its token is of no use any more.
         (_, Ok(_) | Err(_)) => {
@@ -118,56 +116,55 @@ impl Connect for As {
 }
 
 /// Takes in what the unit of one owner says.
-struct Hearing {
+struct Observer {
     own: Weak<Own>,
     principals: Weak<Principals>,
 }
 
-impl Hear for Hearing {
-    fn hear<'a>(&'a self, name: &'a str, id: UnitId, word: Word) -> BoxFuture<'a, ()> {
+impl UnitObserver for Observer {
+    fn observe<'a>(&'a self, name: &'a str, id: UnitId, update: UnitUpdate) -> BoxFuture<'a, ()> {
         if let (Some(own), Some(principals)) = (self.own.upgrade(), self.principals.upgrade()) {
-            take_in(&own, &principals, name, id, word);
+            take_in(&own, &principals, name, id, update);
         }
         Box::pin(std::future::ready(()))
     }
 }
 
-fn take_in(own: &Arc<Own>, principals: &Principals, name: &str, id: UnitId, word: Word) {
+fn take_in(own: &Arc<Own>, principals: &Principals, name: &str, id: UnitId, update: UnitUpdate) {
     let tools = &principals.tools;
     let prefix = tools.view.borrow().settings.aggregator.prefix().to_owned();
-    match word {
-        Word::Doing(report) => own.change(name, id, &tools.changes, |link| {
-            link.report.send_replace(report);
+    match update {
+        UnitUpdate::StatusChanged(status) => own.change(name, id, &tools.changes, |link| {
+            link.status.send_replace(status);
         }),
-        Word::Up(report, listing, backend) => {
+        UnitUpdate::Connected(status, listing, backend) => {
             own.change(name, id, &tools.changes, |link| {
-                let patience = link.server.spec.call_limit();
-                let patience =
-                    patience.map(|limit| Patience { server: BackendName::new(name), limit });
-                let limited = Limited::new(backend, tools.calls_at_once).within(patience);
+                let limited = Limited::for_server(backend, &link.server, tools.calls_at_once);
                 let backend: Arc<dyn Backend> = Arc::new(Owned::new(own, name, id, limited));
                 let source = offer::source(&prefix, &link.server, &listing);
                 let since = Timestamp::now();
                 tracing::debug!(server = name, "connected for one person: {:?}", counts(&source));
                 link.offered = Some(Offered { source, backend, since });
-                link.report.send_replace(report);
+                link.status.send_replace(status);
             });
         }
-        Word::Relisted(listing) => relisted(own, &tools.changes, (name, id), &prefix, &listing),
-        Word::Down(report) if report.condition == Condition::AuthRequired => {
+        UnitUpdate::Relisted(listing) => {
+            relisted(own, &tools.changes, (name, id), &prefix, &listing)
+        }
+        UnitUpdate::Disconnected(status) if status.condition == ServerCondition::AuthRequired => {
             own.change(name, id, &tools.changes, |link| {
-                link.report.send_replace(report);
+                link.status.send_replace(status);
             });
             if own.has(name, id) {
                 own.let_go(name, &tools.changes);
                 own.try_later(name, Instant::now());
             }
         }
-        Word::Down(report) => own.change(name, id, &tools.changes, |link| {
+        UnitUpdate::Disconnected(status) => own.change(name, id, &tools.changes, |link| {
             link.offered = None;
-            link.report.send_replace(report);
+            link.status.send_replace(status);
         }),
-        Word::Updated(uri) if own.has(name, id) => {
+        UnitUpdate::ResourceUpdated(uri) if own.has(name, id) => {
             let view = tools.view.borrow();
             let server = view.servers.get(name).map(|known| known.server.prefix().to_owned());
             let uri = match server {
@@ -177,7 +174,7 @@ fn take_in(own: &Arc<Own>, principals: &Principals, name: &str, id: UnitId, word
             // Nobody may be listening.
             drop(tools.changes.send(Change::Resource { uri }.own(own.owner.clone())));
         }
-        Word::Updated(_) => (),
+        UnitUpdate::ResourceUpdated(_) => (),
     }
 }
 

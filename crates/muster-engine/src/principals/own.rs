@@ -19,8 +19,8 @@ use tokio::{
 
 use crate::{
     offer,
-    status::Report,
-    supervisor::{UnitId, Wish},
+    status::ServerStatus,
+    supervisor::{DesiredState, UnitId},
     view::{Counts, Known},
 };
 
@@ -72,10 +72,10 @@ struct Tried {
 pub(super) struct Link {
     pub(super) id: UnitId,
     pub(super) server: Arc<McpServer>,
-    /// The wish of everybody's unit that this belongs to.
-    pub(super) round: u64,
-    pub(super) wish: watch::Sender<Wish>,
-    pub(super) report: watch::Sender<Report>,
+    /// The generation of the shared unit that this connection belongs to.
+    pub(super) generation: u64,
+    pub(super) desired: watch::Sender<DesiredState>,
+    pub(super) status: watch::Sender<ServerStatus>,
     pub(super) offered: Option<Offered>,
 }
 

@@ -19,7 +19,7 @@ use crate::{
     events::Reason,
     limited::Limited,
     offer, policies,
-    status::Report,
+    status::ServerStatus,
     store::{FileProblem, Files, ServerFile, Severity},
     vain,
     view::{Counts, Known},
@@ -191,7 +191,7 @@ impl Reconciler {
         let known = Known {
             server: Arc::clone(&server),
             path,
-            report: Report::idle(server.spec.kind),
+            status: ServerStatus::idle(server.spec.kind),
             counts: Counts::default(),
         };
         self.servers.insert(server.name.clone(), Arc::new(known));
@@ -199,7 +199,7 @@ impl Reconciler {
             self.tell_of(Reason::McpServerCreated, &server);
         }
         if server.spec.auto_start {
-            self.supervisor.wish(&server.name, true);
+            self.supervisor.set_running(&server.name, true);
         }
     }
 
@@ -207,7 +207,7 @@ impl Reconciler {
         let ServerFile { path, server } = file;
         let (before, after) = (&known.server.spec, &server.spec);
         let name = &server.name;
-        let running = self.supervisor.wants(name);
+        let running = self.supervisor.should_run(name);
         let begins = after.auto_start && !before.auto_start && !running;
         let anew = before.needs_restart(after) && (running || after.auto_start);
         let kind_differs = before.kind != after.kind;
@@ -215,8 +215,11 @@ impl Reconciler {
         self.note(name, |known| {
             known.path = path;
             known.server = Arc::clone(&server);
-            if kind_differs && known.report.condition.is_down() {
-                known.report = Report { round: known.report.round, ..Report::idle(after.kind) };
+            if kind_differs && known.status.condition.is_down() {
+                known.status = ServerStatus {
+                    generation: known.status.generation,
+                    ..ServerStatus::idle(after.kind)
+                };
             }
         });
         let source = self.state.catalog.sources().find(|source| source.backend.as_str() == name);
@@ -225,7 +228,7 @@ impl Reconciler {
             self.state.catalog = self.state.catalog.with(offer::renamed(prefix, &server, source));
         }
         if begins || anew {
-            self.supervisor.wish(name, true);
+            self.supervisor.set_running(name, true);
         }
         self.tell_of(Reason::McpServerUpdated, &server);
     }

@@ -18,7 +18,7 @@ use super::{
     board::{Board, Id},
     calls::Phase,
 };
-use crate::{events::Reason, supervisor::backoff::pause, view::View};
+use crate::{events::Reason, supervisor::backoff::backoff, view::View};
 
 /// What is to be done for a service next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,7 +166,7 @@ impl Services {
         turn.happens(Event::Retry);
         self.change(name, id, |instance| {
             instance.attempts += 1;
-            let wait = pause(timing.first_restart, timing.longest_backoff, instance.attempts);
+            let wait = backoff(timing.restart_backoff, timing.max_backoff, instance.attempts);
             instance.retry_at = Some(Instant::now() + wait);
             instance.error = Some(error.to_string());
         });

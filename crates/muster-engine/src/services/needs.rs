@@ -44,7 +44,7 @@ impl Services {
             return if met(&service) { Need::Met } else { Need::Service(name.to_owned()) };
         }
         if let Some(server) = self.inner.means.view.borrow().servers.get(name) {
-            let up = server.report.condition.is_up();
+            let up = server.status.condition.is_up();
             return if up { Need::Met } else { Need::Server(name.to_owned()) };
         }
         let all = self.all();

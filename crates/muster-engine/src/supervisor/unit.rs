@@ -1,4 +1,4 @@
-//! One server: connected when it is wanted, connected again when it is lost.
+//! A unit: the task that keeps one MCP server connected while it should run.
 
 use std::{future::pending, sync::Arc, time::Duration};
 
@@ -8,304 +8,321 @@ use muster_core::{
     backend::{Backend, BoxFuture},
     connect::{Connect, ConnectError, Connection, Listing},
 };
-use muster_gateway::condition::Condition;
+use muster_gateway::condition::ServerCondition;
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until, timeout},
 };
 
 use super::{
-    Hear, Timing, UnitId, Wish, Word,
-    backoff::pause,
-    ear::{self, Ear, Notice},
+    DesiredState, Timing, UnitId, UnitObserver, UnitUpdate,
+    backoff::backoff,
+    unit_events::{self, UnitEvent, UnitEvents},
 };
-use crate::{redact, status::Report};
+use crate::{redact, status::ServerStatus};
 
-/// From this failure on a remote server counts as unreachable.
-const UNREACHABLE: u64 = 3;
+/// The number of consecutive failures after which a remote server counts as unreachable.
+const UNREACHABLE_AFTER: u64 = 3;
 
-/// What a unit works with.
-pub(crate) struct Means {
+/// The dependencies of a unit.
+pub(crate) struct Deps {
     pub(crate) connect: Arc<dyn Connect>,
     pub(crate) timing: Timing,
-    pub(crate) words: Arc<dyn Hear>,
+    pub(crate) observer: Arc<dyn UnitObserver>,
+    pub(crate) retry: Retry,
+}
+
+/// Which failures of a first connection are retried. A connection that was lost is always retried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Retry {
+    /// Transient failures of remote servers. Other failures need a fix and a restart.
+    Transient,
+    /// All failures: nobody can restart the server while the process runs.
+    Always,
 }
 
 /// The task of one server.
 pub(crate) struct Unit {
     id: UnitId,
-    means: Means,
-    wishes: watch::Receiver<Wish>,
+    deps: Deps,
+    desired: watch::Receiver<DesiredState>,
     server: Arc<McpServer>,
-    report: Report,
+    status: ServerStatus,
     phase: Phase,
-    /// Losses and failures in a row since it was last up for a while; none while it was never up.
+    /// Losses and failures since the connection was last healthy; none if it was never up.
     lost: Option<u64>,
 }
 
-/// Where a unit is.
+/// The phase of a unit's connection.
 enum Phase {
     Down { retry: Option<Instant> },
-    Connecting(BoxFuture<'static, Result<Joined, ConnectError>>),
-    Up(Link),
+    Connecting(BoxFuture<'static, Result<Connected, ConnectError>>),
+    Up(LiveConnection),
 }
 
-/// A server that has just been connected.
-struct Joined {
+/// A server that has just been connected and listed.
+struct Connected {
     connection: Arc<dyn Connection>,
     listing: Listing,
-    ear: Ear,
+    events: UnitEvents,
 }
 
-/// A server that is up.
-struct Link {
+/// The connection to a server that is up.
+struct LiveConnection {
     connection: Arc<dyn Connection>,
-    ear: Ear,
+    events: UnitEvents,
     since: Instant,
     relist_at: Option<Instant>,
     listing: Option<BoxFuture<'static, Result<Listing, ConnectError>>>,
 }
 
-/// Everything that can happen to a unit.
-enum Happening {
-    /// What is wanted has changed.
-    Wished,
-    /// Nobody wants anything any more.
-    Abandoned,
-    /// An attempt to connect is over.
-    Joined(Box<Result<Joined, ConnectError>>),
-    /// It is time to try again.
+/// Everything that a unit reacts to.
+enum UnitInput {
+    /// The desired state changed.
+    DesiredStateChanged,
+    /// The supervisor removed the unit.
+    Removed,
+    /// An attempt to connect ended.
+    ConnectEnded(Box<Result<Connected, ConnectError>>),
+    /// The backoff is over.
     RetryDue,
-    /// The server said something.
-    Noticed(Notice),
-    /// The server's lists have changed and have settled.
+    /// The connection reported an event.
+    Event(UnitEvent),
+    /// The debounce interval after a list change is over.
     RelistDue,
-    /// It has listed what it offers anew.
+    /// An attempt to list the server again ended.
     Listed(Result<Listing, ConnectError>),
 }
 
 impl Unit {
-    pub(crate) fn new(id: UnitId, means: Means, wishes: watch::Receiver<Wish>) -> Self {
-        let server = Arc::clone(&wishes.borrow().server);
-        let report = Report::idle(server.spec.kind);
+    /// A unit that does not run yet, and the sender of its desired state. The unit ends with the sender.
+    pub(crate) fn new(
+        id: UnitId,
+        server: Arc<McpServer>,
+        deps: Deps,
+    ) -> (Self, watch::Sender<DesiredState>) {
+        let status = ServerStatus::idle(server.spec.kind);
+        let desired = DesiredState { server: Arc::clone(&server), running: false, generation: 0 };
+        let (sender, desired) = watch::channel(desired);
         let phase = Phase::Down { retry: None };
-        Self { id, means, wishes, server, report, phase, lost: None }
+        (Self { id, deps, desired, server, status, phase, lost: None }, sender)
     }
 
     pub(crate) async fn run(mut self) {
         loop {
             match self.next().await {
-                Happening::Wished => self.follow().await,
-                Happening::Abandoned => break self.hang_up().await,
-                Happening::Joined(joined) => match *joined {
-                    Ok(joined) => self.up(joined).await,
-                    Err(error) => self.refused(error).await,
+                UnitInput::DesiredStateChanged => self.apply().await,
+                UnitInput::Removed => break self.close().await,
+                UnitInput::ConnectEnded(ended) => match *ended {
+                    Ok(connected) => self.connected(connected).await,
+                    Err(error) => self.connect_failed(error).await,
                 },
-                Happening::RetryDue => self.start().await,
-                Happening::Noticed(Notice::ListsChanged) => self.lists_changed(),
-                Happening::Noticed(Notice::Updated(uri)) => self.say(Word::Updated(uri)).await,
-                Happening::Noticed(Notice::Closed(reason)) => self.closed(&reason).await,
-                Happening::RelistDue => self.relist(),
-                Happening::Listed(listed) => self.listed(listed).await,
+                UnitInput::RetryDue => self.start().await,
+                UnitInput::Event(UnitEvent::ListsChanged) => self.lists_changed(),
+                UnitInput::Event(UnitEvent::ResourceUpdated(uri)) => {
+                    self.report(UnitUpdate::ResourceUpdated(uri)).await;
+                }
+                UnitInput::Event(UnitEvent::Closed(reason)) => self.connection_lost(&reason).await,
+                UnitInput::RelistDue => self.relist(),
+                UnitInput::Listed(listed) => self.listed(listed).await,
             }
         }
     }
 
-    async fn next(&mut self) -> Happening {
+    async fn next(&mut self) -> UnitInput {
         tokio::select! {
             biased;
-            changed = self.wishes.changed() => match changed {
-                Ok(()) => Happening::Wished,
-                Err(_) => Happening::Abandoned,
+            changed = self.desired.changed() => match changed {
+                Ok(()) => UnitInput::DesiredStateChanged,
+                Err(_) => UnitInput::Removed,
             },
-            happening = self.phase.next() => happening,
+            input = self.phase.next() => input,
         }
     }
 
-    /// Does what is wanted now.
-    async fn follow(&mut self) {
-        let wish = self.wishes.borrow_and_update().clone();
-        self.server = wish.server;
-        if wish.round == self.report.round {
+    /// Starts, restarts or stops the server as the desired state says.
+    async fn apply(&mut self) {
+        let desired = self.desired.borrow_and_update().clone();
+        self.server = desired.server;
+        if desired.generation == self.status.generation {
             return;
         }
         let was_up = matches!(self.phase, Phase::Up(_));
         if was_up {
-            self.report.condition = Condition::Stopping;
-            self.say(Word::Down(self.report.clone())).await;
-            self.hang_up().await;
+            self.status.condition = ServerCondition::Stopping;
+            self.report(UnitUpdate::Disconnected(self.status.clone())).await;
+            self.close().await;
         }
-        self.report.round = wish.round;
-        self.report.next_retry = None;
+        self.status.generation = desired.generation;
+        self.status.next_retry = None;
         self.lost = None;
-        if wish.running {
+        if desired.running {
             if was_up {
-                sleep(self.means.timing.restart_pause).await;
+                sleep(self.deps.timing.restart_pause).await;
             }
             self.start().await;
         } else {
             self.phase = Phase::Down { retry: None };
-            self.report.condition = Condition::down(self.server.spec.kind);
-            self.report.error = None;
-            self.say(Word::Down(self.report.clone())).await;
+            self.status.condition = ServerCondition::down(self.server.spec.kind);
+            self.status.error = None;
+            self.report(UnitUpdate::Disconnected(self.status.clone())).await;
         }
     }
 
     /// Begins to connect.
     async fn start(&mut self) {
-        if self.report.last_attempt.replace(Timestamp::now()).is_some() {
-            self.report.restarts += 1;
+        if self.status.last_attempt.replace(Timestamp::now()).is_some() {
+            self.status.restarts += 1;
         }
-        self.report.condition = Condition::Starting;
-        self.report.next_retry = None;
-        self.phase = Phase::Connecting(Box::pin(join(
-            Arc::clone(&self.means.connect),
+        self.status.condition = ServerCondition::Starting;
+        self.status.next_retry = None;
+        self.phase = Phase::Connecting(Box::pin(connect(
+            Arc::clone(&self.deps.connect),
             Arc::clone(&self.server),
-            self.means.timing.goodbye,
+            self.deps.timing.close_timeout,
         )));
-        self.say(Word::Doing(self.report.clone())).await;
+        self.report(UnitUpdate::StatusChanged(self.status.clone())).await;
     }
 
-    async fn up(&mut self, joined: Joined) {
-        let Joined { connection, listing, ear } = joined;
-        self.report = Report {
-            condition: Condition::up(self.server.spec.kind),
+    async fn connected(&mut self, connected: Connected) {
+        let Connected { connection, listing, events } = connected;
+        self.status = ServerStatus {
+            condition: ServerCondition::up(self.server.spec.kind),
             error: None,
             failures: 0,
             last_connected: Some(Timestamp::now()),
             protocol: Some(listing.protocol.clone()),
             challenge: None,
             needs_login: false,
-            ..self.report.clone()
+            ..self.status.clone()
         };
         let backend: Arc<dyn Backend> = Arc::clone(&connection) as Arc<dyn Backend>;
         let since = Instant::now();
         self.lost.get_or_insert(0);
-        self.phase = Phase::Up(Link { connection, ear, since, relist_at: None, listing: None });
-        self.say(Word::Up(self.report.clone(), listing, backend)).await;
+        let live = LiveConnection { connection, events, since, relist_at: None, listing: None };
+        self.phase = Phase::Up(live);
+        self.report(UnitUpdate::Connected(self.status.clone(), listing, backend)).await;
     }
 
-    /// It could not be connected.
-    async fn refused(&mut self, error: ConnectError) {
+    async fn connect_failed(&mut self, error: ConnectError) {
         let local = self.server.spec.kind.is_local();
-        self.report.failures += 1;
-        self.report.error = Some(redact::error(&error.to_string()));
+        let always = self.deps.retry == Retry::Always;
+        self.status.failures += 1;
+        self.status.error = Some(redact::error(&error.to_string()));
         let retry = match error {
             ConnectError::Unauthorized { challenge } if !local => {
-                self.report.condition = Condition::AuthRequired;
-                self.report.error = None;
-                self.report.failures = 0;
-                self.report.challenge = challenge;
-                self.report.needs_login = true;
-                None
+                self.status.condition = ServerCondition::AuthRequired;
+                self.status.error = None;
+                self.status.failures = 0;
+                self.status.challenge = challenge;
+                self.status.needs_login = true;
+                always.then(|| self.next_restart_backoff())
             }
             error => {
                 let transient = !local && matches!(error, ConnectError::Transient(_));
-                let many = self.report.failures >= UNREACHABLE;
-                self.report.condition = match transient && many {
-                    true => Condition::Unreachable,
-                    false => Condition::Failed,
+                let many = self.status.failures >= UNREACHABLE_AFTER;
+                self.status.condition = match transient && many {
+                    true => ServerCondition::Unreachable,
+                    false => ServerCondition::Failed,
                 };
-                let Timing { initial_backoff, longest_backoff, .. } = self.means.timing;
-                match self.lost {
-                    // What was up may come back, whatever it says now.
-                    Some(_) => Some(self.lost_again()),
-                    None if transient => {
-                        Some(pause(initial_backoff, longest_backoff, self.report.failures))
-                    }
-                    None => None,
+                let Timing { initial_backoff, max_backoff, .. } = self.deps.timing;
+                // A server that was up may recover from any failure.
+                match self.lost.is_some() || always {
+                    true => Some(self.next_restart_backoff()),
+                    false => transient
+                        .then(|| backoff(initial_backoff, max_backoff, self.status.failures)),
                 }
             }
         };
         self.wait(retry).await;
     }
 
-    /// It was up and is gone.
-    async fn closed(&mut self, reason: &str) {
-        if let Phase::Up(link) = &self.phase
-            && link.since.elapsed() >= self.means.timing.steady
+    async fn connection_lost(&mut self, reason: &str) {
+        if let Phase::Up(live) = &self.phase
+            && live.since.elapsed() >= self.deps.timing.healthy_after
         {
             self.lost = None;
         }
-        self.hang_up().await;
-        self.report.condition = Condition::Failed;
-        self.report.failures += 1;
-        self.report.error = Some(redact::error(reason));
-        let pause = self.lost_again();
-        self.wait(Some(pause)).await;
+        self.close().await;
+        self.status.condition = ServerCondition::Failed;
+        self.status.failures += 1;
+        self.status.error = Some(redact::error(reason));
+        let backoff = self.next_restart_backoff();
+        self.wait(Some(backoff)).await;
     }
 
-    /// Counts another loss. Gives the time to wait.
-    fn lost_again(&mut self) -> Duration {
-        let Timing { first_restart, initial_backoff, longest_backoff, .. } = self.means.timing;
+    /// Counts another loss. Returns the backoff before the next attempt.
+    fn next_restart_backoff(&mut self) -> Duration {
+        let Timing { restart_backoff, initial_backoff, max_backoff, .. } = self.deps.timing;
         let lost = self.lost.get_or_insert(0);
         *lost += 1;
-        pause(first_restart.min(initial_backoff), longest_backoff, *lost)
+        backoff(restart_backoff.min(initial_backoff), max_backoff, *lost)
     }
 
-    /// Says that it is down, and until when.
-    async fn wait(&mut self, pause: Option<Duration>) {
-        self.report.next_retry = pause.and_then(|pause| Timestamp::now().checked_add(pause).ok());
-        self.phase = Phase::Down { retry: pause.map(|pause| Instant::now() + pause) };
-        self.say(Word::Down(self.report.clone())).await;
+    /// Reports that the server is down, and when it is retried.
+    async fn wait(&mut self, backoff: Option<Duration>) {
+        self.status.next_retry =
+            backoff.and_then(|backoff| Timestamp::now().checked_add(backoff).ok());
+        self.phase = Phase::Down { retry: backoff.map(|backoff| Instant::now() + backoff) };
+        self.report(UnitUpdate::Disconnected(self.status.clone())).await;
     }
 
     fn lists_changed(&mut self) {
-        if let Phase::Up(link) = &mut self.phase {
-            link.relist_at.get_or_insert_with(|| Instant::now() + self.means.timing.relist);
+        if let Phase::Up(live) = &mut self.phase {
+            live.relist_at.get_or_insert_with(|| Instant::now() + self.deps.timing.relist_debounce);
         }
     }
 
     fn relist(&mut self) {
         let limit = self.server.spec.limit();
-        if let Phase::Up(link) = &mut self.phase {
-            link.relist_at = None;
-            let connection = Arc::clone(&link.connection);
-            link.listing = Some(Box::pin(async move { list(&*connection, limit).await }));
+        if let Phase::Up(live) = &mut self.phase {
+            live.relist_at = None;
+            let connection = Arc::clone(&live.connection);
+            live.listing = Some(Box::pin(async move { list(&*connection, limit).await }));
         }
     }
 
     async fn listed(&mut self, listed: Result<Listing, ConnectError>) {
         match listed {
-            Ok(listing) => self.say(Word::Relisted(listing)).await,
+            Ok(listing) => self.report(UnitUpdate::Relisted(listing)).await,
             Err(error) => {
                 let name = &self.server.name;
-                tracing::warn!(server = name, "what it offers stays as it was: {error}");
+                tracing::warn!(server = name, "cannot list the server again: {error}");
             }
         }
     }
 
-    /// Says goodbye, for as long as that may take. Dropping the connection ends it in any case.
-    async fn hang_up(&mut self) {
+    /// Closes the connection within the timeout. Dropping the connection ends it in any case.
+    async fn close(&mut self) {
         let down = Phase::Down { retry: None };
-        if let Phase::Up(link) = std::mem::replace(&mut self.phase, down) {
-            drop(timeout(self.means.timing.goodbye, link.connection.close()).await);
+        if let Phase::Up(live) = std::mem::replace(&mut self.phase, down) {
+            drop(timeout(self.deps.timing.close_timeout, live.connection.close()).await);
         }
     }
 
-    async fn say(&mut self, word: Word) {
-        self.means.words.hear(&self.server.name, self.id, word).await;
+    async fn report(&mut self, update: UnitUpdate) {
+        self.deps.observer.observe(&self.server.name, self.id, update).await;
     }
 }
 
 impl Phase {
-    /// What happens next here. Dropping the future loses nothing.
-    async fn next(&mut self) -> Happening {
+    /// The next input of this phase. Cancel-safe.
+    async fn next(&mut self) -> UnitInput {
         match self {
             Self::Down { retry: None } => pending().await,
             Self::Down { retry: Some(at) } => {
                 sleep_until(*at).await;
-                Happening::RetryDue
+                UnitInput::RetryDue
             }
-            Self::Connecting(joining) => Happening::Joined(Box::new(joining.await)),
-            Self::Up(link) => link.next().await,
+            Self::Connecting(connecting) => UnitInput::ConnectEnded(Box::new(connecting.await)),
+            Self::Up(live) => live.next().await,
         }
     }
 }
 
-impl Link {
-    async fn next(&mut self) -> Happening {
-        // One list at a time: what changes meanwhile is listed afterwards.
+impl LiveConnection {
+    async fn next(&mut self) -> UnitInput {
+        // One listing at a time: a change during it is listed afterwards.
         let relist_at = self.relist_at.filter(|_| self.listing.is_none());
         let due = async {
             match relist_at {
@@ -319,42 +336,43 @@ impl Link {
                 None => pending().await,
             }
         };
-        let happening = tokio::select! {
+        let input = tokio::select! {
             biased;
-            notice = self.ear.next() => Happening::Noticed(notice),
-            listed = listing => Happening::Listed(listed),
-            () = due => Happening::RelistDue,
+            event = self.events.next() => UnitInput::Event(event),
+            listed = listing => UnitInput::Listed(listed),
+            () = due => UnitInput::RelistDue,
         };
-        if matches!(happening, Happening::Listed(_)) {
+        if matches!(input, UnitInput::Listed(_)) {
             self.listing = None;
         }
-        happening
+        input
     }
 }
 
-async fn join(
+async fn connect(
     connect: Arc<dyn Connect>,
     server: Arc<McpServer>,
-    goodbye: Duration,
-) -> Result<Joined, ConnectError> {
+    close_timeout: Duration,
+) -> Result<Connected, ConnectError> {
     let limit = server.spec.limit();
-    let (events, ear) = ear::pair(&server.name);
+    let (sender, events) = unit_events::channel(&server.name);
     let endpoint = server.spec.endpoint();
-    let connecting = connect.connect(&server.name, &endpoint, limit, events);
-    let connection = timeout(limit, connecting).await.map_err(|_| too_slow("connect", limit))??;
+    let connecting = connect.connect(&server.name, &endpoint, limit, sender);
+    let connection =
+        timeout(limit, connecting).await.map_err(|_| timed_out("connect", limit))??;
     match list(&*connection, limit).await {
-        Ok(listing) => Ok(Joined { connection, listing, ear }),
+        Ok(listing) => Ok(Connected { connection, listing, events }),
         Err(error) => {
-            drop(timeout(goodbye, connection.close()).await);
+            drop(timeout(close_timeout, connection.close()).await);
             Err(error)
         }
     }
 }
 
 async fn list(connection: &dyn Connection, limit: Duration) -> Result<Listing, ConnectError> {
-    timeout(limit, connection.list()).await.map_err(|_| too_slow("list its tools", limit))?
+    timeout(limit, connection.list()).await.map_err(|_| timed_out("list its tools", limit))?
 }
 
-fn too_slow(what: &str, limit: Duration) -> ConnectError {
-    ConnectError::Transient(format!("it took longer than {} s to {what}", limit.as_secs()))
+fn timed_out(operation: &str, limit: Duration) -> ConnectError {
+    ConnectError::Transient(format!("it took longer than {} s to {operation}", limit.as_secs()))
 }

@@ -48,7 +48,7 @@ async fn tools_and_hands_end_in_the_same_place() {
     for rig in [&by_tool, &by_hand] {
         rig.until(|view| {
             let a = &view.servers["a"];
-            a.server.spec.tool_prefix == "q" && a.report.round == 2 && a.counts.tools == 1
+            a.server.spec.tool_prefix == "q" && a.status.generation == 2 && a.counts.tools == 1
         })
         .await;
         assert_eq!(rig.tools(), ["x_q_echo"]);
@@ -166,7 +166,7 @@ async fn the_status_is_written_once_and_never_brings_a_file_back() {
     views.mark_unchanged();
     sleep(Duration::from_millis(1500)).await;
     assert_eq!(stamp(), before, "our own write is no reason to write");
-    let rounds = views.borrow().servers["a"].report.round;
+    let rounds = views.borrow().servers["a"].status.generation;
     assert_eq!(rounds, 1, "nor to connect anew");
     fs::remove_file(rig.path("mcpservers/a.yaml")).unwrap();
     rig.fake.link("a").crash();

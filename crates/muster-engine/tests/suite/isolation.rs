@@ -101,7 +101,7 @@ impl World {
     pub(crate) async fn settled(&self) {
         let mut views = self.engine.view();
         let tried = |known: &Arc<muster_engine::view::Known>| {
-            known.report.needs_login && !known.report.condition.is_passing()
+            known.status.needs_login && !known.status.condition.is_transitional()
         };
         let done = views.wait_for(|view| {
             view.servers.len() == SERVERS.len() && view.servers.values().all(tried)

@@ -129,7 +129,7 @@ impl Rig {
         let (owned, word) = (name.to_owned(), word.to_owned());
         let name = owned.clone();
         let done = move |view: &View| {
-            view.servers.get(&owned).is_some_and(|known| known.report.condition.as_str() == word)
+            view.servers.get(&owned).is_some_and(|known| known.status.condition.as_str() == word)
         };
         let waiting = self.until(done);
         async move { Arc::clone(&waiting.await.servers[&name]) }

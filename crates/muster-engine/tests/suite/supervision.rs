@@ -31,7 +31,7 @@ async fn a_slow_server_delays_nobody() {
     assert_eq!(start.elapsed().as_secs(), 5, "one beside the other");
     let known = rig.until_is("dead", "failed").await;
     assert_eq!(start.elapsed().as_secs(), 30);
-    assert_eq!(known.report.error.as_deref(), Some("it took longer than 30 s to connect"));
+    assert_eq!(known.status.error.as_deref(), Some("it took longer than 30 s to connect"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -40,11 +40,11 @@ async fn failures_of_the_network_are_tried_again_later_and_later() {
     fake.plan("a", [transient(), transient(), transient(), transient(), Plan::Up(vec!["echo"])]);
     let start = Instant::now();
     let rig = Rig::with(fake.clone(), &[("mcpservers/a.yaml", REMOTE)]);
-    let report = rig.until_is("a", "failed").await.report.clone();
-    assert_eq!((report.failures, report.condition.health()), (1, "unhealthy"));
-    assert!(report.next_retry.is_some());
-    let report = rig.until_is("a", "unreachable").await.report.clone();
-    assert_eq!((report.failures, report.condition.health()), (3, "unknown"));
+    let status = rig.until_is("a", "failed").await.status.clone();
+    assert_eq!((status.failures, status.condition.health()), (1, "unhealthy"));
+    assert!(status.next_retry.is_some());
+    let status = rig.until_is("a", "unreachable").await.status.clone();
+    assert_eq!((status.failures, status.condition.health()), (3, "unknown"));
     let listed = rig.ask("core_mcpserver_list", json!({"showAll": true, "verbose": true})).await;
     let listed = &listed["mcpServers"][0];
     assert_eq!(listed["state"], "Failed");
@@ -52,9 +52,9 @@ async fn failures_of_the_network_are_tried_again_later_and_later() {
     assert_eq!(listed["statusMessage"], "Server failed to start");
     assert_eq!(listed["consecutiveFailures"], 3);
     assert!(listed["nextRetryAfter"].is_string());
-    let report = rig.until_is("a", "connected").await.report.clone();
-    assert_eq!((report.failures, report.restarts, report.error), (0, 4, None));
-    assert_eq!(report.next_retry, None);
+    let status = rig.until_is("a", "connected").await.status.clone();
+    assert_eq!((status.failures, status.restarts, status.error), (0, 4, None));
+    assert_eq!(status.next_retry, None);
     assert_eq!(fake.attempts("a", start), [0.0, 30.0, 60.0, 120.0, 240.0]);
     assert_eq!(rig.tools(), ["x_a_echo"]);
 }
@@ -72,10 +72,10 @@ async fn what_will_not_work_is_not_tried_again() {
         ("mcpservers/locked.yaml", REMOTE),
     ];
     let rig = Rig::with(fake.clone(), &files);
-    assert_eq!(rig.until_is("wrong", "failed").await.report.next_retry, None);
-    assert_eq!(rig.until_is("local", "failed").await.report.next_retry, None);
-    let report = rig.until_is("locked", "auth_required").await.report.clone();
-    assert_eq!((report.error, report.challenge.as_deref()), (None, Some("Bearer")));
+    assert_eq!(rig.until_is("wrong", "failed").await.status.next_retry, None);
+    assert_eq!(rig.until_is("local", "failed").await.status.next_retry, None);
+    let status = rig.until_is("locked", "auth_required").await.status.clone();
+    assert_eq!((status.error, status.challenge.as_deref()), (None, Some("Bearer")));
     sleep(Duration::from_secs(7200)).await;
     for name in ["wrong", "local", "locked"] {
         assert_eq!(fake.attempts(name, start), [0.0], "{name}");
@@ -107,10 +107,10 @@ async fn a_server_that_crashes_is_started_again() {
     let rig = Rig::with(fake.clone(), &[("mcpservers/a.yaml", LOCAL)]);
     rig.until_is("a", "running").await;
     fake.link("a").crash();
-    let report = rig.until_is("a", "failed").await.report.clone();
-    assert_eq!(report.error.as_deref(), Some("it exited with status 1"));
-    assert_eq!(report.condition.health(), "unhealthy");
-    assert!(report.next_retry.is_some());
+    let status = rig.until_is("a", "failed").await.status.clone();
+    assert_eq!(status.error.as_deref(), Some("it exited with status 1"));
+    assert_eq!(status.condition.health(), "unhealthy");
+    assert!(status.next_retry.is_some());
     assert!(rig.tools().is_empty(), "what is gone is not listed");
     let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());
     assert_eq!(state.catalog.gone("x_a_echo").unwrap().as_str(), "a");

@@ -2,15 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::{Value, json};
-use tokio::time::sleep;
-
-use super::{
-    known::{self, Known},
-    lines::Lines,
-};
-use crate::{
-    error::CommandError,
+use muster_client::{
+    inventory::{self, Inventory},
     login::{self, AuthMode, Stay},
     remote::{
         Auth, Kind, Remote,
@@ -18,6 +11,11 @@ use crate::{
         target::{Target, Transport},
     },
 };
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::lines::Lines;
+use crate::{error::CommandError, terminal::Terminal};
 
 const ATTEMPTS: u32 = 3;
 const BETWEEN: Duration = Duration::from_secs(1);
@@ -94,29 +92,19 @@ async fn open(target: &Target, mode: AuthMode, lines: Lines) -> Result<Remote, R
     }
     lines.info(&format!("Authentication required for {}", target.url));
     lines.info("Starting OAuth login flow...");
-    let remote = login::connect_for(Stay::Long, target, mode, false).await?;
+    let remote = login::connect_for(Stay::Long, target, mode, false, &Terminal::Stderr).await?;
     lines.success("Authentication successful");
     Ok(remote)
 }
 
 /// Asks for everything that the gateway offers, and tells of it.
-pub(crate) async fn load(remote: &Remote, lines: Lines) -> Result<Known, CommandError> {
+pub(crate) async fn load(remote: &Remote, lines: Lines) -> Result<Inventory, CommandError> {
     let failed =
         |err: RemoteError| CommandError::new(format!("failed to load initial data: {err}"));
     list(remote, Kind::Tools, lines).await.map_err(failed)?;
     let resources = list(remote, Kind::Resources, lines).await.map_err(failed)?;
     let prompts = list(remote, Kind::Prompts, lines).await.map_err(failed)?;
-    Ok(Known { resources, prompts, ..Known::default() })
-}
-
-/// Asks again without a word.
-pub(crate) async fn reload(remote: &Remote) -> Result<Known, RemoteError> {
-    Ok(Known {
-        tools: known::tools(remote).await?,
-        resources: known::native(remote, Kind::Resources).await?,
-        prompts: known::native(remote, Kind::Prompts).await?,
-        locked: known::locked(remote).await,
-    })
+    Ok(Inventory { resources, prompts, ..Inventory::default() })
 }
 
 async fn list(remote: &Remote, kind: Kind, lines: Lines) -> Result<Vec<Value>, RemoteError> {
@@ -126,7 +114,7 @@ async fn list(remote: &Remote, kind: Kind, lines: Lines) -> Result<Vec<Value>, R
         Kind::Prompts => ("prompts/list", "prompts"),
     };
     lines.request(method, &json!({}));
-    let items = known::native(remote, kind).await?;
+    let items = inventory::native(remote, kind).await?;
     lines.response(method, &json!({ key: items }));
     Ok(items)
 }

@@ -12,6 +12,13 @@ mod words;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use muster_client::{
+    contexts::Contexts,
+    env_vars,
+    inventory::Inventory,
+    login::AuthMode,
+    remote::{Notice, Remote, error::RemoteError, target::Target},
+};
 use rustyline::{
     Cmd, CompletionType, Config, Context, Editor, Event, ExternalPrinter as _, Helper, Highlighter,
     Hinter, KeyEvent, Validator, completion::Completer, error::ReadlineError, history::FileHistory,
@@ -28,15 +35,8 @@ use self::{
     complete::Candidate,
     spec::{Command, Spec},
 };
-use super::{connection, known::Known, lines::Lines};
-use crate::{
-    contexts::Contexts,
-    env_vars,
-    error::CommandError,
-    login::AuthMode,
-    process,
-    remote::{Notice, Remote, error::RemoteError, target::Target},
-};
+use super::{connection, lines::Lines};
+use crate::{error::CommandError, process};
 
 /// How long one command may take.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -49,7 +49,7 @@ pub(crate) struct Shell {
     target: watch::Sender<Target>,
     /// None while the gateway is away.
     remote: watch::Sender<Option<Arc<Remote>>>,
-    known: watch::Sender<Arc<Known>>,
+    known: watch::Sender<Arc<Inventory>>,
     told: watch::Sender<Told>,
 }
 
@@ -100,7 +100,7 @@ impl Shell {
         })
     }
 
-    fn known(&self) -> Arc<Known> {
+    fn known(&self) -> Arc<Inventory> {
         self.known.borrow().clone()
     }
 
@@ -148,7 +148,7 @@ impl Shell {
 /// Completes from what is known at the moment.
 #[derive(Helper, Hinter, Highlighter, Validator)]
 struct Completion {
-    known: watch::Receiver<Arc<Known>>,
+    known: watch::Receiver<Arc<Inventory>>,
 }
 
 impl Completer for Completion {
@@ -178,7 +178,7 @@ pub(crate) fn run(
     let (mut remote, known) = runtime.block_on(async {
         let remote = connection::connect(&target, mode, lines).await?;
         let mut known = connection::load(&remote, lines).await?;
-        if let Ok(all) = connection::reload(&remote).await {
+        if let Ok(all) = Inventory::load(&remote).await {
             known = all;
         }
         Ok::<_, CommandError>((remote, known))

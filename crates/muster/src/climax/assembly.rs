@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::Backend,
     catalog::{Entry, Snapshot},
@@ -9,14 +10,13 @@ use muster_core::{
     name::BackendName,
     policy::{Policy, vain::Vain},
 };
-use muster_engine::{fixed::Named, offer::Naming};
+use muster_engine::{offer::Naming, static_servers::StaticServer};
 use muster_exec::{
     cli::{self, CliBackend},
     launcher::Launcher,
 };
 use muster_gateway::dispatch::GatewaySnapshot;
 
-use super::servers::Server;
 use crate::process;
 
 /// Everything that was loaded.
@@ -24,13 +24,13 @@ pub(super) struct Assembly {
     /// The configs, in the order they were named.
     pub(super) configs: Vec<Arc<CliConfig>>,
     /// The MCP servers, in the order they were named.
-    pub(super) servers: Vec<Server>,
+    pub(super) servers: Vec<McpServer>,
     /// What there is and what is allowed; nothing runs yet.
     pub(super) state: GatewaySnapshot,
 }
 
 impl Assembly {
-    pub(super) fn new(configs: Vec<CliConfig>, servers: Vec<Server>, policy: Policy) -> Self {
+    pub(super) fn new(configs: Vec<CliConfig>, servers: Vec<McpServer>, policy: Policy) -> Self {
         let configs: Vec<_> = configs.into_iter().map(Arc::new).collect();
         let catalog =
             configs.iter().enumerate().fold(Snapshot::default(), |catalog, (place, config)| {
@@ -75,7 +75,7 @@ impl Assembly {
 
     /// The same with something behind every tool of a CLI, and the servers to be connected. Where there
     /// is only one source, nothing needs a prefix.
-    pub(super) fn running(self, launcher: &Launcher) -> (GatewaySnapshot, Vec<Named>) {
+    pub(super) fn running(self, launcher: &Launcher) -> (GatewaySnapshot, Vec<StaticServer>) {
         let alone = self.configs.is_empty() && self.servers.len() == 1;
         let environment = Arc::new(process::environment());
         let place = Arc::new(self.state.policy.place.clone());
@@ -90,12 +90,11 @@ impl Assembly {
         });
         let state = GatewaySnapshot { backends: backends.collect(), ..self.state };
         let servers = self.servers.into_iter().map(|server| {
-            let Server { name, description, endpoint, limit } = server;
             let naming = match alone {
                 true => Naming::Plain,
-                false => Naming::Prefixed { prefix: "x".to_owned(), server: name.clone() },
+                false => Naming::Prefixed { prefix: "x".to_owned(), server: server.name.clone() },
             };
-            Named { name, description, endpoint, limit, naming }
+            StaticServer { server: Arc::new(server), naming }
         });
         (state, servers.collect())
     }

@@ -7,12 +7,13 @@ use std::{
     sync::Arc,
 };
 
+use muster_client::env_vars;
 use muster_core::{
     connect::Connect,
     policy::vain::Vain,
     request::{Identity, Offers},
 };
-use muster_engine::fixed::Fixed;
+use muster_engine::static_servers::StaticServers;
 use muster_exec::launcher::Launcher;
 use muster_gateway::{
     dispatch::Dispatcher,
@@ -32,7 +33,7 @@ use super::{
     assembly::Assembly,
     load, servers,
 };
-use crate::{env_vars, error::CommandError, listen, log, output, process};
+use crate::{error::CommandError, listen, log, output, process};
 
 pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
     let log_file = env_vars::get("CLIMAX_LOG_FILE");
@@ -77,16 +78,16 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
     let connect: Arc<dyn Connect> = connector.clone();
     let offers = if assembly.servers.is_empty() { Offers::default() } else { OFFERS };
     let (state, servers) = assembly.running(&launcher);
-    let fixed = Fixed::start(state, servers, &connect);
+    let servers = StaticServers::start(state, servers, &connect);
     let kept = Passing::new();
     let surface: Box<dyn Surface> = match args.classic {
         true => Box::new(Classic),
         false => Box::new(Discovery::keeping(kept.outputs())),
     };
     let name = identity.name.clone();
-    let dispatcher = Arc::new(Dispatcher::new(fixed.state()));
-    let front = Front::new(identity, offers, surface, dispatcher, fixed.changes())
-        .waiting_for(fixed.untried());
+    let dispatcher = Arc::new(Dispatcher::new(servers.snapshot()));
+    let front = Front::new(identity, offers, surface, dispatcher, servers.changes())
+        .waiting_for(servers.untried());
     let server = Server::new(Arc::new(front));
     let served = match door {
         None => serve_stdio(server, &name).await,
@@ -95,7 +96,7 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
             http::serve(server, listeners, HttpOptions::default(), process::stop_requested()).await
         }
     };
-    fixed.shut_down().await;
+    servers.shut_down().await;
     connector.shut_down().await;
     launcher.shut_down().await;
     Ok(served?)

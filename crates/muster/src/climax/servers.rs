@@ -1,33 +1,21 @@
 //! MCP servers named on the command line, beside CLI configs.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path};
 
 use muster_config::{
-    mcp_json, mcpserver,
+    mcp_json,
+    mcpserver::{self, McpServer, Spec},
     yaml::{self, NodeValue},
 };
-use muster_core::connect::Endpoint;
 
 use super::load;
 use crate::error::CommandError;
-
-/// How long connecting may take where no file says it.
-const LIMIT: Duration = Duration::from_secs(30);
-
-/// An MCP server as a file names it.
-#[derive(Debug)]
-pub(super) struct Server {
-    pub(super) name: String,
-    pub(super) description: String,
-    pub(super) endpoint: Endpoint,
-    pub(super) limit: Duration,
-}
 
 /// What was named: words for CLI configs, and servers.
 #[derive(Debug, Default)]
 pub(super) struct Named {
     pub(super) clis: Vec<String>,
-    pub(super) servers: Vec<Server>,
+    pub(super) servers: Vec<McpServer>,
 }
 
 /// Tells the words apart: a JSON file holds entries of an agent's configuration, a YAML file may
@@ -54,18 +42,17 @@ pub(super) fn is_meant(word: &str, text: &str) -> bool {
     }
 }
 
-fn entries(word: &str) -> Result<Vec<Server>, CommandError> {
+fn entries(word: &str) -> Result<Vec<McpServer>, CommandError> {
     let cannot = |reason: String| CommandError::new(format!("cannot load `{word}`: {reason}"));
     let text = fs::read_to_string(word).map_err(|err| cannot(err.to_string()))?;
     let entries = mcp_json::parse(&text).map_err(|err| cannot(err.to_string()))?;
-    let server =
-        |(name, endpoint)| Server { name, description: String::new(), endpoint, limit: LIMIT };
+    let server = |(name, endpoint)| McpServer::new(name, "default", Spec::at(endpoint));
     Ok(entries.into_iter().map(server).collect())
 }
 
 /// The server that a file describes; none when it is a CLI config, or cannot be told: then it is
 /// loaded as one, and what is wrong with it is said there.
-fn described(word: &str) -> Result<Option<Server>, CommandError> {
+fn described(word: &str) -> Result<Option<McpServer>, CommandError> {
     let path = Path::new(word);
     let Ok(text) = fs::read_to_string(path) else { return Ok(None) };
     if !describes_server(&text) {
@@ -74,13 +61,7 @@ fn described(word: &str) -> Result<Option<Server>, CommandError> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let loaded = mcpserver::parse(&text, &stem)
         .map_err(|err| load::refused("MCP server", word, &err.into()))?;
-    let server = loaded.value;
-    Ok(Some(Server {
-        description: server.spec.description.clone(),
-        endpoint: server.spec.endpoint(),
-        limit: server.spec.limit(),
-        name: server.name,
-    }))
+    Ok(Some(loaded.value))
 }
 
 fn describes_server(text: &str) -> bool {

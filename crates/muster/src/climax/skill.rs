@@ -6,8 +6,10 @@ use std::{
     process::ExitCode,
 };
 
+use muster_client::env_vars;
+
 use super::args::Skill;
-use crate::{bundled, env_vars, error::CommandError, output::Printer};
+use crate::{bundled, error::CommandError, output::Printer};
 
 const INSTALLED: &str = ".claude/commands/climax-config.md";
 

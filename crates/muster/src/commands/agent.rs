@@ -3,6 +3,12 @@
 use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::{Args, ValueEnum};
+use muster_client::{
+    bridge::{pending::Pending, user_login::UserLogin},
+    env_vars,
+    login::{self, AuthMode},
+    remote::target::{Target, Transport, Wish},
+};
 use muster_mcp::stdio::{Input, Output};
 use muster_mcp_client::bridge;
 use tracing::level_filters::LevelFilter;
@@ -11,16 +17,11 @@ use crate::{
     agent::{
         connection,
         lines::{Colour, Detail, Lines, Traffic},
-        login::UserLogin,
-        pending::Pending,
         repl,
     },
-    env_vars,
     error::CommandError,
-    log,
-    login::{self, AuthMode},
-    process,
-    remote::target::{Target, Transport, Wish},
+    log, process,
+    terminal::Terminal,
 };
 
 /// Connect to a running gateway
@@ -119,7 +120,7 @@ fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandErr
     let carried = runtime.block_on(process::lasting(async {
         let (input, output) = (Input::standard()?, Output::standard()?);
         if args.silent {
-            login::silently(target, mode).await;
+            login::silently(target, mode, &Terminal::Stderr).await;
         }
         let login = Arc::new(UserLogin::remembered(target, mode).await);
         let options = bridge::Options {
@@ -154,7 +155,7 @@ fn talk(args: &Agent, target: Target, mode: AuthMode) -> Result<(), CommandError
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     if args.silent {
-        runtime.block_on(login::silently(&target, mode));
+        runtime.block_on(login::silently(&target, mode, &Terminal::Stderr));
     }
     let done = if args.repl {
         repl::run(&runtime, (target, mode), lines)

@@ -3,26 +3,29 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
+use muster_client::{
+    env_vars,
+    login::{self, AuthMode},
+    remote::{
+        Remote,
+        answer::{Answer, Content},
+        error::RemoteError,
+        target::{Target, TargetError, Wish},
+    },
+};
 use muster_core::json::Raw;
 use serde_json::{Value, value::RawValue};
 use tracing::level_filters::LevelFilter;
 
 use crate::{
-    env_vars,
     error::CommandError,
     log,
-    login::{self, AuthMode},
     output::{
         self, Printer, answer,
         layout::{Layout, Manner},
         spinner,
     },
-    remote::{
-        Remote,
-        answer::{Answer, Content},
-        error::RemoteError,
-        target::{Target, Wish},
-    },
+    terminal::Terminal,
 };
 
 /// The flags of every command that asks a running gateway.
@@ -84,7 +87,7 @@ impl Asking {
     }
 
     /// Where the gateway is.
-    pub(crate) fn target(&self) -> Result<Target, CommandError> {
+    pub(crate) fn target(&self) -> Result<Target, TargetError> {
         let endpoint = self.endpoint.clone().or_else(|| env_vars::get("MUSTER_ENDPOINT"));
         Target::resolve(Wish {
             endpoint: endpoint.as_deref(),
@@ -101,7 +104,7 @@ impl Asking {
         let manner = self.manner()?;
         let mode = AuthMode::parse(self.auth.as_deref())?;
         let target = self.target()?;
-        let connecting = login::connect(&target, mode, self.quiet);
+        let connecting = login::connect(&target, mode, self.quiet, &Terminal::Stderr);
         let remote = spinner::around("Connecting to muster server...", self.quiet, connecting);
         Ok(Asked { remote: remote.await?, manner, quiet: self.quiet })
     }
@@ -109,7 +112,7 @@ impl Asking {
     /// Connects once more, without a word.
     pub(crate) async fn connect_again(&self) -> Result<Result<Remote, RemoteError>, CommandError> {
         let mode = AuthMode::parse(self.auth.as_deref())?;
-        Ok(login::connect(&self.target()?, mode, true).await)
+        Ok(login::connect(&self.target()?, mode, true, &Terminal::Stderr).await)
     }
 
     /// Says something that the answer does not depend on.

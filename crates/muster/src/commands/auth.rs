@@ -8,13 +8,13 @@ mod whoami;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
+use muster_client::{
+    login::servers::Server,
+    remote::target::{Target, TargetError, Wish},
+};
 
 use super::{asking, completion};
-use crate::{
-    error::CommandError,
-    output::Printer,
-    remote::target::{Target, Wish},
-};
+use crate::{error::CommandError, output::Printer};
 
 /// Log in at gateways, and see where you are logged in
 #[derive(Debug, Args)]
@@ -112,8 +112,17 @@ pub(crate) fn run(args: &Auth) -> Result<ExitCode, CommandError> {
     })
 }
 
+/// The server of a name among those behind the gateway.
+fn find(servers: Vec<Server>, name: &str) -> Result<Server, CommandError> {
+    servers.into_iter().find(|server| server.name == name).ok_or_else(|| {
+        CommandError::new(format!(
+            "server '{name}' not found. Use 'muster auth status' to see available servers"
+        ))
+    })
+}
+
 impl At {
-    fn target(&self) -> Result<Target, CommandError> {
+    fn target(&self) -> Result<Target, TargetError> {
         Target::resolve(Wish {
             endpoint: self.endpoint.as_deref(),
             context: self.context.as_deref(),

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use muster_client::remote::answer::{Answer, Content};
 use muster_core::{
     json::{Object, Raw, raw},
     meta_tools,
@@ -21,7 +22,6 @@ use crate::{
         layout::{Layout, Manner},
         yaml,
     },
-    remote::answer::{Answer, Content},
 };
 
 /// Call a tool and print what it answers
@@ -86,7 +86,7 @@ async fn described_schema(asked: &Asked, tool: &str) -> Option<Value> {
 
 /// Meta-tools are described by the protocol's own list.
 async fn listed_schema(asked: &Asked, tool: &str) -> Option<Value> {
-    let tools = asked.remote.list(crate::remote::Kind::Tools).await.ok()?;
+    let tools = asked.remote.list(muster_client::remote::Kind::Tools).await.ok()?;
     let found = tools.iter().find(|raw| {
         Object::parse(raw).and_then(|object| object.get_text("name")).as_deref() == Some(tool)
     })?;

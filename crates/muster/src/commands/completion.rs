@@ -13,13 +13,11 @@ use clap_complete::{
     engine::{ArgValueCompleter, CompletionCandidate},
     env::{Bash, EnvCompleter, Fish, Powershell, Zsh},
 };
+use muster_client::{contexts::Contexts, login::AuthMode};
 use muster_scenario::{load::load, scenario::Scenario};
 
 use super::kinds::{self, Kind};
-use crate::{
-    contexts::Contexts, error::CommandError, login::AuthMode, output::Printer,
-    output::layout::Layout,
-};
+use crate::{error::CommandError, output::Printer, output::layout::Layout};
 
 /// The variable by which a script asks for words.
 pub(crate) const ASKED_BY: &str = "MUSTER_COMPLETE";

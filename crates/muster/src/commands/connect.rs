@@ -6,15 +6,20 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Args;
-
-use crate::{
+use clap::{
+    Args,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
+use muster_client::{
     env_vars,
-    error::CommandError,
     import::{
         clients::{Client, Shape},
         edit::{self, EditError, Entry},
     },
+};
+
+use crate::{
+    error::CommandError,
     output::{Printer, quoted},
 };
 
@@ -30,7 +35,7 @@ Examples:
   muster connect cursor --undo")]
 pub(crate) struct Connect {
     /// The client
-    #[arg(value_enum)]
+    #[arg(value_parser = client())]
     client: Client,
     /// Connect it to the gateway at this address instead of one of its own
     #[arg(long, value_name = "URL")]
@@ -47,6 +52,13 @@ pub(crate) struct Connect {
     /// Only show what would be written
     #[arg(long)]
     dry_run: bool,
+}
+
+/// Reads the name of an MCP client.
+pub(crate) fn client() -> impl TypedValueParser<Value = Client> {
+    let named = |client: Client| PossibleValue::new(client.name()).help(client.title());
+    PossibleValuesParser::new(Client::ALL.map(named))
+        .try_map(|name| Client::parse(&name).ok_or("no such client"))
 }
 
 pub(crate) fn run(args: &Connect) -> Result<ExitCode, CommandError> {

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use muster_client::contexts::{Context as Named, ContextError, Contexts};
 use muster_config::writer;
 use muster_core::{
     json::{Object, raw},
@@ -11,7 +12,6 @@ use muster_core::{
 
 use super::completion;
 use crate::{
-    contexts::{Context as Named, ContextError, Contexts},
     error::CommandError,
     output::{self, Printer, yaml},
 };

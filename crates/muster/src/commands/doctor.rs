@@ -3,20 +3,18 @@
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::Args;
-use muster_core::{connect::Connect, request::Identity};
-use muster_engine::store::{Files, Store};
-use muster_exec::launcher::Launcher;
-use muster_mcp_client::Connector;
+use muster_client::{
+    doctor::{self, Examination, Finding, Hop, Verdict},
+    remote::target::{Target, Wish},
+    user_dirs,
+};
 use serde::Serialize;
 
 use crate::{
-    contexts,
-    doctor::{self, Finding, Verdict, checks, servers},
+    bundled,
     error::CommandError,
     output::{Format, Mood, Printer},
     process,
-    remote::target::{Target, Wish},
-    secrets::{Secrets, WithSecrets},
 };
 
 /// Find out what is wrong
@@ -53,7 +51,7 @@ pub(crate) fn run(args: &Doctor) -> Result<ExitCode, CommandError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let findings = runtime.block_on(examine(args))?;
     runtime.shutdown_background();
-    let code = doctor::exit_code(&findings);
+    let code = exit_code(&findings);
     match args.output {
         Format::Json => print_json(&findings, code)?,
         Format::Table => print(&findings)?,
@@ -64,45 +62,35 @@ pub(crate) fn run(args: &Doctor) -> Result<ExitCode, CommandError> {
 async fn examine(args: &Doctor) -> Result<Vec<Finding>, CommandError> {
     let root = match &args.config_path {
         Some(path) => path.clone(),
-        None => contexts::home()?,
+        None => user_dirs::config()?,
     };
-    let files = Store::new(&root).load(&Files::default());
-    let mut findings = checks::config(&root, &files);
-    findings.extend(checks::programs(&files, &process::environment()));
-    let wish = Wish {
+    let target = Target::resolve(Wish {
         endpoint: args.endpoint.as_deref(),
         context: args.context.as_deref(),
         config_path: Some(&root),
+    });
+    let bundled: Vec<_> = bundled::clis().into_iter().map(Arc::new).collect();
+    let examination = Examination {
+        root: &root,
+        target,
+        servers: !args.no_servers,
+        environment: &process::environment(),
+        bundled: &bundled,
     };
-    match Target::resolve(wish) {
-        Ok(target) => findings.extend(checks::gateway(&target).await),
-        Err(err) => findings.push(Finding::bad(doctor::Hop::Config, "gateway", err.to_string())),
-    }
-    let asked = match args.no_servers {
-        true => servers::Asked::default(),
-        false => ask_servers(&root, &files).await,
-    };
-    findings.extend(checks::policies(&files, &asked.listings));
-    findings.extend(asked.findings);
-    findings.extend(checks::logins());
-    Ok(findings)
+    Ok(doctor::examine(examination).await)
 }
 
-async fn ask_servers(root: &std::path::Path, files: &Files) -> servers::Asked {
-    let launcher = Launcher::new();
-    let identity = Identity {
-        name: "muster-doctor".to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        instructions: None,
-    };
-    let connector = Arc::new(Connector::new(launcher.clone(), &identity));
-    let connect: Arc<dyn Connect> =
-        Arc::new(WithSecrets::new(Secrets::of(root), Arc::clone(&connector)));
-    let known = files.servers.values().map(|file| Arc::clone(&file.server)).collect();
-    let asked = servers::check(connect, known).await;
-    connector.shut_down().await;
-    launcher.shut_down().await;
-    asked
+/// The exit code for what was found: that of the first broken hop.
+fn exit_code(findings: &[Finding]) -> u8 {
+    let broken = findings.iter().filter(|found| found.verdict == Verdict::Bad);
+    broken.map(|found| found.hop).min().map_or(0, |hop| match hop {
+        Hop::Config => 10,
+        Hop::Programs => 11,
+        Hop::Gateway => 12,
+        Hop::Certificates => 13,
+        Hop::Handshake => 14,
+        Hop::Login => 15,
+    })
 }
 
 fn print(findings: &[Finding]) -> Result<(), CommandError> {
@@ -133,4 +121,19 @@ fn print_json(findings: &[Finding], exit_code: u8) -> Result<(), CommandError> {
         findings: &'a [Finding],
     }
     Printer::standard().json(&Report { healthy: exit_code == 0, exit_code, findings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Finding, Hop, exit_code};
+
+    #[test]
+    fn the_first_broken_hop_decides() {
+        let good = Finding::good(Hop::Config, "a", "b");
+        let late = Finding::bad(Hop::Login, "a", "b");
+        let early = Finding::bad(Hop::Programs, "a", "b");
+        assert_eq!(exit_code(&[good.clone(), Finding::warning(Hop::Config, "a", "b")]), 0);
+        assert_eq!(exit_code(&[good, late.clone()]), 15);
+        assert_eq!(exit_code(&[late, early]), 11);
+    }
 }

@@ -7,17 +7,19 @@ use std::{
 };
 
 use clap::Args;
-
-use crate::{
+use muster_client::{
     env_vars,
-    error::CommandError,
     import::{
         clients::Client,
         plan::{Moved, Plan, What},
         read,
     },
-    output::{Mood, Printer, quoted},
     secrets,
+};
+
+use crate::{
+    error::CommandError,
+    output::{Mood, Printer, quoted},
 };
 
 /// Take over the servers of other MCP clients
@@ -39,7 +41,7 @@ pub(crate) struct Import {
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Only what this client has
-    #[arg(long, value_name = "CLIENT", value_enum)]
+    #[arg(long, value_name = "CLIENT", value_parser = super::connect::client())]
     from: Vec<Client>,
     /// The folder that is imported into [default: ~/.config/muster]
     #[arg(long, value_name = "DIR")]

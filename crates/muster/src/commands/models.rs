@@ -3,6 +3,7 @@
 use std::{fs, path::Path, process::ExitCode, time::Duration};
 
 use clap::{Args, Subcommand};
+use muster_client::models;
 use muster_exec::{
     command::Command as Program,
     launcher::Launcher,
@@ -10,7 +11,7 @@ use muster_exec::{
 };
 
 use super::asking;
-use crate::{error::CommandError, models, output::Printer};
+use crate::{error::CommandError, output::Printer};
 
 /// How long fetching may take.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);

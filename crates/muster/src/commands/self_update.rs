@@ -5,10 +5,11 @@ mod release;
 use std::process::ExitCode;
 
 use clap::Args;
+use muster_client::env_vars;
 
 use self::release::Release;
 use super::asking;
-use crate::{env_vars, error::CommandError, output::Printer};
+use crate::{error::CommandError, output::Printer};
 
 /// The version of this program.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -15,6 +15,10 @@ use std::{
 };
 
 use muster_auth::server::AuthServer;
+use muster_client::{
+    env_vars, models,
+    secrets::{Secrets, WithSecrets},
+};
 use muster_config::settings::{Aggregator, Transport};
 use muster_core::{
     json::raw,
@@ -53,10 +57,8 @@ use self::logout::Logout;
 use crate::{
     bundled,
     cli::{Serve, Shown},
-    env_vars,
     error::CommandError,
-    listen, log, models, process,
-    secrets::{Secrets, WithSecrets},
+    listen, log, process,
 };
 
 /// How long requests may take to finish once the gateway was asked to stop.

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::Args;
+use muster_client::remote::Kind;
 use muster_core::json::Object;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,7 +13,6 @@ use super::asking::{self, Asked, Asking};
 use crate::{
     error::CommandError,
     output::{Printer, grid::Grid, layout::Layout, yaml},
-    remote::Kind,
 };
 
 /// So many tools are searched for and described, to know what that costs.

@@ -3,6 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
+use muster_client::remote::{Auth, Remote};
 use serde_json::json;
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
 use crate::{
     error::CommandError,
     output::{Printer, answer, layout::Layout},
-    remote::{Auth, Remote},
 };
 
 /// How long the gateway may take to say who it is.

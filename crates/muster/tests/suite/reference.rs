@@ -4,7 +4,8 @@ use std::{fs, path::Path};
 
 use clap::CommandFactory as _;
 use expect_test::expect_file;
-use muster::{cli, climax, env_vars, error::EXIT_CODES};
+use muster::{cli, climax, error::EXIT_CODES};
+use muster_client::env_vars;
 use muster_config::{
     cli::fields::CONFIG, mcpserver, policy::fields::POLICY, resource::ResourceFormat, service,
     serviceclass, settings, workflow, yaml,

@@ -32,8 +32,22 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("muster-scenario", &["muster-config", "muster-core", "muster-exec"]),
     (
+        "muster-client",
+        &[
+            "muster-core",
+            "muster-config",
+            "muster-search",
+            "muster-auth",
+            "muster-exec",
+            "muster-mcp-client",
+            "muster-net",
+            "muster-engine",
+        ],
+    ),
+    (
         "muster",
         &[
+            "muster-client",
             "muster-core",
             "muster-config",
             "muster-search",
@@ -107,6 +121,7 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-net",
             "muster-gateway",
             "muster-engine",
+            "muster-client",
             "muster-scenario",
             "muster",
         ],

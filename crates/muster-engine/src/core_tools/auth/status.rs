@@ -9,7 +9,7 @@ use muster_core::{
     logins::Means,
     name::BackendName,
 };
-use muster_gateway::condition::Condition;
+use muster_gateway::condition::ServerCondition;
 use serde::Serialize;
 
 use crate::{
@@ -85,7 +85,7 @@ pub(crate) fn read(handle: &Handle, caller: &Caller) -> Raw {
         text: &'a str,
     }
     let view = handle.now();
-    let servers = view.servers.values().filter(|known| !known.report.condition.is_down());
+    let servers = view.servers.values().filter(|known| !known.status.condition.is_down());
     let user = caller.principal.as_ref();
     let user = user.map(|principal| principal.email.as_deref().unwrap_or(&principal.subject));
     let servers = servers.map(|known| server(handle, caller, known)).collect();
@@ -101,12 +101,12 @@ fn server(handle: &Handle, caller: &Caller, known: &Known) -> Server {
     let site = site(known);
     let means = Means::of(&site.auth);
     let standing = handle.principals.standing(&caller.owner(), &name);
-    let status = match (known.report.condition, &standing) {
-        (Condition::Unreachable, _) => "unreachable",
+    let status = match (known.status.condition, &standing) {
+        (ServerCondition::Unreachable, _) => "unreachable",
         (_, Standing::Connected { .. }) => "connected",
-        _ if known.report.needs_login => "auth_required",
+        _ if known.status.needs_login => "auth_required",
         (condition, _) if condition.is_up() => "connected",
-        (Condition::Failed, _) => "failed",
+        (ServerCondition::Failed, _) => "failed",
         _ => "disconnected",
     };
     let wanted = status == "auth_required";

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::is_meta;
 use crate::{
-    condition::Condition,
+    condition::ServerCondition,
     dispatch::{Absent, GatewaySnapshot},
 };
 
@@ -118,10 +118,10 @@ fn absent<'a>(state: &'a GatewaySnapshot, name: &str) -> Option<&'a Absent> {
 
 fn not_connected(Absent { server, condition, error }: &Absent) -> String {
     let hint = match (condition, error) {
-        (Condition::AuthRequired, _) => {
+        (ServerCondition::AuthRequired, _) => {
             format!("log in with core_auth_login {{\"server\": \"{server}\"}}")
         }
-        (Condition::Starting, _) => "it is still starting; call again in a moment".to_owned(),
+        (ServerCondition::Starting, _) => "it is still starting; call again in a moment".to_owned(),
         (_, error) => {
             let why = error.as_ref().map(|error| format!("{error}; ")).unwrap_or_default();
             format!("{why}start it again with core_service_start {{\"name\": \"{server}\"}}")
@@ -156,7 +156,7 @@ mod tests {
 
     use super::unknown;
     use crate::{
-        condition::Condition,
+        condition::ServerCondition,
         dispatch::{Absent, GatewaySnapshot},
     };
 
@@ -169,11 +169,11 @@ mod tests {
             unknown(&GatewaySnapshot { absent, ..GatewaySnapshot::default() }, "x_slow_ok")
         };
         assert_eq!(
-            said(Condition::Starting, None),
+            said(ServerCondition::Starting, None),
             "server not connected: slow (status: starting)\nhint: it is still starting; call again in a moment"
         );
         assert_eq!(
-            said(Condition::Failed, Some("no such program")),
+            said(ServerCondition::Failed, Some("no such program")),
             "server not connected: slow (status: failed)\nhint: no such program; start it again with \
              core_service_start {\"name\": \"slow\"}"
         );

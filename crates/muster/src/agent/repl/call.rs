@@ -1,5 +1,9 @@
 //! Commands that do something: call, workflow, prompt.
 
+use muster_client::{
+    inventory::{Tool, document},
+    remote::answer::Answer,
+};
 use muster_core::json::raw;
 use serde_json::{Map, Value};
 
@@ -9,10 +13,6 @@ use super::{
     show,
     spec::Spec,
     words::{self, BadJson},
-};
-use crate::{
-    agent::known::{Tool, document},
-    remote::answer::Answer,
 };
 
 impl Shell {

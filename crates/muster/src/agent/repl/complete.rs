@@ -1,7 +1,8 @@
 //! What can be typed next.
 
+use muster_client::{inventory::Inventory, remote::Kind};
+
 use super::spec::{self, Command};
-use crate::{agent::known::Known, remote::Kind};
 
 /// The names of commands that are completed; the other aliases are there for those who know them.
 const ALIASES: [&str; 5] = ["wf", "run-workflow", "ctx", "quit", "?"];
@@ -23,7 +24,7 @@ impl rustyline::completion::Candidate for Candidate {
 /// What can come after `typed`: where it begins, and what it can be.
 pub(crate) fn candidates(
     typed: &str,
-    known: &Known,
+    known: &Inventory,
     contexts: &[String],
 ) -> (usize, Vec<Candidate>) {
     let begin = typed.rfind(char::is_whitespace).map_or(0, |at| at + 1);
@@ -66,12 +67,12 @@ pub(crate) fn candidates(
     (begin, found)
 }
 
-fn tool_keys(known: &Known, tool: &str) -> Vec<String> {
+fn tool_keys(known: &Inventory, tool: &str) -> Vec<String> {
     let parameters = known.tool(tool).map(|tool| tool.parameters()).unwrap_or_default();
     parameters.into_iter().map(|parameter| parameter.name.to_owned()).collect()
 }
 
-fn prompt_keys(known: &Known, name: &str) -> Vec<String> {
+fn prompt_keys(known: &Inventory, name: &str) -> Vec<String> {
     let prompt = known.prompts.iter().find(|one| one.get("name").is_some_and(|one| one == name));
     let arguments = prompt.and_then(|prompt| prompt.get("arguments")?.as_array());
     let names = arguments.into_iter().flatten().filter_map(|one| one.get("name")?.as_str());
@@ -99,7 +100,7 @@ mod tests {
     use serde_json::json;
 
     use super::candidates;
-    use crate::agent::known::{Known, Tool};
+    use muster_client::inventory::{Inventory, Tool};
 
     fn seen(typed: &str) -> Vec<String> {
         let tool = |name: &str| Tool {
@@ -107,7 +108,7 @@ mod tests {
             description: String::new(),
             schema: json!({"properties": {"word": {}, "wide": {}}}),
         };
-        let known = Known {
+        let known = Inventory {
             tools: vec![tool("cli_show"), tool("workflow_deploy")],
             resources: vec![json!({"uri": "a://b"})],
             prompts: vec![json!({"name": "greet", "arguments": [{"name": "who"}]})],

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{Repl, ReplError};
-use crate::{
-    agent::connection,
+use muster_client::{
     contexts::{ContextError, Contexts},
+    inventory::Inventory,
     login::{self, Stay},
     remote::target::Target,
 };
+
+use super::{Repl, ReplError};
+use crate::{agent::connection, terminal::Terminal};
 
 /// The words that are no names.
 const WORDS: [&str; 4] = ["list", "ls", "use", "switch"];
@@ -81,9 +83,11 @@ impl Repl<'_> {
         self.listening.abort_all();
         let runtime = self.runtime;
         let connected = runtime.block_on(async {
-            let remote = login::connect_for(Stay::Long, &target, self.shell.mode, false).await?;
-            let known = connection::reload(&remote).await?;
-            Ok::<_, crate::remote::error::RemoteError>((remote, known))
+            let remote =
+                login::connect_for(Stay::Long, &target, self.shell.mode, false, &Terminal::Stderr)
+                    .await?;
+            let known = Inventory::load(&remote).await?;
+            Ok::<_, muster_client::remote::error::RemoteError>((remote, known))
         });
         self.shell.target.send_replace(target);
         self.shell.known.send_replace(Arc::default());

@@ -3,6 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use anstyle::AnsiColor;
+use muster_client::{
+    inventory::{Inventory, document},
+    login,
+    remote::{Kind, Notice, Remote},
+};
 use muster_core::json::raw;
 use serde_json::{Value, json};
 use tokio::{
@@ -11,14 +16,6 @@ use tokio::{
 };
 
 use super::{Shell, Told};
-use crate::{
-    agent::{
-        connection,
-        known::{Known, document},
-    },
-    login,
-    remote::{Kind, Notice, Remote},
-};
 
 /// How often a gateway that is away is tried.
 const RETRY: Duration = Duration::from_secs(1);
@@ -89,7 +86,7 @@ async fn change(shell: &Shell, kind: Kind, name: &str, say: &mut Say) {
         say(lines.stamped(&format!("{name}s list changed! Fetching updated list..."), None));
     }
     let Ok(remote) = shell.remote() else { return };
-    let Ok(now) = connection::reload(&remote).await else { return };
+    let Ok(now) = Inventory::load(&remote).await else { return };
     let before = shell.known.send_replace(Arc::new(now));
     let now = shell.known();
     let (gone, new) = difference(&before, &now, kind);
@@ -107,7 +104,7 @@ async fn change(shell: &Shell, kind: Kind, name: &str, say: &mut Say) {
 }
 
 /// Tells which servers have begun to want a login.
-fn locked(shell: &Shell, before: &Known, now: &Known, say: &mut Say) {
+fn locked(shell: &Shell, before: &Inventory, now: &Inventory, say: &mut Say) {
     if !before.locked.is_empty() || now.locked.is_empty() {
         return;
     }
@@ -117,7 +114,11 @@ fn locked(shell: &Shell, before: &Known, now: &Known, say: &mut Say) {
     say(shell.lines.stamped("Log in with: call core_auth_login server=<name>", None));
 }
 
-fn difference<'a>(before: &'a Known, now: &'a Known, kind: Kind) -> (Vec<&'a str>, Vec<&'a str>) {
+fn difference<'a>(
+    before: &'a Inventory,
+    now: &'a Inventory,
+    kind: Kind,
+) -> (Vec<&'a str>, Vec<&'a str>) {
     let (before, now) = (before.names(kind), now.names(kind));
     let gone = before.iter().filter(|name| !now.contains(name)).copied().collect();
     let new = now.iter().filter(|name| !before.contains(name)).copied().collect();
@@ -136,7 +137,7 @@ async fn back(shell: &Shell, say: &mut Say) -> UnboundedReceiver<Notice> {
             continue;
         };
         let Some(notices) = remote.notifications() else { continue };
-        if let Ok(known) = connection::reload(&remote).await {
+        if let Ok(known) = Inventory::load(&remote).await {
             shell.known.send_replace(Arc::new(known));
         }
         shell.remote.send_replace(Some(Arc::new(remote)));
@@ -149,14 +150,14 @@ async fn back(shell: &Shell, say: &mut Say) -> UnboundedReceiver<Notice> {
 mod tests {
     use serde_json::json;
 
-    use super::{Known, difference};
-    use crate::remote::Kind;
+    use super::{Inventory, difference};
+    use muster_client::remote::Kind;
 
     #[test]
     fn only_names_count() {
-        let of = |names: &[&str]| Known {
+        let of = |names: &[&str]| Inventory {
             prompts: names.iter().map(|name| json!({"name": name})).collect(),
-            ..Known::default()
+            ..Inventory::default()
         };
         let (before, now) = (of(&["a", "b"]), of(&["b", "c"]));
         assert_eq!(difference(&before, &now, Kind::Prompts), (vec!["a"], vec!["c"]));

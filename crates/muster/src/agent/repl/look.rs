@@ -1,15 +1,15 @@
 //! Commands that look at what there is: help, list, describe, filter, get.
 
+use muster_client::{
+    inventory::{TOKENS, document},
+    remote::{answer::Answer, no_arguments},
+};
 use muster_core::json::raw;
 use serde_json::{Value, json};
 
 use super::{
     ReplError, Shell, show,
     spec::{self, Spec},
-};
-use crate::{
-    agent::known::{TOKENS, document},
-    remote::{answer::Answer, no_arguments},
 };
 
 impl Shell {

@@ -1,6 +1,6 @@
 //! What stands before the line that is typed.
 
-use crate::env_vars;
+use muster_client::env_vars;
 
 /// The longest name of a context that is shown in full.
 const LONGEST: usize = 28;

@@ -1,8 +1,7 @@
 //! Lists and values as the REPL prints them.
 
+use muster_client::remote::answer::{Answer, Content};
 use serde_json::Value;
-
-use crate::remote::answer::{Answer, Content};
 
 /// The longest description in a list.
 const DESCRIPTION: usize = 60;

@@ -1,19 +1,17 @@
 //! `muster auth login`.
 
-use muster_exec::browser;
-
-use super::At;
-use crate::{
-    error::CommandError,
+use muster_client::{
     login::{
         self,
-        flow::{self, Prompting, Screen},
+        flow::{self, Prompting},
         servers::{self, Server},
         tokens::Tokens,
     },
-    output::Printer,
     remote::{Remote, error::RemoteError, target::Target},
 };
+
+use super::At;
+use crate::{error::CommandError, output::Printer, terminal::Terminal};
 
 /// Whether a page is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,18 +31,18 @@ pub(super) async fn gateway(target: &Target, how: How) -> Result<Remote, Command
         }
     };
     let printer = Printer::standard();
-    let screen = Screen { open: &browser::open, say: &login::say };
+    let ui = &Terminal::Stdout;
     let challenge = challenge.as_deref();
     let knows_us = Tokens::of_user()?.load(&target.url).is_some();
     if how == How::SilentFirst && knows_us {
-        let silent = flow::login(target, challenge, Prompting::Silent, &screen).await;
+        let silent = flow::login(target, challenge, Prompting::Silent, ui).await;
         if let Ok(token) = silent {
             let url = &target.url;
             printer.line(&format!("\nSuccessfully re-authenticated to {url} (silent)"))?;
             return Ok(Remote::connect(target, &login::bearer(&token)).await?);
         }
     }
-    let token = flow::login(target, challenge, Prompting::Page, &screen).await?;
+    let token = flow::login(target, challenge, Prompting::Page, ui).await?;
     printer.line(&format!(
         "Successfully authenticated to {}\nServers that share this login connect with the first request.",
         target.url
@@ -73,7 +71,7 @@ pub(super) async fn server(
     let remote = gateway_first(target, how, at).await?;
     let failed = |err| CommandError::new(format!("failed to get auth status: {err}"));
     let all = servers::all(&remote).await.map_err(failed)?;
-    let server = servers::find(all, name)?;
+    let server = super::find(all, name)?;
     let done = match server.status.as_str() {
         "connected" => at.say(&format!(
             "Server '{name}' is already connected and does not require authentication."
@@ -83,7 +81,8 @@ pub(super) async fn server(
         ))),
         "auth_required" => {
             at.say(&format!("Authenticating to {name}..."))?;
-            servers::log_in(&remote, &server, &|text| at.say(text)).await
+            let say = |text: &str| drop(at.say(text));
+            servers::log_in(&remote, &server, &say).await.map_err(CommandError::from)
         }
         state => {
             at.say(&format!("Server '{name}' is in state '{state}' and cannot be authenticated."))
@@ -114,7 +113,7 @@ pub(super) async fn all(target: &Target, how: How, at: &At) -> Result<(), Comman
     let mut done = 0;
     for (index, server) in waiting.iter().enumerate() {
         at.say(&format!("[{}/{count}] Authenticating to {}", index + 1, server.name))?;
-        match servers::log_in(&remote, server, &|text| at.say(text)).await {
+        match servers::log_in(&remote, server, &|text| drop(at.say(text))).await {
             Ok(()) => done += 1,
             Err(err) => at.say(&format!("  Failed: {err}"))?,
         }

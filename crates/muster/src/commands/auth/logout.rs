@@ -1,11 +1,14 @@
 //! `muster auth logout`.
 
+use muster_client::{
+    login::{self, servers, tokens::Tokens},
+    remote::{Remote, target::Target},
+};
+
 use super::At;
 use crate::{
     error::CommandError,
-    login::{self, servers, tokens::Tokens},
     output::{self, Printer},
-    remote::{Remote, target::Target},
 };
 
 /// Forgets the login at one gateway.
@@ -49,7 +52,7 @@ pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandErr
         ));
     };
     let found = servers::all(&remote).await.map_err(CommandError::from);
-    let found = found.and_then(|all| servers::find(all, name));
+    let found = found.and_then(|all| super::find(all, name));
     remote.close().await;
     let (how, end) = match found?.sso() {
         Some(servers::Sso::Exchanged) => ("exchanges your token of the gateway for its own", None),

@@ -1,17 +1,16 @@
 //! `muster auth status`.
 
 use jiff::Timestamp;
-
-use crate::{
-    error::CommandError,
+use muster_client::{
     login::{
         self,
         servers::{self, Server},
         tokens::{Token, Tokens},
     },
-    output::Printer,
     remote::{Auth, Remote, error::RemoteError, target::Target},
 };
+
+use crate::{error::CommandError, output::Printer};
 
 /// How the user stands with a gateway.
 #[derive(Debug)]
@@ -191,7 +190,7 @@ pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandErr
     let all = servers::all(&remote).await;
     remote.close().await;
     let failed = |err| CommandError::new(format!("failed to get server status: {err}"));
-    let server = servers::find(all.map_err(failed)?, name)?;
+    let server = super::find(all.map_err(failed)?, name)?;
     let mut lines =
         vec![format!("MCP Server: {name}"), format!("  Status:   {}", server.status_word())];
     if let Some(sso) = server.sso() {
@@ -212,7 +211,7 @@ mod tests {
     use serde_json::json;
 
     use super::{Server, classified, span, table};
-    use crate::remote::error::RemoteError;
+    use muster_client::remote::error::RemoteError;
 
     #[test]
     fn spans() {

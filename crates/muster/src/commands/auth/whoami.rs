@@ -1,18 +1,17 @@
 //! `muster auth whoami` and `muster auth refresh`.
 
 use muster_auth::random::from_base64url;
-use serde_json::Value;
-
-use super::{At, status::relative};
-use crate::{
-    error::CommandError,
+use muster_client::{
     login::{
         self, flow, servers,
         tokens::{Token, Tokens},
     },
-    output::Printer,
     remote::{Remote, target::Target},
 };
+use serde_json::Value;
+
+use super::{At, status::relative};
+use crate::{error::CommandError, output::Printer};
 
 pub(super) async fn whoami(target: &Target) -> Result<(), CommandError> {
     let (printer, url) = (Printer::standard(), &target.url);

@@ -3,17 +3,14 @@
 use std::time::Duration;
 
 use clap::{Args as _, FromArgMatches as _};
+use muster_client::{login, remote::Remote};
 use serde_json::Value;
 
-use crate::{
-    commands::{
-        asking::{Asking, one},
-        kinds::Kind,
-        list::items,
-        words,
-    },
-    login,
-    remote::Remote,
+use crate::commands::{
+    asking::{Asking, one},
+    kinds::Kind,
+    list::items,
+    words,
 };
 
 /// How long a person waits for names.

@@ -8,6 +8,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use muster_client::remote::{Notice, error::RemoteError};
 use muster_core::json::{Object, raw};
 use serde_json::Value;
 use tokio::{
@@ -24,7 +25,6 @@ use crate::{
         list, yaml,
     },
     process,
-    remote::{Notice, error::RemoteError},
 };
 
 /// How long one call may stay open.

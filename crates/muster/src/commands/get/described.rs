@@ -1,5 +1,6 @@
 //! Tools, resources and prompts in full.
 
+use muster_client::remote::Kind;
 use muster_core::json::{Object, Raw, raw};
 use serde_json::{Value, json};
 
@@ -8,7 +9,6 @@ use crate::{
     commands::asking::{Asked, refusal},
     error::CommandError,
     output::{Printer, layout::Layout, schema, yaml},
-    remote::Kind,
 };
 
 pub(super) async fn tool(asked: &Asked, name: &str) -> Result<(), CommandError> {

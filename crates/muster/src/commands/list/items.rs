@@ -1,13 +1,10 @@
 //! The names of everything of one kind.
 
+use muster_client::remote::{Remote, no_arguments};
 use serde_json::Value;
 
 use super::native;
-use crate::{
-    commands::kinds::Kind,
-    error::CommandError,
-    remote::{Remote, no_arguments},
-};
+use crate::{commands::kinds::Kind, error::CommandError};
 
 /// The names of everything of a kind; of resources the addresses, of executions the ids.
 pub(crate) async fn names(remote: &Remote, kind: Kind) -> Result<Vec<String>, CommandError> {

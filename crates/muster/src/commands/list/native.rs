@@ -1,5 +1,6 @@
 //! Tools, resources and prompts: what the protocol itself lists.
 
+use muster_client::remote::{self, Remote};
 use muster_core::{
     glob::{Case, Glob},
     json::{Object, Raw, raw},
@@ -17,7 +18,6 @@ use crate::{
         layout::{Layout, Manner},
         yaml,
     },
-    remote::{self, Remote},
 };
 
 /// Something that is listed.

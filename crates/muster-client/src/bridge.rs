@@ -1,0 +1,4 @@
+//! The user's login behind `muster agent --mcp-server`: its token, and the tools offered until there is one.
+
+pub mod pending;
+pub mod user_login;

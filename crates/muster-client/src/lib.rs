@@ -1,0 +1,16 @@
+//! The client side of muster: everything that a program needs to reach and set up a gateway for its user.
+//!
+//! **Invariant:** nothing here prints, reads a terminal or knows a command line. Failures are values; the
+//! `muster` command turns them into messages, hints and exit codes.
+
+pub mod bridge;
+pub mod contexts;
+pub mod doctor;
+pub mod env_vars;
+pub mod import;
+pub mod inventory;
+pub mod login;
+pub mod models;
+pub mod remote;
+pub mod secrets;
+pub mod user_dirs;

@@ -1,0 +1,240 @@
+//! Tokens of the user, one file for each gateway.
+
+use std::{
+    fs, io,
+    io::Write as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use muster_auth::{random::sha256, secret::Secret};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::user_dirs::{self, NoHome};
+
+/// How long a token must still be good to be used.
+const MARGIN: Duration = Duration::from_secs(60);
+/// When a token is renewed, if it can be.
+const SOON: Duration = Duration::from_secs(5 * 60);
+
+/// What a gateway knows the user by.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Token {
+    /// What is sent.
+    pub access_token: Secret,
+    /// What a new one is made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refresh_token: Option<Secret>,
+    /// Always `Bearer`.
+    pub token_type: String,
+    /// Until when it is good; none where nobody said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expiry: Option<Timestamp>,
+    /// Who the user is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_token: Option<Secret>,
+    /// The gateway.
+    pub server_url: String,
+    /// Who made it.
+    pub issuer_url: String,
+    /// Whom it was made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
+    /// What this client proves itself with, if it was given something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<Secret>,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+impl Token {
+    /// Whether it is good for a while.
+    pub fn is_valid(&self) -> bool {
+        self.left().is_none_or(|left| left > MARGIN)
+    }
+
+    /// Whether it should be renewed.
+    pub fn is_ending(&self) -> bool {
+        self.left().is_some_and(|left| left < SOON)
+    }
+
+    /// Whether it can be renewed.
+    pub const fn can_renew(&self) -> bool {
+        self.refresh_token.is_some()
+    }
+
+    /// How long it is still good, if there is an end.
+    fn left(&self) -> Option<Duration> {
+        let expiry = self.expiry.filter(|expiry| *expiry > Timestamp::UNIX_EPOCH)?;
+        let left = expiry.as_second().saturating_sub(Timestamp::now().as_second());
+        Some(Duration::from_secs(u64::try_from(left).unwrap_or(0)))
+    }
+}
+
+/// Why the token files cannot be used.
+#[derive(Debug, Error)]
+pub enum TokenError {
+    /// There is no directory for them.
+    #[error(transparent)]
+    NoHome(#[from] NoHome),
+    /// A token could not be written.
+    #[error("cannot write the token to {}: {source}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A token could not be deleted.
+    #[error("cannot delete the token {}: {source}", .path.display())]
+    Delete {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+}
+
+/// All tokens of the user.
+#[derive(Debug, Clone)]
+pub struct Tokens {
+    folder: PathBuf,
+}
+
+impl Tokens {
+    /// Those in the user's own folder.
+    pub fn of_user() -> Result<Self, NoHome> {
+        Ok(Self { folder: user_dirs::config()?.join("tokens") })
+    }
+
+    /// The token for a gateway.
+    pub fn load(&self, endpoint: &str) -> Option<Token> {
+        let text = fs::read_to_string(self.file(endpoint)).ok()?;
+        let token: Token = serde_json::from_str(&text).ok()?;
+        // A file under a wrong name must not send a token elsewhere.
+        (token.server_url == base(endpoint)).then_some(token)
+    }
+
+    /// Keeps a token.
+    pub fn store(&self, token: &Token) -> Result<(), TokenError> {
+        let path = self.file(&token.server_url);
+        let text = serde_json::to_string_pretty(token).map_err(io::Error::from);
+        text.and_then(|text| write(&self.folder, &path, &text))
+            .map_err(|source| TokenError::Write { path, source })
+    }
+
+    /// Forgets the token for a gateway; whether there was one.
+    pub fn remove(&self, endpoint: &str) -> Result<bool, TokenError> {
+        let path = self.file(endpoint);
+        match fs::remove_file(&path) {
+            Ok(()) => Ok(true),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(source) => Err(TokenError::Delete { path, source }),
+        }
+    }
+
+    /// All of them, by gateway.
+    pub fn all(&self) -> Vec<Token> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path());
+        let files = files.filter(|path| path.extension().is_some_and(|ext| ext == "json"));
+        let read = |path: PathBuf| serde_json::from_str(&fs::read_to_string(path).ok()?).ok();
+        let mut all: Vec<Token> = files.filter_map(read).collect();
+        all.sort_by(|one, other| one.server_url.cmp(&other.server_url));
+        all
+    }
+
+    fn file(&self, endpoint: &str) -> PathBuf {
+        let digest = sha256(base(endpoint).as_bytes());
+        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        self.folder.join(format!("{name}.json"))
+    }
+}
+
+/// Nobody else can read the file, not even for the moment it is written.
+fn write(folder: &Path, file: &Path, text: &str) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let next = file.with_extension(format!("{}.tmp", std::process::id()));
+    // What an earlier attempt left behind may have other permissions.
+    drop(fs::remove_file(&next));
+    let mut options = fs::OpenOptions::new();
+    let mut out = options.write(true).create_new(true).mode(0o600).open(&next)?;
+    out.write_all(text.as_bytes())?;
+    out.sync_all()?;
+    fs::rename(&next, file)
+}
+
+/// The address of a gateway without the path of its transport.
+pub fn base(endpoint: &str) -> &str {
+    let cut = endpoint.strip_suffix('/').unwrap_or(endpoint);
+    cut.strip_suffix("/mcp").or_else(|| cut.strip_suffix("/sse")).unwrap_or(cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use jiff::Timestamp;
+
+    use super::{Token, Tokens, base};
+
+    fn token(expiry: Option<i64>) -> Token {
+        let now = Timestamp::now().as_second();
+        Token {
+            access_token: "canary".to_owned().into(),
+            refresh_token: Some("canary-two".to_owned().into()),
+            token_type: "Bearer".to_owned(),
+            expiry: expiry.map(|left| Timestamp::from_second(now + left).unwrap()),
+            id_token: None,
+            server_url: "https://g.example".to_owned(),
+            issuer_url: "https://i.example".to_owned(),
+            client_id: None,
+            client_secret: None,
+            created_at: Timestamp::now(),
+        }
+    }
+
+    #[test]
+    fn one_gateway_has_one_name() {
+        for url in ["https://g", "https://g/", "https://g/mcp", "https://g/sse", "https://g/mcp/"] {
+            assert_eq!(base(url), "https://g", "{url}");
+        }
+        assert_eq!(base("https://g/x"), "https://g/x");
+    }
+
+    #[test]
+    fn only_the_user_can_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = Tokens { folder: folder.path().join("tokens") };
+        tokens.store(&token(Some(3600))).unwrap();
+        assert!(tokens.load("https://g.example/mcp").unwrap().is_valid());
+        assert!(tokens.load("https://other.example/mcp").is_none());
+        let file = tokens.file("https://g.example/sse");
+        let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&file), mode(&tokens.folder)), (0o600, 0o700));
+        assert_eq!(file.file_stem().unwrap().len(), 32);
+        // Under another gateway's name it is worth nothing.
+        std::fs::copy(&file, tokens.file("https://other.example")).unwrap();
+        assert!(tokens.load("https://other.example/mcp").is_none());
+        assert!(tokens.remove("https://g.example/mcp").unwrap());
+        assert!(!tokens.remove("https://g.example/mcp").unwrap());
+    }
+
+    #[test]
+    fn times() {
+        let is = |left| (token(left).is_valid(), token(left).is_ending());
+        assert_eq!(is(Some(3600)), (true, false));
+        assert_eq!(is(Some(120)), (true, true));
+        assert_eq!(is(Some(30)), (false, true));
+        assert_eq!(is(Some(-30)), (false, true));
+        assert_eq!(is(None), (true, false));
+    }
+
+    #[test]
+    fn nothing_of_it_is_printed() {
+        assert!(!format!("{:?}", token(None)).contains("canary"));
+    }
+}

@@ -1,0 +1,214 @@
+//! Which gateway is meant: an address that was typed, a context, or the configuration.
+
+use std::path::PathBuf;
+
+use muster_config::settings::{self, Settings};
+
+use thiserror::Error;
+
+use crate::{
+    contexts::{ContextError, Contexts},
+    env_vars,
+    user_dirs::{self, NoHome},
+};
+
+/// Where a gateway is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Its address.
+    pub url: String,
+    /// What is spoken there.
+    pub transport: Transport,
+    /// Who said so.
+    pub origin: Origin,
+}
+
+/// Where an address comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Someone named it.
+    Named,
+    /// `config.yaml` of the gateway itself.
+    Configured,
+}
+
+/// What is spoken with a gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// Streamable HTTP.
+    StreamableHttp,
+    /// HTTP with server-sent events, as in 2024-11-05.
+    Sse,
+}
+
+/// What was typed about the gateway that is meant.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wish<'a> {
+    /// An address.
+    pub endpoint: Option<&'a str>,
+    /// The name of a context.
+    pub context: Option<&'a str>,
+    /// A configuration directory.
+    pub config_path: Option<&'a PathBuf>,
+}
+
+/// Why no gateway could be determined.
+#[derive(Debug, Error)]
+pub enum TargetError {
+    /// The contexts cannot be read.
+    #[error(transparent)]
+    Contexts(#[from] ContextError),
+    /// There is no context of that name.
+    #[error("context \"{0}\" not found")]
+    UnknownContext(String),
+    /// The configured gateway speaks on standard input and output, so it has no address.
+    #[error("unsupported transport: stdio")]
+    Stdio,
+    /// `config.yaml` cannot be read.
+    #[error("failed to load config: {}: {reason}", .path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        reason: String,
+    },
+    /// There is no directory for `config.yaml`.
+    #[error(transparent)]
+    NoHome(#[from] NoHome),
+}
+
+impl Target {
+    /// The gateway at an address.
+    pub fn at(url: &str) -> Self {
+        let transport =
+            if url.ends_with("/sse") { Transport::Sse } else { Transport::StreamableHttp };
+        Self { url: url.to_owned(), transport, origin: Origin::Named }
+    }
+
+    /// Finds the gateway that is meant. What is said first wins: an address, a named context,
+    /// `MUSTER_CONTEXT`, the current context, the configuration.
+    pub fn resolve(wish: Wish<'_>) -> Result<Self, TargetError> {
+        if let Some(url) = wish.endpoint.filter(|url| !url.is_empty()) {
+            return Ok(Self::at(url));
+        }
+        let named = wish.context.filter(|name| !name.is_empty()).map(str::to_owned);
+        if let Some(name) = named.or_else(|| env_vars::get("MUSTER_CONTEXT")) {
+            let contexts = Contexts::load()?;
+            let context = contexts.get(&name);
+            let context = context.ok_or_else(|| TargetError::UnknownContext(name.clone()))?;
+            return Ok(Self::at(&context.endpoint));
+        }
+        // A current context that cannot be read is as good as none.
+        let current = Contexts::load().ok().and_then(|all| all.current().cloned());
+        if let Some(context) = current {
+            return Ok(Self::at(&context.endpoint));
+        }
+        Self::configured(&settings(wish.config_path)?)
+    }
+
+    fn configured(settings: &Settings) -> Result<Self, TargetError> {
+        let aggregator = &settings.aggregator;
+        let (path, transport) = match aggregator.transport {
+            settings::Transport::StreamableHttp => ("mcp", Transport::StreamableHttp),
+            settings::Transport::Sse => ("sse", Transport::Sse),
+            settings::Transport::Stdio => return Err(TargetError::Stdio),
+        };
+        let host = match aggregator.host.as_str() {
+            "" | "0.0.0.0" | "::" => "localhost",
+            host => host,
+        };
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let port = if aggregator.port == 0 { 8090 } else { aggregator.port };
+        let url = format!("http://{host}:{port}/{path}");
+        Ok(Self { url, transport, origin: Origin::Configured })
+    }
+
+    /// The same gateway where streamable HTTP is spoken, if that is known: a gateway of ours has both.
+    pub fn streamable(&self) -> Option<Self> {
+        match (self.transport, self.origin) {
+            (Transport::StreamableHttp, _) => Some(self.clone()),
+            (Transport::Sse, Origin::Named) => None,
+            (Transport::Sse, Origin::Configured) => {
+                let base = self.url.strip_suffix("/sse")?;
+                let url = format!("{base}/mcp");
+                Some(Self { url, transport: Transport::StreamableHttp, origin: self.origin })
+            }
+        }
+    }
+
+    /// Whether it is on this machine.
+    pub fn is_local(&self) -> bool {
+        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let host = match authority.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or_default(),
+            None => authority.split(':').next().unwrap_or_default(),
+        };
+        ["localhost", "127.0.0.1", "::1"].iter().any(|local| host.eq_ignore_ascii_case(local))
+    }
+}
+
+/// What `config.yaml` says; without a file, the defaults.
+fn settings(folder: Option<&PathBuf>) -> Result<Settings, TargetError> {
+    let folder = match folder {
+        Some(folder) => folder.clone(),
+        None => user_dirs::config()?,
+    };
+    let path = folder.join("config.yaml");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => return Ok(Settings::default()),
+        Err(err) => return Err(TargetError::Config { path, reason: err.to_string() }),
+    };
+    match settings::parse(&text) {
+        Ok(loaded) => Ok(loaded.value),
+        Err(err) => Err(TargetError::Config { path, reason: err.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_config::settings;
+
+    use super::{Target, Transport};
+
+    #[test]
+    fn local_is_what_never_leaves_the_machine() {
+        let local = |url: &str| Target::at(url).is_local();
+        for url in
+            ["http://localhost:1/mcp", "http://LOCALHOST", "http://127.0.0.1/", "http://[::1]:2/x"]
+        {
+            assert!(local(url), "{url}");
+        }
+        for url in
+            ["https://a.example/mcp", "http://localhost.example", "http://127.0.0.2", "x", ""]
+        {
+            assert!(!local(url), "{url}");
+        }
+        assert_eq!(Target::at("http://h/sse").transport, Transport::Sse);
+        assert_eq!(Target::at("http://h/mcp").transport, Transport::StreamableHttp);
+    }
+
+    #[test]
+    fn the_configuration_names_an_address() {
+        let url = |text: &str| {
+            let settings = settings::parse(text).unwrap().value;
+            Target::configured(&settings).map(|target| target.url).map_err(|err| err.to_string())
+        };
+        assert_eq!(url("{}").unwrap(), "http://localhost:8090/mcp");
+        assert_eq!(url("aggregator: {host: 0.0.0.0, port: 9}").unwrap(), "http://localhost:9/mcp");
+        assert_eq!(url("aggregator: {host: '::', port: 0}").unwrap(), "http://localhost:8090/mcp");
+        assert_eq!(url("aggregator: {host: 'fd00::1'}").unwrap(), "http://[fd00::1]:8090/mcp");
+        assert_eq!(url("aggregator: {transport: sse}").unwrap(), "http://localhost:8090/sse");
+        let settings = settings::parse("aggregator: {transport: sse}").unwrap().value;
+        let carried = Target::configured(&settings).unwrap().streamable().unwrap();
+        assert_eq!(carried.url, "http://localhost:8090/mcp");
+        assert_eq!(carried.transport, Transport::StreamableHttp);
+        assert_eq!(Target::at("http://h/sse").streamable(), None);
+        assert_eq!(
+            url("aggregator: {transport: stdio}").unwrap_err(),
+            "unsupported transport: stdio"
+        );
+    }
+}

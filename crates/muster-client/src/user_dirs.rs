@@ -1,0 +1,31 @@
+//! The user's directories for configuration and data.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::env_vars;
+
+/// `HOME` is not set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("there is no home directory: HOME is not set")]
+pub struct NoHome;
+
+/// The home directory.
+pub fn home() -> Result<PathBuf, NoHome> {
+    env_vars::get("HOME").map(PathBuf::from).ok_or(NoHome)
+}
+
+/// The directory of muster's own configuration: `~/.config/muster`.
+pub fn config() -> Result<PathBuf, NoHome> {
+    Ok(home()?.join(".config/muster"))
+}
+
+/// The directory of muster's own data: `muster` below `XDG_DATA_HOME`, else below `~/.local/share`.
+pub fn data() -> Result<PathBuf, NoHome> {
+    let data = match env_vars::get("XDG_DATA_HOME") {
+        Some(data) => PathBuf::from(data),
+        None => home()?.join(".local/share"),
+    };
+    Ok(data.join("muster"))
+}

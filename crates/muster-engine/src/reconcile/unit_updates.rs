@@ -1,0 +1,161 @@
+//! The updates of units, applied to the state.
+
+use std::sync::Arc;
+
+use muster_core::{
+    backend::Backend,
+    connect::Listing,
+    name::{BackendName, exposed},
+    request::Change,
+};
+use muster_gateway::condition::ServerCondition;
+
+use super::Reconciler;
+use crate::{
+    events::Reason,
+    limited::Limited,
+    offer,
+    status::ServerStatus,
+    supervisor::UnitUpdate,
+    view::{Counts, Known},
+};
+
+impl Reconciler {
+    pub(super) fn apply_unit_update(&mut self, name: &str, update: UnitUpdate) {
+        let Some(known) = self.servers.get(name).cloned() else { return };
+        match update {
+            UnitUpdate::StatusChanged(status) => {
+                self.tell(&known, &status);
+                self.note(name, |known| known.status = status);
+                self.publish();
+            }
+            UnitUpdate::Connected(status, listing, backend) => {
+                self.tell(&known, &status);
+                let at_once = self.means.calls_at_once;
+                let limited = Limited::for_server(backend, &known.server, at_once);
+                let backend: Arc<dyn Backend> = Arc::new(limited);
+                self.state.backends.insert(BackendName::new(name), backend);
+                self.note(name, |known| known.status = status);
+                self.offers(&known, &listing);
+            }
+            UnitUpdate::Relisted(listing) => self.offers(&known, &listing),
+            UnitUpdate::Disconnected(status) => {
+                self.tell(&known, &status);
+                self.state.backends.remove(&BackendName::new(name));
+                self.state.catalog = self.state.catalog.with(offer::nothing(&known.server));
+                self.note(name, |known| {
+                    known.status = status;
+                    known.counts = Counts::default();
+                });
+                self.publish();
+            }
+            UnitUpdate::ResourceUpdated(uri) => {
+                let prefix = self.files.settings.aggregator.prefix();
+                let uri = match uri.contains("://") {
+                    true => uri,
+                    false => exposed(prefix, known.server.prefix(), &uri),
+                };
+                // Nobody may be listening.
+                drop(self.outlets.changes.send(Change::Resource { uri }));
+            }
+        }
+    }
+
+    /// A server that someone has logged in to is up, though not for everybody.
+    pub(super) fn logged_in(&mut self, name: &str) {
+        let kind = self.servers.get(name).map(|known| known.server.spec.kind);
+        let Some(kind) = kind else { return };
+        self.note(name, |known| {
+            if known.status.condition == ServerCondition::AuthRequired {
+                known.status.condition = ServerCondition::up(kind);
+            }
+        });
+        self.publish_view();
+    }
+
+    fn offers(&mut self, known: &Known, listing: &Listing) {
+        let prefix = self.files.settings.aggregator.prefix().to_owned();
+        let source = offer::source(&prefix, &known.server, listing);
+        let counts = Counts {
+            tools: source.entries().len(),
+            resources: source.resources.len(),
+            prompts: source.prompts.len(),
+        };
+        self.warn_of_collisions(&source);
+        self.state.catalog = self.state.catalog.with(source);
+        self.note(&known.server.name, |known| known.counts = counts);
+        let server = &known.server;
+        let found = format!("{} tools", counts.tools);
+        self.means.journal.tell(
+            Reason::McpServerToolsDiscovered,
+            &server.name,
+            &server.namespace,
+            &found,
+        );
+        let theirs = format!("{prefix}_{}_", server.prefix());
+        self.check_workflows(|workflow| workflow.reaches().any(|tool| tool.starts_with(&theirs)));
+        self.publish();
+    }
+
+    fn warn_of_collisions(&self, source: &muster_core::catalog::Source) {
+        for entry in source.entries() {
+            let taken = self.state.catalog.get(entry.name.as_str());
+            if let Some(taken) = taken.filter(|taken| taken.backend != source.backend) {
+                let (name, backend, first) = (&entry.name, &source.backend, &taken.backend);
+                tracing::warn!(
+                    "two tools are named `{name}`: which of `{first}` and `{backend}` is called \
+                     depends on their order; give one of them a `toolPrefix`"
+                );
+            }
+        }
+    }
+
+    pub(super) fn note(&mut self, name: &str, change: impl FnOnce(&mut Known)) {
+        if let Some(known) = self.servers.get_mut(name) {
+            change(Arc::make_mut(known));
+        }
+    }
+
+    /// Takes down what a status means after what was.
+    fn tell(&self, known: &Known, next: &ServerStatus) {
+        let (before, server) = (&known.status, &known.server);
+        let tell = |reason: Reason, detail: &str| {
+            self.means.journal.tell(reason, &server.name, &server.namespace, detail);
+        };
+        let error = next.error.as_deref().unwrap_or_default();
+        if known.counts != Counts::default() && !next.condition.is_up() {
+            tell(Reason::McpServerToolsUnavailable, error);
+        }
+        match next.condition {
+            ServerCondition::Starting if before.next_retry.is_some() => {
+                tell(Reason::McpServerRecoveryStarted, "");
+            }
+            ServerCondition::Starting if before.last_attempt.is_some() => {
+                tell(Reason::McpServerRestarting, "");
+            }
+            ServerCondition::Starting => tell(Reason::McpServerStarting, ""),
+            ServerCondition::Running | ServerCondition::Connected => {
+                tell(Reason::McpServerStarted, "");
+                if before.failures > 0 {
+                    tell(Reason::McpServerRecoverySucceeded, "");
+                }
+            }
+            ServerCondition::Stopped | ServerCondition::Disconnected
+                if !before.condition.is_down() =>
+            {
+                tell(Reason::McpServerStopped, "");
+            }
+            ServerCondition::Failed | ServerCondition::Unreachable => {
+                tracing::warn!(server = server.name, "{}: {error}", next.condition.as_str());
+                tell(Reason::McpServerFailed, error);
+                if before.failures > 0 {
+                    tell(Reason::McpServerRecoveryFailed, error);
+                }
+            }
+            ServerCondition::AuthRequired => tell(Reason::McpServerAuthRequired, ""),
+            ServerCondition::Stopped
+            | ServerCondition::Disconnected
+            | ServerCondition::Stopping => (),
+        }
+    }
+}

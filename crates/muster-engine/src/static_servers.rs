@@ -1,0 +1,214 @@
+//! The MCP servers named on the command line: the set never changes, each is supervised by a unit.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use muster_config::mcpserver::McpServer;
+use muster_core::{
+    backend::{Backend, BoxFuture},
+    catalog::Source,
+    connect::{Connect, Listing},
+    name::BackendName,
+    request::Change,
+};
+use muster_gateway::dispatch::GatewaySnapshot;
+use tokio::sync::{broadcast, watch};
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    limited::Limited,
+    offer::{self, Naming},
+    status::ServerStatus,
+    supervisor::{
+        self, DesiredState, Timing, UnitId, UnitObserver, UnitUpdate,
+        unit::{Deps, Retry, Unit},
+    },
+};
+
+/// Nobody can restart such a server, so that it is retried more often than a server of `muster serve`.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// The number of calls that one server runs at once.
+const CALLS_AT_ONCE: usize = 64;
+/// Changes that a slow client may fall behind before it misses some.
+const BUFFERED_CHANGES: usize = 256;
+
+/// A server and the names of its tools.
+#[derive(Debug, Clone)]
+pub struct StaticServer {
+    /// Its definition.
+    pub server: Arc<McpServer>,
+    /// The names that its tools, resources and prompts are shown under.
+    pub naming: Naming,
+}
+
+/// The running servers.
+#[derive(Debug)]
+pub struct StaticServers {
+    shared: Arc<Shared>,
+    tasks: TaskTracker,
+    /// A unit ends with the sender of its desired state.
+    units: Vec<watch::Sender<DesiredState>>,
+    untried: watch::Receiver<usize>,
+}
+
+/// The state that the units write.
+#[derive(Debug)]
+struct Shared {
+    snapshot: watch::Sender<Arc<GatewaySnapshot>>,
+    changes: broadcast::Sender<Change>,
+}
+
+impl StaticServers {
+    /// Starts from `snapshot` and adds the servers' offers as they connect. Returns at once.
+    pub fn start(
+        snapshot: GatewaySnapshot,
+        servers: Vec<StaticServer>,
+        connect: &Arc<dyn Connect>,
+    ) -> Self {
+        let snapshot = watch::Sender::new(Arc::new(snapshot));
+        let shared = Arc::new(Shared { snapshot, changes: broadcast::channel(BUFFERED_CHANGES).0 });
+        let (tasks, untried) = (TaskTracker::new(), watch::Sender::new(servers.len()));
+        let timing = Timing { max_backoff: MAX_BACKOFF, ..Timing::default() };
+        let untried = Arc::new(untried);
+        let start = |(number, server): (u64, StaticServer)| {
+            let definition = Arc::clone(&server.server);
+            let observer = Observer {
+                shared: Arc::clone(&shared),
+                server,
+                is_untried: AtomicBool::new(true),
+                untried: Arc::clone(&untried),
+            };
+            let deps = Deps {
+                connect: Arc::clone(connect),
+                timing,
+                observer: Arc::new(observer),
+                retry: Retry::Always,
+            };
+            let (unit, desired) = Unit::new(UnitId(number), definition, deps);
+            tasks.spawn(unit.run());
+            supervisor::set_running(&desired, true);
+            desired
+        };
+        let units = (0..).zip(servers).map(start).collect();
+        let untried = untried.subscribe();
+        Self { shared, tasks, units, untried }
+    }
+
+    /// The state that calls are routed by.
+    pub fn snapshot(&self) -> watch::Receiver<Arc<GatewaySnapshot>> {
+        self.shared.snapshot.subscribe()
+    }
+
+    /// The change notifications for clients.
+    pub fn changes(&self) -> broadcast::Sender<Change> {
+        self.shared.changes.clone()
+    }
+
+    /// The number of servers whose first attempt to connect has not ended.
+    pub fn untried(&self) -> watch::Receiver<usize> {
+        self.untried.clone()
+    }
+
+    /// Closes all connections.
+    pub async fn shut_down(self) {
+        drop(self.units);
+        self.tasks.close();
+        self.tasks.wait().await;
+        // The snapshot holds the last references to the connections.
+        self.shared.snapshot.send_replace(Arc::default());
+    }
+}
+
+/// Writes the updates of one server into the shared state.
+struct Observer {
+    shared: Arc<Shared>,
+    server: StaticServer,
+    is_untried: AtomicBool,
+    untried: Arc<watch::Sender<usize>>,
+}
+
+impl UnitObserver for Observer {
+    fn observe<'a>(&'a self, _: &'a str, _: UnitId, update: UnitUpdate) -> BoxFuture<'a, ()> {
+        match update {
+            UnitUpdate::StatusChanged(_) => (),
+            UnitUpdate::Connected(_, listing, backend) => {
+                let server = &self.server.server;
+                let limited = Limited::for_server(backend, server, CALLS_AT_ONCE);
+                self.publish(&listing, Some(Arc::new(limited)));
+                self.tried();
+            }
+            UnitUpdate::Relisted(listing) => self.publish(&listing, None),
+            UnitUpdate::Disconnected(status) => {
+                self.warn(&status);
+                self.withdraw();
+                self.tried();
+            }
+            UnitUpdate::ResourceUpdated(uri) => {
+                self.notify(Change::Resource { uri: self.server.naming.name(&uri) });
+            }
+        }
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl Observer {
+    /// Counts the end of the first attempt to connect.
+    fn tried(&self) {
+        if self.is_untried.swap(false, Ordering::Relaxed) {
+            self.untried.send_modify(|left| *left -= 1);
+        }
+    }
+
+    fn warn(&self, status: &ServerStatus) {
+        let reason = status.error.as_deref().unwrap_or(status.condition.as_str());
+        tracing::warn!("server {}: {reason}", self.server.server.name);
+    }
+
+    fn publish(&self, listing: &Listing, backend: Option<Arc<dyn Backend>>) {
+        let StaticServer { server, naming } = &self.server;
+        let name = BackendName::new(server.name.as_str());
+        let offered = offer::offer(naming, &name, listing);
+        let source = Source::new(name.clone(), offer::about(server), offered);
+        self.shared.modify(|next| {
+            next.catalog = next.catalog.with(source);
+            if let Some(backend) = backend {
+                next.backends.insert(name, backend);
+            }
+        });
+        self.notify_all();
+    }
+
+    fn withdraw(&self) {
+        let name = BackendName::new(self.server.server.name.as_str());
+        let was_published = self.shared.snapshot.borrow().backends.contains_key(&name);
+        if was_published {
+            self.shared.modify(|next| {
+                next.catalog = next.catalog.without(&name);
+                next.backends.remove(&name);
+            });
+            self.notify_all();
+        }
+    }
+
+    fn notify_all(&self) {
+        for change in [Change::Tools, Change::Resources, Change::Prompts] {
+            self.notify(change);
+        }
+    }
+
+    fn notify(&self, change: Change) {
+        // Without a connected client there is no receiver.
+        drop(self.shared.changes.send(change));
+    }
+}
+
+impl Shared {
+    fn modify(&self, change: impl FnOnce(&mut GatewaySnapshot)) {
+        self.snapshot.send_modify(|snapshot| change(Arc::make_mut(snapshot)));
+    }
+}

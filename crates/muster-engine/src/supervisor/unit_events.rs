@@ -1,0 +1,112 @@
+//! The events of a connection, buffered for its unit.
+
+use std::sync::Arc;
+
+use muster_core::connect::{Event, Events};
+use tokio::sync::{mpsc, watch};
+
+/// The size of the buffer. An update beyond it is dropped: the resource's next change repeats it.
+const BUFFERED_UPDATES: usize = 256;
+
+/// The connection's side. It never blocks: what must not be lost is a state that is overwritten.
+#[derive(Debug)]
+struct EventSender {
+    name: String,
+    state: watch::Sender<ConnectionState>,
+    updates: mpsc::Sender<String>,
+}
+
+#[derive(Debug, Default)]
+struct ConnectionState {
+    lists_changed: bool,
+    closed: Option<String>,
+}
+
+/// The unit's side.
+#[derive(Debug)]
+pub(crate) struct UnitEvents {
+    state: watch::Receiver<ConnectionState>,
+    updates: mpsc::Receiver<String>,
+}
+
+/// An event of a connection.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum UnitEvent {
+    ListsChanged,
+    ResourceUpdated(String),
+    Closed(String),
+}
+
+/// Both sides for one connection to the server `name`.
+pub(crate) fn channel(name: &str) -> (Arc<dyn Events>, UnitEvents) {
+    let (state, states) = watch::channel(ConnectionState::default());
+    let (updates, updated) = mpsc::channel(BUFFERED_UPDATES);
+    let sender = EventSender { name: name.to_owned(), state, updates };
+    (Arc::new(sender), UnitEvents { state: states, updates: updated })
+}
+
+impl Events for EventSender {
+    fn happened(&self, event: Event) {
+        match event {
+            Event::ListChanged => self.state.send_modify(|state| state.lists_changed = true),
+            Event::Closed { reason } => {
+                self.state.send_modify(|state| {
+                    state.closed.get_or_insert(reason);
+                });
+            }
+            Event::ResourceUpdated { uri } => drop(self.updates.try_send(uri)),
+            Event::Log { params } => tracing::debug!(server = self.name, "logs {}", params.get()),
+        }
+    }
+}
+
+impl UnitEvents {
+    /// The next event. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> UnitEvent {
+        tokio::select! {
+            biased;
+            () = changed(&mut self.state) => {
+                // A connection that is dropped without an event is closed.
+                let dropped = self.state.has_changed().is_err();
+                let state = self.state.borrow_and_update();
+                match &state.closed {
+                    Some(reason) => UnitEvent::Closed(reason.clone()),
+                    None if dropped => UnitEvent::Closed("the connection is gone".to_owned()),
+                    None => UnitEvent::ListsChanged,
+                }
+            }
+            Some(uri) = self.updates.recv() => UnitEvent::ResourceUpdated(uri),
+        }
+    }
+}
+
+async fn changed(state: &mut watch::Receiver<ConnectionState>) {
+    // An error means that the sender was dropped, which the caller checks.
+    drop(state.changed().await);
+}
+
+#[cfg(test)]
+mod tests {
+    use muster_core::connect::Event;
+
+    use super::{UnitEvent, channel};
+
+    #[tokio::test]
+    async fn list_changes_and_closing_are_never_dropped() {
+        let (sender, mut events) = channel("x");
+        for _ in 0..1000 {
+            sender.happened(Event::ListChanged);
+            sender.happened(Event::ResourceUpdated { uri: "u".to_owned() });
+        }
+        assert_eq!(events.next().await, UnitEvent::ListsChanged);
+        for _ in 0..256 {
+            assert_eq!(events.next().await, UnitEvent::ResourceUpdated("u".to_owned()));
+        }
+        sender.happened(Event::Closed { reason: "first".to_owned() });
+        sender.happened(Event::Closed { reason: "second".to_owned() });
+        assert_eq!(events.next().await, UnitEvent::Closed("first".to_owned()));
+        let (sender, mut events) = channel("x");
+        drop(sender);
+        assert_eq!(events.next().await, UnitEvent::Closed("the connection is gone".to_owned()));
+    }
+}
