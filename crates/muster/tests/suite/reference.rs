@@ -75,7 +75,7 @@ fn config_files() {
     let page = page("config.md");
     let config = muster_config::cli::parse(example(&page)).unwrap();
     assert_eq!(config.warnings, []);
-    let mut parts = field_tables(&CONFIG);
+    let mut parts = field_tables(&CONFIG, Nulls::ByRow);
     parts.extend([("words", calls(&config.value)), ("scalars", scalars())]);
     expect_file!["../../../../docs/reference/config.md"].assert_eq(&with_parts(page, &parts));
 }
@@ -93,7 +93,7 @@ fn policy_files() {
         }
     }
     let status = words(&git, "git_status", &json!({}), &policy.value.place);
-    let mut parts = field_tables(&POLICY);
+    let mut parts = field_tables(&POLICY, Nulls::ByRow);
     parts.push(("docker", format!("```text\n{}\n```\n", status.join(" "))));
     expect_file!["../../../../docs/reference/policy.md"].assert_eq(&with_parts(page, &parts));
 }
@@ -109,7 +109,7 @@ fn example(page: &str) -> &str {
     rest.split_once("```").unwrap().0
 }
 
-/// The page with each part between its marks made anew; the words around them are written by hand.
+/// The page with each part between its marks regenerated; the text around them is written by hand.
 fn with_parts(page: String, parts: &[(&str, String)]) -> String {
     parts.iter().fold(page, |page, (name, text)| {
         let mark = format!("<!-- made: {name} -->\n");
@@ -124,7 +124,7 @@ fn resource_files() {
     let check = |page: &'static str, format: &'static ResourceFormat, warnings: usize| {
         assert_eq!(warnings, 0, "{page}");
         let page = self::page(page);
-        with_parts(page, &field_tables(format.spec))
+        with_parts(page, &field_tables(format.spec, Nulls::Everywhere))
     };
     let text = page("mcp-servers.md");
     let warnings = mcpserver::parse(example(&text), "x").unwrap().warnings.len();
@@ -160,16 +160,25 @@ fn resource_files() {
 fn the_gateway_s_configuration() {
     let page = page("gateway-config.md");
     assert_eq!(settings::parse(example(&page)).unwrap().warnings, []);
-    let parts = field_tables(settings::Settings::table());
+    let parts = field_tables(settings::Settings::table(), Nulls::Everywhere);
     expect_file!["../../../../docs/reference/gateway-config.md"]
         .assert_eq(&with_parts(page, &parts));
 }
 
+/// Where a page says that `null` is accepted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nulls {
+    /// In the rows of the fields that accept it.
+    ByRow,
+    /// Once, for all optional fields.
+    Everywhere,
+}
+
 /// The rows of a table and of all tables below it, by what they describe.
-fn field_tables(root: &'static FieldTable) -> Vec<(&'static str, String)> {
+fn field_tables(root: &'static FieldTable, nulls: Nulls) -> Vec<(&'static str, String)> {
     let mut tables = Vec::new();
     collect(root, &mut tables);
-    tables.into_iter().map(|table| (table.noun, field_table(table))).collect()
+    tables.into_iter().map(|table| (table.noun, field_table(table, nulls))).collect()
 }
 
 fn collect(table: &'static FieldTable, into: &mut Vec<&'static FieldTable>) {
@@ -189,12 +198,10 @@ fn collect_type(holds: &'static FieldType, into: &mut Vec<&'static FieldTable>) 
     }
 }
 
-fn field_table(table: &FieldTable) -> String {
-    // Where every optional field may be null, the page says so once.
-    let mixed = table.all().any(|field| !field.is_required() && !field.nullable);
+fn field_table(table: &FieldTable, nulls: Nulls) -> String {
     let rows = table.all().map(|field| {
         let Field { name, holds, default, nullable, meaning, .. } = field;
-        let holds = holds_text(holds, *nullable && mixed);
+        let holds = holds_text(holds, *nullable && nulls == Nulls::ByRow);
         let default = match default {
             FieldDefault::Required | FieldDefault::RequiredByCheck => "**required**".to_owned(),
             FieldDefault::Unset(text) => (*text).to_owned(),
