@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header};
 use idp::Say;
-use muster_core::credentials::Guard as _;
+use muster_core::credentials::Authenticator as _;
 use serde_json::json;
 use world::World;
 
@@ -48,13 +48,13 @@ async fn run(kind: &str, times: usize) {
     };
     let requests: Vec<HeaderMap> = tokens.iter().map(|token| carrying(token)).collect();
     // The first is judged, and not counted: both counts have it.
-    assert!(world.server.admit(&requests[0]).await.is_ok());
+    assert!(world.server.authenticate(&requests[0]).await.is_ok());
     for number in 1..=times {
         let headers = &requests[number % requests.len()];
         if kind == "nothing" {
             assert!(std::hint::black_box(headers).contains_key(header::AUTHORIZATION));
         } else {
-            assert!(world.server.admit(headers).await.is_ok());
+            assert!(world.server.authenticate(headers).await.is_ok());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The gateway as a client of issuers: it gets people tokens for the servers behind it.
 //!
 //! What people are given is kept for each of them alone, by issuer, and every token for the resource it
-//! was made for. It leaves this module through [`Access`], for one person and one server, and in
+//! was made for. It leaves this module through [`AccessTokenSource`], for one person and one server, and in
 //! requests to the issuer that gave it.
 
 mod access;
@@ -24,7 +24,10 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use muster_core::{
     backend::BoxFuture,
     call::Owner,
-    logins::{Access, Arrived, Issuer, LoginError, Logins, Means, Person, Site},
+    logins::{
+        AccessTokenSource, AuthMethod, IssuerInfo, LoginError, LoginObserver, LoginService,
+        LoginSubject, ProtectedServer,
+    },
 };
 use muster_net::{AddressPolicy, HttpClient};
 use tokio::time::timeout;
@@ -155,7 +158,7 @@ impl Client {
     }
 
     /// What it logs people in with.
-    pub fn logins(self: &Arc<Self>) -> Arc<dyn Logins> {
+    pub fn logins(self: &Arc<Self>) -> Arc<dyn LoginService> {
         Arc::new(Handle(Arc::clone(self)))
     }
 
@@ -164,7 +167,7 @@ impl Client {
         Pages(Arc::clone(self))
     }
 
-    fn note_site(&self, site: &Site, found: &Found) {
+    fn note_site(&self, site: &ProtectedServer, found: &Found) {
         let known = Known {
             url: site.url.clone(),
             issuer: found.issuer.issuer.clone(),
@@ -174,7 +177,7 @@ impl Client {
         self.sites.lock().insert(site.name.clone(), known);
     }
 
-    fn known(&self, site: &Site) -> Option<Known> {
+    fn known(&self, site: &ProtectedServer) -> Option<Known> {
         let pin = site.auth.authorization_server.as_ref().map(|pin| pin.issuer.as_str());
         let pin = pin.filter(|issuer| !issuer.is_empty());
         let fits = |known: &&Known| {
@@ -183,24 +186,24 @@ impl Client {
         self.sites.lock().get(&site.name).filter(fits).cloned()
     }
 
-    async fn found(&self, site: &Site) -> Result<Known, LoginError> {
+    async fn found(&self, site: &ProtectedServer) -> Result<Known, LoginError> {
         if let Some(known) = self.known(site) {
             return Ok(known);
         }
         let found = self.discover(site).await?;
         self.note_site(site, &found);
-        self.known(site).ok_or(LoginError::Needed)
+        self.known(site).ok_or(LoginError::Required)
     }
 
     async fn by_login(
         self: &Arc<Self>,
-        person: &Person,
-        site: &Site,
-    ) -> Result<Arc<dyn Access>, LoginError> {
+        person: &LoginSubject,
+        site: &ProtectedServer,
+    ) -> Result<Arc<dyn AccessTokenSource>, LoginError> {
         let known = self.found(site).await?;
         let slot = self.slot(&person.owner, &known.issuer).await;
         if slot.get().is_none() {
-            return Err(LoginError::Needed);
+            return Err(LoginError::Required);
         }
         let access = access::Kept {
             client: Arc::clone(self),
@@ -219,25 +222,25 @@ impl Client {
 #[derive(Debug)]
 struct Handle(Arc<Client>);
 
-impl Logins for Handle {
+impl LoginService for Handle {
     fn access<'a>(
         &'a self,
-        person: &'a Person,
-        site: &'a Site,
-    ) -> BoxFuture<'a, Result<Arc<dyn Access>, LoginError>> {
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+    ) -> BoxFuture<'a, Result<Arc<dyn AccessTokenSource>, LoginError>> {
         Box::pin(async move {
             let client = &self.0;
-            match Means::of(&site.auth) {
-                Means::Login => client.by_login(person, site).await,
-                Means::Forwarded => {
+            match AuthMethod::of(&site.auth) {
+                AuthMethod::Login => client.by_login(person, site).await,
+                AuthMethod::Forwarded => {
                     let access = silent::Forwarded::new(client, person);
                     access.token().await?;
-                    Ok(Arc::new(access) as Arc<dyn Access>)
+                    Ok(Arc::new(access) as Arc<dyn AccessTokenSource>)
                 }
-                Means::Exchanged => {
+                AuthMethod::Exchanged => {
                     let access = silent::Exchanged::new(client, person, site);
                     access.token().await?;
-                    Ok(Arc::new(access) as Arc<dyn Access>)
+                    Ok(Arc::new(access) as Arc<dyn AccessTokenSource>)
                 }
             }
         })
@@ -245,17 +248,21 @@ impl Logins for Handle {
 
     fn begin<'a>(
         &'a self,
-        person: &'a Person,
-        site: &'a Site,
-        arrived: Arc<dyn Arrived>,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+        arrived: Arc<dyn LoginObserver>,
     ) -> BoxFuture<'a, Result<String, LoginError>> {
         Box::pin(self.0.start(person, site, arrived))
     }
 
-    fn forget<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, ()> {
+    fn forget<'a>(
+        &'a self,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+    ) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.0.steps.forget(&person.owner, Some(&site.name));
-            if Means::of(&site.auth).is_silent() {
+            if AuthMethod::of(&site.auth).is_silent() {
                 return;
             }
             if let Ok(known) = self.0.found(site).await {
@@ -264,7 +271,7 @@ impl Logins for Handle {
         })
     }
 
-    fn forget_all<'a>(&'a self, person: &'a Person) -> BoxFuture<'a, ()> {
+    fn forget_all<'a>(&'a self, person: &'a LoginSubject) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             self.0.steps.forget(&person.owner, None);
             for issuer in self.0.issuers_of(&person.owner).await {
@@ -273,10 +280,10 @@ impl Logins for Handle {
         })
     }
 
-    fn remembers<'a>(
+    fn has_stored_login<'a>(
         &'a self,
-        person: &'a Person,
-        site: &'a Site,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
     ) -> BoxFuture<'a, Result<bool, LoginError>> {
         Box::pin(async move {
             let issuers = self.0.issuers_of(&person.owner).await;
@@ -290,7 +297,11 @@ impl Logins for Handle {
         })
     }
 
-    fn wants_more<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
+    fn needs_step_up<'a>(
+        &'a self,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+    ) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let Some(wanted) = self.0.steps.wanted(&person.owner, &site.name) else { return false };
             let Ok(known) = self.0.found(site).await else { return false };
@@ -300,8 +311,8 @@ impl Logins for Handle {
         })
     }
 
-    fn issuer(&self, site: &Site) -> Issuer {
+    fn issuer(&self, site: &ProtectedServer) -> IssuerInfo {
         let known = self.0.known(site);
-        known.map(|Known { issuer, scope, .. }| Issuer { issuer, scope }).unwrap_or_default()
+        known.map(|Known { issuer, scope, .. }| IssuerInfo { issuer, scope }).unwrap_or_default()
     }
 }

@@ -25,7 +25,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use muster_core::{
     backend::BoxFuture,
-    credentials::{Guard, Pages, Principal},
+    credentials::{Authenticator, Principal, WebPages},
 };
 use muster_net::{AddressPolicy, HttpClient};
 use tokio::{sync::Semaphore, time::timeout};
@@ -156,8 +156,8 @@ impl AuthServer {
     }
 }
 
-impl Guard for AuthServer {
-    fn admit<'a>(
+impl Authenticator for AuthServer {
+    fn authenticate<'a>(
         &'a self,
         headers: &'a HeaderMap,
     ) -> BoxFuture<'a, Result<Arc<Principal>, Response<Bytes>>> {
@@ -165,12 +165,12 @@ impl Guard for AuthServer {
     }
 }
 
-impl Pages for AuthServer {
-    fn has(&self, path: &str) -> bool {
+impl WebPages for AuthServer {
+    fn serves(&self, path: &str) -> bool {
         self.0.has_page(path)
     }
 
-    fn answer(&self, request: Request<Bytes>, peer: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
+    fn respond(&self, request: Request<Bytes>, peer: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
         Box::pin(async move { self.0.page(&request, peer).await })
     }
 }

@@ -1,4 +1,4 @@
 //! The user's login behind `muster agent --mcp-server`: its token, and the tools offered until there is one.
 
-pub mod pending;
+pub mod login_server;
 pub mod user_login;

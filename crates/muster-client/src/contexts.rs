@@ -19,7 +19,7 @@ pub struct Context {
     pub name: String,
     /// Its address.
     pub endpoint: String,
-    /// What is remembered for it, in the order written.
+    /// What is stored for it, in the order written.
     pub settings: Vec<(String, Value)>,
 }
 

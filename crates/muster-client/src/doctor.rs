@@ -5,15 +5,15 @@ mod servers;
 
 use std::{path::Path, sync::Arc};
 
-use muster_core::{cli::CliConfig, connect::Connect, request::Identity};
+use muster_core::{cli::CliConfig, connect::Connector, request::ServerInfo};
 use muster_engine::store::{Files, Store};
 use muster_exec::{environment::Environment, launcher::Launcher};
-use muster_mcp_client::Connector;
+use muster_mcp_client::McpConnector;
 use serde::Serialize;
 
 use crate::{
     remote::target::{Target, TargetError},
-    secrets::{Secrets, WithSecrets},
+    secrets::{SecretConnector, SecretStore},
 };
 
 /// A place between an agent and a tool where things go wrong.
@@ -87,7 +87,7 @@ impl Finding {
 
 /// What to examine.
 #[derive(Debug)]
-pub struct Examination<'a> {
+pub struct DoctorOptions<'a> {
     /// The configuration directory.
     pub root: &'a Path,
     /// The gateway to look for.
@@ -101,7 +101,7 @@ pub struct Examination<'a> {
 }
 
 /// Runs every check.
-pub async fn examine(what: Examination<'_>) -> Vec<Finding> {
+pub async fn examine(what: DoctorOptions<'_>) -> Vec<Finding> {
     let files = Store::new(what.root).load(&Files::default());
     let mut findings = checks::config(what.root, &files);
     findings.extend(checks::programs(&files, what.environment));
@@ -121,14 +121,14 @@ pub async fn examine(what: Examination<'_>) -> Vec<Finding> {
 
 async fn ask_servers(root: &Path, files: &Files) -> servers::Asked {
     let launcher = Launcher::new();
-    let identity = Identity {
+    let identity = ServerInfo {
         name: "muster-doctor".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
     };
-    let connector = Arc::new(Connector::new(launcher.clone(), &identity));
-    let connect: Arc<dyn Connect> =
-        Arc::new(WithSecrets::new(Secrets::of(root), Arc::clone(&connector)));
+    let connector = Arc::new(McpConnector::new(launcher.clone(), &identity));
+    let connect: Arc<dyn Connector> =
+        Arc::new(SecretConnector::new(SecretStore::of(root), Arc::clone(&connector)));
     let known = files.servers.values().map(|file| Arc::clone(&file.server)).collect();
     let asked = servers::check(connect, known).await;
     connector.shut_down().await;

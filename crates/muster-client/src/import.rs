@@ -4,10 +4,10 @@
 //! clients ── a file ──▶ read ── servers ──▶ plan ── secrets moved, names settled ──▶ files
 //! ```
 
+pub mod client_config;
 pub mod clients;
 mod copy;
-pub mod edit;
 mod jsonc;
 pub mod plan;
 pub mod read;
-mod sensitive;
+mod secret_detection;

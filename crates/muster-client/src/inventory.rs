@@ -3,7 +3,7 @@
 use muster_core::json::raw;
 use serde_json::{Value, json};
 
-use crate::remote::{Kind, Remote, answer::Answer, error::RemoteError};
+use crate::remote::{Kind, Remote, error::RemoteError, tool_response::ToolResponse};
 
 /// How many pages of tools are asked for at most.
 const PAGES: usize = 100;
@@ -162,7 +162,7 @@ async fn locked(remote: &Remote) -> Vec<String> {
 }
 
 /// The first text of an answer, read as JSON.
-pub fn document(answer: &Answer) -> Option<Value> {
+pub fn document(answer: &ToolResponse) -> Option<Value> {
     serde_json::from_str(answer.texts().first()?).ok()
 }
 

@@ -1,13 +1,13 @@
-//! Logins of the user at gateways: what is remembered, and what is done when one is wanted.
+//! Logins of the user at gateways: what is stored, and what is done when one is wanted.
 //!
 //! **Invariant:** a token is sent to the gateway it was made for, and to nobody else; it is kept in a
 //! file that only the user can read, and is never printed.
 
-mod callback;
+mod callback_server;
 mod discovery;
 pub mod flow;
-pub mod servers;
-pub mod tokens;
+pub mod server_logins;
+pub mod token_store;
 
 use std::io;
 
@@ -20,7 +20,7 @@ use crate::{
 
 use self::{
     flow::Prompting,
-    tokens::{Token, Tokens},
+    token_store::{StoredToken, TokenStore},
 };
 
 /// How a login reaches the user: a terminal, or whatever else stands in front of them.
@@ -70,16 +70,16 @@ impl AuthMode {
     }
 }
 
-/// How long a connection is wanted for.
+/// What a connection is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stay {
-    /// For a few questions.
-    Short,
-    /// To hear what changes.
-    Long,
+pub enum ConnectionUse {
+    /// A few calls; notifications are ignored.
+    Calls,
+    /// A long-lived connection that receives notifications.
+    Listen,
 }
 
-/// Connects for a few questions, with what is remembered of the user, and with a login where that is
+/// Connects for a few questions, with what is stored of the user, and with a login where that is
 /// not enough.
 pub async fn connect(
     target: &Target,
@@ -87,18 +87,18 @@ pub async fn connect(
     quiet: bool,
     ui: &dyn LoginUi,
 ) -> Result<Remote, RemoteError> {
-    connect_for(Stay::Short, target, mode, quiet, ui).await
+    connect_for(ConnectionUse::Calls, target, mode, quiet, ui).await
 }
 
 /// Connects for a short or a long time.
 pub async fn connect_for(
-    stay: Stay,
+    stay: ConnectionUse,
     target: &Target,
     mode: AuthMode,
     quiet: bool,
     ui: &dyn LoginUi,
 ) -> Result<Remote, RemoteError> {
-    let auth = if mode == AuthMode::None { Auth::None } else { remembered(target).await };
+    let auth = if mode == AuthMode::None { Auth::None } else { stored_auth(target).await };
     let had_one = !matches!(auth, Auth::None);
     let challenge = match open(stay, target, &auth).await {
         Err(RemoteError::AuthRequired { challenge, .. }) => challenge,
@@ -109,7 +109,7 @@ pub async fn connect_for(
     }
     if had_one {
         // What the gateway no longer takes is of no use.
-        drop(Tokens::of_user().map(|tokens| tokens.remove(&target.url)));
+        drop(TokenStore::of_user().map(|tokens| tokens.remove(&target.url)));
         if quiet {
             return Err(RemoteError::AuthExpired { endpoint: target.url.clone() });
         }
@@ -121,16 +121,16 @@ pub async fn connect_for(
     open(stay, target, &bearer(&token)).await
 }
 
-async fn open(stay: Stay, target: &Target, auth: &Auth) -> Result<Remote, RemoteError> {
+async fn open(stay: ConnectionUse, target: &Target, auth: &Auth) -> Result<Remote, RemoteError> {
     match stay {
-        Stay::Short => Remote::connect(target, auth).await,
-        Stay::Long => Remote::listen(target, auth).await,
+        ConnectionUse::Calls => Remote::connect(target, auth).await,
+        ConnectionUse::Listen => Remote::listen(target, auth).await,
     }
 }
 
-/// What is remembered of the user at a gateway. What is about to end is renewed first, if it can be.
-pub async fn remembered(target: &Target) -> Auth {
-    let Some(token) = Tokens::of_user().ok().and_then(|tokens| tokens.load(&target.url)) else {
+/// What is stored of the user at a gateway. What is about to end is renewed first, if it can be.
+pub async fn stored_auth(target: &Target) -> Auth {
+    let Some(token) = TokenStore::of_user().ok().and_then(|tokens| tokens.load(&target.url)) else {
         return Auth::None;
     };
     if token.is_ending() && token.can_renew() {
@@ -144,12 +144,12 @@ pub async fn remembered(target: &Target) -> Auth {
 
 /// Logs in anew without a page, where the gateway wants a login and has known the user. Without luck
 /// everything is as it was.
-pub async fn silently(target: &Target, mode: AuthMode, ui: &dyn LoginUi) {
-    let known = Tokens::of_user().ok().and_then(|tokens| tokens.load(&target.url));
+pub async fn try_silent_login(target: &Target, mode: AuthMode, ui: &dyn LoginUi) {
+    let known = TokenStore::of_user().ok().and_then(|tokens| tokens.load(&target.url));
     if known.is_none() || mode == AuthMode::None {
         return;
     }
-    let challenge = match Remote::connect(target, &remembered(target).await).await {
+    let challenge = match Remote::connect(target, &stored_auth(target).await).await {
         Ok(remote) => return remote.close().await,
         Err(RemoteError::AuthRequired { challenge, .. }) => challenge,
         // Whoever connects next says what is wrong.
@@ -162,7 +162,7 @@ pub async fn silently(target: &Target, mode: AuthMode, ui: &dyn LoginUi) {
 }
 
 /// A token as it is sent.
-pub fn bearer(token: &Token) -> Auth {
+pub fn bearer(token: &StoredToken) -> Auth {
     Auth::Bearer(token.access_token.reveal().clone())
 }
 

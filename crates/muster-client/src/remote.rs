@@ -3,21 +3,21 @@
 //! **Invariant:** whoever calls a tool names the tool itself. That a gateway shows only meta-tools is
 //! known in [`Remote::call`] alone, which wraps a call into `call_tool` and takes its answer out again.
 
-pub mod answer;
 pub mod error;
 pub mod target;
+pub mod tool_response;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use muster_core::{
-    connect::{Endpoint, Event, Events},
-    json::{Object, Raw, raw},
+    connect::{ConnectionEvent, ConnectionObserver, Endpoint},
+    json::{Raw, RawObject, raw},
     meta_tools,
-    request::Identity,
+    request::ServerInfo,
 };
 use muster_exec::launcher::Launcher;
 use muster_mcp_client::{
-    Connector,
+    McpConnector,
     talk::{About, Hearing, Talk},
 };
 use serde_json::value::RawValue;
@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 
 pub use muster_mcp_client::talk::Kind;
 
-use self::{answer::Answer, error::RemoteError, target::Target};
+use self::{error::RemoteError, target::Target, tool_response::ToolResponse};
 
 /// How long a connection and each page of a list may take. A tool takes as long as it takes.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ impl fmt::Debug for Auth {
 
 /// Something that a gateway said unasked.
 #[derive(Debug, Clone)]
-pub struct Notice {
+pub struct GatewayNotification {
     /// Such as `notifications/tools/list_changed`; `closed` when the connection is gone.
     pub method: String,
     /// Its parameters: a JSON object.
@@ -61,10 +61,10 @@ pub struct Notice {
 /// A connection to a running gateway.
 #[derive(Debug)]
 pub struct Remote {
-    connector: Arc<Connector>,
+    connector: Arc<McpConnector>,
     talk: Talk,
     url: String,
-    notices: Option<mpsc::UnboundedReceiver<Notice>>,
+    notices: Option<mpsc::UnboundedReceiver<GatewayNotification>>,
 }
 
 impl Remote {
@@ -103,19 +103,23 @@ impl Remote {
 
     /// Runs a tool of the gateway, whatever it is: one of the gateway's own, of a server, of a CLI, a
     /// workflow, a meta-tool. `arguments` is a JSON object.
-    pub async fn call(&self, tool: &str, arguments: &RawValue) -> Result<Answer, RemoteError> {
+    pub async fn call(
+        &self,
+        tool: &str,
+        arguments: &RawValue,
+    ) -> Result<ToolResponse, RemoteError> {
         let failed = |err| RemoteError::calling(err, tool, &self.url);
-        if meta_tools::has(tool) {
+        if meta_tools::is_meta_tool(tool) {
             let result = self.talk.call_tool(tool, arguments).await.map_err(failed)?;
-            return Ok(Answer::of(&result));
+            return Ok(ToolResponse::of(&result));
         }
-        let mut wrapped = Object::new();
+        let mut wrapped = RawObject::new();
         wrapped.set_value("name", tool);
         wrapped.set_value("arguments", arguments);
         // Whoever reads this is no model with a context to fill.
         wrapped.set_value("max_tokens", &u32::MAX);
         let result = self.talk.call_tool("call_tool", &wrapped.to_raw()).await.map_err(failed)?;
-        Answer::unwrapped(&result, tool)
+        ToolResponse::unwrapped(&result, tool)
     }
 
     /// Everything of a kind that the gateway lists by the protocol itself, each item as it came.
@@ -134,7 +138,7 @@ impl Remote {
     }
 
     /// What the gateway says unasked, from the beginning. It can be taken once.
-    pub fn notifications(&mut self) -> Option<mpsc::UnboundedReceiver<Notice>> {
+    pub fn notifications(&mut self) -> Option<mpsc::UnboundedReceiver<GatewayNotification>> {
         self.notices.take()
     }
 
@@ -147,33 +151,38 @@ impl Remote {
 }
 
 /// A connector that introduces itself as the clients of a gateway do.
-pub fn connector() -> Connector {
-    let identity = Identity {
+pub fn connector() -> McpConnector {
+    let identity = ServerInfo {
         name: "muster-agent".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
     };
-    Connector::plain(Launcher::new(), &identity)
+    McpConnector::plain(Launcher::new(), &identity)
 }
 
 /// Arguments of a call that has none.
 pub fn no_arguments() -> Raw {
-    raw(&Object::new())
+    raw(&RawObject::new())
 }
 
 #[derive(Debug)]
-struct Ears(mpsc::UnboundedSender<Notice>);
+struct Ears(mpsc::UnboundedSender<GatewayNotification>);
 
-impl Events for Ears {
-    fn happened(&self, event: Event) {
-        if let Event::Closed { reason } = event {
+impl ConnectionObserver for Ears {
+    fn on_event(&self, event: ConnectionEvent) {
+        if let ConnectionEvent::Closed { reason } = event {
             // Whoever does not listen does not mind.
-            drop(self.0.send(Notice { method: "closed".to_owned(), params: raw(&reason) }));
+            drop(
+                self.0.send(GatewayNotification {
+                    method: "closed".to_owned(),
+                    params: raw(&reason),
+                }),
+            );
         }
     }
 
-    fn said(&self, method: &str, params: &RawValue) {
-        let notice = Notice { method: method.to_owned(), params: params.to_owned() };
+    fn on_message(&self, method: &str, params: &RawValue) {
+        let notice = GatewayNotification { method: method.to_owned(), params: params.to_owned() };
         drop(self.0.send(notice));
     }
 }

@@ -14,8 +14,8 @@ use std::{
 
 use muster_core::{
     backend::BoxFuture,
-    connect::{Connect, ConnectError, Connection, Endpoint, Events},
-    logins::Access,
+    connect::{ConnectError, Connection, ConnectionObserver, Connector, Endpoint},
+    logins::AccessTokenSource,
 };
 use thiserror::Error;
 
@@ -47,11 +47,11 @@ pub enum SecretError {
 
 /// The secrets of one configuration.
 #[derive(Debug, Clone)]
-pub struct Secrets {
+pub struct SecretStore {
     folder: PathBuf,
 }
 
-impl Secrets {
+impl SecretStore {
     /// Those beside the configuration in `root`.
     pub fn of(root: &Path) -> Self {
         Self { folder: root.join("secrets") }
@@ -121,7 +121,7 @@ impl Secrets {
             Endpoint::Http { url, headers } => {
                 Endpoint::Http { url: self.fill(url)?, headers: pairs(headers)? }
             }
-            Endpoint::Mutual { url, headers, identity, app } => Endpoint::Mutual {
+            Endpoint::Mtls { url, headers, identity, app } => Endpoint::Mtls {
                 url: self.fill(url)?,
                 headers: pairs(headers)?,
                 identity: identity.clone(),
@@ -176,25 +176,25 @@ fn check(name: &str) -> Result<(), SecretError> {
 
 /// Connects to servers with the secrets that their files name.
 #[derive(Debug)]
-pub struct WithSecrets<C> {
-    secrets: Secrets,
+pub struct SecretConnector<C> {
+    secrets: SecretStore,
     inner: Arc<C>,
 }
 
-impl<C> WithSecrets<C> {
+impl<C> SecretConnector<C> {
     /// A connector that fills in secrets before it connects through `inner`.
-    pub fn new(secrets: Secrets, inner: Arc<C>) -> Self {
+    pub fn new(secrets: SecretStore, inner: Arc<C>) -> Self {
         Self { secrets, inner }
     }
 }
 
-impl<C: Connect> Connect for WithSecrets<C> {
+impl<C: Connector> Connector for SecretConnector<C> {
     fn connect<'a>(
         &'a self,
         name: &'a str,
         endpoint: &'a Endpoint,
         limit: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         Box::pin(async move {
             // Read anew each time: a secret that was put right is used by the next attempt.
@@ -208,9 +208,9 @@ impl<C: Connect> Connect for WithSecrets<C> {
         &'a self,
         name: &'a str,
         endpoint: &'a Endpoint,
-        access: Arc<dyn Access>,
+        access: Arc<dyn AccessTokenSource>,
         limit: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         Box::pin(async move {
             let filled = self.secrets.filled(endpoint);
@@ -224,12 +224,12 @@ impl<C: Connect> Connect for WithSecrets<C> {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use super::Secrets;
+    use super::SecretStore;
 
     #[test]
     fn secrets_are_filled_in_where_they_are_named() {
         let folder = tempfile::tempdir().unwrap();
-        let secrets = Secrets::of(folder.path());
+        let secrets = SecretStore::of(folder.path());
         secrets.put("a.b-c_1", "s3cret\n").unwrap();
         let filled = |text: &str| secrets.fill(text).map_err(|err| err.to_string());
         assert_eq!(filled("plain").unwrap(), "plain");

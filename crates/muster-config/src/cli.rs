@@ -2,7 +2,7 @@
 
 pub mod fields;
 
-use muster_core::cli::{CliConfig, CliTool, Kind, Param, Placement};
+use muster_core::cli::{CliConfig, CliTool, Param, ParamType, Placement};
 
 use self::fields::{ARGUMENT, CONFIG, TOOL};
 use super::{
@@ -11,11 +11,11 @@ use super::{
 };
 use crate::yaml::Node;
 
-const KINDS: &[(&str, Kind)] = &[
-    ("string", Kind::String),
-    ("integer", Kind::Integer),
-    ("number", Kind::Number),
-    ("boolean", Kind::Boolean),
+const KINDS: &[(&str, ParamType)] = &[
+    ("string", ParamType::String),
+    ("integer", ParamType::Integer),
+    ("number", ParamType::Number),
+    ("boolean", ParamType::Boolean),
 ];
 
 /// Reads a CLI config.
@@ -79,8 +79,8 @@ fn param(reader: &mut Reader, node: &Node, owner: Owner) -> Option<Param> {
     let fields = reader.fields(node, &ARGUMENT)?;
     let name = reader.required(&fields, "name", Reader::text);
     let description = reader.optional(&fields, "description", String::new(), Reader::text);
-    let kind =
-        reader.optional(&fields, "type", Kind::String, |reader, node| reader.choice(node, KINDS));
+    let kind = reader
+        .optional(&fields, "type", ParamType::String, |reader, node| reader.choice(node, KINDS));
     let required = reader.optional(&fields, "required", false, Reader::boolean);
     let default = reader.nullable(&fields, "default", |_, node| Some(node.to_value()));
     let flag = reader.nullable(&fields, "flag", Reader::text);

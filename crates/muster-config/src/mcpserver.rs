@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use muster_core::{
     connect::{Endpoint, MachineIdentity},
     name::check_resource_name,
-    server_auth::{Auth, AuthType, Teleport},
+    server_auth::{AuthType, ServerAuth, TeleportAuth},
     suggest::similar,
     value::Value,
 };
@@ -95,7 +95,7 @@ pub struct Spec {
     pub call_timeout: u32,
     /// How the gateway authenticates to it.
     #[serde(skip_serializing_if = "is_default")]
-    pub auth: Option<Auth>,
+    pub auth: Option<ServerAuth>,
 }
 
 /// The transports of MCP.
@@ -142,7 +142,7 @@ impl Spec {
                 env: env.into_iter().collect(),
                 ..Self::of(ServerType::Stdio)
             },
-            Endpoint::Http { url, headers } | Endpoint::Mutual { url, headers, .. } => {
+            Endpoint::Http { url, headers } | Endpoint::Mtls { url, headers, .. } => {
                 let headers = headers.into_iter().collect();
                 Self { url, headers, ..Self::of(ServerType::StreamableHttp) }
             }
@@ -168,12 +168,12 @@ impl Spec {
                 let (url, headers) = (self.url.clone(), pairs(&self.headers));
                 match self.teleport() {
                     None => Endpoint::Http { url, headers },
-                    Some(teleport) => Endpoint::Mutual {
+                    Some(teleport) => Endpoint::Mtls {
                         url,
                         headers,
                         identity: match teleport.identity_dir.as_str() {
                             "" => MachineIdentity::Secret(teleport.identity_secret_name.clone()),
-                            folder => MachineIdentity::Folder(folder.to_owned()),
+                            folder => MachineIdentity::Directory(folder.to_owned()),
                         },
                         app: teleport.app_name.clone(),
                     },
@@ -186,7 +186,7 @@ impl Spec {
     }
 
     /// The Teleport identity, if it is reached through Teleport.
-    pub fn teleport(&self) -> Option<&Teleport> {
+    pub fn teleport(&self) -> Option<&TeleportAuth> {
         let auth = self.auth.as_ref().filter(|auth| auth.kind == AuthType::Teleport)?;
         auth.teleport.as_ref()
     }

@@ -3,9 +3,11 @@
 pub mod fields;
 
 use muster_core::{
-    cli::{Docker, Place},
+    cli::{Docker, Executor},
     effect::Effect,
-    policy::{Default, Destructive, Policy, Rule, constraint::Constraint, pattern::Pattern},
+    policy::{
+        DefaultAccess, DestructiveTools, Policy, Rule, constraint::Constraint, pattern::Pattern,
+    },
 };
 
 use self::fields::{CONSTRAINT, EXECUTOR, POLICY, RULE};
@@ -15,19 +17,20 @@ use super::{
 };
 use crate::yaml::Node;
 
-const DEFAULTS: &[(&str, Default)] =
-    &[("enabled", Default::Enabled), ("disabled", Default::Disabled)];
+const DEFAULTS: &[(&str, DefaultAccess)] =
+    &[("enabled", DefaultAccess::Enabled), ("disabled", DefaultAccess::Disabled)];
 
 const EFFECTS: &[(&str, Effect)] =
     &[("read", Effect::Read), ("write", Effect::Write), ("destructive", Effect::Destructive)];
 
 #[derive(Clone, Copy)]
-enum Executor {
+enum ExecutorKind {
     Local,
     Docker,
 }
 
-const EXECUTORS: &[(&str, Executor)] = &[("local", Executor::Local), ("docker", Executor::Docker)];
+const EXECUTORS: &[(&str, ExecutorKind)] =
+    &[("local", ExecutorKind::Local), ("docker", ExecutorKind::Docker)];
 
 /// Reads a policy. Tools that it does not name are disabled by default.
 pub fn parse(text: &str) -> Result<Loaded<Policy>, LoadError> {
@@ -36,19 +39,19 @@ pub fn parse(text: &str) -> Result<Loaded<Policy>, LoadError> {
 
 fn policy(reader: &mut Reader, node: &Node) -> Option<Policy> {
     let fields = reader.fields(node, &POLICY)?;
-    let place = reader.optional(&fields, "executor", Place::Local, place);
-    let default = reader.optional(&fields, "default", Default::Disabled, |reader, node| {
+    let place = reader.optional(&fields, "executor", Executor::Local, place);
+    let default = reader.optional(&fields, "default", DefaultAccess::Disabled, |reader, node| {
         reader.choice(node, DEFAULTS)
     });
     let most = reader.nullable(&fields, "effect", effect);
     let rules =
         reader.optional(&fields, "tools", Vec::new(), |reader, node| reader.map(node, rule));
     Some(Policy {
-        place: place?,
+        executor: place?,
         default: default?,
-        most: most?.0,
+        max_effect: most?.0,
         rules: rules?.into_iter().collect(),
-        destructive: Destructive::default(),
+        destructive: DestructiveTools::default(),
     })
 }
 
@@ -56,10 +59,11 @@ fn effect(reader: &mut Reader, node: &Node) -> Option<Effect> {
     reader.choice(node, EFFECTS)
 }
 
-fn place(reader: &mut Reader, node: &Node) -> Option<Place> {
+fn place(reader: &mut Reader, node: &Node) -> Option<Executor> {
     let fields = reader.fields(node, &EXECUTOR)?;
-    let executor = reader
-        .optional(&fields, "type", Executor::Local, |reader, node| reader.choice(node, EXECUTORS));
+    let executor = reader.optional(&fields, "type", ExecutorKind::Local, |reader, node| {
+        reader.choice(node, EXECUTORS)
+    });
     let image = reader.nullable(&fields, "image", Reader::text);
     let volumes = reader
         .optional(&fields, "volumes", Vec::new(), |reader, node| reader.list(node, Reader::text));
@@ -68,11 +72,11 @@ fn place(reader: &mut Reader, node: &Node) -> Option<Place> {
     let (executor, image, volumes) = (executor?, image?.0, volumes?);
     let (working_dir, network) = (working_dir?.0, network?.0);
     match (executor, image.filter(|image| !image.is_empty())) {
-        (Executor::Local, _) => Some(Place::Local),
-        (Executor::Docker, Some(image)) => {
-            Some(Place::Docker(Docker { image, volumes, network, working_dir }))
+        (ExecutorKind::Local, _) => Some(Executor::Local),
+        (ExecutorKind::Docker, Some(image)) => {
+            Some(Executor::Docker(Docker { image, volumes, network, working_dir }))
         }
-        (Executor::Docker, None) => {
+        (ExecutorKind::Docker, None) => {
             let message = "Value error, Docker executor requires 'image' to be set";
             reader.refuse(node, message, "add `image: …`")
         }

@@ -74,7 +74,7 @@ pub fn scalar(value: &Value) -> String {
         Value::Float(float) => plain_float(*float),
         Value::Text(text) if is_plain(text) => text.clone(),
         Value::Text(text) => quoted(text),
-        Value::Stamp(stamp) => stamp.text.clone(),
+        Value::Timestamp(stamp) => stamp.text.clone(),
         Value::List(_) => "[]".to_owned(),
         Value::Map(_) => "{}".to_owned(),
     }

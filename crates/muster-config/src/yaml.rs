@@ -108,8 +108,8 @@ impl Node {
             Value::Int(_) => "int",
             Value::Float(_) => "float",
             Value::Text(_) => "str",
-            Value::Stamp(stamp) if stamp.date_only => "datetime.date",
-            Value::Stamp(_) => "datetime.datetime",
+            Value::Timestamp(stamp) if stamp.date_only => "datetime.date",
+            Value::Timestamp(_) => "datetime.datetime",
             Value::List(_) => "list",
             Value::Map(_) => "dict",
         }

@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::{
-    cli::{Kind, Param},
-    json::Object,
+    cli::{Param, ParamType},
+    json::RawObject,
     python, suggest,
     value::Value,
 };
@@ -21,7 +21,7 @@ pub struct Arguments {
 impl Arguments {
     /// Reads a JSON object; anything else counts as empty.
     pub fn from_json(raw: &RawValue) -> Self {
-        let members = Object::parse(raw).map(Object::deduplicated).unwrap_or_default();
+        let members = RawObject::parse(raw).map(RawObject::deduplicated).unwrap_or_default();
         let values = members.into_iter().map(|(name, raw)| (name.into(), Value::from_json(&raw)));
         Self { values: values.collect() }
     }
@@ -44,7 +44,7 @@ impl Arguments {
 
 /// One thing that is wrong with the arguments. Its text is part of the contract.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Problem {
+pub enum ArgumentProblem {
     /// A required argument is not there.
     #[error("Missing required argument '{name}'")]
     Missing {
@@ -59,7 +59,7 @@ pub enum Problem {
         /// What was given, as text.
         value: String,
         /// What was wanted.
-        kind: Kind,
+        kind: ParamType,
     },
     /// A value is not one of those allowed.
     #[error("Argument '{name}' must be one of: {}", choices.join(", "))]
@@ -79,9 +79,9 @@ pub enum Problem {
 
 /// Arguments that do not fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mismatch {
+pub struct InvalidArguments {
     /// Everything that is wrong, in the order to be told.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ArgumentProblem>,
     /// Names given that the tool does not take, with the nearest it does.
     pub unknown: Vec<(String, Option<String>)>,
 }
@@ -90,12 +90,12 @@ pub struct Mismatch {
 ///
 /// Of two parameters with one name each is looked at for being required, and the last says what the
 /// value must be. Unknown names are passed over; they only help to explain a mismatch.
-pub fn coerce(params: &[Param], given: Arguments) -> Result<Arguments, Mismatch> {
+pub fn coerce(params: &[Param], given: Arguments) -> Result<Arguments, InvalidArguments> {
     let unknown = unknown(params, &given);
-    let mut problems: Vec<Problem> = params
+    let mut problems: Vec<ArgumentProblem> = params
         .iter()
         .filter(|param| param.required && given.get(&param.name).is_none())
-        .map(|param| Problem::Missing { name: param.name.clone() })
+        .map(|param| ArgumentProblem::Missing { name: param.name.clone() })
         .collect();
     let mut values = Vec::new();
     for (name, value) in given.values {
@@ -105,7 +105,11 @@ pub fn coerce(params: &[Param], given: Arguments) -> Result<Arguments, Mismatch>
             Err(problem) => problems.push(problem),
         }
     }
-    if problems.is_empty() { Ok(Arguments { values }) } else { Err(Mismatch { problems, unknown }) }
+    if problems.is_empty() {
+        Ok(Arguments { values })
+    } else {
+        Err(InvalidArguments { problems, unknown })
+    }
 }
 
 /// The parameter that decides about `name`: the last that has it.
@@ -126,9 +130,9 @@ pub(crate) fn unknown(params: &[Param], given: &Arguments) -> Vec<(String, Optio
         .collect()
 }
 
-fn convert(param: &Param, value: Value) -> Result<Value, Problem> {
+fn convert(param: &Param, value: Value) -> Result<Value, ArgumentProblem> {
     let name = || param.name.clone();
-    let value = converted(param.kind, value).map_err(|value| Problem::Inconvertible {
+    let value = converted(param.kind, value).map_err(|value| ArgumentProblem::Inconvertible {
         name: name(),
         value: python::text(&value),
         kind: param.kind,
@@ -136,19 +140,19 @@ fn convert(param: &Param, value: Value) -> Result<Value, Problem> {
     if param.choices.is_empty() || param.choices.contains(&python::text(&value)) {
         return Ok(value);
     }
-    Err(Problem::NotAllowed { name: name(), choices: param.choices.clone() })
+    Err(ArgumentProblem::NotAllowed { name: name(), choices: param.choices.clone() })
 }
 
 /// The value as one of the kind wanted, or the value as it came.
-fn converted(kind: Kind, value: Value) -> Result<Value, Value> {
+fn converted(kind: ParamType, value: Value) -> Result<Value, Value> {
     match kind {
-        Kind::String => Ok(Value::Text(match value {
+        ParamType::String => Ok(Value::Text(match value {
             Value::Text(text) => text,
             other => python::text(&other),
         })),
-        Kind::Integer => integer(value),
-        Kind::Number => number(value),
-        Kind::Boolean => boolean(value),
+        ParamType::Integer => integer(value),
+        ParamType::Number => number(value),
+        ParamType::Boolean => boolean(value),
     }
 }
 
@@ -188,13 +192,13 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::value::RawValue;
 
-    use super::{Arguments, Mismatch, Problem, coerce};
+    use super::{ArgumentProblem, Arguments, InvalidArguments, coerce};
     use crate::{
-        cli::{Kind, Param, Placement},
+        cli::{Param, ParamType, Placement},
         python,
     };
 
-    fn param(name: &str, kind: Kind) -> Param {
+    fn param(name: &str, kind: ParamType) -> Param {
         Param {
             name: name.to_owned(),
             description: String::new(),
@@ -207,10 +211,10 @@ mod tests {
     }
 
     fn required(name: &str) -> Param {
-        Param { required: true, ..param(name, Kind::String) }
+        Param { required: true, ..param(name, ParamType::String) }
     }
 
-    fn choice(kind: Kind, choices: &[&str]) -> Param {
+    fn choice(kind: ParamType, choices: &[&str]) -> Param {
         let choices = choices.iter().map(|&choice| choice.to_owned()).collect();
         Param { choices, ..param("v", kind) }
     }
@@ -228,8 +232,8 @@ mod tests {
                 .map(|(name, value)| format!("{name}={}", python::repr(value)))
                 .collect::<Vec<_>>()
                 .join(" "),
-            Err(Mismatch { problems, .. }) => {
-                problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+            Err(InvalidArguments { problems, .. }) => {
+                problems.iter().map(ArgumentProblem::to_string).collect::<Vec<_>>().join("\n")
             }
         };
         assert_eq!(found, expect, "{json}");
@@ -237,7 +241,7 @@ mod tests {
 
     /// One value against one kind; nothing expected means that it does not convert.
     #[track_caller]
-    fn check_value(kind: Kind, json: &str, expect: Option<&str>) {
+    fn check_value(kind: ParamType, json: &str, expect: Option<&str>) {
         let given = format!(r#"{{"v": {json}}}"#);
         let params = [param("v", kind)];
         match expect {
@@ -256,7 +260,7 @@ mod tests {
 
     #[test]
     fn anything_becomes_a_string() {
-        let string = |json, repr| check_value(Kind::String, json, Some(repr));
+        let string = |json, repr| check_value(ParamType::String, json, Some(repr));
         string(r#""as is ""#, "'as is '");
         string("5", "'5'");
         string("-0", "'0'");
@@ -276,7 +280,7 @@ mod tests {
 
     #[test]
     fn what_becomes_an_integer() {
-        let integer = |json, repr| check_value(Kind::Integer, json, repr);
+        let integer = |json, repr| check_value(ParamType::Integer, json, repr);
         integer("42", Some("42"));
         integer("123456789012345678901234567890", Some("123456789012345678901234567890"));
         integer(r#"" +4_2\n""#, Some("42"));
@@ -305,7 +309,7 @@ mod tests {
 
     #[test]
     fn what_becomes_a_number() {
-        let number = |json, repr| check_value(Kind::Number, json, repr);
+        let number = |json, repr| check_value(ParamType::Number, json, repr);
         number("5", Some("5"));
         number("5.0", Some("5.0"));
         number("-0.0", Some("-0.0"));
@@ -324,7 +328,7 @@ mod tests {
 
     #[test]
     fn what_becomes_a_boolean() {
-        let boolean = |json: &str, repr| check_value(Kind::Boolean, json, repr);
+        let boolean = |json: &str, repr| check_value(ParamType::Boolean, json, repr);
         boolean("true", Some("True"));
         boolean("false", Some("False"));
         boolean(r#""true""#, Some("True"));
@@ -344,31 +348,31 @@ mod tests {
     #[test]
     fn choices_are_compared_as_text_after_conversion() {
         let refused = "Argument 'v' must be one of: 1, 2";
-        let integer = [choice(Kind::Integer, &["1", "2"])];
+        let integer = [choice(ParamType::Integer, &["1", "2"])];
         check(&integer, r#"{"v": "02"}"#, "v=2");
         check(&integer, r#"{"v": 2.9}"#, "v=2");
         check(&integer, r#"{"v": true}"#, "v=1");
         check(&integer, r#"{"v": 3}"#, refused);
         check(&integer, r#"{"v": "x"}"#, "Argument 'v': cannot convert 'x' to integer");
-        let number = [choice(Kind::Number, &["5"])];
+        let number = [choice(ParamType::Number, &["5"])];
         check(&number, r#"{"v": 5}"#, "v=5");
         check(&number, r#"{"v": "5"}"#, "Argument 'v' must be one of: 5");
-        let boolean = [choice(Kind::Boolean, &["true", "True"])];
+        let boolean = [choice(ParamType::Boolean, &["true", "True"])];
         check(&boolean, r#"{"v": "true"}"#, "v=True");
         check(&boolean, r#"{"v": false}"#, "Argument 'v' must be one of: true, True");
-        let string = [choice(Kind::String, &["1", "None", "True"])];
+        let string = [choice(ParamType::String, &["1", "None", "True"])];
         check(&string, r#"{"v": null}"#, "v='None'");
         check(&string, r#"{"v": "none"}"#, "Argument 'v' must be one of: 1, None, True");
-        check(&[choice(Kind::String, &[])], r#"{"v": "any"}"#, "v='any'");
+        check(&[choice(ParamType::String, &[])], r#"{"v": "any"}"#, "v='any'");
     }
 
     #[test]
     fn what_is_missing_comes_first_then_the_order_of_the_request() {
         let params = [
-            param("a", Kind::Integer),
+            param("a", ParamType::Integer),
             required("d"),
-            param("b", Kind::Number),
-            Param { choices: vec!["x".to_owned()], ..param("c", Kind::String) },
+            param("b", ParamType::Number),
+            Param { choices: vec!["x".to_owned()], ..param("c", ParamType::String) },
             Param { default: Some(crate::value::Value::Null), ..required("e") },
         ];
         check(
@@ -383,7 +387,7 @@ mod tests {
 
     #[test]
     fn of_equal_names_the_last_decides_and_each_is_required() {
-        let params = [required("a"), Param { required: true, ..param("a", Kind::Integer) }];
+        let params = [required("a"), Param { required: true, ..param("a", ParamType::Integer) }];
         check(&params, r#"{"a": "5"}"#, "a=5");
         check(&params, r#"{"a": "x"}"#, "Argument 'a': cannot convert 'x' to integer");
         check(&params, "{}", "Missing required argument 'a'\nMissing required argument 'a'");
@@ -391,7 +395,7 @@ mod tests {
 
     #[test]
     fn unknown_names_come_with_the_nearest() {
-        let params = [required("message"), param("all", Kind::Boolean)];
+        let params = [required("message"), param("all", ParamType::Boolean)];
         let mismatch = coerce(&params, arguments(r#"{"mesage": "hi", "zzz": 1}"#)).unwrap_err();
         assert_eq!(
             mismatch.unknown,
@@ -420,7 +424,7 @@ mod tests {
     proptest! {
         #[test]
         fn coercion_never_panics_and_settles(value in json()) {
-            for kind in [Kind::String, Kind::Integer, Kind::Number, Kind::Boolean] {
+            for kind in [ParamType::String, ParamType::Integer, ParamType::Number, ParamType::Boolean] {
                 let params = [param("v", kind)];
                 let given = arguments(&serde_json::json!({ "v": value }).to_string());
                 if let Ok(once) = coerce(&params, given) {

@@ -5,11 +5,11 @@ use std::{fmt, pin::Pin};
 use std::sync::Arc;
 
 use crate::{
-    bulk::Ran,
     call::{Call, CallError, Caller, Outcome},
-    client::{Client, Continuation},
+    client::{ClientHandle, Continuation},
     json::Raw,
     policy::Permitted,
+    spooled::ToolResult,
 };
 
 /// A future behind a pointer, for traits used as objects.
@@ -20,23 +20,31 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Cancellation is drop: when the returned future is dropped, the work behind it must end.
 pub trait Backend: fmt::Debug + Send + Sync {
     /// Runs one permitted call.
-    fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>>;
+    fn run<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>>;
 
     /// The same, for who can deal with a result that is too long for memory. Without it such a result
     /// is brought into memory, or refused.
     fn run_bulk<'a>(
         &'a self,
-        cx: Cx<'a>,
+        cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Ran, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         let running = self.run(cx, call);
-        Box::pin(async move { running.await.map(Ran::Outcome) })
+        Box::pin(async move { running.await.map(ToolResult::Inline) })
     }
 
     /// Serves something else than a tool: a resource to read, a prompt to fill in.
-    fn ask<'a>(&'a self, cx: Cx<'a>, ask: Ask) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn request<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        ask: ResourceRequest,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         let (_, _) = (cx, ask);
-        Box::pin(std::future::ready(Err(CallError::Refused {
+        Box::pin(std::future::ready(Err(CallError::Upstream {
             code: -32601,
             message: "this backend has no resources or prompts".to_owned(),
             data: None,
@@ -46,9 +54,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
 /// Something asked of a backend besides running a tool, in the backend's own names.
 #[derive(Debug)]
-pub struct Ask {
+pub struct ResourceRequest {
     /// What is asked.
-    pub what: What,
+    pub operation: ResourceOperation,
     /// What the client sent along about the request itself.
     pub meta: Option<Raw>,
     /// Answers to earlier questions of the same request.
@@ -57,7 +65,7 @@ pub struct Ask {
 
 /// What may be asked of a backend besides running a tool.
 #[derive(Debug, Clone)]
-pub enum What {
+pub enum ResourceOperation {
     /// The contents of a resource.
     Read {
         /// Its address.
@@ -88,23 +96,23 @@ pub enum What {
 }
 
 /// The way from a running tool to other tools: through the front door, never around it.
-pub trait CallTool: fmt::Debug + Send + Sync {
+pub trait ToolCaller: fmt::Debug + Send + Sync {
     /// Calls a tool as `caller`.
     fn call<'a>(
         &'a self,
         caller: &'a Caller,
-        client: &'a Arc<dyn Client>,
+        client: &'a Arc<dyn ClientHandle>,
         call: Call,
     ) -> BoxFuture<'a, Result<Outcome, CallError>>;
 }
 
 /// What travels with a call.
 #[derive(Debug, Clone, Copy)]
-pub struct Cx<'a> {
+pub struct CallContext<'a> {
     /// The client behind it all: to be told, to be asked.
-    pub client: &'a Arc<dyn Client>,
+    pub client: &'a Arc<dyn ClientHandle>,
     /// Who asked.
     pub caller: &'a Caller,
     /// The way to other tools.
-    pub tools: &'a dyn CallTool,
+    pub tools: &'a dyn ToolCaller,
 }

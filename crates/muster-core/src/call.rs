@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::{
-    arguments::Problem,
-    client::{Continuation, NeedsInput},
+    arguments::ArgumentProblem,
+    client::{Continuation, InputRequired},
     credentials::Principal,
     json::Raw,
     name::{BackendName, ToolName},
@@ -34,7 +34,7 @@ impl Caller {
     }
 
     /// Someone who has logged in.
-    pub fn known(principal: Arc<Principal>) -> Self {
+    pub fn authenticated(principal: Arc<Principal>) -> Self {
         let subject = Arc::clone(&principal.id);
         Self { subject, depth: 0, principal: Some(principal), session: None }
     }
@@ -103,7 +103,7 @@ pub enum Outcome {
     /// The result object of an MCP server, as it came.
     Raw(Raw),
     /// Questions to be answered first.
-    NeedsInput(NeedsInput),
+    InputRequired(InputRequired),
 }
 
 impl Outcome {
@@ -123,7 +123,7 @@ impl Outcome {
 pub enum CallError {
     /// No such tool in this caller's view.
     #[error("no tool named `{tool}`")]
-    Unknown {
+    UnknownTool {
         /// The name as asked for.
         tool: ToolName,
         /// The nearest names in the view.
@@ -131,11 +131,11 @@ pub enum CallError {
     },
     /// The arguments do not fit.
     #[error("the arguments do not fit `{tool}`")]
-    Arguments {
+    InvalidArguments {
         /// The tool.
         tool: ToolName,
         /// Everything that is wrong, in the order to be told.
-        problems: Vec<Problem>,
+        problems: Vec<ArgumentProblem>,
         /// Names given that the tool does not take, with the nearest it does.
         unknown: Vec<(String, Option<String>)>,
         /// What it takes.
@@ -143,7 +143,7 @@ pub enum CallError {
     },
     /// The policy restricts an argument, and the value is outside.
     #[error("the policy refuses these arguments of `{tool}`")]
-    Constraint {
+    PolicyViolation {
         /// The tool.
         tool: ToolName,
         /// One sentence for each value refused.
@@ -151,13 +151,13 @@ pub enum CallError {
     },
     /// The policy itself cannot be applied.
     #[error("{reason}")]
-    BrokenPolicy {
+    InvalidPolicy {
         /// What is wrong with it.
         reason: String,
     },
     /// The backend could not be reached or broke its protocol.
     #[error("backend `{backend}` is not available: {reason}")]
-    Backend {
+    Unavailable {
         /// Which one.
         backend: BackendName,
         /// Why, in words an agent may read.
@@ -165,7 +165,7 @@ pub enum CallError {
     },
     /// The backend answered with a protocol error of its own.
     #[error("{message}")]
-    Refused {
+    Upstream {
         /// Its code.
         code: i64,
         /// Its words.
@@ -177,7 +177,7 @@ pub enum CallError {
     #[error(
         "tool '{local_name}' is blocked as it is destructive. Use --yolo flag to allow destructive operations"
     )]
-    Blocked {
+    Destructive {
         /// What the backend calls it.
         local_name: String,
     },

@@ -1,7 +1,7 @@
 //! What there is to call, as an immutable value.
 //!
 //! Backends *push* their tools here when they change; the catalog never asks a backend anything.
-//! A request works on one [`Snapshot`] from start to end.
+//! A request works on one [`CatalogSnapshot`] from start to end.
 
 mod indexed;
 mod names;
@@ -27,7 +27,7 @@ use names::Names;
 
 /// One tool in the catalog.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct ToolEntry {
     /// The name that agents see.
     pub name: ToolName,
     /// Who runs it.
@@ -49,7 +49,7 @@ pub struct Entry {
 
 /// A resource, a template of resources, or a prompt.
 #[derive(Debug, Clone)]
-pub struct Listed {
+pub struct CatalogItem {
     /// What clients call it: an address, a template of one, or a name.
     pub name: Arc<str>,
     /// Who has it.
@@ -64,18 +64,18 @@ pub struct Listed {
 #[derive(Debug, Clone, Default)]
 pub struct Offer {
     /// Its tools, in its own order; names may repeat.
-    pub tools: Vec<Entry>,
+    pub tools: Vec<ToolEntry>,
     /// Its resources.
-    pub resources: Vec<Listed>,
+    pub resources: Vec<CatalogItem>,
     /// Its templates of resources.
-    pub templates: Vec<Listed>,
+    pub templates: Vec<CatalogItem>,
     /// Its prompts.
-    pub prompts: Vec<Listed>,
+    pub prompts: Vec<CatalogItem>,
 }
 
 /// What a backend says about itself.
 #[derive(Debug, Clone)]
-pub struct About {
+pub struct BackendInfo {
     /// Its name for people and filters; need not be unique.
     pub title: Arc<str>,
     /// One line about it.
@@ -88,41 +88,41 @@ pub struct About {
 
 /// Everything one backend offers.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct CatalogSource {
     /// The backend.
     pub backend: BackendName,
     /// What it says about itself.
-    pub about: About,
+    pub info: BackendInfo,
     /// Its resources.
-    pub resources: Vec<Listed>,
+    pub resources: Vec<CatalogItem>,
     /// Its templates of resources.
-    pub templates: Vec<Listed>,
+    pub templates: Vec<CatalogItem>,
     /// Its prompts.
-    pub prompts: Vec<Listed>,
+    pub prompts: Vec<CatalogItem>,
     /// Its tools, in its own order; names may repeat.
-    entries: Vec<Arc<Entry>>,
+    entries: Vec<Arc<ToolEntry>>,
     /// For each tool the text that queries are matched against, made once.
     haystacks: Vec<String>,
 }
 
-impl Source {
+impl CatalogSource {
     /// A backend with what it has on offer.
-    pub fn new(backend: BackendName, about: About, offer: Offer) -> Self {
+    pub fn new(backend: BackendName, about: BackendInfo, offer: Offer) -> Self {
         let Offer { tools, resources, templates, prompts } = offer;
         let haystacks = tools.iter().map(|entry| search::haystack(&about, entry)).collect();
         let entries = tools.into_iter().map(Arc::new).collect();
-        Self { backend, about, resources, templates, prompts, entries, haystacks }
+        Self { backend, info: about, resources, templates, prompts, entries, haystacks }
     }
 
     /// Its tools, in its own order; names may repeat.
-    pub fn entries(&self) -> &[Arc<Entry>] {
+    pub fn entries(&self) -> &[Arc<ToolEntry>] {
         &self.entries
     }
 }
 
 /// Which of two tools with one name is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Collision {
+pub enum NameCollision {
     /// The one defined later: a config may replace what an earlier one defined.
     #[default]
     LastWins,
@@ -135,22 +135,22 @@ pub enum Collision {
 /// **Invariant:** one that differs from another by a source shares everything else with it, so a
 /// catalog of one's own costs as much as what is one's own in it.
 #[derive(Debug, Clone, Default)]
-pub struct Snapshot {
+pub struct CatalogSnapshot {
     /// By when they were first added.
-    sources: RedBlackTreeMapSync<u64, Arc<Source>>,
+    sources: RedBlackTreeMapSync<u64, Arc<CatalogSource>>,
     /// When each backend was first added.
     orders: RedBlackTreeMapSync<BackendName, u64>,
     names: Names,
     indexed: Indexed,
 }
 
-impl Snapshot {
+impl CatalogSnapshot {
     /// A snapshot in which `source` stands as given; the others stay as they are.
     ///
     /// Of two tools with one name the later wins: later in the source, and of two sources the one
     /// that was added later.
     #[must_use]
-    pub fn with(&self, source: Source) -> Self {
+    pub fn with(&self, source: CatalogSource) -> Self {
         let mut next = self.clone();
         let source = Arc::new(source);
         let order = match self.orders.get(&source.backend) {
@@ -167,7 +167,7 @@ impl Snapshot {
 
     /// The same for several sources at once.
     #[must_use]
-    pub fn with_all(&self, added: impl IntoIterator<Item = Source>) -> Self {
+    pub fn with_all(&self, added: impl IntoIterator<Item = CatalogSource>) -> Self {
         added.into_iter().fold(self.clone(), |snapshot, source| snapshot.with(source))
     }
 
@@ -185,49 +185,49 @@ impl Snapshot {
     }
 
     /// An empty snapshot that settles collisions as told.
-    pub fn settling(collision: Collision) -> Self {
-        Self { names: Names::settling(collision), ..Self::default() }
+    pub fn with_collisions(collision: NameCollision) -> Self {
+        Self { names: Names::with_collisions(collision), ..Self::default() }
     }
 
     /// Whose tool it was, if it is no longer there.
-    pub fn gone(&self, name: &str) -> Option<&BackendName> {
-        self.names.gone(name)
+    pub fn former_backend(&self, name: &str) -> Option<&BackendName> {
+        self.names.former_backend(name)
     }
 
     /// The prompts, in the order of their sources.
-    pub fn prompts(&self) -> impl Iterator<Item = &Listed> {
+    pub fn prompts(&self) -> impl Iterator<Item = &CatalogItem> {
         self.sources().flat_map(|source| &source.prompts)
     }
 
     /// The resources, in the order of their sources.
-    pub fn resources(&self) -> impl Iterator<Item = &Listed> {
+    pub fn resources(&self) -> impl Iterator<Item = &CatalogItem> {
         self.sources().flat_map(|source| &source.resources)
     }
 
     /// The templates of resources, in the order of their sources.
-    pub fn templates(&self) -> impl Iterator<Item = &Listed> {
+    pub fn templates(&self) -> impl Iterator<Item = &CatalogItem> {
         self.sources().flat_map(|source| &source.templates)
     }
 
     /// Who answers for an address: who lists it, else who has a template that fits it.
-    pub fn resource_owner(&self, uri: &str) -> Option<&BackendName> {
+    pub fn resource_backend(&self, uri: &str) -> Option<&BackendName> {
         let listed = self.resources().find(|resource| *resource.name == *uri);
         let fitting = || self.templates().find(|template| template::fits(&template.name, uri));
         listed.or_else(fitting).map(|found| &found.backend)
     }
 
     /// Who offers something, in the order they were added.
-    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+    pub fn sources(&self) -> impl Iterator<Item = &CatalogSource> {
         self.sources.values().map(|source| &**source)
     }
 
     /// What one backend offers.
-    pub fn source(&self, backend: &str) -> Option<&Source> {
+    pub fn source(&self, backend: &str) -> Option<&CatalogSource> {
         self.sources.get(self.orders.get(backend)?).map(|source| &**source)
     }
 
     /// Finds a tool by its exact name.
-    pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub fn get(&self, name: &str) -> Option<&Arc<ToolEntry>> {
         self.names.get(name)
     }
 
@@ -242,14 +242,14 @@ impl Snapshot {
     }
 
     /// The tools that can be called, each at the place of the definition that won.
-    pub fn surviving(&self) -> impl Iterator<Item = (&Source, &Arc<Entry>)> {
+    pub fn callable(&self) -> impl Iterator<Item = (&CatalogSource, &Arc<ToolEntry>)> {
         self.sources()
             .flat_map(|source| source.entries.iter().map(move |entry| (source, entry)))
-            .filter(|(_, entry)| self.survives(entry))
+            .filter(|(_, entry)| self.is_callable(entry))
     }
 
     /// The tools that can be called, each at the place where its name first occurs.
-    pub fn by_first_place(&self) -> Vec<&Arc<Entry>> {
+    pub fn by_first_definition(&self) -> Vec<&Arc<ToolEntry>> {
         let mut seen = std::collections::BTreeSet::new();
         self.sources()
             .flat_map(|source| &source.entries)
@@ -259,18 +259,18 @@ impl Snapshot {
     }
 
     /// The tools that can be called, sorted by name.
-    pub fn sorted(&self) -> impl Iterator<Item = &Arc<Entry>> {
+    pub fn sorted(&self) -> impl Iterator<Item = &Arc<ToolEntry>> {
         self.names.winners()
     }
 
     /// Names that `name` may have been meant for, among those that `shown` lets through.
-    pub fn similar(&self, name: &str, shown: impl Fn(&Entry) -> bool) -> Vec<ToolName> {
+    pub fn similar(&self, name: &str, shown: impl Fn(&ToolEntry) -> bool) -> Vec<ToolName> {
         let names = self.sorted().filter(|entry| shown(entry)).map(|entry| entry.name.as_str());
         suggest::similar(name, names).into_iter().map(ToolName::new).collect()
     }
 
-    fn survives(&self, entry: &Arc<Entry>) -> bool {
-        self.names.survives(entry)
+    fn is_callable(&self, entry: &Arc<ToolEntry>) -> bool {
+        self.names.is_callable(entry)
     }
 }
 

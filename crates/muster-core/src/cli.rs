@@ -48,7 +48,7 @@ pub struct Param {
     /// What it means.
     pub description: String,
     /// What kind of value it takes.
-    pub kind: Kind,
+    pub kind: ParamType,
     /// Whether a call must give it.
     pub required: bool,
     /// The value used when a call gives none; never `Null`.
@@ -61,7 +61,7 @@ pub struct Param {
 
 /// The declared type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ParamType {
     /// Text.
     String,
     /// A whole number.
@@ -72,7 +72,7 @@ pub enum Kind {
     Boolean,
 }
 
-impl Kind {
+impl ParamType {
     /// Its name in definitions and schemas.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -112,7 +112,7 @@ impl Placement {
 
 /// Where a CLI's commands run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Place {
+pub enum Executor {
     /// As a child of this machine.
     #[default]
     Local,

@@ -11,37 +11,37 @@ use thiserror::Error;
 use crate::{backend::BoxFuture, json::Raw};
 
 /// The client of one request, for as long as the request is being served.
-pub trait Client: fmt::Debug + Send + Sync {
+pub trait ClientHandle: fmt::Debug + Send + Sync {
     /// What the client said it can do: a JSON object of capabilities.
     fn capabilities(&self) -> Raw;
 
     /// How it can be asked something.
-    fn asking(&self) -> Asking;
+    fn input_mode(&self) -> InputMode;
 
     /// Tells it something about this request. What cannot be delivered is dropped.
-    fn notify(&self, notice: Notice);
+    fn notify(&self, notice: Notification);
 
     /// Says that the request cannot be served without a capability that it did not declare.
-    fn lacks(&self, _capability: &str) {}
+    fn missing_capability(&self, _capability: &str) {}
 
     /// Asks it something and waits for the answer. Dropping the future withdraws the question.
-    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Raw, AskError>>;
+    fn request_input(&self, question: InputRequest) -> BoxFuture<'_, Result<Raw, InputError>>;
 }
 
 /// How a client can be asked something while its request is being served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asking {
+pub enum InputMode {
     /// By a request of ours, now.
-    Directly,
+    Direct,
     /// By answering its request with questions; it will come again with answers.
-    ByReply,
+    InResult,
     /// Not at all.
-    Never,
+    Unsupported,
 }
 
 /// Something a client is told: a method of the protocol and its parameters.
 #[derive(Debug, Clone)]
-pub struct Notice {
+pub struct Notification {
     /// Such as `notifications/progress`.
     pub method: String,
     /// A JSON object.
@@ -50,7 +50,7 @@ pub struct Notice {
 
 /// Something a client is asked.
 #[derive(Debug, Clone)]
-pub struct Question {
+pub struct InputRequest {
     /// Such as `elicitation/create`.
     pub method: String,
     /// A JSON object.
@@ -59,7 +59,7 @@ pub struct Question {
 
 /// Why a question has no answer.
 #[derive(Debug, Clone, Error)]
-pub enum AskError {
+pub enum InputError {
     /// The client cannot be asked such a thing.
     #[error("the client did not declare the capability `{capability}`")]
     NotDeclared {
@@ -78,41 +78,41 @@ pub enum AskError {
     },
     /// The client is gone.
     #[error("the client is gone")]
-    Gone,
+    Disconnected,
 }
 
 /// A client that hears nothing and answers nothing: for work that nobody waits for.
 #[derive(Debug)]
-pub struct Nobody;
+pub struct NoClient;
 
-impl Nobody {
+impl NoClient {
     /// It, shared.
-    pub fn shared() -> Arc<dyn Client> {
+    pub fn shared() -> Arc<dyn ClientHandle> {
         Arc::new(Self)
     }
 }
 
-impl Client for Nobody {
+impl ClientHandle for NoClient {
     fn capabilities(&self) -> Raw {
-        crate::json::Object::new().to_raw()
+        crate::json::RawObject::new().to_raw()
     }
 
-    fn asking(&self) -> Asking {
-        Asking::Never
+    fn input_mode(&self) -> InputMode {
+        InputMode::Unsupported
     }
 
-    fn notify(&self, _: Notice) {}
+    fn notify(&self, _: Notification) {}
 
-    fn ask(&self, _: Question) -> BoxFuture<'_, Result<Raw, AskError>> {
-        Box::pin(std::future::ready(Err(AskError::Gone)))
+    fn request_input(&self, _: InputRequest) -> BoxFuture<'_, Result<Raw, InputError>> {
+        Box::pin(std::future::ready(Err(InputError::Disconnected)))
     }
 }
 
 /// The questions that stand between a request and its answer.
 #[derive(Debug, Clone)]
-pub struct NeedsInput {
+pub struct InputRequired {
     /// What is asked, by a key that the answers use again.
-    pub questions: Vec<(String, Question)>,
+    pub requests: Vec<(String, InputRequest)>,
     /// What the client must send back unchanged.
     pub state: Option<Raw>,
     /// What else came with the questions: the whole result object, where a backend made it.
@@ -123,7 +123,7 @@ pub struct NeedsInput {
 #[derive(Debug, Clone, Default)]
 pub struct Continuation {
     /// The answers by key: a JSON object, exactly as sent.
-    pub answers: Option<Raw>,
+    pub responses: Option<Raw>,
     /// The state it was given, exactly as sent.
     pub state: Option<Raw>,
 }
@@ -131,6 +131,6 @@ pub struct Continuation {
 impl Continuation {
     /// Whether this is a first request.
     pub fn is_empty(&self) -> bool {
-        self.answers.is_none() && self.state.is_none()
+        self.responses.is_none() && self.state.is_none()
     }
 }

@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::{
     backend::{Backend, BoxFuture},
     json::Raw,
-    logins::Access,
+    logins::AccessTokenSource,
 };
 
 /// How an MCP server is reached.
@@ -31,7 +31,7 @@ pub enum Endpoint {
         headers: Vec<(String, String)>,
     },
     /// Streamable HTTP behind a proxy that knows machines by their certificates, as Teleport does.
-    Mutual {
+    Mtls {
         /// Its address.
         url: String,
         /// Sent with every request.
@@ -54,7 +54,7 @@ pub enum Endpoint {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MachineIdentity {
     /// In a folder: `tlscert`, `key` and `teleport-application-ca.pem`.
-    Folder(String),
+    Directory(String),
     /// In a secret of a cluster.
     Secret(String),
 }
@@ -67,14 +67,14 @@ impl Endpoint {
 }
 
 /// Makes connections.
-pub trait Connect: fmt::Debug + Send + Sync {
+pub trait Connector: fmt::Debug + Send + Sync {
     /// Connects and introduces itself, within `limit`. `name` is for messages and logs.
     fn connect<'a>(
         &'a self,
         name: &'a str,
         endpoint: &'a Endpoint,
         limit: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>>;
 
     /// The same for one person alone: every request carries the token that `access` gives.
@@ -82,16 +82,16 @@ pub trait Connect: fmt::Debug + Send + Sync {
         &'a self,
         name: &'a str,
         endpoint: &'a Endpoint,
-        access: Arc<dyn Access>,
+        access: Arc<dyn AccessTokenSource>,
         limit: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>>;
 }
 
 /// A connected server. Dropping the last handle ends the connection, and the process behind it.
 pub trait Connection: Backend {
     /// Everything it offers, all pages of it.
-    fn list(&self) -> BoxFuture<'_, Result<Listing, ConnectError>>;
+    fn list(&self) -> BoxFuture<'_, Result<ServerListing, ConnectError>>;
 
     /// Says goodbye and waits until it is gone.
     fn close(&self) -> BoxFuture<'_, ()>;
@@ -103,7 +103,7 @@ pub trait Connection: Backend {
     clippy::struct_excessive_bools,
     reason = "each is a capability of its own in the protocol"
 )]
-pub struct Listing {
+pub struct ServerListing {
     /// Its tools.
     pub tools: Vec<Raw>,
     /// Its resources.
@@ -126,17 +126,17 @@ pub struct Listing {
 
 /// Hears what a connected server says unasked. Called from the connection's own task: it must not
 /// wait.
-pub trait Events: fmt::Debug + Send + Sync {
+pub trait ConnectionObserver: fmt::Debug + Send + Sync {
     /// Something happened.
-    fn happened(&self, event: Event);
+    fn on_event(&self, event: ConnectionEvent);
 
     /// It said something, before that is understood: the method and its parameters as sent.
-    fn said(&self, _method: &str, _params: &RawValue) {}
+    fn on_message(&self, _method: &str, _params: &RawValue) {}
 }
 
 /// What a connected server may say unasked.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub enum ConnectionEvent {
     /// What it offers has changed; it has to be listed anew.
     ListChanged,
     /// A resource that someone subscribed to has changed.

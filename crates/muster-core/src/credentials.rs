@@ -28,7 +28,7 @@ pub struct Principal {
     /// The login that the request belongs to: the same for all tokens that came of it.
     pub login: Arc<str>,
     /// Proof of who they are, for whom they allow it to be shown.
-    pub identity: Option<Arc<dyn IdTokens>>,
+    pub identity: Option<Arc<dyn IdTokenSource>>,
 }
 
 impl Principal {
@@ -39,17 +39,17 @@ impl Principal {
 }
 
 /// ID tokens of one login, renewed as needed.
-pub trait IdTokens: fmt::Debug + Send + Sync {
+pub trait IdTokenSource: fmt::Debug + Send + Sync {
     /// One that is good for a while yet, or none if the login gives none any more. An error says that
     /// nobody can tell now.
-    fn id_token(&self) -> BoxFuture<'_, Result<Option<Bearer>, LoginError>>;
+    fn id_token(&self) -> BoxFuture<'_, Result<Option<BearerToken>, LoginError>>;
 }
 
 /// A token. Whoever holds it is taken for its owner, so it is never shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Bearer(Arc<str>);
+pub struct BearerToken(Arc<str>);
 
-impl Bearer {
+impl BearerToken {
     /// Keeps a token.
     pub fn new(token: impl Into<Arc<str>>) -> Self {
         Self(token.into())
@@ -61,26 +61,26 @@ impl Bearer {
     }
 }
 
-impl fmt::Debug for Bearer {
+impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Bearer")
     }
 }
 
 /// Stands before what is not for everybody.
-pub trait Guard: fmt::Debug + Send + Sync {
+pub trait Authenticator: fmt::Debug + Send + Sync {
     /// Who sent a request with these headers, or the answer to give in its place.
-    fn admit<'a>(
+    fn authenticate<'a>(
         &'a self,
         headers: &'a HeaderMap,
     ) -> BoxFuture<'a, Result<Arc<Principal>, Response<Bytes>>>;
 }
 
 /// Pages beside the protocol, for browsers and other programs.
-pub trait Pages: fmt::Debug + Send + Sync {
+pub trait WebPages: fmt::Debug + Send + Sync {
     /// Whether a path is one of these pages.
-    fn has(&self, path: &str) -> bool;
+    fn serves(&self, path: &str) -> bool;
 
     /// Answers a request for one of them. `peer` is where it came from.
-    fn answer(&self, request: Request<Bytes>, peer: IpAddr) -> BoxFuture<'_, Response<Bytes>>;
+    fn respond(&self, request: Request<Bytes>, peer: IpAddr) -> BoxFuture<'_, Response<Bytes>>;
 }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{catalog::Entry, json::Object, policy};
+use crate::{catalog::ToolEntry, json::RawObject, policy};
 
 /// What a tool may do, the least harmful first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -23,12 +23,12 @@ pub enum Effect {
 
 impl Effect {
     /// What a tool may do, as far as it tells itself. What holds is [`policy::Policy::effect`].
-    pub fn of(entry: &Entry) -> Self {
+    pub fn of(entry: &ToolEntry) -> Self {
         if policy::is_known_destructive(&entry.local_name) {
             return Self::Destructive;
         }
-        let said = entry.definition.as_deref().and_then(Object::parse).and_then(|definition| {
-            let hints = Object::parse(definition.get("annotations")?)?;
+        let said = entry.definition.as_deref().and_then(RawObject::parse).and_then(|definition| {
+            let hints = RawObject::parse(definition.get("annotations")?)?;
             let flag = |key: &str| match hints.get(key)?.get() {
                 "true" => Some(true),
                 "false" => Some(false),
@@ -62,7 +62,7 @@ impl Effect {
     }
 
     /// What a word stands for.
-    pub fn named(word: &str) -> Option<Self> {
+    pub fn parse(word: &str) -> Option<Self> {
         [Self::Read, Self::Write, Self::Destructive].into_iter().find(|one| one.as_str() == word)
     }
 }
@@ -202,7 +202,7 @@ mod tests {
 
     use super::Effect;
     use crate::{
-        catalog::Entry,
+        catalog::ToolEntry,
         name::{BackendName, ToolName},
         schema,
     };
@@ -210,7 +210,7 @@ mod tests {
     #[track_caller]
     fn check(name: &str, annotations: &str, expect: Effect) {
         let definition = format!(r#"{{"name":"{name}","annotations":{annotations}}}"#);
-        let entry = Entry {
+        let entry = ToolEntry {
             name: ToolName::new(name),
             backend: BackendName::new("b"),
             local_name: name.into(),

@@ -12,24 +12,24 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob {
     parts: Vec<Part>,
-    case: Case,
+    case: CaseSensitivity,
     /// The longest text of plain signs that every name must contain.
     needle: Vec<u8>,
 }
 
 /// Whether capital letters differ from small ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Case {
+pub enum CaseSensitivity {
     /// They do.
-    Matters,
+    Sensitive,
     /// They do not.
-    Ignored,
+    Insensitive,
 }
 
 /// The pattern cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("syntax error in pattern")]
-pub struct BadPattern;
+pub struct InvalidGlob;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
@@ -45,7 +45,7 @@ enum Part {
 
 impl Glob {
     /// Reads a pattern.
-    pub fn new(pattern: &str, case: Case) -> Result<Self, BadPattern> {
+    pub fn new(pattern: &str, case: CaseSensitivity) -> Result<Self, InvalidGlob> {
         let mut signs = pattern.chars();
         let mut parts = Vec::new();
         while let Some(sign) = signs.next() {
@@ -53,7 +53,7 @@ impl Glob {
                 '*' if parts.last() == Some(&Part::Star) => continue,
                 '*' => Part::Star,
                 '?' => Part::Any,
-                '\\' => Part::Char(case.of(signs.next().ok_or(BadPattern)?)),
+                '\\' => Part::Char(case.of(signs.next().ok_or(InvalidGlob)?)),
                 '[' => class(&mut signs, case)?,
                 sign => Part::Char(case.of(sign)),
             });
@@ -78,13 +78,15 @@ impl Glob {
         let is_here = |at| {
             let found = name.get(at..).and_then(|rest| rest.get(..self.needle.len()));
             found.is_some_and(|found| match self.case {
-                Case::Matters => found == self.needle,
-                Case::Ignored => found.eq_ignore_ascii_case(&self.needle),
+                CaseSensitivity::Sensitive => found == self.needle,
+                CaseSensitivity::Insensitive => found.eq_ignore_ascii_case(&self.needle),
             })
         };
         match self.case {
-            Case::Matters => memchr::memchr_iter(first, name).any(is_here),
-            Case::Ignored => memchr2_iter(first, first.to_ascii_uppercase(), name).any(is_here),
+            CaseSensitivity::Sensitive => memchr::memchr_iter(first, name).any(is_here),
+            CaseSensitivity::Insensitive => {
+                memchr2_iter(first, first.to_ascii_uppercase(), name).any(is_here)
+            }
         }
     }
 
@@ -144,18 +146,18 @@ impl Part {
     }
 }
 
-impl Case {
+impl CaseSensitivity {
     fn of(self, sign: char) -> char {
         match self {
-            Self::Matters => sign,
-            Self::Ignored if sign.is_ascii() => sign.to_ascii_lowercase(),
-            Self::Ignored => sign.to_lowercase().next().unwrap_or(sign),
+            Self::Sensitive => sign,
+            Self::Insensitive if sign.is_ascii() => sign.to_ascii_lowercase(),
+            Self::Insensitive => sign.to_lowercase().next().unwrap_or(sign),
         }
     }
 }
 
 /// Reads a class behind its opening bracket.
-fn class(signs: &mut Chars<'_>, case: Case) -> Result<Part, BadPattern> {
+fn class(signs: &mut Chars<'_>, case: CaseSensitivity) -> Result<Part, InvalidGlob> {
     let mut rest = signs.clone();
     let inverted = rest.next() == Some('^');
     if inverted {
@@ -180,10 +182,10 @@ fn class(signs: &mut Chars<'_>, case: Case) -> Result<Part, BadPattern> {
     }
 }
 
-fn class_sign(signs: &mut Chars<'_>) -> Result<char, BadPattern> {
+fn class_sign(signs: &mut Chars<'_>) -> Result<char, InvalidGlob> {
     match signs.next() {
-        None | Some('-' | ']') => Err(BadPattern),
-        Some('\\') => signs.next().ok_or(BadPattern),
+        None | Some('-' | ']') => Err(InvalidGlob),
+        Some('\\') => signs.next().ok_or(InvalidGlob),
         Some(sign) => Ok(sign),
     }
 }
@@ -192,12 +194,12 @@ fn class_sign(signs: &mut Chars<'_>) -> Result<char, BadPattern> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{BadPattern, Case, Glob};
+    use super::{CaseSensitivity, Glob, InvalidGlob};
 
     #[track_caller]
     fn check(pattern: &str, name: &str, expect: bool) {
         assert_eq!(
-            Glob::new(pattern, Case::Matters).unwrap().matches(name),
+            Glob::new(pattern, CaseSensitivity::Sensitive).unwrap().matches(name),
             expect,
             "{pattern} ~ {name}"
         );
@@ -250,32 +252,37 @@ mod tests {
 
     #[test]
     fn case_may_be_ignored() {
-        let glob = Glob::new("CORE_[L-M]*", Case::Ignored).unwrap();
+        let glob = Glob::new("CORE_[L-M]*", CaseSensitivity::Insensitive).unwrap();
         assert!(glob.matches("core_list"));
         assert!(glob.matches("Core_Mist"));
         assert!(!glob.matches("core_get"));
         // The Kelvin sign is a capital k.
-        assert!(Glob::new("*ok*", Case::Ignored).unwrap().matches("tO\u{212a}en"));
+        assert!(Glob::new("*ok*", CaseSensitivity::Insensitive).unwrap().matches("tO\u{212a}en"));
     }
 
     #[test]
     fn what_cannot_be_read() {
         for pattern in ["[", "[]", "[]a]", "[a", "[^]", "[a-", "[a-]", "[-a]", "a\\", "[\\"] {
-            assert_eq!(Glob::new(pattern, Case::Matters), Err(BadPattern), "{pattern}");
+            assert_eq!(
+                Glob::new(pattern, CaseSensitivity::Sensitive),
+                Err(InvalidGlob),
+                "{pattern}"
+            );
         }
     }
 
     #[test]
     fn many_stars_take_no_time() {
         let name = "a".repeat(5_000);
-        let glob = Glob::new(&format!("{}b", "*a".repeat(200)), Case::Matters).unwrap();
+        let glob =
+            Glob::new(&format!("{}b", "*a".repeat(200)), CaseSensitivity::Sensitive).unwrap();
         assert!(!glob.matches(&name));
     }
 
     proptest! {
         #[test]
         fn what_is_sorted_out_early_does_not_fit(pattern in "[aAbK*?_\u{212a}]{0,8}", name in "[aAbBkK_\u{212a}]{0,12}") {
-            for case in [Case::Matters, Case::Ignored] {
+            for case in [CaseSensitivity::Sensitive, CaseSensitivity::Insensitive] {
                 let glob = Glob::new(&pattern, case).unwrap();
                 prop_assert!(glob.may_match(&name) || !glob.does_match(&name));
             }
@@ -283,7 +290,7 @@ mod tests {
 
         #[test]
         fn any_pattern_ends(pattern in ".{0,20}", name in ".{0,40}") {
-            if let Ok(glob) = Glob::new(&pattern, Case::Ignored) {
+            if let Ok(glob) = Glob::new(&pattern, CaseSensitivity::Insensitive) {
                 let _ = glob.matches(&name);
             }
         }
@@ -292,7 +299,7 @@ mod tests {
         fn a_name_with_stars_put_in_fits_itself(name in "[a-z_]{1,20}", at in 0usize..20) {
             let at = at.min(name.len());
             let (head, tail) = name.split_at(at);
-            let glob = Glob::new(&format!("{head}*{tail}"), Case::Matters).unwrap();
+            let glob = Glob::new(&format!("{head}*{tail}"), CaseSensitivity::Sensitive).unwrap();
             prop_assert!(glob.matches(&name));
         }
     }

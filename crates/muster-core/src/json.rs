@@ -20,11 +20,11 @@ pub type Raw = Box<RawValue>;
 
 /// A JSON object opened one level: ordered keys, untouched values.
 #[derive(Debug, Clone, Default)]
-pub struct Object<'a> {
+pub struct RawObject<'a> {
     members: Vec<(Cow<'a, str>, Cow<'a, RawValue>)>,
 }
 
-impl<'a> Object<'a> {
+impl<'a> RawObject<'a> {
     /// An object without members.
     pub const fn new() -> Self {
         Self { members: Vec::new() }
@@ -95,7 +95,7 @@ pub fn raw(value: &(impl Serialize + ?Sized)) -> Raw {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-impl Serialize for Object<'_> {
+impl Serialize for RawObject<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.members.len()))?;
         for (key, value) in &self.members {
@@ -105,12 +105,12 @@ impl Serialize for Object<'_> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Members;
 
         impl<'de> Visitor<'de> for Members {
-            type Value = Object<'de>;
+            type Value = RawObject<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON object")
@@ -121,7 +121,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
                 while let Some((Key(key), value)) = map.next_entry::<Key<'de>, &'de RawValue>()? {
                     members.push((key, Cow::Borrowed(value)));
                 }
-                Ok(Object { members })
+                Ok(RawObject { members })
             }
         }
 
@@ -160,14 +160,14 @@ impl<'de> Deserialize<'de> for Key<'de> {
 mod tests {
     use serde_json::value::RawValue;
 
-    use super::{Object, raw};
+    use super::{RawObject, raw};
 
     #[test]
     fn only_the_keys_that_are_set_change() {
         let input =
             r#"{"name":"a\u0062","big":12345678901234567890123,"x":{ "odd" : 1.0 },"n":null}"#;
         let parsed: Box<RawValue> = serde_json::from_str(input).unwrap();
-        let mut object = Object::parse(&parsed).unwrap();
+        let mut object = RawObject::parse(&parsed).unwrap();
         object.set_value("name", "c");
         object.remove("n");
         object.set_value("new", &true);
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn not_an_object() {
-        assert!(Object::parse(&raw(&[1])).is_none());
-        assert!(Object::parse(&raw("x")).is_none());
+        assert!(RawObject::parse(&raw(&[1])).is_none());
+        assert!(RawObject::parse(&raw("x")).is_none());
     }
 }

@@ -5,7 +5,6 @@
 
 pub mod arguments;
 pub mod backend;
-pub mod bulk;
 pub mod call;
 pub mod catalog;
 pub mod cli;
@@ -26,6 +25,7 @@ pub mod repair;
 pub mod request;
 pub mod schema;
 pub mod server_auth;
+pub mod spooled;
 pub mod suggest;
-pub mod tokens;
+pub mod token_estimate;
 pub mod value;

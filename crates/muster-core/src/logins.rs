@@ -11,20 +11,20 @@ use thiserror::Error;
 use crate::{
     backend::BoxFuture,
     call::{Caller, Owner},
-    credentials::{Bearer, Principal},
-    server_auth::Auth,
+    credentials::{BearerToken, Principal},
+    server_auth::ServerAuth,
 };
 
 /// Someone who is logged in, or wants to be.
 #[derive(Debug, Clone)]
-pub struct Person {
+pub struct LoginSubject {
     /// Whom their logins belong to.
     pub owner: Owner,
     /// Who they are, if they have logged in to the gateway.
     pub principal: Option<Arc<Principal>>,
 }
 
-impl Person {
+impl LoginSubject {
     /// Whoever is calling.
     pub fn of(caller: &Caller) -> Self {
         Self { owner: caller.owner(), principal: caller.principal.clone() }
@@ -33,34 +33,34 @@ impl Person {
 
 /// A server that wants a login, as far as that needs to know it.
 #[derive(Debug, Clone, Default)]
-pub struct Site {
+pub struct ProtectedServer {
     /// What the gateway calls it.
     pub name: String,
     /// Where it is.
     pub url: String,
     /// How its file says that it is logged in to.
-    pub auth: Auth,
+    pub auth: ServerAuth,
     /// What it said when it last refused a request.
     pub challenge: Option<String>,
 }
 
 /// The access that one person has to one server.
-pub trait Access: fmt::Debug + Send + Sync {
+pub trait AccessTokenSource: fmt::Debug + Send + Sync {
     /// The token for the next request, renewed if it is about to end.
-    fn token(&self) -> BoxFuture<'_, Result<Bearer, LoginError>>;
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>>;
 
     /// The server did not take `token`; `challenge` is what it said. Another one, if that can be had
     /// without asking the person.
-    fn refused<'a>(
+    fn replace_rejected<'a>(
         &'a self,
-        token: &'a Bearer,
+        token: &'a BearerToken,
         challenge: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Bearer, LoginError>>;
+    ) -> BoxFuture<'a, Result<BearerToken, LoginError>>;
 }
 
 /// How access came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Means {
+pub enum AuthMethod {
     /// By a login of the person at the server's issuer.
     Login,
     /// The token of the person's login to the gateway is shown to the server.
@@ -69,9 +69,9 @@ pub enum Means {
     Exchanged,
 }
 
-impl Means {
+impl AuthMethod {
     /// How the file of a server says that it is logged in to.
-    pub fn of(auth: &Auth) -> Self {
+    pub fn of(auth: &ServerAuth) -> Self {
         let exchange = auth.token_exchange.as_ref().filter(|exchange| exchange.enabled);
         match exchange {
             Some(exchange)
@@ -92,7 +92,7 @@ impl Means {
 
 /// What is known about who issues tokens for a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Issuer {
+pub struct IssuerInfo {
     /// Its name, an address; empty until it is known.
     pub issuer: String,
     /// What is asked for there.
@@ -100,48 +100,56 @@ pub struct Issuer {
 }
 
 /// Logs people in at servers.
-pub trait Logins: fmt::Debug + Send + Sync {
+pub trait LoginService: fmt::Debug + Send + Sync {
     /// Access that can be had without asking the person: by a token that is kept, by one that is shown
     /// or exchanged.
     fn access<'a>(
         &'a self,
-        person: &'a Person,
-        site: &'a Site,
-    ) -> BoxFuture<'a, Result<Arc<dyn Access>, LoginError>>;
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+    ) -> BoxFuture<'a, Result<Arc<dyn AccessTokenSource>, LoginError>>;
 
     /// An address where the person logs in with a browser. `arrived` hears when they have.
     fn begin<'a>(
         &'a self,
-        person: &'a Person,
-        site: &'a Site,
-        arrived: Arc<dyn Arrived>,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+        arrived: Arc<dyn LoginObserver>,
     ) -> BoxFuture<'a, Result<String, LoginError>>;
 
     /// Forgets every token that the person has of the server's issuer.
-    fn forget<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, ()>;
+    fn forget<'a>(
+        &'a self,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+    ) -> BoxFuture<'a, ()>;
 
     /// Forgets every token that the person has of anybody.
-    fn forget_all<'a>(&'a self, person: &'a Person) -> BoxFuture<'a, ()>;
+    fn forget_all<'a>(&'a self, person: &'a LoginSubject) -> BoxFuture<'a, ()>;
 
     /// Whether the person has had access to this very server by a login that is kept. A login at another
     /// server of the same issuer is not enough: that one they did not ask for.
-    fn remembers<'a>(
+    fn has_stored_login<'a>(
         &'a self,
-        person: &'a Person,
-        site: &'a Site,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
     ) -> BoxFuture<'a, Result<bool, LoginError>>;
 
     /// Whether the server wants more than the person has granted, and a login could give it.
-    fn wants_more<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool>;
+    fn needs_step_up<'a>(
+        &'a self,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+    ) -> BoxFuture<'a, bool>;
 
     /// What is known about who issues tokens for the server.
-    fn issuer(&self, site: &Site) -> Issuer;
+    fn issuer(&self, site: &ProtectedServer) -> IssuerInfo;
 }
 
 /// Hears that someone has come back from logging in.
-pub trait Arrived: fmt::Debug + Send + Sync {
+pub trait LoginObserver: fmt::Debug + Send + Sync {
     /// They have, and a token is kept for `server`. Whether the server could be connected for them.
-    fn arrived(&self, person: Person, server: String) -> BoxFuture<'_, Result<(), String>>;
+    fn logged_in(&self, person: LoginSubject, server: String) -> BoxFuture<'_, Result<(), String>>;
 }
 
 /// Why there is no access. Texts never hold a secret.
@@ -149,19 +157,19 @@ pub trait Arrived: fmt::Debug + Send + Sync {
 pub enum LoginError {
     /// The person has to log in first.
     #[error("authentication required")]
-    Needed,
+    Required,
     /// Logins are not set up.
     #[error("logins at servers are not set up")]
-    Off,
+    NotConfigured,
     /// Nobody knows who issues tokens for the server.
     #[error("unable to discover OAuth authorization server: {0}")]
-    NoIssuer(String),
+    UnknownIssuer(String),
     /// It cannot work like this: a refusal, or a server that breaks the rules.
     #[error("{0}")]
     Refused(String),
     /// What was granted does not do for this request. For others it does.
     #[error("{0}")]
-    NotEnough(String),
+    InsufficientScope(String),
     /// It may work later.
     #[error("{0}")]
     Unavailable(String),

@@ -17,6 +17,6 @@ pub const NAMES: [&str; 12] = [
 ];
 
 /// Whether a tool is one of them.
-pub fn has(tool: &str) -> bool {
+pub fn is_meta_tool(tool: &str) -> bool {
     NAMES.contains(&tool)
 }

@@ -41,7 +41,7 @@ impl std::borrow::Borrow<str> for ToolName {
 
 /// The name under which clients see something of an MCP server: `prefix_server_name`, or
 /// `prefix_name` where the name begins with the server's own prefix already.
-pub fn exposed(prefix: &str, server: &str, name: &str) -> String {
+pub fn exposed_name(prefix: &str, server: &str, name: &str) -> String {
     let begins = name.strip_prefix(server).is_some_and(|rest| rest.starts_with('_'));
     if begins { format!("{prefix}_{name}") } else { format!("{prefix}_{server}_{name}") }
 }

@@ -3,7 +3,7 @@
 pub mod constraint;
 mod denylist;
 pub mod pattern;
-pub mod vain;
+pub mod unmatched;
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
 use crate::{
-    arguments::{self, Arguments, Mismatch},
+    arguments::{self, Arguments, InvalidArguments},
     call::{Call, CallError, Caller, Checking},
-    catalog::{Entry, Snapshot},
-    cli::{Param, Place},
+    catalog::{CatalogSnapshot, ToolEntry},
+    cli::{Executor, Param},
     client::Continuation,
     effect::Effect,
     json::Raw,
@@ -26,20 +26,20 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     /// Where CLI commands run.
-    pub place: Place,
+    pub executor: Executor,
     /// What holds for a tool that no rule names.
-    pub default: Default,
+    pub default: DefaultAccess,
     /// The most that a tool may do that no rule names. Without it, anything.
-    pub most: Option<Effect>,
+    pub max_effect: Option<Effect>,
     /// Rules in the order written, by the name that callers use or by the backend's own name of a tool.
     pub rules: IndexMap<String, Rule>,
     /// Whether tools that are known to destroy things may run.
-    pub destructive: Destructive,
+    pub destructive: DestructiveTools,
 }
 
 /// Whether tools that are known to destroy things may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, std::default::Default)]
-pub enum Destructive {
+pub enum DestructiveTools {
     /// They may: whoever wrote the config chose them.
     #[default]
     Allowed,
@@ -49,7 +49,7 @@ pub enum Destructive {
 
 /// What holds for a tool that no rule names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, std::default::Default)]
-pub enum Default {
+pub enum DefaultAccess {
     /// It may be called. Without a policy file this is how things are.
     #[default]
     Enabled,
@@ -76,7 +76,7 @@ pub fn is_known_destructive(local_name: &str) -> bool {
 /// A call that may run. Its fields are private: only [`Policy::permit`] makes one.
 #[derive(Debug)]
 pub struct Permitted {
-    entry: Arc<Entry>,
+    entry: Arc<ToolEntry>,
     arguments: Arguments,
     raw: Raw,
     meta: Option<Raw>,
@@ -85,7 +85,7 @@ pub struct Permitted {
 
 impl Permitted {
     /// The tool.
-    pub fn entry(&self) -> &Entry {
+    pub fn entry(&self) -> &ToolEntry {
         &self.entry
     }
 
@@ -113,37 +113,37 @@ impl Permitted {
 
 impl Policy {
     /// What is said about a tool: about this very one, else about all that their backends name so.
-    pub fn rule(&self, entry: &Entry) -> Option<&Rule> {
+    pub fn rule(&self, entry: &ToolEntry) -> Option<&Rule> {
         self.rules.get(entry.name.as_str()).or_else(|| self.rules.get(&*entry.local_name))
     }
 
     /// Whether a tool exists for callers.
-    pub fn shows(&self, entry: &Entry) -> bool {
+    pub fn shows(&self, entry: &ToolEntry) -> bool {
         if self.shows_all() || self.rule(entry).is_some() {
             return true;
         }
         let harmless = |most: Effect| Effect::of(entry) <= most;
-        self.default == Default::Enabled && self.most.is_some_and(harmless)
+        self.default == DefaultAccess::Enabled && self.max_effect.is_some_and(harmless)
     }
 
     /// Whether every tool exists for callers, without a look at it.
     pub fn shows_all(&self) -> bool {
-        self.default == Default::Enabled && self.most.is_none()
+        self.default == DefaultAccess::Enabled && self.max_effect.is_none()
     }
 
     /// What a tool may do: as the policy says, else as the tool and its name do.
-    pub fn effect(&self, entry: &Entry) -> Effect {
+    pub fn effect(&self, entry: &ToolEntry) -> Effect {
         let said = self.rule(entry).and_then(|rule| rule.effect);
         said.unwrap_or_else(|| Effect::of(entry))
     }
 
     /// Whether a tool is kept from running because it is known to destroy things.
-    pub fn blocks(&self, entry: &Entry) -> bool {
-        self.destructive == Destructive::Blocked && denylist::names(&entry.local_name)
+    pub fn blocks(&self, entry: &ToolEntry) -> bool {
+        self.destructive == DestructiveTools::Blocked && denylist::names(&entry.local_name)
     }
 
     /// The words that describe a tool under this policy.
-    pub fn description<'a>(&'a self, entry: &'a Entry) -> &'a str {
+    pub fn description<'a>(&'a self, entry: &'a ToolEntry) -> &'a str {
         self.rule(entry)
             .and_then(|rule| rule.description.as_deref())
             .filter(|text| !text.is_empty())
@@ -153,21 +153,21 @@ impl Policy {
     /// Resolves a call against what there is and decides about it.
     pub fn permit(
         &self,
-        catalog: &Snapshot,
+        catalog: &CatalogSnapshot,
         _caller: &Caller,
         call: Call,
     ) -> Result<Permitted, CallError> {
         let name = call.tool.as_str();
         let Some(entry) = catalog.get(name).filter(|entry| self.shows(entry)) else {
             let similar = catalog.similar(name, |entry| self.shows(entry));
-            return Err(CallError::Unknown { tool: call.tool.clone(), similar });
+            return Err(CallError::UnknownTool { tool: call.tool.clone(), similar });
         };
         if self.blocks(entry) {
-            return Err(CallError::Blocked { local_name: entry.local_name.to_string() });
+            return Err(CallError::Destructive { local_name: entry.local_name.to_string() });
         }
-        let arguments = check(entry, &call).map_err(|Mismatch { problems, unknown }| {
+        let arguments = check(entry, &call).map_err(|InvalidArguments { problems, unknown }| {
             let schema = Arc::clone(&entry.input_schema);
-            CallError::Arguments { tool: call.tool.clone(), problems, unknown, schema }
+            CallError::InvalidArguments { tool: call.tool.clone(), problems, unknown, schema }
         })?;
         self.constrain(entry, &arguments, &call.arguments)?;
         let Call { arguments: raw, meta, continuation, .. } = call;
@@ -176,7 +176,7 @@ impl Policy {
 
     fn constrain(
         &self,
-        entry: &Entry,
+        entry: &ToolEntry,
         checked: &Arguments,
         raw: &RawValue,
     ) -> Result<(), CallError> {
@@ -199,17 +199,17 @@ impl Policy {
             let Some(value) = arguments.get(name) else { continue };
             let found = constraint
                 .check(name, value)
-                .map_err(|err| CallError::BrokenPolicy { reason: err.to_string() })?;
+                .map_err(|err| CallError::InvalidPolicy { reason: err.to_string() })?;
             violations.extend(found);
         }
         if violations.is_empty() {
             return Ok(());
         }
-        Err(CallError::Constraint { tool: entry.name.clone(), violations })
+        Err(CallError::PolicyViolation { tool: entry.name.clone(), violations })
     }
 }
 
-fn check(entry: &Entry, call: &Call) -> Result<Arguments, Mismatch> {
+fn check(entry: &ToolEntry, call: &Call) -> Result<Arguments, InvalidArguments> {
     let Some(params) = entry.params.as_deref() else {
         entry.validator.check(&entry.input_schema, &call.arguments)?;
         return Ok(Arguments::default());

@@ -6,7 +6,7 @@
 //!
 //! Lower-casing is not here: `str::to_lowercase` does what Python's `str.lower` does.
 
-use crate::value::{Stamp, Value};
+use crate::value::{Value, YamlTimestamp};
 
 /// Python refuses to read integers of more digits than this.
 const MOST_DIGITS: usize = 4300;
@@ -28,7 +28,7 @@ const ZEROS: [u32; 76] = [
 pub fn text(value: &Value) -> String {
     match value {
         Value::Text(text) => text.clone(),
-        Value::Stamp(stamp) => stamp.text.clone(),
+        Value::Timestamp(stamp) => stamp.text.clone(),
         _ => repr(value),
     }
 }
@@ -132,7 +132,7 @@ fn write_repr(out: &mut String, value: &Value) {
         Value::Int(digits) => out.push_str(digits),
         Value::Float(float) => out.push_str(&float_text(*float)),
         Value::Text(text) => write_quoted(out, text),
-        Value::Stamp(stamp) => out.push_str(&stamp_repr(stamp)),
+        Value::Timestamp(stamp) => out.push_str(&stamp_repr(stamp)),
         Value::List(items) => {
             out.push('[');
             write_joined(out, items, write_repr);
@@ -199,7 +199,7 @@ fn is_printable(character: char) -> bool {
 }
 
 /// The constructor call of a date or a moment.
-fn stamp_repr(stamp: &Stamp) -> String {
+fn stamp_repr(stamp: &YamlTimestamp) -> String {
     let (date, time) = stamp.text.split_once(' ').unwrap_or((&stamp.text, ""));
     let (time, zone) = time.split_at(time.find(['+', '-']).unwrap_or(time.len()));
     let parts = date.split('-').chain(time.split([':', '.'])).map(str::parse::<u32>);
@@ -232,14 +232,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{float_text, is_printable, parse_float, parse_int, repr, split, strip, text};
-    use crate::value::{Stamp, Value};
+    use crate::value::{Value, YamlTimestamp};
 
     fn list(items: &[&str]) -> Value {
         Value::List(items.iter().map(|item| Value::Text((*item).to_owned())).collect())
     }
 
     fn moment(text: &str) -> Value {
-        Value::Stamp(Stamp {
+        Value::Timestamp(YamlTimestamp {
             text: text.to_owned(),
             iso: text.replace(' ', "T"),
             date_only: !text.contains(' '),

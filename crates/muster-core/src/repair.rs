@@ -13,13 +13,13 @@ mod shape;
 mod tests;
 pub mod values;
 
-use crate::{catalog::Entry, json::Raw};
+use crate::{catalog::ToolEntry, json::Raw};
 
-use advice::Fragment;
+use advice::SchemaFragment;
 
 /// What an agent meant.
 #[derive(Debug)]
-pub struct Meant {
+pub struct RepairedCall {
     /// The tool.
     pub tool: String,
     /// Its arguments.
@@ -30,9 +30,9 @@ pub struct Meant {
 
 /// Why a call cannot be read.
 #[derive(Debug)]
-pub enum Misuse {
+pub enum UnreadableCall {
     /// It names no tool.
-    NoName {
+    MissingTool {
         /// How to put it right; none where nothing was given at all.
         fix: Option<String>,
     },
@@ -42,15 +42,15 @@ pub enum Misuse {
         fix: String,
     },
     /// There are two ways to read it, or none.
-    Unclear {
+    Ambiguous {
         /// What is wrong.
         problem: String,
         /// How to put it right.
         fix: String,
         /// What the argument in question takes.
-        fragment: Option<Fragment>,
+        fragment: Option<SchemaFragment>,
     },
 }
 
 /// Finds a tool by its name.
-pub type Look<'a> = dyn Fn(&str) -> Option<&'a Entry> + 'a;
+pub type ToolLookup<'a> = dyn Fn(&str) -> Option<&'a ToolEntry> + 'a;

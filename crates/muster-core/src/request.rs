@@ -1,6 +1,6 @@
 //! The inbound port: what a client may ask, whatever wire it came over.
 //!
-//! Transports turn bytes into a [`Request`] and a [`Reply`] into bytes. Which protocol era the client
+//! Transports turn bytes into a [`Request`] and a [`Response`] into bytes. Which protocol era the client
 //! speaks ends with them: nothing behind this port knows.
 
 use std::{fmt, sync::Arc};
@@ -9,15 +9,15 @@ use serde_json::value::RawValue;
 use thiserror::Error;
 
 use crate::{
-    backend::{BoxFuture, What},
+    backend::{BoxFuture, ResourceOperation},
     call::{Caller, Owner},
-    client::{Client, Continuation, NeedsInput},
+    client::{ClientHandle, Continuation, InputRequired},
     json::Raw,
 };
 
 /// A request with what came along.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct ClientRequest {
     /// What is asked.
     pub request: Request,
     /// What the client sent about the request itself: progress token, trace context. Keys that belong
@@ -58,7 +58,7 @@ pub enum Request {
         cursor: Option<String>,
     },
     /// Something else of a backend, in the names that clients are shown.
-    Ask(What),
+    Resource(ResourceOperation),
     /// How much a client wants to be told of what happens; legacy clients only.
     SetLogLevel {
         /// The least severe level.
@@ -68,14 +68,17 @@ pub enum Request {
 
 impl Request {
     /// Whether a backend may ask the client something before it answers.
-    pub fn may_ask(&self) -> bool {
+    pub fn may_require_input(&self) -> bool {
         match self {
-            Self::CallTool { .. } | Self::Ask(What::Read { .. } | What::Prompt { .. }) => true,
+            Self::CallTool { .. }
+            | Self::Resource(ResourceOperation::Read { .. } | ResourceOperation::Prompt { .. }) => {
+                true
+            }
             Self::ListTools { .. }
             | Self::ListResources { .. }
             | Self::ListTemplates { .. }
             | Self::ListPrompts { .. }
-            | Self::Ask(_)
+            | Self::Resource(_)
             | Self::SetLogLevel { .. } => false,
         }
     }
@@ -83,21 +86,21 @@ impl Request {
 
 /// An answer.
 #[derive(Debug)]
-pub enum Reply {
+pub enum Response {
     /// The result object, without anything that belongs to a protocol era.
     Done {
         /// The object.
         result: Raw,
         /// How long a client may keep it; none for answers that are made anew each time.
-        keep: Option<Keep>,
+        cache: Option<CacheControl>,
     },
     /// Questions first; only for clients that are asked by reply.
-    NeedsInput(NeedsInput),
+    InputRequired(InputRequired),
 }
 
 /// How long and for whom an answer may be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keep {
+pub struct CacheControl {
     /// Milliseconds.
     pub ttl_ms: u64,
     /// Whether others may be given the same answer.
@@ -106,7 +109,7 @@ pub struct Keep {
 
 /// The request could not be served. What a *tool* reports is not a fault but a reply.
 #[derive(Debug, Error)]
-pub enum Fault {
+pub enum RequestError {
     /// The parameters do not fit the method.
     #[error("{0}")]
     InvalidParams(String),
@@ -115,10 +118,10 @@ pub enum Fault {
     Internal(String),
     /// The method is known, but not here.
     #[error("{0}")]
-    NotServed(String),
+    Unsupported(String),
     /// No such resource.
     #[error("Resource not found: {uri}")]
-    NoResource {
+    ResourceNotFound {
         /// The address asked for.
         uri: String,
     },
@@ -130,7 +133,7 @@ pub enum Fault {
     },
     /// A backend's own error, to be passed on as it is.
     #[error("{message}")]
-    Passed {
+    Upstream {
         /// Its code.
         code: i64,
         /// Its words.
@@ -146,7 +149,7 @@ pub enum Fault {
     clippy::struct_excessive_bools,
     reason = "each is a capability of its own in the protocol"
 )]
-pub struct Offers {
+pub struct ServerCapabilities {
     /// The list of tools may change.
     pub tools_change: bool,
     /// There are resources, and word when they change.
@@ -174,7 +177,7 @@ pub enum Change {
         uri: String,
     },
     /// One of these for one owner alone: nobody else is told.
-    Own {
+    ForOwner {
         /// Whose it is.
         owner: Owner,
         /// What has changed.
@@ -185,28 +188,28 @@ pub enum Change {
 impl Change {
     /// The same for `owner` alone.
     #[must_use]
-    pub fn own(self, owner: Owner) -> Self {
-        Self::Own { owner, change: Box::new(self) }
+    pub fn for_owner(self, owner: Owner) -> Self {
+        Self::ForOwner { owner, change: Box::new(self) }
     }
 
     /// What `owner` is told of it.
-    pub fn seen_by(&self, owner: &Owner) -> Option<&Self> {
+    pub fn visible_to(&self, owner: &Owner) -> Option<&Self> {
         match self {
-            Self::Own { owner: whose, change } => (whose == owner).then_some(&**change),
+            Self::ForOwner { owner: whose, change } => (whose == owner).then_some(&**change),
             other => Some(other),
         }
     }
 }
 
 /// Hears of changes until it is dropped.
-pub trait Changes: Send {
+pub trait ChangeStream: Send {
     /// The next change; `None` when there will be no more.
     fn next(&mut self) -> BoxFuture<'_, Option<Change>>;
 }
 
 /// Who we say we are.
 #[derive(Debug, Clone)]
-pub struct Identity {
+pub struct ServerInfo {
     /// The server's name.
     pub name: String,
     /// The server's version.
@@ -216,15 +219,15 @@ pub struct Identity {
 }
 
 /// The server behind the transports.
-pub trait Serve: fmt::Debug + Send + Sync {
+pub trait RequestHandler: fmt::Debug + Send + Sync {
     /// Who we say we are.
-    fn identity(&self) -> &Identity;
+    fn server_info(&self) -> &ServerInfo;
 
     /// What is on offer.
-    fn offers(&self) -> Offers;
+    fn capabilities(&self) -> ServerCapabilities;
 
     /// Word of changes from now on.
-    fn changes(&self) -> Box<dyn Changes>;
+    fn changes(&self) -> Box<dyn ChangeStream>;
 
     /// The schema of the arguments of a tool that is shown as its server describes it.
     fn schema(&self, _caller: &Caller, _tool: &str) -> Option<Arc<RawValue>> {
@@ -232,10 +235,10 @@ pub trait Serve: fmt::Debug + Send + Sync {
     }
 
     /// Serves one request. Dropping the future cancels it.
-    fn serve<'a>(
+    fn handle<'a>(
         &'a self,
         caller: &'a Caller,
-        client: &'a Arc<dyn Client>,
-        asked: Asked,
-    ) -> BoxFuture<'a, Result<Reply, Fault>>;
+        client: &'a Arc<dyn ClientHandle>,
+        asked: ClientRequest,
+    ) -> BoxFuture<'a, Result<Response, RequestError>>;
 }

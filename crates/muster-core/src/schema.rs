@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::{
-    arguments::{self, Arguments, Mismatch, Problem},
+    arguments::{self, ArgumentProblem, Arguments, InvalidArguments},
     cli::Param,
     json::{self, Raw},
     python,
@@ -37,7 +37,7 @@ pub fn to_json(value: &Value) -> Raw {
 }
 
 /// Holds arguments against the input schema, without converting anything.
-pub fn check(params: &[Param], mut given: Arguments) -> Result<Arguments, Mismatch> {
+pub fn check(params: &[Param], mut given: Arguments) -> Result<Arguments, InvalidArguments> {
     let required = params.iter().filter(|param| param.required).map(|param| param.name.as_str());
     let message = missing(required, &given).or_else(|| {
         last_unfit(&given, |name, value| {
@@ -47,7 +47,10 @@ pub fn check(params: &[Param], mut given: Arguments) -> Result<Arguments, Mismat
     });
     if let Some(message) = message {
         let unknown = arguments::unknown(params, &given);
-        return Err(Mismatch { problems: vec![Problem::Schema { message }], unknown });
+        return Err(InvalidArguments {
+            problems: vec![ArgumentProblem::Schema { message }],
+            unknown,
+        });
     }
     given.retain(|name| arguments::definition(params, name).is_some());
     Ok(given)
@@ -155,7 +158,7 @@ impl Serialize for Json<'_> {
             }
             Value::Float(_) => serializer.serialize_unit(),
             Value::Text(text) => serializer.serialize_str(text),
-            Value::Stamp(stamp) => serializer.serialize_str(&stamp.iso),
+            Value::Timestamp(stamp) => serializer.serialize_str(&stamp.iso),
             Value::List(items) => serializer.collect_seq(items.iter().map(Json)),
             Value::Map(members) => serializer
                 .collect_map(members.iter().map(|(key, value)| (key_text(key), Json(value)))),
@@ -173,7 +176,7 @@ fn key_text(key: &Value) -> String {
     match key {
         Value::Bool(true) => "true".to_owned(),
         Value::Bool(false) => "false".to_owned(),
-        Value::Stamp(stamp) => stamp.iso.clone(),
+        Value::Timestamp(stamp) => stamp.iso.clone(),
         _ => python::text(key),
     }
 }
@@ -185,12 +188,12 @@ mod tests {
     use super::{check_shape, input_schema, to_json};
     use crate::{
         arguments::Arguments,
-        cli::{Kind, Param, Placement},
+        cli::{Param, ParamType, Placement},
         python,
-        value::{Stamp, Value},
+        value::{Value, YamlTimestamp},
     };
 
-    fn param(name: &str, kind: Kind) -> Param {
+    fn param(name: &str, kind: ParamType) -> Param {
         Param {
             name: name.to_owned(),
             description: String::new(),
@@ -202,11 +205,11 @@ mod tests {
         }
     }
 
-    fn required(name: &str, kind: Kind) -> Param {
+    fn required(name: &str, kind: ParamType) -> Param {
         Param { required: true, ..param(name, kind) }
     }
 
-    fn with_default(name: &str, kind: Kind, default: Value) -> Param {
+    fn with_default(name: &str, kind: ParamType, default: Value) -> Param {
         Param { default: Some(default), ..param(name, kind) }
     }
 
@@ -231,13 +234,16 @@ mod tests {
         check(&[], r#"{"type":"object","properties":{}}"#);
         check(
             &[
-                Param { description: "a \"string\"".to_owned(), ..required("z", Kind::String) },
-                with_default("i", Kind::Integer, int("0")),
-                required("a", Kind::Number),
-                with_default("b", Kind::Boolean, Value::Bool(false)),
+                Param {
+                    description: "a \"string\"".to_owned(),
+                    ..required("z", ParamType::String)
+                },
+                with_default("i", ParamType::Integer, int("0")),
+                required("a", ParamType::Number),
+                with_default("b", ParamType::Boolean, Value::Bool(false)),
                 Param {
                     choices: vec!["é".to_owned(), "y".to_owned()],
-                    ..with_default("e", Kind::String, text(""))
+                    ..with_default("e", ParamType::String, text(""))
                 },
             ],
             r#"{"type":"object","properties":{"z":{"type":"string","description":"a \"string\""},"i":{"type":"integer","default":0},"a":{"type":"number"},"b":{"type":"boolean","default":false},"e":{"type":"string","default":"","enum":["é","y"]}},"required":["z","a"]}"#,
@@ -247,10 +253,10 @@ mod tests {
     #[test]
     fn of_equal_names_the_last_counts_at_the_first_place() {
         let params = [
-            required("a", Kind::String),
-            param("b", Kind::String),
-            with_default("a", Kind::Integer, int("1")),
-            required("a", Kind::Integer),
+            required("a", ParamType::String),
+            param("b", ParamType::String),
+            with_default("a", ParamType::Integer, int("1")),
+            required("a", ParamType::Integer),
         ];
         assert_eq!(
             input_schema(&params).get(),
@@ -264,7 +270,7 @@ mod tests {
         fn check(value: &Value, expect: &str) {
             assert_eq!(to_json(value).get(), expect);
         }
-        let date = Value::Stamp(Stamp {
+        let date = Value::Timestamp(YamlTimestamp {
             text: "2024-01-02 03:04:05".to_owned(),
             iso: "2024-01-02T03:04:05".to_owned(),
             date_only: false,
@@ -295,14 +301,17 @@ mod tests {
     #[track_caller]
     fn check_strict(json: &str, expect: &str) {
         let params = [
-            required("a", Kind::Integer),
-            param("b", Kind::String),
-            Param { choices: vec!["x".to_owned(), "y'z".to_owned()], ..param("e", Kind::String) },
-            param("n", Kind::Number),
-            param("f", Kind::Boolean),
-            param("r2", Kind::Number),
-            param("r2", Kind::String),
-            Param { choices: vec!["1".to_owned()], ..param("ei", Kind::Integer) },
+            required("a", ParamType::Integer),
+            param("b", ParamType::String),
+            Param {
+                choices: vec!["x".to_owned(), "y'z".to_owned()],
+                ..param("e", ParamType::String)
+            },
+            param("n", ParamType::Number),
+            param("f", ParamType::Boolean),
+            param("r2", ParamType::Number),
+            param("r2", ParamType::String),
+            Param { choices: vec!["1".to_owned()], ..param("ei", ParamType::Integer) },
         ];
         let found = match super::check(&params, arguments(json)) {
             Ok(given) => {
@@ -364,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_mismatch_names_what_is_unknown() {
-        let params = [required("message", Kind::String)];
+        let params = [required("message", ParamType::String)];
         let mismatch = super::check(&params, arguments(r#"{"mesage": "x"}"#)).unwrap_err();
         assert_eq!(mismatch.unknown, [("mesage".to_owned(), Some("message".to_owned()))]);
     }

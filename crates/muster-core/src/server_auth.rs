@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// How a login goes. Only servers that are reached over the network have one.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Auth {
+pub struct ServerAuth {
     /// Which kind.
     #[serde(rename = "type", skip_serializing_if = "nothing")]
     pub kind: AuthType,
@@ -23,7 +23,7 @@ pub struct Auth {
     pub token_exchange: Option<TokenExchange>,
     /// The way through Teleport.
     #[serde(skip_serializing_if = "nothing")]
-    pub teleport: Option<Teleport>,
+    pub teleport: Option<TeleportAuth>,
 }
 
 /// Which kind of login.
@@ -96,7 +96,7 @@ pub struct SecretRef {
 /// A machine identity that opens Teleport.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Teleport {
+pub struct TeleportAuth {
     /// A directory that holds it.
     #[serde(skip_serializing_if = "nothing")]
     pub identity_dir: String,

@@ -5,7 +5,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::json::Object;
+use crate::json::RawObject;
 
 /// How many levels a JSON value may have. Everything that walks a value does so by recursion.
 const DEEPEST: usize = 128;
@@ -24,7 +24,7 @@ pub enum Value {
     /// Text.
     Text(String),
     /// A YAML timestamp.
-    Stamp(Stamp),
+    Timestamp(YamlTimestamp),
     /// A list.
     List(Vec<Self>),
     /// A mapping in the order given. YAML allows keys that are not text.
@@ -33,7 +33,7 @@ pub enum Value {
 
 /// A date or a moment, as YAML 1.1 reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stamp {
+pub struct YamlTimestamp {
     /// How it prints on a command line: `2024-01-02` or `2024-01-02 03:04:05+00:00`.
     pub text: String,
     /// How it prints in JSON: ISO 8601.
@@ -53,7 +53,7 @@ impl Value {
         let text = raw.get().trim();
         match text.as_bytes().first() {
             Some(b'{') => Self::Map(
-                Object::parse(raw)
+                RawObject::parse(raw)
                     .map(|object| object.deduplicated())
                     .unwrap_or_default()
                     .into_iter()

@@ -18,10 +18,10 @@ mod workflow_execution;
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
-    backend::{Ask, Backend, BoxFuture, Cx, What},
+    backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
     call::{CallError, Outcome},
-    catalog::{About, Entry, Offer, Source},
-    json::{Object, raw},
+    catalog::{BackendInfo, CatalogSource, Offer, ToolEntry},
+    json::{RawObject, raw},
     name::{BackendName, ToolName},
     policy::Permitted,
     schema::validator::Validator,
@@ -56,29 +56,29 @@ struct Builtin {
     /// What it takes.
     schema: fn() -> serde_json::Value,
     /// What it does.
-    run: for<'a> fn(&'a Handle, Cx<'a>, Args) -> BoxFuture<'a, Answer>,
+    run: for<'a> fn(&'a Handle, CallContext<'a>, Args) -> BoxFuture<'a, Answer>,
 }
 
 /// What a tool says: a good answer, or what went wrong.
 type Answer = Result<String, String>;
 
 /// The tools, and what runs them.
-pub(crate) fn offered(handle: Handle) -> (Source, Arc<dyn Backend>) {
+pub(crate) fn offered(handle: Handle) -> (CatalogSource, Arc<dyn Backend>) {
     let tools = tools().map(|tool| (tool.name, tool)).collect();
     (source(), Arc::new(CoreTools { handle, tools }))
 }
 
 /// The tools as clients see them.
-pub(crate) fn source() -> Source {
+pub(crate) fn source() -> CatalogSource {
     let backend = BackendName::new(CORE_BACKEND);
-    let about = About {
+    let about = BackendInfo {
         title: "core".into(),
         description:
             "The gateway itself: its workflows, servers, services, configuration and events".into(),
         category: None,
         tags: Arc::default(),
     };
-    let entries = tools().map(|tool| Entry {
+    let entries = tools().map(|tool| ToolEntry {
         name: ToolName::new(tool.name),
         backend: backend.clone(),
         local_name: tool.name.into(),
@@ -86,11 +86,11 @@ pub(crate) fn source() -> Source {
         input_schema: raw(&(tool.schema)()).into(),
         params: None,
         definition: None,
-        validator: Arc::new(Validator::trusting()),
+        validator: Arc::new(Validator::unchecked()),
     });
     let resources = vec![auth::status::listed(&backend)];
     let offer = Offer { tools: entries.collect(), resources, ..Offer::default() };
-    Source::new(backend, about, offer)
+    CatalogSource::new(backend, about, offer)
 }
 
 fn tools() -> impl Iterator<Item = &'static Builtin> {
@@ -109,7 +109,11 @@ impl std::fmt::Debug for CoreTools {
 }
 
 impl Backend for CoreTools {
-    fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn run<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             let name = &*call.entry().local_name;
             let Some(tool) = self.tools.get(name) else {
@@ -127,22 +131,26 @@ impl Backend for CoreTools {
         })
     }
 
-    fn ask<'a>(&'a self, cx: Cx<'a>, ask: Ask) -> BoxFuture<'a, Result<Outcome, CallError>> {
-        let answer = match ask.what {
-            What::Read { uri } if uri == auth::status::URI => {
+    fn request<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        ask: ResourceRequest,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        let answer = match ask.operation {
+            ResourceOperation::Read { uri } if uri == auth::status::URI => {
                 Ok(Outcome::Raw(auth::status::read(&self.handle, cx.caller)))
             }
             // Nobody is told when it changes: reading it costs nothing.
-            What::Subscribe { .. } | What::Unsubscribe { .. } => {
-                Ok(Outcome::Raw(Object::new().to_raw()))
+            ResourceOperation::Subscribe { .. } | ResourceOperation::Unsubscribe { .. } => {
+                Ok(Outcome::Raw(RawObject::new().to_raw()))
             }
-            What::Read { .. } | What::Prompt { .. } | What::Complete { .. } => {
-                Err(CallError::Refused {
-                    code: -32602,
-                    message: "the gateway itself has no such thing".to_owned(),
-                    data: None,
-                })
-            }
+            ResourceOperation::Read { .. }
+            | ResourceOperation::Prompt { .. }
+            | ResourceOperation::Complete { .. } => Err(CallError::Upstream {
+                code: -32602,
+                message: "the gateway itself has no such thing".to_owned(),
+                data: None,
+            }),
         };
         Box::pin(std::future::ready(answer))
     }

@@ -5,7 +5,7 @@ use muster_config::{
     mcpserver::{Invalid, McpServer, Spec, server_type},
     settings::REDACTED,
 };
-use muster_core::{name::check_resource_name, server_auth::Auth};
+use muster_core::{name::check_resource_name, server_auth::ServerAuth};
 use serde::Deserialize;
 
 /// What a call says about a server. What it leaves out is empty.
@@ -25,7 +25,7 @@ pub(crate) struct Draft {
     headers: Option<IndexMap<String, String>>,
     timeout: i64,
     call_timeout: i64,
-    auth: Option<Auth>,
+    auth: Option<ServerAuth>,
 }
 
 impl Draft {

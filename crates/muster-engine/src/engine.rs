@@ -3,11 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use muster_core::{
-    catalog::{Collision, Snapshot},
+    catalog::{CatalogSnapshot, NameCollision},
     cli::CliConfig,
-    connect::Connect,
-    logins::Logins,
-    policy::Destructive,
+    connect::Connector,
+    logins::LoginService,
+    policy::DestructiveTools,
     request::Change,
 };
 use muster_exec::{environment::Environment, launcher::Launcher};
@@ -46,7 +46,7 @@ const LONGEST_END: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Options {
     /// Reaches MCP servers.
-    pub connect: Arc<dyn Connect>,
+    pub connect: Arc<dyn Connector>,
     /// Starts the programs of CLI tools.
     pub launcher: Launcher,
     /// What CLI definitions are expanded from.
@@ -54,24 +54,24 @@ pub struct Options {
     /// CLI definitions that are served, where installed, as long as there is no folder `clis`.
     pub bundled: Vec<CliConfig>,
     /// Whether tools that are known to destroy things may run.
-    pub destructive: Destructive,
+    pub destructive: DestructiveTools,
     /// How long things take.
     pub timing: Timing,
     /// How many calls one backend gets at once.
     pub calls_at_once: usize,
     /// Logs people in at servers that want it.
-    pub logins: Option<Arc<dyn Logins>>,
+    pub logins: Option<Arc<dyn LoginService>>,
 }
 
 impl Options {
     /// The usual.
-    pub fn new(connect: Arc<dyn Connect>, launcher: Launcher, environment: Environment) -> Self {
+    pub fn new(connect: Arc<dyn Connector>, launcher: Launcher, environment: Environment) -> Self {
         Self {
             connect,
             launcher,
             environment: Arc::new(environment),
             bundled: Vec::new(),
-            destructive: Destructive::Blocked,
+            destructive: DestructiveTools::Blocked,
             timing: Timing::default(),
             calls_at_once: 64,
             logins: None,
@@ -238,6 +238,6 @@ impl Engine {
 fn with_core_tools(handle: &Handle) -> GatewaySnapshot {
     let (source, backend) = core_tools::offered(handle.clone());
     let name = source.backend.clone();
-    let catalog = Snapshot::settling(Collision::FirstWins).with(source);
+    let catalog = CatalogSnapshot::with_collisions(NameCollision::FirstWins).with(source);
     GatewaySnapshot { catalog, backends: [(name, backend)].into(), ..GatewaySnapshot::default() }
 }

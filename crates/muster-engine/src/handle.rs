@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_core::{call::Caller, policy::Destructive};
+use muster_core::{call::Caller, policy::DestructiveTools};
 use muster_gateway::dispatch::{CallerSnapshots as _, GatewaySnapshot, Tally};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -27,7 +27,7 @@ pub(crate) struct Handle {
     pub(crate) services: Services,
     /// Where clients reach the gateway.
     pub(crate) endpoint: watch::Receiver<Option<String>>,
-    pub(crate) destructive: Destructive,
+    pub(crate) destructive: DestructiveTools,
     /// How many calls were run.
     pub(crate) tally: Tally,
     /// The records of workflow runs.

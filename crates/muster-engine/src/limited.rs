@@ -4,11 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use muster_config::mcpserver::McpServer;
 use muster_core::{
-    backend::{Ask, Backend, BoxFuture, Cx},
-    bulk::Ran,
+    backend::{Backend, BoxFuture, CallContext, ResourceRequest},
     call::{CallError, Outcome},
     name::BackendName,
     policy::Permitted,
+    spooled::ToolResult,
 };
 use tokio::{sync::Semaphore, time::timeout};
 
@@ -60,13 +60,17 @@ impl Limited {
             let reason = format!(
                 "it did not answer within {seconds} s, which is the `callTimeout` of this server"
             );
-            Err(CallError::Backend { backend: server.clone(), reason })
+            Err(CallError::Unavailable { backend: server.clone(), reason })
         })
     }
 }
 
 impl Backend for Limited {
-    fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn run<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             // It is never closed.
             let _room = self.room.acquire().await;
@@ -76,19 +80,23 @@ impl Backend for Limited {
 
     fn run_bulk<'a>(
         &'a self,
-        cx: Cx<'a>,
+        cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Ran, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             let _room = self.room.acquire().await;
             self.done(self.backend.run_bulk(cx, call)).await
         })
     }
 
-    fn ask<'a>(&'a self, cx: Cx<'a>, ask: Ask) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn request<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        ask: ResourceRequest,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             let _room = self.room.acquire().await;
-            self.done(self.backend.ask(cx, ask)).await
+            self.done(self.backend.request(cx, ask)).await
         })
     }
 }
@@ -98,9 +106,11 @@ mod tests {
     use std::{future::pending, sync::Arc, time::Duration};
 
     use muster_core::{
-        backend::{Ask, Backend, BoxFuture, CallTool, Cx, What},
+        backend::{
+            Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest, ToolCaller,
+        },
         call::{Call, CallError, Caller, Outcome},
-        client::{Client, Continuation, Nobody},
+        client::{ClientHandle, Continuation, NoClient},
         name::BackendName,
         policy::Permitted,
     };
@@ -112,20 +122,28 @@ mod tests {
     struct Silent;
 
     impl Backend for Silent {
-        fn run<'a>(&'a self, _: Cx<'a>, _: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        fn run<'a>(
+            &'a self,
+            _: CallContext<'a>,
+            _: Permitted,
+        ) -> BoxFuture<'a, Result<Outcome, CallError>> {
             Box::pin(pending())
         }
 
-        fn ask<'a>(&'a self, _: Cx<'a>, _: Ask) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        fn request<'a>(
+            &'a self,
+            _: CallContext<'a>,
+            _: ResourceRequest,
+        ) -> BoxFuture<'a, Result<Outcome, CallError>> {
             Box::pin(pending())
         }
     }
 
-    impl CallTool for Silent {
+    impl ToolCaller for Silent {
         fn call<'a>(
             &'a self,
             _: &'a Caller,
-            _: &'a Arc<dyn Client>,
+            _: &'a Arc<dyn ClientHandle>,
             _: Call,
         ) -> BoxFuture<'a, Result<Outcome, CallError>> {
             Box::pin(pending())
@@ -137,11 +155,12 @@ mod tests {
         let server = BackendName::new("slow");
         let limit = Duration::from_secs(7);
         let limited = Limited::new(Arc::new(Silent), 1).within(Some(Patience { server, limit }));
-        let (client, caller) = (Nobody::shared(), Caller::local());
-        let cx = Cx { client: &client, caller: &caller, tools: &Silent };
-        let what = What::Read { uri: "a:b".to_owned() };
-        let ask = Ask { what, meta: None, continuation: Continuation::default() };
-        let error = limited.ask(cx, ask).await.unwrap_err();
+        let (client, caller) = (NoClient::shared(), Caller::local());
+        let cx = CallContext { client: &client, caller: &caller, tools: &Silent };
+        let what = ResourceOperation::Read { uri: "a:b".to_owned() };
+        let ask =
+            ResourceRequest { operation: what, meta: None, continuation: Continuation::default() };
+        let error = limited.request(cx, ask).await.unwrap_err();
         let expected = "backend `slow` is not available: it did not answer within 7 s, \
             which is the `callTimeout` of this server";
         assert_eq!(error.to_string(), expected);

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use muster_config::mcpserver::McpServer;
 use muster_core::{
-    catalog::{self, About, Entry, Listed, Offer, Source},
-    connect::Listing,
-    name::{BackendName, ToolName, exposed},
+    catalog::{self, BackendInfo, CatalogItem, CatalogSource, Offer, ToolEntry},
+    connect::ServerListing,
+    name::{BackendName, ToolName, exposed_name},
 };
 
 /// What a server says about itself, in the catalog.
-pub(crate) fn about(server: &McpServer) -> About {
-    About {
+pub(crate) fn about(server: &McpServer) -> BackendInfo {
+    BackendInfo {
         title: server.name.as_str().into(),
         description: server.spec.description.as_str().into(),
         category: None,
@@ -20,32 +20,32 @@ pub(crate) fn about(server: &McpServer) -> About {
 }
 
 /// The place of a server that offers nothing at the moment.
-pub(crate) fn nothing(server: &McpServer) -> Source {
-    Source::new(BackendName::new(server.name.as_str()), about(server), Offer::default())
+pub(crate) fn nothing(server: &McpServer) -> CatalogSource {
+    CatalogSource::new(BackendName::new(server.name.as_str()), about(server), Offer::default())
 }
 
 /// Everything a server lists, under the names that clients see.
-pub(crate) fn source(prefix: &str, server: &McpServer, listing: &Listing) -> Source {
+pub(crate) fn source(prefix: &str, server: &McpServer, listing: &ServerListing) -> CatalogSource {
     let backend = BackendName::new(server.name.as_str());
     let offer = offer(&Naming::of(prefix, server), &backend, listing);
-    Source::new(backend, about(server), offer)
+    CatalogSource::new(backend, about(server), offer)
 }
 
 /// Everything that is listed, under the names that clients see. What has no name cannot be called and
 /// is left out.
-pub(crate) fn offer(naming: &Naming, backend: &BackendName, listing: &Listing) -> Offer {
+pub(crate) fn offer(naming: &Naming, backend: &BackendName, listing: &ServerListing) -> Offer {
     catalog::offer::offer(listing, backend, |local| naming.name(local))
 }
 
 /// The same under other names, or with other words about the server.
-pub(crate) fn renamed(prefix: &str, server: &McpServer, source: &Source) -> Source {
+pub(crate) fn renamed(prefix: &str, server: &McpServer, source: &CatalogSource) -> CatalogSource {
     let naming = Naming::of(prefix, server);
-    let tool = |entry: &Arc<Entry>| Entry {
+    let tool = |entry: &Arc<ToolEntry>| ToolEntry {
         name: ToolName::new(naming.name(&entry.local_name)),
-        ..Entry::clone(entry)
+        ..ToolEntry::clone(entry)
     };
-    let all = |listed: &[Listed]| {
-        let renamed = listed.iter().map(|listed| Listed {
+    let all = |listed: &[CatalogItem]| {
+        let renamed = listed.iter().map(|listed| CatalogItem {
             name: naming.name(&listed.local_name).into(),
             ..listed.clone()
         });
@@ -57,7 +57,7 @@ pub(crate) fn renamed(prefix: &str, server: &McpServer, source: &Source) -> Sour
         templates: all(&source.templates),
         prompts: all(&source.prompts),
     };
-    Source::new(source.backend.clone(), about(server), offer)
+    CatalogSource::new(source.backend.clone(), about(server), offer)
 }
 
 /// Under which names things of a server are seen.
@@ -83,7 +83,7 @@ impl Naming {
     pub(crate) fn name(&self, local: &str) -> String {
         match self {
             Self::Prefixed { prefix, server } if !local.contains("://") => {
-                exposed(prefix, server, local)
+                exposed_name(prefix, server, local)
             }
             Self::Prefixed { .. } | Self::Plain => local.to_owned(),
         }
@@ -93,7 +93,7 @@ impl Naming {
 #[cfg(test)]
 mod tests {
     use muster_config::mcpserver::{McpServer, ServerType, Spec};
-    use muster_core::{connect::Listing, json::raw};
+    use muster_core::{connect::ServerListing, json::raw};
     use serde_json::json;
 
     use super::{renamed, source};
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn names_follow_the_rules() {
-        let listing = || Listing {
+        let listing = || ServerListing {
             tools: vec![
                 raw(&json!({"name": "list"})),
                 raw(&json!({"name": "github_list", "inputSchema": {"type": "object", "x": 1}})),
@@ -115,9 +115,9 @@ mod tests {
             resources: vec![raw(&json!({"uri": "file:///a"})), raw(&json!({"uri": "notes"}))],
             templates: vec![raw(&json!({"uriTemplate": "file:///{x}"}))],
             prompts: vec![raw(&json!({"name": "hello"}))],
-            ..Listing::default()
+            ..ServerListing::default()
         };
-        let names = |source: &super::Source| {
+        let names = |source: &super::CatalogSource| {
             let tools = source.entries().iter().map(|entry| entry.name.to_string());
             let listed = source.resources.iter().chain(&source.templates).chain(&source.prompts);
             tools.chain(listed.map(|listed| listed.name.to_string())).collect::<Vec<_>>()

@@ -8,28 +8,30 @@
 //! `git_status` must not be able to add a server that runs a shell.
 
 use muster_core::{
-    cli::Place,
-    policy::{Default, Destructive, Policy, Rule, constraint::Constraint, pattern::Pattern},
+    cli::Executor,
+    policy::{
+        DefaultAccess, DestructiveTools, Policy, Rule, constraint::Constraint, pattern::Pattern,
+    },
 };
 
 /// The one policy that all of `policies` make, of which some may be unreadable. None at all allow
 /// everything.
 pub(crate) fn merged<'a>(
     policies: impl Iterator<Item = Option<&'a Policy>>,
-    destructive: Destructive,
+    destructive: DestructiveTools,
 ) -> Policy {
     let mut whole = Policy { destructive, ..Policy::default() };
     for policy in policies {
         let Some(policy) = policy else {
-            return Policy { destructive, default: Default::Disabled, ..Policy::default() };
+            return Policy { destructive, default: DefaultAccess::Disabled, ..Policy::default() };
         };
-        if whole.place == Place::Local {
-            whole.place = policy.place.clone();
+        if whole.executor == Executor::Local {
+            whole.executor = policy.executor.clone();
         }
-        if policy.default == Default::Disabled {
-            whole.default = Default::Disabled;
+        if policy.default == DefaultAccess::Disabled {
+            whole.default = DefaultAccess::Disabled;
         }
-        whole.most = whole.most.into_iter().chain(policy.most).min();
+        whole.max_effect = whole.max_effect.into_iter().chain(policy.max_effect).min();
         for (name, rule) in &policy.rules {
             let known = whole.rules.entry(name.clone()).or_default();
             *known = both(known, rule);
@@ -95,29 +97,29 @@ fn both_patterns(one: &Pattern, other: &Pattern) -> Pattern {
 mod tests {
     use muster_config::policy::parse;
     use muster_core::{
-        cli::Place,
+        cli::Executor,
         effect::Effect,
-        policy::{Default, Destructive, Policy},
+        policy::{DefaultAccess, DestructiveTools, Policy},
     };
 
     use super::merged;
 
     fn policy(files: &[&str]) -> Policy {
         let policies: Vec<Policy> = files.iter().map(|file| parse(file).unwrap().value).collect();
-        merged(policies.iter().map(Some), Destructive::Blocked)
+        merged(policies.iter().map(Some), DestructiveTools::Blocked)
     }
 
     #[test]
     fn without_files_everything_is_allowed() {
         let policy = policy(&[]);
-        assert_eq!(policy.default, Default::Enabled);
-        assert_eq!(policy.destructive, Destructive::Blocked);
+        assert_eq!(policy.default, DefaultAccess::Enabled);
+        assert_eq!(policy.destructive, DestructiveTools::Blocked);
     }
 
     #[test]
     fn one_file_that_disables_is_enough() {
         let policy = policy(&["default: enabled\ntools: {a: {}}", "tools: {b: {}}"]);
-        assert_eq!(policy.default, Default::Disabled);
+        assert_eq!(policy.default, DefaultAccess::Disabled);
         assert_eq!(policy.rules.keys().collect::<Vec<_>>(), ["a", "b"]);
     }
 
@@ -125,8 +127,8 @@ mod tests {
     fn while_one_file_cannot_be_read_nothing_is_allowed() {
         let good = parse("default: enabled\ntools: {a: {}}").unwrap().value;
         for files in [[Some(&good), None], [None, Some(&good)]] {
-            let policy = merged(files.into_iter(), Destructive::Allowed);
-            assert_eq!((policy.default, policy.rules.len()), (Default::Disabled, 0));
+            let policy = merged(files.into_iter(), DestructiveTools::Allowed);
+            assert_eq!((policy.default, policy.rules.len()), (DefaultAccess::Disabled, 0));
         }
     }
 
@@ -138,7 +140,7 @@ mod tests {
             "{default: enabled, tools: {a: {effect: write}}}",
         ];
         let policy = policy(&files);
-        assert_eq!(policy.most, Some(Effect::Read));
+        assert_eq!(policy.max_effect, Some(Effect::Read));
         assert_eq!(policy.rules["a"].effect, Some(Effect::Write));
     }
 
@@ -181,7 +183,7 @@ mod tests {
             "executor: {type: docker, image: a}",
             "executor: {type: docker, image: b}",
         ]);
-        let Place::Docker(docker) = policy.place else { panic!("no container") };
+        let Executor::Docker(docker) = policy.executor else { panic!("no container") };
         assert_eq!(docker.image, "a");
     }
 }

@@ -20,8 +20,11 @@ use std::{
 
 use muster_core::{
     call::{Caller, Owner},
-    connect::Connect,
-    logins::{Access, Arrived, LoginError, Logins, Means, Person, Site},
+    connect::Connector,
+    logins::{
+        AccessTokenSource, AuthMethod, LoginError, LoginObserver, LoginService, LoginSubject,
+        ProtectedServer,
+    },
     request::Change,
 };
 use muster_gateway::dispatch::{CallerSnapshots, GatewaySnapshot};
@@ -48,8 +51,8 @@ const MOST: usize = 10_000;
 /// What is needed to connect servers for someone.
 #[derive(Debug)]
 pub(crate) struct Tools {
-    pub(crate) connect: Arc<dyn Connect>,
-    pub(crate) logins: Option<Arc<dyn Logins>>,
+    pub(crate) connect: Arc<dyn Connector>,
+    pub(crate) logins: Option<Arc<dyn LoginService>>,
     pub(crate) timing: Timing,
     pub(crate) calls_at_once: usize,
     pub(crate) view: watch::Receiver<Arc<View>>,
@@ -105,7 +108,7 @@ impl Principals {
     }
 
     /// How people log in, if they can.
-    pub(crate) fn logins(&self) -> Option<&Arc<dyn Logins>> {
+    pub(crate) fn logins(&self) -> Option<&Arc<dyn LoginService>> {
         self.tools.logins.as_ref()
     }
 
@@ -122,16 +125,16 @@ impl Principals {
         let wanting = view.servers.values().filter(|known| known.status.needs_login);
         for known in self.own(&caller.owner()).due(login, wanting, Instant::now()) {
             let (this, logins) = (Arc::clone(self), Arc::clone(logins));
-            let person = Person::of(caller);
+            let person = LoginSubject::of(caller);
             self.tools.tasks.spawn(async move {
                 let site = site(&known);
-                let silent = Means::of(&site.auth).is_silent();
+                let silent = AuthMethod::of(&site.auth).is_silent();
                 if silent && person.principal.as_ref().is_none_or(|who| who.identity.is_none()) {
                     return;
                 }
                 let remembered = match silent {
                     true => Ok(true),
-                    false => logins.remembers(&person, &site).await,
+                    false => logins.has_stored_login(&person, &site).await,
                 };
                 let connected = match remembered {
                     Ok(true) => this.connect_silently(&person, &known).await.map(drop),
@@ -140,7 +143,7 @@ impl Principals {
                 let own = this.own(&person.owner);
                 match connected {
                     // What only the person can change is not tried again.
-                    Ok(()) | Err(LoginError::Needed | LoginError::Off) => {
+                    Ok(()) | Err(LoginError::Required | LoginError::NotConfigured) => {
                         own.no_more_tries(&site.name);
                     }
                     Err(_) => own.try_later(&site.name, Instant::now()),
@@ -152,12 +155,12 @@ impl Principals {
     /// Connects a server for someone, if that can be done without asking them.
     pub(crate) async fn connect_silently(
         self: &Arc<Self>,
-        person: &Person,
+        person: &LoginSubject,
         known: &Arc<Known>,
     ) -> Result<Counts, LoginError> {
-        let logins = self.tools.logins.as_ref().ok_or(LoginError::Off)?;
+        let logins = self.tools.logins.as_ref().ok_or(LoginError::NotConfigured)?;
         let site = site(known);
-        let means = Means::of(&site.auth);
+        let means = AuthMethod::of(&site.auth);
         let connected = async {
             let access = logins.access(person, &site).await?;
             match self.connect(person, known, access).await {
@@ -165,7 +168,7 @@ impl Principals {
                 Err(NotConnected::Login) if means.is_silent() => {
                     Err(LoginError::Refused("the server does not accept the token".to_owned()))
                 }
-                Err(NotConnected::Login) => Err(LoginError::Needed),
+                Err(NotConnected::Login) => Err(LoginError::Required),
                 Err(NotConnected::Failed(error)) => Err(LoginError::Unavailable(error)),
             }
         };
@@ -181,9 +184,9 @@ impl Principals {
     /// Connects a server for someone by the access they have. If it is connected already, that is it.
     pub(crate) async fn connect(
         self: &Arc<Self>,
-        person: &Person,
+        person: &LoginSubject,
         known: &Arc<Known>,
-        access: Arc<dyn Access>,
+        access: Arc<dyn AccessTokenSource>,
     ) -> Result<Counts, NotConnected> {
         let own = self.own(&person.owner);
         let turn = own.turn(&known.server.name);
@@ -214,7 +217,7 @@ impl Principals {
         let Some(known) = self.tools.view.borrow().servers.get(server).cloned() else {
             return false;
         };
-        let person = Person::of(caller);
+        let person = LoginSubject::of(caller);
         if let Some(logins) = &self.tools.logins {
             logins.forget(&person, &site(&known)).await;
         }
@@ -224,7 +227,7 @@ impl Principals {
 
     /// Logs someone out from every server.
     pub async fn log_out_everywhere(&self, caller: &Caller) {
-        let person = Person::of(caller);
+        let person = LoginSubject::of(caller);
         if let Some(logins) = &self.tools.logins {
             logins.forget_all(&person).await;
         }
@@ -269,13 +272,13 @@ impl Principals {
         self.owners.write().unwrap_or_else(PoisonError::into_inner).remove(owner);
     }
 
-    fn tell_of(&self, means: Means, known: &Known, error: Option<&LoginError>) {
+    fn tell_of(&self, means: AuthMethod, known: &Known, error: Option<&LoginError>) {
         let reason = match (means, error.is_some()) {
-            (Means::Exchanged, false) => Reason::McpServerTokenExchanged,
-            (Means::Exchanged, true) => Reason::McpServerTokenExchangeFailed,
-            (Means::Forwarded, false) => Reason::McpServerTokenForwarded,
-            (Means::Forwarded, true) => Reason::McpServerTokenForwardingFailed,
-            (Means::Login, _) => return,
+            (AuthMethod::Exchanged, false) => Reason::McpServerTokenExchanged,
+            (AuthMethod::Exchanged, true) => Reason::McpServerTokenExchangeFailed,
+            (AuthMethod::Forwarded, false) => Reason::McpServerTokenForwarded,
+            (AuthMethod::Forwarded, true) => Reason::McpServerTokenForwardingFailed,
+            (AuthMethod::Login, _) => return,
         };
         let detail = error.map(|error| crate::redact::error(&error.to_string()));
         let server = &known.server;
@@ -285,8 +288,8 @@ impl Principals {
 }
 
 /// A server as far as a login needs to know it.
-pub(crate) fn site(known: &Known) -> Site {
-    Site {
+pub(crate) fn site(known: &Known) -> ProtectedServer {
+    ProtectedServer {
         name: known.server.name.clone(),
         url: known.server.spec.url.clone(),
         auth: known.server.spec.auth.clone().unwrap_or_default(),
@@ -298,10 +301,10 @@ pub(crate) fn site(known: &Known) -> Site {
 #[derive(Debug)]
 pub(crate) struct Returning(pub(crate) Weak<Principals>);
 
-impl Arrived for Returning {
-    fn arrived(
+impl LoginObserver for Returning {
+    fn logged_in(
         &self,
-        person: Person,
+        person: LoginSubject,
         server: String,
     ) -> muster_core::backend::BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {

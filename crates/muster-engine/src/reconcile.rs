@@ -14,7 +14,7 @@ mod workflows;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use muster_core::{cli::CliConfig, name::BackendName, policy::Destructive, request::Change};
+use muster_core::{cli::CliConfig, name::BackendName, policy::DestructiveTools, request::Change};
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_gateway::{
     condition::ServerCondition,
@@ -84,7 +84,7 @@ pub(crate) struct Means {
     pub(crate) environment: Arc<Environment>,
     /// Served where there is no folder for CLI definitions.
     pub(crate) bundled: Vec<Arc<CliConfig>>,
-    pub(crate) destructive: Destructive,
+    pub(crate) destructive: DestructiveTools,
     pub(crate) calls_at_once: usize,
     pub(crate) workflows: WorkflowMeans,
 }

@@ -20,9 +20,9 @@ mod turn;
 use std::sync::Arc;
 
 use muster_core::{
-    backend::Cx,
+    backend::CallContext,
     call::Caller,
-    client::{Client, Nobody},
+    client::{ClientHandle, NoClient},
 };
 use muster_gateway::dispatch::{Dispatcher, GatewaySnapshot};
 use muster_workflow::service::ServiceClass;
@@ -76,7 +76,7 @@ struct Inner {
 struct Own {
     dispatcher: Dispatcher,
     caller: Caller,
-    client: Arc<dyn Client>,
+    client: Arc<dyn ClientHandle>,
 }
 
 impl Services {
@@ -84,7 +84,7 @@ impl Services {
         let own = Own {
             dispatcher: Dispatcher::new(means.state.clone()),
             caller: Caller { subject: OWN_NAME.into(), ..Caller::local() },
-            client: Nobody::shared(),
+            client: NoClient::shared(),
         };
         let (board, _) = watch::channel(Board::default());
         let services = Self { inner: Arc::new(Inner { means, board, own }) };
@@ -114,9 +114,9 @@ impl Services {
     }
 
     /// For what nobody asked for.
-    fn own(&self) -> Cx<'_> {
+    fn own(&self) -> CallContext<'_> {
         let Own { dispatcher, caller, client } = &self.inner.own;
-        Cx { client, caller, tools: dispatcher }
+        CallContext { client, caller, tools: dispatcher }
     }
 
     fn tell(&self, reason: Reason, instance: &Instance, detail: &str) {

@@ -11,8 +11,8 @@ use std::{
 use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::{Backend, BoxFuture},
-    catalog::Source,
-    connect::{Connect, Listing},
+    catalog::CatalogSource,
+    connect::{Connector, ServerListing},
     name::BackendName,
     request::Change,
 };
@@ -68,7 +68,7 @@ impl StaticServers {
     pub fn start(
         snapshot: GatewaySnapshot,
         servers: Vec<StaticServer>,
-        connect: &Arc<dyn Connect>,
+        connect: &Arc<dyn Connector>,
     ) -> Self {
         let snapshot = watch::Sender::new(Arc::new(snapshot));
         let shared = Arc::new(Shared { snapshot, changes: broadcast::channel(BUFFERED_CHANGES).0 });
@@ -169,11 +169,11 @@ impl Observer {
         tracing::warn!("server {}: {reason}", self.server.server.name);
     }
 
-    fn publish(&self, listing: &Listing, backend: Option<Arc<dyn Backend>>) {
+    fn publish(&self, listing: &ServerListing, backend: Option<Arc<dyn Backend>>) {
         let StaticServer { server, naming } = &self.server;
         let name = BackendName::new(server.name.as_str());
         let offered = offer::offer(naming, &name, listing);
-        let source = Source::new(name.clone(), offer::about(server), offered);
+        let source = CatalogSource::new(name.clone(), offer::about(server), offered);
         self.shared.modify(|next| {
             next.catalog = next.catalog.with(source);
             if let Some(backend) = backend {

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::{Backend, BoxFuture},
-    connect::{Connect, Listing},
+    connect::{Connector, ServerListing},
 };
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
@@ -93,9 +93,9 @@ pub(crate) enum UnitUpdate {
     /// The status changed; the server's offer is unchanged.
     StatusChanged(ServerStatus),
     /// The server is connected.
-    Connected(ServerStatus, Listing, Arc<dyn Backend>),
+    Connected(ServerStatus, ServerListing, Arc<dyn Backend>),
     /// The server's lists changed.
-    Relisted(Listing),
+    Relisted(ServerListing),
     /// The server is not connected and offers nothing.
     Disconnected(ServerStatus),
     /// A resource changed, under the server's own URI.
@@ -109,7 +109,7 @@ pub(crate) struct UnitId(pub(crate) u64);
 /// Starts units and sets their desired state.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
-    connect: Arc<dyn Connect>,
+    connect: Arc<dyn Connector>,
     timing: Timing,
     inputs: mpsc::WeakSender<Input>,
     tasks: TaskTracker,
@@ -125,7 +125,7 @@ struct Handle {
 
 impl Supervisor {
     pub(crate) fn new(
-        connect: Arc<dyn Connect>,
+        connect: Arc<dyn Connector>,
         timing: Timing,
         inputs: mpsc::WeakSender<Input>,
         tasks: TaskTracker,

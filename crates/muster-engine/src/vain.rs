@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_config::mcpserver::McpServer;
-use muster_core::{catalog::Snapshot, cli::CliConfig, connect::Listing, name::BackendName};
+use muster_core::{
+    catalog::CatalogSnapshot, cli::CliConfig, connect::ServerListing, name::BackendName,
+};
 
 use crate::{
     core_tools, offer,
@@ -16,13 +18,13 @@ use crate::{
 /// while its server is away.
 pub(crate) fn problems(
     files: &Files,
-    catalog: &Snapshot,
+    catalog: &CatalogSnapshot,
     may_come: impl Fn(&str) -> bool,
 ) -> Vec<FileProblem> {
     let mut problems = Vec::new();
     for (path, file) in &files.policies {
         let Some(policy) = &file.policy else { continue };
-        let vain = policy.vain(catalog);
+        let vain = policy.unmatched_rules(catalog);
         let sure = vain.iter().filter(|vain| vain.argument.is_some() || !may_come(&vain.tool));
         problems.extend(sure.map(|vain| FileProblem {
             path: path.clone(),
@@ -39,7 +41,7 @@ pub(crate) fn problems(
 pub fn examined(
     files: &Files,
     bundled: &[Arc<CliConfig>],
-    listings: &BTreeMap<String, Listing>,
+    listings: &BTreeMap<String, ServerListing>,
 ) -> Vec<FileProblem> {
     let prefix = files.settings.aggregator.prefix();
     let clis: Vec<Arc<CliConfig>> = match &files.clis {
@@ -56,7 +58,7 @@ pub fn examined(
     });
     let definitions = files.definitions();
     let ours = [core_tools::source(), workflows::source(definitions.values())];
-    let catalog = Snapshot::default().with_all(ours.into_iter().chain(clis).chain(heard));
+    let catalog = CatalogSnapshot::default().with_all(ours.into_iter().chain(clis).chain(heard));
     let (there, away): (Vec<&McpServer>, Vec<&McpServer>) = files
         .servers
         .values()

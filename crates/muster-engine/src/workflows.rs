@@ -10,7 +10,7 @@ mod resume;
 use std::{collections::BTreeMap, sync::Arc};
 
 use muster_core::{
-    backend::{Backend, BoxFuture, Cx},
+    backend::{Backend, BoxFuture, CallContext},
     call::{CallError, Caller, Outcome},
     policy::Permitted,
 };
@@ -77,7 +77,7 @@ impl Workflows {
         Self { definitions, means }
     }
 
-    async fn start(&self, cx: Cx<'_>, name: &str, given: Object) -> Outcome {
+    async fn start(&self, cx: CallContext<'_>, name: &str, given: Object) -> Outcome {
         let Some(workflow) = self.definitions.get(name) else {
             return Outcome::failure(not_found(name));
         };
@@ -106,7 +106,7 @@ impl Workflows {
     /// Runs to the end, and says what came of it.
     async fn run(
         &self,
-        cx: Cx<'_>,
+        cx: CallContext<'_>,
         workflow: &Workflow,
         live: Live,
         input: Object,
@@ -158,7 +158,11 @@ impl Workflows {
 }
 
 impl Backend for Workflows {
-    fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn run<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             let given = serde_json::from_str(call.raw_arguments().get()).unwrap_or_default();
             Ok(self.start(cx, &call.entry().local_name, given).await)

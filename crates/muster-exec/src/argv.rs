@@ -5,7 +5,7 @@
 
 use muster_core::{
     arguments::Arguments,
-    cli::{CliConfig, CliTool, Docker, Kind, Param, Place, Placement},
+    cli::{CliConfig, CliTool, Docker, Executor, Param, ParamType, Placement},
     python,
     value::Value,
 };
@@ -16,13 +16,13 @@ use crate::environment::Environment;
 pub fn words(
     config: &CliConfig,
     tool: &CliTool,
-    place: &Place,
+    place: &Executor,
     arguments: &Arguments,
     environment: &Environment,
 ) -> Vec<String> {
     let mut words = match place {
-        Place::Local => Vec::new(),
-        Place::Docker(docker) => docker_words(docker, environment),
+        Executor::Local => Vec::new(),
+        Executor::Docker(docker) => docker_words(docker, environment),
     };
     words.extend(environment.command_words(&config.command));
     words.extend(python::split(&tool.command).map(str::to_owned));
@@ -67,7 +67,7 @@ fn positionals<'a>(
 fn flag_words(param: &Param, text: &str, on: bool) -> Vec<String> {
     match (&param.placement, param.kind) {
         (Placement::Positional | Placement::Stdin | Placement::WorkingDir, _) => Vec::new(),
-        (Placement::Flag(flag) | Placement::Joined(flag), Kind::Boolean) => {
+        (Placement::Flag(flag) | Placement::Joined(flag), ParamType::Boolean) => {
             if on {
                 vec![flag.clone()]
             } else {

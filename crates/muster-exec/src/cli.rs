@@ -5,10 +5,10 @@ mod outcome;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use muster_core::{
-    backend::{Backend, BoxFuture, Cx},
+    backend::{Backend, BoxFuture, CallContext},
     call::{CallError, Outcome},
-    catalog::{About, Entry, Offer, Source},
-    cli::{CliConfig, CliTool, Place},
+    catalog::{BackendInfo, CatalogSource, Offer, ToolEntry},
+    cli::{CliConfig, CliTool, Executor},
     name::{BackendName, ToolName},
     policy::Permitted,
     python, schema,
@@ -28,14 +28,14 @@ use crate::{
 const DEFAULT_TIMEOUT: f64 = 30.0;
 
 /// The catalog source of a CLI definition.
-pub fn source(backend: &BackendName, config: &CliConfig) -> Source {
-    let about = About {
+pub fn source(backend: &BackendName, config: &CliConfig) -> CatalogSource {
+    let about = BackendInfo {
         title: config.name.as_str().into(),
         description: config.description.as_str().into(),
         category: config.category.as_deref().map(Arc::from),
         tags: config.tags.clone().into(),
     };
-    let entries = config.tools.iter().map(|tool| Entry {
+    let entries = config.tools.iter().map(|tool| ToolEntry {
         name: ToolName::new(tool.name.as_str()),
         backend: backend.clone(),
         local_name: tool.name.as_str().into(),
@@ -46,7 +46,7 @@ pub fn source(backend: &BackendName, config: &CliConfig) -> Source {
         validator: Arc::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };
-    Source::new(backend.clone(), about, offer)
+    CatalogSource::new(backend.clone(), about, offer)
 }
 
 /// Runs the tools of one CLI.
@@ -55,7 +55,7 @@ pub struct CliBackend {
     config: Arc<CliConfig>,
     /// Index of each tool in the definition; the last of equal names wins.
     tools: BTreeMap<Arc<str>, usize>,
-    place: Arc<Place>,
+    place: Arc<Executor>,
     environment: Arc<Environment>,
     launcher: Launcher,
 }
@@ -64,7 +64,7 @@ impl CliBackend {
     /// A backend for one CLI definition.
     pub fn new(
         config: Arc<CliConfig>,
-        place: Arc<Place>,
+        place: Arc<Executor>,
         environment: Arc<Environment>,
         launcher: Launcher,
     ) -> Self {
@@ -118,13 +118,17 @@ fn duration(seconds: f64) -> Duration {
 }
 
 impl Backend for CliBackend {
-    fn run<'a>(&'a self, _: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn run<'a>(
+        &'a self,
+        _: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             let name = &*call.entry().local_name;
             let tool = self.tools.get(name).and_then(|index| self.config.tools.get(*index));
             match tool {
                 Some(tool) => Ok(self.run_tool(tool, &call).await),
-                None => Err(CallError::Backend {
+                None => Err(CallError::Unavailable {
                     backend: call.entry().backend.clone(),
                     reason: format!("it no longer has a tool named `{}`", python::strip(name)),
                 }),

@@ -12,8 +12,8 @@ use std::{
 
 use muster_core::{
     call::{Caller, Outcome},
-    catalog::{About, Collision, Entry, Offer, Snapshot, Source},
-    client::{Continuation, Nobody},
+    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry},
+    client::{Continuation, NoClient},
     json::{Raw, raw},
     name::{BackendName, ToolName},
 };
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         let dispatcher = asking.get_or_insert_with(|| dispatcher(&tools));
-        let (caller, client) = (Caller::local(), Nobody::shared());
+        let (caller, client) = (Caller::local(), NoClient::shared());
         let snapshot = &dispatcher.snapshot(&caller);
         let cx = SurfaceContext { dispatcher, snapshot, caller: &caller, client: &client };
         let call = ToolCall {
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let answer = match runtime.block_on(meta.call(cx, call)) {
             Ok(Outcome::Text { text, .. }) => text,
             Ok(Outcome::Raw(result)) => result.get().to_owned(),
-            Ok(Outcome::NeedsInput(_)) | Err(_) => return Err("a search that fails".into()),
+            Ok(Outcome::InputRequired(_)) | Err(_) => return Err("a search that fails".into()),
         };
         writeln!(out, "{}", tokenizer.encode_ordinary(&answer).len())?;
     }
@@ -57,10 +57,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn dispatcher(tools: &BTreeMap<String, Vec<Value>>) -> Dispatcher {
-    let mut catalog = Snapshot::settling(Collision::FirstWins);
+    let mut catalog = CatalogSnapshot::with_collisions(NameCollision::FirstWins);
     for (server, tools) in tools {
         let backend = BackendName::new(server.as_str());
-        let about = About {
+        let about = BackendInfo {
             title: Arc::from(server.as_str()),
             description: Arc::from(""),
             category: None,
@@ -68,19 +68,19 @@ fn dispatcher(tools: &BTreeMap<String, Vec<Value>>) -> Dispatcher {
         };
         let entries = tools.iter().map(|tool| entry(&backend, tool)).collect();
         let offer = Offer { tools: entries, ..Offer::default() };
-        catalog = catalog.with(Source::new(backend, about, offer));
+        catalog = catalog.with(CatalogSource::new(backend, about, offer));
     }
     let (_, follow) =
         watch::channel(Arc::new(GatewaySnapshot { catalog, ..GatewaySnapshot::default() }));
     Dispatcher::new(follow)
 }
 
-fn entry(backend: &BackendName, tool: &Value) -> Entry {
+fn entry(backend: &BackendName, tool: &Value) -> ToolEntry {
     let name = text(tool, "name");
     let none = json!({"type": "object"});
     let schema = tool.get("input_schema").filter(|schema| schema.is_object()).unwrap_or(&none);
     let definition: Raw = raw(&json!({"name": name, "inputSchema": schema}));
-    Entry {
+    ToolEntry {
         name: ToolName::new(format!("x_{backend}_{name}")),
         backend: backend.clone(),
         local_name: name.into(),

@@ -9,9 +9,9 @@
 use std::sync::Arc;
 
 use muster_core::{
-    client::{AskError, Client, Continuation, NeedsInput},
-    json::Object,
-    request::{Asked, Fault, Reply},
+    client::{ClientHandle, Continuation, InputError, InputRequired},
+    json::RawObject,
+    request::{ClientRequest, RequestError, Response},
 };
 
 /// A backend that still asks after this many rounds will never be satisfied.
@@ -19,40 +19,47 @@ const MOST_ROUNDS: usize = 10;
 
 /// Serves a request by `perform`, asking the client whatever has to be known first.
 pub(crate) async fn ask_and_repeat<F>(
-    client: &Arc<dyn Client>,
-    asked: Asked,
-    perform: impl Fn(Asked) -> F,
-) -> Result<Reply, Fault>
+    client: &Arc<dyn ClientHandle>,
+    asked: ClientRequest,
+    perform: impl Fn(ClientRequest) -> F,
+) -> Result<Response, RequestError>
 where
-    F: Future<Output = Result<Reply, Fault>>,
+    F: Future<Output = Result<Response, RequestError>>,
 {
     let mut next = asked.clone();
     for _ in 0..MOST_ROUNDS {
         match perform(next).await? {
-            Reply::NeedsInput(needs) => {
+            Response::InputRequired(needs) => {
                 let continuation = answers(client, needs).await?;
-                next = Asked { continuation, ..asked.clone() };
+                next = ClientRequest { continuation, ..asked.clone() };
             }
-            done @ Reply::Done { .. } => return Ok(done),
+            done @ Response::Done { .. } => return Ok(done),
         }
     }
-    Err(Fault::Internal(format!("the backend still asks questions after {MOST_ROUNDS} rounds")))
+    Err(RequestError::Internal(format!(
+        "the backend still asks questions after {MOST_ROUNDS} rounds"
+    )))
 }
 
-async fn answers(client: &Arc<dyn Client>, needs: NeedsInput) -> Result<Continuation, Fault> {
-    let mut answers = Object::new();
-    for (key, question) in needs.questions {
-        let answer = client.ask(question).await.map_err(fault)?;
+async fn answers(
+    client: &Arc<dyn ClientHandle>,
+    needs: InputRequired,
+) -> Result<Continuation, RequestError> {
+    let mut answers = RawObject::new();
+    for (key, question) in needs.requests {
+        let answer = client.request_input(question).await.map_err(fault)?;
         answers.set(key, std::borrow::Cow::Owned(answer));
     }
-    Ok(Continuation { answers: Some(answers.to_raw()), state: needs.state })
+    Ok(Continuation { responses: Some(answers.to_raw()), state: needs.state })
 }
 
 /// What a client's refusal means for the request it made.
-pub(crate) fn fault(error: AskError) -> Fault {
+pub(crate) fn fault(error: InputError) -> RequestError {
     match error {
-        AskError::NotDeclared { capability } => Fault::MissingCapability { capability },
-        AskError::Refused { code, message, data } => Fault::Passed { code, message, data },
-        AskError::Gone => Fault::Internal("the client is gone".to_owned()),
+        InputError::NotDeclared { capability } => RequestError::MissingCapability { capability },
+        InputError::Refused { code, message, data } => {
+            RequestError::Upstream { code, message, data }
+        }
+        InputError::Disconnected => RequestError::Internal("the client is gone".to_owned()),
     }
 }

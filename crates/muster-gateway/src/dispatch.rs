@@ -6,13 +6,13 @@ mod tally;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use muster_core::{
-    backend::{Ask, Backend, BoxFuture, CallTool, Cx},
-    bulk::{Bulk, Ran},
+    backend::{Backend, BoxFuture, CallContext, ResourceRequest, ToolCaller},
     call::{Call, CallError, Caller, Outcome},
-    catalog::Snapshot,
-    client::Client,
+    catalog::CatalogSnapshot,
+    client::ClientHandle,
     name::BackendName,
     policy::{Permitted, Policy},
+    spooled::{SpooledResult, ToolResult},
 };
 use tokio::sync::watch;
 
@@ -30,7 +30,7 @@ const MAX_DEPTH: u8 = 8;
 #[derive(Debug, Clone, Default)]
 pub struct GatewaySnapshot {
     /// What there is.
-    pub catalog: Snapshot,
+    pub catalog: CatalogSnapshot,
     /// What is allowed.
     pub policy: Arc<Policy>,
     /// Who runs it.
@@ -114,15 +114,15 @@ impl Dispatcher {
     pub(crate) async fn ask_in(
         &self,
         snapshot: &GatewaySnapshot,
-        (caller, client): (&Caller, &Arc<dyn Client>),
+        (caller, client): (&Caller, &Arc<dyn ClientHandle>),
         backend: &BackendName,
-        ask: Ask,
+        ask: ResourceRequest,
     ) -> Result<Outcome, CallError> {
         check_depth(caller)?;
         let listed = snapshot.catalog.sources().any(|source| source.backend == *backend);
         let found = snapshot.backends.get(backend).filter(|_| listed);
         let found = found.ok_or_else(|| not_connected(backend))?;
-        found.ask(Cx { client, caller, tools: self }, ask).await
+        found.request(CallContext { client, caller, tools: self }, ask).await
     }
 
     /// Calls a tool of `snapshot`; its result may be spooled to disk.
@@ -130,14 +130,14 @@ impl Dispatcher {
         &self,
         snapshot: &GatewaySnapshot,
         caller: &Caller,
-        client: &Arc<dyn Client>,
+        client: &Arc<dyn ClientHandle>,
         call: Call,
-    ) -> Result<Ran, CallError> {
+    ) -> Result<ToolResult, CallError> {
         let audit = Audit::begin(caller, &call);
         let result = async {
             let (backend, call) = permitted(snapshot, caller, call)?;
             let running = self.tally.begin(&call.entry().backend);
-            let result = backend.run_bulk(Cx { client, caller, tools: self }, call).await;
+            let result = backend.run_bulk(CallContext { client, caller, tools: self }, call).await;
             running.end(Ending::of(&result));
             result
         };
@@ -151,14 +151,14 @@ impl Dispatcher {
         &self,
         snapshot: &GatewaySnapshot,
         caller: &Caller,
-        client: &Arc<dyn Client>,
+        client: &Arc<dyn ClientHandle>,
         call: Call,
     ) -> Result<Outcome, CallError> {
         let audit = Audit::begin(caller, &call);
         let result = async {
             let (backend, call) = permitted(snapshot, caller, call)?;
             let running = self.tally.begin(&call.entry().backend);
-            let result = backend.run(Cx { client, caller, tools: self }, call).await;
+            let result = backend.run(CallContext { client, caller, tools: self }, call).await;
             running.end(result.as_ref().into());
             result
         };
@@ -186,15 +186,15 @@ fn check_depth(caller: &Caller) -> Result<(), CallError> {
 }
 
 fn not_connected(backend: &BackendName) -> CallError {
-    CallError::Backend { backend: backend.clone(), reason: "it is not connected".to_owned() }
+    CallError::Unavailable { backend: backend.clone(), reason: "it is not connected".to_owned() }
 }
 
-impl CallTool for Dispatcher {
+impl ToolCaller for Dispatcher {
     /// Calls a tool of the newest snapshot: a step of a workflow sees what the step before it changed.
     fn call<'a>(
         &'a self,
         caller: &'a Caller,
-        client: &'a Arc<dyn Client>,
+        client: &'a Arc<dyn ClientHandle>,
         call: Call,
     ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
@@ -208,15 +208,15 @@ impl CallTool for Dispatcher {
 #[derive(Debug, Clone, Copy)]
 enum Ending<'a> {
     Outcome(&'a Outcome),
-    Bulk(&'a dyn Bulk),
+    Bulk(&'a dyn SpooledResult),
     Error(&'a CallError),
 }
 
 impl<'a> Ending<'a> {
-    fn of(result: &'a Result<Ran, CallError>) -> Self {
+    fn of(result: &'a Result<ToolResult, CallError>) -> Self {
         match result {
-            Ok(Ran::Outcome(outcome)) => Self::Outcome(outcome),
-            Ok(Ran::Bulk(bulk)) => Self::Bulk(&**bulk),
+            Ok(ToolResult::Inline(outcome)) => Self::Outcome(outcome),
+            Ok(ToolResult::Spooled(bulk)) => Self::Bulk(&**bulk),
             Err(error) => Self::Error(error),
         }
     }

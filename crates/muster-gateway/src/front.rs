@@ -11,9 +11,12 @@ use std::{
 use muster_core::{
     backend::BoxFuture,
     call::{Caller, Outcome},
-    client::{Asking, Client},
-    json::{Object, Raw, raw},
-    request::{Asked, Change, Changes, Fault, Identity, Keep, Offers, Reply, Request, Serve},
+    client::{ClientHandle, InputMode},
+    json::{Raw, RawObject, raw},
+    request::{
+        CacheControl, Change, ChangeStream, ClientRequest, Request, RequestError, RequestHandler,
+        Response, ServerCapabilities, ServerInfo,
+    },
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -41,8 +44,8 @@ pub struct Front {
 /// What there is to show, and the way to it.
 #[derive(Debug)]
 struct Shown {
-    identity: Identity,
-    offers: Offers,
+    identity: ServerInfo,
+    offers: ServerCapabilities,
     surface: Box<dyn Surface>,
     dispatcher: Arc<Dispatcher>,
     changes: broadcast::Sender<Change>,
@@ -51,8 +54,8 @@ struct Shown {
 impl Front {
     /// Shows `surface` to clients, and says that there is what `offers` says.
     pub fn new(
-        identity: Identity,
-        offers: Offers,
+        identity: ServerInfo,
+        offers: ServerCapabilities,
         surface: Box<dyn Surface>,
         dispatcher: Arc<Dispatcher>,
         changes: broadcast::Sender<Change>,
@@ -79,16 +82,16 @@ impl Front {
     }
 }
 
-impl Serve for Front {
-    fn identity(&self) -> &Identity {
+impl RequestHandler for Front {
+    fn server_info(&self) -> &ServerInfo {
         &self.shown.identity
     }
 
-    fn offers(&self) -> Offers {
+    fn capabilities(&self) -> ServerCapabilities {
         self.shown.offers
     }
 
-    fn changes(&self) -> Box<dyn Changes> {
+    fn changes(&self) -> Box<dyn ChangeStream> {
         let (shown, changes) = (Arc::clone(&self.shown), self.shown.changes.subscribe());
         let known = shown.advertised();
         Box::new(Heard { shown, changes, known })
@@ -103,12 +106,12 @@ impl Serve for Front {
         Some(Arc::clone(&entry.input_schema))
     }
 
-    fn serve<'a>(
+    fn handle<'a>(
         &'a self,
         caller: &'a Caller,
-        client: &'a Arc<dyn Client>,
-        asked: Asked,
-    ) -> BoxFuture<'a, Result<Reply, Fault>> {
+        client: &'a Arc<dyn ClientHandle>,
+        asked: ClientRequest,
+    ) -> BoxFuture<'a, Result<Response, RequestError>> {
         Box::pin(async move {
             self.settled().await;
             let shown = &self.shown;
@@ -116,19 +119,21 @@ impl Serve for Front {
             if parking::is_ours(&asked.continuation) {
                 return self.parking.resume(caller, client, &asked.continuation).await;
             }
-            match client.asking() {
-                Asking::Directly => {
+            match client.input_mode() {
+                InputMode::Direct => {
                     let perform = |asked| shown.perform(caller, client, asked);
                     bridge::ask_and_repeat(client, asked, perform).await
                 }
-                Asking::ByReply if asked.request.may_ask() => {
+                InputMode::InResult if asked.request.may_require_input() => {
                     let (shown, caller_then) = (Arc::clone(shown), caller.clone());
-                    let perform = |client: Arc<dyn Client>| -> BoxFuture<'static, _> {
+                    let perform = |client: Arc<dyn ClientHandle>| -> BoxFuture<'static, _> {
                         Box::pin(async move { shown.perform(&caller_then, &client, asked).await })
                     };
                     self.parking.begin(caller, client, perform).await
                 }
-                Asking::ByReply | Asking::Never => shown.perform(caller, client, asked).await,
+                InputMode::InResult | InputMode::Unsupported => {
+                    shown.perform(caller, client, asked).await
+                }
             }
         })
     }
@@ -150,10 +155,10 @@ impl Shown {
     async fn perform(
         &self,
         caller: &Caller,
-        client: &Arc<dyn Client>,
-        asked: Asked,
-    ) -> Result<Reply, Fault> {
-        let Asked { request, meta, continuation } = asked;
+        client: &Arc<dyn ClientHandle>,
+        asked: ClientRequest,
+    ) -> Result<Response, RequestError> {
+        let ClientRequest { request, meta, continuation } = asked;
         // The one place where a request reads the state. A repetition with answers reads it again: the
         // policy may have changed while the client was asked.
         let snapshot = &self.dispatcher.snapshot(caller);
@@ -161,7 +166,7 @@ impl Shown {
         match request {
             Request::ListTools { .. } => Ok(listed("tools", &self.surface.tools(snapshot))),
             Request::CallTool { name, arguments } => {
-                let arguments = arguments.unwrap_or_else(|| Object::new().to_raw());
+                let arguments = arguments.unwrap_or_else(|| RawObject::new().to_raw());
                 let call = ToolCall { name, arguments, meta, continuation };
                 Ok(reply(self.surface.call(cx, call).await?))
             }
@@ -175,23 +180,25 @@ impl Shown {
             Request::ListPrompts { .. } if self.offers.prompts => {
                 Ok(listed("prompts", &native::prompts(&snapshot.catalog)))
             }
-            Request::Ask(what) if self.offers.resources || self.offers.prompts => {
+            Request::Resource(what) if self.offers.resources || self.offers.prompts => {
                 native::ask(cx, what, meta, continuation).await
             }
             Request::SetLogLevel { .. } if self.offers.logging => {
-                Ok(Reply::Done { result: Object::new().to_raw(), keep: None })
+                Ok(Response::Done { result: RawObject::new().to_raw(), cache: None })
             }
             Request::ListResources { .. }
             | Request::ListTemplates { .. }
             | Request::ListPrompts { .. }
-            | Request::Ask(_)
-            | Request::SetLogLevel { .. } => Err(Fault::NotServed("Method not found".to_owned())),
+            | Request::Resource(_)
+            | Request::SetLogLevel { .. } => {
+                Err(RequestError::Unsupported("Method not found".to_owned()))
+            }
         }
     }
 }
 
 /// What is listed may change with the next configuration, and belongs to the one who asked.
-const LIST_KEEP: Keep = Keep { ttl_ms: 0, shared: false };
+const LIST_KEEP: CacheControl = CacheControl { ttl_ms: 0, shared: false };
 
 struct Heard {
     shown: Arc<Shown>,
@@ -211,7 +218,7 @@ impl Heard {
     }
 }
 
-impl Changes for Heard {
+impl ChangeStream for Heard {
     fn next(&mut self) -> BoxFuture<'_, Option<Change>> {
         Box::pin(async move {
             loop {
@@ -228,13 +235,13 @@ impl Changes for Heard {
     }
 }
 
-fn listed(what: &'static str, items: &[Raw]) -> Reply {
-    let mut list = Object::new();
+fn listed(what: &'static str, items: &[Raw]) -> Response {
+    let mut list = RawObject::new();
     list.set_value(what, items);
-    Reply::Done { result: list.to_raw(), keep: Some(LIST_KEEP) }
+    Response::Done { result: list.to_raw(), cache: Some(LIST_KEEP) }
 }
 
-pub(crate) fn reply(outcome: Outcome) -> Reply {
+pub(crate) fn reply(outcome: Outcome) -> Response {
     #[derive(Serialize)]
     struct Text<'a> {
         r#type: &'static str,
@@ -255,9 +262,9 @@ pub(crate) fn reply(outcome: Outcome) -> Reply {
                 structured_content: details,
                 is_error: failed,
             });
-            Reply::Done { result, keep: None }
+            Response::Done { result, cache: None }
         }
-        Outcome::Raw(result) => Reply::Done { result, keep: None },
-        Outcome::NeedsInput(needs) => Reply::NeedsInput(needs),
+        Outcome::Raw(result) => Response::Done { result, cache: None },
+        Outcome::InputRequired(needs) => Response::InputRequired(needs),
     }
 }

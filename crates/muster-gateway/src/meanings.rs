@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, OnceLock, RwLock},
 };
 
-use muster_core::{catalog::Entry, name::ToolName};
+use muster_core::{catalog::ToolEntry, name::ToolName};
 use muster_search::meaning::{Embed, described};
 use tokio::sync::watch;
 
@@ -121,9 +121,9 @@ impl Meanings {
         let known = self.known();
         let mut next = Vectors::clone(&known);
         let (mut thoughts, mut more) = (0, false);
-        for (source, entry) in state.catalog.surviving() {
+        for (source, entry) in state.catalog.callable() {
             let text =
-                described(&source.about.title, &entry.local_name, state.policy.description(entry));
+                described(&source.info.title, &entry.local_name, state.policy.description(entry));
             if known.get(&entry.name).is_some_and(|meaning| *meaning.text == *text) {
                 continue;
             }
@@ -191,7 +191,7 @@ pub(crate) struct Snapshot(Arc<Vectors>);
 
 impl Snapshot {
     /// The vector of a tool.
-    pub(crate) fn of(&self, entry: &Entry) -> Option<&[f32]> {
+    pub(crate) fn of(&self, entry: &ToolEntry) -> Option<&[f32]> {
         self.0.get(&entry.name).map(|meaning| &*meaning.vector)
     }
 }

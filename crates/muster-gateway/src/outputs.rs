@@ -7,10 +7,10 @@
 //! **Invariant:** whoever does not own a handle cannot tell it from one that never was.
 
 pub mod look;
-pub mod passing;
 pub mod preview;
 mod select;
 mod shape;
+pub mod temporary;
 
 use std::{
     fmt,
@@ -25,6 +25,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use self::temporary::LazyDir;
+
 /// How long a handle is good.
 const GOOD_FOR: Duration = Duration::from_secs(60 * 60);
 /// What all of them may take on disk.
@@ -36,9 +38,46 @@ pub(crate) const CHUNK: usize = 64 * 1024;
 /// The answers kept in one folder.
 #[derive(Debug, Clone)]
 pub struct Outputs {
-    folder: PathBuf,
+    directory: Directory,
     good_for: Duration,
     most_bytes: u64,
+}
+
+/// Where outputs are stored.
+#[derive(Debug, Clone)]
+enum Directory {
+    /// A directory that outlives the process.
+    Permanent(PathBuf),
+    /// A directory that is removed with the process.
+    Temporary(LazyDir),
+}
+
+impl Directory {
+    /// Creates the directory, unless it exists.
+    fn create(&self) -> io::Result<PathBuf> {
+        match self {
+            Self::Permanent(path) => {
+                DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+                Ok(path.clone())
+            }
+            Self::Temporary(dir) => dir.create(),
+        }
+    }
+
+    /// The path of the directory, if there may be outputs in it.
+    fn path(&self) -> Option<PathBuf> {
+        match self {
+            Self::Permanent(path) => Some(path.clone()),
+            Self::Temporary(dir) => dir.path(),
+        }
+    }
+}
+
+impl Default for Outputs {
+    /// Stores outputs in a temporary directory, which is removed with the last clone.
+    fn default() -> Self {
+        Self::in_directory(Directory::Temporary(LazyDir::default()))
+    }
 }
 
 /// What an answer is.
@@ -108,7 +147,11 @@ pub struct NoSuchOutput {
 impl Outputs {
     /// Keeps answers in a folder, which is made when the first one comes.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into(), good_for: GOOD_FOR, most_bytes: MOST_BYTES }
+        Self::in_directory(Directory::Permanent(folder.into()))
+    }
+
+    fn in_directory(directory: Directory) -> Self {
+        Self { directory, good_for: GOOD_FOR, most_bytes: MOST_BYTES }
     }
 
     /// The same within other bounds.
@@ -119,11 +162,11 @@ impl Outputs {
 
     /// Keeps an answer for `owner`. Takes time; not for a task that others wait for.
     pub fn keep(&self, owner: &str, kind: Kind, body: Body) -> io::Result<Kept> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        let directory = self.directory.create()?;
         let mut random = [0_u8; 12];
         getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
         let handle = random.iter().fold(PREFIX.to_owned(), |id, byte| format!("{id}{byte:02x}"));
-        let path = self.folder.join(&handle);
+        let path = directory.join(&handle);
         match body {
             Body::Text(text) => {
                 private(&path)?.write_all(text.as_bytes())?;
@@ -147,7 +190,7 @@ impl Outputs {
         let expires = Timestamp::now().as_second().saturating_add(good_for);
         let kept = Kept { handle, kind, bytes, lines, expires, owner: owner.to_owned(), path };
         private(&described(&kept.path))?.write_all(&serde_json::to_vec(&kept)?)?;
-        self.make_room(&kept.handle);
+        self.make_room(&directory, &kept.handle);
         Ok(kept)
     }
 
@@ -166,14 +209,15 @@ impl Outputs {
             digits.len() == 24 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
         });
         let none = || NoSuchOutput { handle: handle.chars().take(60).collect() };
-        let kept = is_ours.then(|| read(&self.folder.join(handle))).flatten();
+        let directory = self.directory.path().filter(|_| is_ours);
+        let kept = directory.and_then(|directory| read(&directory.join(handle)));
         let now = Timestamp::now().as_second();
         kept.filter(|kept| kept.owner == owner && kept.expires > now).ok_or_else(none)
     }
 
     /// Removes what has expired, and the oldest others if there is too much.
-    fn make_room(&self, newest: &str) {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return };
+    fn make_room(&self, directory: &Path, newest: &str) {
+        let Ok(entries) = fs::read_dir(directory) else { return };
         let now = Timestamp::now().as_second();
         let paths = entries.flatten().map(|entry| entry.path());
         let described = paths.filter(|path| path.extension().is_some_and(|ext| ext == "json"));

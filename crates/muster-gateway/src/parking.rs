@@ -14,9 +14,12 @@ use std::{
 use muster_core::{
     backend::BoxFuture,
     call::Caller,
-    client::{AskError, Asking, Client, Continuation, NeedsInput, Notice, Question},
-    json::{Object, Raw, raw},
-    request::{Fault, Reply},
+    client::{
+        ClientHandle, Continuation, InputError, InputMode, InputRequest, InputRequired,
+        Notification,
+    },
+    json::{Raw, RawObject, raw},
+    request::{RequestError, Response},
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -53,7 +56,7 @@ struct Conversation {
     questions: mpsc::Receiver<Pending>,
     /// Asked and not yet answered.
     pending: Vec<(String, Pending)>,
-    result: oneshot::Receiver<Result<Reply, Fault>>,
+    result: oneshot::Receiver<Result<Response, RequestError>>,
     /// What the client would have had to declare.
     missing: mpsc::Receiver<String>,
     /// The client to be told things: the one whose request is open, if one is.
@@ -63,8 +66,8 @@ struct Conversation {
 
 #[derive(Debug)]
 struct Pending {
-    question: Question,
-    answer: oneshot::Sender<Result<Raw, AskError>>,
+    question: InputRequest,
+    answer: oneshot::Sender<Result<Raw, InputError>>,
 }
 
 #[derive(Debug)]
@@ -77,7 +80,7 @@ impl Drop for EndOnDrop {
 }
 
 #[expect(clippy::disallowed_types, reason = "held to copy a pointer, never across an await")]
-type Listener = Arc<std::sync::Mutex<Option<Arc<dyn Client>>>>;
+type Listener = Arc<std::sync::Mutex<Option<Arc<dyn ClientHandle>>>>;
 
 /// Whether a continuation carries a handle of ours.
 pub(crate) fn is_ours(continuation: &Continuation) -> bool {
@@ -93,9 +96,11 @@ impl Parking {
     pub(crate) async fn begin(
         &self,
         caller: &Caller,
-        client: &Arc<dyn Client>,
-        perform: impl FnOnce(Arc<dyn Client>) -> BoxFuture<'static, Result<Reply, Fault>>,
-    ) -> Result<Reply, Fault> {
+        client: &Arc<dyn ClientHandle>,
+        perform: impl FnOnce(
+            Arc<dyn ClientHandle>,
+        ) -> BoxFuture<'static, Result<Response, RequestError>>,
+    ) -> Result<Response, RequestError> {
         let (asked, questions) = mpsc::channel(8);
         let (finished, result) = oneshot::channel();
         let (lacking, missing) = mpsc::channel(1);
@@ -122,18 +127,19 @@ impl Parking {
     pub(crate) async fn resume(
         &self,
         caller: &Caller,
-        client: &Arc<dyn Client>,
+        client: &Arc<dyn ClientHandle>,
         continuation: &Continuation,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<Response, RequestError> {
         let handle = handle(continuation).unwrap_or_default();
         let Some(mut conversation) = self.take(&handle, caller) else {
             let message = "unknown or expired `requestState`; call again without it";
-            return Err(Fault::InvalidParams(message.to_owned()));
+            return Err(RequestError::InvalidParams(message.to_owned()));
         };
-        let answers = continuation.answers.as_deref().and_then(Object::parse).unwrap_or_default();
+        let answers =
+            continuation.responses.as_deref().and_then(RawObject::parse).unwrap_or_default();
         let mut unanswered = Vec::new();
         for (key, pending) in conversation.pending {
-            match answers.get(&key).filter(|answer| Object::parse(answer).is_some()) {
+            match answers.get(&key).filter(|answer| RawObject::parse(answer).is_some()) {
                 // A call that has ended meanwhile needs no answer.
                 Some(answer) => drop(pending.answer.send(Ok(answer.to_owned()))),
                 None => unanswered.push((key, pending)),
@@ -150,9 +156,9 @@ impl Parking {
     async fn follow(
         &self,
         caller: &Caller,
-        client: &Arc<dyn Client>,
+        client: &Arc<dyn ClientHandle>,
         mut conversation: Conversation,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<Response, RequestError> {
         set(&conversation.listener, Some(Arc::clone(client)));
         let first = tokio::select! {
             biased;
@@ -160,12 +166,12 @@ impl Parking {
             Some(capability) = conversation.missing.recv() => {
                 // A backend that can also ask something else may do with that.
                 let other = tokio::time::timeout(TOGETHER, conversation.questions.recv()).await;
-                let missing = Fault::MissingCapability { capability };
+                let missing = RequestError::MissingCapability { capability };
                 other.ok().flatten().ok_or(missing)?
             }
             result = &mut conversation.result => {
                 return result.unwrap_or_else(|_| {
-                    Err(Fault::Internal("the call ended without a result".to_owned()))
+                    Err(RequestError::Internal("the call ended without a result".to_owned()))
                 });
             }
         };
@@ -183,9 +189,9 @@ impl Parking {
         self.park(caller, conversation)
     }
 
-    fn park(&self, caller: &Caller, conversation: Conversation) -> Result<Reply, Fault> {
+    fn park(&self, caller: &Caller, conversation: Conversation) -> Result<Response, RequestError> {
         let Some(name) = unguessable() else {
-            return Err(Fault::Internal("there is no source of randomness".to_owned()));
+            return Err(RequestError::Internal("there is no source of randomness".to_owned()));
         };
         let handle = format!("{HANDLE}{name}");
         let questions = conversation
@@ -204,7 +210,11 @@ impl Parking {
             }
             parked.insert(handle.clone(), Parked { subject, since, conversation });
         }
-        Ok(Reply::NeedsInput(NeedsInput { questions, state: Some(raw(&handle)), result: None }))
+        Ok(Response::InputRequired(InputRequired {
+            requests: questions,
+            state: Some(raw(&handle)),
+            result: None,
+        }))
     }
 
     fn take(&self, handle: &str, caller: &Caller) -> Option<Conversation> {
@@ -214,7 +224,7 @@ impl Parking {
     }
 }
 
-fn set(listener: &Listener, client: Option<Arc<dyn Client>>) {
+fn set(listener: &Listener, client: Option<Arc<dyn ClientHandle>>) {
     if let Ok(mut listener) = listener.lock() {
         *listener = client;
     }
@@ -244,35 +254,35 @@ struct Away {
     listener: Listener,
 }
 
-impl Client for Away {
+impl ClientHandle for Away {
     fn capabilities(&self) -> Raw {
         self.capabilities.clone()
     }
 
-    fn asking(&self) -> Asking {
-        Asking::Directly
+    fn input_mode(&self) -> InputMode {
+        InputMode::Direct
     }
 
-    fn notify(&self, notice: Notice) {
+    fn notify(&self, notice: Notification) {
         let listener = self.listener.lock().ok().and_then(|listener| listener.clone());
         if let Some(client) = listener {
             client.notify(notice);
         }
     }
 
-    fn lacks(&self, capability: &str) {
+    fn missing_capability(&self, capability: &str) {
         // One is enough to end the request.
         drop(self.lacking.try_send(capability.to_owned()));
     }
 
-    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Raw, AskError>> {
+    fn request_input(&self, question: InputRequest) -> BoxFuture<'_, Result<Raw, InputError>> {
         Box::pin(async move {
             let (answer, answered) = oneshot::channel();
             let asked = self.asked.send(Pending { question, answer }).await;
-            asked.map_err(|_| AskError::Gone)?;
+            asked.map_err(|_| InputError::Disconnected)?;
             match tokio::time::timeout(PATIENCE, answered).await {
                 Ok(Ok(answer)) => answer,
-                Ok(Err(_)) | Err(_) => Err(AskError::Gone),
+                Ok(Err(_)) | Err(_) => Err(InputError::Disconnected),
             }
         })
     }

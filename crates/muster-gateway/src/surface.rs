@@ -8,13 +8,13 @@ mod texts;
 use std::{fmt, sync::Arc};
 
 use muster_core::{
-    backend::{Ask, BoxFuture},
-    bulk::Ran,
+    backend::{BoxFuture, ResourceRequest},
     call::{Call, CallError, Caller, Checking, Outcome},
-    client::{Client, Continuation},
+    client::{ClientHandle, Continuation},
     json::Raw,
     name::{BackendName, ToolName},
-    request::Fault,
+    request::RequestError,
+    spooled::ToolResult,
 };
 
 use crate::dispatch::{Dispatcher, GatewaySnapshot};
@@ -29,7 +29,7 @@ pub trait Surface: fmt::Debug + Send + Sync {
         &'a self,
         cx: SurfaceContext<'a>,
         call: ToolCall,
-    ) -> BoxFuture<'a, Result<Outcome, Fault>>;
+    ) -> BoxFuture<'a, Result<Outcome, RequestError>>;
 
     /// Whether the tools shown are those of the catalog, and change with it.
     fn lists_catalog(&self) -> bool;
@@ -48,7 +48,7 @@ pub struct SurfaceContext<'a> {
     /// The caller that sent the request.
     pub caller: &'a Caller,
     /// The client that the request came from.
-    pub client: &'a Arc<dyn Client>,
+    pub client: &'a Arc<dyn ClientHandle>,
 }
 
 impl SurfaceContext<'_> {
@@ -58,12 +58,16 @@ impl SurfaceContext<'_> {
     }
 
     /// Calls a tool of the snapshot; its result may be spooled to disk.
-    pub async fn call_bulk(self, call: Call) -> Result<Ran, CallError> {
+    pub async fn call_bulk(self, call: Call) -> Result<ToolResult, CallError> {
         self.dispatcher.call_bulk_in(self.snapshot, self.caller, self.client, call).await
     }
 
     /// Requests a resource or a prompt from a backend of the snapshot, in the backend's own names.
-    pub async fn ask(self, backend: &BackendName, ask: Ask) -> Result<Outcome, CallError> {
+    pub async fn ask(
+        self,
+        backend: &BackendName,
+        ask: ResourceRequest,
+    ) -> Result<Outcome, CallError> {
         self.dispatcher.ask_in(self.snapshot, (self.caller, self.client), backend, ask).await
     }
 }
@@ -90,9 +94,11 @@ impl ToolCall {
 }
 
 /// A backend's own refusal goes to the client as it is; everything else is for a surface to word.
-pub(crate) fn passed(error: CallError) -> Result<Fault, CallError> {
+pub(crate) fn passed(error: CallError) -> Result<RequestError, CallError> {
     match error {
-        CallError::Refused { code, message, data } => Ok(Fault::Passed { code, message, data }),
+        CallError::Upstream { code, message, data } => {
+            Ok(RequestError::Upstream { code, message, data })
+        }
         error => Err(error),
     }
 }

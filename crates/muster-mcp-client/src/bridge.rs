@@ -30,7 +30,7 @@ use std::{
     time::Duration,
 };
 
-use muster_core::request::Serve;
+use muster_core::request::RequestHandler;
 use muster_mcp::{
     stdio::{Input, LIMIT, Line, Lines, Output},
     version::Era,
@@ -65,7 +65,7 @@ pub struct Options {
     /// How to show who the client is.
     pub login: Arc<dyn Login>,
     /// Who serves the client while a person has to log in.
-    pub meanwhile: Option<Arc<dyn Serve>>,
+    pub meanwhile: Option<Arc<dyn RequestHandler>>,
     /// How long a server that cannot be reached is waited for.
     pub patience: Duration,
 }

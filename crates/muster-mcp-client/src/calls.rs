@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use muster_core::{client::Client, json::Raw};
+use muster_core::{client::ClientHandle, json::Raw};
 use muster_mcp::wire::RpcError;
 use tokio::{sync::oneshot, task::AbortHandle};
 
@@ -22,7 +22,7 @@ pub(super) type Settled = Result<Taken, RpcError>;
 #[derive(Debug)]
 pub(super) struct Asker {
     /// The client behind it.
-    pub(super) client: Arc<dyn Client>,
+    pub(super) client: Arc<dyn ClientHandle>,
     /// Who the caller is.
     pub(super) subject: Arc<str>,
     /// The client's own progress token, as it wrote it.

@@ -3,14 +3,14 @@
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
-    backend::{Ask, Backend, BoxFuture, Cx, What},
-    bulk::Ran,
+    backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
     call::{CallError, Outcome},
-    client::{Continuation, NeedsInput, Question},
-    connect::{ConnectError, Connection, Listing},
-    json::{Object, Raw},
+    client::{Continuation, InputRequest, InputRequired},
+    connect::{ConnectError, Connection, ServerListing},
+    json::{Raw, RawObject},
     name::BackendName,
     policy::Permitted,
+    spooled::ToolResult,
 };
 use muster_mcp::{
     param_headers::{self, Headed},
@@ -96,7 +96,7 @@ impl Conn {
         }
     }
 
-    async fn call_tool(&self, cx: Cx<'_>, call: &Permitted) -> Result<Taken, Failure> {
+    async fn call_tool(&self, cx: CallContext<'_>, call: &Permitted) -> Result<Taken, Failure> {
         let name = &*call.entry().local_name;
         let once = || async {
             let meta = call.meta().map(|meta| &**meta);
@@ -125,20 +125,24 @@ impl Conn {
     }
 
     /// The same, where a long result may stay on disk.
-    async fn call_tool_bulk(&self, cx: Cx<'_>, call: &Permitted) -> Result<Ran, Failure> {
+    async fn call_tool_bulk(
+        &self,
+        cx: CallContext<'_>,
+        call: &Permitted,
+    ) -> Result<ToolResult, Failure> {
         let stored = match self.call_tool(cx, call).await? {
             Taken::Raw(result) => return Ok(self.outcome(result).into()),
             Taken::Stored(stored) => stored,
         };
         Ok(match self.peer.about.era {
             Era::Modern if stored.asks() => self.outcome(stored.load().await?).into(),
-            Era::Modern => Ran::Bulk(Arc::new(stored.without_era())),
-            Era::Legacy => Ran::Bulk(Arc::new(stored)),
+            Era::Modern => ToolResult::Spooled(Arc::new(stored.without_era())),
+            Era::Legacy => ToolResult::Spooled(Arc::new(stored)),
         })
     }
 
-    async fn serve(&self, cx: Cx<'_>, ask: &Ask) -> Result<Outcome, Failure> {
-        let Ask { what, meta, continuation } = ask;
+    async fn serve(&self, cx: CallContext<'_>, ask: &ResourceRequest) -> Result<Outcome, Failure> {
+        let ResourceRequest { operation: what, meta, continuation } = ask;
         let meta = meta.as_deref();
         let want = |method, name| Want {
             method,
@@ -148,13 +152,13 @@ impl Conn {
             ..Want::default()
         };
         let result = match what {
-            What::Read { uri } => {
+            ResourceOperation::Read { uri } => {
                 let want = want("resources/read", Some(uri));
                 let write =
                     |writing: Writing| self.answered(writing.text("uri", uri), continuation);
                 self.peer.request(want, write).await
             }
-            What::Prompt { name, arguments } => {
+            ResourceOperation::Prompt { name, arguments } => {
                 let want = want("prompts/get", Some(name));
                 let write = |writing: Writing| {
                     let writing = writing.text("name", name);
@@ -162,12 +166,14 @@ impl Conn {
                 };
                 self.peer.request(want, write).await
             }
-            What::Complete { params } => {
+            ResourceOperation::Complete { params } => {
                 let want = want("completion/complete", None);
                 self.peer.request(want, |writing| writing.members(params, &["_meta"])).await
             }
-            What::Subscribe { uri } => self.subscribe(uri, want("resources/subscribe", None)).await,
-            What::Unsubscribe { uri } => {
+            ResourceOperation::Subscribe { uri } => {
+                self.subscribe(uri, want("resources/subscribe", None)).await
+            }
+            ResourceOperation::Unsubscribe { uri } => {
                 self.unsubscribe(uri, want("resources/unsubscribe", None)).await
             }
         };
@@ -182,7 +188,7 @@ impl Conn {
             }
             return Ok(result);
         }
-        let nothing = Object::new().to_raw();
+        let nothing = RawObject::new().to_raw();
         if self.watching.lock().contains_key(uri) {
             return Ok(nothing);
         }
@@ -217,7 +223,7 @@ impl Conn {
         if let Some(task) = self.watching.lock().remove(uri) {
             task.abort();
         }
-        Ok(Object::new().to_raw())
+        Ok(RawObject::new().to_raw())
     }
 
     /// Answers to earlier questions, which only a modern server has asked.
@@ -225,7 +231,7 @@ impl Conn {
         match self.peer.about.era {
             Era::Legacy => writing,
             Era::Modern => writing
-                .maybe("inputResponses", continuation.answers.as_deref())
+                .maybe("inputResponses", continuation.responses.as_deref())
                 .maybe("requestState", continuation.state.as_deref()),
         }
     }
@@ -260,7 +266,7 @@ impl Conn {
         }
         let mut all = BTreeMap::new();
         tools.retain(|tool| {
-            let name = Object::parse(tool).and_then(|tool| tool.get_text("name"));
+            let name = RawObject::parse(tool).and_then(|tool| tool.get_text("name"));
             let name = name.unwrap_or_default();
             match param_headers::headed(tool) {
                 Ok(headed) if headed.is_empty() => true,
@@ -279,12 +285,12 @@ impl Conn {
         Ok(tools)
     }
 
-    async fn listing(&self) -> Result<Listing, ConnectError> {
+    async fn listing(&self) -> Result<ServerListing, ConnectError> {
         let all = |list| Box::pin(listing::all(&self.peer, list, self.limit));
         let (tools, resources, templates, prompts) =
             tokio::join!(Box::pin(self.tools()), all(RESOURCES), all(TEMPLATES), all(PROMPTS));
         let about = &self.peer.about;
-        Ok(Listing {
+        Ok(ServerListing {
             tools: tools.map_err(|failure| failure.into_connect_error(TOOLS.method))?,
             resources: resources.map_err(|failure| failure.into_connect_error(RESOURCES.method))?,
             templates: templates.map_err(|failure| failure.into_connect_error(TEMPLATES.method))?,
@@ -313,7 +319,11 @@ impl Drop for Conn {
 }
 
 impl Backend for Conn {
-    fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn run<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             let result = async { self.call_tool(cx, &call).await?.load().await }.await;
             let outcome = result.map(|result| self.outcome(result));
@@ -323,16 +333,20 @@ impl Backend for Conn {
 
     fn run_bulk<'a>(
         &'a self,
-        cx: Cx<'a>,
+        cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Ran, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             let ran = self.call_tool_bulk(cx, &call).await;
             ran.map_err(|failure| failure.into_call_error(&self.backend))
         })
     }
 
-    fn ask<'a>(&'a self, cx: Cx<'a>, ask: Ask) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn request<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        ask: ResourceRequest,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             let outcome = self.serve(cx, &ask).await;
             outcome.map_err(|failure| failure.into_call_error(&self.backend))
@@ -341,7 +355,7 @@ impl Backend for Conn {
 }
 
 impl Connection for Conn {
-    fn list(&self) -> BoxFuture<'_, Result<Listing, ConnectError>> {
+    fn list(&self) -> BoxFuture<'_, Result<ServerListing, ConnectError>> {
         Box::pin(self.listing())
     }
 
@@ -357,24 +371,27 @@ impl Connection for Conn {
 /// Reads questions out of a result; one that has none after all is a result like any other.
 fn needs_input(result: Raw) -> Outcome {
     let found = {
-        let object = Object::parse(&result).unwrap_or_default();
+        let object = RawObject::parse(&result).unwrap_or_default();
         let asks = object.get_text("resultType").as_deref() == Some("input_required");
         asks.then(|| {
-            let requests = object.get("inputRequests").and_then(Object::parse).unwrap_or_default();
+            let requests =
+                object.get("inputRequests").and_then(RawObject::parse).unwrap_or_default();
             let questions = requests.iter().filter_map(|(key, request)| {
-                let request = Object::parse(request)?;
+                let request = RawObject::parse(request)?;
                 let method = request.get_text("method")?;
                 let params = request.get("params");
-                let params = params.map_or_else(|| Object::new().to_raw(), ToOwned::to_owned);
-                Some((key.to_owned(), Question { method, params }))
+                let params = params.map_or_else(|| RawObject::new().to_raw(), ToOwned::to_owned);
+                Some((key.to_owned(), InputRequest { method, params }))
             });
             (questions.collect(), object.get("requestState").map(ToOwned::to_owned))
         })
     };
     match found {
-        Some((questions, state)) => {
-            Outcome::NeedsInput(NeedsInput { questions, state, result: Some(result) })
-        }
+        Some((questions, state)) => Outcome::InputRequired(InputRequired {
+            requests: questions,
+            state,
+            result: Some(result),
+        }),
         None => Outcome::Raw(without_era(result)),
     }
 }
@@ -382,10 +399,10 @@ fn needs_input(result: Raw) -> Outcome {
 /// Takes out what belongs to the era and not to the result: that it is complete, and who made it.
 /// Whoever passes it on says both anew, in the way its own client expects.
 fn without_era(result: Raw) -> Raw {
-    let Some(mut object) = Object::parse(&result) else { return result };
+    let Some(mut object) = RawObject::parse(&result) else { return result };
     let complete = object.get_text("resultType").as_deref() == Some("complete");
     let own = object.get("_meta").map(ToOwned::to_owned);
-    let meta = own.as_deref().and_then(Object::parse);
+    let meta = own.as_deref().and_then(RawObject::parse);
     let Some(mut meta) = meta.filter(|meta| meta.get(SERVER_INFO_KEY).is_some()) else {
         if !complete {
             return result;

@@ -81,9 +81,9 @@ impl Failure {
     pub(super) fn into_call_error(self, backend: &BackendName) -> CallError {
         match self {
             Self::Refused { error: RpcError { code, message, data }, .. } => {
-                CallError::Refused { code, message, data }
+                CallError::Upstream { code, message, data }
             }
-            other => CallError::Backend { backend: backend.clone(), reason: other.to_string() },
+            other => CallError::Unavailable { backend: backend.clone(), reason: other.to_string() },
         }
     }
 

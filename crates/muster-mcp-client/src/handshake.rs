@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use muster_core::json::{Object, Raw};
+use muster_core::json::{Raw, RawObject};
 use muster_mcp::{
     param_headers::Mirrored,
     version::{Era, LEGACY, MODERN, SERVER_INFO_KEY},
@@ -94,7 +94,7 @@ const fn is_modern(status: u16, error: i64) -> bool {
 
 /// The version that both sides speak, out of what a refusal says.
 fn mutual(error: &RpcError) -> Option<&'static str> {
-    let data = error.data.as_deref().and_then(Object::parse)?;
+    let data = error.data.as_deref().and_then(RawObject::parse)?;
     newest_of(&MODERN, data.get("supported")?)
 }
 
@@ -105,7 +105,7 @@ fn newest_of(ours: &[&'static str], theirs: &RawValue) -> Option<&'static str> {
 
 /// A server may also list legacy versions only, and means to be introduced to.
 fn discovered(result: &RawValue) -> Verdict {
-    let result = Object::parse(result).unwrap_or_default();
+    let result = RawObject::parse(result).unwrap_or_default();
     let version = result.get("supportedVersions").and_then(|all| newest_of(&MODERN, all));
     let Some(version) = version else { return Verdict::Legacy };
     Verdict::Modern(About {
@@ -115,13 +115,13 @@ fn discovered(result: &RawValue) -> Verdict {
         instructions: result.get_text("instructions"),
         server: result
             .get("_meta")
-            .and_then(Object::parse)
+            .and_then(RawObject::parse)
             .and_then(|meta| meta.get(SERVER_INFO_KEY).map(ToOwned::to_owned)),
     })
 }
 
-fn capabilities(result: &Object<'_>) -> Raw {
-    result.get("capabilities").map_or_else(|| Object::new().to_raw(), ToOwned::to_owned)
+fn capabilities(result: &RawObject<'_>) -> Raw {
+    result.get("capabilities").map_or_else(|| RawObject::new().to_raw(), ToOwned::to_owned)
 }
 
 /// Introduces us to a legacy server.
@@ -136,7 +136,7 @@ pub(super) async fn introduce(link: &Link, inbox: &Arc<Inbox>, me: &Me) -> Resul
             result
         }
     };
-    let result = Object::parse(&result).unwrap_or_default();
+    let result = RawObject::parse(&result).unwrap_or_default();
     let Some(version) = result.get_text("protocolVersion") else {
         let what = "its answer to `initialize` names no protocol version";
         return Err(Failure::Broken(what.to_owned()));

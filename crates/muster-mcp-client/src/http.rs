@@ -14,8 +14,8 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use muster_core::{
     backend::BoxFuture,
-    connect::Event,
-    json::{Object, Raw},
+    connect::ConnectionEvent,
+    json::{Raw, RawObject},
 };
 use muster_mcp::param_headers::Mirrored;
 use standing::Place;
@@ -130,7 +130,8 @@ impl Http {
         let Reply { result, session } =
             self.attempt(ticket.id, body, None, &Session::default()).await?;
         let result = result.load().await?;
-        let version = Object::parse(&result).and_then(|result| result.get_text("protocolVersion"));
+        let version =
+            RawObject::parse(&result).and_then(|result| result.get_text("protocolVersion"));
         {
             let mut known = self.session.lock();
             let version = version.and_then(|version| HeaderValue::from_str(&version).ok());
@@ -158,7 +159,7 @@ impl Http {
                 }
             }
             // It may have been restarted with something else on offer.
-            self.inbox.events.happened(Event::ListChanged);
+            self.inbox.events.on_event(ConnectionEvent::ListChanged);
         }
         Ok(self.session.lock().clone())
     }

@@ -8,7 +8,7 @@ use std::sync::{
 
 use bytes::Bytes;
 use http::{Method, Uri};
-use muster_core::{backend::BoxFuture, connect::Event};
+use muster_core::{backend::BoxFuture, connect::ConnectionEvent};
 use tokio::task::AbortHandle;
 
 use super::{
@@ -140,7 +140,7 @@ impl Reading {
         };
         self.inbox.calls.close(&reason);
         if self.announced.load(Ordering::Relaxed) {
-            self.inbox.events.happened(Event::Closed { reason });
+            self.inbox.events.on_event(ConnectionEvent::Closed { reason });
         }
     }
 }

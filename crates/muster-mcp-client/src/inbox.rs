@@ -8,9 +8,9 @@ use std::{fmt, sync::Arc};
 
 use muster_core::{
     backend::BoxFuture,
-    client::{AskError, Client, Notice, Question},
-    connect::{Event, Events},
-    json::{Object, Raw},
+    client::{ClientHandle, InputError, InputRequest, Notification},
+    connect::{ConnectionEvent, ConnectionObserver},
+    json::{Raw, RawObject},
 };
 use muster_mcp::{
     version::SUBSCRIPTION_KEY,
@@ -46,7 +46,7 @@ pub(super) struct Inbox {
     pub(super) name: Arc<str>,
     pub(super) calls: Calls,
     pub(super) tasks: TaskTracker,
-    pub(super) events: Arc<dyn Events>,
+    pub(super) events: Arc<dyn ConnectionObserver>,
     /// Where what it says is put if that is long.
     pub(super) disk: Arc<Disk>,
 }
@@ -56,7 +56,7 @@ impl Inbox {
         name: &str,
         tasks: TaskTracker,
         disk: Arc<Disk>,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> Arc<Self> {
         Arc::new(Self { name: name.into(), calls: Calls::default(), tasks, events, disk })
     }
@@ -166,23 +166,25 @@ impl Inbox {
     }
 
     fn notified(&self, method: &str, params: Option<&RawValue>, own: Option<u64>) {
-        let empty = Object::new().to_raw();
+        let empty = RawObject::new().to_raw();
         let raw_params = params.unwrap_or(&empty);
-        let params = Object::parse(raw_params).unwrap_or_default();
-        let meta = params.get("_meta").and_then(Object::parse).unwrap_or_default();
+        let params = RawObject::parse(raw_params).unwrap_or_default();
+        let meta = params.get("_meta").and_then(RawObject::parse).unwrap_or_default();
         let subscription = meta.get(SUBSCRIPTION_KEY).and_then(message::number);
         if subscription.is_some_and(|id| !self.calls.knows(id)) {
             return debug!(server = &*self.name, "`{method}` is for a subscription that has ended");
         }
-        self.events.said(method, raw_params);
+        self.events.on_message(method, raw_params);
         match method {
             "notifications/progress" => self.progressed(&params),
             "notifications/tools/list_changed"
             | "notifications/resources/list_changed"
-            | "notifications/prompts/list_changed" => self.events.happened(Event::ListChanged),
+            | "notifications/prompts/list_changed" => {
+                self.events.on_event(ConnectionEvent::ListChanged)
+            }
             "notifications/resources/updated" => {
                 if let Some(uri) = params.get_text("uri") {
-                    self.events.happened(Event::ResourceUpdated { uri });
+                    self.events.on_event(ConnectionEvent::ResourceUpdated { uri });
                 }
             }
             "notifications/subscriptions/acknowledged" => {
@@ -200,14 +202,14 @@ impl Inbox {
     }
 
     /// Gives progress its client's own token back.
-    fn progressed(&self, params: &Object<'_>) {
+    fn progressed(&self, params: &RawObject<'_>) {
         let id = params.get("progressToken").and_then(message::number);
         let Some(asker) = id.and_then(|id| self.calls.asker(id)) else { return };
         let Some(token) = asker.token.as_deref() else { return };
         let mut params = params.clone();
         params.set("progressToken", std::borrow::Cow::Borrowed(token));
         let method = "notifications/progress".to_owned();
-        asker.client.notify(Notice { method, params: params.to_raw() });
+        asker.client.notify(Notification { method, params: params.to_raw() });
     }
 
     /// Passes on what is none of our business: to the request it came with, else to the only one.
@@ -215,9 +217,9 @@ impl Inbox {
         let asker = own.and_then(|id| self.calls.asker(id)).or_else(|| self.calls.only());
         let (method, params) = (method.to_owned(), params.to_owned());
         match asker {
-            Some(asker) => asker.client.notify(Notice { method, params }),
+            Some(asker) => asker.client.notify(Notification { method, params }),
             None if method == "notifications/message" => {
-                self.events.happened(Event::Log { params });
+                self.events.on_event(ConnectionEvent::Log { params });
             }
             None => debug!(server = &*self.name, "`{method}` is for nobody"),
         }
@@ -235,12 +237,12 @@ impl Inbox {
             Ok(owner) => owner,
             Err(answer) => return self.reply(message::reply(id, &answer), outlet),
         };
-        let params = params.map_or_else(|| Object::new().to_raw(), ToOwned::to_owned);
-        let question = Question { method: method.to_owned(), params };
+        let params = params.map_or_else(|| RawObject::new().to_raw(), ToOwned::to_owned);
+        let question = InputRequest { method: method.to_owned(), params };
         let (id, outlet, name) = (id.to_owned(), Arc::clone(outlet), Arc::clone(&self.name));
         let key = id.get().to_owned();
         let task = self.tasks.spawn(async move {
-            let answer = asker.client.ask(question).await.map_err(not_answered);
+            let answer = asker.client.request_input(question).await.map_err(not_answered);
             if let Err(failure) = outlet.send(message::reply(&id, &answer)).await {
                 debug!(server = &*name, "an answer did not reach it: {failure}");
             }
@@ -256,7 +258,7 @@ impl Inbox {
         own: Option<u64>,
     ) -> Result<(u64, Arc<Asker>), Answer> {
         let capability = match method {
-            "ping" => return Err(Ok(Object::new().to_raw())),
+            "ping" => return Err(Ok(RawObject::new().to_raw())),
             "sampling/createMessage" => "sampling",
             "elicitation/create" if is_by_url(params) => "elicitation.url",
             "elicitation/create" => "elicitation",
@@ -274,9 +276,9 @@ impl Inbox {
             // none can answer is no reason to end the call.
             Owner::One(..) if capability == "roots" => Err(Ok(no_roots())),
             Owner::One(_, asker) => {
-                asker.client.lacks(capability);
+                asker.client.missing_capability(capability);
                 let capability = capability.to_owned();
-                Err(Err(not_answered(AskError::NotDeclared { capability })))
+                Err(Err(not_answered(InputError::NotDeclared { capability })))
             }
             // The gateway itself has no roots.
             Owner::Nobody if capability == "roots" => Err(Ok(no_roots())),
@@ -299,26 +301,26 @@ impl Inbox {
 
 /// Whether an elicitation sends the user to a page.
 fn is_by_url(params: Option<&RawValue>) -> bool {
-    let params = params.and_then(Object::parse).unwrap_or_default();
+    let params = params.and_then(RawObject::parse).unwrap_or_default();
     params.get_text("mode").as_deref() == Some("url")
 }
 
 /// Whether a client said that it can do something; a dot leads one level down.
-fn declares(client: &dyn Client, capability: &str) -> bool {
+fn declares(client: &dyn ClientHandle, capability: &str) -> bool {
     can(&client.capabilities(), capability)
 }
 
 fn no_roots() -> Raw {
-    let mut roots = Object::new();
+    let mut roots = RawObject::new();
     roots.set_value("roots", &[(); 0]);
     roots.to_raw()
 }
 
-fn not_answered(error: AskError) -> RpcError {
+fn not_answered(error: InputError) -> RpcError {
     match error {
-        AskError::Refused { code, message, data } => RpcError { code, message, data },
-        AskError::NotDeclared { .. } => RpcError::new(code::METHOD_NOT_FOUND, error.to_string()),
-        AskError::Gone => RpcError::new(code::INTERNAL_ERROR, error.to_string()),
+        InputError::Refused { code, message, data } => RpcError { code, message, data },
+        InputError::NotDeclared { .. } => RpcError::new(code::METHOD_NOT_FOUND, error.to_string()),
+        InputError::Disconnected => RpcError::new(code::INTERNAL_ERROR, error.to_string()),
     }
 }
 

@@ -39,10 +39,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
     backend::BoxFuture,
-    connect::{Connect, ConnectError, Connection, Endpoint, Events},
+    connect::{ConnectError, Connection, ConnectionObserver, Connector, Endpoint},
     lock,
-    logins::Access,
-    request::Identity,
+    logins::AccessTokenSource,
+    request::ServerInfo,
 };
 use muster_exec::{
     command::{Command, Stdin},
@@ -77,7 +77,7 @@ const PROBE_LIMIT: Duration = Duration::from_secs(10);
 /// Connects to MCP servers. Everything that runs for its connections is waited for by
 /// [`Connector::shut_down`].
 #[derive(Debug)]
-pub struct Connector {
+pub struct McpConnector {
     launcher: Launcher,
     dialer: Arc<Dialer>,
     tasks: TaskTracker,
@@ -88,9 +88,9 @@ pub struct Connector {
     disk: Arc<Disk>,
 }
 
-impl Connector {
+impl McpConnector {
     /// A connector that starts processes by `launcher` and introduces itself as `identity`.
-    pub fn new(launcher: Launcher, identity: &Identity) -> Self {
+    pub fn new(launcher: Launcher, identity: &ServerInfo) -> Self {
         let tasks = TaskTracker::new();
         let dialer = Arc::new(Dialer::new(tasks.clone()));
         let me = Arc::new(Me::new(identity));
@@ -98,7 +98,7 @@ impl Connector {
     }
 
     /// A connector for a program that only asks: it has nothing to offer to a server, and says so.
-    pub fn plain(launcher: Launcher, identity: &Identity) -> Self {
+    pub fn plain(launcher: Launcher, identity: &ServerInfo) -> Self {
         let me = Arc::new(Me::plain(identity));
         Self { me, ..Self::new(launcher, identity) }
     }
@@ -124,9 +124,9 @@ impl Connector {
         &self,
         name: &str,
         endpoint: &Endpoint,
-        access: Option<Arc<dyn Access>>,
+        access: Option<Arc<dyn AccessTokenSource>>,
         limit: Duration,
-        events: &Arc<dyn Events>,
+        events: &Arc<dyn ConnectionObserver>,
     ) -> Result<Peer, Failure> {
         let disk = &self.disk;
         let inbox = || Inbox::new(name, self.tasks.clone(), Arc::clone(disk), Arc::clone(events));
@@ -145,7 +145,7 @@ impl Connector {
                 let pool = Pool::new(Arc::clone(&self.dialer), address, headers, access);
                 self.open_http(pool, endpoint, limit, inbox()).await
             }
-            Endpoint::Mutual { url, headers, identity, app } => {
+            Endpoint::Mtls { url, headers, identity, app } => {
                 let (address, headers) = (Address::parse(url)?, pool::headers(headers)?);
                 let address = mutual::address(address, app)?;
                 let identity = mutual::Identity::read(identity)?;
@@ -271,14 +271,14 @@ impl Connector {
     }
 }
 
-impl Connector {
+impl McpConnector {
     async fn reach(
         &self,
         name: &str,
         endpoint: &Endpoint,
-        access: Option<Arc<dyn Access>>,
+        access: Option<Arc<dyn AccessTokenSource>>,
         limit: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> Result<Arc<dyn Connection>, ConnectError> {
         let connecting = async {
             let peer = self.open(name, endpoint, access, limit, &events).await?;
@@ -300,13 +300,13 @@ impl Connector {
     }
 }
 
-impl Connect for Connector {
+impl Connector for McpConnector {
     fn connect<'a>(
         &'a self,
         name: &'a str,
         endpoint: &'a Endpoint,
         limit: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         Box::pin(self.reach(name, endpoint, None, limit, events))
     }
@@ -315,9 +315,9 @@ impl Connect for Connector {
         &'a self,
         name: &'a str,
         endpoint: &'a Endpoint,
-        access: Arc<dyn Access>,
+        access: Arc<dyn AccessTokenSource>,
         limit: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         Box::pin(self.reach(name, endpoint, Some(access), limit, events))
     }
@@ -337,6 +337,6 @@ fn key(endpoint: &Endpoint) -> String {
         Endpoint::Stdio { command, args, .. } => format!("{command} {args:?}"),
         Endpoint::Http { url, .. } | Endpoint::Sse { url, .. } => url.clone(),
         // One proxy stands before many servers.
-        Endpoint::Mutual { url, app, .. } => format!("{app} {url}"),
+        Endpoint::Mtls { url, app, .. } => format!("{app} {url}"),
     }
 }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use muster_core::{
-    connect::Event,
-    json::{Object, Raw},
+    connect::ConnectionEvent,
+    json::{Raw, RawObject},
 };
 use tokio::{
     sync::oneshot,
@@ -69,8 +69,8 @@ impl Begun {
 
 /// Whether the server accepted to give word of a resource.
 pub(super) fn covers(accepted: &Raw, uri: &str) -> bool {
-    let accepted = Object::parse(accepted).unwrap_or_default();
-    let filter = accepted.get("notifications").and_then(Object::parse).unwrap_or_default();
+    let accepted = RawObject::parse(accepted).unwrap_or_default();
+    let filter = accepted.get("notifications").and_then(RawObject::parse).unwrap_or_default();
     let uris = filter.get("resourceSubscriptions");
     let uris: Vec<String> =
         uris.and_then(|uris| serde_json::from_str(uris.get()).ok()).unwrap_or_default();
@@ -106,14 +106,14 @@ impl Listening {
                     return;
                 }
                 if failures >= GONE {
-                    return self.peer.inbox.events.happened(Event::Closed { reason });
+                    return self.peer.inbox.events.on_event(ConnectionEvent::Closed { reason });
                 }
             }
             let wait = RETRY.saturating_mul(2_u32.saturating_pow(failures.min(8)));
             sleep(wait.min(LONGEST_RETRY)).await;
-            self.peer.inbox.events.happened(match &self.missed {
-                Missed::Lists => Event::ListChanged,
-                Missed::Resource(uri) => Event::ResourceUpdated { uri: uri.clone() },
+            self.peer.inbox.events.on_event(match &self.missed {
+                Missed::Lists => ConnectionEvent::ListChanged,
+                Missed::Resource(uri) => ConnectionEvent::ResourceUpdated { uri: uri.clone() },
             });
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_core::json::{Object, Raw, raw};
+use muster_core::json::{Raw, RawObject, raw};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tracing::warn;
@@ -65,7 +65,7 @@ pub(super) async fn all(peer: &Peer, list: List, limit: Duration) -> Result<Vec<
                 return Err(Failure::Lost(what));
             }
         };
-        let page = Object::parse(&page).unwrap_or_default();
+        let page = RawObject::parse(&page).unwrap_or_default();
         take(peer, list, page.get(list.key), &mut items);
         // The empty text is a place like any other.
         let next = page.get("nextCursor").filter(|next| next.get() != "null");
@@ -83,7 +83,7 @@ pub(super) async fn all(peer: &Peer, list: List, limit: Duration) -> Result<Vec<
 fn take(peer: &Peer, list: List, page: Option<&RawValue>, items: &mut Vec<Raw>) {
     let page: Option<Vec<&RawValue>> = page.and_then(|page| serde_json::from_str(page.get()).ok());
     for item in page.unwrap_or_default() {
-        let named = Object::parse(item).and_then(|object| object.get_text(list.item));
+        let named = RawObject::parse(item).and_then(|object| object.get_text(list.item));
         if named.is_some() {
             items.push(item.to_owned());
         } else {
@@ -100,7 +100,7 @@ pub(super) fn changes(peer: &Peer) -> Option<Raw> {
         ("resources.listChanged", "resourcesListChanged"),
         ("prompts.listChanged", "promptsListChanged"),
     ];
-    let mut filter = Object::new();
+    let mut filter = RawObject::new();
     for (_, key) in kinds.into_iter().filter(|(capability, _)| peer.about.can(capability)) {
         filter.set_value(key, &true);
     }
@@ -109,7 +109,7 @@ pub(super) fn changes(peer: &Peer) -> Option<Raw> {
 
 /// What a modern server is to give word of: one resource.
 pub(super) fn changes_of(uri: &str) -> Raw {
-    let mut filter = Object::new();
+    let mut filter = RawObject::new();
     filter.set("resourceSubscriptions", std::borrow::Cow::Owned(raw(&[uri])));
     filter.to_raw()
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use muster_core::json::{Object, Raw};
+use muster_core::json::{Raw, RawObject};
 use muster_mcp::wire::{RpcError, code};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -103,7 +103,7 @@ pub(super) fn number(id: &RawValue) -> Option<u64> {
 
 /// Reads an error as far as it is one.
 fn rpc_error(error: &RawValue) -> RpcError {
-    let Some(object) = Object::parse(error) else {
+    let Some(object) = RawObject::parse(error) else {
         return RpcError::new(code::INTERNAL_ERROR, error.get());
     };
     let number = object.get("code").and_then(|raw| raw.get().parse().ok());
@@ -166,7 +166,7 @@ impl Writing {
     /// The members of an object, except those that `skip` names.
     #[must_use]
     pub(super) fn members(mut self, params: &RawValue, skip: &[&str]) -> Self {
-        let Some(object) = Object::parse(params) else { return self };
+        let Some(object) = RawObject::parse(params) else { return self };
         for (key, value) in object.iter().filter(|(key, _)| !skip.contains(key)) {
             // A key from outside may need escaping; what is written between the quotes is kept.
             let key = muster_core::json::raw(key);

@@ -149,7 +149,7 @@ async fn write_all(pipe: &Sender, mut bytes: &[u8]) -> io::Result<()> {
 mod tests {
     use std::sync::Arc;
 
-    use muster_core::connect::{Event, Events};
+    use muster_core::connect::{ConnectionEvent, ConnectionObserver};
     use tokio::{io::AsyncReadExt as _, net::unix::pipe};
     use tokio_util::task::TaskTracker;
 
@@ -159,8 +159,8 @@ mod tests {
     #[derive(Debug)]
     struct Deaf;
 
-    impl Events for Deaf {
-        fn happened(&self, _: Event) {}
+    impl ConnectionObserver for Deaf {
+        fn on_event(&self, _: ConnectionEvent) {}
     }
 
     /// Far more than a pipe holds.

@@ -40,7 +40,7 @@ impl Identity {
     /// Finds them, and sees whether they can be used.
     pub(super) fn read(place: &MachineIdentity) -> Result<Self, Failure> {
         let folder = match place {
-            MachineIdentity::Folder(folder) => PathBuf::from(folder),
+            MachineIdentity::Directory(folder) => PathBuf::from(folder),
             MachineIdentity::Secret(_) => {
                 let text = "Kubernetes client not available for secret-based identity";
                 return Err(Failure::Broken(text.to_owned()));
@@ -138,9 +138,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let empty = folder.path().to_str().unwrap().to_owned();
         for (place, expected) in [
-            (MachineIdentity::Folder("relative/dir".to_owned()), "absolute path"),
-            (MachineIdentity::Folder("/var/../etc".to_owned()), "absolute path"),
-            (MachineIdentity::Folder(empty), "teleport-application-ca.pem"),
+            (MachineIdentity::Directory("relative/dir".to_owned()), "absolute path"),
+            (MachineIdentity::Directory("/var/../etc".to_owned()), "absolute path"),
+            (MachineIdentity::Directory(empty), "teleport-application-ca.pem"),
             (MachineIdentity::Secret("s".to_owned()), "Kubernetes client not available"),
         ] {
             let failure = Identity::read(&place).unwrap_err().to_string();

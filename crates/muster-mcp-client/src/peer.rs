@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use muster_core::{
-    backend::Cx,
-    json::{Object, Raw, raw},
-    request::Identity,
+    backend::CallContext,
+    json::{Raw, RawObject, raw},
+    request::ServerInfo,
 };
 use muster_mcp::{
     param_headers::Mirrored,
@@ -36,11 +36,11 @@ pub(super) struct Me {
 
 impl Me {
     /// One that declares nothing.
-    pub(super) fn plain(identity: &Identity) -> Self {
-        Self { info: info(identity), capabilities: Object::new().to_raw() }
+    pub(super) fn plain(identity: &ServerInfo) -> Self {
+        Self { info: info(identity), capabilities: RawObject::new().to_raw() }
     }
 
-    pub(super) fn new(identity: &Identity) -> Self {
+    pub(super) fn new(identity: &ServerInfo) -> Self {
         #[derive(Serialize)]
         struct Nothing {}
         #[derive(Serialize)]
@@ -68,8 +68,8 @@ impl Me {
     }
 }
 
-fn info(identity: &Identity) -> Raw {
-    let mut info = Object::new();
+fn info(identity: &ServerInfo) -> Raw {
+    let mut info = RawObject::new();
     info.set_value("name", &identity.name);
     info.set_value("version", &identity.version);
     info.to_raw()
@@ -100,7 +100,8 @@ impl About {
 pub(super) fn can(capabilities: &RawValue, capability: &str) -> bool {
     let mut here = capabilities.to_owned();
     for key in capability.split('.') {
-        let found = Object::parse(&here).and_then(|object| object.get(key).map(ToOwned::to_owned));
+        let found =
+            RawObject::parse(&here).and_then(|object| object.get(key).map(ToOwned::to_owned));
         match found {
             Some(value) if !matches!(value.get(), "null" | "false") => here = value,
             Some(_) | None => return false,
@@ -144,8 +145,8 @@ impl Want<'_> {
 }
 
 /// Whom a request is made for.
-pub(super) fn asker(cx: Cx<'_>, meta: Option<&RawValue>) -> Arc<Asker> {
-    let meta = meta.and_then(Object::parse).unwrap_or_default();
+pub(super) fn asker(cx: CallContext<'_>, meta: Option<&RawValue>) -> Arc<Asker> {
+    let meta = meta.and_then(RawObject::parse).unwrap_or_default();
     Arc::new(Asker {
         client: Arc::clone(cx.client),
         subject: Arc::clone(&cx.caller.subject),
@@ -221,12 +222,12 @@ pub(super) fn modern_meta<'a>(
     version: &str,
     me: &'a Me,
     capabilities: &'a RawValue,
-) -> Object<'a> {
+) -> RawObject<'a> {
     use std::borrow::Cow;
 
     let mut meta = with_own_token(id, given);
-    let nothing = Object::new();
-    let capabilities = match Object::parse(capabilities) {
+    let nothing = RawObject::new();
+    let capabilities = match RawObject::parse(capabilities) {
         Some(_) => Cow::Borrowed(capabilities),
         None => Cow::Owned(nothing.to_raw()),
     };
@@ -240,8 +241,8 @@ pub(super) fn modern_meta<'a>(
 }
 
 /// Progress is told to us by the id of our own request: the tokens of two clients may be equal.
-fn with_own_token(id: u64, given: Option<&RawValue>) -> Object<'_> {
-    let mut meta = given.and_then(Object::parse).unwrap_or_default();
+fn with_own_token(id: u64, given: Option<&RawValue>) -> RawObject<'_> {
+    let mut meta = given.and_then(RawObject::parse).unwrap_or_default();
     if meta.get("progressToken").is_some() {
         meta.remove("progressToken");
         meta.set_value("progressToken", &id);

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use muster_core::connect::Event;
+use muster_core::connect::ConnectionEvent;
 use muster_exec::{
     child::{Child, Exit, ProcessTree},
     command::Command,
@@ -168,7 +168,7 @@ impl Main {
         debug!(server = &*self.inbox.name, "{reason}");
         self.inbox.calls.close(&reason);
         if self.life.announced.load(Ordering::Relaxed) {
-            self.inbox.events.happened(Event::Closed { reason });
+            self.inbox.events.on_event(ConnectionEvent::Closed { reason });
         }
     }
 }

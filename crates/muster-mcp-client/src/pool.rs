@@ -7,8 +7,8 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, h
 use http_body_util::Full;
 use hyper::body::Incoming;
 use muster_core::{
-    credentials::Bearer,
-    logins::{Access, LoginError},
+    credentials::BearerToken,
+    logins::{AccessTokenSource, LoginError},
 };
 
 use super::{
@@ -39,7 +39,7 @@ pub(super) struct Pool {
     /// What the user wants sent with every request.
     headers: HeaderMap,
     /// Where the token comes from that one person's requests carry.
-    access: Option<Arc<dyn Access>>,
+    access: Option<Arc<dyn AccessTokenSource>>,
     /// The one used last is used next, so that those beyond need grow old and are closed.
     idle: Lock<Vec<Sender>>,
 }
@@ -49,7 +49,7 @@ impl Pool {
         dialer: Arc<Dialer>,
         address: Address,
         headers: HeaderMap,
-        access: Option<Arc<dyn Access>>,
+        access: Option<Arc<dyn AccessTokenSource>>,
     ) -> Self {
         Self { dialer, address, headers, access, idle: Lock::default() }
     }
@@ -99,7 +99,7 @@ impl Pool {
         if whole(&mut response.into_body()).await.is_ok() {
             self.give_back(sender);
         }
-        let another = access.refused(&token, challenge.as_deref()).await;
+        let another = access.replace_rejected(&token, challenge.as_deref()).await;
         sign(&mut again, &another.map_err(|error| no_token(error, challenge))?)?;
         self.transmit(again).await
     }
@@ -172,7 +172,7 @@ impl Pool {
     }
 }
 
-fn sign(request: &mut Request<Full<Bytes>>, token: &Bearer) -> Result<(), Failure> {
+fn sign(request: &mut Request<Full<Bytes>>, token: &BearerToken) -> Result<(), Failure> {
     let value = HeaderValue::from_str(&format!("Bearer {}", token.reveal()));
     let mut value = value.map_err(|_| Failure::Broken("the token cannot be sent".to_owned()))?;
     value.set_sensitive(true);
@@ -195,11 +195,11 @@ pub(super) fn challenge(headers: &HeaderMap) -> Option<String> {
 
 fn no_token(error: LoginError, challenge: Option<String>) -> Failure {
     match error {
-        LoginError::Needed | LoginError::Off => Failure::Unauthorized { challenge },
+        LoginError::Required | LoginError::NotConfigured => Failure::Unauthorized { challenge },
         LoginError::Unavailable(reason) => Failure::Lost(reason),
-        LoginError::NoIssuer(_) | LoginError::Refused(_) | LoginError::NotEnough(_) => {
-            Failure::NotAdmitted(error.to_string())
-        }
+        LoginError::UnknownIssuer(_)
+        | LoginError::Refused(_)
+        | LoginError::InsufficientScope(_) => Failure::NotAdmitted(error.to_string()),
     }
 }
 

@@ -7,8 +7,8 @@ use std::{
 };
 
 use muster_core::{
-    bulk::Bulk,
-    json::{Object, Raw, raw, scan::Scan},
+    json::{Raw, RawObject, raw, scan::JsonScanner},
+    spooled::SpooledResult,
 };
 use muster_mcp::{
     version::SERVER_INFO_KEY,
@@ -49,7 +49,7 @@ impl Long {
     pub(super) fn read(spill: Spill) -> io::Result<Self> {
         let spill = Arc::new(spill);
         let size = spill.size();
-        let mut scan = Scan::new(BufReader::with_capacity(CHUNK, spill.read(0..size)), 0);
+        let mut scan = JsonScanner::new(BufReader::with_capacity(CHUNK, spill.read(0..size)), 0);
         let mut found = Envelope::default();
         let is_one = scan.peek().is_ok_and(|first| first != b'[');
         if is_one && let Err(error) = found.read(&mut scan) {
@@ -77,11 +77,15 @@ struct Envelope {
 }
 
 impl Envelope {
-    fn read(&mut self, scan: &mut Scan<impl BufRead>) -> io::Result<()> {
+    fn read(&mut self, scan: &mut JsonScanner<impl BufRead>) -> io::Result<()> {
         scan.members(|scan, key| {
             match key {
-                "id" => self.id = scan.short(SHORT)?.and_then(|id| number(&parsed::<Raw>(&id)?)),
-                "method" | "error" => self.is_other |= scan.short(4)?.as_deref() != Some(b"null"),
+                "id" => {
+                    self.id = scan.read_short(SHORT)?.and_then(|id| number(&parsed::<Raw>(&id)?))
+                }
+                "method" | "error" => {
+                    self.is_other |= scan.read_short(4)?.as_deref() != Some(b"null")
+                }
                 "result" => self.result = Some(Outline::read(scan)?),
                 _ => return scan.skip().map(drop),
             }
@@ -102,7 +106,7 @@ struct Outline {
 }
 
 impl Outline {
-    fn read(scan: &mut Scan<impl BufRead>) -> io::Result<Self> {
+    fn read(scan: &mut JsonScanner<impl BufRead>) -> io::Result<Self> {
         if scan.peek()? != b'{' {
             return Ok(Self { whole: scan.skip()?, ..Self::default() });
         }
@@ -113,9 +117,11 @@ impl Outline {
             scan.peek()?;
             let begin = scan.at();
             match key {
-                "isError" => outline.failed = scan.short(4)?.as_deref() == Some(b"true"),
-                "resultType" => outline.kind = scan.short(SHORT)?.and_then(|kind| parsed(&kind)),
-                "_meta" => outline.meta = scan.short(SHORT)?.and_then(|meta| parsed(&meta)),
+                "isError" => outline.failed = scan.read_short(4)?.as_deref() == Some(b"true"),
+                "resultType" => {
+                    outline.kind = scan.read_short(SHORT)?.and_then(|kind| parsed(&kind))
+                }
+                "_meta" => outline.meta = scan.read_short(SHORT)?.and_then(|meta| parsed(&meta)),
                 _ => scan.skip().map(drop)?,
             }
             members = members.take().filter(|members| members.len() < MOST_MEMBERS);
@@ -174,7 +180,7 @@ impl Stored {
     pub(super) fn without_era(mut self) -> Self {
         let Some(members) = &mut self.result.members else { return self };
         let complete = self.result.kind.as_deref() == Some("complete");
-        let mut own = self.result.meta.as_deref().and_then(Object::parse).unwrap_or_default();
+        let mut own = self.result.meta.as_deref().and_then(RawObject::parse).unwrap_or_default();
         let introduced = own.get(SERVER_INFO_KEY).is_some();
         if !complete && !introduced {
             return self;
@@ -219,7 +225,7 @@ impl Stored {
     }
 }
 
-impl Bulk for Stored {
+impl SpooledResult for Stored {
     fn bytes(&self) -> u64 {
         self.parts.iter().map(Part::bytes).sum()
     }
@@ -274,7 +280,7 @@ impl Taken {
 mod tests {
     use std::{io::Read as _, sync::Arc};
 
-    use muster_core::bulk::Bulk as _;
+    use muster_core::spooled::SpooledResult as _;
 
     use super::{LARGEST, Long, Stored};
     use crate::disk::Disk;

@@ -7,15 +7,15 @@
 use std::{sync::Arc, time::Duration};
 
 use muster_core::{
-    connect::{Connection as _, Endpoint, Events},
-    json::{Object, Raw},
+    connect::{Connection as _, ConnectionObserver, Endpoint},
+    json::{Raw, RawObject},
 };
 use serde_json::value::RawValue;
 use thiserror::Error;
 use tokio::time::timeout;
 
 use super::{
-    Connector,
+    McpConnector,
     connection::Conn,
     failure::Failure,
     listing::{self, List},
@@ -107,7 +107,7 @@ impl From<Failure> for TalkError {
     }
 }
 
-impl Connector {
+impl McpConnector {
     /// Connects to a server and introduces itself, within `limit`, which also holds for each page of
     /// a list.
     pub async fn talk(
@@ -115,7 +115,7 @@ impl Connector {
         endpoint: &Endpoint,
         limit: Duration,
         hearing: Hearing,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> Result<Talk, TalkError> {
         const NAME: &str = "muster";
         let connecting = async {
@@ -139,7 +139,7 @@ impl Talk {
     /// Who it says it is.
     pub fn about(&self) -> About {
         let about = &self.conn.peer.about;
-        let server = about.server.as_deref().and_then(Object::parse).unwrap_or_default();
+        let server = about.server.as_deref().and_then(RawObject::parse).unwrap_or_default();
         let text = |key: &str| server.get_text(key).unwrap_or_default();
         About { name: text("name"), version: text("version"), protocol: about.version.clone() }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use muster_core::{
     backend::BoxFuture,
-    client::{AskError, Asking, Client, Notice, Question},
-    json::{Object, Raw},
+    client::{ClientHandle, InputError, InputMode, InputRequest, Notification},
+    json::{Raw, RawObject},
 };
 use tokio::sync::mpsc;
 
@@ -62,7 +62,7 @@ impl Back {
         }
     }
 
-    fn wants(&self, notice: &Notice) -> bool {
+    fn wants(&self, notice: &Notification) -> bool {
         if notice.method != "notifications/message" {
             return true;
         }
@@ -70,7 +70,7 @@ impl Back {
             Who::Legacy(session) => Some(session.level()),
             Who::Modern { level, .. } => *level,
         };
-        let level = Object::parse(&notice.params)
+        let level = RawObject::parse(&notice.params)
             .and_then(|params| params.get_text("level"))
             .and_then(|name| Level::named(&name));
         // A level that nobody knows is for those who want everything.
@@ -78,7 +78,7 @@ impl Back {
     }
 }
 
-impl Client for Back {
+impl ClientHandle for Back {
     fn capabilities(&self) -> Raw {
         match &self.who {
             Who::Legacy(session) => session.capabilities(),
@@ -86,15 +86,15 @@ impl Client for Back {
         }
     }
 
-    fn asking(&self) -> Asking {
+    fn input_mode(&self) -> InputMode {
         match &self.who {
-            Who::Modern { .. } => Asking::ByReply,
-            Who::Legacy(_) if self.out.is_some() => Asking::Directly,
-            Who::Legacy(_) => Asking::Never,
+            Who::Modern { .. } => InputMode::InResult,
+            Who::Legacy(_) if self.out.is_some() => InputMode::Direct,
+            Who::Legacy(_) => InputMode::Unsupported,
         }
     }
 
-    fn notify(&self, notice: Notice) {
+    fn notify(&self, notice: Notification) {
         let Some(out) = &self.out else { return };
         if !self.wants(&notice) {
             return;
@@ -104,15 +104,15 @@ impl Client for Back {
         }
     }
 
-    fn ask(&self, question: Question) -> BoxFuture<'_, Result<Raw, AskError>> {
+    fn request_input(&self, question: InputRequest) -> BoxFuture<'_, Result<Raw, InputError>> {
         Box::pin(async move {
             let (Who::Legacy(session), Some(out)) = (&self.who, &self.out) else {
-                return Err(AskError::Gone);
+                return Err(InputError::Disconnected);
             };
             if let Some(capability) = capability(&question.method)
                 && !declares(&session.capabilities(), capability)
             {
-                return Err(AskError::NotDeclared { capability: capability.to_owned() });
+                return Err(InputError::NotDeclared { capability: capability.to_owned() });
             }
             session.questions.ask(out, &question.method, &question.params).await
         })

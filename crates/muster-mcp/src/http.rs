@@ -193,7 +193,7 @@ impl App {
 
     fn announce(&self, change: &Change) {
         for session in self.sessions.all().iter().chain(&self.streams.all()) {
-            let Some(change) = change.seen_by(&session.caller.owner()) else { continue };
+            let Some(change) = change.visible_to(&session.caller.owner()) else { continue };
             let line = listen::line(change);
             if session.state.hears(change) && session.out.try_send(line).is_err() {
                 tracing::debug!("a client that does not listen was not told of a change");

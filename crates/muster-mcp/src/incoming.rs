@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_core::json::{Object, Raw};
+use muster_core::json::{Raw, RawObject};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
@@ -59,10 +59,10 @@ impl Incoming<'_> {
     pub(crate) fn prepare(self) -> Result<Prepared, Answer> {
         let Incoming { id, method, params: raw, headers } = self;
         let raw = raw.filter(|raw| raw.get() != "null");
-        let params = raw.map_or_else(|| Some(Object::new()), Object::parse);
+        let params = raw.map_or_else(|| Some(RawObject::new()), RawObject::parse);
         let is_object = params.is_some();
         let params = params.unwrap_or_default();
-        let meta = params.get("_meta").and_then(Object::parse).unwrap_or_default();
+        let meta = params.get("_meta").and_then(RawObject::parse).unwrap_or_default();
         let era = Era::judge(method, &meta, headers);
         let prepared = || {
             if era == Era::Modern {
@@ -90,7 +90,7 @@ impl Incoming<'_> {
     }
 }
 
-fn log_level(meta: &Object<'_>) -> Result<Option<Level>, RpcError> {
+fn log_level(meta: &RawObject<'_>) -> Result<Option<Level>, RpcError> {
     let Some(level) = meta.get(LOG_LEVEL_KEY) else { return Ok(None) };
     let named = meta.get_text(LOG_LEVEL_KEY).and_then(|name| Level::named(&name));
     named.map(Some).ok_or_else(|| invalid(&format!("`{LOG_LEVEL_KEY}` must not be {level}")))

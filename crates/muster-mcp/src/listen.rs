@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use muster_core::{
-    backend::What,
+    backend::ResourceOperation,
     client::Continuation,
-    json::{Object, Raw, raw},
-    request::{Asked, Change, Offers, Request},
+    json::{Raw, RawObject, raw},
+    request::{Change, ClientRequest, Request, ServerCapabilities},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -44,8 +44,8 @@ const fn is_false(value: &bool) -> bool {
 
 impl Filter {
     /// Reads the parameters of `subscriptions/listen`.
-    pub(crate) fn read(params: &Object<'_>) -> Result<Self, RpcError> {
-        let Some(wanted) = params.get("notifications").and_then(Object::parse) else {
+    pub(crate) fn read(params: &RawObject<'_>) -> Result<Self, RpcError> {
+        let Some(wanted) = params.get("notifications").and_then(RawObject::parse) else {
             return Err(invalid("`notifications` must be an object"));
         };
         let is_wanted = |key| wanted.get(key).is_some_and(|value| value.get() == "true");
@@ -65,7 +65,7 @@ impl Filter {
     }
 
     /// The part of it that can be had.
-    const fn of(mut self, offers: Offers) -> Self {
+    const fn of(mut self, offers: ServerCapabilities) -> Self {
         self.tools_list_changed &= offers.tools_change;
         self.prompts_list_changed &= offers.prompts;
         self.resources_list_changed &= offers.resources;
@@ -80,7 +80,7 @@ impl Filter {
             Change::Resource { uri } => {
                 self.resource_subscriptions.iter().flatten().any(|u| u == uri)
             }
-            Change::Own { change, .. } => self.wants(change),
+            Change::ForOwner { change, .. } => self.wants(change),
         }
     }
 }
@@ -113,13 +113,13 @@ pub(crate) async fn listen(
             () = at.leaving.cancelled() => None,
         };
         let Some(change) = change else { break };
-        let Some(change) = change.seen_by(&owner) else { continue };
+        let Some(change) = change.visible_to(&owner) else { continue };
         if filter.wants(change) && !tell(at.back, method(change), params(change, Some(&tag))).await
         {
             break;
         }
     }
-    let mut result = Object::new();
+    let mut result = RawObject::new();
     result.set("_meta", Cow::Owned(tag));
     Ok(result.to_raw())
 }
@@ -133,7 +133,7 @@ async fn tell(back: &Back, method: &str, params: Option<Raw>) -> bool {
 }
 
 fn tag(id: &RawValue) -> Raw {
-    let mut meta = Object::new();
+    let mut meta = RawObject::new();
     meta.set(SUBSCRIPTION_KEY, Cow::Borrowed(id));
     meta.to_raw()
 }
@@ -154,12 +154,12 @@ fn method(change: &Change) -> &'static str {
         Change::Resources => "notifications/resources/list_changed",
         Change::Prompts => "notifications/prompts/list_changed",
         Change::Resource { .. } => "notifications/resources/updated",
-        Change::Own { change, .. } => method(change),
+        Change::ForOwner { change, .. } => method(change),
     }
 }
 
 fn params(change: &Change, tag: Option<&RawValue>) -> Option<Raw> {
-    let mut params = Object::new();
+    let mut params = RawObject::new();
     if let Change::Resource { uri } = change {
         params.set_value("uri", uri);
     }
@@ -184,8 +184,8 @@ struct Watching<'a> {
 impl Watching<'_> {
     /// Watches one more, if the server behind can.
     async fn watch(&mut self, uri: String) {
-        let request = Request::Ask(What::Subscribe { uri: uri.clone() });
-        let asked = Asked { request, meta: None, continuation: Continuation::default() };
+        let request = Request::Resource(ResourceOperation::Subscribe { uri: uri.clone() });
+        let asked = ClientRequest { request, meta: None, continuation: Continuation::default() };
         match self.server.ask(self.at, asked).await {
             Ok(_) => {
                 self.server.watched().add(&uri);

@@ -4,9 +4,9 @@ mod introduction;
 mod result;
 
 use muster_core::{
-    backend::What,
+    backend::ResourceOperation,
     client::Continuation,
-    json::{Object, Raw},
+    json::{Raw, RawObject},
     request::{self, Request},
 };
 use serde_json::value::RawValue;
@@ -111,7 +111,7 @@ pub(crate) enum Asked {
     /// Word of changes, until taken back.
     Listen(Filter),
     /// Something for the server behind.
-    Served(request::Asked),
+    Served(request::ClientRequest),
 }
 
 impl Asked {
@@ -130,7 +130,7 @@ impl Asked {
 /// Reads the parameters of a method; `meta` is what they have as `_meta`.
 pub(crate) fn asked(
     method: Method,
-    params: &Object<'_>,
+    params: &RawObject<'_>,
     raw: Option<&RawValue>,
 ) -> Result<Asked, RpcError> {
     let request = match method {
@@ -149,14 +149,18 @@ pub(crate) fn asked(
             name: text(params, "name", "the name of a tool")?,
             arguments: arguments(params)?,
         },
-        Method::Read => Request::Ask(What::Read { uri: uri(params)? }),
-        Method::Subscribe => Request::Ask(What::Subscribe { uri: uri(params)? }),
-        Method::Unsubscribe => Request::Ask(What::Unsubscribe { uri: uri(params)? }),
-        Method::Prompt => Request::Ask(What::Prompt {
+        Method::Read => Request::Resource(ResourceOperation::Read { uri: uri(params)? }),
+        Method::Subscribe => Request::Resource(ResourceOperation::Subscribe { uri: uri(params)? }),
+        Method::Unsubscribe => {
+            Request::Resource(ResourceOperation::Unsubscribe { uri: uri(params)? })
+        }
+        Method::Prompt => Request::Resource(ResourceOperation::Prompt {
             name: text(params, "name", "the name of a prompt")?,
             arguments: arguments(params)?,
         }),
-        Method::Complete => Request::Ask(What::Complete { params: completion(params, raw)? }),
+        Method::Complete => {
+            Request::Resource(ResourceOperation::Complete { params: completion(params, raw)? })
+        }
         Method::SetLogLevel => {
             let level = text(params, "level", "a log level")?;
             if Level::named(&level).is_none() {
@@ -166,26 +170,26 @@ pub(crate) fn asked(
         }
     };
     let meta = params.get("_meta").and_then(version::passed_on);
-    Ok(Asked::Served(request::Asked { request, meta, continuation: continuation(params) }))
+    Ok(Asked::Served(request::ClientRequest { request, meta, continuation: continuation(params) }))
 }
 
 /// What a client brings along when it comes again with answers: exactly what it sent.
-fn continuation(params: &Object<'_>) -> Continuation {
+fn continuation(params: &RawObject<'_>) -> Continuation {
     Continuation {
-        answers: params.get("inputResponses").map(ToOwned::to_owned),
+        responses: params.get("inputResponses").map(ToOwned::to_owned),
         state: params.get("requestState").map(ToOwned::to_owned),
     }
 }
 
-fn text(params: &Object<'_>, key: &str, what: &str) -> Result<String, RpcError> {
+fn text(params: &RawObject<'_>, key: &str, what: &str) -> Result<String, RpcError> {
     params.get_text(key).ok_or_else(|| invalid(&format!("`{key}` must be {what}")))
 }
 
-fn uri(params: &Object<'_>) -> Result<String, RpcError> {
+fn uri(params: &RawObject<'_>) -> Result<String, RpcError> {
     text(params, "uri", "the address of a resource")
 }
 
-fn cursor(params: &Object<'_>) -> Result<Option<String>, RpcError> {
+fn cursor(params: &RawObject<'_>) -> Result<Option<String>, RpcError> {
     match params.get("cursor") {
         None => Ok(None),
         Some(null) if null.get() == "null" => Ok(None),
@@ -193,7 +197,7 @@ fn cursor(params: &Object<'_>) -> Result<Option<String>, RpcError> {
     }
 }
 
-fn arguments(params: &Object<'_>) -> Result<Option<Raw>, RpcError> {
+fn arguments(params: &RawObject<'_>) -> Result<Option<Raw>, RpcError> {
     match params.get("arguments") {
         None => Ok(None),
         Some(null) if null.get() == "null" => Ok(None),
@@ -203,15 +207,15 @@ fn arguments(params: &Object<'_>) -> Result<Option<Raw>, RpcError> {
     }
 }
 
-fn object(params: &Object<'_>, key: &str) -> Raw {
+fn object(params: &RawObject<'_>, key: &str) -> Raw {
     match params.get(key) {
         Some(object) if object.get().starts_with('{') => object.to_owned(),
-        _ => Object::new().to_raw(),
+        _ => RawObject::new().to_raw(),
     }
 }
 
 /// The parameters as sent, without what belongs to the client's connection with us.
-fn completion(params: &Object<'_>, raw: Option<&RawValue>) -> Result<Raw, RpcError> {
+fn completion(params: &RawObject<'_>, raw: Option<&RawValue>) -> Result<Raw, RpcError> {
     for key in ["ref", "argument"] {
         if !params.get(key).is_some_and(|value| value.get().starts_with('{')) {
             return Err(invalid(&format!("`{key}` must be an object")));
@@ -234,7 +238,7 @@ pub(crate) fn invalid(message: &str) -> RpcError {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::json::Object;
+    use muster_core::json::RawObject;
     use serde_json::value::RawValue;
 
     use super::{Asked, Method, asked};
@@ -243,7 +247,7 @@ mod tests {
     fn read(era: Era, method: &str, params: &str) -> String {
         let raw: Box<RawValue> = serde_json::from_str(params).unwrap();
         let Some(method) = Method::of(era, method) else { return "unknown".to_owned() };
-        match asked(method, &Object::parse(&raw).unwrap(), Some(&raw)) {
+        match asked(method, &RawObject::parse(&raw).unwrap(), Some(&raw)) {
             Ok(Asked::Served(asked)) => format!("{:?}", asked.request),
             Ok(asked) => format!("{asked:?}"),
             Err(error) => error.message,
@@ -321,11 +325,11 @@ mod tests {
         let params = r#"{"name":"t","inputResponses":{ "a" :1.0},"requestState":"x\u0041"}"#;
         let raw: Box<RawValue> = serde_json::from_str(params).unwrap();
         let Ok(Asked::Served(asked)) =
-            asked(Method::CallTool, &Object::parse(&raw).unwrap(), Some(&raw))
+            asked(Method::CallTool, &RawObject::parse(&raw).unwrap(), Some(&raw))
         else {
             panic!("not served");
         };
-        assert_eq!(asked.continuation.answers.unwrap().get(), r#"{ "a" :1.0}"#);
+        assert_eq!(asked.continuation.responses.unwrap().get(), r#"{ "a" :1.0}"#);
         assert_eq!(asked.continuation.state.unwrap().get(), r#""x\u0041""#);
     }
 }

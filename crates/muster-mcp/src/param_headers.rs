@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use muster_core::json::{Object, Raw};
+use muster_core::json::{Raw, RawObject};
 use serde_json::{Value, value::RawValue};
 
 /// The header that repeats the protocol version.
@@ -90,7 +90,7 @@ impl Headed {
     pub fn of(&self, arguments: &RawValue) -> Option<Raw> {
         let mut here = arguments.to_owned();
         for name in &self.path {
-            let below = Object::parse(&here)?.get(name)?.to_owned();
+            let below = RawObject::parse(&here)?.get(name)?.to_owned();
             here = below;
         }
         (here.get() != "null").then_some(here)
@@ -100,7 +100,7 @@ impl Headed {
 /// The arguments of a tool that headers repeat, or what is wrong with its definition.
 pub fn headed(tool: &RawValue) -> Result<Vec<Headed>, String> {
     let schema =
-        Object::parse(tool).and_then(|tool| tool.get("inputSchema").map(ToOwned::to_owned));
+        RawObject::parse(tool).and_then(|tool| tool.get("inputSchema").map(ToOwned::to_owned));
     schema.map_or_else(|| Ok(Vec::new()), |schema| headed_by(&schema))
 }
 

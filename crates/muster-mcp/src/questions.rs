@@ -6,8 +6,8 @@ use std::{
 };
 
 use muster_core::{
-    client::AskError,
-    json::{Object, Raw},
+    client::InputError,
+    json::{Raw, RawObject},
 };
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
@@ -17,7 +17,7 @@ use crate::{
     wire::{code, notice_line, question_line},
 };
 
-type Answer = Result<Raw, AskError>;
+type Answer = Result<Raw, InputError>;
 
 /// The open questions of one client. Closed when the client is gone.
 #[derive(Debug, Default)]
@@ -45,17 +45,17 @@ impl Questions {
         {
             let mut open = self.open.lock();
             if open.closed {
-                return Err(AskError::Gone);
+                return Err(InputError::Disconnected);
             }
             open.waiting.insert(number, sender);
         }
         let mut withdrawal = Withdrawal { questions: self, out, number, sent: false };
         let line = question_line(&name(number), method, params);
-        out.send(line).await.map_err(|_| AskError::Gone)?;
+        out.send(line).await.map_err(|_| InputError::Disconnected)?;
         withdrawal.sent = true;
         tokio::select! {
-            answer = receiver => answer.unwrap_or(Err(AskError::Gone)),
-            () = out.closed() => Err(AskError::Gone),
+            answer = receiver => answer.unwrap_or(Err(InputError::Disconnected)),
+            () = out.closed() => Err(InputError::Disconnected),
         }
     }
 
@@ -88,7 +88,7 @@ impl Drop for Withdrawal<'_> {
     fn drop(&mut self) {
         let open = self.questions.open.lock().waiting.remove(&self.number).is_some();
         if open && self.sent {
-            let mut params = Object::new();
+            let mut params = RawObject::new();
             params.set_value("requestId", &name(self.number));
             let line = notice_line("notifications/cancelled", Some(&params.to_raw()));
             // A client that reads so slowly will answer in vain.
@@ -108,10 +108,10 @@ fn number(id: &RawValue) -> Option<u64> {
     name.strip_prefix(PREFIX)?.parse().ok()
 }
 
-fn refused(error: &RawValue) -> AskError {
-    let members = Object::parse(error).unwrap_or_default();
+fn refused(error: &RawValue) -> InputError {
+    let members = RawObject::parse(error).unwrap_or_default();
     let code = members.get("code").and_then(|code| code.get().parse().ok());
-    AskError::Refused {
+    InputError::Refused {
         code: code.unwrap_or(code::INTERNAL_ERROR),
         message: members.get_text("message").unwrap_or_else(|| "the client refused".to_owned()),
         data: members.get("data").map(ToOwned::to_owned),
@@ -130,7 +130,7 @@ pub(crate) fn capability(method: &str) -> Option<&'static str> {
 
 /// Whether `capabilities` has a member of that name that is not `null`.
 pub(crate) fn declares(capabilities: &RawValue, capability: &str) -> bool {
-    Object::parse(capabilities)
+    RawObject::parse(capabilities)
         .unwrap_or_default()
         .get(capability)
         .is_some_and(|value| value.get() != "null")

@@ -10,11 +10,13 @@ use std::{
 };
 
 use muster_core::{
-    backend::What,
+    backend::ResourceOperation,
     call::Caller,
-    client::{Client, Continuation, Nobody},
+    client::{ClientHandle, Continuation, NoClient},
     json::Raw,
-    request::{self, Changes, Fault, Offers, Reply, Request, Serve},
+    request::{
+        self, ChangeStream, Request, RequestError, RequestHandler, Response, ServerCapabilities,
+    },
 };
 use serde_json::value::RawValue;
 use tokio::{sync::mpsc, time::timeout};
@@ -44,7 +46,7 @@ pub struct Server {
 
 #[derive(Debug)]
 struct Inner {
-    serve: Arc<dyn Serve>,
+    serve: Arc<dyn RequestHandler>,
     watched: Watched,
     /// What goes on after a request is gone: unsubscribing.
     aftermath: TaskTracker,
@@ -56,7 +58,7 @@ pub(crate) struct At<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) back: &'a Arc<Back>,
     /// The same, for the server behind.
-    pub(crate) client: &'a Arc<dyn Client>,
+    pub(crate) client: &'a Arc<dyn ClientHandle>,
     /// Ends what would otherwise go on for ever.
     pub(crate) leaving: &'a CancellationToken,
 }
@@ -122,7 +124,7 @@ impl Answer {
 
 impl Server {
     /// A server in front of `serve`.
-    pub fn new(serve: Arc<dyn Serve>) -> Self {
+    pub fn new(serve: Arc<dyn RequestHandler>) -> Self {
         let (watched, aftermath) = (Watched::default(), TaskTracker::new());
         Self { inner: Arc::new(Inner { serve, watched, aftermath }) }
     }
@@ -144,7 +146,7 @@ impl Server {
             Err(answer) => return Some(answer),
         };
         let back = Arc::new(prepared.back(Some(&local.session), Some(out.clone())));
-        let client: Arc<dyn Client> = Arc::<Back>::clone(&back);
+        let client: Arc<dyn ClientHandle> = Arc::<Back>::clone(&back);
         let caller = Caller::local();
         let at = At { caller: &caller, back: &back, client: &client, leaving: &local.leaving };
         Some(self.answer(at, prepared).await)
@@ -175,7 +177,7 @@ impl Server {
         method: Method,
         asked: Asked,
     ) -> Result<Raw, RpcError> {
-        let identity = self.inner.serve.identity();
+        let identity = self.inner.serve.server_info();
         let reply = match asked {
             Asked::Initialize { version, capabilities } => {
                 if let Some(session) = at.back.session() {
@@ -186,7 +188,7 @@ impl Server {
             Asked::Ping => return Ok(model::empty()),
             Asked::Discover => model::discovered(identity, self.offers()),
             Asked::Listen(filter) => {
-                Reply::Done { result: listen(self, &at, id, filter).await?, keep: None }
+                Response::Done { result: listen(self, &at, id, filter).await?, cache: None }
             }
             Asked::Served(asked) => {
                 self.served(&at, asked).await.map_err(|fault| model::fault(era, fault))?
@@ -196,7 +198,11 @@ impl Server {
     }
 
     /// Asks the server behind, and keeps what a legacy client settles by it.
-    async fn served(&self, at: &At<'_>, asked: request::Asked) -> Result<Reply, Fault> {
+    async fn served(
+        &self,
+        at: &At<'_>,
+        asked: request::ClientRequest,
+    ) -> Result<Response, RequestError> {
         let Some(session) = at.back.session() else { return self.ask(at, asked).await };
         match &asked.request {
             Request::SetLogLevel { level } => {
@@ -205,7 +211,7 @@ impl Server {
                 level.into_iter().for_each(|level| session.set_level(level));
                 Ok(reply)
             }
-            Request::Ask(What::Subscribe { uri }) => {
+            Request::Resource(ResourceOperation::Subscribe { uri }) => {
                 let uri = uri.clone();
                 let reply = self.ask(at, asked).await?;
                 if session.watch(&uri) {
@@ -213,10 +219,10 @@ impl Server {
                 }
                 Ok(reply)
             }
-            Request::Ask(What::Unsubscribe { uri }) => {
+            Request::Resource(ResourceOperation::Unsubscribe { uri }) => {
                 // Others may still want word of it, also where this client never asked for it.
                 if !session.unwatch(uri) || !self.inner.watched.remove(uri) {
-                    return Ok(Reply::Done { result: model::empty(), keep: None });
+                    return Ok(Response::Done { result: model::empty(), cache: None });
                 }
                 self.ask(at, asked).await
             }
@@ -224,11 +230,15 @@ impl Server {
         }
     }
 
-    pub(crate) async fn ask(&self, at: &At<'_>, asked: request::Asked) -> Result<Reply, Fault> {
-        self.inner.serve.serve(at.caller, at.client, asked).await
+    pub(crate) async fn ask(
+        &self,
+        at: &At<'_>,
+        asked: request::ClientRequest,
+    ) -> Result<Response, RequestError> {
+        self.inner.serve.handle(at.caller, at.client, asked).await
     }
 
-    pub(crate) fn changes(&self) -> Box<dyn Changes> {
+    pub(crate) fn changes(&self) -> Box<dyn ChangeStream> {
         self.inner.serve.changes()
     }
 
@@ -237,8 +247,8 @@ impl Server {
         self.inner.serve.schema(caller, tool)
     }
 
-    pub(crate) fn offers(&self) -> Offers {
-        self.inner.serve.offers()
+    pub(crate) fn offers(&self) -> ServerCapabilities {
+        self.inner.serve.capabilities()
     }
 
     pub(crate) fn watched(&self) -> &Watched {
@@ -253,12 +263,15 @@ impl Server {
         }
         let (serve, caller) = (Arc::clone(&self.inner.serve), caller.clone());
         self.inner.aftermath.spawn(async move {
-            let nobody = Nobody::shared();
+            let nobody = NoClient::shared();
             for uri in uris {
-                let request = Request::Ask(What::Unsubscribe { uri });
-                let asked =
-                    request::Asked { request, meta: None, continuation: Continuation::default() };
-                if let Err(fault) = serve.serve(&caller, &nobody, asked).await {
+                let request = Request::Resource(ResourceOperation::Unsubscribe { uri });
+                let asked = request::ClientRequest {
+                    request,
+                    meta: None,
+                    continuation: Continuation::default(),
+                };
+                if let Err(fault) = serve.handle(&caller, &nobody, asked).await {
                     tracing::debug!("unsubscribing: {fault}");
                 }
             }

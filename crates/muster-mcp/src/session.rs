@@ -6,7 +6,7 @@ use std::{
 };
 
 use muster_core::{
-    json::{Object, Raw},
+    json::{Raw, RawObject},
     request::Change,
 };
 
@@ -25,7 +25,7 @@ impl Session {
     /// A client that has said nothing yet: it wants every log line and can be asked nothing.
     pub(crate) fn new() -> Self {
         Self {
-            capabilities: Lock::new(Object::new().to_raw()),
+            capabilities: Lock::new(RawObject::new().to_raw()),
             level: AtomicU8::new(Level::LEAST.place()),
             watched: Lock::default(),
             questions: Questions::default(),
@@ -69,7 +69,7 @@ impl Session {
         match change {
             Change::Tools | Change::Resources | Change::Prompts => true,
             Change::Resource { uri } => self.watched.lock().contains(uri),
-            Change::Own { change, .. } => self.hears(change),
+            Change::ForOwner { change, .. } => self.hears(change),
         }
     }
 }

@@ -11,9 +11,9 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 use muster_core::{
     call::Caller,
-    client::Client,
-    json::{Object, Raw},
-    request::Changes,
+    client::ClientHandle,
+    json::{Raw, RawObject},
+    request::ChangeStream,
 };
 use serde_json::value::RawValue;
 use tokio::{
@@ -89,7 +89,7 @@ struct Pump {
     /// What the client has settled, should it be a legacy one.
     session: Arc<Session>,
     /// Changes since `initialize`, until the client is ready to hear of them.
-    changes: Option<Box<dyn Changes>>,
+    changes: Option<Box<dyn ChangeStream>>,
     announcing: JoinSet<()>,
     leaving: CancellationToken,
 }
@@ -176,7 +176,7 @@ impl Pump {
         let back = Arc::new(prepared.back(Some(&self.session), Some(self.out.clone())));
         let (server, out, leaving) = (self.server.clone(), self.out.clone(), self.leaving.clone());
         let handle = self.running.tasks.spawn(async move {
-            let client: Arc<dyn Client> = Arc::<crate::back::Back>::clone(&back);
+            let client: Arc<dyn ClientHandle> = Arc::<crate::back::Back>::clone(&back);
             let caller = Caller::local();
             let at = At { caller: &caller, back: &back, client: &client, leaving: &leaving };
             let answer = server.answer(at, prepared).await;
@@ -189,7 +189,7 @@ impl Pump {
     fn notice(&mut self, method: &str, params: Option<&RawValue>) {
         match method {
             "notifications/cancelled" => {
-                let params = params.and_then(Object::parse).unwrap_or_default();
+                let params = params.and_then(RawObject::parse).unwrap_or_default();
                 let Some(id) = params.get("requestId") else { return };
                 if let Some(handle) = self.running.handles.get(id.get()) {
                     handle.abort();
@@ -229,13 +229,13 @@ async fn send(out: &mpsc::Sender<Vec<u8>>, line: Vec<u8>) {
 
 /// Tells a legacy client of changes.
 async fn announce(
-    mut changes: Box<dyn Changes>,
+    mut changes: Box<dyn ChangeStream>,
     session: Arc<Session>,
     out: mpsc::Sender<Vec<u8>>,
 ) {
     let owner = Caller::local().owner();
     while let Some(change) = changes.next().await {
-        let Some(change) = change.seen_by(&owner) else { continue };
+        let Some(change) = change.visible_to(&owner) else { continue };
         if session.hears(change) && out.send(listen::line(change)).await.is_err() {
             return;
         }

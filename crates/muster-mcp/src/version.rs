@@ -10,7 +10,7 @@
 //! a version that is not a legacy one, is modern; any other is legacy. A client may therefore probe with `server/discover`, fall back to `initialize`, or change
 //! its mind, and no state has to be undone.
 
-use muster_core::json::{Object, Raw};
+use muster_core::json::{Raw, RawObject};
 use serde_json::value::RawValue;
 
 use crate::headers::{self, Headers, Mismatch};
@@ -70,7 +70,7 @@ pub enum EraFault {
 impl Era {
     /// Judges a request: by the version its headers name, else by what it carries in `_meta`. Methods
     /// that only the modern era has are modern without either.
-    pub fn judge(method: &str, meta: &Object<'_>, headers: Option<&Headers<'_>>) -> Self {
+    pub fn judge(method: &str, meta: &RawObject<'_>, headers: Option<&Headers<'_>>) -> Self {
         if let Some(version) = headers.and_then(|headers| headers.version)
             && !LEGACY.contains(&version)
         {
@@ -85,7 +85,7 @@ impl Era {
 ///
 /// Clients are written against the order of these refusals. Where there are no headers, the version
 /// comes first: what else a request must carry is up to the version.
-pub fn check(meta: &Object<'_>, headers: Option<&Headers<'_>>) -> Result<(), EraFault> {
+pub fn check(meta: &RawObject<'_>, headers: Option<&Headers<'_>>) -> Result<(), EraFault> {
     if let Some(Headers { version: None, .. }) = headers {
         return Err(EraFault::Header(Mismatch::missing(headers::VERSION)));
     }
@@ -94,7 +94,7 @@ pub fn check(meta: &Object<'_>, headers: Option<&Headers<'_>>) -> Result<(), Era
     };
     let requested: String =
         serde_json::from_str(version.get()).unwrap_or_else(|_| version.get().to_owned());
-    let complete = meta.get(CAPABILITIES_KEY).and_then(Object::parse).is_some();
+    let complete = meta.get(CAPABILITIES_KEY).and_then(RawObject::parse).is_some();
     if let Some(headers) = headers {
         if !complete {
             return Err(EraFault::Incomplete { missing: CAPABILITIES_KEY });
@@ -110,13 +110,13 @@ pub fn check(meta: &Object<'_>, headers: Option<&Headers<'_>>) -> Result<(), Era
 }
 
 /// The client's capabilities, as a modern request carries them.
-pub fn capabilities(meta: &Object<'_>) -> Raw {
-    meta.get(CAPABILITIES_KEY).map_or_else(|| Object::new().to_raw(), ToOwned::to_owned)
+pub fn capabilities(meta: &RawObject<'_>) -> Raw {
+    meta.get(CAPABILITIES_KEY).map_or_else(|| RawObject::new().to_raw(), ToOwned::to_owned)
 }
 
 /// `_meta` as it may travel on: without what is between this client and us.
 pub fn passed_on(meta: &RawValue) -> Option<Raw> {
-    let mut members = Object::parse(meta)?;
+    let mut members = RawObject::parse(meta)?;
     if members.iter().any(|(key, _)| OUR_KEYS.contains(&key)) {
         for key in OUR_KEYS {
             members.remove(key);
@@ -134,7 +134,7 @@ pub fn negotiate(requested: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::json::Object;
+    use muster_core::json::RawObject;
     use serde_json::value::RawValue;
 
     use super::{Era, EraFault, check, negotiate, passed_on};
@@ -146,7 +146,7 @@ mod tests {
 
     fn judged(meta: &str, version: Option<&str>) -> Result<Era, EraFault> {
         let raw = raw(meta);
-        let meta = Object::parse(&raw).unwrap();
+        let meta = RawObject::parse(&raw).unwrap();
         let headers = Headers { version, ..Headers::default() };
         let headers = version.map(|_| &headers);
         match Era::judge("tools/list", &meta, headers) {

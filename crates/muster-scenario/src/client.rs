@@ -178,7 +178,7 @@ impl Client {
         args: Option<&Map<String, Value>>,
         limit: Duration,
     ) -> Result<Answer, Failure> {
-        if meta_tools::has(tool) {
+        if meta_tools::is_meta_tool(tool) {
             return self.call_natively(tool, args, limit).await;
         }
         let params = json!({"name": "call_tool", "arguments": {"name": tool, "arguments": args}});

@@ -175,7 +175,7 @@ fn check(step: &Step, tools: &Map<String, Value>) -> Option<String> {
         return unknown
             .then(|| format!("step `{id}`: unknown test tool `{tool}`{}", near(&builtin::TOOLS)));
     }
-    if PREPARED.iter().any(|prefix| tool.starts_with(prefix)) || meta_tools::has(tool) {
+    if PREPARED.iter().any(|prefix| tool.starts_with(prefix)) || meta_tools::is_meta_tool(tool) {
         return None;
     }
     let Some(known) = tools.get(tool) else {

@@ -27,7 +27,7 @@ impl Content {
         let (text, structured, failed) = match &outcome {
             Outcome::Text { text, failed, .. } => (Some(text.clone()), None, *failed),
             Outcome::Raw(result) => read(result),
-            Outcome::NeedsInput(_) => return None,
+            Outcome::InputRequired(_) => return None,
         };
         let value = match (&text, structured) {
             (Some(text), _) => parsed(text),
@@ -45,7 +45,7 @@ fn parsed(text: &str) -> Json {
 
 /// The first text, the structured content, and whether it is an error.
 fn read(result: &Raw) -> (Option<String>, Option<Json>, bool) {
-    let Some(object) = json::Object::parse(result) else { return (None, None, false) };
+    let Some(object) = json::RawObject::parse(result) else { return (None, None, false) };
     let items: Vec<Json> = object
         .get("content")
         .and_then(|content| serde_json::from_str(content.get()).ok())
@@ -70,7 +70,7 @@ pub fn with_execution_id(outcome: Outcome, id: &str) -> Outcome {
         Outcome::Text { text, failed, details } => match inside(&text, id) {
             Some(text) => Outcome::Text { text, failed, details },
             None => {
-                let mut result = json::Object::new();
+                let mut result = json::RawObject::new();
                 result.set_value("content", &json!([item(&text), item(&lone(id))]));
                 if let Some(details) = details {
                     result.set("structuredContent", Cow::Owned(details));
@@ -80,7 +80,7 @@ pub fn with_execution_id(outcome: Outcome, id: &str) -> Outcome {
             }
         },
         Outcome::Raw(result) => {
-            let Some(mut object) = json::Object::parse(&result) else {
+            let Some(mut object) = json::RawObject::parse(&result) else {
                 return Outcome::Raw(result);
             };
             let mut items: Vec<Json> = object
@@ -97,7 +97,7 @@ pub fn with_execution_id(outcome: Outcome, id: &str) -> Outcome {
             object.set("content", Cow::Owned(raw(&items)));
             Outcome::Raw(object.to_raw())
         }
-        needs @ Outcome::NeedsInput(_) => needs,
+        needs @ Outcome::InputRequired(_) => needs,
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
         let said = match with_execution_id(outcome, "X") {
             Outcome::Text { text, .. } => text,
             Outcome::Raw(raw) => raw.get().to_owned(),
-            Outcome::NeedsInput(_) => panic!("questions"),
+            Outcome::InputRequired(_) => panic!("questions"),
         };
         assert_eq!(said, expect);
     }

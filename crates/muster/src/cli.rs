@@ -212,7 +212,7 @@ pub fn main() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     let Some(command) = cli.command else {
-        output::Printer::standard().part(&Cli::command().render_help().to_string())?;
+        output::Printer::stdout().part(&Cli::command().render_help().to_string())?;
         return Ok(ExitCode::SUCCESS);
     };
     match command {

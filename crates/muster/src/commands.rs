@@ -1,7 +1,6 @@
 //! The commands of `muster`, one file each.
 
 pub(crate) mod agent;
-pub(crate) mod asking;
 pub(crate) mod auth;
 pub(crate) mod call;
 pub(crate) mod check;
@@ -11,11 +10,12 @@ pub(crate) mod context;
 pub(crate) mod create;
 pub(crate) mod doctor;
 pub(crate) mod events;
+pub(crate) mod gateway_args;
 pub(crate) mod get;
 pub(crate) mod import;
-pub(crate) mod kinds;
 pub(crate) mod list;
 pub(crate) mod models;
+pub(crate) mod resource_kinds;
 pub(crate) mod schema;
 pub(crate) mod search;
 pub(crate) mod self_update;
@@ -25,6 +25,6 @@ pub(crate) mod start;
 pub(crate) mod stop;
 pub(crate) mod test;
 pub(crate) mod tokens;
+pub(crate) mod tool_args;
 pub(crate) mod top;
 pub(crate) mod version;
-pub(crate) mod words;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use muster_client::{
     contexts::ContextError,
-    login::{UnknownAuthMode, servers::ServerLoginError, tokens::TokenError},
+    login::{UnknownAuthMode, server_logins::ServerLoginError, token_store::TokenError},
     remote::{error::RemoteError, target::TargetError},
     user_dirs::NoHome,
 };

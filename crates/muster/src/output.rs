@@ -1,14 +1,14 @@
 //! What people read: data on standard output, everything else on standard error.
 
-pub mod answer;
 pub mod cell;
-pub mod detail;
+pub mod format;
 pub mod grid;
-pub mod layout;
-pub mod list;
-pub mod schema;
+pub mod object_page;
+pub mod object_table;
 pub mod spinner;
 pub mod table;
+pub mod tool_page;
+pub mod tool_text;
 pub mod yaml;
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
@@ -30,7 +30,7 @@ pub enum Format {
 }
 
 /// A word as a shell reads it back.
-pub fn quoted(word: &str) -> String {
+pub fn shell_quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./~:@%+=,".contains(letter);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),
@@ -40,7 +40,7 @@ pub fn quoted(word: &str) -> String {
 
 /// What a piece of text means. Colour shows it on a terminal; the words carry it everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mood {
+pub enum Tone {
     /// It is as it should be.
     Good,
     /// It is not.
@@ -60,7 +60,7 @@ pub struct Printer {
 
 impl Printer {
     /// A printer for the standard output.
-    pub fn standard() -> Self {
+    pub fn stdout() -> Self {
         let terminal = io::stdout().is_terminal();
         Self {
             coloured: terminal && env_vars::get("NO_COLOR").is_none(),
@@ -74,15 +74,15 @@ impl Printer {
     }
 
     /// Text in the colour of its mood.
-    pub fn paint(&self, mood: Mood, text: &str) -> String {
+    pub fn paint(&self, mood: Tone, text: &str) -> String {
         if !self.coloured {
             return text.to_owned();
         }
         let style = match mood {
-            Mood::Good => AnsiColor::Green.on_default(),
-            Mood::Bad => AnsiColor::Red.on_default(),
-            Mood::Warning => AnsiColor::Yellow.on_default(),
-            Mood::Strong => Style::new().bold(),
+            Tone::Good => AnsiColor::Green.on_default(),
+            Tone::Bad => AnsiColor::Red.on_default(),
+            Tone::Warning => AnsiColor::Yellow.on_default(),
+            Tone::Strong => Style::new().bold(),
         };
         format!("{style}{text}{style:#}")
     }
@@ -113,16 +113,16 @@ impl Printer {
 }
 
 /// Prints a question and reads the line that is typed behind it; at the end of the input, nothing.
-pub fn question(question: &str) -> Result<String, CommandError> {
-    Printer::standard().part(question)?;
+pub fn ask(question: &str) -> Result<String, CommandError> {
+    Printer::stdout().part(question)?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     Ok(line.trim().to_owned())
 }
 
 /// Asks a question that is answered with yes or no; no answer is a no.
-pub fn confirmed(text: &str) -> Result<bool, CommandError> {
-    let line = question(text)?.to_lowercase();
+pub fn confirm(text: &str) -> Result<bool, CommandError> {
+    let line = ask(text)?.to_lowercase();
     Ok(line == "y" || line == "yes")
 }
 
@@ -138,21 +138,21 @@ pub fn completions(
 ) -> Result<(), CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, command, name, &mut script);
-    Printer::standard().line(String::from_utf8_lossy(&script).trim_end())
+    Printer::stdout().line(String::from_utf8_lossy(&script).trim_end())
 }
 
 /// Prints an error and its hints to standard error; `word` is what the program calls an error.
 pub fn report(word: &str, error: &CommandError) {
     let word = painted(word, AnsiColor::Red.on_default().bold());
     to_stderr(&format!("{word}: {error}\n"));
-    for hint in error.hints() {
+    for step in error.hints() {
         to_stderr("\n");
-        advise(hint);
+        hint(step);
     }
 }
 
 /// Prints a next step to standard error.
-pub fn advise(hint: &str) {
+pub fn hint(hint: &str) {
     let word = painted("hint", AnsiColor::Cyan.on_default());
     to_stderr(&format!("{word}: {hint}\n"));
 }
@@ -163,13 +163,8 @@ pub fn warn(text: &str) {
 }
 
 /// Prints to standard error that something failed; the words come later.
-pub fn mark(text: &str) {
+pub fn failure(text: &str) {
     to_stderr(&format!("{}\n", painted(text, AnsiColor::Red.on_default())));
-}
-
-/// Prints text to standard error as it is.
-pub fn tell(text: &str) {
-    to_stderr(text);
 }
 
 fn painted(word: &str, style: Style) -> String {
@@ -179,7 +174,8 @@ fn painted(word: &str, style: Style) -> String {
     word.to_owned()
 }
 
-fn to_stderr(text: &str) {
+/// Prints text to standard error as it is.
+pub fn to_stderr(text: &str) {
     // Standard error is the last resort; there is nowhere to report that it is closed.
     drop(io::stderr().write_all(text.as_bytes()));
 }

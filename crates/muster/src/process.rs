@@ -1,6 +1,6 @@
 //! This process: its environment, and when it has to end.
 
-use std::{convert::Infallible, future, time::Duration};
+use std::{convert::Infallible, future, process::ExitCode, time::Duration};
 
 use muster_client::env_vars;
 use muster_exec::{environment::Environment, pages};
@@ -8,6 +8,19 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     time::sleep,
 };
+
+use crate::error::CommandError;
+
+/// Runs a command on a single-threaded runtime.
+pub(crate) fn block_on(
+    command: impl Future<Output = Result<(), CommandError>>,
+) -> Result<ExitCode, CommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(command);
+    // A blocking read of standard input cannot be cancelled: do not wait for its thread.
+    runtime.shutdown_background();
+    done.map(|()| ExitCode::SUCCESS)
+}
 
 /// The environment that CLI definitions are expanded from.
 pub(crate) fn environment() -> Environment {

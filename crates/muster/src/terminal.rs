@@ -25,12 +25,12 @@ impl LoginUi for Terminal {
     fn show(&self, text: &str) {
         match self {
             // If standard output is closed, nobody reads it.
-            Self::Stdout => drop(Printer::standard().part(text)),
-            Self::Stderr => output::tell(text),
+            Self::Stdout => drop(Printer::stdout().part(text)),
+            Self::Stderr => output::to_stderr(text),
         }
     }
 
     fn ask(&self, question: &str) -> io::Result<String> {
-        output::question(question).map_err(|err| io::Error::other(err.to_string()))
+        output::ask(question).map_err(|err| io::Error::other(err.to_string()))
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use muster_core::{
     backend::BoxFuture,
     call::Owner,
-    credentials::Bearer,
-    logins::{Access, LoginError},
+    credentials::BearerToken,
+    logins::{AccessTokenSource, LoginError},
 };
 
 use super::{Client, challenge::Challenge, kept::Slot};
@@ -22,16 +22,16 @@ pub(super) struct Kept {
     pub(super) resource: String,
 }
 
-impl Access for Kept {
-    fn token(&self) -> BoxFuture<'_, Result<Bearer, LoginError>> {
+impl AccessTokenSource for Kept {
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>> {
         Box::pin(self.client.token(&self.owner, &self.slot, &self.resource, None))
     }
 
-    fn refused<'a>(
+    fn replace_rejected<'a>(
         &'a self,
-        token: &'a Bearer,
+        token: &'a BearerToken,
         challenge: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Bearer, LoginError>> {
+    ) -> BoxFuture<'a, Result<BearerToken, LoginError>> {
         Box::pin(async move {
             let challenge = Challenge::parse(challenge.unwrap_or_default());
             if challenge.wants_more() {

@@ -1,7 +1,7 @@
 //! Finding out who issues tokens for a server.
 
 use http::StatusCode;
-use muster_core::logins::{LoginError, Site};
+use muster_core::logins::{LoginError, ProtectedServer};
 use muster_net::{HttpError, HttpRequest};
 use serde::de::DeserializeOwned;
 
@@ -33,8 +33,8 @@ enum Asked<T> {
 
 impl Client {
     /// Asks the server and its issuer.
-    pub(super) async fn discover(&self, site: &Site) -> Result<Found, LoginError> {
-        let none = |what: &str| LoginError::NoIssuer(what.to_owned());
+    pub(super) async fn discover(&self, site: &ProtectedServer) -> Result<Found, LoginError> {
+        let none = |what: &str| LoginError::UnknownIssuer(what.to_owned());
         let server = Place::parse(&site.url).ok_or_else(|| none("its address cannot be read"))?;
         let challenge = Challenge::parse(site.challenge.as_deref().unwrap_or_default());
         // Whoever runs the gateway knows better than the server.
@@ -50,9 +50,9 @@ impl Client {
         // Servers of 2025-03-26 are their own issuers.
         let name = named.or(realm).unwrap_or(&server.origin);
         let issuer = match (self.issuer_document(name).await, named) {
-            (Err(LoginError::NoIssuer(reason)), None) => {
+            (Err(LoginError::UnknownIssuer(reason)), None) => {
                 let reasons = [reasons, vec![reason]].concat().join("; ");
-                return Err(LoginError::NoIssuer(reasons));
+                return Err(LoginError::UnknownIssuer(reasons));
             }
             (issuer, _) => issuer?,
         };
@@ -101,7 +101,7 @@ impl Client {
 
     async fn issuer_document(&self, name: &str) -> Result<documents::Server, LoginError> {
         let place = Place::parse(name)
-            .ok_or_else(|| LoginError::NoIssuer(format!("`{}` is no issuer", clean(name))))?;
+            .ok_or_else(|| LoginError::UnknownIssuer(format!("`{}` is no issuer", clean(name))))?;
         let mut reasons = Vec::new();
         for place in places::issuer_documents(&place) {
             match self.document(&place).await {
@@ -110,7 +110,7 @@ impl Client {
             }
         }
         reasons.dedup();
-        Err(LoginError::NoIssuer(reasons.join("; ")))
+        Err(LoginError::UnknownIssuer(reasons.join("; ")))
     }
 
     async fn document<T: DeserializeOwned>(&self, place: &str) -> Asked<T> {

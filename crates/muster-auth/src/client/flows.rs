@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use muster_core::{
     call::Owner,
     credentials::Principal,
-    logins::{Arrived, LoginError, Person, Site},
+    logins::{LoginError, LoginObserver, LoginSubject, ProtectedServer},
 };
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
@@ -50,8 +50,8 @@ struct Flow {
 /// Who waits for a login in this process.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    person: Person,
-    arrived: Arc<dyn Arrived>,
+    person: LoginSubject,
+    arrived: Arc<dyn LoginObserver>,
 }
 
 /// What a person comes back with.
@@ -76,9 +76,9 @@ impl Client {
     /// The address that a person opens to log in.
     pub(super) async fn start(
         &self,
-        person: &Person,
-        site: &Site,
-        arrived: Arc<dyn Arrived>,
+        person: &LoginSubject,
+        site: &ProtectedServer,
+        arrived: Arc<dyn LoginObserver>,
     ) -> Result<String, LoginError> {
         let found = self.discover(site).await?;
         self.note_site(site, &found);
@@ -123,7 +123,12 @@ impl Client {
 
     /// What is asked for: what the server wants, what it wanted in vain, and that the login lasts, if
     /// the issuer knows such a thing.
-    async fn wanted_scope(&self, person: &Person, site: &Site, found: &Found) -> String {
+    async fn wanted_scope(
+        &self,
+        person: &LoginSubject,
+        site: &ProtectedServer,
+        found: &Found,
+    ) -> String {
         let mut scope = found.scope.clone();
         if let Some(more) = self.steps.wanted(&person.owner, &site.name) {
             let granted = self.slot(&person.owner, &found.issuer.issuer).await.get();
@@ -171,7 +176,7 @@ impl Client {
         let trouble = match waiting {
             None => None,
             Some(Waiting { person, arrived }) => {
-                let arriving = arrived.arrived(person, server.clone());
+                let arriving = arrived.logged_in(person, server.clone());
                 match timeout(ARRIVAL, arriving).await {
                     Ok(connected) => connected.err(),
                     Err(_) => Some("the server takes long to answer".to_owned()),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use muster_core::credentials::Bearer;
+use muster_core::credentials::BearerToken;
 use serde::{Deserialize, Serialize};
 
 use super::{grants::Tokens, identity::Identity};
@@ -54,8 +54,8 @@ impl Token {
         now + MARGIN.min(self.lifetime / 10) < self.ends
     }
 
-    pub(super) fn bearer(&self) -> Bearer {
-        Bearer::new(self.token.reveal().as_str())
+    pub(super) fn bearer(&self) -> BearerToken {
+        BearerToken::new(self.token.reveal().as_str())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use muster_core::{call::Owner, credentials::Bearer, logins::LoginError};
+use muster_core::{call::Owner, credentials::BearerToken, logins::LoginError};
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep},
@@ -47,16 +47,21 @@ impl Slot {
         now.abs_diff(*self.seen.lock()) >= SHARED
     }
 
-    pub(super) fn latest(&self, resource: &str) -> Option<Bearer> {
+    pub(super) fn latest(&self, resource: &str) -> Option<BearerToken> {
         self.grant.lock().as_ref()?.access.get(resource).map(Token::bearer)
     }
 
     /// A token that need not be renewed.
-    fn usable(&self, resource: &str, refused: Option<&Bearer>, now: u64) -> Option<Bearer> {
+    fn usable(
+        &self,
+        resource: &str,
+        refused: Option<&BearerToken>,
+        now: u64,
+    ) -> Option<BearerToken> {
         self.fresh(resource, now).filter(|token| refused.is_none_or(|refused| refused != token))
     }
 
-    fn fresh(&self, resource: &str, now: u64) -> Option<Bearer> {
+    fn fresh(&self, resource: &str, now: u64) -> Option<BearerToken> {
         let grant = self.grant.lock();
         let token = grant.as_ref()?.access.get(resource)?;
         token.is_fresh(now).then(|| token.bearer())
@@ -199,8 +204,8 @@ impl Client {
         owner: &Owner,
         slot: &Arc<Slot>,
         resource: &str,
-        refused: Option<&Bearer>,
-    ) -> Result<Bearer, LoginError> {
+        refused: Option<&BearerToken>,
+    ) -> Result<BearerToken, LoginError> {
         if self.vault.is_shared() && slot.is_old(self.clock.now()) {
             self.look_again(owner, slot).await;
         }
@@ -222,14 +227,14 @@ impl Client {
         owner: &Owner,
         slot: &Slot,
         resource: &str,
-        refused: Option<&Bearer>,
-    ) -> Result<Bearer, LoginError> {
+        refused: Option<&BearerToken>,
+    ) -> Result<BearerToken, LoginError> {
         let _turn = slot.busy.lock().await;
         // Someone else may have done it meanwhile.
         if let Some(token) = slot.usable(resource, refused, self.clock.now()) {
             return Ok(token);
         }
-        let grant = slot.get().ok_or(LoginError::Needed)?;
+        let grant = slot.get().ok_or(LoginError::Required)?;
         let now = self.clock.now();
         let still = grant.access.get(resource).filter(|token| token.is_good(now));
         let still =
@@ -249,7 +254,7 @@ impl Client {
         mut grant: Grant,
         resource: &str,
         patience: Duration,
-    ) -> Result<Bearer, LoginError> {
+    ) -> Result<BearerToken, LoginError> {
         let lock = format!("{}/renewing", name(owner, &grant.issuer));
         if self.vault.is_shared() {
             match self.elsewhere(owner, &grant, resource, &lock, patience).await {
@@ -269,13 +274,13 @@ impl Client {
                 Elsewhere::Ended => {
                     slot.set(None, self.clock.now());
                     self.unlock(&lock).await;
-                    return Err(LoginError::Needed);
+                    return Err(LoginError::Required);
                 }
             }
         }
         let Some(refresh) = grant.refresh_for(resource).cloned() else {
             self.unlock(&lock).await;
-            return Err(LoginError::Needed);
+            return Err(LoginError::Required);
         };
         let mut given = self.given(&grant, &refresh, resource).await;
         // That of the last login may do where the one of its own is used up.
@@ -291,12 +296,12 @@ impl Client {
             Ok(tokens) => {
                 grant.take(resource, tokens, self.clock.now());
                 self.put_again(owner, slot, grant).await;
-                slot.latest(resource).ok_or(LoginError::Needed)
+                slot.latest(resource).ok_or(LoginError::Required)
             }
             Err(denied @ (Denied::Grant(_) | Denied::Client(_))) => {
                 tracing::debug!("a login is over: {denied:?}");
                 self.over(owner, slot, grant, resource, &denied).await;
-                Err(LoginError::Needed)
+                Err(LoginError::Required)
             }
             Err(denied) => Err(denied.into()),
         };

@@ -16,14 +16,14 @@ use super::{
 #[derive(Debug)]
 pub struct Pages(pub(super) Arc<Client>);
 
-impl credentials::Pages for Pages {
-    fn has(&self, path: &str) -> bool {
+impl credentials::WebPages for Pages {
+    fn serves(&self, path: &str) -> bool {
         let options = &self.0.options;
         path == options.callback_path
             || (path == options.document_path && options.is_own_document())
     }
 
-    fn answer(&self, request: Request<Bytes>, _: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
+    fn respond(&self, request: Request<Bytes>, _: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
         Box::pin(async move {
             let is_document = request.uri().path() != self.0.options.callback_path;
             if request.method() != Method::GET {

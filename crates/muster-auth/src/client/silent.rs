@@ -6,9 +6,9 @@ use std::sync::Arc;
 use muster_core::{
     backend::BoxFuture,
     call::Owner,
-    credentials::{Bearer, IdTokens},
-    logins::{Access, LoginError, Person, Site},
-    server_auth::{Auth, TokenExchange},
+    credentials::{BearerToken, IdTokenSource},
+    logins::{AccessTokenSource, LoginError, LoginSubject, ProtectedServer},
+    server_auth::{ServerAuth, TokenExchange},
 };
 use serde::Deserialize;
 use tokio::sync::Mutex;
@@ -36,18 +36,18 @@ struct Proven {
     owner: Owner,
     /// Who vouches for them at the gateway, if somebody does.
     issuer: Option<Arc<str>>,
-    identity: Option<Arc<dyn IdTokens>>,
+    identity: Option<Arc<dyn IdTokenSource>>,
 }
 
 impl Proven {
-    fn of(client: &Arc<Client>, person: &Person) -> Self {
+    fn of(client: &Arc<Client>, person: &LoginSubject) -> Self {
         let identity = person.principal.as_ref().and_then(|who| who.identity.clone());
         let issuer = person.principal.as_ref().map(|who| Arc::clone(&who.issuer));
         Self { client: Arc::clone(client), owner: person.owner.clone(), issuer, identity }
     }
 
     /// An identity that is good for a moment yet.
-    async fn token(&self, what: &str) -> Result<Bearer, LoginError> {
+    async fn token(&self, what: &str) -> Result<BearerToken, LoginError> {
         let refuse = |text: String| Err(LoginError::Refused(text));
         let own = match &self.identity {
             Some(identity) => identity.id_token().await,
@@ -76,14 +76,14 @@ impl Proven {
 impl Client {
     /// The identity that came with a login at some server. Of those who are known here, only what the
     /// same issuer says is shown: the others never meant it for anybody else.
-    async fn other_identity(&self, owner: &Owner, known_by: Option<&str>) -> Option<Bearer> {
+    async fn other_identity(&self, owner: &Owner, known_by: Option<&str>) -> Option<BearerToken> {
         for issuer in self.issuers_of(owner).await {
             if known_by.is_some_and(|known_by| !places::same_issuer(known_by, &issuer)) {
                 continue;
             }
             let grant = self.slot(owner, &issuer).await.get();
             if let Some(id) = grant.and_then(|grant| grant.id) {
-                return Some(Bearer::new(id.reveal().as_str()));
+                return Some(BearerToken::new(id.reveal().as_str()));
             }
         }
         None
@@ -95,21 +95,21 @@ impl Client {
 pub(super) struct Forwarded(Proven);
 
 impl Forwarded {
-    pub(super) fn new(client: &Arc<Client>, person: &Person) -> Self {
+    pub(super) fn new(client: &Arc<Client>, person: &LoginSubject) -> Self {
         Self(Proven::of(client, person))
     }
 }
 
-impl Access for Forwarded {
-    fn token(&self) -> BoxFuture<'_, Result<Bearer, LoginError>> {
+impl AccessTokenSource for Forwarded {
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>> {
         Box::pin(self.0.token("forwarding"))
     }
 
-    fn refused<'a>(
+    fn replace_rejected<'a>(
         &'a self,
-        token: &'a Bearer,
+        token: &'a BearerToken,
         _: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Bearer, LoginError>> {
+    ) -> BoxFuture<'a, Result<BearerToken, LoginError>> {
         Box::pin(async move {
             let again = self.0.token("forwarding").await?;
             if again != *token {
@@ -133,14 +133,14 @@ pub(super) struct Exchanged {
 
 #[derive(Debug)]
 struct Kept {
-    token: Bearer,
+    token: BearerToken,
     ends: u64,
     /// Whose it is.
     subject: String,
 }
 
 impl Exchanged {
-    pub(super) fn new(client: &Arc<Client>, person: &Person, site: &Site) -> Self {
+    pub(super) fn new(client: &Arc<Client>, person: &LoginSubject, site: &ProtectedServer) -> Self {
         let exchange = site.auth.token_exchange.clone().unwrap_or_default();
         let scopes = scopes(&site.auth, &exchange);
         Self {
@@ -152,14 +152,14 @@ impl Exchanged {
         }
     }
 
-    fn fresh(&self, refused: Option<&Bearer>) -> Option<Bearer> {
+    fn fresh(&self, refused: Option<&BearerToken>) -> Option<BearerToken> {
         let now = self.proven.client.clock.now();
         let kept = self.kept.lock();
         let kept = kept.as_ref().filter(|kept| now.saturating_add(MARGIN) < kept.ends)?;
         refused.is_none_or(|refused| *refused != kept.token).then(|| kept.token.clone())
     }
 
-    async fn get(&self, refused: Option<&Bearer>) -> Result<Bearer, LoginError> {
+    async fn get(&self, refused: Option<&BearerToken>) -> Result<BearerToken, LoginError> {
         if let Some(token) = self.fresh(refused) {
             return Ok(token);
         }
@@ -175,7 +175,7 @@ impl Exchanged {
         let tokens = self.ask(&identity).await?;
         self.check(&tokens)?;
         let ends = self.proven.client.clock.now().saturating_add(tokens.lifetime);
-        let token = Bearer::new(tokens.access.reveal().as_str());
+        let token = BearerToken::new(tokens.access.reveal().as_str());
         let kept = Kept { token: token.clone(), ends, subject: subject.clone() };
         // A statement of its own: in a condition the lock would be held to the end of the block.
         let before = self.kept.lock().replace(kept);
@@ -185,7 +185,7 @@ impl Exchanged {
         Ok(token)
     }
 
-    async fn ask(&self, identity: &Bearer) -> Result<Tokens, LoginError> {
+    async fn ask(&self, identity: &BearerToken) -> Result<Tokens, LoginError> {
         let TokenExchange { dex_token_endpoint: endpoint, connector_id, .. } = &self.exchange;
         let refuse = |text: String| Err(LoginError::Refused(text));
         if !endpoint.starts_with("https://") {
@@ -238,16 +238,16 @@ impl Exchanged {
     }
 }
 
-impl Access for Exchanged {
-    fn token(&self) -> BoxFuture<'_, Result<Bearer, LoginError>> {
+impl AccessTokenSource for Exchanged {
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>> {
         Box::pin(self.get(None))
     }
 
-    fn refused<'a>(
+    fn replace_rejected<'a>(
         &'a self,
-        token: &'a Bearer,
+        token: &'a BearerToken,
         _: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Bearer, LoginError>> {
+    ) -> BoxFuture<'a, Result<BearerToken, LoginError>> {
         Box::pin(async move {
             let again = self.get(Some(token)).await?;
             if again != *token {
@@ -260,7 +260,7 @@ impl Access for Exchanged {
 }
 
 /// What is asked for: what the file says, and that the token is made for the audiences it names.
-fn scopes(auth: &Auth, exchange: &TokenExchange) -> String {
+fn scopes(auth: &ServerAuth, exchange: &TokenExchange) -> String {
     let given = exchange.scopes.trim();
     let mut scopes = if given.is_empty() { USUAL_SCOPES } else { given }.to_owned();
     for audience in &auth.required_audiences {

@@ -39,7 +39,7 @@ impl Steps {
         let told = |so: &str| {
             let what =
                 format!("the server wants more than was granted (insufficient_scope: `{what}`)");
-            LoginError::NotEnough(format!("{what}{so}"))
+            LoginError::InsufficientScope(format!("{what}{so}"))
         };
         if places::covers(granted, wanted) {
             return told(", but names nothing that was not");

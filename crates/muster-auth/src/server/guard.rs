@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use muster_core::{
     backend::BoxFuture,
-    credentials::{Bearer, IdTokens, Principal},
+    credentials::{BearerToken, IdTokenSource, Principal},
     logins::LoginError,
 };
 use tokio::time::Instant;
@@ -151,7 +151,7 @@ impl Inner {
         let left = Duration::from_secs(claims.end().saturating_sub(self.clock.now()));
         let mut principal = foreigner(issuer, claims.into());
         principal.identity =
-            proof.map(|token| Arc::new(Shown(Bearer::new(token))) as Arc<dyn IdTokens>);
+            proof.map(|token| Arc::new(Shown(BearerToken::new(token))) as Arc<dyn IdTokenSource>);
         (Judged::Good(Arc::new(principal)), left.min(ALONE))
     }
 
@@ -189,10 +189,10 @@ fn foreigner(issuer: &str, identity: Identity) -> Principal {
 
 /// A token that was shown to us and may be shown on.
 #[derive(Debug)]
-struct Shown(Bearer);
+struct Shown(BearerToken);
 
-impl IdTokens for Shown {
-    fn id_token(&self) -> BoxFuture<'_, Result<Option<Bearer>, LoginError>> {
+impl IdTokenSource for Shown {
+    fn id_token(&self) -> BoxFuture<'_, Result<Option<BearerToken>, LoginError>> {
         Box::pin(std::future::ready(Ok(Some(self.0.clone()))))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_core::logins::{LoginError, Site};
+use muster_core::logins::{LoginError, ProtectedServer};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -36,7 +36,7 @@ async fn a_thousand_refusals_of_a_token_renew_it_once() {
     let mut calls = JoinSet::new();
     for _ in 0..1000 {
         let (access, token) = (Arc::clone(&access), token.clone());
-        calls.spawn(async move { shown(access.refused(&token, None).await) });
+        calls.spawn(async move { shown(access.replace_rejected(&token, None).await) });
     }
     while let Some(token) = calls.join_next().await {
         assert_eq!(token.unwrap(), "access-2");
@@ -76,7 +76,7 @@ async fn how_tokens_are_renewed() {
     world.issuer.revoke();
     world.later(3600);
     assert_eq!(shown(access.token().await), "no token: Needed");
-    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
+    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
 }
 
 #[tokio::test]
@@ -96,10 +96,10 @@ async fn a_token_is_for_one_server_and_one_person() {
     assert_eq!(shown(access.token().await), "access-1");
     // Another person has nothing.
     for site in [&site, &other] {
-        assert_eq!(world.access("bob", site).await.unwrap_err(), LoginError::Needed);
+        assert_eq!(world.access("bob", site).await.unwrap_err(), LoginError::Required);
     }
     world.logins.forget(&person("alice"), &site).await;
-    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
+    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
     assert_eq!(shown(access.token().await), "no token: Needed");
 }
 
@@ -112,7 +112,7 @@ async fn servers_of_one_issuer_do_not_end_each_others_logins() {
         let given = json!({"access_token": name, "expires_in": 3600, "refresh_token": refresh});
         world.issuer.answers("/token", Canned(200, "", given.to_string()));
     };
-    let has = async |site: &Site| match world.access("alice", site).await {
+    let has = async |site: &ProtectedServer| match world.access("alice", site).await {
         Ok(access) => shown(access.token().await),
         Err(error) => error.to_string(),
     };
@@ -155,7 +155,9 @@ async fn servers_of_one_issuer_do_not_end_each_others_logins() {
 async fn what_two_servers_are_renewed_with_is_used_once() {
     let world = World::new().await;
     let (one, other) = (world.site("/mcp"), world.site("/other"));
-    let has = async |site: &Site| shown(world.access("alice", site).await.unwrap().token().await);
+    let has = async |site: &ProtectedServer| {
+        shown(world.access("alice", site).await.unwrap().token().await)
+    };
     assert_eq!(world.log_in("alice", &one, &[]).await, "access-1");
     assert_eq!(has(&other).await, "access-2");
     // A login at a third one gives something else to renew with.
@@ -189,7 +191,7 @@ async fn everything_is_forgotten_also_after_a_month_of_use() {
         assert_eq!(shown(access.token().await), format!("access-{day}"));
     }
     world.logins.forget_all(&alice).await;
-    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
+    assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
 }
 
 #[tokio::test]
@@ -212,41 +214,41 @@ async fn a_login_anew_leaves_nothing_behind_at_the_issuer() {
 async fn a_server_that_names_the_issuer_of_another_gets_nothing_unasked() {
     let world = World::new().await;
     let (site, other, alice) = (world.site("/mcp"), world.site("/other"), person("alice"));
-    assert!(!world.logins.remembers(&alice, &site).await.unwrap());
+    assert!(!world.logins.has_stored_login(&alice, &site).await.unwrap());
     assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
     let stranger = Issuer::start(world.tasks()).await;
     let says = json!({"resource": "$base/mcp", "authorization_servers": [world.issuer.base]});
     stranger
         .answers("/.well-known/oauth-protected-resource/mcp", Canned(200, "", says.to_string()));
     let url = format!("{}/mcp", stranger.base);
-    let strange = Site { name: "strange".to_owned(), url, ..Site::default() };
+    let strange = ProtectedServer { name: "strange".to_owned(), url, ..ProtectedServer::default() };
     // Before and after it is known who its issuer is.
     for _ in 0..2 {
-        assert!(!world.logins.remembers(&alice, &strange).await.unwrap());
-        assert!(!world.logins.remembers(&alice, &other).await.unwrap());
-        assert!(world.logins.remembers(&alice, &site).await.unwrap());
+        assert!(!world.logins.has_stored_login(&alice, &strange).await.unwrap());
+        assert!(!world.logins.has_stored_login(&alice, &other).await.unwrap());
+        assert!(world.logins.has_stored_login(&alice, &site).await.unwrap());
     }
     // The gateway starts anew, long after the token has ended.
     world.later(24 * 3600);
     let again = world.beside();
-    assert!(!again.logins.remembers(&alice, &strange).await.unwrap());
-    assert!(again.logins.remembers(&alice, &site).await.unwrap());
+    assert!(!again.logins.has_stored_login(&alice, &strange).await.unwrap());
+    assert!(again.logins.has_stored_login(&alice, &site).await.unwrap());
     assert_eq!(world.issuer.renewals(), 0);
     // Whoever asks for it shares the login, and that is remembered.
     assert_eq!(shown(world.access("alice", &other).await.unwrap().token().await), "access-2");
-    assert!(world.logins.remembers(&alice, &other).await.unwrap());
-    assert!(world.logins.remembers(&alice, &site).await.unwrap());
+    assert!(world.logins.has_stored_login(&alice, &other).await.unwrap());
+    assert!(world.logins.has_stored_login(&alice, &site).await.unwrap());
     world.logins.forget(&alice, &site).await;
-    assert!(!world.logins.remembers(&alice, &site).await.unwrap());
+    assert!(!world.logins.has_stored_login(&alice, &site).await.unwrap());
 }
 
 /// What becomes of a request for which a server wants more.
-async fn refused(world: &World, site: &Site, wanted: &str) -> String {
+async fn refused(world: &World, site: &ProtectedServer, wanted: &str) -> String {
     let access = world.access("alice", site).await.unwrap();
     let token = access.token().await.unwrap();
     let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{wanted}\"");
-    match access.refused(&token, Some(&challenge)).await.unwrap_err() {
-        LoginError::NotEnough(text) => text,
+    match access.replace_rejected(&token, Some(&challenge)).await.unwrap_err() {
+        LoginError::InsufficientScope(text) => text,
         other => format!("another error: {other:?}"),
     }
 }
@@ -258,7 +260,7 @@ async fn servers_may_ask_for_more_but_not_for_ever() {
     assert_eq!(world.begin("alice", &site).await.unwrap()["scope"], "read");
     assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
     for wanted in ["write", "delete", "admin"] {
-        assert!(!world.logins.wants_more(&alice, &site).await);
+        assert!(!world.logins.needs_step_up(&alice, &site).await);
         // However often it is said before somebody logs in, it is one wish.
         for _ in 0..5 {
             assert_eq!(
@@ -269,7 +271,7 @@ async fn servers_may_ask_for_more_but_not_for_ever() {
                 )
             );
         }
-        assert!(world.logins.wants_more(&alice, &site).await);
+        assert!(world.logins.needs_step_up(&alice, &site).await);
         let asked = world.begin("alice", &site).await.unwrap();
         assert!(
             asked["scope"].starts_with("read") && asked["scope"].ends_with(wanted),
@@ -279,7 +281,7 @@ async fn servers_may_ask_for_more_but_not_for_ever() {
     }
     let enough = "the server wants more than was granted (insufficient_scope: `everything`), also after 3 logins";
     assert_eq!(refused(&world, &site, "everything").await, enough);
-    assert!(!world.logins.wants_more(&alice, &site).await);
+    assert!(!world.logins.needs_step_up(&alice, &site).await);
     assert_eq!(
         refused(&world, &site, "write").await,
         "the server wants more than was granted (insufficient_scope: `write`), but names nothing that was not"
@@ -300,13 +302,13 @@ async fn what_is_not_granted_takes_nothing_away() {
     assert_eq!(shown(world.access("alice", &site).await.unwrap().token().await), "a");
     // The issuer grants no more by a login, and the person is not asked again.
     assert_eq!(world.log_in("alice", &site, &[]).await, "a");
-    assert!(!world.logins.wants_more(&alice, &site).await);
+    assert!(!world.logins.needs_step_up(&alice, &site).await);
     assert_eq!(world.begin("alice", &site).await.unwrap()["scope"], "read");
     // Nor if they say no.
     assert!(refused(&world, &site, "admin").await.ends_with("to grant it"));
     let page = world.log_in("alice", &site, &[("error", "access_denied")]).await;
     assert!(page.starts_with("400 Sign-in was denied"), "{page}");
-    assert!(!world.logins.wants_more(&alice, &site).await);
+    assert!(!world.logins.needs_step_up(&alice, &site).await);
     assert_eq!(shown(world.access("alice", &site).await.unwrap().token().await), "a");
 }
 

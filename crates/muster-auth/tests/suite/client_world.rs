@@ -22,8 +22,10 @@ use muster_auth::{
 use muster_core::{
     backend::BoxFuture,
     call::Owner,
-    credentials::Pages as _,
-    logins::{Access, Arrived, LoginError, Logins, Person, Site},
+    credentials::WebPages as _,
+    logins::{
+        AccessTokenSource, LoginError, LoginObserver, LoginService, LoginSubject, ProtectedServer,
+    },
 };
 use muster_net::{HttpClient, TrustStore};
 use serde_json::{Value, json};
@@ -217,7 +219,7 @@ impl Script {
 pub(crate) struct World {
     pub(crate) issuer: Issuer,
     pub(crate) client: Arc<Client>,
-    pub(crate) logins: Arc<dyn Logins>,
+    pub(crate) logins: Arc<dyn LoginService>,
     pub(crate) time: Arc<AtomicU64>,
     clock: Clock,
     vault: Vault,
@@ -227,8 +229,8 @@ pub(crate) struct World {
 #[derive(Debug)]
 struct Nothing;
 
-impl Arrived for Nothing {
-    fn arrived(&self, _: Person, _: String) -> BoxFuture<'_, Result<(), String>> {
+impl LoginObserver for Nothing {
+    fn logged_in(&self, _: LoginSubject, _: String) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
@@ -286,16 +288,20 @@ impl World {
         self.time.fetch_add(seconds, Ordering::Relaxed);
     }
 
-    pub(crate) fn site(&self, path: &str) -> Site {
+    pub(crate) fn site(&self, path: &str) -> ProtectedServer {
         let name = path.trim_start_matches('/').to_owned();
-        Site { name, url: format!("{}{path}", self.issuer.base), ..Site::default() }
+        ProtectedServer {
+            name,
+            url: format!("{}{path}", self.issuer.base),
+            ..ProtectedServer::default()
+        }
     }
 
     /// The address that someone is told to open, as what it asks for.
     pub(crate) async fn begin(
         &self,
         who: &str,
-        site: &Site,
+        site: &ProtectedServer,
     ) -> Result<BTreeMap<String, String>, LoginError> {
         self.begin_as(&person(who), site).await
     }
@@ -303,8 +309,8 @@ impl World {
     /// The same for someone who may have logged in to the gateway.
     pub(crate) async fn begin_as(
         &self,
-        person: &Person,
-        site: &Site,
+        person: &LoginSubject,
+        site: &ProtectedServer,
     ) -> Result<BTreeMap<String, String>, LoginError> {
         let url = self.logins.begin(person, site, Arc::new(Nothing)).await?;
         let (_, query) = url.split_once('?').unwrap();
@@ -317,7 +323,7 @@ impl World {
             form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
         let uri = format!("/oauth/proxy/callback?{query}");
         let request = Request::builder().uri(uri).body(Bytes::new()).unwrap();
-        let page = self.client.pages().answer(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
+        let page = self.client.pages().respond(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
         let body = String::from_utf8(page.body().to_vec()).unwrap();
         let (_, text) = body.split_once("<body>").unwrap();
         let text = text.replace("<h1>", "").replace("</h1><p>", ": ");
@@ -326,7 +332,12 @@ impl World {
     }
 
     /// Someone logs in, as far as they get.
-    pub(crate) async fn log_in(&self, who: &str, site: &Site, extra: &[(&str, &str)]) -> String {
+    pub(crate) async fn log_in(
+        &self,
+        who: &str,
+        site: &ProtectedServer,
+        extra: &[(&str, &str)],
+    ) -> String {
         let asked = match self.begin(who, site).await {
             Ok(asked) => asked,
             Err(error) => return format!("no address: {error}"),
@@ -347,17 +358,17 @@ impl World {
     pub(crate) async fn access(
         &self,
         who: &str,
-        site: &Site,
-    ) -> Result<Arc<dyn Access>, LoginError> {
+        site: &ProtectedServer,
+    ) -> Result<Arc<dyn AccessTokenSource>, LoginError> {
         self.logins.access(&person(who), site).await
     }
 }
 
-pub(crate) fn person(who: &str) -> Person {
-    Person { owner: Owner::Session(who.into()), principal: None }
+pub(crate) fn person(who: &str) -> LoginSubject {
+    LoginSubject { owner: Owner::Session(who.into()), principal: None }
 }
 
-pub(crate) fn shown(token: Result<muster_core::credentials::Bearer, LoginError>) -> String {
+pub(crate) fn shown(token: Result<muster_core::credentials::BearerToken, LoginError>) -> String {
     match token {
         Ok(token) => token.reveal().to_owned(),
         Err(error) => format!("no token: {error:?}"),

@@ -10,8 +10,8 @@ use std::{
 use muster_auth::client::Options;
 use muster_core::{
     backend::BoxFuture,
-    credentials::{Bearer, IdTokens, Principal},
-    logins::{LoginError, Person, Site},
+    credentials::{BearerToken, IdTokenSource, Principal},
+    logins::{LoginError, LoginSubject, ProtectedServer},
     server_auth::{AuthorizationServer, SecretRef, TokenExchange},
 };
 use muster_net::{AddressPolicy, TrustStore};
@@ -23,7 +23,7 @@ use crate::{
     tls::Secure,
 };
 
-fn pinned(world: &World, issuer: &str, scopes: &str) -> Site {
+fn pinned(world: &World, issuer: &str, scopes: &str) -> ProtectedServer {
     let mut site = world.site("/mcp");
     let issuer = issuer.replace("$base", &world.issuer.base);
     let pin = AuthorizationServer { issuer, scopes: scopes.to_owned() };
@@ -99,14 +99,14 @@ fn token(issuer: &str, subject: &str) -> String {
 #[derive(Debug)]
 struct Shows(Option<String>);
 
-impl IdTokens for Shows {
-    fn id_token(&self) -> BoxFuture<'_, Result<Option<Bearer>, LoginError>> {
-        Box::pin(std::future::ready(Ok(self.0.as_deref().map(Bearer::new))))
+impl IdTokenSource for Shows {
+    fn id_token(&self) -> BoxFuture<'_, Result<Option<BearerToken>, LoginError>> {
+        Box::pin(std::future::ready(Ok(self.0.as_deref().map(BearerToken::new))))
     }
 }
 
 /// Someone whom `issuer` vouches for.
-fn vouched(issuer: &str, shows: Option<String>) -> Person {
+fn vouched(issuer: &str, shows: Option<String>) -> LoginSubject {
     let principal = Principal {
         id: "alice".into(),
         issuer: issuer.into(),
@@ -117,7 +117,7 @@ fn vouched(issuer: &str, shows: Option<String>) -> Person {
         login: "login".into(),
         identity: Some(Arc::new(Shows(shows))),
     };
-    Person { owner: person("alice").owner, principal: Some(Arc::new(principal)) }
+    LoginSubject { owner: person("alice").owner, principal: Some(Arc::new(principal)) }
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn an_identity_is_not_passed_on_by_whom_it_was_not_meant_for() {
     assert_eq!(world.log_in("alice", &world.site("/mcp"), &[]).await, "a");
     let mut site = world.site("/sso");
     site.auth.forward_token = true;
-    let got = async |person: &Person| match world.logins.access(person, &site).await {
+    let got = async |person: &LoginSubject| match world.logins.access(person, &site).await {
         Ok(access) => shown(access.token().await),
         Err(error) => error.to_string(),
     };
@@ -240,7 +240,7 @@ async fn exchange_three_times() {
     assert_eq!(shown(access.token().await), second);
     // It is not taken any more.
     let third = gives("third");
-    assert_eq!(shown(access.refused(&Bearer::new(second), None).await), third);
+    assert_eq!(shown(access.replace_rejected(&BearerToken::new(second), None).await), third);
     assert_eq!(remote.asked.lock().unwrap().len(), 3);
 }
 

@@ -138,7 +138,7 @@ async fn a_logout_at_one_gateway_while_the_other_renews_stays() {
     gate.open.notify_one();
     assert_eq!(renewing.join_all().await, ["no token: Needed"]);
     for world in [&one, &other] {
-        assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Needed);
+        assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
     }
     let asked = one.issuer.asked("/revoke");
     let given_back: Vec<&str> = asked.iter().map(|asked| asked.form["token"].as_str()).collect();
@@ -156,7 +156,7 @@ async fn everything_is_forgotten_at_once() {
     assert_eq!(one.log_in("bob", &site, &[]).await, "access-3");
     one.logins.forget_all(&person("alice")).await;
     for site in [&site, &other] {
-        assert_eq!(one.access("alice", site).await.unwrap_err(), LoginError::Needed);
+        assert_eq!(one.access("alice", site).await.unwrap_err(), LoginError::Required);
     }
     assert!(one.access("bob", &site).await.is_ok(), "what others have stays");
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use http::HeaderMap;
-use muster_core::{credentials::Guard as _, logins::LoginError};
+use muster_core::{credentials::Authenticator as _, logins::LoginError};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -416,7 +416,7 @@ async fn headers_that_carry_no_token() {
         for line in &lines {
             headers.append("authorization", line.parse().unwrap());
         }
-        let reply = world.server.admit(&headers).await.unwrap_err();
+        let reply = world.server.authenticate(&headers).await.unwrap_err();
         assert_eq!(outcome(&reply), expected, "{lines:?}");
         let challenge = reply.headers()["www-authenticate"].to_str().unwrap();
         assert!(

@@ -16,7 +16,7 @@ use muster_auth::{
     server::{AuthServer, Kind, ProviderConfig, Proxies, ServerConfig, Trusted},
     store::{Memory, Seal, Store, Vault},
 };
-use muster_core::credentials::{Guard as _, Pages as _, Principal};
+use muster_core::credentials::{Authenticator as _, Principal, WebPages as _};
 use muster_net::{AddressPolicy, HttpClient, TrustStore};
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ impl World {
     }
 
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Response<Bytes> {
-        self.server.answer(request, "192.0.2.1".parse().unwrap()).await
+        self.server.respond(request, "192.0.2.1".parse().unwrap()).await
     }
 
     pub(crate) async fn get(&self, path: &str, cookie: &str) -> Response<Bytes> {
@@ -193,7 +193,7 @@ impl World {
     pub(crate) async fn admit(&self, token: &str) -> Result<Arc<Principal>, String> {
         let mut headers = HeaderMap::new();
         headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
-        self.server.admit(&headers).await.map_err(|reply| outcome(&reply))
+        self.server.authenticate(&headers).await.map_err(|reply| outcome(&reply))
     }
 
     /// The same in words.

@@ -1,4 +1,4 @@
-//! The login of a client behind the bridge: what is remembered, what can be renewed, and the page that
+//! The login of a client behind the bridge: what is stored, what can be renewed, and the page that
 //! a person is shown when neither helps.
 
 use std::{convert::Infallible, time::Duration};
@@ -15,9 +15,9 @@ use tokio::{
 use crate::{
     login::{
         self, AuthMode,
-        flow::{self, Begun, Prompting},
-        servers::{self, Server},
-        tokens::{Token, Tokens},
+        flow::{self, PendingLogin, Prompting},
+        server_logins::{self, ServerLogin},
+        token_store::{StoredToken, TokenStore},
     },
     remote::{Auth, Remote, error::RemoteError, target::Target},
 };
@@ -66,8 +66,8 @@ impl std::fmt::Debug for UserLogin {
 }
 
 impl UserLogin {
-    /// The login that is remembered, if there is one.
-    pub async fn remembered(target: &Target, mode: AuthMode) -> Self {
+    /// The login that is stored, if there is one.
+    pub async fn stored_auth(target: &Target, mode: AuthMode) -> Self {
         let token = match mode {
             AuthMode::None => None,
             AuthMode::Auto | AuthMode::Prompt => token(target).await,
@@ -93,7 +93,7 @@ impl UserLogin {
             }
         }
         let challenge = self.wanted.borrow().challenge.clone();
-        let begun = Begun::new(&self.target, challenge.as_deref(), Prompting::Page).await;
+        let begun = PendingLogin::new(&self.target, challenge.as_deref(), Prompting::Page).await;
         let begun = begun.map_err(|err| err.to_string())?;
         let url = begun.url().to_owned();
         if let Err(err) = browser::open(&url) {
@@ -138,9 +138,10 @@ impl UserLogin {
         let auth = token.map_or(Auth::None, Auth::Bearer);
         let remote = Remote::connect(&self.target, &auth).await?;
         let say = |text: &str| tracing::info!("{text}");
-        let waiting = servers::all(&remote).await?.into_iter().filter(Server::wants_login);
+        let waiting =
+            server_logins::all(&remote).await?.into_iter().filter(ServerLogin::wants_login);
         for server in waiting.filter(|server| server.sso().is_none()) {
-            if let Err(err) = servers::log_in(&remote, &server, &say).await {
+            if let Err(err) = server_logins::log_in(&remote, &server, &say).await {
                 tracing::warn!("{}: {err}", server.name);
             }
         }
@@ -175,7 +176,7 @@ impl UserLogin {
     /// A token made of the one that the gateway takes no longer, which is forgotten.
     async fn made_anew(&self, refused: Option<&str>) -> Option<String> {
         let refused = refused?;
-        let tokens = Tokens::of_user().ok()?;
+        let tokens = TokenStore::of_user().ok()?;
         let old = tokens.load(&self.target.url).filter(|old| shown(old) == refused)?;
         if old.can_renew()
             && let Ok(made) = flow::renew(&self.target, &old).await
@@ -193,7 +194,8 @@ impl UserLogin {
             if token.borrow_and_update().as_deref().is_some_and(fits) {
                 return;
             }
-            let stored = Tokens::of_user().ok().and_then(|tokens| tokens.load(&self.target.url));
+            let stored =
+                TokenStore::of_user().ok().and_then(|tokens| tokens.load(&self.target.url));
             if let Some(stored) = stored.filter(|stored| stored.is_valid() && fits(&shown(stored)))
             {
                 self.token.send_replace(Some(shown(&stored)));
@@ -209,12 +211,12 @@ impl UserLogin {
 }
 
 /// A token as a gateway is shown it.
-fn shown(token: &Token) -> String {
+fn shown(token: &StoredToken) -> String {
     token.access_token.reveal().clone()
 }
 
 async fn token(target: &Target) -> Option<String> {
-    match login::remembered(target).await {
+    match login::stored_auth(target).await {
         Auth::Bearer(token) => Some(token),
         Auth::None => None,
     }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::TcpListener, path::Path, sync::Arc};
 
 use muster_config::mcpserver::ServerType;
-use muster_core::{cli::CliConfig, connect::Listing};
+use muster_core::{cli::CliConfig, connect::ServerListing};
 use muster_engine::{
     store::{FileProblem, Files, Severity},
     vain,
@@ -13,9 +13,9 @@ use muster_exec::{environment::Environment, lookup};
 use super::{Finding, Hop};
 use crate::{
     env_vars,
-    login::tokens::Tokens,
+    login::token_store::TokenStore,
     remote::{Auth, Remote, error::RemoteError, target::Target},
-    secrets::{self, Secrets},
+    secrets::{self, SecretStore},
 };
 
 /// The files of the configuration, and the secrets that they name.
@@ -29,7 +29,7 @@ pub(super) fn config(root: &Path, files: &Files) -> Vec<Finding> {
         ];
     }
     findings.extend(files.problems.iter().map(found));
-    let secrets = Secrets::of(root);
+    let secrets = SecretStore::of(root);
     for file in files.servers.values() {
         let spec = &file.server.spec;
         let values = spec.env.values().chain(spec.headers.values()).chain(&spec.args);
@@ -69,7 +69,7 @@ fn found(problem: &FileProblem) -> Finding {
 pub(super) fn policies(
     files: &Files,
     bundled: &[Arc<CliConfig>],
-    listings: &BTreeMap<String, Listing>,
+    listings: &BTreeMap<String, ServerListing>,
 ) -> Vec<Finding> {
     vain::examined(files, bundled, listings).iter().map(found).collect()
 }
@@ -140,7 +140,7 @@ pub(super) async fn gateway(target: &Target) -> Vec<Finding> {
 }
 
 async fn login(target: &Target) -> Auth {
-    crate::login::remembered(target).await
+    crate::login::stored_auth(target).await
 }
 
 fn port(target: &Target) -> Option<u16> {
@@ -150,7 +150,7 @@ fn port(target: &Target) -> Option<u16> {
 
 /// The logins of the user that are kept.
 pub(super) fn logins() -> Vec<Finding> {
-    let Ok(tokens) = Tokens::of_user() else { return Vec::new() };
+    let Ok(tokens) = TokenStore::of_user() else { return Vec::new() };
     let findings = tokens.all().into_iter().map(|token| {
         let what = &token.server_url;
         let fix = format!("log in again with `muster auth login --endpoint {what}`");

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_config::mcpserver::McpServer;
-use muster_core::connect::{Connect, ConnectError, Event, Events, Listing};
+use muster_core::connect::{
+    ConnectError, ConnectionEvent, ConnectionObserver, Connector, ServerListing,
+};
 use tokio::task::JoinSet;
 
 use super::{Finding, Hop};
@@ -14,8 +16,8 @@ const LONGEST: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 struct Deaf;
 
-impl Events for Deaf {
-    fn happened(&self, _: Event) {}
+impl ConnectionObserver for Deaf {
+    fn on_event(&self, _: ConnectionEvent) {}
 }
 
 /// What servers said when they were asked.
@@ -23,11 +25,11 @@ impl Events for Deaf {
 pub(super) struct Asked {
     pub(super) findings: Vec<Finding>,
     /// What each has that answered.
-    pub(super) listings: BTreeMap<String, Listing>,
+    pub(super) listings: BTreeMap<String, ServerListing>,
 }
 
 /// Connects to every server, one beside the other, lists what it has, and lets it go.
-pub(super) async fn check(connect: Arc<dyn Connect>, servers: Vec<Arc<McpServer>>) -> Asked {
+pub(super) async fn check(connect: Arc<dyn Connector>, servers: Vec<Arc<McpServer>>) -> Asked {
     let mut checks = JoinSet::new();
     for server in servers {
         let connect = Arc::clone(&connect);
@@ -53,7 +55,7 @@ pub(super) async fn check(connect: Arc<dyn Connect>, servers: Vec<Arc<McpServer>
     asked
 }
 
-async fn one(connect: &dyn Connect, server: &McpServer) -> Result<Listing, Finding> {
+async fn one(connect: &dyn Connector, server: &McpServer) -> Result<ServerListing, Finding> {
     let name = &server.name;
     let endpoint = server.spec.endpoint();
     let limit = server.spec.limit().min(LONGEST);

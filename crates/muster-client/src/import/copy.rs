@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use muster_config::mcpserver;
 
 use super::plan::{Copied, Moved, What};
-use crate::secrets::{self, SecretError, Secrets};
+use crate::secrets::{self, SecretError, SecretStore};
 
 /// What becomes of the file `from`, which would be `to` in the configuration in `root`.
 pub(super) fn file(from: &Path, to: &Path, root: &Path) -> What {
@@ -27,7 +27,7 @@ pub(super) fn file(from: &Path, to: &Path, root: &Path) -> What {
     };
     let (mut moved, mut notes) = (Vec::new(), folders(&text, root));
     for name in secrets::named(&text) {
-        match brought(&name, &Secrets::of(source), &Secrets::of(root)) {
+        match brought(&name, &SecretStore::of(source), &SecretStore::of(root)) {
             Brought::There => (),
             Brought::Comes(one) => moved.push(one),
             Brought::Lost(note) => notes.push(note),
@@ -48,7 +48,7 @@ enum Brought {
     Other(String),
 }
 
-fn brought(name: &str, source: &Secrets, target: &Secrets) -> Brought {
+fn brought(name: &str, source: &SecretStore, target: &SecretStore) -> Brought {
     match (source.get(name), target.get(name)) {
         (Ok(one), Ok(other)) if one != other => Brought::Other(format!(
             "{} is there and holds another secret",
@@ -84,7 +84,7 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::file;
-    use crate::{import::plan::What, secrets::Secrets};
+    use crate::{import::plan::What, secrets::SecretStore};
 
     /// What becomes of a file that names the secret `t`, by what each side holds of it.
     fn planned(source: Option<&str>, target: Option<&str>, there: bool) -> String {
@@ -94,7 +94,7 @@ mod tests {
             let root = folder.path().join(name);
             fs::create_dir_all(root.join("mcpservers")).unwrap();
             if let Some(secret) = secret {
-                Secrets::of(&root).put("t", secret).unwrap();
+                SecretStore::of(&root).put("t", secret).unwrap();
             }
             let path = root.join("mcpservers/a.yaml");
             if has_file {

@@ -10,8 +10,8 @@ use muster_config::mcpserver::{self, McpServer, ServerType, Spec};
 use muster_core::connect::Endpoint;
 use thiserror::Error;
 
-use super::{copy, read::Found, sensitive};
-use crate::secrets::{self, SecretError, Secrets};
+use super::{copy, read::Found, secret_detection};
+use crate::secrets::{self, SecretError, SecretStore};
 
 /// Where resources belong that say nothing about it.
 const NAMESPACE: &str = "default";
@@ -185,7 +185,7 @@ impl Plan {
 
     /// Does it. Secrets come first: no file names one that is not there.
     pub fn apply(&self, root: &Path) -> Result<(), ApplyError> {
-        let secrets = Secrets::of(root);
+        let secrets = SecretStore::of(root);
         for step in &self.steps {
             match &step.what {
                 What::Write(write) => {
@@ -208,7 +208,7 @@ impl Plan {
     }
 }
 
-fn keep(secrets: &Secrets, moved: &[Moved]) -> Result<(), SecretError> {
+fn keep(secrets: &SecretStore, moved: &[Moved]) -> Result<(), SecretError> {
     moved.iter().try_for_each(|moved| secrets.put(&moved.name, &moved.value))
 }
 
@@ -239,7 +239,7 @@ fn written(root: &Path, name: &str, endpoint: Endpoint) -> Write {
             spec.env = env.into_iter().map(|pair| moving.pair(pair)).collect();
             spec
         }
-        Endpoint::Http { url, headers } | Endpoint::Mutual { url, headers, .. } => {
+        Endpoint::Http { url, headers } | Endpoint::Mtls { url, headers, .. } => {
             let mut spec = Spec::of(ServerType::StreamableHttp);
             spec.url = url;
             spec.headers = headers.into_iter().map(|pair| moving.pair(pair)).collect();
@@ -273,7 +273,7 @@ impl Moving<'_> {
                 secrets::reference(&self.name(&key))
             ));
         }
-        let Some(secret) = sensitive::secret_part(&key, &value) else { return (key, value) };
+        let Some(secret) = secret_detection::secret_part(&key, &value) else { return (key, value) };
         let kept = value.replacen(secret, &self.take(&key, secret), 1);
         (key, kept)
     }
@@ -284,7 +284,7 @@ impl Moving<'_> {
         for arg in args {
             let option = arg.split_once('=').filter(|(option, _)| option.starts_with('-'));
             let arg = match option {
-                Some((option, value)) if sensitive::is_secret_name(option) => {
+                Some((option, value)) if secret_detection::is_secret_name(option) => {
                     let (option, value) = self.pair((option.to_owned(), value.to_owned()));
                     format!("{option}={value}")
                 }

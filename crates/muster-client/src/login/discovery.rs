@@ -4,7 +4,7 @@ use muster_auth::client::speaks_for;
 use muster_net::{AddressPolicy, HttpClient, HttpRequest};
 use serde::Deserialize;
 
-use super::tokens::base;
+use super::token_store::base;
 
 /// What is asked for where the gateway names nothing.
 const SCOPES: &str = "openid profile email groups offline_access";

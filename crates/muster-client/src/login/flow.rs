@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::{
     LoginUi,
-    callback::{Callback, Visit},
+    callback_server::{CallbackParams, CallbackServer},
     discovery::{self, Issuer, Place},
-    tokens::{Token, Tokens, base},
+    token_store::{StoredToken, TokenStore, base},
 };
 use crate::remote::{error::RemoteError, target::Target};
 
@@ -52,8 +52,8 @@ pub async fn login(
     challenge: Option<&str>,
     prompting: Prompting,
     ui: &dyn LoginUi,
-) -> Result<Token, RemoteError> {
-    let begun = Box::pin(Begun::new(target, challenge, prompting)).await?;
+) -> Result<StoredToken, RemoteError> {
+    let begun = Box::pin(PendingLogin::new(target, challenge, prompting)).await?;
     show(ui, begun.url(), prompting);
     let token = Box::pin(begun.finish()).await?;
     if prompting == Prompting::Page {
@@ -64,17 +64,17 @@ pub async fn login(
 
 /// A login that waits for the user.
 #[derive(Debug)]
-pub struct Begun {
+pub struct PendingLogin {
     target: Target,
     dialer: HttpClient,
     place: Place,
     client: Client,
-    callback: Callback,
+    callback: CallbackServer,
     asked: Asked,
     patience: Duration,
 }
 
-impl Begun {
+impl PendingLogin {
     /// Finds out where the user logs in, and opens the page on this machine that they come back to.
     pub async fn new(
         target: &Target,
@@ -86,7 +86,7 @@ impl Begun {
         let dialer = dialer();
         let place = discovery::find(&dialer, &target.url, challenge).await.map_err(failed)?;
         // The port is taken before anybody is asked anything.
-        let callback = Callback::open().await.map_err(failed)?;
+        let callback = CallbackServer::open().await.map_err(failed)?;
         let client = client(&dialer, &place.issuer, &callback.url()).await.map_err(failed)?;
         let asked = Asked::new(&place, &client, &callback.url(), prompting).map_err(failed)?;
         let patience = if prompting == Prompting::Silent { SILENT_PATIENCE } else { PATIENCE };
@@ -99,12 +99,12 @@ impl Begun {
     }
 
     /// Waits for the user, and keeps the token.
-    pub async fn finish(self) -> Result<Token, RemoteError> {
+    pub async fn finish(self) -> Result<StoredToken, RemoteError> {
         let endpoint = self.target.url.clone();
         self.token().await.map_err(|reason| RemoteError::AuthFailed { endpoint, reason })
     }
 
-    async fn token(self) -> Result<Token, String> {
+    async fn token(self) -> Result<StoredToken, String> {
         let Self { target, dialer, place, client, callback, asked, patience } = self;
         let visit = callback.visit(patience, |visit| asked.judge(visit, &place.issuer)).await;
         let code = visit?.code.unwrap_or_default();
@@ -128,7 +128,7 @@ impl Begun {
 }
 
 /// Makes a new token of an old one, without the user, and keeps it.
-pub async fn renew(target: &Target, old: &Token) -> Result<Token, String> {
+pub async fn renew(target: &Target, old: &StoredToken) -> Result<StoredToken, String> {
     let refresh = old.refresh_token.as_ref().ok_or("no refresh token available")?;
     let dialer = dialer();
     let issuer = discovery::issuer_at(&dialer, &old.issuer_url).await?;
@@ -155,8 +155,8 @@ fn dialer() -> HttpClient {
     HttpClient::new(Arc::new(TrustStore::system()))
 }
 
-fn keep(token: &Token) -> Result<(), String> {
-    let tokens = Tokens::of_user().map_err(|err| err.to_string())?;
+fn keep(token: &StoredToken) -> Result<(), String> {
+    let tokens = TokenStore::of_user().map_err(|err| err.to_string())?;
     tokens.store(token).map_err(|err| err.to_string())
 }
 
@@ -222,7 +222,7 @@ impl Asked {
     }
 
     /// Whether what came back is the answer to what was asked.
-    fn judge(&self, visit: &Visit, issuer: &Issuer) -> Result<(), String> {
+    fn judge(&self, visit: &CallbackParams, issuer: &Issuer) -> Result<(), String> {
         let fits = visit.state.as_deref().is_some_and(|state| random::same(state, &self.state));
         if !fits {
             return Err("state mismatch - possible CSRF attack".to_owned());
@@ -316,14 +316,14 @@ impl Given {
         target: &Target,
         issuer: &str,
         client: &Client,
-        old: Option<&Token>,
-    ) -> Token {
+        old: Option<&StoredToken>,
+    ) -> StoredToken {
         let now = Timestamp::now();
         let until =
             |seconds: u32| Timestamp::from_second(now.as_second() + i64::from(seconds)).ok();
         let refresh = self.refresh_token.map(Into::into);
         let id = self.id_token.map(Into::into);
-        Token {
+        StoredToken {
             access_token: self.access_token.into(),
             refresh_token: refresh.or_else(|| old.and_then(|old| old.refresh_token.clone())),
             token_type: "Bearer".to_owned(),

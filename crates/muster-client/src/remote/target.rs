@@ -43,7 +43,7 @@ pub enum Transport {
 
 /// What was typed about the gateway that is meant.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wish<'a> {
+pub struct TargetOptions<'a> {
     /// An address.
     pub endpoint: Option<&'a str>,
     /// The name of a context.
@@ -87,7 +87,7 @@ impl Target {
 
     /// Finds the gateway that is meant. What is said first wins: an address, a named context,
     /// `MUSTER_CONTEXT`, the current context, the configuration.
-    pub fn resolve(wish: Wish<'_>) -> Result<Self, TargetError> {
+    pub fn resolve(wish: TargetOptions<'_>) -> Result<Self, TargetError> {
         if let Some(url) = wish.endpoint.filter(|url| !url.is_empty()) {
             return Ok(Self::at(url));
         }

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use muster_core::{
-    cli::{Kind, Placement},
+    cli::{ParamType, Placement},
     value::Value,
 };
 use proptest::prelude::*;
@@ -92,8 +92,11 @@ tools:
             &Placement::WorkingDir,
         ]
     );
-    let kinds: Vec<Kind> = tool.params.iter().map(|param| param.kind).collect();
-    assert_eq!(kinds[..4], [Kind::Integer, Kind::String, Kind::Boolean, Kind::Number]);
+    let kinds: Vec<ParamType> = tool.params.iter().map(|param| param.kind).collect();
+    assert_eq!(
+        kinds[..4],
+        [ParamType::Integer, ParamType::String, ParamType::Boolean, ParamType::Number]
+    );
     let first = &tool.params[0];
     assert!(first.required && !tool.params[1].required);
     assert_eq!(first.description, "ad");

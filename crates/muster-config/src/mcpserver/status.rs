@@ -59,7 +59,7 @@ fn written(node: &Node) -> Option<String> {
         (Value::Text(text), _) => Some(text.clone()),
         (_, Some(written)) => Some(written.to_string()),
         (Value::Int(digits), None) => Some(digits.clone()),
-        (Value::Stamp(stamp), None) => Some(stamp.iso.clone()),
+        (Value::Timestamp(stamp), None) => Some(stamp.iso.clone()),
         (_, None) => None,
     }
 }

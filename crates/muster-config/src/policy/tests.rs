@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 use muster_core::{
-    catalog::{About, Snapshot, Source, offer},
-    cli::{Docker, Place},
-    connect::Listing,
+    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, offer},
+    cli::{Docker, Executor},
+    connect::ServerListing,
     effect::Effect,
     json::raw,
     name::BackendName,
-    policy::Default,
+    policy::DefaultAccess,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -48,8 +48,8 @@ tools:
         network: Some("none".to_owned()),
         working_dir: Some("/w".to_owned()),
     };
-    assert_eq!(policy.place, Place::Docker(docker));
-    assert_eq!((policy.default, policy.most), (Default::Enabled, Some(Effect::Write)));
+    assert_eq!(policy.executor, Executor::Docker(docker));
+    assert_eq!((policy.default, policy.max_effect), (DefaultAccess::Enabled, Some(Effect::Write)));
     assert_eq!(policy.rules.keys().collect::<Vec<_>>(), ["b", "a"]);
     let rule = &policy.rules["b"];
     assert_eq!((rule.description.as_deref(), rule.effect), (Some("new"), Some(Effect::Read)));
@@ -63,7 +63,7 @@ tools:
 fn a_file_that_says_nothing_disables_everything() {
     for text in ["{}", "executor: {type: local, image: x}\ndefault: disabled\ntools: {}\n"] {
         let policy = parse(text).unwrap().value;
-        assert_eq!((policy.place, policy.default), (Place::Local, Default::Disabled));
+        assert_eq!((policy.executor, policy.default), (Executor::Local, DefaultAccess::Disabled));
         assert!(policy.rules.is_empty());
     }
 }
@@ -163,12 +163,16 @@ fn a_broken_pattern_is_told() {
 fn vain(file: &str, schema: Value) -> Vec<String> {
     let tools = vec![raw(&json!({"name": "read", "inputSchema": schema}))];
     let backend = BackendName::new("a");
-    let listing = Listing { tools, ..Listing::default() };
+    let listing = ServerListing { tools, ..ServerListing::default() };
     let offer = offer::offer(&listing, &backend, |local| format!("x_a_{local}"));
-    let about =
-        About { title: "a".into(), description: "".into(), category: None, tags: Arc::default() };
-    let catalog = Snapshot::default().with(Source::new(backend, about, offer));
-    let vain = parse(file).unwrap().value.vain(&catalog);
+    let about = BackendInfo {
+        title: "a".into(),
+        description: "".into(),
+        category: None,
+        tags: Arc::default(),
+    };
+    let catalog = CatalogSnapshot::default().with(CatalogSource::new(backend, about, offer));
+    let vain = parse(file).unwrap().value.unmatched_rules(&catalog);
     let said = vain.iter().map(|vain| {
         format!("{} {}", vain.path().join("."), vain.similar.as_deref().unwrap_or("-"))
     });

@@ -69,7 +69,7 @@ fn identity(key: &Node) -> Option<Identity> {
         // Adding zero makes a negative zero positive.
         Value::Float(float) => Identity::Number((float + 0.0).to_string()),
         Value::Text(text) => Identity::Text(text.clone()),
-        Value::Stamp(stamp) => Identity::Stamp(stamp.iso.clone()),
+        Value::Timestamp(stamp) => Identity::Stamp(stamp.iso.clone()),
         Value::List(_) | Value::Map(_) => return None,
     })
 }

@@ -54,7 +54,7 @@ fn resolve(text: &str) -> Result<Value, String> {
     number::float(text)
         .map(|float| Ok(Value::Float(float)))
         .or_else(|| number::integer(text))
-        .or_else(|| stamp::read(text).map(|stamp| stamp.map(Value::Stamp)))
+        .or_else(|| stamp::read(text).map(|stamp| stamp.map(Value::Timestamp)))
         .unwrap_or_else(|| Ok(Value::Text(text.to_owned())))
 }
 
@@ -85,7 +85,7 @@ fn tagged(text: &str, tag: &str) -> Result<Value, String> {
             number::any_float(text.trim()).map(Value::Float).ok_or_else(|| wrong("a number"))
         }
         Some("timestamp") => match stamp::read(text) {
-            Some(stamp) => stamp.map(Value::Stamp),
+            Some(stamp) => stamp.map(Value::Timestamp),
             None => Err(wrong("a date or a time")),
         },
         Some(_) | None => Err(no_constructor(tag)),

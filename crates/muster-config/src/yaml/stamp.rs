@@ -1,9 +1,9 @@
 //! Dates and moments as YAML 1.1 writes them.
 
-use muster_core::value::Stamp;
+use muster_core::value::YamlTimestamp;
 
 /// A date or a moment, or none when the text is not written as one; the error is one sentence.
-pub(super) fn read(text: &str) -> Option<Result<Stamp, String>> {
+pub(super) fn read(text: &str) -> Option<Result<YamlTimestamp, String>> {
     let mut cursor = Cursor(text);
     let year = cursor.digits(4, 4)?;
     cursor.take('-')?;
@@ -96,9 +96,9 @@ fn date(year: u32, month: u32, day: u32) -> Result<Date, String> {
 }
 
 impl Date {
-    fn stamp(&self) -> Stamp {
+    fn stamp(&self) -> YamlTimestamp {
         let text = self.to_string();
-        Stamp { iso: text.clone(), text, date_only: true }
+        YamlTimestamp { iso: text.clone(), text, date_only: true }
     }
 }
 
@@ -108,7 +108,7 @@ impl std::fmt::Display for Date {
     }
 }
 
-fn moment(date: &Date, clock: &Clock, zone: &Zone) -> Result<Stamp, String> {
+fn moment(date: &Date, clock: &Clock, zone: &Zone) -> Result<YamlTimestamp, String> {
     for (name, value, limit) in
         [("hour", clock.hour, 23), ("minute", clock.minute, 59), ("second", clock.second, 59)]
     {
@@ -131,7 +131,7 @@ fn moment(date: &Date, clock: &Clock, zone: &Zone) -> Result<Stamp, String> {
             (zone.clone(), zone)
         }
     };
-    Ok(Stamp {
+    Ok(YamlTimestamp {
         text: format!("{date} {time}{text_zone}"),
         iso: format!("{date}T{time}{iso_zone}"),
         date_only: false,

@@ -1,6 +1,6 @@
 //! YAML 1.1 as PyYAML reads it.
 
-use muster_core::value::{Stamp, Value};
+use muster_core::value::{Value, YamlTimestamp};
 use proptest::prelude::*;
 
 use super::{NodeValue, SyntaxError, parse};
@@ -13,7 +13,7 @@ fn show(value: &Value) -> String {
         Value::Int(digits) => format!("i{digits}"),
         Value::Float(float) => format!("f{float:?}"),
         Value::Text(text) => format!("{text:?}"),
-        Value::Stamp(stamp) => format!("@{}", stamp.text),
+        Value::Timestamp(stamp) => format!("@{}", stamp.text),
         Value::List(items) => {
             format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(", "))
         }
@@ -177,9 +177,12 @@ fn floats() {
 fn dates_and_moments() {
     #[track_caller]
     fn check_stamp(written: &str, text: &str, iso: &str) {
-        let expect =
-            Stamp { text: text.to_owned(), iso: iso.to_owned(), date_only: text.len() == 10 };
-        assert_eq!(parse(written).unwrap().to_value(), Value::Stamp(expect), "{written}");
+        let expect = YamlTimestamp {
+            text: text.to_owned(),
+            iso: iso.to_owned(),
+            date_only: text.len() == 10,
+        };
+        assert_eq!(parse(written).unwrap().to_value(), Value::Timestamp(expect), "{written}");
     }
     check_stamp("2024-01-02", "2024-01-02", "2024-01-02");
     check_stamp("2024-02-29", "2024-02-29", "2024-02-29");

@@ -15,21 +15,21 @@ use muster_search::{
 use rpds::RedBlackTreeMapSync;
 use serde_json::Value;
 
-use super::{Entry, Source};
-use crate::{json::Object, name::BackendName};
+use super::{CatalogSource, ToolEntry};
+use crate::{json::RawObject, name::BackendName};
 
 /// An index, or what it takes to make it.
 #[derive(Clone, Default)]
 pub(super) struct Indexed {
     base: Index,
     /// What has changed since then.
-    since: RedBlackTreeMapSync<BackendName, Option<Arc<Source>>>,
+    since: RedBlackTreeMapSync<BackendName, Option<Arc<CatalogSource>>>,
     made: Arc<OnceLock<Index>>,
 }
 
 impl Indexed {
     /// The same, but for what one backend offers.
-    pub(super) fn with(&self, backend: BackendName, source: Option<Arc<Source>>) -> Self {
+    pub(super) fn with(&self, backend: BackendName, source: Option<Arc<CatalogSource>>) -> Self {
         let (base, mut since) = match self.made.get() {
             Some(made) => (made.clone(), RedBlackTreeMapSync::new_sync()),
             None => (self.base.clone(), self.since.clone()),
@@ -58,10 +58,10 @@ impl fmt::Debug for Indexed {
 /// An index in which a source stands, with `words` to describe its tools.
 pub(super) fn with_source<'a>(
     index: &Index,
-    source: &'a Source,
-    words: impl Fn(&'a Entry) -> &'a str,
+    source: &'a CatalogSource,
+    words: impl Fn(&'a ToolEntry) -> &'a str,
 ) -> Index {
-    let about = &source.about;
+    let about = &source.info;
     let category = about.category.as_deref();
     let tags: Vec<&str> = about.tags.iter().map(String::as_str).chain(category).collect();
     let read: Vec<Read<'_>> = source.entries.iter().map(|entry| Read::of(entry)).collect();
@@ -92,8 +92,8 @@ struct Read<'a> {
 }
 
 impl<'a> Read<'a> {
-    fn of(entry: &'a Entry) -> Self {
-        let definition = entry.definition.as_deref().and_then(Object::parse);
+    fn of(entry: &'a ToolEntry) -> Self {
+        let definition = entry.definition.as_deref().and_then(RawObject::parse);
         Self {
             names: [entry.name.as_str()],
             title: definition.and_then(|own| own.get_text("title")).unwrap_or_default(),

@@ -5,20 +5,24 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::{
-    catalog::{Entry, Listed, Offer},
-    connect::Listing,
-    json::{Object, raw},
+    catalog::{CatalogItem, Offer, ToolEntry},
+    connect::ServerListing,
+    json::{RawObject, raw},
     name::{BackendName, ToolName},
 };
 
 /// What a server offers, under the names that clients are to see. `rename` makes them out of the
 /// server's own; an address is kept, unless it is none but a mere name.
-pub fn offer(listing: &Listing, backend: &BackendName, rename: impl Fn(&str) -> String) -> Offer {
+pub fn offer(
+    listing: &ServerListing,
+    backend: &BackendName,
+    rename: impl Fn(&str) -> String,
+) -> Offer {
     let address = |uri: &str| if uri.contains("://") { uri.to_owned() } else { rename(uri) };
     let listed = |items: &[Box<RawValue>], key: &str, exposed: &dyn Fn(&str) -> String| {
         let items = items.iter().filter_map(|item| {
-            let local = Object::parse(item)?.get_text(key)?;
-            Some(Listed {
+            let local = RawObject::parse(item)?.get_text(key)?;
+            Some(CatalogItem {
                 name: exposed(&local).into(),
                 backend: backend.clone(),
                 local_name: local.into(),
@@ -35,12 +39,16 @@ pub fn offer(listing: &Listing, backend: &BackendName, rename: impl Fn(&str) -> 
     }
 }
 
-fn entry(tool: &RawValue, backend: &BackendName, rename: impl Fn(&str) -> String) -> Option<Entry> {
-    let object = Object::parse(tool)?;
+fn entry(
+    tool: &RawValue,
+    backend: &BackendName,
+    rename: impl Fn(&str) -> String,
+) -> Option<ToolEntry> {
+    let object = RawObject::parse(tool)?;
     let local = object.get_text("name")?;
     let schema = object.get("inputSchema").filter(|schema| schema.get().starts_with('{'));
     let schema = schema.map_or_else(any_object, ToOwned::to_owned);
-    Some(Entry {
+    Some(ToolEntry {
         name: ToolName::new(rename(&local)),
         backend: backend.clone(),
         local_name: local.into(),
@@ -54,7 +62,7 @@ fn entry(tool: &RawValue, backend: &BackendName, rename: impl Fn(&str) -> String
 
 /// What a tool takes that does not say it.
 fn any_object() -> Box<RawValue> {
-    let mut schema = Object::new();
+    let mut schema = RawObject::new();
     schema.set_value("type", "object");
     raw(&schema)
 }
@@ -64,25 +72,25 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::offer;
-    use crate::{catalog::Listed, connect::Listing, name::BackendName};
+    use crate::{catalog::CatalogItem, connect::ServerListing, name::BackendName};
 
     fn items(items: &[&str]) -> Vec<Box<RawValue>> {
         items.iter().map(|item| RawValue::from_string((*item).to_owned()).unwrap()).collect()
     }
 
-    fn names(listed: &[Listed]) -> Vec<(&str, &str)> {
+    fn names(listed: &[CatalogItem]) -> Vec<(&str, &str)> {
         listed.iter().map(|listed| (&*listed.name, &*listed.local_name)).collect()
     }
 
     #[test]
     fn names_change_and_definitions_stay() {
         let tool = r#"{"name":"a","inputSchema":{ "type":"object","x":1.0 },"vendor":[1e9]}"#;
-        let listing = Listing {
+        let listing = ServerListing {
             tools: items(&[tool, r#"{"name":"b","description":"d"}"#, r#"{"title":"no name"}"#]),
             resources: items(&[r#"{"uri":"file:///x"}"#, r#"{"uri":"notes"}"#]),
             templates: items(&[r#"{"uriTemplate":"t://{id}"}"#]),
             prompts: items(&[r#"{"name":"p"}"#]),
-            ..Listing::default()
+            ..ServerListing::default()
         };
         let offer = offer(&listing, &BackendName::new("s"), |name| format!("x_s_{name}"));
         let [a, b] = &*offer.tools else { panic!("{:?}", offer.tools) };

@@ -9,21 +9,21 @@ use muster_search::{
     verdict::Verdict,
 };
 
-use super::{Entry, Snapshot, Source, indexed};
+use super::{CatalogSnapshot, CatalogSource, ToolEntry, indexed};
 use crate::name::BackendName;
 
 /// Words of a question, and the index they are looked for in.
 #[derive(Debug, Clone, Copy)]
 pub struct Ranker<'a> {
-    catalog: &'a Snapshot,
+    catalog: &'a CatalogSnapshot,
     index: &'a Index,
 }
 
 /// What a question came to.
 #[derive(Debug)]
-pub struct Ranked<'a> {
+pub struct RankedTools<'a> {
     /// What fits, best first. With no such tool, what comes nearest.
-    pub found: Vec<Found<'a>>,
+    pub found: Vec<RankedTool<'a>>,
     /// How many tools have anything of what was asked for.
     pub total: usize,
     /// Whether it is what was asked for.
@@ -34,18 +34,18 @@ pub struct Ranked<'a> {
 
 /// A tool that fits.
 #[derive(Debug, Clone, Copy)]
-pub struct Found<'a> {
+pub struct RankedTool<'a> {
     /// Who offers it.
-    pub source: &'a Source,
+    pub source: &'a CatalogSource,
     /// The tool.
-    pub entry: &'a Arc<Entry>,
+    pub entry: &'a Arc<ToolEntry>,
     /// How well it fits; only to be compared with others of the same answer.
     pub score: f32,
     /// Whether no word is there as it was asked for, only some that are written alike.
     pub guessed: bool,
 }
 
-impl Snapshot {
+impl CatalogSnapshot {
     /// The index over all tools, in the words of those who offer them.
     pub fn index(&self) -> &Index {
         self.indexed.get()
@@ -53,10 +53,10 @@ impl Snapshot {
 
     /// The index as if the tools of some backends were described in other words.
     #[must_use]
-    pub fn reworded<'a>(
+    pub fn index_with_descriptions<'a>(
         &'a self,
         backends: impl Iterator<Item = &'a BackendName>,
-        words: impl Fn(&'a Entry) -> &'a str,
+        words: impl Fn(&'a ToolEntry) -> &'a str,
     ) -> Index {
         backends
             .filter_map(|backend| self.source(backend.as_str()))
@@ -72,7 +72,7 @@ impl Snapshot {
 }
 
 /// How near a tool is in meaning to what is looked for, where anybody knows.
-pub type Nearness<'a> = dyn Fn(&Entry) -> Option<f32> + 'a;
+pub type Similarity<'a> = dyn Fn(&ToolEntry) -> Option<f32> + 'a;
 
 impl<'a> Ranker<'a> {
     /// The `limit` tools that fit `text` best, among those that `admit` lets through. `near` says how
@@ -80,11 +80,11 @@ impl<'a> Ranker<'a> {
     pub fn search(
         self,
         text: &str,
-        admit: impl Fn(&Source, &Arc<Entry>) -> bool,
-        near: Option<&Nearness<'_>>,
+        admit: impl Fn(&CatalogSource, &Arc<ToolEntry>) -> bool,
+        near: Option<&Similarity<'_>>,
         limit: usize,
-    ) -> Ranked<'a> {
-        let last: Cell<Option<&'a Source>> = Cell::new(None);
+    ) -> RankedTools<'a> {
+        let last: Cell<Option<&'a CatalogSource>> = Cell::new(None);
         let tool = |place: Place<'_>| {
             let known = last.get().filter(|source| source.backend.as_str() == place.source);
             let source = known.or_else(|| self.catalog.source(place.source))?;
@@ -92,8 +92,9 @@ impl<'a> Ranker<'a> {
             Some((source, source.entries().get(place.position)?))
         };
         let admitted = |place: Place<'_>| {
-            tool(place)
-                .is_some_and(|(source, entry)| self.catalog.survives(entry) && admit(source, entry))
+            tool(place).is_some_and(|(source, entry)| {
+                self.catalog.is_callable(entry) && admit(source, entry)
+            })
         };
         let answer = match near {
             None => self.index.search(text, &admitted, limit),
@@ -107,11 +108,11 @@ impl<'a> Ranker<'a> {
             let alike = |one: &Match| matches!(one.how, How::Prefix | How::Spelling);
             let guessed =
                 hit.named == Named::No && !hit.matches.is_empty() && hit.matches.iter().all(alike);
-            Some(Found { source, entry, score: hit.score, guessed })
+            Some(RankedTool { source, entry, score: hit.score, guessed })
         });
-        let found: Vec<Found<'a>> = found.collect();
+        let found: Vec<RankedTool<'a>> = found.collect();
         // What is near in meaning need not have a word in common.
         let total = self.index.matching(text, &admitted).max(found.len());
-        Ranked { found, total, verdict: answer.verdict, strength: answer.strength }
+        RankedTools { found, total, verdict: answer.verdict, strength: answer.strength }
     }
 }

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{About, Entry, Snapshot, Source};
+use super::{BackendInfo, CatalogSnapshot, CatalogSource, ToolEntry};
 
 /// What to look for. An absent filter lets everything through.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct ToolFilter {
     query: Option<String>,
     category: Option<String>,
     title: Option<String>,
 }
 
-impl Filter {
+impl ToolFilter {
     /// A filter from what a caller gave. Case does not matter; blanks do.
     pub fn new(query: Option<&str>, category: Option<&str>, title: Option<&str>) -> Self {
         // An empty filter is one that was given, but it keeps nothing back.
@@ -22,41 +22,41 @@ impl Filter {
     }
 
     /// Whether the tools of a source may pass.
-    pub fn takes_source(&self, source: &Source) -> bool {
+    pub fn matches_source(&self, source: &CatalogSource) -> bool {
         let same = |wanted: &Option<String>, got: Option<&str>| {
             wanted
                 .as_ref()
                 .is_none_or(|wanted| got.is_some_and(|got| got.to_lowercase() == *wanted))
         };
-        same(&self.category, source.about.category.as_deref())
-            && same(&self.title, Some(&source.about.title))
+        same(&self.category, source.info.category.as_deref())
+            && same(&self.title, Some(&source.info.title))
     }
 
-    fn takes_text(&self, haystack: &str) -> bool {
+    fn matches_text(&self, haystack: &str) -> bool {
         self.query.as_ref().is_none_or(|query| haystack.contains(query.as_str()))
     }
 }
 
-impl Snapshot {
+impl CatalogSnapshot {
     /// The tools that pass `filter`, in load order.
     pub fn search<'a>(
         &'a self,
-        filter: &Filter,
-    ) -> impl Iterator<Item = (&'a Source, &'a Arc<Entry>)> {
+        filter: &ToolFilter,
+    ) -> impl Iterator<Item = (&'a CatalogSource, &'a Arc<ToolEntry>)> {
         self.sources()
-            .filter(|source| filter.takes_source(source))
+            .filter(|source| filter.matches_source(source))
             .flat_map(|source| {
                 source.entries.iter().zip(&source.haystacks).map(move |pair| (source, pair))
             })
-            .filter(|(_, (_, haystack))| filter.takes_text(haystack))
+            .filter(|(_, (_, haystack))| filter.matches_text(haystack))
             .map(|(source, (entry, _))| (source, entry))
-            .filter(|(_, entry)| self.survives(entry))
+            .filter(|(_, entry)| self.is_callable(entry))
     }
 }
 
 /// The text in which a query is looked for. Fields are joined by one blank, so a query may span two
 /// neighbours.
-pub(super) fn haystack(about: &About, entry: &Entry) -> String {
+pub(super) fn haystack(about: &BackendInfo, entry: &ToolEntry) -> String {
     let mut text = format!("{} {} {}", entry.name, entry.description, about.title);
     let category = about.category.as_deref().filter(|category| !category.is_empty());
     for word in category.into_iter().chain(about.tags.iter().map(String::as_str)) {

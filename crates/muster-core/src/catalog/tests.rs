@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use muster_search::verdict::Verdict;
 
-use super::{About, Collision, Entry, Offer, Snapshot, Source};
+use super::{BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry};
 use crate::{
     name::{BackendName, ToolName},
     schema,
 };
 
-fn source(backend: &str, tools: &[(&str, &str)]) -> Source {
+fn source(backend: &str, tools: &[(&str, &str)]) -> CatalogSource {
     let backend = BackendName::new(backend);
-    let about = About {
+    let about = BackendInfo {
         title: backend.as_str().into(),
         description: "".into(),
         category: None,
         tags: Arc::from([]),
     };
-    let entries = tools.iter().map(|&(name, description)| Entry {
+    let entries = tools.iter().map(|&(name, description)| ToolEntry {
         name: ToolName::new(name),
         backend: backend.clone(),
         local_name: name.into(),
@@ -29,39 +29,39 @@ fn source(backend: &str, tools: &[(&str, &str)]) -> Source {
         validator: Arc::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };
-    Source::new(backend, about, offer)
+    CatalogSource::new(backend, about, offer)
 }
 
-fn who(catalog: &Snapshot, name: &str) -> Option<String> {
+fn who(catalog: &CatalogSnapshot, name: &str) -> Option<String> {
     catalog.get(name).map(|entry| format!("{} {}", entry.backend, entry.description))
 }
 
 #[test]
 fn names_go_back_to_whoever_is_left() {
     for (collision, wins, then) in
-        [(Collision::LastWins, "b 2", "a 1"), (Collision::FirstWins, "a 1", "b 2")]
+        [(NameCollision::LastWins, "b 2", "a 1"), (NameCollision::FirstWins, "a 1", "b 2")]
     {
-        let catalog = Snapshot::settling(collision)
+        let catalog = CatalogSnapshot::with_collisions(collision)
             .with(source("a", &[("same", "1"), ("mine", "")]))
             .with(source("b", &[("same", "2")]));
         assert_eq!(who(&catalog, "same").as_deref(), Some(wins));
         assert_eq!(catalog.len(), 2);
-        assert_eq!(catalog.surviving().count(), 2);
+        assert_eq!(catalog.callable().count(), 2);
         let [winner, other] = [wins, then].map(|text| text.split_once(' ').unwrap().0);
         let without = catalog.without(&BackendName::new(winner));
         assert_eq!(who(&without, "same").as_deref(), Some(then));
-        assert!(without.gone("same").is_none());
+        assert!(without.former_backend("same").is_none());
         let none = without.without(&BackendName::new(other));
         assert!(none.is_empty());
-        assert_eq!(none.gone("same").map(|backend| backend.as_str()), Some(other));
-        assert!(none.with(source("c", &[("same", "3")])).gone("same").is_none());
+        assert_eq!(none.former_backend("same").map(|backend| backend.as_str()), Some(other));
+        assert!(none.with(source("c", &[("same", "3")])).former_backend("same").is_none());
         assert_eq!(who(&catalog, "same").as_deref(), Some(wins), "the old one stays as it was");
     }
 }
 
 #[test]
 fn who_comes_again_keeps_the_place() {
-    let catalog = Snapshot::default()
+    let catalog = CatalogSnapshot::default()
         .with(source("a", &[("same", "1")]))
         .with(source("b", &[("same", "2")]))
         .with(source("a", &[("same", "3"), ("same", "4"), ("new", "")]));
@@ -70,10 +70,10 @@ fn who_comes_again_keeps_the_place() {
     assert_eq!(backends, ["a", "b"]);
     let alone = catalog.without(&BackendName::new("b"));
     assert_eq!(who(&alone, "same").as_deref(), Some("a 4"));
-    assert_eq!(alone.surviving().count(), 2);
+    assert_eq!(alone.callable().count(), 2);
 }
 
-fn found(catalog: &Snapshot, query: &str) -> Vec<String> {
+fn found(catalog: &CatalogSnapshot, query: &str) -> Vec<String> {
     let ranked = catalog.ranker(catalog.index()).search(query, |_, _| true, None, 10);
     assert_eq!(ranked.total, ranked.found.len());
     ranked.found.iter().map(|found| found.entry.description.to_string()).collect()
@@ -81,7 +81,7 @@ fn found(catalog: &Snapshot, query: &str) -> Vec<String> {
 
 #[test]
 fn what_is_found_follows_the_changes() {
-    let first = Snapshot::default().with(source("a", &[("read_file", "Read a file")]));
+    let first = CatalogSnapshot::default().with(source("a", &[("read_file", "Read a file")]));
     assert_eq!(found(&first, "read file"), ["Read a file"]);
     let second = first
         .with(source("b", &[("read_file", "Read another file"), ("send_mail", "Send mail")]))
@@ -98,10 +98,11 @@ fn what_is_found_follows_the_changes() {
 
 #[test]
 fn other_words_are_found_in_place_of_a_tools_own() {
-    let catalog = Snapshot::default().with(source("a", &[("x", "Read a file"), ("y", "Mail")]));
-    let words = |entry: &'_ Entry| if &*entry.local_name == "x" { "Weather" } else { "Mail" };
+    let catalog =
+        CatalogSnapshot::default().with(source("a", &[("x", "Read a file"), ("y", "Mail")]));
+    let words = |entry: &'_ ToolEntry| if &*entry.local_name == "x" { "Weather" } else { "Mail" };
     let backend = BackendName::new("a");
-    let index = catalog.reworded([&backend].into_iter(), words);
+    let index = catalog.index_with_descriptions([&backend].into_iter(), words);
     let names = |query: &str| -> Vec<String> {
         let found = catalog.ranker(&index).search(query, |_, _| true, None, 10).found;
         found.iter().map(|found| found.entry.name.to_string()).collect()

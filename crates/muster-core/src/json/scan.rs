@@ -17,12 +17,12 @@ const MOST_KEY: usize = 1024;
 
 /// A reader of JSON that knows where it is.
 #[derive(Debug)]
-pub struct Scan<R> {
+pub struct JsonScanner<R> {
     input: R,
     at: u64,
 }
 
-impl<R: BufRead> Scan<R> {
+impl<R: BufRead> JsonScanner<R> {
     /// Reads `input`, whose first byte is counted as `at`.
     pub const fn new(input: R, at: u64) -> Self {
         Self { input, at }
@@ -77,7 +77,7 @@ impl<R: BufRead> Scan<R> {
     }
 
     /// One value, if it has no more than `most` bytes; it is passed over in any case.
-    pub fn short(&mut self, most: usize) -> io::Result<Option<Vec<u8>>> {
+    pub fn read_short(&mut self, most: usize) -> io::Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         let mut fits = true;
         self.skip_into(&mut |bytes| {
@@ -261,11 +261,11 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use super::Scan;
+    use super::JsonScanner;
 
     /// Every member of an object with the part of the text that it is.
     fn members(text: &str, buffer: usize) -> Option<Vec<(String, String)>> {
-        let mut scan = Scan::new(BufReader::with_capacity(buffer, text.as_bytes()), 0);
+        let mut scan = JsonScanner::new(BufReader::with_capacity(buffer, text.as_bytes()), 0);
         let mut found = Vec::new();
         let read = scan.members(|scan, key| {
             let range = scan.skip()?;
@@ -303,10 +303,10 @@ mod tests {
     #[test]
     fn short_values_are_given_and_long_ones_passed_over() {
         let text = r#"[12,"long enough",true]"#;
-        let mut scan = Scan::new(BufReader::with_capacity(3, text.as_bytes()), 100);
+        let mut scan = JsonScanner::new(BufReader::with_capacity(3, text.as_bytes()), 100);
         let mut found = Vec::new();
         scan.items(|scan| {
-            found.push(scan.short(5)?.map(|value| String::from_utf8(value).unwrap()));
+            found.push(scan.read_short(5)?.map(|value| String::from_utf8(value).unwrap()));
             Ok(())
         })
         .unwrap();

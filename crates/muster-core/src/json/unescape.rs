@@ -7,13 +7,13 @@ use memchr::memchr;
 /// Reads what stands between the quotes of a JSON string as the text that it means. What is no
 /// escape stays as it is; half a surrogate pair becomes the sign for what cannot be read.
 #[derive(Debug)]
-pub struct Unescape<R> {
+pub struct UnescapeReader<R> {
     input: R,
     /// Signs that were escaped and have not been read yet.
     pending: Vec<u8>,
 }
 
-impl<R: BufRead> Unescape<R> {
+impl<R: BufRead> UnescapeReader<R> {
     /// Reads `input`, which holds no quotes.
     pub const fn new(input: R) -> Self {
         Self { input, pending: Vec::new() }
@@ -94,7 +94,7 @@ const fn simple(letter: &u8) -> Option<u8> {
     })
 }
 
-impl<R: BufRead> Read for Unescape<R> {
+impl<R: BufRead> Read for UnescapeReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let mut written = 0;
         while let Some(room) = out.get_mut(written..).filter(|room| !room.is_empty()) {
@@ -139,11 +139,11 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::Unescape;
+    use super::UnescapeReader;
 
     fn unescaped(inside: &str, buffer: usize) -> String {
         let mut text = String::new();
-        let mut reader = Unescape::new(BufReader::with_capacity(buffer, inside.as_bytes()));
+        let mut reader = UnescapeReader::new(BufReader::with_capacity(buffer, inside.as_bytes()));
         reader.read_to_string(&mut text).unwrap();
         text
     }

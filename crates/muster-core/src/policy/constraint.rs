@@ -1,7 +1,7 @@
 //! Limits on one argument.
 
 use crate::{
-    policy::pattern::{BrokenPattern, Pattern},
+    policy::pattern::{InvalidPattern, Pattern},
     python,
     value::Value,
 };
@@ -19,7 +19,7 @@ pub struct Constraint {
 
 impl Constraint {
     /// One sentence for each limit that `value` breaks.
-    pub fn check(&self, name: &str, value: &Value) -> Result<Vec<String>, BrokenPattern> {
+    pub fn check(&self, name: &str, value: &Value) -> Result<Vec<String>, InvalidPattern> {
         let mut violations = Vec::new();
         if let (Some(pattern), Value::Text(text)) = (&self.pattern, value)
             && !pattern.matches(text)?
@@ -53,7 +53,7 @@ fn number(value: &Value) -> Option<f64> {
         Value::Int(digits) => digits.parse().ok(),
         Value::Float(float) => Some(*float),
         Value::Text(text) => python::parse_float(text),
-        Value::Null | Value::Stamp(_) | Value::List(_) | Value::Map(_) => None,
+        Value::Null | Value::Timestamp(_) | Value::List(_) | Value::Map(_) => None,
     }
 }
 

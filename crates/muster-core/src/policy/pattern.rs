@@ -40,8 +40,8 @@ pub struct Pattern {
 /// classes like `\w` is far smaller.
 #[derive(Debug, Default)]
 struct Compiled {
-    for_ascii: OnceLock<Result<Matcher, BrokenPattern>>,
-    for_any: OnceLock<Result<Matcher, BrokenPattern>>,
+    for_ascii: OnceLock<Result<Matcher, InvalidPattern>>,
+    for_any: OnceLock<Result<Matcher, InvalidPattern>>,
 }
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ struct Matcher {
 /// A pattern that cannot be used. It is found when it is used, as in the original.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{reason}")]
-pub struct BrokenPattern {
+pub struct InvalidPattern {
     reason: String,
 }
 
@@ -69,12 +69,12 @@ impl Pattern {
     }
 
     /// Whether it can be used at all. What is compiled for that is there for the first match.
-    pub fn check(&self) -> Result<(), BrokenPattern> {
+    pub fn check(&self) -> Result<(), InvalidPattern> {
         self.matches("").map(drop)
     }
 
     /// Whether all of `text` matches.
-    pub fn matches(&self, text: &str) -> Result<bool, BrokenPattern> {
+    pub fn matches(&self, text: &str) -> Result<bool, InvalidPattern> {
         let compiled = if text.is_ascii() {
             self.compiled.for_ascii.get_or_init(|| self.compile(Flags::ASCII_TEXT))
         } else {
@@ -89,7 +89,7 @@ impl Pattern {
         matcher.regex.is_match(text).map_err(|_| too_expensive())
     }
 
-    fn compile(&self, flags: Flags) -> Result<Matcher, BrokenPattern> {
+    fn compile(&self, flags: Flags) -> Result<Matcher, InvalidPattern> {
         let pattern = translate::translate(&self.source, flags)
             .map_err(|reason| self.broken(&format!("broken: {reason}")))?;
         let mut builder = RegexBuilder::new(&pattern);
@@ -108,8 +108,8 @@ impl Pattern {
             .map_err(|err| self.broken(&format!("not supported: {err}")))
     }
 
-    fn broken(&self, how: &str) -> BrokenPattern {
-        BrokenPattern { reason: format!("pattern `{}` is {how}", self.source) }
+    fn broken(&self, how: &str) -> InvalidPattern {
+        InvalidPattern { reason: format!("pattern `{}` is {how}", self.source) }
     }
 }
 

@@ -19,12 +19,12 @@ pub struct Advice {
     /// What to do.
     pub fix: String,
     /// What the argument in question takes.
-    pub fragment: Option<Fragment>,
+    pub fragment: Option<SchemaFragment>,
 }
 
 /// What one argument takes.
 #[derive(Debug)]
-pub struct Fragment {
+pub struct SchemaFragment {
     /// Its name.
     pub argument: String,
     /// Its schema; none where it is too long to be shown.
@@ -101,10 +101,10 @@ fn missing(tool: &str, shape: &Shape, given: &RawValue, name: &str) -> Advice {
     Advice { fix, fragment: fragment(shape, name) }
 }
 
-fn fragment(shape: &Shape, argument: &str) -> Option<Fragment> {
+fn fragment(shape: &Shape, argument: &str) -> Option<SchemaFragment> {
     let schema = raw(shape.resolved(shape.property(argument)?));
     let schema = (schema.get().len() <= LONGEST_SCHEMA).then_some(schema);
-    Some(Fragment { argument: argument.to_owned(), schema })
+    Some(SchemaFragment { argument: argument.to_owned(), schema })
 }
 
 /// The types that an argument may have, in words; only for the argument itself, not for what is in it.

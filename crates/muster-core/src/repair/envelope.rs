@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::{
-    Look, Meant, Misuse,
+    RepairedCall, ToolLookup, UnreadableCall,
     advice::{self, Advice},
     opened::{Opened, members, text},
     shape::Shape,
     values::fits,
 };
 use crate::{
-    catalog::Entry,
-    json::{Object, Raw},
+    catalog::ToolEntry,
+    json::{Raw, RawObject},
 };
 
 /// The tool whose envelope this is.
@@ -24,7 +24,7 @@ const MOST_NESTED: usize = 4;
 type Members = Vec<(String, Raw)>;
 
 /// Reads what `call_tool` was given.
-pub fn read<'a>(given: &RawValue, look: &Look<'a>) -> Result<Meant, Misuse> {
+pub fn read<'a>(given: &RawValue, look: &ToolLookup<'a>) -> Result<RepairedCall, UnreadableCall> {
     if let Some(meant) = right(given, look) {
         return Ok(meant);
     }
@@ -35,7 +35,7 @@ pub fn read<'a>(given: &RawValue, look: &Look<'a>) -> Result<Meant, Misuse> {
             repairs.push("read the call from JSON text".to_owned());
             raw
         }
-        Opened::Nothing | Opened::Other => return Err(Misuse::NoName { fix: None }),
+        Opened::Nothing | Opened::Other => return Err(UnreadableCall::MissingTool { fix: None }),
     };
     let (tool, rest) = named(members(&given).unwrap_or_default(), look, &mut repairs)?;
     match look(&tool) {
@@ -43,22 +43,22 @@ pub fn read<'a>(given: &RawValue, look: &Look<'a>) -> Result<Meant, Misuse> {
             Call { entry, tool, shape: Shape::of(&entry.input_schema), repairs }.fit(rest)
         }
         // Nothing runs, but should the tool appear this moment, nothing that was given is lost.
-        None => Ok(Meant { tool, arguments: unknown(rest), repairs }),
+        None => Ok(RepairedCall { tool, arguments: unknown(rest), repairs }),
     }
 }
 
 /// A call that is written as it should be.
-fn right<'a>(given: &RawValue, look: &Look<'a>) -> Option<Meant> {
-    let object = Object::parse(given)?;
+fn right<'a>(given: &RawValue, look: &ToolLookup<'a>) -> Option<RepairedCall> {
+    let object = RawObject::parse(given)?;
     if object.iter().any(|(key, _)| !["name", "arguments"].contains(&key)) {
         return None;
     }
     let tool = object.get_text("name")?;
     let entry = look(&tool)?;
     let arguments = match object.get("arguments") {
-        None => Object::new().to_raw(),
+        None => RawObject::new().to_raw(),
         Some(arguments) => {
-            let inside = Object::parse(arguments)?;
+            let inside = RawObject::parse(arguments)?;
             let suspect = inside.iter().any(|(key, _)| is_arguments(key));
             let strange = |(key, _): (&str, _)| !takes(entry, key);
             if suspect || inside.iter().any(strange) {
@@ -67,21 +67,21 @@ fn right<'a>(given: &RawValue, look: &Look<'a>) -> Option<Meant> {
             arguments.to_owned()
         }
     };
-    Some(Meant { tool, arguments, repairs: Vec::new() })
+    Some(RepairedCall { tool, arguments, repairs: Vec::new() })
 }
 
 /// Whether a tool can be given an argument. A CLI tool would pass over what it does not know; an MCP
 /// server has its own say.
-fn takes(entry: &Entry, name: &str) -> bool {
+fn takes(entry: &ToolEntry, name: &str) -> bool {
     entry.params.as_ref().is_none_or(|params| params.iter().any(|param| param.name == name))
 }
 
 /// Finds the name of the tool, and what else was given.
 fn named<'a>(
     mut members: Members,
-    look: &Look<'a>,
+    look: &ToolLookup<'a>,
     repairs: &mut Vec<String>,
-) -> Result<(String, Members), Misuse> {
+) -> Result<(String, Members), UnreadableCall> {
     for _ in 0..MOST_NESTED {
         let Some((at, text)) = name(&members, look) else {
             members = only_call(&members, look)?;
@@ -105,7 +105,7 @@ fn named<'a>(
 }
 
 /// Which member names the tool: one that names a tool that is there, else `name`, else whichever.
-fn name<'a>(members: &Members, look: &Look<'a>) -> Option<(usize, String)> {
+fn name<'a>(members: &Members, look: &ToolLookup<'a>) -> Option<(usize, String)> {
     let named = |(at, (key, raw)): (usize, &(String, Raw))| {
         let text = text(raw)?.trim().to_owned();
         (is_name(key) && !text.is_empty()).then_some((at, text))
@@ -121,12 +121,12 @@ fn name<'a>(members: &Members, look: &Look<'a>) -> Option<(usize, String)> {
     all().find(known).or(plain).or_else(|| all().next())
 }
 
-fn is_known<'a>(text: &str, look: &Look<'a>) -> bool {
+fn is_known<'a>(text: &str, look: &ToolLookup<'a>) -> bool {
     text == CALL_TOOL || look(text).is_some()
 }
 
 /// The one object in a call without a name that is a call itself.
-fn only_call<'a>(given: &Members, look: &Look<'a>) -> Result<Members, Misuse> {
+fn only_call<'a>(given: &Members, look: &ToolLookup<'a>) -> Result<Members, UnreadableCall> {
     let empty = given.is_empty();
     let mut calls = given.iter().filter_map(|(_, raw)| {
         let inside = members(&Opened::of(raw).object()?)?;
@@ -134,17 +134,18 @@ fn only_call<'a>(given: &Members, look: &Look<'a>) -> Result<Members, Misuse> {
     });
     match (calls.next(), calls.next(), given.len()) {
         (Some(call), None, 1) => Ok(call),
-        _ if empty => Err(Misuse::NoName { fix: None }),
+        _ if empty => Err(UnreadableCall::MissingTool { fix: None }),
         _ => Err(no_name()),
     }
 }
 
 /// The call inside a call of `call_tool` itself. What stands beside it stays beside it.
-fn second_call(mut given: Members) -> Result<Members, Misuse> {
+fn second_call(mut given: Members) -> Result<Members, UnreadableCall> {
     let is_call = |(key, raw): &(String, Raw)| {
         let inside = Opened::of(raw).object().filter(|_| is_arguments(key));
         inside.is_some_and(|inside| {
-            Object::parse(&inside).is_some_and(|inside| inside.iter().any(|(key, _)| is_name(key)))
+            RawObject::parse(&inside)
+                .is_some_and(|inside| inside.iter().any(|(key, _)| is_name(key)))
         })
     };
     let at = given.iter().position(is_call).ok_or_else(no_name)?;
@@ -158,9 +159,9 @@ fn second_call(mut given: Members) -> Result<Members, Misuse> {
     Ok(call)
 }
 
-fn no_name() -> Misuse {
+fn no_name() -> UnreadableCall {
     let fix = r#"send {"name":"<tool>","arguments":{…}}"#.to_owned();
-    Misuse::NoName { fix: Some(fix) }
+    UnreadableCall::MissingTool { fix: Some(fix) }
 }
 
 /// What was given for a tool that is not there, as it came.
@@ -170,7 +171,7 @@ fn unknown(rest: Members) -> Raw {
     {
         return arguments.clone();
     }
-    let mut object = Object::new();
+    let mut object = RawObject::new();
     for (key, raw) in rest {
         object.set(key, Cow::Owned(raw));
     }
@@ -179,7 +180,7 @@ fn unknown(rest: Members) -> Raw {
 
 /// A call of a tool that is there.
 struct Call<'a> {
-    entry: &'a Entry,
+    entry: &'a ToolEntry,
     tool: String,
     shape: Shape,
     repairs: Vec<String>,
@@ -187,14 +188,14 @@ struct Call<'a> {
 
 impl Call<'_> {
     /// Finds the arguments in what was given beside the name.
-    fn fit(mut self, mut rest: Members) -> Result<Meant, Misuse> {
+    fn fit(mut self, mut rest: Members) -> Result<RepairedCall, UnreadableCall> {
         let mut arguments = self.plain(&mut rest)?;
         let none = arguments.as_deref().is_none_or(is_empty);
         if none && let Some(found) = self.under_another_name(&mut rest)? {
             arguments = Some(found);
         }
         let nothing = arguments.as_deref().is_none_or(is_empty);
-        let mut arguments = arguments.unwrap_or_else(|| Object::new().to_raw());
+        let mut arguments = arguments.unwrap_or_else(|| RawObject::new().to_raw());
         for (key, raw) in rest {
             if let Some(joined) = self.beside(&arguments, &key, raw, nothing)? {
                 self.repairs.push(format!("moved `{key}` into `arguments`"));
@@ -206,17 +207,17 @@ impl Call<'_> {
             self.repairs.push(format!("took the arguments out of a second `{key}`"));
             arguments = inside;
         }
-        let strange = Object::parse(&arguments).and_then(|inside| {
+        let strange = RawObject::parse(&arguments).and_then(|inside| {
             inside.iter().map(|(key, _)| key.to_owned()).find(|key| !takes(self.entry, key))
         });
         match strange {
             Some(key) => Err(self.undeclared(&key)),
-            None => Ok(Meant { tool: self.tool, arguments, repairs: self.repairs }),
+            None => Ok(RepairedCall { tool: self.tool, arguments, repairs: self.repairs }),
         }
     }
 
     /// What `arguments` holds.
-    fn plain(&mut self, rest: &mut Members) -> Result<Option<Raw>, Misuse> {
+    fn plain(&mut self, rest: &mut Members) -> Result<Option<Raw>, UnreadableCall> {
         let Some(at) = rest.iter().position(|(key, _)| key == "arguments") else { return Ok(None) };
         let (_, raw) = rest.remove(at);
         match Opened::of(&raw) {
@@ -234,7 +235,7 @@ impl Call<'_> {
     }
 
     /// What stands under a name such as `args`.
-    fn under_another_name(&mut self, rest: &mut Members) -> Result<Option<Raw>, Misuse> {
+    fn under_another_name(&mut self, rest: &mut Members) -> Result<Option<Raw>, UnreadableCall> {
         let opens = |key: &str, raw: &RawValue| match Opened::of(raw) {
             Opened::Object(_) | Opened::Text(_) => true,
             Opened::Nothing => !self.shape.declares(key),
@@ -250,7 +251,7 @@ impl Call<'_> {
         if second.is_some() {
             return Err(self.unclear("the arguments are given under two names".to_owned()));
         }
-        let arguments = Opened::of(&raw).object().unwrap_or_else(|| Object::new().to_raw());
+        let arguments = Opened::of(&raw).object().unwrap_or_else(|| RawObject::new().to_raw());
         if self.shape.declares(&key) && !self.is_around(&key, &raw, &arguments)? {
             return Ok(None);
         }
@@ -260,10 +261,10 @@ impl Call<'_> {
     }
 
     /// Whether a member that is called like an argument of the tool is all of its arguments instead.
-    fn is_around(&self, key: &str, raw: &Raw, inside: &Raw) -> Result<bool, Misuse> {
-        let mut alone = Object::new();
+    fn is_around(&self, key: &str, raw: &Raw, inside: &Raw) -> Result<bool, UnreadableCall> {
+        let mut alone = RawObject::new();
         alone.set(key, Cow::Borrowed(&**raw));
-        let known = Object::parse(inside)
+        let known = RawObject::parse(inside)
             .is_some_and(|inside| inside.iter().all(|(key, _)| self.shape.declares(key)));
         match (fits(self.entry, &alone.to_raw()), known && fits(self.entry, inside)) {
             (true, false) => Ok(false),
@@ -279,13 +280,13 @@ impl Call<'_> {
         key: &str,
         raw: Raw,
         nothing: bool,
-    ) -> Result<Option<Raw>, Misuse> {
+    ) -> Result<Option<Raw>, UnreadableCall> {
         let says_tool = is_name(key) && text(&raw).is_some_and(|text| text.trim() == self.tool);
         let declared = self.shape.declares(key);
         if key == "_meta" || (says_tool && !declared) {
             return Ok(None);
         }
-        let mut object = Object::parse(arguments).unwrap_or_default();
+        let mut object = RawObject::parse(arguments).unwrap_or_default();
         match object.get(key) {
             Some(inside) if inside.get() == raw.get() => Ok(None),
             Some(_) => Err(self.unclear(format!("`{key}` is given twice, with two values"))),
@@ -299,7 +300,7 @@ impl Call<'_> {
 
     /// The arguments inside arguments, under which name.
     fn wrapped(&self, arguments: &RawValue) -> Option<(String, Raw)> {
-        let object = Object::parse(arguments)?;
+        let object = RawObject::parse(arguments)?;
         let tool = |raw: &RawValue| text(raw).is_some_and(|text| text.trim() == self.tool);
         let mut others = object.iter().filter(|(key, raw)| !(is_name(key) && tool(raw)));
         let (Some((key, raw)), None) = (others.next(), others.next()) else { return None };
@@ -307,23 +308,23 @@ impl Call<'_> {
             return None;
         }
         let inside = Opened::of(raw).object()?;
-        let known = Object::parse(&inside)?.iter().all(|(key, _)| self.shape.declares(key));
+        let known = RawObject::parse(&inside)?.iter().all(|(key, _)| self.shape.declares(key));
         let only_fit = || fits(self.entry, &inside) && !fits(self.entry, arguments);
         ((known && !self.shape.is_open()) || only_fit()).then(|| (key.to_owned(), inside.clone()))
     }
 
-    fn not_an_object(&self) -> Misuse {
-        Misuse::NotAnObject { fix: self.send() }
+    fn not_an_object(&self) -> UnreadableCall {
+        UnreadableCall::NotAnObject { fix: self.send() }
     }
 
-    fn unclear(&self, problem: String) -> Misuse {
-        Misuse::Unclear { problem, fix: self.send(), fragment: None }
+    fn unclear(&self, problem: String) -> UnreadableCall {
+        UnreadableCall::Ambiguous { problem, fix: self.send(), fragment: None }
     }
 
-    fn undeclared(&self, key: &str) -> Misuse {
+    fn undeclared(&self, key: &str) -> UnreadableCall {
         let Advice { fix, fragment } = advice::undeclared(&self.tool, &self.shape, key);
         let problem = format!("`{}` does not take `{key}`", self.tool);
-        Misuse::Unclear { problem, fix, fragment }
+        UnreadableCall::Ambiguous { problem, fix, fragment }
     }
 
     fn send(&self) -> String {
@@ -332,7 +333,7 @@ impl Call<'_> {
 }
 
 fn is_empty(raw: &RawValue) -> bool {
-    Object::parse(raw).is_none_or(|object| object.is_empty())
+    RawObject::parse(raw).is_none_or(|object| object.is_empty())
 }
 
 /// Whether agents call the name of the tool so.

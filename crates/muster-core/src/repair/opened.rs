@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::json::{Object, Raw};
+use crate::json::{Raw, RawObject};
 
 /// What was found where an object belongs.
 #[derive(Debug)]
@@ -105,5 +105,5 @@ pub(super) fn items(raw: &RawValue) -> Option<Vec<&RawValue>> {
 
 /// The members, if the value is an object.
 pub(super) fn members(raw: &RawValue) -> Option<Vec<(String, Raw)>> {
-    Object::parse(raw).map(Object::deduplicated)
+    RawObject::parse(raw).map(RawObject::deduplicated)
 }

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::{Meant, Misuse, advice::Fragment, envelope::read};
+use super::{RepairedCall, UnreadableCall, advice::SchemaFragment, envelope::read};
 use crate::{
-    catalog::Entry,
-    cli::{Kind, Param, Placement},
+    catalog::ToolEntry,
+    cli::{Param, ParamType, Placement},
     name::{BackendName, ToolName},
     schema,
 };
@@ -19,8 +19,8 @@ fn raw(text: &str) -> Box<RawValue> {
     serde_json::from_str(text).unwrap()
 }
 
-fn entry(name: &str, schema: &str) -> Entry {
-    Entry {
+fn entry(name: &str, schema: &str) -> ToolEntry {
+    ToolEntry {
         name: ToolName::new(name),
         backend: BackendName::new("b"),
         local_name: Arc::from(name),
@@ -32,7 +32,7 @@ fn entry(name: &str, schema: &str) -> Entry {
     }
 }
 
-fn cli(name: &str, arguments: &[(&str, Kind)]) -> Entry {
+fn cli(name: &str, arguments: &[(&str, ParamType)]) -> ToolEntry {
     let params: Vec<Param> = arguments
         .iter()
         .map(|(name, kind)| Param {
@@ -46,10 +46,10 @@ fn cli(name: &str, arguments: &[(&str, Kind)]) -> Entry {
         })
         .collect();
     let schema = schema::input_schema(&params);
-    Entry { params: Some(params.into()), ..entry(name, schema.get()) }
+    ToolEntry { params: Some(params.into()), ..entry(name, schema.get()) }
 }
 
-fn tools() -> Vec<Entry> {
+fn tools() -> Vec<ToolEntry> {
     vec![
         entry(
             "files",
@@ -69,7 +69,7 @@ fn tools() -> Vec<Entry> {
             "user",
             r#"{"type":"object","properties":{"name":{"type":"string"},"tool":{"type":"string"}},"required":["name"]}"#,
         ),
-        cli("cli", &[("path", Kind::String), ("count", Kind::Integer)]),
+        cli("cli", &[("path", ParamType::String), ("count", ParamType::Integer)]),
     ]
 }
 
@@ -77,19 +77,19 @@ fn understood(given: &str) -> String {
     let tools = tools();
     let look = |name: &str| tools.iter().find(|entry| entry.name.as_str() == name);
     match read(&raw(given), &look) {
-        Ok(Meant { tool, arguments, repairs }) => {
+        Ok(RepairedCall { tool, arguments, repairs }) => {
             [tool + " " + arguments.get()].into_iter().chain(repairs).collect::<Vec<_>>().join("; ")
         }
-        Err(Misuse::NoName { fix }) => format!("no name: {}", fix.unwrap_or_default()),
-        Err(Misuse::NotAnObject { fix }) => format!("not an object: {fix}"),
-        Err(Misuse::Unclear { problem, fix, fragment }) => {
+        Err(UnreadableCall::MissingTool { fix }) => format!("no name: {}", fix.unwrap_or_default()),
+        Err(UnreadableCall::NotAnObject { fix }) => format!("not an object: {fix}"),
+        Err(UnreadableCall::Ambiguous { problem, fix, fragment }) => {
             format!("unclear: {problem}: {fix}{}", shown(fragment))
         }
     }
 }
 
-fn shown(fragment: Option<Fragment>) -> String {
-    let Some(Fragment { argument, schema }) = fragment else { return String::new() };
+fn shown(fragment: Option<SchemaFragment>) -> String {
+    let Some(SchemaFragment { argument, schema }) = fragment else { return String::new() };
     format!(" {argument}={}", schema.map_or_else(|| "…".to_owned(), |raw| raw.get().to_owned()))
 }
 

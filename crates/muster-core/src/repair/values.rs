@@ -9,8 +9,8 @@ use super::{
     shape::{Shape, required},
 };
 use crate::{
-    catalog::Entry,
-    json::{Object, Raw, raw},
+    catalog::ToolEntry,
+    json::{Raw, RawObject, raw},
 };
 
 /// How deep in the arguments values are looked at.
@@ -18,7 +18,7 @@ const DEEPEST: usize = 16;
 
 /// Arguments with their values put right.
 #[derive(Debug)]
-pub struct Mended {
+pub struct RepairedArguments {
     /// The arguments, which now fit the schema.
     pub arguments: Raw,
     /// What was done.
@@ -26,28 +26,28 @@ pub struct Mended {
 }
 
 /// Puts right what can be. `None` where there is nothing to do, or where it would not be enough.
-pub fn mend(entry: &Entry, arguments: &RawValue) -> Option<Mended> {
+pub fn repair(entry: &ToolEntry, arguments: &RawValue) -> Option<RepairedArguments> {
     if fits(entry, arguments) {
         return None;
     }
     let shape = Shape::of(&entry.input_schema);
-    let mut mender = Mender { shape: &shape, repairs: Vec::new() };
+    let mut mender = ValueRepairer { shape: &shape, repairs: Vec::new() };
     let arguments = mender.object(shape.root(), arguments, "", DEEPEST)?;
     let repairs = mender.repairs;
-    fits(entry, &arguments).then_some(Mended { arguments, repairs })
+    fits(entry, &arguments).then_some(RepairedArguments { arguments, repairs })
 }
 
 /// Whether arguments fit a tool's schema.
-pub(super) fn fits(entry: &Entry, arguments: &RawValue) -> bool {
+pub(super) fn fits(entry: &ToolEntry, arguments: &RawValue) -> bool {
     entry.validator.check(&entry.input_schema, arguments).is_ok()
 }
 
-struct Mender<'a> {
+struct ValueRepairer<'a> {
     shape: &'a Shape,
     repairs: Vec<String>,
 }
 
-impl Mender<'_> {
+impl ValueRepairer<'_> {
     /// The value with what could be put right; `None` if that is nothing.
     fn value(&mut self, schema: &Value, value: &RawValue, at: &str, depth: usize) -> Option<Raw> {
         let depth = depth.checked_sub(1)?;
@@ -75,7 +75,7 @@ impl Mender<'_> {
         let schema = shape.object(schema)?;
         let properties = schema.get("properties").and_then(Value::as_object)?;
         let required = required(schema);
-        let given = Object::parse(value)?;
+        let given = RawObject::parse(value)?;
         let mut made = given.clone();
         let mut changed = false;
         for (name, value) in given.iter() {

@@ -4,7 +4,7 @@ use std::{fmt, sync::OnceLock};
 
 use serde_json::value::RawValue;
 
-use crate::arguments::{Mismatch, Problem};
+use crate::arguments::{ArgumentProblem, InvalidArguments};
 
 /// At most this many problems are told; the rest would only repeat them.
 const MOST_TOLD: usize = 5;
@@ -25,12 +25,12 @@ impl fmt::Debug for Validator {
 
 impl Validator {
     /// One that checks nothing: the tool words what is wrong with its arguments itself.
-    pub fn trusting() -> Self {
+    pub fn unchecked() -> Self {
         Self { compiled: OnceLock::from(None) }
     }
 
     /// Holds `arguments` against `schema`, which must be the same at every call.
-    pub fn check(&self, schema: &RawValue, arguments: &RawValue) -> Result<(), Mismatch> {
+    pub fn check(&self, schema: &RawValue, arguments: &RawValue) -> Result<(), InvalidArguments> {
         let compiled = self.compiled.get_or_init(|| {
             let schema = serde_json::from_str(schema.get()).ok()?;
             jsonschema::draft202012::new(&schema).ok()
@@ -43,8 +43,8 @@ impl Validator {
         let problems = validator.iter_errors(&arguments).take(MOST_TOLD).map(|error| {
             let at = error.instance_path().to_string();
             let place = if at.is_empty() { String::new() } else { format!(" (at `{at}`)") };
-            Problem::Schema { message: format!("{error}{place}") }
+            ArgumentProblem::Schema { message: format!("{error}{place}") }
         });
-        Err(Mismatch { problems: problems.collect(), unknown: Vec::new() })
+        Err(InvalidArguments { problems: problems.collect(), unknown: Vec::new() })
     }
 }

@@ -8,9 +8,9 @@ pub(super) mod status;
 use std::sync::Arc;
 
 use muster_core::{
-    backend::Cx,
+    backend::CallContext,
     json::{Raw, raw},
-    logins::{LoginError, Logins, Means, Person},
+    logins::{AuthMethod, LoginError, LoginService, LoginSubject},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -48,9 +48,9 @@ fn named(description: &str) -> serde_json::Value {
     }})
 }
 
-async fn login(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let server = args.text("server").ok_or(NO_SERVER)?;
-    let person = Person::of(cx.caller);
+    let person = LoginSubject::of(cx.caller);
     handle.principals.may_try(&person.owner).map_err(|seconds| {
         format!(
             "Rate limit exceeded. There may be 10 attempts to log in within 60 seconds; 0 remain. Try \
@@ -70,9 +70,9 @@ async fn login(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
         };
     }
     let logins = handle.principals.logins();
-    let means = Means::of(&known.server.spec.auth.clone().unwrap_or_default());
+    let means = AuthMethod::of(&known.server.spec.auth.clone().unwrap_or_default());
     let wants_more = async || match logins.filter(|_| !means.is_silent()) {
-        Some(logins) => logins.wants_more(&person, &site(&known)).await,
+        Some(logins) => logins.needs_step_up(&person, &site(&known)).await,
         None => false,
     };
     let more = wants_more().await;
@@ -92,8 +92,8 @@ async fn login(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     match handle.principals.connect_silently(&person, &known).await {
         Ok(counts) => Ok(connected(server, counts)),
         Err(error) if means.is_silent() => Err(not_silently(server, means, &error)),
-        Err(LoginError::Needed) => challenge(handle, logins, &person, &known).await,
-        Err(LoginError::NoIssuer(cause)) => Err(no_issuer(server, &cause)),
+        Err(LoginError::Required) => challenge(handle, logins, &person, &known).await,
+        Err(LoginError::UnknownIssuer(cause)) => Err(no_issuer(server, &cause)),
         Err(_) if wants_more().await => challenge(handle, logins, &person, &known).await,
         Err(error) => Err(format!(
             "Failed to connect to '{server}': {error}\n\nIf it does not work after a while, log out \
@@ -116,13 +116,13 @@ fn connected(server: &str, counts: Counts) -> String {
     )
 }
 
-fn not_silently(server: &str, means: Means, error: &LoginError) -> String {
+fn not_silently(server: &str, means: AuthMethod, error: &LoginError) -> String {
     let (what, hint) = match means {
-        Means::Exchanged => (
+        AuthMethod::Exchanged => (
             "RFC 8693 token exchange failed",
             "Log in to muster again; if that does not help, check auth.tokenExchange of the server.",
         ),
-        Means::Forwarded | Means::Login => (
+        AuthMethod::Forwarded | AuthMethod::Login => (
             "SSO token forwarding failed",
             "Log in to muster again; if that does not help, check that the server accepts tokens of \
              muster's identity provider.",
@@ -139,8 +139,8 @@ fn no_issuer(server: &str, cause: &str) -> String {
 
 async fn challenge(
     handle: &Handle,
-    logins: &Arc<dyn Logins>,
-    person: &Person,
+    logins: &Arc<dyn LoginService>,
+    person: &LoginSubject,
     known: &Known,
 ) -> Answer {
     let server = &known.server.name;
@@ -151,7 +151,7 @@ async fn challenge(
              {server}. Please sign in.\n\nOpen this address in a browser to sign in:\n\n{url}\n\nAfter \
              signing in, call core_auth_login again to see what the server offers."
         )),
-        Err(LoginError::NoIssuer(cause)) => Err(no_issuer(server, &cause)),
+        Err(LoginError::UnknownIssuer(cause)) => Err(no_issuer(server, &cause)),
         Err(error) => Err(format!("Failed to create authentication challenge: {error}")),
     }
 }
@@ -168,7 +168,7 @@ pub(super) fn details(tool: &str, text: &str) -> Option<Raw> {
     Some(raw(&Details { auth_url }))
 }
 
-async fn logout(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn logout(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let server = args.text("server").ok_or(NO_SERVER)?;
     if !handle.principals.log_out(cx.caller, server).await {
         return Err(format!("Server '{server}' not found."));

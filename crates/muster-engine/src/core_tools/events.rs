@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::{Timestamp, tz::TimeZone};
-use muster_core::{backend::Cx, client::Notice, json::raw};
+use muster_core::{backend::CallContext, client::Notification, json::raw};
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
@@ -71,7 +71,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-async fn find(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn find(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let text = |name: &str| args.text(name).map(str::to_owned);
     let now = Timestamp::now();
     let moment = |name: &str| match args.text(name) {
@@ -98,7 +98,7 @@ async fn find(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     if let Some((length, events)) = follow {
         let most = args.count("limit").unwrap_or(usize::MAX);
         let params = raw(&json!({"events": shown(&found)}));
-        cx.client.notify(Notice { method: FOUND.to_owned(), params });
+        cx.client.notify(Notification { method: FOUND.to_owned(), params });
         let mut later = told(cx, events, &filter, &found, (length, most)).await;
         later.reverse();
         later.append(&mut found);
@@ -125,7 +125,7 @@ fn length(args: &Args) -> Result<Duration, String> {
 /// Tells the client what happens, until time is up or enough was told. Gives what was told, oldest
 /// first.
 async fn told(
-    cx: Cx<'_>,
+    cx: CallContext<'_>,
     mut events: Following,
     filter: &Filter,
     known: &[Arc<Event>],
@@ -139,7 +139,7 @@ async fn told(
         let is_known = known.iter().any(|known| Arc::ptr_eq(known, &event));
         if filter.takes(&event) && !is_known {
             let params = raw(&Shown::of(&event, &zone));
-            cx.client.notify(Notice { method: NOTICE.to_owned(), params });
+            cx.client.notify(Notification { method: NOTICE.to_owned(), params });
             told.push(event);
         }
     }

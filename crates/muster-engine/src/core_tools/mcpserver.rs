@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use muster_config::mcpserver::Status;
-use muster_core::{backend::Cx, server_auth::Auth};
+use muster_core::{backend::CallContext, server_auth::ServerAuth};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -192,7 +192,7 @@ struct Info<'a> {
     #[serde(skip_serializing_if = "IndexMap::is_empty")]
     headers: IndexMap<&'a str, &'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    auth: Option<&'a Auth>,
+    auth: Option<&'a ServerAuth>,
     #[serde(skip_serializing_if = "is_zero")]
     timeout: u64,
     #[serde(skip_serializing_if = "is_zero")]
@@ -226,7 +226,7 @@ struct Session {
 }
 
 impl Session {
-    fn of(handle: &Handle, cx: Cx<'_>, name: &str) -> Option<Self> {
+    fn of(handle: &Handle, cx: CallContext<'_>, name: &str) -> Option<Self> {
         match handle.principals.standing(&cx.caller.owner(), name) {
             Standing::Connected { counts, since } => Some(Self {
                 session_status: "connected",
@@ -287,7 +287,7 @@ pub(super) fn hidden(settings: &IndexMap<String, String>) -> IndexMap<&str, &str
     settings.iter().map(|(name, value)| (name.as_str(), redact::setting(name, value))).collect()
 }
 
-fn list(handle: &Handle, cx: Cx<'_>, args: &Args) -> String {
+fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct List<'a> {

@@ -2,7 +2,7 @@
 
 mod instance;
 
-use muster_core::backend::Cx;
+use muster_core::backend::CallContext;
 use muster_gateway::{
     condition::ServerCondition,
     dispatch::{CORE_BACKEND, GatewaySnapshot},
@@ -146,7 +146,7 @@ fn aggregator(handle: &Handle, view: &View) -> Status {
     let settings = &view.settings.aggregator;
     let state = handle.state.borrow();
     let GatewaySnapshot { catalog, policy, .. } = &**state;
-    let tools = || catalog.surviving().filter(|(_, entry)| entry.definition.is_some());
+    let tools = || catalog.callable().filter(|(_, entry)| entry.definition.is_some());
     let blocked: Vec<Value> = tools()
         .filter(|(_, entry)| policy.blocks(entry))
         .map(|(_, entry)| json!({"Tool": {"name": entry.name}, "Blocked": true}))
@@ -154,7 +154,7 @@ fn aggregator(handle: &Handle, view: &View) -> Status {
     let endpoint = handle.endpoint.borrow().clone();
     let endpoint =
         endpoint.unwrap_or_else(|| format!("http://{}:{}/mcp", settings.host, settings.port));
-    let yolo = handle.destructive == muster_core::policy::Destructive::Allowed;
+    let yolo = handle.destructive == muster_core::policy::DestructiveTools::Allowed;
     let metadata = json!({
         "blocked_tools": blocked.len(),
         "endpoint": endpoint,
@@ -196,7 +196,7 @@ fn name(args: &Args) -> Result<&str, String> {
     args.text("name").ok_or_else(|| "name is required".to_owned())
 }
 
-async fn status(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn status(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let name = name(&args)?;
     let problem = handle.services.refresh(cx, name).await;
     match find(handle, name) {
@@ -210,7 +210,7 @@ fn is_instance(handle: &Handle, name: &str) -> bool {
     handle.services.get(name).is_some() && !handle.services.is_static(name)
 }
 
-async fn start(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn start(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let name = name(&args)?;
     let already = || Ok(format!("Service '{name}' is already running"));
     if is_instance(handle, name) {
@@ -235,7 +235,7 @@ async fn start(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     Ok(format!("Successfully started service '{name}'"))
 }
 
-async fn restart(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn restart(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let name = name(&args)?;
     if is_instance(handle, name) {
         let restarted = handle.services.restart(cx, name).await;
@@ -251,7 +251,7 @@ async fn restart(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     Ok(format!("Successfully restarted service '{name}'"))
 }
 
-async fn stop(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn stop(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let name = name(&args)?;
     if is_instance(handle, name) {
         return match handle.services.stop(cx, name).await {

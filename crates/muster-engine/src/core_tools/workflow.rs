@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use muster_config::workflow::shown_yaml;
-use muster_core::backend::Cx;
+use muster_core::backend::CallContext;
 use muster_workflow::{
     Workflow,
     check::check,
@@ -203,12 +203,12 @@ fn step(more: &Value) -> Value {
     json!({"type": "object", "additionalProperties": false, "required": required, "properties": properties})
 }
 
-fn is_available(handle: &Handle, cx: Cx<'_>, workflow: &Workflow) -> bool {
+fn is_available(handle: &Handle, cx: CallContext<'_>, workflow: &Workflow) -> bool {
     let state = handle.state_of(cx.caller);
     workflow.is_available(|tool| is_shown(&state, tool))
 }
 
-fn list(handle: &Handle, cx: Cx<'_>) -> String {
+fn list(handle: &Handle, cx: CallContext<'_>) -> String {
     let (view, state) = (handle.now(), handle.state_of(cx.caller));
     let shown = view.workflows.values().map(|workflow| {
         let mut shown = Map::new();
@@ -224,7 +224,7 @@ fn list(handle: &Handle, cx: Cx<'_>) -> String {
     object(&json!({"workflows": shown.collect::<Vec<_>>()}))
 }
 
-fn get(handle: &Handle, cx: Cx<'_>, args: &Args) -> Answer {
+fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Answer {
     let name = args.text("name").ok_or("name is required")?;
     let view = handle.now();
     let workflow = view
@@ -235,7 +235,7 @@ fn get(handle: &Handle, cx: Cx<'_>, args: &Args) -> Answer {
     Ok(object(&json!({"workflow": shown, "yaml": shown_yaml(&workflow)})))
 }
 
-fn available(handle: &Handle, cx: Cx<'_>, args: &Args) -> Answer {
+fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Answer {
     let name = args.text("name").ok_or("name argument is required")?;
     let view = handle.now();
     let workflow = view.workflows.get(name).ok_or_else(|| not_found(name))?;
@@ -286,7 +286,7 @@ async fn delete(handle: &Handle, args: Args) -> Answer {
     }
 }
 
-fn validate(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+fn validate(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let request = args.strict("WorkflowValidateRequest", FIELDS)?;
     let (name, spec) = request::read(&request).map_err(|invalid| {
         tell_invalid(handle, &request, &invalid);

@@ -1,6 +1,6 @@
 //! `core_workflow_execution_*`: the records of runs.
 
-use muster_core::backend::Cx;
+use muster_core::backend::CallContext;
 use muster_workflow::record::State;
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ pub(super) const TOOLS: &[Builtin] = &[
     },
 ];
 
-async fn list(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn list(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let state = match args.any("status") {
         None => None,
         Some(word) => Some(
@@ -86,7 +86,7 @@ fn number(args: &Args, name: &str, usual: f64) -> Result<f64, String> {
     }
 }
 
-async fn get(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn get(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let id = args.text("execution_id").ok_or("execution_id is required")?;
     let include_steps = match args.any("include_steps") {
         None => true,

@@ -4,14 +4,14 @@
 use std::sync::{Arc, Weak};
 
 use muster_core::{
-    backend::{Ask, Backend, BoxFuture, Cx},
-    bulk::Ran,
+    backend::{Backend, BoxFuture, CallContext, ResourceRequest},
     call::{CallError, Outcome, Owner},
-    credentials::Bearer,
-    logins::{Access, LoginError},
+    credentials::BearerToken,
+    logins::{AccessTokenSource, LoginError},
     name::BackendName,
     policy::Permitted,
     request::Change,
+    spooled::ToolResult,
 };
 use tokio::{sync::broadcast, time::Instant};
 
@@ -22,7 +22,7 @@ use crate::supervisor::UnitId;
 /// shown.
 #[derive(Debug)]
 pub(super) struct Watched {
-    access: Arc<dyn Access>,
+    access: Arc<dyn AccessTokenSource>,
     own: Weak<Own>,
     server: String,
     id: UnitId,
@@ -31,7 +31,7 @@ pub(super) struct Watched {
 
 impl Watched {
     pub(super) fn new(
-        access: Arc<dyn Access>,
+        access: Arc<dyn AccessTokenSource>,
         own: &Arc<Own>,
         server: &str,
         id: UnitId,
@@ -40,8 +40,8 @@ impl Watched {
         Self { access, own: Arc::downgrade(own), server: server.to_owned(), id, changes }
     }
 
-    fn noticed(&self, token: Result<Bearer, LoginError>) -> Result<Bearer, LoginError> {
-        if let Err(LoginError::Needed | LoginError::Refused(_)) = &token
+    fn noticed(&self, token: Result<BearerToken, LoginError>) -> Result<BearerToken, LoginError> {
+        if let Err(LoginError::Required | LoginError::Refused(_)) = &token
             && let Some(own) = self.own.upgrade()
             && own.has(&self.server, self.id)
         {
@@ -52,17 +52,17 @@ impl Watched {
     }
 }
 
-impl Access for Watched {
-    fn token(&self) -> BoxFuture<'_, Result<Bearer, LoginError>> {
+impl AccessTokenSource for Watched {
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>> {
         Box::pin(async move { self.noticed(self.access.token().await) })
     }
 
-    fn refused<'a>(
+    fn replace_rejected<'a>(
         &'a self,
-        token: &'a Bearer,
+        token: &'a BearerToken,
         challenge: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Bearer, LoginError>> {
-        Box::pin(async move { self.noticed(self.access.refused(token, challenge).await) })
+    ) -> BoxFuture<'a, Result<BearerToken, LoginError>> {
+        Box::pin(async move { self.noticed(self.access.replace_rejected(token, challenge).await) })
     }
 }
 
@@ -82,7 +82,7 @@ impl<B: Backend> Owned<B> {
         Self { own, owner, server: server.to_owned(), id, backend }
     }
 
-    fn is_for(&self, cx: Cx<'_>) -> Result<(), CallError> {
+    fn is_for(&self, cx: CallContext<'_>) -> Result<(), CallError> {
         if cx.caller.owner() == self.owner {
             return Ok(());
         }
@@ -90,14 +90,14 @@ impl<B: Backend> Owned<B> {
     }
 
     fn failed(&self, reason: String) -> CallError {
-        CallError::Backend { backend: BackendName::new(self.server.as_str()), reason }
+        CallError::Unavailable { backend: BackendName::new(self.server.as_str()), reason }
     }
 
     /// Says it plainly if a call failed because the token is over.
     fn worded<T>(&self, result: Result<T, CallError>) -> Result<T, CallError> {
         let over = self.own.upgrade().is_none_or(|own| !own.has(&self.server, self.id));
         match result {
-            Err(CallError::Backend { .. }) if over => {
+            Err(CallError::Unavailable { .. }) if over => {
                 let server = &self.server;
                 Err(self.failed(format!(
                     "authentication to {server} expired (status 401) - please re-authenticate with \
@@ -110,7 +110,11 @@ impl<B: Backend> Owned<B> {
 }
 
 impl<B: Backend> Backend for Owned<B> {
-    fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn run<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             self.is_for(cx)?;
             self.worded(self.backend.run(cx, call).await)
@@ -119,19 +123,23 @@ impl<B: Backend> Backend for Owned<B> {
 
     fn run_bulk<'a>(
         &'a self,
-        cx: Cx<'a>,
+        cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Ran, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             self.is_for(cx)?;
             self.worded(self.backend.run_bulk(cx, call).await)
         })
     }
 
-    fn ask<'a>(&'a self, cx: Cx<'a>, ask: Ask) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn request<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        ask: ResourceRequest,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             self.is_for(cx)?;
-            self.worded(self.backend.ask(cx, ask).await)
+            self.worded(self.backend.request(cx, ask).await)
         })
     }
 }

@@ -8,9 +8,9 @@ use std::{
 use jiff::Timestamp;
 use muster_core::{
     backend::{Backend, BoxFuture},
-    connect::{Connect, ConnectError, Connection, Endpoint, Events, Listing},
-    logins::Access,
-    name::exposed,
+    connect::{ConnectError, Connection, ConnectionObserver, Connector, Endpoint, ServerListing},
+    logins::AccessTokenSource,
+    name::exposed_name,
     request::Change,
 };
 use muster_gateway::condition::ServerCondition;
@@ -38,7 +38,7 @@ pub(super) async fn connect(
     principals: &Arc<Principals>,
     own: &Arc<Own>,
     known: &Known,
-    access: Arc<dyn Access>,
+    access: Arc<dyn AccessTokenSource>,
     id: u64,
 ) -> Result<Counts, NotConnected> {
     let (tools, server, id) = (&principals.tools, &known.server, UnitId(id));
@@ -87,17 +87,17 @@ pub(super) async fn connect(
 /// Connects with a token.
 #[derive(Debug)]
 struct As {
-    connect: Arc<dyn Connect>,
-    access: Arc<dyn Access>,
+    connect: Arc<dyn Connector>,
+    access: Arc<dyn AccessTokenSource>,
 }
 
-impl Connect for As {
+impl Connector for As {
     fn connect<'a>(
         &'a self,
         name: &'a str,
         endpoint: &'a Endpoint,
         limit: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         let access = Arc::clone(&self.access);
         self.connect.connect_as(name, endpoint, access, limit, events)
@@ -107,9 +107,9 @@ impl Connect for As {
         &'a self,
         name: &'a str,
         endpoint: &'a Endpoint,
-        access: Arc<dyn Access>,
+        access: Arc<dyn AccessTokenSource>,
         limit: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         self.connect.connect_as(name, endpoint, access, limit, events)
     }
@@ -168,11 +168,11 @@ fn take_in(own: &Arc<Own>, principals: &Principals, name: &str, id: UnitId, upda
             let view = tools.view.borrow();
             let server = view.servers.get(name).map(|known| known.server.prefix().to_owned());
             let uri = match server {
-                Some(server) if !uri.contains("://") => exposed(&prefix, &server, &uri),
+                Some(server) if !uri.contains("://") => exposed_name(&prefix, &server, &uri),
                 Some(_) | None => uri,
             };
             // Nobody may be listening.
-            drop(tools.changes.send(Change::Resource { uri }.own(own.owner.clone())));
+            drop(tools.changes.send(Change::Resource { uri }.for_owner(own.owner.clone())));
         }
         UnitUpdate::ResourceUpdated(_) => (),
     }
@@ -183,7 +183,7 @@ fn relisted(
     changes: &broadcast::Sender<Change>,
     (name, id): (&str, UnitId),
     prefix: &str,
-    listing: &Listing,
+    listing: &ServerListing,
 ) {
     own.change(name, id, changes, |link| {
         if let Some(offered) = &mut link.offered {

@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 use muster_config::mcpserver::McpServer;
 use muster_core::{
-    backend::Backend, call::Owner, catalog::Source, name::BackendName, request::Change,
+    backend::Backend, call::Owner, catalog::CatalogSource, name::BackendName, request::Change,
 };
 use muster_gateway::dispatch::GatewaySnapshot;
 use tokio::{
@@ -82,7 +82,7 @@ pub(super) struct Link {
 /// What a connected server has on offer.
 #[derive(Debug)]
 pub(super) struct Offered {
-    pub(super) source: Source,
+    pub(super) source: CatalogSource,
     pub(super) backend: Arc<dyn Backend>,
     pub(super) since: Timestamp,
 }
@@ -315,14 +315,17 @@ impl Own {
     fn tell(&self, lists: Vec<Change>, changes: &broadcast::Sender<Change>) {
         for list in lists {
             // Nobody may be listening.
-            drop(changes.send(list.own(self.owner.clone())));
+            drop(changes.send(list.for_owner(self.owner.clone())));
         }
     }
 }
 
 impl Inside {
     /// What is the owner's of what everybody may log in to. A server that is gone is gone for all.
-    fn overlay(&self, shared: &GatewaySnapshot) -> Vec<(BackendName, Source, Arc<dyn Backend>)> {
+    fn overlay(
+        &self,
+        shared: &GatewaySnapshot,
+    ) -> Vec<(BackendName, CatalogSource, Arc<dyn Backend>)> {
         let listed = |name: &BackendName| {
             shared.catalog.sources().any(|source| source.backend == *name)
                 && !shared.backends.contains_key(name)
@@ -344,7 +347,7 @@ impl Link {
 /// A state with what is someone's own.
 fn with(
     shared: &GatewaySnapshot,
-    overlay: Vec<(BackendName, Source, Arc<dyn Backend>)>,
+    overlay: Vec<(BackendName, CatalogSource, Arc<dyn Backend>)>,
 ) -> GatewaySnapshot {
     let mut state = shared.clone();
     let mut sources = Vec::with_capacity(overlay.len());
@@ -359,7 +362,7 @@ fn with(
     state
 }
 
-pub(super) fn counts(source: &Source) -> Counts {
+pub(super) fn counts(source: &CatalogSource) -> Counts {
     Counts {
         tools: source.entries().len(),
         resources: source.resources.len() + source.templates.len(),

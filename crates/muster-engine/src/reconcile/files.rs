@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 use muster_config::{mcpserver::McpServer, settings::Aggregator};
 use muster_core::{
     backend::Backend,
-    catalog::{Entry, Offer, Source},
-    cli::{CliConfig, Place},
+    catalog::{CatalogSource, Offer, ToolEntry},
+    cli::{CliConfig, Executor},
     name::{BackendName, ToolName},
 };
 use muster_exec::{
@@ -124,7 +124,7 @@ impl Reconciler {
             self.state.catalog = self.state.catalog.without(name);
             self.state.backends.remove(name);
         }
-        let place = Arc::new(self.state.policy.place.clone());
+        let place = Arc::new(self.state.policy.executor.clone());
         for (name, config) in &wanted {
             self.state.catalog = self.state.catalog.with(cli_source(name, config));
             self.state.backends.insert(name.clone(), self.cli_backend(config, &place));
@@ -156,7 +156,7 @@ impl Reconciler {
         words.first().is_some_and(|program| lookup::exists(program, environment.get("PATH")))
     }
 
-    fn cli_backend(&self, config: &Arc<CliConfig>, place: &Arc<Place>) -> Arc<dyn Backend> {
+    fn cli_backend(&self, config: &Arc<CliConfig>, place: &Arc<Executor>) -> Arc<dyn Backend> {
         let backend = CliBackend::new(
             Arc::clone(config),
             Arc::clone(place),
@@ -168,7 +168,7 @@ impl Reconciler {
 
     fn rename_all(&mut self) {
         let settings = Arc::clone(&self.files.settings);
-        let sources: Vec<Source> = self
+        let sources: Vec<CatalogSource> = self
             .state
             .catalog
             .sources()
@@ -249,14 +249,14 @@ impl Reconciler {
 }
 
 /// A CLI's tools under the names that a gateway gives them; policies know them by their own.
-pub(crate) fn cli_source(name: &BackendName, config: &CliConfig) -> Source {
+pub(crate) fn cli_source(name: &BackendName, config: &CliConfig) -> CatalogSource {
     let source = cli::source(name, config);
-    let tools = source.entries().iter().map(|entry| Entry {
+    let tools = source.entries().iter().map(|entry| ToolEntry {
         name: ToolName::new(format!("cli_{}", entry.local_name)),
-        ..Entry::clone(entry)
+        ..ToolEntry::clone(entry)
     });
     let offer = Offer { tools: tools.collect(), ..Offer::default() };
-    Source::new(name.clone(), source.about.clone(), offer)
+    CatalogSource::new(name.clone(), source.info.clone(), offer)
 }
 
 /// Says what counts from the next start only.

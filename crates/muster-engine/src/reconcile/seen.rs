@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use muster_core::{catalog::Listed, request::Change};
+use muster_core::{catalog::CatalogItem, request::Change};
 use muster_gateway::dispatch::GatewaySnapshot;
 
 /// What clients could list at one moment, in a few numbers.
@@ -19,10 +19,10 @@ impl Seen {
         let mut tools = DefaultHasher::new();
         // The meta-tools name them, whether they offer anything or not.
         for source in catalog.sources() {
-            source.about.title.hash(&mut tools);
-            source.about.description.hash(&mut tools);
+            source.info.title.hash(&mut tools);
+            source.info.description.hash(&mut tools);
         }
-        for (_, entry) in catalog.surviving().filter(|(_, entry)| policy.shows(entry)) {
+        for (_, entry) in catalog.callable().filter(|(_, entry)| policy.shows(entry)) {
             entry.name.as_str().hash(&mut tools);
             policy.description(entry).hash(&mut tools);
             match &entry.definition {
@@ -48,7 +48,7 @@ impl Seen {
     }
 }
 
-fn hash<'a>(listed: impl Iterator<Item = &'a Listed>) -> u64 {
+fn hash<'a>(listed: impl Iterator<Item = &'a CatalogItem>) -> u64 {
     let mut hasher = DefaultHasher::new();
     for listed in listed {
         listed.name.hash(&mut hasher);

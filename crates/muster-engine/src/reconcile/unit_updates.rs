@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use muster_core::{
     backend::Backend,
-    connect::Listing,
-    name::{BackendName, exposed},
+    connect::ServerListing,
+    name::{BackendName, exposed_name},
     request::Change,
 };
 use muster_gateway::condition::ServerCondition;
@@ -53,7 +53,7 @@ impl Reconciler {
                 let prefix = self.files.settings.aggregator.prefix();
                 let uri = match uri.contains("://") {
                     true => uri,
-                    false => exposed(prefix, known.server.prefix(), &uri),
+                    false => exposed_name(prefix, known.server.prefix(), &uri),
                 };
                 // Nobody may be listening.
                 drop(self.outlets.changes.send(Change::Resource { uri }));
@@ -73,7 +73,7 @@ impl Reconciler {
         self.publish_view();
     }
 
-    fn offers(&mut self, known: &Known, listing: &Listing) {
+    fn offers(&mut self, known: &Known, listing: &ServerListing) {
         let prefix = self.files.settings.aggregator.prefix().to_owned();
         let source = offer::source(&prefix, &known.server, listing);
         let counts = Counts {
@@ -97,7 +97,7 @@ impl Reconciler {
         self.publish();
     }
 
-    fn warn_of_collisions(&self, source: &muster_core::catalog::Source) {
+    fn warn_of_collisions(&self, source: &muster_core::catalog::CatalogSource) {
         for entry in source.entries() {
             let taken = self.state.catalog.get(entry.name.as_str());
             if let Some(taken) = taken.filter(|taken| taken.backend != source.backend) {

@@ -3,12 +3,12 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use muster_core::{
-    backend::Cx,
+    backend::CallContext,
     call::{Call, CallError, Caller, Checking, Outcome},
-    client::Client,
-    json::{Object, Raw, raw},
+    client::ClientHandle,
+    json::{Raw, RawObject, raw},
     name::ToolName,
-    repair::values::mend,
+    repair::values::repair,
 };
 use muster_workflow::service::{
     State,
@@ -77,7 +77,7 @@ impl Services {
     /// Calls the tool of a class for something, and keeps what it gave.
     pub(super) async fn perform(
         &self,
-        cx: Cx<'_>,
+        cx: CallContext<'_>,
         turn: &Turn,
         phase: Phase,
     ) -> Result<(), String> {
@@ -117,7 +117,7 @@ impl Services {
     }
 
     /// Has the status tool of a service that runs say more about it. Gives what went wrong.
-    pub(crate) async fn refresh(&self, cx: Cx<'_>, name: &str) -> Option<String> {
+    pub(crate) async fn refresh(&self, cx: CallContext<'_>, name: &str) -> Option<String> {
         let instance = self.get(name).filter(|instance| instance.state == State::Running)?;
         let class = self.class_of(&instance)?;
         class.spec.service_config.lifecycle_tools.status.as_ref()?;
@@ -129,7 +129,7 @@ impl Services {
     /// Calls a tool. An error says why it did not run.
     pub(super) async fn ask(
         &self,
-        cx: Cx<'_>,
+        cx: CallContext<'_>,
         tool: &str,
         args: &Value,
         limit: Duration,
@@ -146,9 +146,9 @@ impl Services {
 
     async fn call(
         &self,
-        cx: Cx<'_>,
+        cx: CallContext<'_>,
         caller: &Caller,
-        client: &Arc<dyn Client>,
+        client: &Arc<dyn ClientHandle>,
         tool: &str,
         args: Raw,
     ) -> Result<Outcome, CallError> {
@@ -156,9 +156,9 @@ impl Services {
         let said = cx.tools.call(caller, client, call(args.clone())).await;
         // Templates make texts of everything, also where a tool wants a number.
         let mended = match &said {
-            Err(CallError::Arguments { .. }) => {
+            Err(CallError::InvalidArguments { .. }) => {
                 let state = Arc::clone(&self.inner.means.state.borrow());
-                state.catalog.get(tool).and_then(|entry| mend(entry, &args))
+                state.catalog.get(tool).and_then(|entry| repair(entry, &args))
             }
             _ => None,
         };
@@ -173,7 +173,7 @@ fn said(outcome: Outcome) -> Result<Said, String> {
     match outcome {
         Outcome::Text { text, failed, .. } => Ok(Said { success: !failed, text, structure: None }),
         Outcome::Raw(result) => Ok(of_result(&result)),
-        Outcome::NeedsInput(_) => {
+        Outcome::InputRequired(_) => {
             Err("the tool asks for input, which a service cannot give".to_owned())
         }
     }
@@ -181,7 +181,7 @@ fn said(outcome: Outcome) -> Result<Said, String> {
 
 /// The result object of an MCP server.
 fn of_result(result: &Raw) -> Said {
-    let object = Object::parse(result).unwrap_or_default();
+    let object = RawObject::parse(result).unwrap_or_default();
     let read = |key: &str| -> Value {
         let value = object.get(key).and_then(|raw| serde_json::from_str(raw.get()).ok());
         value.unwrap_or_default()
@@ -200,12 +200,12 @@ fn of_result(result: &Raw) -> Said {
 
 fn worded(tool: &str, error: &CallError) -> String {
     match error {
-        CallError::Unknown { .. } => format!("tool {tool} is not available"),
-        CallError::Arguments { problems, .. } => {
+        CallError::UnknownTool { .. } => format!("tool {tool} is not available"),
+        CallError::InvalidArguments { problems, .. } => {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             format!("the arguments do not fit `{tool}`: {}", problems.join("; "))
         }
-        CallError::Constraint { violations, .. } => {
+        CallError::PolicyViolation { violations, .. } => {
             format!("the policy refuses these arguments of `{tool}`: {}", violations.join("; "))
         }
         error => error.to_string(),

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use muster_config::service::ServiceFile;
 use muster_core::{
-    backend::{BoxFuture, Cx},
+    backend::{BoxFuture, CallContext},
     name::check_resource_name,
 };
 use muster_workflow::service::{
@@ -63,7 +63,11 @@ pub(crate) enum Problem {
 
 impl Services {
     /// Makes a service and starts it. One that cannot be started is not there afterwards.
-    pub(crate) async fn create(&self, cx: Cx<'_>, order: Order) -> Result<Arc<Instance>, Problem> {
+    pub(crate) async fn create(
+        &self,
+        cx: CallContext<'_>,
+        order: Order,
+    ) -> Result<Arc<Instance>, Problem> {
         let persist = order.persist;
         let instance = self.placed(order)?;
         let name = instance.service.name.clone();
@@ -121,7 +125,12 @@ impl Services {
             || self.inner.means.view.borrow().servers.contains_key(name)
     }
 
-    async fn begin(&self, cx: Cx<'_>, instance: &Instance, persist: bool) -> Result<(), Problem> {
+    async fn begin(
+        &self,
+        cx: CallContext<'_>,
+        instance: &Instance,
+        persist: bool,
+    ) -> Result<(), Problem> {
         // On the disk before anything runs: a gateway that ends meanwhile leaves word of it.
         if persist {
             let file =
@@ -153,7 +162,7 @@ impl Services {
     /// Starts a service, and before it what it depends on.
     pub(crate) fn start<'a>(
         &'a self,
-        cx: Cx<'a>,
+        cx: CallContext<'a>,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Began, Problem>> {
         Box::pin(async move {
@@ -171,7 +180,7 @@ impl Services {
     }
 
     /// Starts what a service depends on, then the service itself.
-    async fn bring_up(&self, cx: Cx<'_>, turn: &Turn) -> Result<(), Problem> {
+    async fn bring_up(&self, cx: CallContext<'_>, turn: &Turn) -> Result<(), Problem> {
         for need in self.needs(&*turn.now()?) {
             let refused = |text: String| Err(Problem::Refused(text));
             match need {
@@ -198,7 +207,7 @@ impl Services {
         self.run_start(cx, turn).await
     }
 
-    async fn run_start(&self, cx: Cx<'_>, turn: &Turn) -> Result<(), Problem> {
+    async fn run_start(&self, cx: CallContext<'_>, turn: &Turn) -> Result<(), Problem> {
         turn.change(|instance| {
             if let Some(edited) = instance.edited.take() {
                 instance.service = edited;
@@ -213,7 +222,7 @@ impl Services {
     }
 
     /// Runs a tool to its end, and writes down how it went.
-    async fn run(&self, cx: Cx<'_>, turn: &Turn, phase: Phase) -> Result<(), Problem> {
+    async fn run(&self, cx: CallContext<'_>, turn: &Turn, phase: Phase) -> Result<(), Problem> {
         if let Err(error) = self.perform(cx, turn, phase).await {
             turn.broke(&error).await;
             return Err(Problem::Refused(error));
@@ -245,7 +254,7 @@ impl Services {
     }
 
     /// Stops a service.
-    pub(crate) async fn stop(&self, cx: Cx<'_>, name: &str) -> Result<Ended, Problem> {
+    pub(crate) async fn stop(&self, cx: CallContext<'_>, name: &str) -> Result<Ended, Problem> {
         let turn = self.turn(name).await?;
         match next(turn.now()?.state, Event::Stop) {
             Next::Already => Ok(Ended::Before),
@@ -259,7 +268,7 @@ impl Services {
         }
     }
 
-    async fn run_stop(&self, cx: Cx<'_>, turn: &Turn) -> Result<(), Problem> {
+    async fn run_stop(&self, cx: CallContext<'_>, turn: &Turn) -> Result<(), Problem> {
         turn.happens(Event::Stop);
         self.tell(Reason::ServiceInstanceStopping, &*turn.now()?, "");
         turn.save().await;
@@ -269,7 +278,7 @@ impl Services {
     }
 
     /// Restarts a service: by its own tool, or by the two others.
-    pub(crate) async fn restart(&self, cx: Cx<'_>, name: &str) -> Result<(), Problem> {
+    pub(crate) async fn restart(&self, cx: CallContext<'_>, name: &str) -> Result<(), Problem> {
         self.is_open()?;
         if self.get(name).is_some_and(|instance| instance.state.is_passing()) {
             return Err(Problem::Busy);
@@ -304,7 +313,7 @@ impl Services {
     }
 
     /// Takes a service away: it is stopped as well as it can be, and forgotten.
-    pub(crate) async fn delete(&self, cx: Cx<'_>, name: &str) -> Result<(), Problem> {
+    pub(crate) async fn delete(&self, cx: CallContext<'_>, name: &str) -> Result<(), Problem> {
         let turn = self.turn(name).await?;
         turn.change(|instance| instance.leaving = true);
         if matches!(next(turn.now()?.state, Event::Stop), Next::Run(..))

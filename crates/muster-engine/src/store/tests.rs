@@ -3,7 +3,7 @@
 use std::{cell::Cell, fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 
 use muster_config::mcpserver::{McpServer, ServerType, Spec, Status};
-use muster_core::policy::Default;
+use muster_core::policy::DefaultAccess;
 
 use super::{Files, PolicyFile, Severity, Store, WriteError};
 
@@ -22,7 +22,7 @@ fn problems(files: &Files, root: &Path) -> Vec<String> {
 }
 
 /// What a policy says of tools that it does not name; nothing where it cannot be read.
-fn default(file: &PolicyFile) -> Option<Default> {
+fn default(file: &PolicyFile) -> Option<DefaultAccess> {
     file.policy.as_ref().map(|policy| policy.default)
 }
 
@@ -91,7 +91,7 @@ fn one_bad_file_does_not_hide_the_others() {
     put(root, "policies/bad.yaml", "defau");
     let last = store.load(&again);
     let policies: Vec<_> = last.policies.values().map(default).collect();
-    assert_eq!(policies, [Some(Default::Enabled)]);
+    assert_eq!(policies, [Some(DefaultAccess::Enabled)]);
     fs::remove_file(root.join("mcpservers/a.yaml")).unwrap();
     assert_eq!(store.load(&last).servers["a"].server.spec.url, "http://d");
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::{Backend, BoxFuture},
-    connect::{Connect, ConnectError, Connection, Listing},
+    connect::{ConnectError, Connection, Connector, ServerListing},
 };
 use muster_gateway::condition::ServerCondition;
 use tokio::{
@@ -26,7 +26,7 @@ const UNREACHABLE_AFTER: u64 = 3;
 
 /// The dependencies of a unit.
 pub(crate) struct Deps {
-    pub(crate) connect: Arc<dyn Connect>,
+    pub(crate) connect: Arc<dyn Connector>,
     pub(crate) timing: Timing,
     pub(crate) observer: Arc<dyn UnitObserver>,
     pub(crate) retry: Retry,
@@ -63,7 +63,7 @@ enum Phase {
 /// A server that has just been connected and listed.
 struct Connected {
     connection: Arc<dyn Connection>,
-    listing: Listing,
+    listing: ServerListing,
     events: UnitEvents,
 }
 
@@ -73,7 +73,7 @@ struct LiveConnection {
     events: UnitEvents,
     since: Instant,
     relist_at: Option<Instant>,
-    listing: Option<BoxFuture<'static, Result<Listing, ConnectError>>>,
+    listing: Option<BoxFuture<'static, Result<ServerListing, ConnectError>>>,
 }
 
 /// Everything that a unit reacts to.
@@ -91,7 +91,7 @@ enum UnitInput {
     /// The debounce interval after a list change is over.
     RelistDue,
     /// An attempt to list the server again ended.
-    Listed(Result<Listing, ConnectError>),
+    Listed(Result<ServerListing, ConnectError>),
 }
 
 impl Unit {
@@ -282,7 +282,7 @@ impl Unit {
         }
     }
 
-    async fn listed(&mut self, listed: Result<Listing, ConnectError>) {
+    async fn listed(&mut self, listed: Result<ServerListing, ConnectError>) {
         match listed {
             Ok(listing) => self.report(UnitUpdate::Relisted(listing)).await,
             Err(error) => {
@@ -350,7 +350,7 @@ impl LiveConnection {
 }
 
 async fn connect(
-    connect: Arc<dyn Connect>,
+    connect: Arc<dyn Connector>,
     server: Arc<McpServer>,
     close_timeout: Duration,
 ) -> Result<Connected, ConnectError> {
@@ -369,7 +369,7 @@ async fn connect(
     }
 }
 
-async fn list(connection: &dyn Connection, limit: Duration) -> Result<Listing, ConnectError> {
+async fn list(connection: &dyn Connection, limit: Duration) -> Result<ServerListing, ConnectError> {
     timeout(limit, connection.list()).await.map_err(|_| timed_out("list its tools", limit))?
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_core::connect::{Event, Events};
+use muster_core::connect::{ConnectionEvent, ConnectionObserver};
 use tokio::sync::{mpsc, watch};
 
 /// The size of the buffer. An update beyond it is dropped: the resource's next change repeats it.
@@ -38,24 +38,28 @@ pub(crate) enum UnitEvent {
 }
 
 /// Both sides for one connection to the server `name`.
-pub(crate) fn channel(name: &str) -> (Arc<dyn Events>, UnitEvents) {
+pub(crate) fn channel(name: &str) -> (Arc<dyn ConnectionObserver>, UnitEvents) {
     let (state, states) = watch::channel(ConnectionState::default());
     let (updates, updated) = mpsc::channel(BUFFERED_UPDATES);
     let sender = EventSender { name: name.to_owned(), state, updates };
     (Arc::new(sender), UnitEvents { state: states, updates: updated })
 }
 
-impl Events for EventSender {
-    fn happened(&self, event: Event) {
+impl ConnectionObserver for EventSender {
+    fn on_event(&self, event: ConnectionEvent) {
         match event {
-            Event::ListChanged => self.state.send_modify(|state| state.lists_changed = true),
-            Event::Closed { reason } => {
+            ConnectionEvent::ListChanged => {
+                self.state.send_modify(|state| state.lists_changed = true)
+            }
+            ConnectionEvent::Closed { reason } => {
                 self.state.send_modify(|state| {
                     state.closed.get_or_insert(reason);
                 });
             }
-            Event::ResourceUpdated { uri } => drop(self.updates.try_send(uri)),
-            Event::Log { params } => tracing::debug!(server = self.name, "logs {}", params.get()),
+            ConnectionEvent::ResourceUpdated { uri } => drop(self.updates.try_send(uri)),
+            ConnectionEvent::Log { params } => {
+                tracing::debug!(server = self.name, "logs {}", params.get())
+            }
         }
     }
 }
@@ -87,7 +91,7 @@ async fn changed(state: &mut watch::Receiver<ConnectionState>) {
 
 #[cfg(test)]
 mod tests {
-    use muster_core::connect::Event;
+    use muster_core::connect::ConnectionEvent;
 
     use super::{UnitEvent, channel};
 
@@ -95,15 +99,15 @@ mod tests {
     async fn list_changes_and_closing_are_never_dropped() {
         let (sender, mut events) = channel("x");
         for _ in 0..1000 {
-            sender.happened(Event::ListChanged);
-            sender.happened(Event::ResourceUpdated { uri: "u".to_owned() });
+            sender.on_event(ConnectionEvent::ListChanged);
+            sender.on_event(ConnectionEvent::ResourceUpdated { uri: "u".to_owned() });
         }
         assert_eq!(events.next().await, UnitEvent::ListsChanged);
         for _ in 0..256 {
             assert_eq!(events.next().await, UnitEvent::ResourceUpdated("u".to_owned()));
         }
-        sender.happened(Event::Closed { reason: "first".to_owned() });
-        sender.happened(Event::Closed { reason: "second".to_owned() });
+        sender.on_event(ConnectionEvent::Closed { reason: "first".to_owned() });
+        sender.on_event(ConnectionEvent::Closed { reason: "second".to_owned() });
         assert_eq!(events.next().await, UnitEvent::Closed("first".to_owned()));
         let (sender, mut events) = channel("x");
         drop(sender);

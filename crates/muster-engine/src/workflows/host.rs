@@ -1,9 +1,9 @@
 //! What a run needs of the gateway: calls by the one call path, its journal, time and chance.
 
 use muster_core::{
-    backend::{BoxFuture, Cx},
+    backend::{BoxFuture, CallContext},
     call::{Call, CallError, Caller, Checking, Outcome},
-    client::{Asking, Continuation, NeedsInput},
+    client::{Continuation, InputMode, InputRequired},
     json::{self, Raw, raw},
     name::ToolName,
     repair::values,
@@ -24,7 +24,7 @@ const MOST_ROUNDS: usize = 10;
 
 /// One run, as its engine sees the gateway.
 pub(super) struct Runner<'a> {
-    cx: Cx<'a>,
+    cx: CallContext<'a>,
     caller: Caller,
     workflow: &'a Workflow,
     live: &'a Live,
@@ -33,7 +33,7 @@ pub(super) struct Runner<'a> {
 
 impl<'a> Runner<'a> {
     pub(super) fn new(
-        cx: Cx<'a>,
+        cx: CallContext<'a>,
         workflow: &'a Workflow,
         live: &'a Live,
         means: &'a Means,
@@ -47,12 +47,11 @@ impl<'a> Runner<'a> {
         let arguments = raw(&arguments);
         let mut answer = self.answered(tool, arguments.clone()).await;
         // Templates make text; what was meant as a number is sent as one.
-        let refused =
-            matches!(&answer, Err(CallError::Arguments { tool: of, .. }) if of.as_str() == tool);
+        let refused = matches!(&answer, Err(CallError::InvalidArguments { tool: of, .. }) if of.as_str() == tool);
         let mended = match refused {
             true => {
                 let state = self.means.state_of(&self.caller);
-                state.catalog.get(tool).and_then(|entry| values::mend(entry, &arguments))
+                state.catalog.get(tool).and_then(|entry| values::repair(entry, &arguments))
             }
             false => None,
         };
@@ -67,7 +66,7 @@ impl<'a> Runner<'a> {
                      workflow; call it by itself"
                 )),
             },
-            Err(CallError::Unknown { .. }) => match tool.strip_prefix(PREFIX) {
+            Err(CallError::UnknownTool { .. }) => match tool.strip_prefix(PREFIX) {
                 Some(name) => missing(name),
                 None => Called::Lost(format!("tool {tool} is not available")),
             },
@@ -83,25 +82,25 @@ impl<'a> Runner<'a> {
             let mut call = Call::new(name, arguments.clone(), Checking::Strict);
             call.continuation = continuation;
             let outcome = self.cx.tools.call(&self.caller, self.cx.client, call).await?;
-            let Outcome::NeedsInput(needs) = outcome else { return Ok(outcome) };
-            if self.cx.client.asking() != Asking::Directly {
-                return Ok(Outcome::NeedsInput(needs));
+            let Outcome::InputRequired(needs) = outcome else { return Ok(outcome) };
+            if self.cx.client.input_mode() != InputMode::Direct {
+                return Ok(Outcome::InputRequired(needs));
             }
             continuation = self.asked(needs).await?;
         }
         let message = format!("it still asks questions after {MOST_ROUNDS} rounds");
-        Err(CallError::Refused { code: -32603, message, data: None })
+        Err(CallError::Upstream { code: -32603, message, data: None })
     }
 
-    async fn asked(&self, needs: NeedsInput) -> Result<Continuation, CallError> {
-        let mut answers = json::Object::new();
-        for (key, question) in needs.questions {
-            let answer = self.cx.client.ask(question).await.map_err(|error| {
-                CallError::Refused { code: -32603, message: error.to_string(), data: None }
+    async fn asked(&self, needs: InputRequired) -> Result<Continuation, CallError> {
+        let mut answers = json::RawObject::new();
+        for (key, question) in needs.requests {
+            let answer = self.cx.client.request_input(question).await.map_err(|error| {
+                CallError::Upstream { code: -32603, message: error.to_string(), data: None }
             })?;
             answers.set(key, std::borrow::Cow::Owned(answer));
         }
-        Ok(Continuation { answers: Some(answers.to_raw()), state: needs.state })
+        Ok(Continuation { responses: Some(answers.to_raw()), state: needs.state })
     }
 
     fn tell(&self, reason: Reason, detail: &str) {
@@ -168,11 +167,11 @@ fn missing(name: &str) -> Called {
 
 fn words(error: &CallError) -> String {
     match error {
-        CallError::Arguments { tool, problems, .. } => {
+        CallError::InvalidArguments { tool, problems, .. } => {
             let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
             format!("the arguments do not fit `{tool}`: {}", problems.join("; "))
         }
-        CallError::Constraint { tool, violations } => {
+        CallError::PolicyViolation { tool, violations } => {
             format!("the policy refuses these arguments of `{tool}`: {}", violations.join("; "))
         }
         error => error.to_string(),

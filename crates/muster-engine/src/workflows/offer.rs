@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster_core::{
-    catalog::{About, Entry, Offer, Source},
+    catalog::{BackendInfo, CatalogSource, Offer, ToolEntry},
     json::raw,
     name::{BackendName, ToolName},
     schema::validator::Validator,
@@ -14,15 +14,15 @@ use muster_workflow::{Workflow, arguments};
 pub(super) const BACKEND: &str = "workflow/";
 
 /// All workflows as tools.
-pub(crate) fn source<'a>(workflows: impl Iterator<Item = &'a Arc<Workflow>>) -> Source {
+pub(crate) fn source<'a>(workflows: impl Iterator<Item = &'a Arc<Workflow>>) -> CatalogSource {
     let backend = BackendName::new(BACKEND);
-    let about = About {
+    let about = BackendInfo {
         title: "workflows".into(),
         description: "Tools called one after the other, as a file says".into(),
         category: None,
         tags: Arc::default(),
     };
-    let tools = workflows.map(|workflow| Entry {
+    let tools = workflows.map(|workflow| ToolEntry {
         name: ToolName::new(workflow.tool_name()),
         backend: backend.clone(),
         local_name: workflow.name.as_str().into(),
@@ -31,8 +31,8 @@ pub(crate) fn source<'a>(workflows: impl Iterator<Item = &'a Arc<Workflow>>) -> 
         params: None,
         definition: None,
         // What is wrong with arguments is for the run to say, and to record.
-        validator: Arc::new(Validator::trusting()),
+        validator: Arc::new(Validator::unchecked()),
     });
     let offer = Offer { tools: tools.collect(), ..Offer::default() };
-    Source::new(backend, about, offer)
+    CatalogSource::new(backend, about, offer)
 }

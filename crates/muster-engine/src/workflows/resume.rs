@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use muster_core::{backend::Cx, call::Caller, client::Nobody};
+use muster_core::{backend::CallContext, call::Caller, client::NoClient};
 use muster_gateway::dispatch::Dispatcher;
 use muster_workflow::{Workflow, run::Past};
 use tokio::time::timeout;
@@ -62,9 +62,9 @@ async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: 
     tracing::info!("run {id} of workflow {} goes on where it was interrupted", workflow.name);
     let dispatcher = Dispatcher::new(means.state.clone());
     let dispatcher = dispatcher.with_principals(means.principals.clone());
-    let client = Nobody::shared();
+    let client = NoClient::shared();
     let caller = Caller::local();
-    let cx = Cx { client: &client, caller: &caller, tools: &dispatcher };
+    let cx = CallContext { client: &client, caller: &caller, tools: &dispatcher };
     let input = left.opened.record.input.clone();
     drop(workflows.run(cx, &workflow, live, input, past).await);
 }

@@ -41,10 +41,10 @@ async fn policies_hold_for_every_tool() {
     rig.until_is("a", "connected").await;
     assert_eq!(rig.tools(), ["cli_hello"], "one file that disables is enough");
     let refused = rig.try_call("core_mcpserver_list", json!({})).await;
-    assert!(matches!(refused, Err(CallError::Unknown { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(CallError::UnknownTool { .. })), "{refused:?}");
     assert!(rig.call("core_service_list", json!({})).await.contains("mcp-aggregator"));
     let refused = rig.try_call("cli_hello", json!({"to": "B"})).await;
-    assert!(matches!(refused, Err(CallError::Constraint { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(CallError::PolicyViolation { .. })), "{refused:?}");
     rig.put("policies/a.yaml", "default: enabled");
     rig.until(|view| view.problems.is_empty()).await;
     while rig.tools().len() == 1 {
@@ -63,9 +63,9 @@ async fn a_policy_limits_one_server_and_not_another() {
     rig.until_is("b", "connected").await;
     assert_eq!(rig.tools(), ["x_a_echo"]);
     let refused = rig.try_call("x_b_echo", json!({"message": "hi"})).await;
-    assert!(matches!(refused, Err(CallError::Unknown { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(CallError::UnknownTool { .. })), "{refused:?}");
     let refused = rig.try_call("x_a_echo", json!({"message": "HI"})).await;
-    assert!(matches!(refused, Err(CallError::Constraint { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(CallError::PolicyViolation { .. })), "{refused:?}");
     assert!(rig.try_call("x_a_echo", json!({"message": "hi"})).await.is_ok());
 }
 
@@ -86,7 +86,7 @@ async fn what_destroys_is_blocked_on_this_path() {
     let rig = Rig::with(fake, &[("mcpservers/k8s.yaml", REMOTE)]);
     rig.until_is("k8s", "connected").await;
     let blocked = rig.try_call("x_k8s_kubectl_delete", json!({})).await;
-    assert!(matches!(blocked, Err(CallError::Blocked { .. })), "{blocked:?}");
+    assert!(matches!(blocked, Err(CallError::Destructive { .. })), "{blocked:?}");
     let status = rig.ask("core_service_status", json!({"name": "mcp-aggregator"})).await;
     let metadata = &status["metadata"];
     assert_eq!((&metadata["blocked_tools"], &metadata["tools"]), (&json!(1), &json!(2)));

@@ -7,11 +7,14 @@ use std::{
 };
 
 use muster_core::{
-    backend::{Backend, BoxFuture, Cx},
+    backend::{Backend, BoxFuture, CallContext},
     call::{CallError, Outcome},
-    connect::{Connect, ConnectError, Connection, Endpoint, Event, Events, Listing},
+    connect::{
+        ConnectError, Connection, ConnectionEvent, ConnectionObserver, Connector, Endpoint,
+        ServerListing,
+    },
     json::raw,
-    logins::Access,
+    logins::AccessTokenSource,
     policy::Permitted,
 };
 use serde_json::json;
@@ -74,7 +77,7 @@ pub(crate) enum Said {
 #[derive(Debug)]
 pub(crate) struct Link {
     name: String,
-    events: Mutex<Option<Arc<dyn Events>>>,
+    events: Mutex<Option<Arc<dyn ConnectionObserver>>>,
     tools: Mutex<Vec<&'static str>>,
     listed: Mutex<usize>,
     calls: Mutex<(usize, usize)>,
@@ -135,19 +138,19 @@ impl Fake {
 
 impl Link {
     /// Tells the gateway something.
-    pub(crate) fn happen(&self, event: Event) {
-        self.events.lock().unwrap().as_ref().unwrap().happened(event);
+    pub(crate) fn happen(&self, event: ConnectionEvent) {
+        self.events.lock().unwrap().as_ref().unwrap().on_event(event);
     }
 
     /// Is gone.
     pub(crate) fn crash(&self) {
-        self.happen(Event::Closed { reason: "it exited with status 1".to_owned() });
+        self.happen(ConnectionEvent::Closed { reason: "it exited with status 1".to_owned() });
     }
 
     /// Offers other tools, and says so.
     pub(crate) fn offer(&self, tools: Vec<&'static str>) {
         *self.tools.lock().unwrap() = tools;
-        self.happen(Event::ListChanged);
+        self.happen(ConnectionEvent::ListChanged);
     }
 
     /// How often it was listed.
@@ -161,13 +164,13 @@ impl Link {
     }
 }
 
-impl Connect for Fake {
+impl Connector for Fake {
     fn connect<'a>(
         &'a self,
         name: &'a str,
         endpoint: &'a Endpoint,
         _limit: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         Box::pin(async move {
             let plan = {
@@ -206,9 +209,9 @@ impl Connect for Fake {
         &'a self,
         name: &'a str,
         endpoint: &'a Endpoint,
-        _: Arc<dyn Access>,
+        _: Arc<dyn AccessTokenSource>,
         limit: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         self.connect(name, endpoint, limit, events)
     }
@@ -221,7 +224,11 @@ struct Connected {
 }
 
 impl Backend for Connected {
-    fn run<'a>(&'a self, _: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn run<'a>(
+        &'a self,
+        _: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             {
                 let mut calls = self.link.calls.lock().unwrap();
@@ -243,7 +250,7 @@ impl Backend for Connected {
 }
 
 impl Connection for Connected {
-    fn list(&self) -> BoxFuture<'_, Result<Listing, ConnectError>> {
+    fn list(&self) -> BoxFuture<'_, Result<ServerListing, ConnectError>> {
         Box::pin(async move {
             *self.link.listed.lock().unwrap() += 1;
             let tools = self.link.tools.lock().unwrap();
@@ -252,7 +259,12 @@ impl Connection for Connected {
             });
             let resources = vec![raw(&json!({"uri": format!("{}://r", self.link.name)}))];
             let protocol = "2025-11-25".to_owned();
-            Ok(Listing { tools: listed.collect(), resources, protocol, ..Listing::default() })
+            Ok(ServerListing {
+                tools: listed.collect(),
+                resources,
+                protocol,
+                ..ServerListing::default()
+            })
         })
     }
 

@@ -71,7 +71,7 @@ async fn tools_and_hands_end_in_the_same_place() {
         }
         assert!(rig.tools().is_empty());
         let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());
-        assert_eq!(state.catalog.gone("x_q_echo").unwrap().as_str(), "a");
+        assert_eq!(state.catalog.former_backend("x_q_echo").unwrap().as_str(), "a");
     }
     assert_eq!(shown(&by_tool).await, shown(&by_hand).await);
 

@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use muster_core::{
-    backend::CallTool as _,
+    backend::ToolCaller as _,
     call::{Call, CallError, Caller, Checking, Outcome},
-    client::{Continuation, Nobody},
-    connect::Event,
+    client::{Continuation, NoClient},
+    connect::ConnectionEvent,
     json::raw,
     name::ToolName,
     request::Change,
@@ -110,7 +110,7 @@ impl World {
     }
 
     async fn meta(&self, who: &Caller, tool: &str, arguments: Value) -> String {
-        let client = Nobody::shared();
+        let client = NoClient::shared();
         let (dispatcher, snapshot) = (&*self.dispatcher, &self.dispatcher.snapshot(who));
         let cx = SurfaceContext { dispatcher, snapshot, caller: who, client: &client };
         let call = ToolCall {
@@ -133,7 +133,7 @@ impl World {
         args: Value,
     ) -> Result<Outcome, CallError> {
         let call = Call::new(ToolName::new(tool), raw(&args), Checking::Strict);
-        self.dispatcher.call(who, &Nobody::shared(), call).await
+        self.dispatcher.call(who, &NoClient::shared(), call).await
     }
 
     /// Everything that someone can get to see.
@@ -187,10 +187,12 @@ impl World {
             Deed::Revoke(who, server) => self.guarded.revoke(PEOPLE[*who], SERVERS[*server]),
             Deed::Look(who) => check(PEOPLE[*who], &self.everything(&someone(PEOPLE[*who])).await),
             Deed::Call(who, whose, server) => self.try_call(*who, *whose, *server).await,
-            Deed::Relist(server) => self.guarded.happen(SERVERS[*server], &Event::ListChanged),
+            Deed::Relist(server) => {
+                self.guarded.happen(SERVERS[*server], &ConnectionEvent::ListChanged)
+            }
             Deed::Crash(server) => {
                 let reason = "it is gone".to_owned();
-                self.guarded.happen(SERVERS[*server], &Event::Closed { reason });
+                self.guarded.happen(SERVERS[*server], &ConnectionEvent::Closed { reason });
             }
             Deed::Move(server) => {
                 self.moved += 1;
@@ -230,10 +232,10 @@ impl World {
             _ => None,
         };
         while let Ok(change) = self.changes.try_recv() {
-            if let (Change::Own { owner, .. }, Some(acting)) = (&change, acting) {
+            if let (Change::ForOwner { owner, .. }, Some(acting)) = (&change, acting) {
                 // A call of someone may have ended what that one had.
                 let mine = someone(acting).owner();
-                assert!(*owner == mine || change.seen_by(&mine).is_none(), "{change:?}");
+                assert!(*owner == mine || change.visible_to(&mine).is_none(), "{change:?}");
             }
         }
     }
@@ -305,7 +307,7 @@ async fn one_login_is_one_change_for_one_person() {
     while let Ok(change) = world.changes.try_recv() {
         heard.push(change);
     }
-    let own = |change: Change| change.own(alice.owner());
+    let own = |change: Change| change.for_owner(alice.owner());
     assert_eq!(heard, [own(Change::Tools), own(Change::Resources), own(Change::Prompts)]);
     // Whoever comes again is told so, and nothing is connected twice.
     let again = world.call(&alice, "core_auth_login", json!({"server": "one"})).await.unwrap();
@@ -328,7 +330,7 @@ async fn a_token_that_is_refused_ends_what_is_shown() {
          re-authenticate with core_auth_login and try again"
     );
     let error = world.call(&alice, "x_one_shared", json!({})).await.unwrap_err();
-    assert!(matches!(error, CallError::Unknown { .. }), "{error}");
+    assert!(matches!(error, CallError::UnknownTool { .. }), "{error}");
     let said = world.meta(&alice, "call_tool", json!({"name": "x_one_shared"})).await;
     assert!(said.contains("server not connected: one (status: auth_required)"), "{said}");
     let said = world.call(&alice, "core_auth_login", json!({"server": "one"})).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use muster_core::{connect::Event, request::Change};
+use muster_core::{connect::ConnectionEvent, request::Change};
 use serde_json::json;
 use tokio::{
     sync::broadcast::Receiver,
@@ -36,8 +36,8 @@ async fn only_what_really_changed_is_told() {
     link.offer(vec!["echo", "more"]);
     assert_eq!(heard(&mut changes).await, [Change::Tools]);
     assert_eq!(rig.tools(), ["x_a_echo", "x_a_more"]);
-    link.happen(Event::ResourceUpdated { uri: "a://r".to_owned() });
-    link.happen(Event::ResourceUpdated { uri: "notes".to_owned() });
+    link.happen(ConnectionEvent::ResourceUpdated { uri: "a://r".to_owned() });
+    link.happen(ConnectionEvent::ResourceUpdated { uri: "notes".to_owned() });
     let updated = |uri: &str| Change::Resource { uri: uri.to_owned() };
     assert_eq!(heard(&mut changes).await, [updated("a://r"), updated("x_a_notes")]);
     rig.call("core_service_stop", json!({"name": "a"})).await;

@@ -7,12 +7,18 @@ use std::{
 };
 
 use muster_core::{
-    backend::{Backend, BoxFuture, Cx},
+    backend::{Backend, BoxFuture, CallContext},
     call::{CallError, Caller, Outcome, Owner},
-    connect::{Connect, ConnectError, Connection, Endpoint, Event, Events, Listing},
-    credentials::{Bearer, Principal},
+    connect::{
+        ConnectError, Connection, ConnectionEvent, ConnectionObserver, Connector, Endpoint,
+        ServerListing,
+    },
+    credentials::{BearerToken, Principal},
     json::raw,
-    logins::{Access, Arrived, Issuer, LoginError, Logins, Person, Site},
+    logins::{
+        AccessTokenSource, IssuerInfo, LoginError, LoginObserver, LoginService, LoginSubject,
+        ProtectedServer,
+    },
     name::BackendName,
     policy::Permitted,
 };
@@ -28,7 +34,7 @@ struct Inner {
     tokens: BTreeSet<(String, String)>,
     /// Who has granted less than a server wants.
     wanting: BTreeSet<(String, String)>,
-    links: Vec<(String, Arc<dyn Events>)>,
+    links: Vec<(String, Arc<dyn ConnectionObserver>)>,
     /// Whether nobody can tell who is logged in.
     away: bool,
     /// Whether calls are never answered.
@@ -40,7 +46,7 @@ struct Inner {
 
 /// Someone who has logged in to the gateway.
 pub(crate) fn known(name: &str) -> Caller {
-    Caller::known(Arc::new(Principal {
+    Caller::authenticated(Arc::new(Principal {
         id: name.into(),
         issuer: "https://issuer".into(),
         subject: name.into(),
@@ -104,10 +110,10 @@ impl Guarded {
     }
 
     /// Tells everybody who is connected to a server something.
-    pub(crate) fn happen(&self, server: &str, event: &Event) {
+    pub(crate) fn happen(&self, server: &str, event: &ConnectionEvent) {
         let links = self.0.lock().unwrap().links.clone();
         for (_, events) in links.iter().filter(|(name, _)| name == server) {
-            events.happened(event.clone());
+            events.on_event(event.clone());
         }
     }
 
@@ -116,7 +122,12 @@ impl Guarded {
         self.0.lock().unwrap().connected.get(server).copied().unwrap_or_default()
     }
 
-    fn links(&self, server: &str, access: Arc<dyn Access>, events: Arc<dyn Events>) -> Own {
+    fn links(
+        &self,
+        server: &str,
+        access: Arc<dyn AccessTokenSource>,
+        events: Arc<dyn ConnectionObserver>,
+    ) -> Own {
         let mut inner = self.0.lock().unwrap();
         inner.links.push((server.to_owned(), events));
         *inner.connected.entry(server.to_owned()).or_default() += 1;
@@ -124,13 +135,13 @@ impl Guarded {
     }
 }
 
-impl Connect for Guarded {
+impl Connector for Guarded {
     fn connect<'a>(
         &'a self,
         _: &'a str,
         _: &'a Endpoint,
         _: Duration,
-        _: Arc<dyn Events>,
+        _: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         let challenge = Some("Bearer".to_owned());
         Box::pin(std::future::ready(Err(ConnectError::Unauthorized { challenge })))
@@ -140,9 +151,9 @@ impl Connect for Guarded {
         &'a self,
         name: &'a str,
         _: &'a Endpoint,
-        access: Arc<dyn Access>,
+        access: Arc<dyn AccessTokenSource>,
         _: Duration,
-        events: Arc<dyn Events>,
+        events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         Box::pin(async move {
             let own = self.links(name, access, events);
@@ -159,7 +170,7 @@ impl Connect for Guarded {
 struct Own {
     guarded: Guarded,
     server: String,
-    access: Arc<dyn Access>,
+    access: Arc<dyn AccessTokenSource>,
 }
 
 impl Own {
@@ -171,13 +182,17 @@ impl Own {
         if self.guarded.is_admitted(who, server) {
             return Ok(who.to_owned());
         }
-        self.access.refused(&token, Some("Bearer error=\"invalid_token\"")).await?;
+        self.access.replace_rejected(&token, Some("Bearer error=\"invalid_token\"")).await?;
         panic!("there is no other token")
     }
 }
 
 impl Backend for Own {
-    fn run<'a>(&'a self, _: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn run<'a>(
+        &'a self,
+        _: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             let silent = self.guarded.0.lock().unwrap().silent;
             if silent {
@@ -188,13 +203,13 @@ impl Backend for Own {
                 Ok(who) if **tool != *"shared" && self.guarded.wants(&who, &self.server) => {
                     let token = self.access.token().await.unwrap();
                     let challenge = "Bearer error=\"insufficient_scope\"";
-                    self.access.refused(&token, Some(challenge)).await.map(|_| who)
+                    self.access.replace_rejected(&token, Some(challenge)).await.map(|_| who)
                 }
                 who => who,
             };
             match who {
                 Ok(who) => Ok(Outcome::text(format!("{} did {tool} for only-{who}", self.server))),
-                Err(error) => Err(CallError::Backend {
+                Err(error) => Err(CallError::Unavailable {
                     backend: BackendName::new(self.server.as_str()),
                     reason: error.to_string(),
                 }),
@@ -204,7 +219,7 @@ impl Backend for Own {
 }
 
 impl Connection for Own {
-    fn list(&self) -> BoxFuture<'_, Result<Listing, ConnectError>> {
+    fn list(&self) -> BoxFuture<'_, Result<ServerListing, ConnectError>> {
         Box::pin(async move {
             let unauthorized = |_| ConnectError::Unauthorized { challenge: None };
             let who = self.who().await.map_err(unauthorized)?;
@@ -218,7 +233,7 @@ impl Connection for Own {
                     &json!({"name": name, "description": description, "inputSchema": {"type": "object"}}),
                 )
             };
-            Ok(Listing {
+            Ok(ServerListing {
                 tools: vec![
                     tool("shared".to_owned(), format!("what only-{who} may see {round}")),
                     tool(format!("only-{who}"), "mine".to_owned()),
@@ -226,7 +241,7 @@ impl Connection for Own {
                 resources: vec![raw(&json!({"uri": format!("{}://only-{who}", self.server)}))],
                 prompts: vec![raw(&json!({"name": format!("only-{who}")}))],
                 protocol: "2025-11-25".to_owned(),
-                ..Listing::default()
+                ..ServerListing::default()
             })
         })
     }
@@ -236,60 +251,68 @@ impl Connection for Own {
     }
 }
 
-impl Logins for Guarded {
+impl LoginService for Guarded {
     fn access<'a>(
         &'a self,
-        person: &'a Person,
-        site: &'a Site,
-    ) -> BoxFuture<'a, Result<Arc<dyn Access>, LoginError>> {
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+    ) -> BoxFuture<'a, Result<Arc<dyn AccessTokenSource>, LoginError>> {
         let who = name(&person.owner);
         let admitted = self.is_admitted(&who, &site.name);
-        let access: Arc<dyn Access> = Arc::new(Pass(format!("{who}@{}", site.name)));
+        let access: Arc<dyn AccessTokenSource> = Arc::new(Pass(format!("{who}@{}", site.name)));
         let away = self.0.lock().unwrap().away;
         let given = match admitted {
             _ if away => Err(LoginError::Unavailable("it is away".to_owned())),
             true => Ok(access),
-            false => Err(LoginError::Needed),
+            false => Err(LoginError::Required),
         };
         Box::pin(std::future::ready(given))
     }
 
     fn begin<'a>(
         &'a self,
-        person: &'a Person,
-        site: &'a Site,
-        arrived: Arc<dyn Arrived>,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+        arrived: Arc<dyn LoginObserver>,
     ) -> BoxFuture<'a, Result<String, LoginError>> {
         drop(arrived);
         let url = format!("https://issuer/?only-{}={}", name(&person.owner), site.name);
         Box::pin(std::future::ready(Ok(url)))
     }
 
-    fn forget<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, ()> {
+    fn forget<'a>(
+        &'a self,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+    ) -> BoxFuture<'a, ()> {
         self.revoke(&name(&person.owner), &site.name);
         Box::pin(std::future::ready(()))
     }
 
-    fn forget_all<'a>(&'a self, person: &'a Person) -> BoxFuture<'a, ()> {
+    fn forget_all<'a>(&'a self, person: &'a LoginSubject) -> BoxFuture<'a, ()> {
         let who = name(&person.owner);
         self.0.lock().unwrap().tokens.retain(|(owner, _)| *owner != who);
         Box::pin(std::future::ready(()))
     }
 
-    fn remembers<'a>(
+    fn has_stored_login<'a>(
         &'a self,
-        person: &'a Person,
-        site: &'a Site,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
     ) -> BoxFuture<'a, Result<bool, LoginError>> {
         Box::pin(std::future::ready(Ok(self.is_admitted(&name(&person.owner), &site.name))))
     }
 
-    fn wants_more<'a>(&'a self, person: &'a Person, site: &'a Site) -> BoxFuture<'a, bool> {
+    fn needs_step_up<'a>(
+        &'a self,
+        person: &'a LoginSubject,
+        site: &'a ProtectedServer,
+    ) -> BoxFuture<'a, bool> {
         Box::pin(std::future::ready(self.wants(&name(&person.owner), &site.name)))
     }
 
-    fn issuer(&self, _: &Site) -> Issuer {
-        Issuer { issuer: "https://issuer".to_owned(), scope: "read".to_owned() }
+    fn issuer(&self, _: &ProtectedServer) -> IssuerInfo {
+        IssuerInfo { issuer: "https://issuer".to_owned(), scope: "read".to_owned() }
     }
 }
 
@@ -297,21 +320,21 @@ impl Logins for Guarded {
 #[derive(Debug)]
 struct Pass(String);
 
-impl Access for Pass {
-    fn token(&self) -> BoxFuture<'_, Result<Bearer, LoginError>> {
-        Box::pin(std::future::ready(Ok(Bearer::new(self.0.as_str()))))
+impl AccessTokenSource for Pass {
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>> {
+        Box::pin(std::future::ready(Ok(BearerToken::new(self.0.as_str()))))
     }
 
-    fn refused<'a>(
+    fn replace_rejected<'a>(
         &'a self,
-        _: &'a Bearer,
+        _: &'a BearerToken,
         challenge: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Bearer, LoginError>> {
+    ) -> BoxFuture<'a, Result<BearerToken, LoginError>> {
         let more = challenge.is_some_and(|said| said.contains("insufficient_scope"));
         let error = if more {
-            LoginError::NotEnough("it wants more".to_owned())
+            LoginError::InsufficientScope("it wants more".to_owned())
         } else {
-            LoginError::Needed
+            LoginError::Required
         };
         Box::pin(std::future::ready(Err(error)))
     }

@@ -3,10 +3,10 @@
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use muster_core::{
-    backend::CallTool as _,
+    backend::ToolCaller as _,
     call::{Call, CallError, Caller, Checking, Outcome},
     cli::CliConfig,
-    client::Nobody,
+    client::NoClient,
     json::raw,
     name::ToolName,
 };
@@ -81,7 +81,7 @@ impl Rig {
     /// Calls a tool.
     pub(crate) async fn try_call(&self, tool: &str, args: Value) -> Result<Outcome, CallError> {
         let call = Call::new(ToolName::new(tool), raw(&args), Checking::Strict);
-        self.dispatcher.call(&Caller::local(), &Nobody::shared(), call).await
+        self.dispatcher.call(&Caller::local(), &NoClient::shared(), call).await
     }
 
     /// Calls a tool that runs: what it says, with `E: ` before a failure.

@@ -163,9 +163,9 @@ async fn events_can_be_followed() {
     use std::sync::{Arc, Mutex};
 
     use muster_core::{
-        backend::{BoxFuture, CallTool as _},
+        backend::{BoxFuture, ToolCaller as _},
         call::{Call, Caller, Checking, Outcome},
-        client::{AskError, Asking, Client, Notice, Question},
+        client::{ClientHandle, InputError, InputMode, InputRequest, Notification},
         json::{Raw, raw},
         name::ToolName,
     };
@@ -173,29 +173,29 @@ async fn events_can_be_followed() {
     #[derive(Debug, Default)]
     struct Listener(Mutex<Vec<String>>);
 
-    impl Client for Listener {
+    impl ClientHandle for Listener {
         fn capabilities(&self) -> Raw {
             raw(&json!({}))
         }
 
-        fn asking(&self) -> Asking {
-            Asking::Never
+        fn input_mode(&self) -> InputMode {
+            InputMode::Unsupported
         }
 
-        fn notify(&self, notice: Notice) {
+        fn notify(&self, notice: Notification) {
             let params: Value = serde_json::from_str(notice.params.get()).unwrap();
             let what = params.get("reason").or_else(|| params.get("events")).unwrap();
             self.0.lock().unwrap().push(format!("{} {what}", notice.method));
         }
 
-        fn ask(&self, _: Question) -> BoxFuture<'_, Result<Raw, AskError>> {
-            Box::pin(std::future::ready(Err(AskError::Gone)))
+        fn request_input(&self, _: InputRequest) -> BoxFuture<'_, Result<Raw, InputError>> {
+            Box::pin(std::future::ready(Err(InputError::Disconnected)))
         }
     }
 
     let rig = rig(&[("serviceclasses/web.yaml", CLASS)]).await;
     let listener = Arc::new(Listener::default());
-    let client: Arc<dyn Client> = listener.clone();
+    let client: Arc<dyn ClientHandle> = listener.clone();
     let args = json!({"follow": true, "resourceName": "b", "limit": 2, "duration": "10m"});
     let call = Call::new(ToolName::new("core_events"), raw(&args), Checking::Strict);
     let caller = Caller::local();

@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use muster_config::mcpserver::{McpServer, ServerType, Spec};
 use muster_core::{
-    backend::CallTool as _,
+    backend::ToolCaller as _,
     call::{Call, Caller, Checking},
-    client::Nobody,
-    connect::Connect,
+    client::NoClient,
+    connect::Connector,
     json::raw,
     name::ToolName,
 };
@@ -23,7 +23,7 @@ use crate::fake::{Fake, Plan, Said, permanent};
 
 fn start(fake: &Fake, spec: Spec) -> (StaticServers, Dispatcher) {
     let server = Arc::new(McpServer::new("a", "default", spec));
-    let connect: Arc<dyn Connect> = Arc::new(fake.clone());
+    let connect: Arc<dyn Connector> = Arc::new(fake.clone());
     let static_server = StaticServer { server, naming: Naming::Plain };
     let servers = StaticServers::start(GatewaySnapshot::default(), vec![static_server], &connect);
     let dispatcher = Dispatcher::new(servers.snapshot());
@@ -32,7 +32,7 @@ fn start(fake: &Fake, spec: Spec) -> (StaticServers, Dispatcher) {
 
 async fn call(dispatcher: &Dispatcher) -> String {
     let call = Call::new(ToolName::new("echo"), raw(&json!({})), Checking::Strict);
-    match dispatcher.call(&Caller::local(), &Nobody::shared(), call).await {
+    match dispatcher.call(&Caller::local(), &NoClient::shared(), call).await {
         Ok(outcome) => format!("{outcome:?}"),
         Err(error) => error.to_string(),
     }

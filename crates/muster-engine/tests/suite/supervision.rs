@@ -113,7 +113,7 @@ async fn a_server_that_crashes_is_started_again() {
     assert!(status.next_retry.is_some());
     assert!(rig.tools().is_empty(), "what is gone is not listed");
     let state = rig.dispatcher.snapshot(&muster_core::call::Caller::local());
-    assert_eq!(state.catalog.gone("x_a_echo").unwrap().as_str(), "a");
+    assert_eq!(state.catalog.former_backend("x_a_echo").unwrap().as_str(), "a");
     rig.until_is("a", "running").await;
     for _ in 0..2 {
         fake.link("a").crash();

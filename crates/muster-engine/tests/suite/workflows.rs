@@ -5,9 +5,9 @@ use std::{fs, sync::Arc, time::Duration};
 
 use muster_config::workflow::parse;
 use muster_core::{
-    backend::CallTool as _,
+    backend::ToolCaller as _,
     call::{Call, Caller, Checking, Outcome},
-    client::Nobody,
+    client::NoClient,
     credentials::Principal,
     json::raw,
     name::ToolName,
@@ -162,7 +162,7 @@ async fn anything_else_is_interrupted_after_a_crash() {
 async fn where_people_log_in_runs_are_their_own() {
     let rig = Rig::new(&[("workflows/w.yaml", "steps: [{id: a, tool: core_service_list}]\n")]);
     let person = |name: &str| {
-        Caller::known(Arc::new(Principal {
+        Caller::authenticated(Arc::new(Principal {
             id: Principal::id_of("https://idp", name),
             issuer: "https://idp".into(),
             subject: name.into(),
@@ -175,7 +175,7 @@ async fn where_people_log_in_runs_are_their_own() {
     };
     let ask = async |caller: &Caller, tool: &str, args: Value| {
         let call = Call::new(ToolName::new(tool), raw(&args), Checking::Strict);
-        match rig.dispatcher.call(caller, &Nobody::shared(), call).await.unwrap() {
+        match rig.dispatcher.call(caller, &NoClient::shared(), call).await.unwrap() {
             Outcome::Text { text, .. } => text,
             outcome => panic!("{outcome:?}"),
         }

@@ -3,7 +3,7 @@
 
 use muster_core::{
     arguments::{self, Arguments},
-    cli::{CliConfig, CliTool, Docker, Kind, Param, Place, Placement},
+    cli::{CliConfig, CliTool, Docker, Executor, Param, ParamType, Placement},
     json::raw,
     python,
     value::Value,
@@ -30,7 +30,7 @@ fn given(json: &serde_json::Value) -> Arguments {
 }
 
 /// The argument vector of the only tool of a config, called through `climax_call`.
-fn run(config: &str, place: &Place, args: &serde_json::Value) -> Vec<String> {
+fn run(config: &str, place: &Executor, args: &serde_json::Value) -> Vec<String> {
     let config = muster_config::cli::parse(config).unwrap().value;
     let tool = config.tools.first().unwrap();
     let args = arguments::coerce(&tool.params, given(args)).unwrap();
@@ -41,7 +41,7 @@ fn run(config: &str, place: &Place, args: &serde_json::Value) -> Vec<String> {
 fn check_commands(base: &str, sub: &str, expect: &[&str]) {
     let config =
         json!({"command": base, "tools": [{"name": "t", "description": "", "command": sub}]});
-    assert_eq!(run(&config.to_string(), &Place::Local, &json!({})), expect);
+    assert_eq!(run(&config.to_string(), &Executor::Local, &json!({})), expect);
 }
 
 /// Parameters as in a file, a call, and the expected arguments after the command.
@@ -49,7 +49,7 @@ fn check_commands(base: &str, sub: &str, expect: &[&str]) {
 #[expect(clippy::needless_pass_by_value, reason = "tables read better without a reference")]
 fn check(params: &str, args: serde_json::Value, expect: &[&str]) {
     let config = format!("command: x\ntools: [{{name: t, description: d, args: [{params}]}}]");
-    let found = run(&config, &Place::Local, &args);
+    let found = run(&config, &Executor::Local, &args);
     assert_eq!(found.split_first().unwrap().1, expect);
 }
 
@@ -58,7 +58,8 @@ fn check_global(params: &str, expect: &[&str]) {
     let tool = "{name: t, description: d, args: [{name: own, positional: true}, {name: f}]}";
     let config = format!("command: x\nglobal_args: [{params}]\ntools: [{tool}]");
     // A call cannot set global arguments.
-    let found = run(&config, &Place::Local, &json!({"g": "from the call", "own": "1", "f": "2"}));
+    let found =
+        run(&config, &Executor::Local, &json!({"g": "from the call", "own": "1", "f": "2"}));
     let mut all = vec!["x", "1", "--f", "2"];
     all.extend(expect);
     assert_eq!(found, all);
@@ -209,7 +210,7 @@ fn global_args_pass_their_defaults() {
 fn docker_run_is_prepended() {
     let check = |docker: Docker, expect: &[&str]| {
         let config = "command: ls -a\ntools: [{name: t, description: d, args: [{name: f}]}]";
-        let found = run(config, &Place::Docker(docker), &json!({"f": "x y"}));
+        let found = run(config, &Executor::Docker(docker), &json!({"f": "x y"}));
         let mut all = vec!["docker", "run", "--rm"];
         all.extend(expect);
         all.extend(["ls", "-a", "--f", "x y"]);
@@ -311,7 +312,8 @@ fn placement() -> impl Strategy<Value = Placement> {
 
 /// A parameter and the value a call passes for it, if any.
 fn param() -> impl Strategy<Value = (Param, Option<serde_json::Value>)> {
-    let kind = select(vec![Kind::String, Kind::Integer, Kind::Number, Kind::Boolean]);
+    let kind =
+        select(vec![ParamType::String, ParamType::Integer, ParamType::Number, ParamType::Boolean]);
     let default = option::of(value().prop_map(|json| Value::from_json(&raw(&json))));
     (kind, default, placement(), option::of(value())).prop_map(
         |(kind, default, placement, given)| {
@@ -360,7 +362,7 @@ prop_compose! {
 
 fn all_words(config: &CliConfig, args: &serde_json::Map<String, serde_json::Value>) -> Vec<String> {
     let args = given(&args.clone().into());
-    words(config, config.tools.first().unwrap(), &Place::Local, &args, &environment())
+    words(config, config.tools.first().unwrap(), &Executor::Local, &args, &environment())
 }
 
 /// The arguments a parameter adds according to its definition: none, a flag, a flag and a value, or both
@@ -370,11 +372,13 @@ fn predicted(param: &Param, value: &Value) -> Vec<String> {
     match (&param.placement, param.kind) {
         (Placement::Stdin | Placement::WorkingDir, _) => vec![],
         (Placement::Positional, _) => vec![text],
-        (Placement::Flag(flag) | Placement::Joined(flag), Kind::Boolean) => match text.as_str() {
-            "True" if *value == Value::Bool(true) => vec![flag.clone()],
-            "true" => vec![flag.clone()],
-            _ => vec![],
-        },
+        (Placement::Flag(flag) | Placement::Joined(flag), ParamType::Boolean) => {
+            match text.as_str() {
+                "True" if *value == Value::Bool(true) => vec![flag.clone()],
+                "true" => vec![flag.clone()],
+                _ => vec![],
+            }
+        }
         (Placement::Joined(flag), _) => vec![flag.clone() + &text],
         (Placement::Flag(flag), _) => vec![flag.clone(), text],
     }
@@ -409,7 +413,7 @@ proptest! {
         let tool = config.tools.first().unwrap();
         let found = all_words(&config, &args);
         for param in &tool.params {
-            let (Some(value), false) = (args.get(&param.name), param.kind == Kind::Boolean) else { continue };
+            let (Some(value), false) = (args.get(&param.name), param.kind == ParamType::Boolean) else { continue };
             let text = python::text(&Value::from_json(&raw(value)));
             let mut marked = args.clone();
             marked.insert(param.name.clone(), mark.clone().into());

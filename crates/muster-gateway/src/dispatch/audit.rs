@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use muster_core::{
     call::{Call, CallError, Caller, Outcome},
-    json::Object,
+    json::RawObject,
     name::ToolName,
 };
 use serde_json::value::RawValue;
@@ -29,7 +29,7 @@ impl Audit {
         if !tracing::enabled!(target: "audit", tracing::Level::INFO) {
             return Self(None);
         }
-        let names = Object::parse(&call.arguments).unwrap_or_default();
+        let names = RawObject::parse(&call.arguments).unwrap_or_default();
         let names: Vec<&str> = names.iter().map(|(name, _)| name).collect();
         Self(Some(Line {
             subject: Arc::clone(&caller.subject),
@@ -71,7 +71,7 @@ fn word(ending: Ending<'_>) -> &'static str {
     match ending {
         Ending::Outcome(Outcome::Text { failed, .. }) => of_tool(*failed),
         Ending::Outcome(Outcome::Raw(result)) => of_tool(is_failure(result)),
-        Ending::Outcome(Outcome::NeedsInput(_)) => "needs_input",
+        Ending::Outcome(Outcome::InputRequired(_)) => "needs_input",
         Ending::Bulk(bulk) => of_tool(bulk.failed()),
         Ending::Error(error) => word_of(error),
     }
@@ -79,13 +79,13 @@ fn word(ending: Ending<'_>) -> &'static str {
 
 const fn word_of(error: &CallError) -> &'static str {
     match error {
-        CallError::Unknown { .. } => "unknown",
-        CallError::Arguments { .. } => "arguments",
-        CallError::Constraint { .. }
-        | CallError::BrokenPolicy { .. }
-        | CallError::Blocked { .. } => "denied",
-        CallError::Backend { .. } => "unavailable",
-        CallError::Refused { .. } => "refused",
+        CallError::UnknownTool { .. } => "unknown",
+        CallError::InvalidArguments { .. } => "arguments",
+        CallError::PolicyViolation { .. }
+        | CallError::InvalidPolicy { .. }
+        | CallError::Destructive { .. } => "denied",
+        CallError::Unavailable { .. } => "unavailable",
+        CallError::Upstream { .. } => "refused",
         CallError::TooDeep { .. } => "too_deep",
     }
 }
@@ -93,7 +93,7 @@ const fn word_of(error: &CallError) -> &'static str {
 /// Whether a server's own result says that the tool failed. Most results have no such word in them.
 fn is_failure(result: &RawValue) -> bool {
     result.get().contains("isError")
-        && Object::parse(result)
+        && RawObject::parse(result)
             .and_then(|result| result.get("isError").map(|value| value.get() == "true"))
             .unwrap_or(false)
 }

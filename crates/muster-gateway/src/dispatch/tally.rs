@@ -181,7 +181,7 @@ fn failed(ending: Ending<'_>) -> bool {
                 .and_then(|after| after.strip_prefix(':'))
                 .is_some_and(|value| value.trim_start().starts_with("true"))
         }
-        Ending::Outcome(Outcome::NeedsInput(_)) => false,
+        Ending::Outcome(Outcome::InputRequired(_)) => false,
         Ending::Bulk(bulk) => bulk.failed(),
         Ending::Error(_) => true,
     }

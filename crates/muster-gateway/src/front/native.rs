@@ -3,36 +3,36 @@
 use std::borrow::Cow;
 
 use muster_core::{
-    backend::{Ask, What},
+    backend::{ResourceOperation, ResourceRequest},
     call::CallError,
-    catalog::{Listed, Snapshot},
+    catalog::{CatalogItem, CatalogSnapshot},
     client::Continuation,
-    json::{Object, Raw, raw},
+    json::{Raw, RawObject, raw},
     name::BackendName,
-    request::{Fault, Keep, Reply},
+    request::{CacheControl, RequestError, Response},
 };
 
 use super::reply;
 use crate::surface::SurfaceContext;
 
-pub(super) fn resources(catalog: &Snapshot) -> Vec<Raw> {
+pub(super) fn resources(catalog: &CatalogSnapshot) -> Vec<Raw> {
     catalog.resources().map(|resource| definition(resource, "uri")).collect()
 }
 
-pub(super) fn templates(catalog: &Snapshot) -> Vec<Raw> {
+pub(super) fn templates(catalog: &CatalogSnapshot) -> Vec<Raw> {
     catalog.templates().map(|template| definition(template, "uriTemplate")).collect()
 }
 
-pub(super) fn prompts(catalog: &Snapshot) -> Vec<Raw> {
+pub(super) fn prompts(catalog: &CatalogSnapshot) -> Vec<Raw> {
     catalog.prompts().map(|prompt| definition(prompt, "name")).collect()
 }
 
 /// A definition as its backend wrote it, except for the name that clients use.
-fn definition(listed: &Listed, key: &'static str) -> Raw {
+fn definition(listed: &CatalogItem, key: &'static str) -> Raw {
     if listed.name == listed.local_name {
         return listed.definition.as_ref().to_owned();
     }
-    let Some(mut object) = Object::parse(&listed.definition) else {
+    let Some(mut object) = RawObject::parse(&listed.definition) else {
         return listed.definition.as_ref().to_owned();
     };
     object.set_value(key, &*listed.name);
@@ -40,73 +40,90 @@ fn definition(listed: &Listed, key: &'static str) -> Raw {
 }
 
 /// What a read may be kept for: nobody knows when a resource changes.
-const READ_KEEP: Keep = Keep { ttl_ms: 0, shared: false };
+const READ_KEEP: CacheControl = CacheControl { ttl_ms: 0, shared: false };
 
 /// Takes a question to the backend it is for.
 pub(super) async fn ask(
     cx: SurfaceContext<'_>,
-    what: What,
+    what: ResourceOperation,
     meta: Option<Raw>,
     continuation: Continuation,
-) -> Result<Reply, Fault> {
-    let is_read = matches!(what, What::Read { .. });
+) -> Result<Response, RequestError> {
+    let is_read = matches!(what, ResourceOperation::Read { .. });
     let (backend, what) = addressed(&cx.snapshot.catalog, what)?;
-    let ask = Ask { what, meta, continuation };
+    let ask = ResourceRequest { operation: what, meta, continuation };
     let outcome = cx.ask(&backend, ask).await.map_err(fault)?;
     Ok(match reply(outcome) {
-        Reply::Done { result, .. } => Reply::Done { result, keep: is_read.then_some(READ_KEEP) },
-        needs @ Reply::NeedsInput(_) => needs,
+        Response::Done { result, .. } => {
+            Response::Done { result, cache: is_read.then_some(READ_KEEP) }
+        }
+        needs @ Response::InputRequired(_) => needs,
     })
 }
 
-fn fault(error: CallError) -> Fault {
+fn fault(error: CallError) -> RequestError {
     match error {
-        CallError::Refused { code, message, data } => Fault::Passed { code, message, data },
-        error => Fault::Internal(error.to_string()),
+        CallError::Upstream { code, message, data } => {
+            RequestError::Upstream { code, message, data }
+        }
+        error => RequestError::Internal(error.to_string()),
     }
 }
 
 /// Whom a question is for, and the same question in that backend's own names.
-fn addressed(catalog: &Snapshot, what: What) -> Result<(BackendName, What), Fault> {
+fn addressed(
+    catalog: &CatalogSnapshot,
+    what: ResourceOperation,
+) -> Result<(BackendName, ResourceOperation), RequestError> {
     match what {
-        What::Read { uri } => resource(catalog, uri, |uri| What::Read { uri }),
-        What::Subscribe { uri } => resource(catalog, uri, |uri| What::Subscribe { uri }),
-        What::Unsubscribe { uri } => resource(catalog, uri, |uri| What::Unsubscribe { uri }),
-        What::Prompt { name, arguments } => {
+        ResourceOperation::Read { uri } => {
+            resource(catalog, uri, |uri| ResourceOperation::Read { uri })
+        }
+        ResourceOperation::Subscribe { uri } => {
+            resource(catalog, uri, |uri| ResourceOperation::Subscribe { uri })
+        }
+        ResourceOperation::Unsubscribe { uri } => {
+            resource(catalog, uri, |uri| ResourceOperation::Unsubscribe { uri })
+        }
+        ResourceOperation::Prompt { name, arguments } => {
             let prompt = prompt(catalog, &name)?;
             let name = prompt.local_name.to_string();
-            Ok((prompt.backend.clone(), What::Prompt { name, arguments }))
+            Ok((prompt.backend.clone(), ResourceOperation::Prompt { name, arguments }))
         }
-        What::Complete { params } => complete(catalog, &params),
+        ResourceOperation::Complete { params } => complete(catalog, &params),
     }
 }
 
 fn resource(
-    catalog: &Snapshot,
+    catalog: &CatalogSnapshot,
     uri: String,
-    ask: impl Fn(String) -> What,
-) -> Result<(BackendName, What), Fault> {
+    ask: impl Fn(String) -> ResourceOperation,
+) -> Result<(BackendName, ResourceOperation), RequestError> {
     let listed = catalog.resources().find(|resource| *resource.name == *uri);
-    match (listed, catalog.resource_owner(&uri)) {
+    match (listed, catalog.resource_backend(&uri)) {
         (Some(listed), _) => Ok((listed.backend.clone(), ask(listed.local_name.to_string()))),
         (None, Some(owner)) => Ok((owner.clone(), ask(uri))),
-        (None, None) => Err(Fault::NoResource { uri }),
+        (None, None) => Err(RequestError::ResourceNotFound { uri }),
     }
 }
 
-fn prompt<'a>(catalog: &'a Snapshot, name: &str) -> Result<&'a Listed, Fault> {
+fn prompt<'a>(catalog: &'a CatalogSnapshot, name: &str) -> Result<&'a CatalogItem, RequestError> {
     catalog
         .prompts()
         .find(|prompt| *prompt.name == *name)
-        .ok_or_else(|| Fault::InvalidParams(format!("Prompt not found: {name}")))
+        .ok_or_else(|| RequestError::InvalidParams(format!("Prompt not found: {name}")))
 }
 
 /// A completion refers to a prompt by name or to a template by address.
-fn complete(catalog: &Snapshot, params: &Raw) -> Result<(BackendName, What), Fault> {
-    let invalid = || Fault::InvalidParams("`ref` must name a prompt or a resource".to_owned());
-    let mut members = Object::parse(params).ok_or_else(invalid)?;
+fn complete(
+    catalog: &CatalogSnapshot,
+    params: &Raw,
+) -> Result<(BackendName, ResourceOperation), RequestError> {
+    let invalid =
+        || RequestError::InvalidParams("`ref` must name a prompt or a resource".to_owned());
+    let mut members = RawObject::parse(params).ok_or_else(invalid)?;
     let reference = members.get("ref").ok_or_else(invalid)?.to_owned();
-    let mut object = Object::parse(&reference).ok_or_else(invalid)?;
+    let mut object = RawObject::parse(&reference).ok_or_else(invalid)?;
     let backend = if let Some(name) = object.get_text("name") {
         let prompt = prompt(catalog, &name)?;
         object.set("name", Cow::Owned(raw(&*prompt.local_name)));
@@ -115,9 +132,12 @@ fn complete(catalog: &Snapshot, params: &Raw) -> Result<(BackendName, What), Fau
         let uri = object.get_text("uri").ok_or_else(invalid)?;
         let template = catalog.templates().find(|template| *template.name == *uri);
         let owner = template.map(|template| &template.backend);
-        owner.or_else(|| catalog.resource_owner(&uri)).ok_or(Fault::NoResource { uri })?.clone()
+        owner
+            .or_else(|| catalog.resource_backend(&uri))
+            .ok_or(RequestError::ResourceNotFound { uri })?
+            .clone()
     };
     let reference = object.to_raw();
     members.set("ref", Cow::Owned(reference));
-    Ok((backend, What::Complete { params: members.to_raw() }))
+    Ok((backend, ResourceOperation::Complete { params: members.to_raw() }))
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use muster_core::{
-    catalog::{About, Entry, Offer, Snapshot, Source},
+    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
     name::{BackendName, ToolName},
     schema,
 };
@@ -32,7 +32,7 @@ impl Embed for Counting {
 }
 
 fn state(tools: &[&str]) -> GatewaySnapshot {
-    let entry = |name: &&str| Entry {
+    let entry = |name: &&str| ToolEntry {
         name: ToolName::new(format!("x_{name}")),
         backend: BackendName::new("b"),
         local_name: (*name).into(),
@@ -42,15 +42,18 @@ fn state(tools: &[&str]) -> GatewaySnapshot {
         definition: None,
         validator: Arc::default(),
     };
-    let about = About {
+    let about = BackendInfo {
         title: Arc::from("b"),
         description: Arc::from(""),
         category: None,
         tags: Arc::from([]),
     };
     let offer = Offer { tools: tools.iter().map(entry).collect(), ..Offer::default() };
-    let source = Source::new(BackendName::new("b"), about, offer);
-    GatewaySnapshot { catalog: Snapshot::default().with(source), ..GatewaySnapshot::default() }
+    let source = CatalogSource::new(BackendName::new("b"), about, offer);
+    GatewaySnapshot {
+        catalog: CatalogSnapshot::default().with(source),
+        ..GatewaySnapshot::default()
+    }
 }
 
 /// A gateway's start: what it remembers is in the file alone.

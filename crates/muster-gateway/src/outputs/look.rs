@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 
-use muster_core::tokens;
+use muster_core::token_estimate;
 use regex::bytes::Regex;
 
 use super::{CHUNK, Kept};
@@ -80,7 +80,7 @@ impl Kept {
         file.take((budget * BYTES_PER_TOKEN) as u64).read_to_end(&mut bytes)?;
         let at_end = start + bytes.len() as u64 >= self.bytes;
         let text = valid(&bytes, at_end);
-        let mut piece = tokens::prefix(&text, budget);
+        let mut piece = token_estimate::prefix(&text, budget);
         if let Some(lines) = look.limit {
             let ends = piece.match_indices('\n').nth(lines.saturating_sub(1));
             piece = ends.and_then(|(end, _)| piece.get(..=end)).unwrap_or(piece);
@@ -109,7 +109,7 @@ impl Kept {
         let whole = text.trim_end_matches('\n');
         let begins = whole.rmatch_indices('\n').nth(lines.saturating_sub(1));
         let last = begins.and_then(|(at, _)| whole.get(at + 1..)).unwrap_or(whole);
-        let text = tokens::suffix(last, budget).to_owned();
+        let text = token_estimate::suffix(last, budget).to_owned();
         let note = format!("the end of {} lines, {} bytes", self.lines, self.bytes);
         Ok(Piece { text, note, next: None })
     }
@@ -129,7 +129,7 @@ impl Kept {
                 continue;
             }
             let text = format!("{number}: {}\n", around(&line, hit.start()));
-            cost += tokens::most(&text);
+            cost += token_estimate::estimate(&text);
             if shown == limit || cost > budget {
                 piece.next = Some(found - 1);
                 continue;

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader};
 
-use muster_core::tokens;
+use muster_core::token_estimate;
 
 use super::{
     CHUNK, Kept, Kind,
@@ -39,7 +39,7 @@ pub fn of_kept(kept: &Kept, beginning: &str, budget: usize) -> String {
 fn shaped(json: impl BufRead, budget: usize) -> io::Result<String> {
     let shape = Shape::read(json)?;
     let mut shown = (0..=DEEPEST).rev().map(|depth| shape.to_value(depth).to_string());
-    Ok(shown.find(|shown| !tokens::exceeds(shown, budget)).unwrap_or_default())
+    Ok(shown.find(|shown| !token_estimate::exceeds(shown, budget)).unwrap_or_default())
 }
 
 fn ends_of_kept(kept: &Kept, beginning: &str, budget: usize) -> String {
@@ -47,7 +47,7 @@ fn ends_of_kept(kept: &Kept, beginning: &str, budget: usize) -> String {
     let room = budget * 7 / 10;
     let head = match beginning.is_empty() {
         true => piece(&Look::default(), room).unwrap_or_default(),
-        false => tokens::prefix(beginning, room).to_owned(),
+        false => token_estimate::prefix(beginning, room).to_owned(),
     };
     let head = head.rfind('\n').and_then(|end| head.get(..end)).unwrap_or(&head);
     let tail = Look { tail: Some(TAIL), ..Look::default() };
@@ -76,10 +76,10 @@ pub fn note(kept: &Kept) -> String {
 
 /// The first lines and the last ones.
 fn ends(text: &str, budget: usize) -> String {
-    let head = tokens::prefix(text, budget * 7 / 10);
+    let head = token_estimate::prefix(text, budget * 7 / 10);
     let head = head.rfind('\n').and_then(|end| head.get(..end)).unwrap_or(head);
     let rest = text.get(head.len()..).unwrap_or_default();
-    let tail = tokens::suffix(rest, budget / 5);
+    let tail = token_estimate::suffix(rest, budget / 5);
     let tail = tail.find('\n').and_then(|end| tail.get(end + 1..)).unwrap_or_default();
     if tail.trim().is_empty() { format!("{head}\n…") } else { format!("{head}\n…\n{tail}") }
 }

@@ -9,8 +9,8 @@ use std::{
 };
 
 use muster_core::{
-    json::{scan::Scan, unescape::Unescape},
-    tokens,
+    json::{scan::JsonScanner, unescape::UnescapeReader},
+    token_estimate,
 };
 use serde_json::Value;
 use serde_json_path::JsonPath;
@@ -75,7 +75,7 @@ impl Kept {
 
     /// Where plain steps lead.
     fn place(&self, steps: &[Step]) -> io::Result<Option<Range<u64>>> {
-        let mut scan = Scan::new(self.part(&(0..self.bytes))?, 0);
+        let mut scan = JsonScanner::new(self.part(&(0..self.bytes))?, 0);
         let place = follow(&mut scan, steps)?;
         if scan.is_at_end()? { Ok(place) } else { Err(io::ErrorKind::InvalidData.into()) }
     }
@@ -87,7 +87,8 @@ impl Kept {
 
     /// A page of a text that is too long to be read.
     fn page_of_text(&self, place: &Range<u64>, look: &Look, budget: usize) -> io::Result<Piece> {
-        let mut text = Unescape::new(self.part(&(place.start + 1..place.end.saturating_sub(1)))?);
+        let mut text =
+            UnescapeReader::new(self.part(&(place.start + 1..place.end.saturating_sub(1)))?);
         let skipped = look.offset.unwrap_or(0);
         io::copy(&mut text.by_ref().take(skipped), &mut io::sink())?;
         let most = (budget * BYTES_PER_TOKEN) as u64;
@@ -95,7 +96,7 @@ impl Kept {
         text.by_ref().take(most).read_to_end(&mut bytes)?;
         let at_end = text.read(&mut [0])? == 0;
         let page = valid(&bytes, at_end);
-        let piece = tokens::prefix(&page, budget);
+        let piece = token_estimate::prefix(&page, budget);
         let more = !at_end || piece.len() < page.len();
         let next = (more && !piece.is_empty()).then(|| skipped + piece.len() as u64);
         let note = format!("1 selected, {} bytes as written", place.end - place.start);
@@ -110,7 +111,7 @@ impl Kept {
 }
 
 /// Reads one value, and finds where steps lead inside of it.
-fn follow(scan: &mut Scan<impl BufRead>, steps: &[Step]) -> io::Result<Option<Range<u64>>> {
+fn follow(scan: &mut JsonScanner<impl BufRead>, steps: &[Step]) -> io::Result<Option<Range<u64>>> {
     let first = scan.peek()?;
     let mut found = None;
     match steps.split_first() {
@@ -191,7 +192,7 @@ fn shown(found: &[&Value], look: &Look, budget: usize) -> Piece {
     };
     let skipped = usize::try_from(look.offset.unwrap_or(0)).unwrap_or(usize::MAX);
     let rest = text.get(skipped..).unwrap_or_default();
-    let piece = tokens::prefix(rest, budget);
+    let piece = token_estimate::prefix(rest, budget);
     let next = (piece.len() < rest.len()).then_some((skipped + piece.len()) as u64);
     let note = format!("{} selected, {} bytes", found.len(), text.len());
     Piece { text: piece.to_owned(), note, next }

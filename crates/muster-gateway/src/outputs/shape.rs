@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead, Read as _};
 
-use muster_core::json::{scan::Scan, unescape::Unescape};
+use muster_core::json::{scan::JsonScanner, unescape::UnescapeReader};
 use serde_json::{Map, Value};
 
 /// How deep a shape goes.
@@ -31,7 +31,7 @@ pub(super) enum Shape {
 impl Shape {
     /// Reads the one value that there is.
     pub(super) fn read(input: impl BufRead) -> io::Result<Self> {
-        let mut scan = Scan::new(input, 0);
+        let mut scan = JsonScanner::new(input, 0);
         let shape = Self::at(&mut scan, DEEPEST, &mut 0)?;
         match scan.is_at_end()? {
             true => Ok(shape),
@@ -39,7 +39,11 @@ impl Shape {
         }
     }
 
-    fn at(scan: &mut Scan<impl BufRead>, depth: usize, seen: &mut usize) -> io::Result<Self> {
+    fn at(
+        scan: &mut JsonScanner<impl BufRead>,
+        depth: usize,
+        seen: &mut usize,
+    ) -> io::Result<Self> {
         *seen += 1;
         let shown = depth > 0 && *seen < MOST_VALUES;
         let mut length = 0;
@@ -70,8 +74,9 @@ impl Shape {
             }
             b'"' => text(scan),
             _ => {
-                let value =
-                    scan.short(MOST_READ)?.and_then(|value| serde_json::from_slice(&value).ok());
+                let value = scan
+                    .read_short(MOST_READ)?
+                    .and_then(|value| serde_json::from_slice(&value).ok());
                 value.map(Self::Other).ok_or_else(|| io::ErrorKind::InvalidData.into())
             }
         }
@@ -114,7 +119,7 @@ impl Shape {
 }
 
 /// The beginning of a text, and how many bytes it has as it is written.
-fn text(scan: &mut Scan<impl BufRead>) -> io::Result<Shape> {
+fn text(scan: &mut JsonScanner<impl BufRead>) -> io::Result<Shape> {
     let mut written = Vec::new();
     let place = scan.skip_into(&mut |bytes| {
         written.extend(bytes.iter().take(MOST_READ.saturating_sub(written.len())));
@@ -124,7 +129,7 @@ fn text(scan: &mut Scan<impl BufRead>) -> io::Result<Shape> {
     let whole = inside.len() as u64 == bytes + 1;
     let inside = if whole { inside.strip_suffix(b"\"").unwrap_or(inside) } else { inside };
     let mut text = Vec::new();
-    Unescape::new(inside).read_to_end(&mut text)?;
+    UnescapeReader::new(inside).read_to_end(&mut text)?;
     let bytes = if whole { text.len() as u64 } else { bytes };
     let text = String::from_utf8_lossy(&text);
     match text.char_indices().nth(MOST_TEXT) {

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 
-use super::{Body, Kept, Kind, Outputs, look::Look, preview};
+use super::{Body, Kept, Kind, Outputs, look::Look, preview, temporary::TemporaryOutputs};
 
 fn outputs() -> (tempfile::TempDir, Outputs) {
     let folder = tempfile::tempdir().unwrap();
@@ -32,8 +32,22 @@ fn a_handle_is_good_for_its_owner_only() {
     let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(kept.path.clone()), 0o600);
     assert_eq!(mode(kept.path.parent().unwrap().to_owned()), 0o700);
-    let again = Outputs::at(outputs.folder);
+    let again = Outputs::at(outputs.directory.path().unwrap());
     assert!(again.find("ada", &kept.handle).is_ok(), "it outlives the gateway");
+}
+
+#[test]
+fn temporary_outputs_are_private_and_removed_with_their_owner() {
+    let owner = TemporaryOutputs::default();
+    let outputs = owner.outputs();
+    assert!(outputs.directory.path().is_none(), "created when first used");
+    let kept = text(&outputs, "a");
+    let directory = kept.path.parent().unwrap().to_owned();
+    assert_eq!(fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
+    assert!(owner.outputs().find("ada", &kept.handle).is_ok());
+    drop(owner);
+    assert!(!directory.exists());
+    assert!(outputs.find("ada", &kept.handle).is_err());
 }
 
 #[test]
@@ -68,7 +82,7 @@ fn a_stream_is_kept_within_bounds() {
     assert_eq!((kept.bytes, kept.lines), (8, 2));
     assert!(outputs.find("bob", &kept.handle).is_err());
     assert!(small.keep("ada", Kind::Text, stream("one\ntwo\n3")).is_err());
-    let files = fs::read_dir(&small.folder).unwrap().count();
+    let files = fs::read_dir(small.directory.path().unwrap()).unwrap().count();
     assert_eq!(files, 2, "nothing is left of what was too long");
     let gone = outputs.clone().within(Duration::ZERO, 8);
     let gone = gone.keep("ada", Kind::Text, stream("x")).unwrap();
@@ -170,7 +184,7 @@ fn previews_are_short_and_typed() {
     let lines: String = (0..1000).map(|n| format!("line {n}\n")).collect();
     let shown = preview::of(&Kind::Text, &lines, 60);
     assert!(shown.starts_with("line 0\n") && shown.trim_end().ends_with("line 999"), "{shown}");
-    assert!(muster_core::tokens::most(&shown) <= 60);
+    assert!(muster_core::token_estimate::estimate(&shown) <= 60);
     let items: Vec<String> =
         (0..100).map(|n| format!(r#"{{"id":{n},"tags":["a","b"]}}"#)).collect();
     let json = format!(r#"{{"items":[{}],"text":"{}"}}"#, items.join(","), "z".repeat(500));

@@ -3,11 +3,11 @@
 use muster_core::{
     backend::BoxFuture,
     call::{CallError, Checking, Outcome},
-    catalog::Entry,
-    json::{Object, Raw, raw},
+    catalog::ToolEntry,
+    json::{Raw, RawObject, raw},
     name::ToolName,
     policy::Policy,
-    request::Fault,
+    request::RequestError,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -31,7 +31,7 @@ impl Surface for Classic {
     fn tools(&self, state: &GatewaySnapshot) -> Vec<Raw> {
         state
             .catalog
-            .by_first_place()
+            .by_first_definition()
             .into_iter()
             .filter(|entry| state.policy.shows(entry))
             .map(|entry| listed(entry, &state.policy))
@@ -42,13 +42,13 @@ impl Surface for Classic {
         &'a self,
         cx: SurfaceContext<'a>,
         call: ToolCall,
-    ) -> BoxFuture<'a, Result<Outcome, Fault>> {
+    ) -> BoxFuture<'a, Result<Outcome, RequestError>> {
         Box::pin(async move {
             let (name, arguments) = (call.name.clone(), call.arguments.clone());
             let call = call.of(name, arguments, Checking::Strict);
             match cx.call(call).await {
                 Ok(outcome) => Ok(outcome),
-                Err(CallError::Unknown { tool, .. }) => Ok(unknown(cx.snapshot, &tool)),
+                Err(CallError::UnknownTool { tool, .. }) => Ok(unknown(cx.snapshot, &tool)),
                 Err(error) => match passed(error) {
                     Ok(fault) => Err(fault),
                     Err(error) => Ok(texts::outcome(&error)),
@@ -63,7 +63,7 @@ impl Surface for Classic {
 }
 
 /// A tool as it is listed. What an MCP server said of it stays as it was written, except for its name.
-fn listed(entry: &Entry, policy: &Policy) -> Raw {
+fn listed(entry: &ToolEntry, policy: &Policy) -> Raw {
     let Some(definition) = entry.definition.as_deref() else {
         return raw(&Listed {
             name: entry.name.as_str(),
@@ -71,7 +71,7 @@ fn listed(entry: &Entry, policy: &Policy) -> Raw {
             input_schema: &entry.input_schema,
         });
     };
-    match Object::parse(definition) {
+    match RawObject::parse(definition) {
         Some(mut renamed) if entry.name.as_str() != &*entry.local_name => {
             renamed.set_value("name", entry.name.as_str());
             renamed.to_raw()

@@ -12,8 +12,8 @@ use muster_core::{
     arguments::Arguments,
     backend::BoxFuture,
     call::{Checking, Outcome},
-    json::{Object, Raw},
-    request::Fault,
+    json::{Raw, RawObject},
+    request::RequestError,
     schema,
 };
 use serde_json::value::RawValue;
@@ -63,7 +63,7 @@ impl Surface for Discovery {
         &'a self,
         cx: SurfaceContext<'a>,
         call: ToolCall,
-    ) -> BoxFuture<'a, Result<Outcome, Fault>> {
+    ) -> BoxFuture<'a, Result<Outcome, RequestError>> {
         Box::pin(async move {
             match call.name.as_str() {
                 "climax_search" => Ok(search::answer(cx.snapshot, &call.arguments)),
@@ -84,9 +84,13 @@ impl Surface for Discovery {
 }
 
 impl Discovery {
-    async fn climax_call(&self, cx: SurfaceContext<'_>, call: ToolCall) -> Result<Outcome, Fault> {
+    async fn climax_call(
+        &self,
+        cx: SurfaceContext<'_>,
+        call: ToolCall,
+    ) -> Result<Outcome, RequestError> {
         let envelope = call.arguments.clone();
-        let mut given = Object::parse(&envelope).unwrap_or_default();
+        let mut given = RawObject::parse(&envelope).unwrap_or_default();
         // Agents send `args: null` for a tool without arguments, and it means just that.
         if given.get("args").is_some_and(|args| args.get() == "null") {
             given.remove("args");
@@ -101,7 +105,8 @@ impl Discovery {
             Err(problem) => return Ok(Outcome::failure(problem)),
         };
         let tool = given.get_text("tool_name").unwrap_or_default();
-        let arguments = given.get("args").map_or_else(|| Object::new().to_raw(), ToOwned::to_owned);
+        let arguments =
+            given.get("args").map_or_else(|| RawObject::new().to_raw(), ToOwned::to_owned);
         let keeper =
             Keeper { outputs: Arc::clone(&self.outputs), owner: Arc::clone(&cx.caller.subject) };
         let state = cx.snapshot;

@@ -32,7 +32,7 @@ use muster_core::{
     backend::BoxFuture,
     call::Outcome,
     json::{Raw, raw},
-    request::Fault,
+    request::RequestError,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -94,7 +94,7 @@ struct Builtin {
 }
 
 /// An answer to come.
-type Answer<'a> = BoxFuture<'a, Result<Outcome, Fault>>;
+type Answer<'a> = BoxFuture<'a, Result<Outcome, RequestError>>;
 
 /// How a tool answers.
 enum Run {
@@ -197,7 +197,7 @@ impl Surface for Meta {
         &'a self,
         request: SurfaceContext<'a>,
         call: ToolCall,
-    ) -> BoxFuture<'a, Result<Outcome, Fault>> {
+    ) -> BoxFuture<'a, Result<Outcome, RequestError>> {
         Box::pin(async move {
             let Some(tool) = TOOLS.into_iter().find(|tool| tool.name == call.name) else {
                 return Err(not_shown(request.snapshot, &call.name));
@@ -256,10 +256,10 @@ fn is_meta(name: &str) -> bool {
 }
 
 /// A tool is called by its own name, though only meta-tools are shown.
-fn not_shown(state: &GatewaySnapshot, name: &str) -> Fault {
+fn not_shown(state: &GatewaySnapshot, name: &str) -> RequestError {
     let there = state.catalog.get(name).is_some_and(|entry| state.policy.shows(entry));
     let hint = if there { "; call it with `call_tool`" } else { "" };
-    Fault::InvalidParams(format!("tool '{name}' not found: tool not found{hint}"))
+    RequestError::InvalidParams(format!("tool '{name}' not found: tool not found{hint}"))
 }
 
 #[cfg(test)]

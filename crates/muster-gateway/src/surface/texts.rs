@@ -22,7 +22,7 @@ struct Help<'a> {
 
 /// Words an error for a CLImax client.
 pub(super) fn outcome(error: &CallError) -> Outcome {
-    if let CallError::Constraint { tool, violations } = error {
+    if let CallError::PolicyViolation { tool, violations } = error {
         tracing::warn!("Policy rejected {tool}: {}", violations.join("; "));
     }
     let text = text(error);
@@ -32,16 +32,20 @@ pub(super) fn outcome(error: &CallError) -> Outcome {
 
 fn text(error: &CallError) -> String {
     match error {
-        CallError::Unknown { tool, .. } => format!("Unknown tool: {tool}"),
-        CallError::Arguments { problems, .. } => match problems.as_slice() {
-            [problem @ muster_core::arguments::Problem::Schema { .. }] => problem.to_string(),
+        CallError::UnknownTool { tool, .. } => format!("Unknown tool: {tool}"),
+        CallError::InvalidArguments { problems, .. } => match problems.as_slice() {
+            [problem @ muster_core::arguments::ArgumentProblem::Schema { .. }] => {
+                problem.to_string()
+            }
             problems => listed("Argument validation failed:", problems),
         },
-        CallError::Constraint { violations, .. } => listed("Policy validation failed:", violations),
-        CallError::BrokenPolicy { .. }
-        | CallError::Backend { .. }
-        | CallError::Refused { .. }
-        | CallError::Blocked { .. }
+        CallError::PolicyViolation { violations, .. } => {
+            listed("Policy validation failed:", violations)
+        }
+        CallError::InvalidPolicy { .. }
+        | CallError::Unavailable { .. }
+        | CallError::Upstream { .. }
+        | CallError::Destructive { .. }
         | CallError::TooDeep { .. } => error.to_string(),
     }
 }
@@ -52,7 +56,7 @@ fn listed(heading: &str, items: &[impl ToString]) -> String {
 
 fn help(error: &CallError) -> Help<'_> {
     match error {
-        CallError::Unknown { similar, .. } => Help {
+        CallError::UnknownTool { similar, .. } => Help {
             hint: Some(match similar.first() {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => "call `climax_search` to see what there is".to_owned(),
@@ -60,7 +64,7 @@ fn help(error: &CallError) -> Help<'_> {
             did_you_mean: similar.iter().map(|name| name.as_str()).collect(),
             ..Help::default()
         },
-        CallError::Arguments { unknown, schema, .. } => Help {
+        CallError::InvalidArguments { unknown, schema, .. } => Help {
             hint: unknown.first().map(|(name, near)| match near {
                 Some(near) => format!("there is no argument `{name}`; did you mean `{near}`?"),
                 None => format!("there is no argument `{name}`"),
@@ -68,19 +72,19 @@ fn help(error: &CallError) -> Help<'_> {
             input_schema: Some(schema),
             ..Help::default()
         },
-        CallError::Constraint { .. } => Help {
+        CallError::PolicyViolation { .. } => Help {
             hint: Some("the values allowed are set by this server's policy".to_owned()),
             ..Help::default()
         },
-        CallError::BrokenPolicy { .. } => Help {
+        CallError::InvalidPolicy { .. } => Help {
             hint: Some(
                 "the policy file has to be corrected by whoever runs this server".to_owned(),
             ),
             ..Help::default()
         },
-        CallError::Backend { .. }
-        | CallError::Refused { .. }
-        | CallError::Blocked { .. }
+        CallError::Unavailable { .. }
+        | CallError::Upstream { .. }
+        | CallError::Destructive { .. }
         | CallError::TooDeep { .. } => Help::default(),
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use muster_core::{
     backend::BoxFuture,
-    catalog::{About, Offer, Source},
+    catalog::{BackendInfo, CatalogSource, Offer},
     name::BackendName,
-    request::{Change, Changes, Identity, Offers, Serve as _},
+    request::{Change, ChangeStream, RequestHandler as _, ServerCapabilities, ServerInfo},
 };
 use muster_gateway::{
     dispatch::Dispatcher,
@@ -19,15 +19,15 @@ use crate::gateway::{Gateway, block_on, plain};
 
 const SCHEMA: &str = r#"{"type":"object"}"#;
 
-fn server(name: &str, words: &str, tools: &[&str]) -> Source {
-    let about = About {
+fn server(name: &str, words: &str, tools: &[&str]) -> CatalogSource {
+    let about = BackendInfo {
         title: Arc::from(name),
         description: Arc::from(words),
         category: None,
         tags: Arc::from([]),
     };
     let tools = tools.iter().map(|tool| plain(name, tool, "Does it", SCHEMA)).collect();
-    Source::new(BackendName::new(name), about, Offer { tools, ..Offer::default() })
+    CatalogSource::new(BackendName::new(name), about, Offer { tools, ..Offer::default() })
 }
 
 /// The bytes of `tools/list`.
@@ -36,7 +36,7 @@ fn listed(gateway: &Gateway) -> String {
     tools.iter().map(|tool| tool.get()).collect::<Vec<_>>().join("\n")
 }
 
-fn put(gateway: &Gateway, source: Source) {
+fn put(gateway: &Gateway, source: CatalogSource) {
     gateway.change(|state| state.catalog = state.catalog.with(source));
 }
 
@@ -59,10 +59,10 @@ fn clients_are_told_when_the_line_changes_and_only_then() {
     let gateway = Gateway::new();
     put(&gateway, server("hub", "Issues", &[]));
     let (tell, _) = broadcast::channel(8);
-    let identity = Identity { name: "n".into(), version: "v".into(), instructions: None };
+    let identity = ServerInfo { name: "n".into(), version: "v".into(), instructions: None };
     let dispatcher = Arc::new(Dispatcher::new(gateway.state.subscribe()));
     let meta = Box::new(Meta::default());
-    let front = Front::new(identity, Offers::default(), meta, dispatcher, tell.clone());
+    let front = Front::new(identity, ServerCapabilities::default(), meta, dispatcher, tell.clone());
     let mut changes = front.changes();
     let mut next = || block_on(heard(&mut changes));
 
@@ -79,6 +79,6 @@ fn clients_are_told_when_the_line_changes_and_only_then() {
     assert_eq!(next(), Some(Change::Prompts), "once is enough");
 }
 
-fn heard(changes: &mut Box<dyn Changes>) -> BoxFuture<'_, Option<Change>> {
+fn heard(changes: &mut Box<dyn ChangeStream>) -> BoxFuture<'_, Option<Change>> {
     changes.next()
 }

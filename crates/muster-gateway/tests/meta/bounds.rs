@@ -1,13 +1,13 @@
 //! However much there is, no answer is long.
 
-use muster_core::catalog::{Entry, Offer};
+use muster_core::catalog::{Offer, ToolEntry};
 use serde_json::Value;
 
 use crate::gateway::{Gateway, listed, plain};
 
 const MOST_BYTES: usize = 96 * 1024;
 
-fn tools(count: usize) -> Vec<Entry> {
+fn tools(count: usize) -> Vec<ToolEntry> {
     let schema = format!(
         r#"{{"type":"object","properties":{{"text":{{"description":"{}"}}}}}}"#,
         "long ".repeat(200)

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use muster_core::{
     call::{Caller, Outcome},
-    catalog::{Entry, Offer},
-    client::Nobody,
+    catalog::{Offer, ToolEntry},
+    client::NoClient,
     json::Raw,
-    tokens,
+    token_estimate,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ proptest! {
         (include_schema, by_pattern) in (any::<bool>(), any::<bool>()),
     ) {
         let tokenizer = tiktoken_rs::o200k_base_singleton();
-        let entries: Vec<Entry> = tools
+        let entries: Vec<ToolEntry> = tools
             .iter()
             .map(|(name, text, arguments)| plain("many", name, text, &schema(arguments)))
             .collect();
@@ -71,7 +71,7 @@ proptest! {
         arguments["max_tokens"] = json!(max_tokens);
         let bounded = gateway.text("filter_tools", &arguments.to_string());
         prop_assert!(cost(tokenizer, &bounded) <= max_tokens, "{bounded}");
-        prop_assert!(tokens::most(&bounded) <= max_tokens, "{bounded}");
+        prop_assert!(token_estimate::estimate(&bounded) <= max_tokens, "{bounded}");
     }
 }
 
@@ -87,7 +87,7 @@ fn called(gateway: &Gateway, max_tokens: usize) -> (Value, Value) {
     let result: Value =
         serde_json::from_str(gateway.result("call_tool", &arguments).get()).unwrap();
     let text = result["content"][0]["text"].as_str().unwrap();
-    assert!(tokens::most(text) <= max_tokens, "{text}");
+    assert!(token_estimate::estimate(text) <= max_tokens, "{text}");
     (serde_json::from_str(text).unwrap(), result["_meta"]["muster/output"].clone())
 }
 
@@ -115,7 +115,7 @@ fn a_long_text_is_kept_and_read_in_pages() {
         let piece: Value =
             serde_json::from_str(gateway.result("get_output", &arguments).get()).unwrap();
         let text = piece["content"][0]["text"].as_str().unwrap();
-        assert!(tokens::most(text) <= 2_000);
+        assert!(token_estimate::estimate(text) <= 2_000);
         read.push_str(text);
         offset = piece["_meta"]["muster/next_offset"].as_u64();
     }
@@ -138,7 +138,7 @@ fn a_handle_is_good_for_one_caller() {
     assert!(gateway.text("get_output", &arguments).starts_with("word"));
     let other = Caller { subject: Arc::from("somebody else"), ..Caller::local() };
     let call = tool_call("get_output", &arguments);
-    let answer = gateway.send_as(&other, &Nobody::shared(), call).unwrap();
+    let answer = gateway.send_as(&other, &NoClient::shared(), call).unwrap();
     let Outcome::Text { text, failed: true, .. } = answer else { panic!("{answer:?}") };
     assert!(text.starts_with("there is no output"), "{text}");
 }

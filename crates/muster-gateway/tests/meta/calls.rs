@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use muster_core::{
     call::{CallError, Outcome},
-    catalog::{Entry, Offer},
-    cli::{Kind, Param, Placement},
-    client::{Continuation, NeedsInput, Question},
+    catalog::{Offer, ToolEntry},
+    cli::{Param, ParamType, Placement},
+    client::{Continuation, InputRequest, InputRequired},
     name::BackendName,
-    policy::{Destructive, Policy},
-    request::Fault,
+    policy::{DestructiveTools, Policy},
+    request::RequestError,
     schema,
 };
 use muster_gateway::surface::ToolCall;
@@ -22,11 +22,11 @@ const NOTE: &str = r#"{"name":"note","inputSchema":{"type":"object","properties"
 const CLEANUP: &str = r#"{"name":"cleanup","inputSchema":{"type":"object"}}"#;
 const DONE: &str = r#"{"content":[{"type":"text","text":"done"}]}"#;
 
-fn cli() -> Entry {
+fn cli() -> ToolEntry {
     let param = Param {
         name: "count".to_owned(),
         description: String::new(),
-        kind: Kind::Integer,
+        kind: ParamType::Integer,
         required: false,
         default: None,
         placement: Placement::Positional,
@@ -34,7 +34,7 @@ fn cli() -> Entry {
     };
     let schema = schema::input_schema(std::slice::from_ref(&param));
     let entry = plain("files", "cli_log", "", schema.get());
-    Entry { params: Some(Arc::from([param])), ..entry }
+    ToolEntry { params: Some(Arc::from([param])), ..entry }
 }
 
 fn gateway() -> Gateway {
@@ -214,7 +214,7 @@ fn arguments_that_do_not_fit() {
 
 #[test]
 fn what_is_blocked() {
-    let policy = Policy { destructive: Destructive::Blocked, ..Policy::default() };
+    let policy = Policy { destructive: DestructiveTools::Blocked, ..Policy::default() };
     refused(
         &gateway().with_policy(policy),
         r#"{"name":"x_files_cleanup"}"#,
@@ -229,7 +229,7 @@ fn failing(error: impl Fn() -> CallError + Send + Sync + 'static) -> Gateway {
 
 #[test]
 fn backends_that_fail() {
-    let gone = failing(|| CallError::Backend {
+    let gone = failing(|| CallError::Unavailable {
         backend: BackendName::new("files"),
         reason: "the connection was lost".to_owned(),
     });
@@ -237,7 +237,7 @@ fn backends_that_fail() {
         gone.inner(r#"{"name":"x_files_note"}"#),
         "!Tool execution failed: failed to call tool: backend `files` is not available: the connection was lost"
     );
-    let refusing = failing(|| CallError::Refused {
+    let refusing = failing(|| CallError::Upstream {
         code: -32603,
         message: "out of order".to_owned(),
         data: Some(raw(r#"{"n":123456789012345678901}"#)),
@@ -251,7 +251,7 @@ fn backends_that_fail() {
 
 #[test]
 fn a_repaired_call_that_fails_says_so_too() {
-    let lost = failing(|| CallError::Refused { code: 1, message: "no".to_owned(), data: None });
+    let lost = failing(|| CallError::Upstream { code: 1, message: "no".to_owned(), data: None });
     let result = lost.result("call_tool", r#"{"name":"x_files_note","args":{"text":"a"}}"#);
     let result: Value = serde_json::from_str(result.get()).unwrap();
     assert_eq!(result["_meta"]["muster/repaired"], json!(["read the arguments from `args`"]));
@@ -260,18 +260,21 @@ fn a_repaired_call_that_fails_says_so_too() {
 
 #[test]
 fn a_wish_for_the_browser_is_for_the_client() {
-    let asking = failing(|| CallError::Refused {
+    let asking = failing(|| CallError::Upstream {
         code: -32042,
         message: "sign in first".to_owned(),
         data: Some(raw(r#"{"elicitations":[]}"#)),
     });
     let fault = asking.send(tool_call("call_tool", r#"{"name":"x_files_note"}"#)).unwrap_err();
-    assert!(matches!(fault, Fault::Passed { code: -32042, data: Some(_), .. }), "{fault:?}");
+    assert!(
+        matches!(fault, RequestError::Upstream { code: -32042, data: Some(_), .. }),
+        "{fault:?}"
+    );
 }
 
 #[test]
 fn a_backend_that_finds_fault_with_good_arguments_is_not_called_again() {
-    let gateway = failing(|| CallError::Arguments {
+    let gateway = failing(|| CallError::InvalidArguments {
         tool: muster_core::name::ToolName::new("x_files_note"),
         problems: Vec::new(),
         unknown: Vec::new(),
@@ -289,12 +292,12 @@ fn questions_go_out_and_answers_come_in() {
         offer,
         |call| {
             if call.continuation().is_empty() {
-                let question = Question {
+                let question = InputRequest {
                     method: "elicitation/create".to_owned(),
                     params: raw(r#"{"message":"sure?"}"#),
                 };
-                return Ok(Outcome::NeedsInput(NeedsInput {
-                    questions: vec![("q".to_owned(), question)],
+                return Ok(Outcome::InputRequired(InputRequired {
+                    requests: vec![("q".to_owned(), question)],
                     state: Some(raw(r#""s1""#)),
                     result: Some(raw(r#"{"vendor":1}"#)),
                 }));
@@ -308,12 +311,12 @@ fn questions_go_out_and_answers_come_in() {
         continuation,
         ..tool_call("call_tool", r#"{"name":"x_files_note","arguments":{"args":{"text":"a"}}}"#)
     };
-    let Ok(Outcome::NeedsInput(needs)) = gateway.send(call(Continuation::default())) else {
+    let Ok(Outcome::InputRequired(needs)) = gateway.send(call(Continuation::default())) else {
         panic!("no question");
     };
-    assert_eq!(needs.questions[0].1.params.get(), r#"{"message":"sure?"}"#);
+    assert_eq!(needs.requests[0].1.params.get(), r#"{"message":"sure?"}"#);
     assert_eq!(needs.result.unwrap().get(), r#"{"vendor":1}"#);
-    let again = Continuation { answers: Some(raw("{}")), state: needs.state };
+    let again = Continuation { responses: Some(raw("{}")), state: needs.state };
     assert!(matches!(gateway.send(call(again)), Ok(Outcome::Raw(_))));
     assert_eq!(
         gateway.heard(),

@@ -3,7 +3,7 @@
 use muster_core::{
     call::Outcome,
     catalog::Offer,
-    json::{Object, Raw},
+    json::{Raw, RawObject},
 };
 use serde_json::value::RawValue;
 
@@ -20,11 +20,11 @@ fn result_of(outcome: impl Fn() -> Outcome + Send + Sync + 'static) -> Raw {
 
 /// The text inside a result that is one text.
 fn inside(result: &RawValue) -> Raw {
-    let result = Object::parse(result).unwrap();
+    let result = RawObject::parse(result).unwrap();
     let content: Vec<&RawValue> =
         serde_json::from_str(result.get("content").unwrap().get()).unwrap();
     assert_eq!(content.len(), 1);
-    let item = Object::parse(content[0]).unwrap();
+    let item = RawObject::parse(content[0]).unwrap();
     assert_eq!(item.get_text("type").as_deref(), Some("text"));
     raw(&item.get_text("text").unwrap())
 }
@@ -61,11 +61,11 @@ fn every_item_stays_as_it_is() {
     );
     let outer = result_of(move || Outcome::Raw(raw(&result)));
     let inner = inside(&outer);
-    let inner = Object::parse(&inner).unwrap();
+    let inner = RawObject::parse(&inner).unwrap();
     assert_eq!(items(inner.get("content")), ODD);
     assert_eq!(inner.get("content").unwrap().get(), content);
     assert_eq!(inner.get("vendor").unwrap().get(), r#"{"k":null}"#);
-    let outer = Object::parse(&outer).unwrap();
+    let outer = RawObject::parse(&outer).unwrap();
     for side in [&inner, &outer] {
         assert_eq!(side.get("isError").unwrap().get(), "false");
         assert_eq!(side.get("_meta").unwrap().get(), r#"{"v/x":1.0}"#);
@@ -88,7 +88,7 @@ fn each_item_by_itself() {
 fn check(outcome: fn() -> Outcome, inner: &str, outer: &[(&str, Option<&str>)]) {
     let result = result_of(outcome);
     assert_eq!(inside(&result).get(), inner);
-    let result = Object::parse(&result).unwrap();
+    let result = RawObject::parse(&result).unwrap();
     for (key, expect) in outer {
         assert_eq!(result.get(key).map(RawValue::get), *expect, "{key}");
     }

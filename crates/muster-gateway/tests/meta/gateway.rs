@@ -6,14 +6,16 @@ use std::{
 };
 
 use muster_core::{
-    backend::{Ask, Backend, BoxFuture, Cx, What},
+    backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
     call::{CallError, Caller, Outcome},
-    catalog::{About, Collision, Entry, Listed, Offer, Snapshot, Source},
-    client::{Client, Continuation, Nobody},
+    catalog::{
+        BackendInfo, CatalogItem, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry,
+    },
+    client::{ClientHandle, Continuation, NoClient},
     json::Raw,
     name::{BackendName, ToolName},
     policy::{Permitted, Policy},
-    request::Fault,
+    request::RequestError,
 };
 use muster_gateway::{
     dispatch::{Dispatcher, GatewaySnapshot},
@@ -41,7 +43,7 @@ pub(crate) struct Gateway {
 /// A backend that says whatever it is told to say.
 pub(crate) struct Fake {
     run: Box<Says<Permitted>>,
-    ask: Box<Says<Ask>>,
+    ask: Box<Says<ResourceRequest>>,
     tell: mpsc::Sender<String>,
 }
 
@@ -52,7 +54,7 @@ impl fmt::Debug for Fake {
 }
 
 impl Backend for Fake {
-    fn run<'a>(&'a self, _: Cx<'a>, call: Permitted) -> BoxFuture<'a, Answer> {
+    fn run<'a>(&'a self, _: CallContext<'a>, call: Permitted) -> BoxFuture<'a, Answer> {
         let meta = call.meta().map(|meta| format!(" meta={meta}")).unwrap_or_default();
         let state = call.continuation().state.as_ref();
         let state = state.map(|state| format!(" state={state}")).unwrap_or_default();
@@ -61,10 +63,10 @@ impl Backend for Fake {
         Box::pin(std::future::ready((self.run)(&call)))
     }
 
-    fn ask<'a>(&'a self, _: Cx<'a>, ask: Ask) -> BoxFuture<'a, Answer> {
-        let heard = match &ask.what {
-            What::Read { uri } => format!("read {uri}"),
-            What::Prompt { name, arguments } => {
+    fn request<'a>(&'a self, _: CallContext<'a>, ask: ResourceRequest) -> BoxFuture<'a, Answer> {
+        let heard = match &ask.operation {
+            ResourceOperation::Read { uri } => format!("read {uri}"),
+            ResourceOperation::Prompt { name, arguments } => {
                 format!("prompt {name} {}", arguments.as_ref().map_or("-", |raw| raw.get()))
             }
             other => format!("{other:?}"),
@@ -76,7 +78,7 @@ impl Backend for Fake {
 
 impl Gateway {
     pub(crate) fn new() -> Self {
-        let catalog = Snapshot::settling(Collision::FirstWins);
+        let catalog = CatalogSnapshot::with_collisions(NameCollision::FirstWins);
         let (state, follow) =
             watch::channel(Arc::new(GatewaySnapshot { catalog, ..GatewaySnapshot::default() }));
         let (tell, heard) = mpsc::channel();
@@ -89,11 +91,11 @@ impl Gateway {
         name: &str,
         offer: Offer,
         run: impl Fn(&Permitted) -> Answer + Send + Sync + 'static,
-        ask: impl Fn(&Ask) -> Answer + Send + Sync + 'static,
+        ask: impl Fn(&ResourceRequest) -> Answer + Send + Sync + 'static,
     ) -> Self {
         let tell = self.tell.clone();
         let fake = Fake { run: Box::new(run), ask: Box::new(ask), tell };
-        let about = About {
+        let about = BackendInfo {
             title: Arc::from(name),
             description: Arc::from(""),
             category: None,
@@ -101,14 +103,19 @@ impl Gateway {
         };
         let backend = BackendName::new(name);
         self.change(|state| {
-            state.catalog = state.catalog.with(Source::new(backend.clone(), about, offer));
+            state.catalog = state.catalog.with(CatalogSource::new(backend.clone(), about, offer));
             state.backends.insert(backend, Arc::new(fake));
         });
         self
     }
 
     /// Adds a backend with tools that all answer `result`.
-    pub(crate) fn with_tools(self, name: &str, tools: Vec<Entry>, result: &'static str) -> Self {
+    pub(crate) fn with_tools(
+        self,
+        name: &str,
+        tools: Vec<ToolEntry>,
+        result: &'static str,
+    ) -> Self {
         let offer = Offer { tools, ..Offer::default() };
         self.with(name, offer, move |_| Ok(Outcome::Raw(raw(result))), |_| panic!("not asked"))
     }
@@ -124,17 +131,17 @@ impl Gateway {
         self.state.send_replace(Arc::new(state));
     }
 
-    pub(crate) fn send(&self, call: ToolCall) -> Result<Outcome, Fault> {
-        let (caller, client) = (Caller::local(), Nobody::shared());
+    pub(crate) fn send(&self, call: ToolCall) -> Result<Outcome, RequestError> {
+        let (caller, client) = (Caller::local(), NoClient::shared());
         self.send_as(&caller, &client, call)
     }
 
     pub(crate) fn send_as(
         &self,
         caller: &Caller,
-        client: &Arc<dyn Client>,
+        client: &Arc<dyn ClientHandle>,
         call: ToolCall,
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<Outcome, RequestError> {
         let (dispatcher, snapshot) = (&self.dispatcher, &self.dispatcher.snapshot(caller));
         let cx = SurfaceContext { dispatcher, snapshot, caller, client };
         block_on(self.meta.call(cx, call))
@@ -149,7 +156,7 @@ impl Gateway {
                 let content = serde_json::json!([{"type":"text","text":text}]);
                 raw(&serde_json::json!({"content":content,"isError":failed}).to_string())
             }
-            Outcome::NeedsInput(_) => panic!("asks back"),
+            Outcome::InputRequired(_) => panic!("asks back"),
         }
     }
 
@@ -200,10 +207,10 @@ pub(crate) fn raw(text: &str) -> Raw {
 }
 
 /// A tool of an MCP server, from how the server lists it.
-pub(crate) fn tool(backend: &str, definition: &str) -> Entry {
+pub(crate) fn tool(backend: &str, definition: &str) -> ToolEntry {
     let value: Value = serde_json::from_str(definition).unwrap();
     let local = value["name"].as_str().unwrap();
-    Entry {
+    ToolEntry {
         name: ToolName::new(format!("x_{backend}_{local}")),
         backend: BackendName::new(backend),
         local_name: Arc::from(local),
@@ -216,8 +223,8 @@ pub(crate) fn tool(backend: &str, definition: &str) -> Entry {
 }
 
 /// A tool that muster describes itself.
-pub(crate) fn plain(backend: &str, name: &str, description: &str, schema: &str) -> Entry {
-    Entry {
+pub(crate) fn plain(backend: &str, name: &str, description: &str, schema: &str) -> ToolEntry {
+    ToolEntry {
         name: ToolName::new(name),
         backend: BackendName::new(backend),
         local_name: Arc::from(name),
@@ -230,8 +237,8 @@ pub(crate) fn plain(backend: &str, name: &str, description: &str, schema: &str) 
 }
 
 /// A resource, a template or a prompt.
-pub(crate) fn listed(backend: &str, name: &str, local: &str, definition: &str) -> Listed {
-    Listed {
+pub(crate) fn listed(backend: &str, name: &str, local: &str, definition: &str) -> CatalogItem {
+    CatalogItem {
         name: Arc::from(name),
         backend: BackendName::new(backend),
         local_name: Arc::from(local),

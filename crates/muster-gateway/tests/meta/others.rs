@@ -1,29 +1,29 @@
 //! Resources and prompts through meta-tools.
 
 use muster_core::{
-    backend::{Ask, What},
+    backend::{ResourceOperation, ResourceRequest},
     call::{CallError, Caller, Outcome},
     catalog::Offer,
-    client::{Continuation, Nobody},
+    client::{Continuation, NoClient},
     name::BackendName,
 };
 use muster_gateway::surface::SurfaceContext;
 
 use crate::gateway::{Answer, Gateway, block_on, listed, raw};
 
-fn answer(ask: &Ask) -> Answer {
-    let result = match &ask.what {
-        What::Read { uri } if uri == "a://mixed" => {
+fn answer(ask: &ResourceRequest) -> Answer {
+    let result = match &ask.operation {
+        ResourceOperation::Read { uri } if uri == "a://mixed" => {
             r#"{"contents":[{"uri":"a://mixed","text":"one"},{"uri":"a://mixed","mimeType":"image/png","blob":"AAAA"},{"uri":"a://x","text":"two"}],"_meta":{"v/x":1.0}}"#
         }
-        What::Read { uri } if uri == "a://broken" => {
-            return Err(CallError::Refused {
+        ResourceOperation::Read { uri } if uri == "a://broken" => {
+            return Err(CallError::Upstream {
                 code: -32603,
                 message: "no disk".to_owned(),
                 data: None,
             });
         }
-        What::Read { .. } => r#"{"contents":[{"uri":"a://b","text":"hello"}]}"#,
+        ResourceOperation::Read { .. } => r#"{"contents":[{"uri":"a://b","text":"hello"}]}"#,
         _ => {
             r#"{"description":"d","messages":[{"role":"user","content":{"type":"text","text":"Hello Ada"}},{"role":"user","content":{"type":"image","data":"AA==","mimeType":"image/png","x":1.0}}]}"#
         }
@@ -198,9 +198,10 @@ fn get_prompt() {
 fn only_who_is_in_the_catalog_is_asked() {
     let (gateway, server) = (gateway(), BackendName::new("srv"));
     gateway.change(|state| state.catalog = state.catalog.without(&server));
-    let what = What::Read { uri: "a://b".to_owned() };
-    let ask = Ask { what, meta: None, continuation: Continuation::default() };
-    let (caller, client) = (Caller::local(), Nobody::shared());
+    let what = ResourceOperation::Read { uri: "a://b".to_owned() };
+    let ask =
+        ResourceRequest { operation: what, meta: None, continuation: Continuation::default() };
+    let (caller, client) = (Caller::local(), NoClient::shared());
     let (dispatcher, snapshot) = (&gateway.dispatcher, &gateway.dispatcher.snapshot(&caller));
     let cx = SurfaceContext { dispatcher, snapshot, caller: &caller, client: &client };
     let asked = cx.ask(&server, ask);

@@ -6,11 +6,11 @@ use std::sync::{
 };
 
 use muster_core::{
-    backend::What,
+    backend::ResourceOperation,
     call::{Caller, Outcome},
     catalog::Offer,
-    client::{Continuation, Nobody},
-    request::{Asked, Identity, Offers, Request, Serve as _},
+    client::{Continuation, NoClient},
+    request::{ClientRequest, Request, RequestHandler as _, ServerCapabilities, ServerInfo},
 };
 use muster_gateway::{
     dispatch::{CallerSnapshots, Dispatcher, GatewaySnapshot},
@@ -65,12 +65,13 @@ fn serve(surface: Box<dyn Surface>, request: Request) -> (usize, Vec<String>, Ve
     let principals = Arc::clone(&catalog) as Arc<dyn CallerSnapshots>;
     let dispatcher = Dispatcher::new(before.state.subscribe()).with_principals(principals);
     let identity =
-        Identity { name: "test".to_owned(), version: "1".to_owned(), instructions: None };
-    let offers = Offers { resources: true, prompts: true, ..Offers::default() };
+        ServerInfo { name: "test".to_owned(), version: "1".to_owned(), instructions: None };
+    let offers =
+        ServerCapabilities { resources: true, prompts: true, ..ServerCapabilities::default() };
     let (changes, _) = broadcast::channel(1);
     let front = Front::new(identity, offers, surface, Arc::new(dispatcher), changes);
-    let asked = Asked { request, meta: None, continuation: Continuation::default() };
-    block_on(front.serve(&Caller::local(), &Nobody::shared(), asked)).unwrap();
+    let asked = ClientRequest { request, meta: None, continuation: Continuation::default() };
+    block_on(front.handle(&Caller::local(), &NoClient::shared(), asked)).unwrap();
     (catalog.reads.load(Ordering::Relaxed), before.heard(), after.heard())
 }
 
@@ -96,8 +97,11 @@ fn every_request_reads_the_state_once() {
             Request::ListTools { cursor: None },
             Request::ListResources { cursor: None },
             Request::ListPrompts { cursor: None },
-            Request::Ask(What::Read { uri: "a://r".to_owned() }),
-            Request::Ask(What::Prompt { name: "x_a_p".to_owned(), arguments: None }),
+            Request::Resource(ResourceOperation::Read { uri: "a://r".to_owned() }),
+            Request::Resource(ResourceOperation::Prompt {
+                name: "x_a_p".to_owned(),
+                arguments: None,
+            }),
         ]
     };
     for surface in surfaces {

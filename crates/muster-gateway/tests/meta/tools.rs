@@ -3,7 +3,7 @@
 use muster_core::{
     effect::Effect,
     name::BackendName,
-    policy::{Default as ByDefault, Policy, Rule},
+    policy::{DefaultAccess as ByDefault, Policy, Rule},
 };
 use muster_gateway::{dispatch::GatewaySnapshot, surface::Surface as _};
 use serde_json::{Value, json};
@@ -235,7 +235,7 @@ fn what_the_policy_hides_is_not_there() {
 fn a_policy_goes_by_effect() {
     let rule = Rule { effect: Some(Effect::Read), ..Rule::default() };
     let policy = Policy {
-        most: Some(Effect::Read),
+        max_effect: Some(Effect::Read),
         rules: [("x_hub_create_issue".to_owned(), rule)].into_iter().collect(),
         ..Policy::default()
     };

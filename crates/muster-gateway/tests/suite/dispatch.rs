@@ -27,7 +27,7 @@ fn what_is_permitted_arrives_checked_and_converted() {
 fn strict_checking_takes_the_schema_at_its_word() {
     let strict = |args| Call { checking: Checking::Strict, ..request("say", args) };
     let error = refused(None, strict(json!({"text": 5})));
-    assert!(matches!(error, CallError::Arguments { .. }), "{error}");
+    assert!(matches!(error, CallError::InvalidArguments { .. }), "{error}");
     let world = World::new(None);
     world.call(strict(json!({"text": "5", "count": 7.0}))).unwrap();
     assert_eq!(world.reached(), ["say text='5' count=7.0"]);
@@ -35,7 +35,7 @@ fn strict_checking_takes_the_schema_at_its_word() {
 
 #[test]
 fn an_unknown_tool_is_answered_with_the_nearest_names() {
-    let CallError::Unknown { tool, similar } = refused(None, request("sya", json!({}))) else {
+    let CallError::UnknownTool { tool, similar } = refused(None, request("sya", json!({}))) else {
         panic!("found");
     };
     assert_eq!(tool.as_str(), "sya");
@@ -48,7 +48,7 @@ fn a_tool_that_the_policy_disables_is_as_unknown_as_one_that_never_was() {
     // Its name is not given away either, neither for itself nor for one near it.
     for name in ["say", "sai"] {
         let error = refused(policy, request(name, json!({"text": "x"})));
-        let CallError::Unknown { similar, .. } = error else { panic!("{error}") };
+        let CallError::UnknownTool { similar, .. } = error else { panic!("{error}") };
         assert!(similar.is_empty(), "{similar:?}");
     }
     let world = World::new(policy);
@@ -59,7 +59,7 @@ fn a_tool_that_the_policy_disables_is_as_unknown_as_one_that_never_was() {
 #[test]
 fn every_problem_with_the_arguments_is_told() {
     let error = refused(None, request("say", json!({"count": "many", "tone": "odd", "txt": 1})));
-    let CallError::Arguments { problems, unknown, .. } = error else { panic!("{error}") };
+    let CallError::InvalidArguments { problems, unknown, .. } = error else { panic!("{error}") };
     let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert_eq!(
         problems,
@@ -76,7 +76,7 @@ fn every_problem_with_the_arguments_is_told() {
 fn every_violation_of_the_policy_is_told() {
     let policy = "{tools: {say: {args: {text: {pattern: 'a+'}, count: {min: 1, max: 5}}}}}";
     let error = refused(Some(policy), request("say", json!({"text": "ab", "count": 9})));
-    let CallError::Constraint { violations, .. } = error else { panic!("{error}") };
+    let CallError::PolicyViolation { violations, .. } = error else { panic!("{error}") };
     assert_eq!(
         violations,
         [
@@ -90,7 +90,7 @@ fn every_violation_of_the_policy_is_told() {
 fn a_policy_that_cannot_be_applied_permits_nothing_it_is_about() {
     let policy = "{tools: {say: {args: {text: {pattern: '('}}}}}";
     let error = refused(Some(policy), request("say", json!({"text": "x"})));
-    assert!(matches!(error, CallError::BrokenPolicy { .. }), "{error}");
+    assert!(matches!(error, CallError::InvalidPolicy { .. }), "{error}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_new_state_holds_from_the_next_call_on() {
     world.call(request("plain", json!({}))).unwrap();
     world.change(|state| state.catalog = Default::default());
     let error = world.call(request("plain", json!({}))).unwrap_err();
-    assert!(matches!(error, CallError::Unknown { .. }), "{error}");
+    assert!(matches!(error, CallError::UnknownTool { .. }), "{error}");
     assert_eq!(world.reached(), ["plain"]);
 }
 
@@ -124,7 +124,7 @@ fn calls_within_calls_end_somewhere() {
 fn a_call_within_a_call_goes_through_the_same_door() {
     let world = World::new(Some("{default: disabled, tools: {plain: {}}}"));
     let error = world.call(request("nest", json!({}))).unwrap_err();
-    assert!(matches!(error, CallError::Unknown { .. }), "{error}");
+    assert!(matches!(error, CallError::UnknownTool { .. }), "{error}");
     assert_eq!(world.reached(), [""; 0]);
 }
 

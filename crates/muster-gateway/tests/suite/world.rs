@@ -6,15 +6,17 @@ use std::{
 };
 
 use muster_core::{
-    backend::{Backend, BoxFuture, CallTool as _, Cx},
+    backend::{Backend, BoxFuture, CallContext, ToolCaller as _},
     call::{Call, CallError, Caller, Checking, Outcome},
-    catalog::{About, Entry, Offer, Snapshot, Source},
-    client::{Client, Continuation, Nobody},
+    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
+    client::{ClientHandle, Continuation, NoClient},
     json::raw,
     name::{BackendName, ToolName},
     policy::{Permitted, Policy},
     python,
-    request::{Asked, Identity, Offers, Reply, Request, Serve as _},
+    request::{
+        ClientRequest, Request, RequestHandler as _, Response, ServerCapabilities, ServerInfo,
+    },
     schema,
 };
 use muster_gateway::{
@@ -51,7 +53,11 @@ struct Notes {
 }
 
 impl Backend for Notes {
-    fn run<'a>(&'a self, cx: Cx<'a>, call: Permitted) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    fn run<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         let arguments = call.arguments().iter();
         let arguments: String =
             arguments.map(|(name, value)| format!(" {name}={}", python::repr(value))).collect();
@@ -87,7 +93,7 @@ impl World {
         });
         let (sender, reached) = mpsc::channel();
         let backends = BTreeMap::from([(name(), Arc::new(Notes { sender }) as Arc<dyn Backend>)]);
-        let catalog = Snapshot::default().with(source());
+        let catalog = CatalogSnapshot::default().with(source());
         let state = GatewaySnapshot {
             catalog,
             policy: Arc::new(policy),
@@ -115,34 +121,35 @@ impl World {
     /// Asks as a client does, and gives the result as JSON.
     pub(crate) fn ask(&self, surface: Box<dyn Surface>, request: Request) -> Value {
         let identity =
-            Identity { name: "test".to_owned(), version: "1".to_owned(), instructions: None };
+            ServerInfo { name: "test".to_owned(), version: "1".to_owned(), instructions: None };
         let (changes, _) = broadcast::channel(1);
         let dispatcher = Arc::clone(&self.dispatcher);
-        let front = Front::new(identity, Offers::default(), surface, dispatcher, changes);
-        let asked = Asked { request, meta: None, continuation: Continuation::default() };
-        let reply = block_on(front.serve(&Caller::local(), &nobody(), asked)).unwrap();
-        let Reply::Done { result, .. } = reply else { panic!("{reply:?}") };
+        let front =
+            Front::new(identity, ServerCapabilities::default(), surface, dispatcher, changes);
+        let asked = ClientRequest { request, meta: None, continuation: Continuation::default() };
+        let reply = block_on(front.handle(&Caller::local(), &nobody(), asked)).unwrap();
+        let Response::Done { result, .. } = reply else { panic!("{reply:?}") };
         serde_json::from_str(result.get()).unwrap()
     }
 }
 
-fn nobody() -> Arc<dyn Client> {
-    Arc::new(Nobody)
+fn nobody() -> Arc<dyn ClientHandle> {
+    Arc::new(NoClient)
 }
 
 fn name() -> BackendName {
     BackendName::new("demo")
 }
 
-fn source() -> Source {
+fn source() -> CatalogSource {
     let config = muster_config::cli::parse(TOOLS).unwrap().value;
-    let about = About {
+    let about = BackendInfo {
         title: config.name.into(),
         description: config.description.into(),
         category: config.category.map(Into::into),
         tags: config.tags.into(),
     };
-    let entries = config.tools.into_iter().map(|tool| Entry {
+    let entries = config.tools.into_iter().map(|tool| ToolEntry {
         name: ToolName::new(tool.name.as_str()),
         backend: name(),
         local_name: tool.name.into(),
@@ -152,7 +159,7 @@ fn source() -> Source {
         definition: None,
         validator: Arc::default(),
     });
-    Source::new(name(), about, Offer { tools: entries.collect(), ..Offer::default() })
+    CatalogSource::new(name(), about, Offer { tools: entries.collect(), ..Offer::default() })
 }
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {

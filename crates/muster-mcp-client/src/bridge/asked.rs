@@ -7,7 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
-use muster_core::json::{Object, Raw};
+use muster_core::json::{Raw, RawObject};
 use muster_mcp::{
     headers::name_param,
     param_headers::{self, Headed},
@@ -84,8 +84,8 @@ impl Asked {
         (id, method, params): (&RawValue, &str, Option<&RawValue>),
         text: &str,
     ) -> Self {
-        let params = params.and_then(Object::parse).unwrap_or_default();
-        let meta = params.get("_meta").and_then(Object::parse).unwrap_or_default();
+        let params = params.and_then(RawObject::parse).unwrap_or_default();
+        let meta = params.get("_meta").and_then(RawObject::parse).unwrap_or_default();
         let era = Era::judge(method, &meta, None);
         let mut headers = HeaderMap::new();
         if era == Era::Modern {
@@ -116,7 +116,7 @@ impl Asked {
     }
 }
 
-fn repeat(headers: &mut HeaderMap, method: &str, params: &Object<'_>, meta: &Object<'_>) {
+fn repeat(headers: &mut HeaderMap, method: &str, params: &RawObject<'_>, meta: &RawObject<'_>) {
     if let Some(version) = meta.get_text(VERSION_KEY) {
         headers.insert(param_headers::VERSION, param_headers::encoded(&version));
     }
@@ -134,14 +134,14 @@ pub(super) fn learn(tools: &HeadedTools, answer: &[u8]) {
     }
     let Ok(answer) = serde_json::from_slice::<&RawValue>(answer) else { return };
     let result =
-        Object::parse(answer).and_then(|answer| answer.get("result").map(ToOwned::to_owned));
+        RawObject::parse(answer).and_then(|answer| answer.get("result").map(ToOwned::to_owned));
     let Some(result) = result else { return };
     let listed =
-        Object::parse(&result).and_then(|result| result.get("tools").map(ToOwned::to_owned));
+        RawObject::parse(&result).and_then(|result| result.get("tools").map(ToOwned::to_owned));
     let listed: Vec<Raw> =
         listed.and_then(|listed| serde_json::from_str(listed.get()).ok()).unwrap_or_default();
     for tool in &listed {
-        let name = Object::parse(tool).and_then(|tool| tool.get_text("name"));
+        let name = RawObject::parse(tool).and_then(|tool| tool.get_text("name"));
         if let (Some(name), Ok(headed)) = (name, param_headers::headed(tool)) {
             tools.lock().insert(name, headed);
         }
@@ -153,13 +153,13 @@ pub(super) fn cancelled(method: &str, params: Option<&RawValue>) -> Option<Strin
     if method != "notifications/cancelled" {
         return None;
     }
-    params.and_then(Object::parse)?.get("requestId").map(|id| id.get().to_owned())
+    params.and_then(RawObject::parse)?.get("requestId").map(|id| id.get().to_owned())
 }
 
 /// The version that a modern notification names.
 pub(super) fn version_of(params: Option<&RawValue>) -> Option<String> {
-    let params = params.and_then(Object::parse)?;
-    let meta = params.get("_meta").and_then(Object::parse)?;
+    let params = params.and_then(RawObject::parse)?;
+    let meta = params.get("_meta").and_then(RawObject::parse)?;
     meta.get_text(VERSION_KEY)
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use muster_core::json::Object;
+use muster_core::json::RawObject;
 use muster_mcp::{
     version::Era,
     wire::{self, Message, RpcError, error_line},
@@ -429,8 +429,8 @@ fn is_result(message: &[u8]) -> bool {
 /// The error in an answer that names no request.
 fn error_of(body: &[u8]) -> Option<RpcError> {
     let body: &RawValue = serde_json::from_slice(body).ok()?;
-    let body = Object::parse(body)?;
-    let error = body.get("error").and_then(Object::parse)?;
+    let body = RawObject::parse(body)?;
+    let error = body.get("error").and_then(RawObject::parse)?;
     let code = error.get("code")?.get().parse().ok()?;
     let data = error.get("data").map(ToOwned::to_owned);
     Some(RpcError { code, message: error.get_text("message")?, data })

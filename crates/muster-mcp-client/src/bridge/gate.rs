@@ -6,7 +6,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use muster_core::request::Serve;
+use muster_core::request::RequestHandler;
 use muster_mcp::server::{Answer, LocalSession, Server};
 use tokio::{sync::watch, time::sleep};
 use tracing::{debug, info};
@@ -47,7 +47,7 @@ impl fmt::Debug for State {
 }
 
 impl Gate {
-    pub(super) fn new(meanwhile: Option<Arc<dyn Serve>>) -> Self {
+    pub(super) fn new(meanwhile: Option<Arc<dyn RequestHandler>>) -> Self {
         Self {
             server: meanwhile.map(Server::new),
             session: LocalSession::new(),

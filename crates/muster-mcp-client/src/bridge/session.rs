@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
-use muster_core::json::Object;
+use muster_core::json::RawObject;
 use muster_mcp::wire::notice_line;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -78,12 +78,12 @@ impl Session {
     /// The server answered an introduction; `headers` are those of its answer.
     pub(super) fn introduced(&self, words: &Bytes, headers: &HeaderMap, answer: &[u8]) {
         let Ok(answer) = serde_json::from_slice::<&RawValue>(answer) else { return };
-        let answer = Object::parse(answer).unwrap_or_default();
-        let Some(result) = answer.get("result").and_then(Object::parse) else { return };
+        let answer = RawObject::parse(answer).unwrap_or_default();
+        let Some(result) = answer.get("result").and_then(RawObject::parse) else { return };
         let version = result.get_text("protocolVersion");
-        let can = result.get("capabilities").and_then(Object::parse).unwrap_or_default();
+        let can = result.get("capabilities").and_then(RawObject::parse).unwrap_or_default();
         let tells = |list: &&str| {
-            let about = can.get(list).and_then(Object::parse).unwrap_or_default();
+            let about = can.get(list).and_then(RawObject::parse).unwrap_or_default();
             about.get("listChanged").is_some_and(|tells| tells.get() == "true")
         };
         let mut known = self.known.lock();

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use http::HeaderValue;
-use muster_core::connect::Event;
+use muster_core::connect::ConnectionEvent;
 use tokio::{sync::oneshot, time::sleep};
 use tracing::debug;
 
@@ -69,7 +69,7 @@ impl Http {
                 Err(Failure::Lost(reason)) => {
                     failures += 1;
                     if failures >= GONE {
-                        return self.inbox.events.happened(Event::Closed { reason });
+                        return self.inbox.events.on_event(ConnectionEvent::Closed { reason });
                     }
                     sleep(place.wait(failures)).await;
                 }
@@ -98,7 +98,7 @@ impl Http {
                 Err(_) => {
                     if place.last.is_none() {
                         // What was said meanwhile is lost.
-                        self.inbox.events.happened(Event::ListChanged);
+                        self.inbox.events.on_event(ConnectionEvent::ListChanged);
                     }
                     return any;
                 }

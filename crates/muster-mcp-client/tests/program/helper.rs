@@ -8,7 +8,7 @@ use std::{
     process::ExitCode,
 };
 
-use muster_core::json::Object;
+use muster_core::json::RawObject;
 use muster_exec::serve::serve_if_launcher;
 use serde_json::value::RawValue;
 
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
 fn find(text: &str, path: &[&str]) -> Option<Box<RawValue>> {
     let mut here: Box<RawValue> = serde_json::from_str(text).ok()?;
     for key in path {
-        let below = Object::parse(&here)?.get(key)?.to_owned();
+        let below = RawObject::parse(&here)?.get(key)?.to_owned();
         here = below;
     }
     Some(here)

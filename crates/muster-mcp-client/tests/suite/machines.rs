@@ -2,8 +2,10 @@
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
-use muster_core::connect::{Connect as _, ConnectError, Endpoint, Event, Events, MachineIdentity};
-use muster_mcp_client::Connector;
+use muster_core::connect::{
+    ConnectError, ConnectionEvent, ConnectionObserver, Connector as _, Endpoint, MachineIdentity,
+};
+use muster_mcp_client::McpConnector;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::{
     RootCertStore, ServerConfig,
@@ -28,8 +30,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 struct Deaf;
 
-impl Events for Deaf {
-    fn happened(&self, _: Event) {}
+impl ConnectionObserver for Deaf {
+    fn on_event(&self, _: ConnectionEvent) {}
 }
 
 /// Someone who signs certificates.
@@ -97,11 +99,11 @@ async fn proxy(tasks: &TaskTracker, authority: &Authority, server: &str) -> Stri
     address
 }
 
-async fn connect(connector: &Connector, url: &str, folder: &Path) -> Result<(), ConnectError> {
-    let endpoint = Endpoint::Mutual {
+async fn connect(connector: &McpConnector, url: &str, folder: &Path) -> Result<(), ConnectError> {
+    let endpoint = Endpoint::Mtls {
         url: url.to_owned(),
         headers: Vec::new(),
-        identity: MachineIdentity::Folder(folder.to_str().unwrap().to_owned()),
+        identity: MachineIdentity::Directory(folder.to_str().unwrap().to_owned()),
         app: "mcp-app".to_owned(),
     };
     let connected = connector.connect("srv", &endpoint, LIMIT, Arc::new(Deaf)).await?;

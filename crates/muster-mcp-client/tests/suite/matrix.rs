@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use muster_core::{
-    backend::What,
+    backend::ResourceOperation,
     call::{CallError, Outcome},
-    client::{Continuation, NeedsInput},
-    connect::{Endpoint, Event},
+    client::{Continuation, InputRequired},
+    connect::{ConnectionEvent, Endpoint},
 };
 use tokio::time::timeout;
 
@@ -136,7 +136,8 @@ async fn questions(world: World, era: Era) {
     let call = world.permit("test_sampling", r#"{"prompt":"capital?"}"#, None);
     let outcome = world.run(&client, call).await.unwrap();
     if era == Era::Modern {
-        let Outcome::NeedsInput(NeedsInput { questions, state, result }) = outcome else {
+        let Outcome::InputRequired(InputRequired { requests: questions, state, result }) = outcome
+        else {
             panic!("{outcome:?}")
         };
         assert_eq!(questions[0].0, "prompt");
@@ -146,7 +147,7 @@ async fn questions(world: World, era: Era) {
         // A client that did not declare it is never asked.
         let call = world.permit("test_sampling", r#"{"prompt":"capital?"}"#, None);
         let refused = world.run(&Fake::new("{}", &[]), call).await;
-        let Err(CallError::Refused { code: -32021, .. }) = refused else { panic!("{refused:?}") };
+        let Err(CallError::Upstream { code: -32021, .. }) = refused else { panic!("{refused:?}") };
         return;
     }
     let Outcome::Raw(result) = outcome else { panic!("{outcome:?}") };
@@ -181,15 +182,21 @@ async fn questions_by_reply(world: World, era: Era) {
         return;
     }
     let first = world.run(&client, world.permit(tool, "{}", None)).await;
-    let Ok(Outcome::NeedsInput(NeedsInput { questions, state: Some(state), .. })) = first else {
+    let Ok(Outcome::InputRequired(InputRequired {
+        requests: questions, state: Some(state), ..
+    })) = first
+    else {
         panic!("{first:?}")
     };
     assert_eq!(questions[0].0, "step1");
     let again =
-        |answers: &str, state| Continuation { answers: Some(raw(answers)), state: Some(state) };
+        |answers: &str, state| Continuation { responses: Some(raw(answers)), state: Some(state) };
     let step1 = again(r#"{"step1":{"action":"accept","content":{"name":"Ada"}}}"#, state);
     let second = world.run(&client, world.permit_again(tool, "{}", None, step1)).await;
-    let Ok(Outcome::NeedsInput(NeedsInput { questions, state: Some(state), .. })) = second else {
+    let Ok(Outcome::InputRequired(InputRequired {
+        requests: questions, state: Some(state), ..
+    })) = second
+    else {
         panic!("{second:?}")
     };
     assert_eq!(questions[0].0, "step2");
@@ -213,18 +220,18 @@ async fn cancels(mut world: World, _: Era) {
 }
 
 async fn resources_and_prompts(world: World, era: Era) {
-    let read = world.asked(What::Read { uri: "test://static-text".to_owned() }).await;
+    let read = world.asked(ResourceOperation::Read { uri: "test://static-text".to_owned() }).await;
     assert!(read.contains("This is the content of the static text resource."), "{read}");
-    let missing = world.ask(What::Read { uri: "test://nothing".to_owned() }).await;
+    let missing = world.ask(ResourceOperation::Read { uri: "test://nothing".to_owned() }).await;
     let expect = if era == Era::Modern { -32602 } else { -32002 };
     match missing {
-        Err(CallError::Refused { code, message, data }) => {
+        Err(CallError::Upstream { code, message, data }) => {
             assert_eq!((code, message.as_str()), (expect, "Resource not found"));
             assert_eq!(data.unwrap().get(), r#"{"uri":"test://nothing"}"#);
         }
         other => panic!("{other:?}"),
     }
-    let prompt = What::Prompt {
+    let prompt = ResourceOperation::Prompt {
         name: "test_prompt_with_arguments".to_owned(),
         arguments: Some(raw(r#"{"arg1":"a","arg2":"b"}"#)),
     };
@@ -232,7 +239,7 @@ async fn resources_and_prompts(world: World, era: Era) {
     let params = raw(
         r#"{"ref":{"type":"ref/prompt","name":"test_prompt_with_arguments"},"argument":{"name":"arg1","value":"par"}}"#,
     );
-    let completed = world.asked(What::Complete { params }).await;
+    let completed = world.asked(ResourceOperation::Complete { params }).await;
     assert!(completed.contains(r#"["paris","park","party"]"#), "{completed}");
 }
 
@@ -240,28 +247,29 @@ async fn hears_of_changes(mut world: World, _: Era) {
     let client = Fake::able();
     for tool in ["test_trigger_tool_change", "test_trigger_prompt_change"] {
         world.call(&client, tool, "{}").await;
-        assert!(matches!(world.event().await, Event::ListChanged));
+        assert!(matches!(world.event().await, ConnectionEvent::ListChanged));
     }
 }
 
 async fn watches(mut world: World, _: Era) {
     let client = Fake::able();
     let watched = || "test://watched-resource".to_owned();
-    assert_eq!(world.asked(What::Subscribe { uri: watched() }).await, "{}");
+    assert_eq!(world.asked(ResourceOperation::Subscribe { uri: watched() }).await, "{}");
     world.call(&client, "test_trigger_resource_update", "{}").await;
     match world.event().await {
-        Event::ResourceUpdated { uri } => assert_eq!(uri, watched()),
+        ConnectionEvent::ResourceUpdated { uri } => assert_eq!(uri, watched()),
         other => panic!("{other:?}"),
     }
-    let nothing = world.ask(What::Subscribe { uri: "test://nothing".to_owned() }).await;
-    assert!(matches!(nothing, Err(CallError::Refused { .. })), "{nothing:?}");
-    world.asked(What::Unsubscribe { uri: watched() }).await;
+    let nothing =
+        world.ask(ResourceOperation::Subscribe { uri: "test://nothing".to_owned() }).await;
+    assert!(matches!(nothing, Err(CallError::Upstream { .. })), "{nothing:?}");
+    world.asked(ResourceOperation::Unsubscribe { uri: watched() }).await;
     // The stream is closed at the next turn of the runtime.
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     world.call(&client, "test_trigger_resource_update", "{}").await;
     world.call(&client, "test_trigger_tool_change", "{}").await;
     let next = world.event().await;
-    assert!(matches!(next, Event::ListChanged), "{next:?}");
+    assert!(matches!(next, ConnectionEvent::ListChanged), "{next:?}");
 }
 
 async fn runs_side_by_side(world: World, _: Era) {
@@ -290,6 +298,6 @@ async fn closes(world: World, _: Era) {
     drop(connection);
     timeout(LIMIT, connector.shut_down()).await.expect("nothing is left running");
     while let Some(event) = events.recv().await {
-        assert!(!matches!(event, Event::Closed { .. }), "we closed it ourselves");
+        assert!(!matches!(event, ConnectionEvent::Closed { .. }), "we closed it ourselves");
     }
 }

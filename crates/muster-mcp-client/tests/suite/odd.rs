@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use muster_core::{
     call::{CallError, Outcome},
-    connect::Event,
+    connect::ConnectionEvent,
 };
 use tokio::time::timeout;
 
@@ -129,15 +129,15 @@ async fn the_death_of_a_process_ends_its_calls_and_is_told() {
     let dying = world.run(&client, world.permit("die", "{}", None));
     let (waiting, dying) = tokio::join!(waiting, dying);
     for failed in [waiting, dying] {
-        let Err(CallError::Backend { reason, .. }) = failed else { panic!("{failed:?}") };
+        let Err(CallError::Unavailable { reason, .. }) = failed else { panic!("{failed:?}") };
         assert_eq!(reason, "it exited with code 3: boom");
     }
     match world.event().await {
-        Event::Closed { reason } => assert_eq!(reason, "it exited with code 3: boom"),
+        ConnectionEvent::Closed { reason } => assert_eq!(reason, "it exited with code 3: boom"),
         other => panic!("{other:?}"),
     }
     let late = world.run(&client, world.permit("raw", "{}", None)).await;
-    assert!(matches!(late, Err(CallError::Backend { .. })), "{late:?}");
+    assert!(matches!(late, Err(CallError::Unavailable { .. })), "{late:?}");
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn a_call_that_is_dropped_is_taken_back() {
     assert!(timeout(std::time::Duration::from_millis(50), waiting).await.is_err());
     // The server logs what it is told; with no call under way that belongs to nobody.
     match world.event().await {
-        Event::Log { params } => {
+        ConnectionEvent::Log { params } => {
             assert!(params.get().contains(r#""method":"notifications/cancelled""#), "{params}");
             assert!(params.get().contains(r#""requestId":"#), "{params}");
         }

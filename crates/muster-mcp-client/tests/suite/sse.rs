@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use muster_core::{
     call::CallError,
-    connect::{ConnectError, Endpoint, Event},
+    connect::{ConnectError, ConnectionEvent, Endpoint},
 };
 use tokio::sync::mpsc;
 
@@ -77,11 +77,11 @@ async fn a_server_is_used_and_its_end_is_told() {
     let sender = stream.lock().unwrap().clone().unwrap();
     sender.send(change.to_owned()).unwrap();
     drop(sender);
-    assert!(matches!(world.event().await, Event::ListChanged));
+    assert!(matches!(world.event().await, ConnectionEvent::ListChanged));
     let gone = world.run(&client, world.permit("bye", "{}", None)).await;
-    let Err(CallError::Backend { reason, .. }) = gone else { panic!("{gone:?}") };
+    let Err(CallError::Unavailable { reason, .. }) = gone else { panic!("{gone:?}") };
     assert!(reason.contains("stream"), "{reason}");
-    assert!(matches!(world.event().await, Event::Closed { .. }));
+    assert!(matches!(world.event().await, ConnectionEvent::Closed { .. }));
 }
 
 #[tokio::test]

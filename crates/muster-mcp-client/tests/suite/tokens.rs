@@ -11,9 +11,9 @@ use std::{
 
 use muster_core::{
     backend::BoxFuture,
-    connect::{Connect as _, ConnectError, Connection, Event, Events},
-    credentials::Bearer,
-    logins::{Access, LoginError},
+    connect::{ConnectError, Connection, ConnectionEvent, ConnectionObserver, Connector as _},
+    credentials::BearerToken,
+    logins::{AccessTokenSource, LoginError},
 };
 
 use super::{
@@ -30,17 +30,17 @@ struct Numbered {
     last: usize,
 }
 
-impl Access for Numbered {
-    fn token(&self) -> BoxFuture<'_, Result<Bearer, LoginError>> {
-        let token = Bearer::new(format!("token-{}", self.now.load(Ordering::Relaxed)));
+impl AccessTokenSource for Numbered {
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>> {
+        let token = BearerToken::new(format!("token-{}", self.now.load(Ordering::Relaxed)));
         Box::pin(std::future::ready(Ok(token)))
     }
 
-    fn refused<'a>(
+    fn replace_rejected<'a>(
         &'a self,
-        token: &'a Bearer,
+        token: &'a BearerToken,
         challenge: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<Bearer, LoginError>> {
+    ) -> BoxFuture<'a, Result<BearerToken, LoginError>> {
         Box::pin(async move {
             assert!(
                 challenge.is_some_and(|said| said.starts_with("Bearer error=")),
@@ -49,7 +49,7 @@ impl Access for Numbered {
             let now = self.now.load(Ordering::Relaxed);
             assert_eq!(token.reveal(), format!("token-{now}"));
             if now == self.last {
-                return Err(LoginError::Needed);
+                return Err(LoginError::Required);
             }
             self.now.fetch_add(1, Ordering::Relaxed);
             self.token().await
@@ -60,8 +60,8 @@ impl Access for Numbered {
 #[derive(Debug)]
 struct Deaf;
 
-impl Events for Deaf {
-    fn happened(&self, _: Event) {}
+impl ConnectionObserver for Deaf {
+    fn on_event(&self, _: ConnectionEvent) {}
 }
 
 async fn connect(url: &str, last: usize) -> Result<Arc<dyn Connection>, ConnectError> {

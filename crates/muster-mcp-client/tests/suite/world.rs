@@ -8,18 +8,21 @@ use std::{
 };
 
 use muster_core::{
-    backend::{Ask, BoxFuture, CallTool, Cx, What},
+    backend::{BoxFuture, CallContext, ResourceOperation, ResourceRequest, ToolCaller},
     call::{Call, CallError, Caller, Checking, Outcome},
-    catalog::{About, Snapshot, Source, offer::offer},
-    client::{AskError, Asking, Client, Continuation, Notice, Question},
-    connect::{Connect as _, ConnectError, Connection, Endpoint, Event, Events, Listing},
+    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, offer::offer},
+    client::{ClientHandle, Continuation, InputError, InputMode, InputRequest, Notification},
+    connect::{
+        ConnectError, Connection, ConnectionEvent, ConnectionObserver, Connector as _, Endpoint,
+        ServerListing,
+    },
     json::Raw,
     name::{BackendName, ToolName},
     policy::{Permitted, Policy},
-    request::Identity,
+    request::ServerInfo,
 };
 use muster_exec::{launcher::Launcher, serve::LAUNCHER_ARG};
-use muster_mcp_client::Connector;
+use muster_mcp_client::McpConnector;
 use serde_json::value::RawValue;
 use tokio::{sync::mpsc, time::timeout};
 
@@ -35,10 +38,10 @@ pub fn raw(text: &str) -> Raw {
 
 /// Hears events.
 #[derive(Debug)]
-pub struct Ears(mpsc::UnboundedSender<Event>);
+pub struct Ears(mpsc::UnboundedSender<ConnectionEvent>);
 
-impl Events for Ears {
-    fn happened(&self, event: Event) {
+impl ConnectionObserver for Ears {
+    fn on_event(&self, event: ConnectionEvent) {
         drop(self.0.send(event));
     }
 }
@@ -89,25 +92,28 @@ impl Fake {
     }
 }
 
-impl Client for Fake {
+impl ClientHandle for Fake {
     fn capabilities(&self) -> Raw {
         self.capabilities.clone()
     }
 
-    fn asking(&self) -> Asking {
-        Asking::Directly
+    fn input_mode(&self) -> InputMode {
+        InputMode::Direct
     }
 
-    fn notify(&self, Notice { method, params }: Notice) {
+    fn notify(&self, Notification { method, params }: Notification) {
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         notices.push(format!("{method} {params}"));
     }
 
-    fn ask(&self, Question { method, params }: Question) -> BoxFuture<'_, Result<Raw, AskError>> {
+    fn request_input(
+        &self,
+        InputRequest { method, params }: InputRequest,
+    ) -> BoxFuture<'_, Result<Raw, InputError>> {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         questions.push(format!("{method} {params}"));
         let answer = self.answers.get(&*method).map(|answer| raw(answer));
-        let refused = AskError::Refused { code: -1, message: "no".to_owned(), data: None };
+        let refused = InputError::Refused { code: -1, message: "no".to_owned(), data: None };
         Box::pin(std::future::ready(answer.ok_or(refused)))
     }
 }
@@ -115,38 +121,38 @@ impl Client for Fake {
 #[derive(Debug)]
 struct NoTools;
 
-impl CallTool for NoTools {
+impl ToolCaller for NoTools {
     fn call<'a>(
         &'a self,
         _: &'a Caller,
-        _: &'a Arc<dyn Client>,
+        _: &'a Arc<dyn ClientHandle>,
         _: Call,
     ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         unreachable!("no backend here calls tools")
     }
 }
 
-pub fn connector() -> Connector {
+pub fn connector() -> McpConnector {
     let identity =
-        Identity { name: "muster".to_owned(), version: "1.0.0".to_owned(), instructions: None };
-    Connector::new(Launcher::with_program(HELPER, [LAUNCHER_ARG]), &identity)
+        ServerInfo { name: "muster".to_owned(), version: "1.0.0".to_owned(), instructions: None };
+    McpConnector::new(Launcher::with_program(HELPER, [LAUNCHER_ARG]), &identity)
 }
 
 /// A connected server.
 pub struct World {
     // Dropped first: a connection outlives neither its server nor its connector.
     pub connection: Arc<dyn Connection>,
-    pub listing: Listing,
-    pub events: mpsc::UnboundedReceiver<Event>,
-    catalog: Snapshot,
-    pub connector: Connector,
+    pub listing: ServerListing,
+    pub events: mpsc::UnboundedReceiver<ConnectionEvent>,
+    catalog: CatalogSnapshot,
+    pub connector: McpConnector,
     pub fixture: Option<Fixture>,
 }
 
 pub async fn connect(
-    connector: &Connector,
+    connector: &McpConnector,
     endpoint: &Endpoint,
-) -> Result<(Arc<dyn Connection>, mpsc::UnboundedReceiver<Event>), ConnectError> {
+) -> Result<(Arc<dyn Connection>, mpsc::UnboundedReceiver<ConnectionEvent>), ConnectError> {
     let (sender, events) = mpsc::unbounded_channel();
     let connection = connector.connect("srv", endpoint, LIMIT, Arc::new(Ears(sender))).await?;
     Ok((connection, events))
@@ -158,10 +164,14 @@ impl World {
         let (connection, events) = connect(&connector, endpoint).await.unwrap();
         let listing = connection.list().await.unwrap();
         let backend = BackendName::new("srv");
-        let about =
-            About { title: "".into(), description: "".into(), category: None, tags: [].into() };
+        let about = BackendInfo {
+            title: "".into(),
+            description: "".into(),
+            category: None,
+            tags: [].into(),
+        };
         let offer = offer(&listing, &backend, str::to_owned);
-        let catalog = Snapshot::default().with(Source::new(backend, about, offer));
+        let catalog = CatalogSnapshot::default().with(CatalogSource::new(backend, about, offer));
         Self { connection, listing, events, catalog, connector, fixture: None }
     }
 
@@ -193,8 +203,8 @@ impl World {
         call: Permitted,
     ) -> Result<Outcome, CallError> {
         let caller = Caller { subject: subject.into(), ..Caller::local() };
-        let client: Arc<dyn Client> = client.clone();
-        let cx = Cx { client: &client, caller: &caller, tools: &NoTools };
+        let client: Arc<dyn ClientHandle> = client.clone();
+        let cx = CallContext { client: &client, caller: &caller, tools: &NoTools };
         timeout(LIMIT, self.connection.run(cx, call)).await.expect("an answer in time")
     }
 
@@ -206,23 +216,24 @@ impl World {
         }
     }
 
-    pub async fn ask(&self, what: What) -> Result<Outcome, CallError> {
-        let client: Arc<dyn Client> = Fake::able();
+    pub async fn ask(&self, what: ResourceOperation) -> Result<Outcome, CallError> {
+        let client: Arc<dyn ClientHandle> = Fake::able();
         let caller = Caller::local();
-        let cx = Cx { client: &client, caller: &caller, tools: &NoTools };
-        let ask = Ask { what, meta: None, continuation: Continuation::default() };
-        timeout(LIMIT, self.connection.ask(cx, ask)).await.expect("an answer in time")
+        let cx = CallContext { client: &client, caller: &caller, tools: &NoTools };
+        let ask =
+            ResourceRequest { operation: what, meta: None, continuation: Continuation::default() };
+        timeout(LIMIT, self.connection.request(cx, ask)).await.expect("an answer in time")
     }
 
     /// Asks something and gives the result as text.
-    pub async fn asked(&self, what: What) -> String {
+    pub async fn asked(&self, what: ResourceOperation) -> String {
         match self.ask(what).await {
             Ok(Outcome::Raw(raw)) => raw.get().to_owned(),
             other => panic!("{other:?}"),
         }
     }
 
-    pub async fn event(&mut self) -> Event {
+    pub async fn event(&mut self) -> ConnectionEvent {
         timeout(LIMIT, self.events.recv()).await.expect("an event in time").expect("an event")
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{
 
 use muster_core::{
     call::{CallError, Outcome},
-    connect::{ConnectError, Endpoint, Event},
+    connect::{ConnectError, ConnectionEvent, Endpoint},
 };
 use tokio::io::AsyncWriteExt as _;
 
@@ -112,7 +112,7 @@ async fn a_login_is_asked_for() {
             .await;
     let world = World::of(&http(&web.url)).await;
     let refused = world.run(&Fake::able(), world.permit("t", "{}", None)).await;
-    let Err(CallError::Backend { reason, .. }) = refused else { panic!("{refused:?}") };
+    let Err(CallError::Unavailable { reason, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(reason, "authentication required (status 401)");
 }
 
@@ -228,7 +228,7 @@ async fn a_forgotten_session_is_replaced_and_the_call_made_again() {
     let mut world = World::of(&http(&web.url)).await;
     assert_eq!(world.call(&Fake::able(), "t", "{}").await, r#"{"content":[]}"#);
     assert_eq!(sessions.load(Ordering::Relaxed), 2);
-    assert!(matches!(world.event().await, Event::ListChanged));
+    assert!(matches!(world.event().await, ConnectionEvent::ListChanged));
 }
 
 #[tokio::test]
@@ -260,7 +260,7 @@ async fn a_stream_without_an_answer_is_an_error() {
     .await;
     let world = World::of(&http(&web.url)).await;
     let lost = world.run(&Fake::able(), world.permit("t", "{}", None)).await;
-    let Err(CallError::Backend { reason, .. }) = lost else { panic!("{lost:?}") };
+    let Err(CallError::Unavailable { reason, .. }) = lost else { panic!("{lost:?}") };
     assert_eq!(reason, "the stream ended before the answer");
 }
 
@@ -275,10 +275,10 @@ async fn a_server_killed_during_a_call_is_noticed() {
         fixture.kill();
     };
     let (lost, ()) = tokio::join!(call, kill);
-    let Err(CallError::Backend { reason, .. }) = lost else { panic!("{lost:?}") };
+    let Err(CallError::Unavailable { reason, .. }) = lost else { panic!("{lost:?}") };
     assert!(reason.contains("connection broke"), "{reason}");
     let refused = world.run(&client, world.permit("test_simple_text", "{}", None)).await;
-    let Err(CallError::Backend { reason, .. }) = refused else { panic!("{refused:?}") };
+    let Err(CallError::Unavailable { reason, .. }) = refused else { panic!("{refused:?}") };
     assert!(reason.contains("connection refused"), "{reason}");
 }
 
@@ -355,7 +355,7 @@ async fn word_of_changes_is_asked_for_again() {
     let listens = web.seen_of("subscriptions/listen");
     assert!(listens[0].body.contains(r#""notifications":{"toolsListChanged":true}"#));
     // What changed meanwhile is not known.
-    assert!(matches!(world.event().await, Event::ListChanged));
+    assert!(matches!(world.event().await, ConnectionEvent::ListChanged));
     let first = listens[0].id();
     web.wait_for(|seen| seen.is("subscriptions/listen") && seen.id() != first).await;
 }

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use http::StatusCode;
 use muster_core::{
-    credentials::{Guard, Pages},
+    credentials::{Authenticator, WebPages},
     json::{Raw, raw},
 };
 use serde::Serialize;
@@ -45,9 +45,9 @@ pub struct HttpOptions {
     /// What `/health` answers.
     pub health: HealthCheck,
     /// Finds out who is calling; without it everyone is the one local caller.
-    pub guard: Option<Arc<dyn Guard>>,
+    pub guard: Option<Arc<dyn Authenticator>>,
     /// Pages beside the protocol, which are for everybody.
-    pub pages: Vec<Arc<dyn Pages>>,
+    pub pages: Vec<Arc<dyn WebPages>>,
     /// How long requests may take to finish when the server stops.
     pub grace: Duration,
     /// After how much silence an open event stream says that it is still there.

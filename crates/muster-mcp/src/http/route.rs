@@ -8,7 +8,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming as Arriving;
 use muster_core::{
     call::Caller,
-    json::{Object, Raw},
+    json::{Raw, RawObject},
 };
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -93,12 +93,12 @@ impl Arrival {
 
     async fn serve(&self, place: Place, head: request::Parts, body: Arriving) -> Response<Body> {
         let options = &self.app.options;
-        if let Some(pages) = options.pages.iter().find(|pages| pages.has(head.uri.path())) {
+        if let Some(pages) = options.pages.iter().find(|pages| pages.serves(head.uri.path())) {
             let limits = (options.max_body.min(MAX_PAGE_BODY), options.body_limit.min(PAGE_LIMIT));
             return match read(body, limits).await {
                 Ok(body) => {
                     let request = Request::from_parts(head, body);
-                    reply::ready(pages.answer(request, self.peer).await)
+                    reply::ready(pages.respond(request, self.peer).await)
                 }
                 Err(refusal) => *refusal,
             };
@@ -108,8 +108,8 @@ impl Arrival {
         }
         let caller = match &options.guard {
             None => claimed(&head.headers),
-            Some(guard) => match guard.admit(&head.headers).await {
-                Ok(principal) => Caller::known(principal),
+            Some(guard) => match guard.authenticate(&head.headers).await {
+                Ok(principal) => Caller::authenticated(principal),
                 Err(refusal) => return reply::ready(refusal),
             },
         };
@@ -394,7 +394,7 @@ pub(super) fn cancelled_id(method: &str, params: Option<&RawValue>) -> Option<Ra
     if method != "notifications/cancelled" {
         return None;
     }
-    params.and_then(Object::parse)?.get("requestId").map(ToOwned::to_owned)
+    params.and_then(RawObject::parse)?.get("requestId").map(ToOwned::to_owned)
 }
 
 pub(super) fn refuse_message(malformed: &Malformed) -> Response<Body> {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use muster_core::{call::Caller, client::Client};
+use muster_core::{call::Caller, client::ClientHandle};
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{ADRIFT_LIMIT, App, sessions::HttpSession};
@@ -81,7 +81,7 @@ pub(super) fn legacy(
 
 async fn serve(app: &App, caller: &Caller, back: Back, prepared: Prepared) -> Answer {
     let back = Arc::new(back);
-    let client: Arc<dyn Client> = Arc::<Back>::clone(&back);
+    let client: Arc<dyn ClientHandle> = Arc::<Back>::clone(&back);
     let at = At { caller, back: &back, client: &client, leaving: &app.draining };
     app.server.answer(at, prepared).await
 }

@@ -2,20 +2,20 @@
 
 use muster_core::{
     json::{Raw, raw},
-    request::{Identity, Keep, Offers, Reply},
+    request::{CacheControl, Response, ServerCapabilities, ServerInfo},
 };
 use serde::Serialize;
 
 use crate::version::{LEGACY, MODERN, negotiate};
 
 #[derive(Serialize)]
-pub(super) struct ServerInfo<'a> {
+pub(super) struct Implementation<'a> {
     name: &'a str,
     version: &'a str,
 }
 
-pub(super) fn server_info(identity: &Identity) -> ServerInfo<'_> {
-    ServerInfo { name: &identity.name, version: &identity.version }
+pub(super) fn server_info(identity: &ServerInfo) -> Implementation<'_> {
+    Implementation { name: &identity.name, version: &identity.version }
 }
 
 /// What is not on offer is left out: some clients stumble over `null`.
@@ -48,8 +48,8 @@ struct Subscribed {
 #[derive(Serialize)]
 struct Plain {}
 
-fn capabilities(offers: Offers) -> Capabilities {
-    let Offers { tools_change, resources, prompts, completions, logging } = offers;
+fn capabilities(offers: ServerCapabilities) -> Capabilities {
+    let ServerCapabilities { tools_change, resources, prompts, completions, logging } = offers;
     Capabilities {
         tools: Listed { list_changed: tools_change },
         resources: resources.then_some(Subscribed { subscribe: true, list_changed: true }),
@@ -60,13 +60,17 @@ fn capabilities(offers: Offers) -> Capabilities {
 }
 
 /// The answer to `initialize`.
-pub(crate) fn initialized(identity: &Identity, offers: Offers, requested: &str) -> Raw {
+pub(crate) fn initialized(
+    identity: &ServerInfo,
+    offers: ServerCapabilities,
+    requested: &str,
+) -> Raw {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Initialized<'a> {
         protocol_version: &'static str,
         capabilities: Capabilities,
-        server_info: ServerInfo<'a>,
+        server_info: Implementation<'a>,
         #[serde(skip_serializing_if = "Option::is_none")]
         instructions: Option<&'a str>,
     }
@@ -79,7 +83,7 @@ pub(crate) fn initialized(identity: &Identity, offers: Offers, requested: &str) 
 }
 
 /// The answer to `server/discover`.
-pub(crate) fn discovered(identity: &Identity, offers: Offers) -> Reply {
+pub(crate) fn discovered(identity: &ServerInfo, offers: ServerCapabilities) -> Response {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Discovered<'a> {
@@ -93,25 +97,25 @@ pub(crate) fn discovered(identity: &Identity, offers: Offers) -> Reply {
         capabilities: capabilities(offers),
         instructions: identity.instructions.as_deref(),
     });
-    Reply::Done { result, keep: Some(Keep { ttl_ms: 0, shared: false }) }
+    Response::Done { result, cache: Some(CacheControl { ttl_ms: 0, shared: false }) }
 }
 
 #[cfg(test)]
 mod tests {
-    use muster_core::request::{Identity, Offers};
+    use muster_core::request::{ServerCapabilities, ServerInfo};
 
     use super::initialized;
 
     #[test]
     fn what_is_not_offered_is_not_mentioned() {
         let identity =
-            Identity { name: "n".to_owned(), version: "v".to_owned(), instructions: None };
+            ServerInfo { name: "n".to_owned(), version: "v".to_owned(), instructions: None };
         let told = |offers| initialized(&identity, offers, "2025-06-18").get().to_owned();
         assert_eq!(
-            told(Offers::default()),
+            told(ServerCapabilities::default()),
             r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":false}},"serverInfo":{"name":"n","version":"v"}}"#
         );
-        let all = Offers {
+        let all = ServerCapabilities {
             tools_change: true,
             resources: true,
             prompts: true,

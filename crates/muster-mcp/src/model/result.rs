@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use muster_core::{
-    client::NeedsInput,
-    json::{Object, Raw, raw},
-    request::{Fault, Identity, Keep, Reply},
+    client::InputRequired,
+    json::{Raw, RawObject, raw},
+    request::{CacheControl, RequestError, Response, ServerInfo},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -21,28 +21,30 @@ use crate::{
 const MODERN_KEYS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 
 /// For answers of which nobody said how long they last.
-const KEEP_NOT: Keep = Keep { ttl_ms: 0, shared: false };
+const KEEP_NOT: CacheControl = CacheControl { ttl_ms: 0, shared: false };
 
 /// The result that says no more than "done".
 pub(crate) fn empty() -> Raw {
-    Object::new().to_raw()
+    RawObject::new().to_raw()
 }
 
 /// A reply to `method` as a client of `era` expects it.
 pub(crate) fn result(
     era: Era,
     method: Method,
-    identity: &Identity,
-    reply: Reply,
+    identity: &ServerInfo,
+    reply: Response,
 ) -> Result<Raw, RpcError> {
     match (era, reply) {
-        (Era::Legacy, Reply::Done { result, .. }) => Ok(legacy(result)),
-        (Era::Modern, Reply::Done { result, keep }) => {
+        (Era::Legacy, Response::Done { result, .. }) => Ok(legacy(result)),
+        (Era::Modern, Response::Done { result, cache: keep }) => {
             let keep = keep.or_else(|| method.is_kept().then_some(KEEP_NOT));
             Ok(modern(identity, &result, keep))
         }
-        (Era::Modern, Reply::NeedsInput(needs)) => Ok(modern(identity, &questions(&needs), None)),
-        (Era::Legacy, Reply::NeedsInput(_)) => Err(RpcError::new(
+        (Era::Modern, Response::InputRequired(needs)) => {
+            Ok(modern(identity, &questions(&needs), None))
+        }
+        (Era::Legacy, Response::InputRequired(_)) => Err(RpcError::new(
             code::INTERNAL_ERROR,
             "Internal error: this client cannot be asked by an answer",
         )),
@@ -55,7 +57,7 @@ fn legacy(result: Raw) -> Raw {
     if !result.get().contains("\"resultType\"") {
         return result;
     }
-    let Some(mut object) = Object::parse(&result) else { return result };
+    let Some(mut object) = RawObject::parse(&result) else { return result };
     if object.get("resultType").is_none() {
         return result;
     }
@@ -63,7 +65,7 @@ fn legacy(result: Raw) -> Raw {
         object.remove(key);
     }
     let meta = object.get("_meta").map(ToOwned::to_owned);
-    if let Some(mut members) = meta.as_deref().and_then(Object::parse)
+    if let Some(mut members) = meta.as_deref().and_then(RawObject::parse)
         && members.get(SERVER_INFO_KEY).is_some()
     {
         members.remove(SERVER_INFO_KEY);
@@ -77,12 +79,12 @@ fn legacy(result: Raw) -> Raw {
 }
 
 /// Adds what a modern result must carry; what the server behind us set already stays.
-fn modern(identity: &Identity, result: &RawValue, keep: Option<Keep>) -> Raw {
-    let Some(mut object) = Object::parse(result) else { return result.to_owned() };
+fn modern(identity: &ServerInfo, result: &RawValue, keep: Option<CacheControl>) -> Raw {
+    let Some(mut object) = RawObject::parse(result) else { return result.to_owned() };
     if object.get("resultType").is_none() {
         object.set_value("resultType", "complete");
     }
-    if let Some(Keep { ttl_ms, shared }) = keep
+    if let Some(CacheControl { ttl_ms, shared }) = keep
         && object.get_text("resultType").as_deref() == Some("complete")
     {
         // One without the other says nothing; the pair has one author.
@@ -92,7 +94,7 @@ fn modern(identity: &Identity, result: &RawValue, keep: Option<Keep>) -> Raw {
         }
     }
     let meta = object.get("_meta").map(ToOwned::to_owned);
-    let mut meta = meta.as_deref().and_then(Object::parse).unwrap_or_default();
+    let mut meta = meta.as_deref().and_then(RawObject::parse).unwrap_or_default();
     if meta.get(SERVER_INFO_KEY).is_none() {
         meta.set_value(SERVER_INFO_KEY, &server_info(identity));
         object.set("_meta", Cow::Owned(meta.to_raw()));
@@ -101,13 +103,13 @@ fn modern(identity: &Identity, result: &RawValue, keep: Option<Keep>) -> Raw {
 }
 
 /// Questions as a result. What a server behind us said beside them stays.
-fn questions(needs: &NeedsInput) -> Raw {
-    let mut object = needs.result.as_deref().and_then(Object::parse).unwrap_or_default();
+fn questions(needs: &InputRequired) -> Raw {
+    let mut object = needs.result.as_deref().and_then(RawObject::parse).unwrap_or_default();
     let earlier = object.get("inputRequests").map(ToOwned::to_owned);
-    let earlier = earlier.as_deref().and_then(Object::parse).unwrap_or_default();
-    let mut requests = Object::new();
-    for (key, question) in &needs.questions {
-        let mut request = earlier.get(key).and_then(Object::parse).unwrap_or_default();
+    let earlier = earlier.as_deref().and_then(RawObject::parse).unwrap_or_default();
+    let mut requests = RawObject::new();
+    for (key, question) in &needs.requests {
+        let mut request = earlier.get(key).and_then(RawObject::parse).unwrap_or_default();
         request.set_value("method", &question.method);
         request.set("params", Cow::Borrowed(&*question.params));
         requests.set(key.as_str(), Cow::Owned(request.to_raw()));
@@ -122,25 +124,25 @@ fn questions(needs: &NeedsInput) -> Raw {
 }
 
 /// A fault as a client of `era` expects it.
-pub(crate) fn fault(era: Era, fault: Fault) -> RpcError {
+pub(crate) fn fault(era: Era, fault: RequestError) -> RpcError {
     #[derive(Serialize)]
     struct Uri<'a> {
         uri: &'a str,
     }
     let message = fault.to_string();
     match fault {
-        Fault::Passed { code, message, data } => RpcError { code, message, data },
-        Fault::InvalidParams(_) => RpcError::new(code::INVALID_PARAMS, message),
-        Fault::Internal(_) => RpcError::new(code::INTERNAL_ERROR, message),
-        Fault::NotServed(_) => RpcError::new(code::METHOD_NOT_FOUND, message),
-        Fault::NoResource { uri } => {
+        RequestError::Upstream { code, message, data } => RpcError { code, message, data },
+        RequestError::InvalidParams(_) => RpcError::new(code::INVALID_PARAMS, message),
+        RequestError::Internal(_) => RpcError::new(code::INTERNAL_ERROR, message),
+        RequestError::Unsupported(_) => RpcError::new(code::METHOD_NOT_FOUND, message),
+        RequestError::ResourceNotFound { uri } => {
             let code = match era {
                 Era::Legacy => code::NO_RESOURCE,
                 Era::Modern => code::INVALID_PARAMS,
             };
             RpcError { code, message, data: Some(raw(&Uri { uri: &uri })) }
         }
-        Fault::MissingCapability { capability } => {
+        RequestError::MissingCapability { capability } => {
             RpcError { code: code::MISSING_CAPABILITY, message, data: Some(required(&capability)) }
         }
     }
@@ -156,7 +158,7 @@ fn required(capability: &str) -> Raw {
 }
 
 fn within(key: &str, value: Raw) -> Raw {
-    let mut object = Object::new();
+    let mut object = RawObject::new();
     object.set(key, Cow::Owned(value));
     object.to_raw()
 }
@@ -189,9 +191,9 @@ impl From<Mismatch> for RpcError {
 #[cfg(test)]
 mod tests {
     use muster_core::{
-        client::{NeedsInput, Question},
+        client::{InputRequest, InputRequired},
         json::Raw,
-        request::{Fault, Identity, Keep, Reply},
+        request::{CacheControl, RequestError, Response, ServerInfo},
     };
 
     use super::{fault, result};
@@ -201,17 +203,17 @@ mod tests {
         serde_json::from_str(text).unwrap()
     }
 
-    fn shown(era: Era, method: Method, reply: Reply) -> String {
+    fn shown(era: Era, method: Method, reply: Response) -> String {
         let identity =
-            Identity { name: "n".to_owned(), version: "v".to_owned(), instructions: None };
+            ServerInfo { name: "n".to_owned(), version: "v".to_owned(), instructions: None };
         match result(era, method, &identity, reply) {
             Ok(raw) => raw.get().to_owned(),
             Err(error) => format!("{} {}", error.code, error.message),
         }
     }
 
-    fn done(text: &str, keep: Option<Keep>) -> Reply {
-        Reply::Done { result: raw(text), keep }
+    fn done(text: &str, keep: Option<CacheControl>) -> Response {
+        Response::Done { result: raw(text), cache: keep }
     }
 
     const INFO: &str = r#""io.modelcontextprotocol/serverInfo":{"name":"n","version":"v"}"#;
@@ -245,7 +247,7 @@ mod tests {
         let check = |method, from: &str, keep, to: &str| {
             assert_eq!(shown(Era::Modern, method, done(from, keep)), to);
         };
-        let keep = Some(Keep { ttl_ms: 9, shared: true });
+        let keep = Some(CacheControl { ttl_ms: 9, shared: true });
         check(
             Method::CallTool,
             r#"{"content":[]}"#,
@@ -287,10 +289,12 @@ mod tests {
     #[test]
     fn questions_are_a_result_for_modern_clients_only() {
         let needs = |result: Option<&str>, state: Option<&str>| {
-            let question =
-                Question { method: "elicitation/create".to_owned(), params: raw(r#"{ "m":1 }"#) };
-            Reply::NeedsInput(NeedsInput {
-                questions: vec![("k".to_owned(), question)],
+            let question = InputRequest {
+                method: "elicitation/create".to_owned(),
+                params: raw(r#"{ "m":1 }"#),
+            };
+            Response::InputRequired(InputRequired {
+                requests: vec![("k".to_owned(), question)],
                 state: state.map(raw),
                 result: result.map(raw),
             })
@@ -313,26 +317,27 @@ mod tests {
 
     #[test]
     fn faults_have_codes_by_era() {
-        let check = |era, given: Fault, expected: &str| {
+        let check = |era, given: RequestError, expected: &str| {
             let error = fault(era, given);
             let data = error.data.map_or_else(String::new, |raw| format!(" {raw}"));
             assert_eq!(format!("{}{data}", error.code), expected);
         };
-        let gone = || Fault::NoResource { uri: "a:b".to_owned() };
+        let gone = || RequestError::ResourceNotFound { uri: "a:b".to_owned() };
         check(Era::Legacy, gone(), r#"-32002 {"uri":"a:b"}"#);
         check(Era::Modern, gone(), r#"-32602 {"uri":"a:b"}"#);
-        let missing = Fault::MissingCapability { capability: "elicitation".to_owned() };
+        let missing = RequestError::MissingCapability { capability: "elicitation".to_owned() };
         check(Era::Modern, missing, r#"-32021 {"requiredCapabilities":{"elicitation":{}}}"#);
-        let missing = Fault::MissingCapability { capability: "elicitation.url".to_owned() };
+        let missing = RequestError::MissingCapability { capability: "elicitation.url".to_owned() };
         check(
             Era::Modern,
             missing,
             r#"-32021 {"requiredCapabilities":{"elicitation":{"url":{}}}}"#,
         );
-        check(Era::Legacy, Fault::NotServed(String::new()), "-32601");
-        check(Era::Legacy, Fault::Internal(String::new()), "-32603");
-        check(Era::Legacy, Fault::InvalidParams(String::new()), "-32602");
-        let passed = Fault::Passed { code: -1, message: String::new(), data: Some(raw("[ 1.0 ]")) };
+        check(Era::Legacy, RequestError::Unsupported(String::new()), "-32601");
+        check(Era::Legacy, RequestError::Internal(String::new()), "-32603");
+        check(Era::Legacy, RequestError::InvalidParams(String::new()), "-32602");
+        let passed =
+            RequestError::Upstream { code: -1, message: String::new(), data: Some(raw("[ 1.0 ]")) };
         check(Era::Modern, passed, "-1 [ 1.0 ]");
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use muster_core::{
     backend::BoxFuture,
-    credentials::{Guard, Pages, Principal},
+    credentials::{Authenticator, Principal, WebPages},
 };
 use muster_mcp::http::{Health, HttpOptions};
 use serde_json::{Value, json};
@@ -180,7 +180,7 @@ async fn who_is_calling_is_asked_first() {
 
 #[tokio::test]
 async fn pages_are_for_everybody_by_our_own_name() {
-    let pages: Vec<Arc<dyn Pages>> = vec![Arc::new(Door)];
+    let pages: Vec<Arc<dyn WebPages>> = vec![Arc::new(Door)];
     let options = HttpOptions { guard: Some(Arc::new(Door)), pages, ..HttpOptions::default() };
     let server = start_with(options).await;
     let reply = server.send("POST", "/page?a=b", &[], "words").await;
@@ -195,7 +195,7 @@ async fn pages_are_for_everybody_by_our_own_name() {
 #[tokio::test]
 async fn pages_of_others_only_where_allowed() {
     let origins = vec!["https://app.example".to_owned()];
-    let guard: Arc<dyn Guard> = Arc::new(Door);
+    let guard: Arc<dyn Authenticator> = Arc::new(Door);
     let options = HttpOptions { origins, guard: Some(guard), ..HttpOptions::default() };
     let server = start_with(options).await;
     let asks = |origin| [("origin", origin), ("access-control-request-method", "POST")];
@@ -215,8 +215,8 @@ async fn pages_of_others_only_where_allowed() {
 #[derive(Debug)]
 struct Door;
 
-impl Guard for Door {
-    fn admit<'a>(
+impl Authenticator for Door {
+    fn authenticate<'a>(
         &'a self,
         headers: &'a HeaderMap,
     ) -> BoxFuture<'a, Result<Arc<Principal>, Response<Bytes>>> {
@@ -239,12 +239,12 @@ impl Guard for Door {
     }
 }
 
-impl Pages for Door {
-    fn has(&self, path: &str) -> bool {
+impl WebPages for Door {
+    fn serves(&self, path: &str) -> bool {
         path == "/page"
     }
 
-    fn answer(&self, request: Request<Bytes>, peer: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
+    fn respond(&self, request: Request<Bytes>, peer: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let body = String::from_utf8(body.to_vec()).unwrap();

@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use muster_core::{
-    backend::{BoxFuture, What},
+    backend::{BoxFuture, ResourceOperation},
     call::Caller,
-    client::{Asking, Client, NeedsInput, Notice, Question},
+    client::{ClientHandle, InputMode, InputRequest, InputRequired, Notification},
     json::{Raw, raw},
-    request::{Asked, Change, Changes, Fault, Identity, Keep, Offers, Reply, Request, Serve},
+    request::{
+        CacheControl, Change, ChangeStream, ClientRequest, Request, RequestError, RequestHandler,
+        Response, ServerCapabilities, ServerInfo,
+    },
 };
 use serde_json::{Value, json, value::RawValue};
 use tokio::sync::{broadcast, mpsc};
 
 #[derive(Debug)]
 pub(crate) struct Fake {
-    identity: Identity,
+    identity: ServerInfo,
     pub(crate) changes: broadcast::Sender<Change>,
     journal: mpsc::UnboundedSender<String>,
 }
@@ -25,7 +28,7 @@ pub(crate) type Journal = mpsc::UnboundedReceiver<String>;
 pub(crate) fn fake() -> (Arc<Fake>, Journal) {
     let (journal, read) = mpsc::unbounded_channel();
     let identity =
-        Identity { name: "fake".to_owned(), version: "1".to_owned(), instructions: None };
+        ServerInfo { name: "fake".to_owned(), version: "1".to_owned(), instructions: None };
     let (changes, _) = broadcast::channel(16);
     (Arc::new(Fake { identity, changes, journal }), read)
 }
@@ -38,18 +41,18 @@ fn text(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 
-fn done(result: &Value) -> Reply {
-    Reply::Done { result: object(result), keep: None }
+fn done(result: &Value) -> Response {
+    Response::Done { result: object(result), cache: None }
 }
 
-fn elicitation() -> Question {
+fn elicitation() -> InputRequest {
     let params = object(&json!({"message": "sure?", "requestedSchema": {"type": "object"}}));
-    Question { method: "elicitation/create".to_owned(), params }
+    InputRequest { method: "elicitation/create".to_owned(), params }
 }
 
-fn progress(client: &Arc<dyn Client>, step: u32) {
+fn progress(client: &Arc<dyn ClientHandle>, step: u32) {
     let params = object(&json!({"progressToken": "t", "progress": step}));
-    client.notify(Notice { method: "notifications/progress".to_owned(), params });
+    client.notify(Notification { method: "notifications/progress".to_owned(), params });
 }
 
 struct Dropped(mpsc::UnboundedSender<String>, String);
@@ -67,10 +70,10 @@ impl Fake {
 
     async fn call(
         &self,
-        client: &Arc<dyn Client>,
+        client: &Arc<dyn ClientHandle>,
         name: &str,
-        asked: Asked,
-    ) -> Result<Reply, Fault> {
+        asked: ClientRequest,
+    ) -> Result<Response, RequestError> {
         let Request::CallTool { arguments, .. } = &asked.request else { panic!("not a call") };
         match name {
             "echo" => {
@@ -91,7 +94,10 @@ impl Fake {
             "log" => {
                 for level in ["debug", "error"] {
                     let params = object(&json!({"level": level, "data": level}));
-                    client.notify(Notice { method: "notifications/message".to_owned(), params });
+                    client.notify(Notification {
+                        method: "notifications/message".to_owned(),
+                        params,
+                    });
                 }
                 Ok(done(&text("logged")))
             }
@@ -113,47 +119,63 @@ impl Fake {
                 Ok(done(&text("finished")))
             }
             "crash" => panic!("as asked"),
-            "needy" => Err(Fault::MissingCapability { capability: "sampling".to_owned() }),
-            name => Err(Fault::InvalidParams(format!("Unknown tool: {name}"))),
+            "needy" => Err(RequestError::MissingCapability { capability: "sampling".to_owned() }),
+            name => Err(RequestError::InvalidParams(format!("Unknown tool: {name}"))),
         }
     }
 
-    async fn ask(&self, client: &Arc<dyn Client>, asked: &Asked) -> Result<Reply, Fault> {
-        match client.asking() {
-            Asking::Directly => {
+    async fn ask(
+        &self,
+        client: &Arc<dyn ClientHandle>,
+        asked: &ClientRequest,
+    ) -> Result<Response, RequestError> {
+        match client.input_mode() {
+            InputMode::Direct => {
                 let _dropped = Dropped(self.journal.clone(), "ask".to_owned());
-                match client.ask(elicitation()).await {
+                match client.request_input(elicitation()).await {
                     Ok(answer) => Ok(done(&text(answer.get()))),
                     Err(err) => Ok(done(&text(&err.to_string()))),
                 }
             }
-            Asking::ByReply if asked.continuation.is_empty() => Ok(Reply::NeedsInput(NeedsInput {
-                questions: vec![("q".to_owned(), elicitation())],
-                state: Some(raw("s")),
-                result: None,
-            })),
-            Asking::ByReply => {
+            InputMode::InResult if asked.continuation.is_empty() => {
+                Ok(Response::InputRequired(InputRequired {
+                    requests: vec![("q".to_owned(), elicitation())],
+                    state: Some(raw("s")),
+                    result: None,
+                }))
+            }
+            InputMode::InResult => {
                 let continuation = &asked.continuation;
-                let answers = continuation.answers.as_deref().map_or("-", |raw| raw.get());
+                let answers = continuation.responses.as_deref().map_or("-", |raw| raw.get());
                 let state = continuation.state.as_deref().map_or("-", |raw| raw.get());
                 Ok(done(&text(&format!("{answers} {state}"))))
             }
-            Asking::Never => Ok(done(&text("cannot ask"))),
+            InputMode::Unsupported => Ok(done(&text("cannot ask"))),
         }
     }
 
-    fn other(&self, what: What) -> Result<Reply, Fault> {
+    fn other(&self, what: ResourceOperation) -> Result<Response, RequestError> {
         match what {
-            What::Read { uri } if uri == "a:gone" => Err(Fault::NoResource { uri }),
-            What::Read { uri } => Ok(done(&json!({"contents": [{"uri": uri, "text": "here"}]}))),
-            What::Prompt { name, .. } => Ok(done(&json!({"messages": [], "description": name}))),
-            What::Complete { .. } => Ok(done(&json!({"completion": {"values": ["x"]}}))),
-            What::Subscribe { uri } if uri == "a:gone" => Err(Fault::NoResource { uri }),
-            What::Subscribe { uri } => {
+            ResourceOperation::Read { uri } if uri == "a:gone" => {
+                Err(RequestError::ResourceNotFound { uri })
+            }
+            ResourceOperation::Read { uri } => {
+                Ok(done(&json!({"contents": [{"uri": uri, "text": "here"}]})))
+            }
+            ResourceOperation::Prompt { name, .. } => {
+                Ok(done(&json!({"messages": [], "description": name})))
+            }
+            ResourceOperation::Complete { .. } => {
+                Ok(done(&json!({"completion": {"values": ["x"]}})))
+            }
+            ResourceOperation::Subscribe { uri } if uri == "a:gone" => {
+                Err(RequestError::ResourceNotFound { uri })
+            }
+            ResourceOperation::Subscribe { uri } => {
                 self.note(format!("subscribed {uri}"));
                 Ok(done(&json!({})))
             }
-            What::Unsubscribe { uri } => {
+            ResourceOperation::Unsubscribe { uri } => {
                 self.note(format!("unsubscribed {uri}"));
                 Ok(done(&json!({})))
             }
@@ -163,19 +185,19 @@ impl Fake {
 
 struct Heard(broadcast::Receiver<Change>);
 
-impl Changes for Heard {
+impl ChangeStream for Heard {
     fn next(&mut self) -> BoxFuture<'_, Option<Change>> {
         Box::pin(async { self.0.recv().await.ok() })
     }
 }
 
-impl Serve for Fake {
-    fn identity(&self) -> &Identity {
+impl RequestHandler for Fake {
+    fn server_info(&self) -> &ServerInfo {
         &self.identity
     }
 
-    fn offers(&self) -> Offers {
-        Offers {
+    fn capabilities(&self) -> ServerCapabilities {
+        ServerCapabilities {
             tools_change: true,
             resources: true,
             prompts: true,
@@ -184,7 +206,7 @@ impl Serve for Fake {
         }
     }
 
-    fn changes(&self) -> Box<dyn Changes> {
+    fn changes(&self) -> Box<dyn ChangeStream> {
         Box::new(Heard(self.changes.subscribe()))
     }
 
@@ -194,38 +216,39 @@ impl Serve for Fake {
             .then(|| raw(&json!({"type": "object", "properties": {"region": region}})).into())
     }
 
-    fn serve<'a>(
+    fn handle<'a>(
         &'a self,
         _: &'a Caller,
-        client: &'a Arc<dyn Client>,
-        asked: Asked,
-    ) -> BoxFuture<'a, Result<Reply, Fault>> {
+        client: &'a Arc<dyn ClientHandle>,
+        asked: ClientRequest,
+    ) -> BoxFuture<'a, Result<Response, RequestError>> {
         Box::pin(async move {
-            let keep = Some(Keep { ttl_ms: 60_000, shared: true });
+            let keep = Some(CacheControl { ttl_ms: 60_000, shared: true });
             match &asked.request {
                 Request::ListTools { .. } => {
                     let tools = json!({"tools": [
                         {"name": "echo", "inputSchema": {"type": "object"}},
                     ]});
-                    Ok(Reply::Done { result: object(&tools), keep })
+                    Ok(Response::Done { result: object(&tools), cache: keep })
                 }
                 Request::CallTool { name, .. } => {
                     let name = name.clone();
                     self.call(client, &name, asked).await
                 }
                 Request::ListResources { .. } => {
-                    Ok(Reply::Done { result: object(&json!({"resources": []})), keep })
+                    Ok(Response::Done { result: object(&json!({"resources": []})), cache: keep })
                 }
-                Request::ListTemplates { .. } => {
-                    Ok(Reply::Done { result: object(&json!({"resourceTemplates": []})), keep })
-                }
+                Request::ListTemplates { .. } => Ok(Response::Done {
+                    result: object(&json!({"resourceTemplates": []})),
+                    cache: keep,
+                }),
                 Request::ListPrompts { .. } => {
-                    Ok(Reply::Done { result: object(&json!({"prompts": []})), keep })
+                    Ok(Response::Done { result: object(&json!({"prompts": []})), cache: keep })
                 }
                 Request::SetLogLevel { .. } => Ok(done(&json!({}))),
-                Request::Ask(_) => match asked.request {
-                    Request::Ask(what) => self.other(what),
-                    _ => Err(Fault::Internal("not possible".to_owned())),
+                Request::Resource(_) => match asked.request {
+                    Request::Resource(what) => self.other(what),
+                    _ => Err(RequestError::Internal("not possible".to_owned())),
                 },
             }
         })

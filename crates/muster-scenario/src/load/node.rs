@@ -172,7 +172,7 @@ pub(crate) fn kind(node: &Node) -> &'static str {
             Written::Null => "nothing",
             Written::Bool(_) => "a truth value",
             Written::Int(_) | Written::Float(_) => "a number",
-            Written::Stamp(_) => "a date",
+            Written::Timestamp(_) => "a date",
             Written::Text(_) | Written::List(_) | Written::Map(_) => "text",
         },
     }
@@ -260,7 +260,7 @@ pub(crate) fn json(node: &Node) -> Value {
                 Written::Bool(_)
                 | Written::Int(_)
                 | Written::Float(_)
-                | Written::Stamp(_)
+                | Written::Timestamp(_)
                 | Written::List(_)
                 | Written::Map(_) => Value::String(written.to_owned()),
             }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use muster_client::{
     inventory::{self, Inventory},
-    login::{self, AuthMode, Stay},
+    login::{self, AuthMode, ConnectionUse},
     remote::{
         Auth, Kind, Remote,
         error::RemoteError,
@@ -14,7 +14,7 @@ use muster_client::{
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::lines::Lines;
+use super::console::Console;
 use crate::{error::CommandError, terminal::Terminal};
 
 const ATTEMPTS: u32 = 3;
@@ -24,7 +24,7 @@ const BETWEEN: Duration = Duration::from_secs(1);
 pub(crate) async fn connect(
     target: &Target,
     mode: AuthMode,
-    lines: Lines,
+    lines: Console,
 ) -> Result<Remote, CommandError> {
     let transport = match target.transport {
         Transport::StreamableHttp => "streamable-http",
@@ -77,11 +77,11 @@ pub(crate) async fn connect(
     }
 }
 
-/// Connects with what is remembered of the user, and with a login where that is not enough.
-async fn open(target: &Target, mode: AuthMode, lines: Lines) -> Result<Remote, RemoteError> {
+/// Connects with what is stored of the user, and with a login where that is not enough.
+async fn open(target: &Target, mode: AuthMode, lines: Console) -> Result<Remote, RemoteError> {
     let auth = match mode {
         AuthMode::None => Auth::None,
-        AuthMode::Auto | AuthMode::Prompt => login::remembered(target).await,
+        AuthMode::Auto | AuthMode::Prompt => login::stored_auth(target).await,
     };
     if matches!(auth, Auth::Bearer(_)) {
         lines.info("Using existing authentication token");
@@ -92,13 +92,14 @@ async fn open(target: &Target, mode: AuthMode, lines: Lines) -> Result<Remote, R
     }
     lines.info(&format!("Authentication required for {}", target.url));
     lines.info("Starting OAuth login flow...");
-    let remote = login::connect_for(Stay::Long, target, mode, false, &Terminal::Stderr).await?;
+    let remote =
+        login::connect_for(ConnectionUse::Listen, target, mode, false, &Terminal::Stderr).await?;
     lines.success("Authentication successful");
     Ok(remote)
 }
 
 /// Asks for everything that the gateway offers, and tells of it.
-pub(crate) async fn load(remote: &Remote, lines: Lines) -> Result<Inventory, CommandError> {
+pub(crate) async fn load(remote: &Remote, lines: Console) -> Result<Inventory, CommandError> {
     let failed =
         |err: RemoteError| CommandError::new(format!("failed to load initial data: {err}"));
     list(remote, Kind::Tools, lines).await.map_err(failed)?;
@@ -107,7 +108,7 @@ pub(crate) async fn load(remote: &Remote, lines: Lines) -> Result<Inventory, Com
     Ok(Inventory { resources, prompts, ..Inventory::default() })
 }
 
-async fn list(remote: &Remote, kind: Kind, lines: Lines) -> Result<Vec<Value>, RemoteError> {
+async fn list(remote: &Remote, kind: Kind, lines: Console) -> Result<Vec<Value>, RemoteError> {
     let (method, key) = match kind {
         Kind::Tools => ("tools/list", "tools"),
         Kind::Resources => ("resources/list", "resources"),

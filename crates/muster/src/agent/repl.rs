@@ -1,14 +1,14 @@
 //! The REPL: a line is read, a command is run, and in between the gateway's changes are told.
 
+mod arguments;
 mod call;
-mod complete;
+mod commands;
+mod completion;
 mod context;
-mod live;
-mod look;
+mod format;
+mod inspect;
 mod prompt;
-mod show;
-mod spec;
-mod words;
+mod watcher;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use muster_client::{
     env_vars,
     inventory::Inventory,
     login::AuthMode,
-    remote::{Notice, Remote, error::RemoteError, target::Target},
+    remote::{GatewayNotification, Remote, error::RemoteError, target::Target},
 };
 use rustyline::{
     Cmd, CompletionType, Config, Context, Editor, Event, ExternalPrinter as _, Helper, Highlighter,
@@ -32,10 +32,10 @@ use tokio::{
 };
 
 use self::{
-    complete::Candidate,
-    spec::{Command, Spec},
+    commands::{Command, Spec},
+    completion::Candidate,
 };
-use super::{connection, lines::Lines};
+use super::{connection, console::Console};
 use crate::{error::CommandError, process};
 
 /// How long one command may take.
@@ -44,7 +44,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// What the commands and the changes share.
 #[derive(Debug)]
 pub(crate) struct Shell {
-    lines: Lines,
+    lines: Console,
     mode: AuthMode,
     target: watch::Sender<Target>,
     /// None while the gateway is away.
@@ -111,7 +111,7 @@ impl Shell {
     async fn run(self: &Arc<Self>, line: &str) -> Result<(), ReplError> {
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
-        let Some(spec) = spec::find(word) else {
+        let Some(spec) = commands::find(word) else {
             let text = format!("unknown command: {word}. Type 'help' for available commands");
             return Err(ReplError::new(text));
         };
@@ -163,7 +163,7 @@ impl Completer for Completion {
         let typed = line.get(..position).unwrap_or(line);
         let contexts = Contexts::load().unwrap_or_default();
         let contexts: Vec<String> = contexts.all.into_iter().map(|one| one.name).collect();
-        Ok(complete::candidates(typed, &self.known.borrow(), &contexts))
+        Ok(completion::candidates(typed, &self.known.borrow(), &contexts))
     }
 }
 
@@ -173,7 +173,7 @@ type Reader = Editor<Completion, FileHistory>;
 pub(crate) fn run(
     runtime: &Runtime,
     (target, mode): (Target, AuthMode),
-    lines: Lines,
+    lines: Console,
 ) -> Result<(), CommandError> {
     let (mut remote, known) = runtime.block_on(async {
         let remote = connection::connect(&target, mode, lines).await?;
@@ -226,7 +226,7 @@ impl<'a> Repl<'a> {
     }
 
     /// Tells of changes from now on.
-    fn listen(&mut self, notices: Option<UnboundedReceiver<Notice>>) {
+    fn listen(&mut self, notices: Option<UnboundedReceiver<GatewayNotification>>) {
         self.listening.abort_all();
         let Some(notices) = notices else { return };
         let lines = self.shell.lines;
@@ -235,7 +235,7 @@ impl<'a> Repl<'a> {
             Some(printer) => drop(printer.print(format!("{text}\n"))),
             None => lines.result(&text),
         };
-        let live = live::live(Arc::clone(&self.shell), notices, Box::new(say));
+        let live = watcher::live(Arc::clone(&self.shell), notices, Box::new(say));
         self.listening.spawn_on(live, self.runtime.handle());
     }
 
@@ -265,7 +265,7 @@ impl<'a> Repl<'a> {
 
     fn obey(&mut self, line: &str) -> Next {
         let word = line.split_whitespace().next().unwrap_or_default();
-        let command = spec::find(word).map(|spec| spec.command);
+        let command = commands::find(word).map(|spec| spec.command);
         let done = match command {
             Some(Command::Exit) => return Next::Leave,
             Some(Command::Context) => self.switch(line),

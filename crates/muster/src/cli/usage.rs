@@ -21,7 +21,7 @@ pub(super) fn report(error: &clap::Error, program: &Command, words: &[String]) -
     );
     if is_help {
         // Help is what was wanted, wherever clap would print it.
-        drop(output::Printer::standard().part(&error.render().to_string()));
+        drop(output::Printer::stdout().part(&error.render().to_string()));
         return ExitCode::SUCCESS;
     }
     let error = understood(error, program, words);

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::Backend,
-    catalog::{Entry, Snapshot},
+    catalog::{CatalogSnapshot, ToolEntry},
     cli::CliConfig,
     name::BackendName,
-    policy::{Policy, vain::Vain},
+    policy::{Policy, unmatched::UnmatchedRule},
 };
 use muster_engine::{offer::Naming, static_servers::StaticServer};
 use muster_exec::{
@@ -32,8 +32,10 @@ pub(super) struct Assembly {
 impl Assembly {
     pub(super) fn new(configs: Vec<CliConfig>, servers: Vec<McpServer>, policy: Policy) -> Self {
         let configs: Vec<_> = configs.into_iter().map(Arc::new).collect();
-        let catalog =
-            configs.iter().enumerate().fold(Snapshot::default(), |catalog, (place, config)| {
+        let catalog = configs
+            .iter()
+            .enumerate()
+            .fold(CatalogSnapshot::default(), |catalog, (place, config)| {
                 catalog.with(cli::source(&backend_name(place), config))
             });
         let state =
@@ -51,18 +53,18 @@ impl Assembly {
     }
 
     /// The tools that callers may use, sorted by name.
-    pub(super) fn shown(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn shown(&self) -> impl Iterator<Item = &ToolEntry> {
         let GatewaySnapshot { catalog, policy, .. } = &self.state;
         catalog.sorted().map(|entry| &**entry).filter(|entry| policy.shows(entry))
     }
 
     /// What the policy says about what is not there.
-    pub(super) fn vain(&self) -> Vec<Vain> {
-        self.state.policy.vain(&self.state.catalog)
+    pub(super) fn vain(&self) -> Vec<UnmatchedRule> {
+        self.state.policy.unmatched_rules(&self.state.catalog)
     }
 
     /// The command behind a tool, as written.
-    pub(super) fn command_line(&self, entry: &Entry) -> String {
+    pub(super) fn command_line(&self, entry: &ToolEntry) -> String {
         let places = self.configs.iter().enumerate();
         let mut configs = places
             .filter(|(place, _)| backend_name(*place) == entry.backend)
@@ -78,7 +80,7 @@ impl Assembly {
     pub(super) fn running(self, launcher: &Launcher) -> (GatewaySnapshot, Vec<StaticServer>) {
         let alone = self.configs.is_empty() && self.servers.len() == 1;
         let environment = Arc::new(process::environment());
-        let place = Arc::new(self.state.policy.place.clone());
+        let place = Arc::new(self.state.policy.executor.clone());
         let backends = self.configs.into_iter().enumerate().map(|(number, config)| {
             let backend = CliBackend::new(
                 config,

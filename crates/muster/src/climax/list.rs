@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use muster_core::{
-    catalog::Entry,
-    cli::{Kind, Param, Place, Placement},
+    catalog::ToolEntry,
+    cli::{Executor, Param, ParamType, Placement},
     policy::{Policy, constraint::Constraint},
     python,
     value::Value,
@@ -16,11 +16,11 @@ use super::{args::List, assembly::Assembly, load};
 use crate::{
     bundled,
     error::CommandError,
-    output::{self, Format, Mood, Printer, table},
+    output::{self, Format, Printer, Tone, table},
 };
 
 pub(super) fn run(args: &List) -> Result<ExitCode, CommandError> {
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     if args.configs.is_empty() {
         print_bundled(printer, args.output)?;
         return Ok(ExitCode::SUCCESS);
@@ -44,7 +44,7 @@ pub(super) fn run(args: &List) -> Result<ExitCode, CommandError> {
 /// The original says this on standard output, where scripts look for it.
 fn failed(printer: Printer, what: &str, err: &CommandError) -> Result<ExitCode, CommandError> {
     printer.line(&format!("Error loading {what}: {err}"))?;
-    err.hints().iter().for_each(|hint| output::advise(hint));
+    err.hints().iter().for_each(|hint| output::hint(hint));
     Ok(err.exit_code())
 }
 
@@ -53,7 +53,7 @@ fn print_bundled(printer: Printer, format: Format) -> Result<(), CommandError> {
     match format {
         Format::Json => printer.json(&names),
         Format::Table => {
-            printer.line(&printer.paint(Mood::Strong, "Bundled configs:"))?;
+            printer.line(&printer.paint(Tone::Strong, "Bundled configs:"))?;
             printer.line("")?;
             names.iter().try_for_each(|name| printer.line(&format!("  {name}")))
         }
@@ -90,9 +90,9 @@ impl<'a> Listing<'a> {
 }
 
 fn image(policy: &Policy) -> Option<&str> {
-    match &policy.place {
-        Place::Local => None,
-        Place::Docker(docker) => Some(&docker.image),
+    match &policy.executor {
+        Executor::Local => None,
+        Executor::Docker(docker) => Some(&docker.image),
     }
 }
 
@@ -109,7 +109,7 @@ fn print(printer: Printer, assembly: &Assembly) -> Result<(), CommandError> {
             ]
         })
         .collect();
-    let heading = printer.paint(Mood::Strong, &assembly.server_name());
+    let heading = printer.paint(Tone::Strong, &assembly.server_name());
     printer.line(&format!("{heading} — {} tool(s)\n", rows.len()))?;
     if let Some(image) = image(policy) {
         printer.line(&format!("Executor: docker (image={image})\n"))?;
@@ -118,7 +118,7 @@ fn print(printer: Printer, assembly: &Assembly) -> Result<(), CommandError> {
     printer.line(&table::render(&printer, &headings, &rows))
 }
 
-fn arguments(entry: &Entry, policy: &Policy) -> String {
+fn arguments(entry: &ToolEntry, policy: &Policy) -> String {
     let rule = policy.rule(entry);
     let lines: Vec<String> = entry
         .params
@@ -131,7 +131,7 @@ fn arguments(entry: &Entry, policy: &Policy) -> String {
 
 fn argument(param: &Param, constraint: Option<&Constraint>) -> String {
     let mut parts = Vec::new();
-    if param.kind != Kind::String {
+    if param.kind != ParamType::String {
         parts.push(param.kind.as_str().to_owned());
     }
     if param.required {

@@ -9,16 +9,16 @@ use std::{
 
 use muster_client::env_vars;
 use muster_core::{
-    connect::Connect,
-    policy::vain::Vain,
-    request::{Identity, Offers},
+    connect::Connector,
+    policy::unmatched::UnmatchedRule,
+    request::{ServerCapabilities, ServerInfo},
 };
 use muster_engine::static_servers::StaticServers;
 use muster_exec::launcher::Launcher;
 use muster_gateway::{
     dispatch::Dispatcher,
     front::Front,
-    outputs::passing::Passing,
+    outputs::temporary::TemporaryOutputs,
     surface::{Surface, classic::Classic, discovery::Discovery},
 };
 use muster_mcp::{
@@ -26,7 +26,7 @@ use muster_mcp::{
     server::Server,
     stdio::{self, Input, Output},
 };
-use muster_mcp_client::Connector;
+use muster_mcp_client::McpConnector;
 
 use super::{
     args::{Run, Transport},
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Run) -> Result<ExitCode, CommandError> {
 }
 
 async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
-    let identity = Identity {
+    let identity = ServerInfo {
         name: assembly.server_name(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
@@ -74,15 +74,15 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
         Transport::StreamableHttp => Some(listen::open(HOST, args.port, "`--port`").await?),
     };
     let launcher = Launcher::new();
-    let connector = Arc::new(Connector::new(launcher.clone(), &identity));
-    let connect: Arc<dyn Connect> = connector.clone();
-    let offers = if assembly.servers.is_empty() { Offers::default() } else { OFFERS };
+    let connector = Arc::new(McpConnector::new(launcher.clone(), &identity));
+    let connect: Arc<dyn Connector> = connector.clone();
+    let offers = if assembly.servers.is_empty() { ServerCapabilities::default() } else { OFFERS };
     let (state, servers) = assembly.running(&launcher);
     let servers = StaticServers::start(state, servers, &connect);
-    let kept = Passing::new();
+    let outputs = TemporaryOutputs::default();
     let surface: Box<dyn Surface> = match args.classic {
         true => Box::new(Classic),
-        false => Box::new(Discovery::keeping(kept.outputs())),
+        false => Box::new(Discovery::keeping(outputs.outputs())),
     };
     let name = identity.name.clone();
     let dispatcher = Arc::new(Dispatcher::new(servers.snapshot()));
@@ -92,7 +92,7 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
     let served = match door {
         None => serve_stdio(server, &name).await,
         Some(listeners) => {
-            output::advise(&format!("{name} is listening on {}", listen::url(HOST, &listeners)));
+            output::hint(&format!("{name} is listening on {}", listen::url(HOST, &listeners)));
             http::serve(server, listeners, HttpOptions::default(), process::stop_requested()).await
         }
     };
@@ -106,12 +106,17 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
 const HOST: &str = "localhost";
 
 /// MCP servers may have all of this.
-const OFFERS: Offers =
-    Offers { tools_change: true, resources: true, prompts: true, completions: true, logging: true };
+const OFFERS: ServerCapabilities = ServerCapabilities {
+    tools_change: true,
+    resources: true,
+    prompts: true,
+    completions: true,
+    logging: true,
+};
 
 async fn serve_stdio(server: Server, name: &str) -> io::Result<()> {
     if io::stdin().is_terminal() {
-        output::advise(&format!(
+        output::hint(&format!(
             "{name} waits for an MCP client on standard input; agents start it themselves. Ctrl-C ends it"
         ));
     }
@@ -141,7 +146,7 @@ fn warn_of_unknown_rules(assembly: &Assembly) {
     if !assembly.servers.is_empty() {
         return;
     }
-    for Vain { tool, argument, .. } in assembly.vain() {
+    for UnmatchedRule { tool, argument, .. } in assembly.vain() {
         match argument {
             None => tracing::warn!("Policy references unknown tool {tool} — skipping"),
             Some(argument) => tracing::warn!(

@@ -14,7 +14,7 @@ use crate::{bundled, error::CommandError, output::Printer};
 const INSTALLED: &str = ".claude/commands/climax-config.md";
 
 pub(super) fn run(args: &Skill) -> Result<ExitCode, CommandError> {
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     if args.install {
         let target = std::env::current_dir()?.join(INSTALLED);
         write(&target)?;

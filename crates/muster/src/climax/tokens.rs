@@ -46,7 +46,7 @@ pub(super) fn run(args: &Tokens) -> Result<ExitCode, CommandError> {
     let ratio = classic.tokens as f64 / discovery.tokens.max(1) as f64;
     let ratio = (ratio * 100.0).round() / 100.0;
     let report = Report { tokenizer: "o200k_base", modes: [classic, discovery], ratio };
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     match args.output {
         Format::Json => printer.json(&report)?,
         Format::Table => print(printer, &report)?,

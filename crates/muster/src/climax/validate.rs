@@ -3,7 +3,7 @@
 use std::{path::Path, process::ExitCode};
 
 use muster_config::{LoadError, Problem, Warning};
-use muster_core::policy::vain::Vain;
+use muster_core::policy::unmatched::UnmatchedRule;
 use muster_exec::{environment::Environment, lookup};
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::CommandError,
-    output::{Format, Mood, Printer},
+    output::{Format, Printer, Tone},
     process,
 };
 
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Validate) -> Result<ExitCode, CommandError> {
     let valid = configs.iter().filter(|verdict| verdict.valid).count();
     let invalid = configs.iter().chain(&policy).filter(|verdict| !verdict.valid).count();
     let report = Report { configs, policy, valid, invalid };
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     match args.output {
         Format::Json => printer.json(&report)?,
         Format::Table => print(printer, &report)?,
@@ -146,8 +146,8 @@ impl From<&Problem> for Found {
     }
 }
 
-impl From<&Vain> for Found {
-    fn from(vain: &Vain) -> Self {
+impl From<&UnmatchedRule> for Found {
+    fn from(vain: &UnmatchedRule) -> Self {
         // The policy may be for more configs than these.
         let message = match vain.argument {
             None => "none of these configs has such a tool",
@@ -197,8 +197,8 @@ fn print(printer: Printer, report: &Report) -> Result<(), CommandError> {
 
 fn print_verdict(printer: Printer, what: &str, verdict: &Verdict) -> Result<(), CommandError> {
     let mark = match verdict.valid {
-        true => printer.paint(Mood::Good, "✓"),
-        false => printer.paint(Mood::Bad, "✗"),
+        true => printer.paint(Tone::Good, "✓"),
+        false => printer.paint(Tone::Bad, "✗"),
     };
     match &verdict.reason {
         Some(reason) => printer.line(&format!("  {mark} {what}: {reason}"))?,
@@ -208,7 +208,7 @@ fn print_verdict(printer: Printer, what: &str, verdict: &Verdict) -> Result<(), 
         printer.line(&format!("    {}", problem.text()))?;
     }
     for warning in &verdict.warnings {
-        let mark = printer.paint(Mood::Warning, "⚠");
+        let mark = printer.paint(Tone::Warning, "⚠");
         printer.line(&format!("    {mark} {}", warning.text()))?;
     }
     Ok(())

@@ -4,10 +4,10 @@ use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::{Args, ValueEnum};
 use muster_client::{
-    bridge::{pending::Pending, user_login::UserLogin},
+    bridge::{login_server::LoginServer, user_login::UserLogin},
     env_vars,
     login::{self, AuthMode},
-    remote::target::{Target, Transport, Wish},
+    remote::target::{Target, TargetOptions, Transport},
 };
 use muster_mcp::stdio::{Input, Output};
 use muster_mcp_client::bridge;
@@ -16,7 +16,7 @@ use tracing::level_filters::LevelFilter;
 use crate::{
     agent::{
         connection,
-        lines::{Colour, Detail, Lines, Traffic},
+        console::{Colour, Console, Detail, Traffic},
         repl,
     },
     error::CommandError,
@@ -93,7 +93,7 @@ enum Spoken {
 }
 
 pub(crate) fn run(args: &Agent) -> Result<ExitCode, CommandError> {
-    let target = Target::resolve(Wish {
+    let target = Target::resolve(TargetOptions {
         endpoint: args.endpoint.as_deref(),
         context: args.context.as_deref(),
         config_path: args.config_path.as_ref(),
@@ -120,12 +120,12 @@ fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandErr
     let carried = runtime.block_on(process::lasting(async {
         let (input, output) = (Input::standard()?, Output::standard()?);
         if args.silent {
-            login::silently(target, mode, &Terminal::Stderr).await;
+            login::try_silent_login(target, mode, &Terminal::Stderr).await;
         }
-        let login = Arc::new(UserLogin::remembered(target, mode).await);
+        let login = Arc::new(UserLogin::stored_auth(target, mode).await);
         let options = bridge::Options {
             login: Arc::<UserLogin>::clone(&login),
-            meanwhile: Some(Arc::new(Pending::new(Arc::clone(&login)))),
+            meanwhile: Some(Arc::new(LoginServer::new(Arc::clone(&login)))),
             ..bridge::Options::new(&target.url)
         };
         let visiting = async {
@@ -148,14 +148,14 @@ fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandErr
 fn talk(args: &Agent, target: Target, mode: AuthMode) -> Result<(), CommandError> {
     let coloured =
         !args.no_color && env_vars::get("NO_COLOR").is_none() && std::io::stdout().is_terminal();
-    let lines = Lines {
+    let lines = Console {
         colour: if coloured { Colour::On } else { Colour::Off },
         detail: if args.verbose { Detail::Verbose } else { Detail::Usual },
         traffic: if args.json_rpc { Traffic::Json } else { Traffic::Words },
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     if args.silent {
-        runtime.block_on(login::silently(&target, mode, &Terminal::Stderr));
+        runtime.block_on(login::try_silent_login(&target, mode, &Terminal::Stderr));
     }
     let done = if args.repl {
         repl::run(&runtime, (target, mode), lines)
@@ -167,7 +167,7 @@ fn talk(args: &Agent, target: Target, mode: AuthMode) -> Result<(), CommandError
 }
 
 /// Tells what there is, and stays until it is asked to leave.
-async fn watch(target: &Target, mode: AuthMode, lines: Lines) -> Result<(), CommandError> {
+async fn watch(target: &Target, mode: AuthMode, lines: Console) -> Result<(), CommandError> {
     let remote = connection::connect(target, mode, lines).await?;
     connection::load(&remote, lines).await?;
     process::stop_requested().await;

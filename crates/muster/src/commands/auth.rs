@@ -9,12 +9,12 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
 use muster_client::{
-    login::servers::Server,
-    remote::target::{Target, TargetError, Wish},
+    login::server_logins::ServerLogin,
+    remote::target::{Target, TargetError, TargetOptions},
 };
 
-use super::{asking, completion};
-use crate::{error::CommandError, output::Printer};
+use super::completion;
+use crate::{error::CommandError, output::Printer, process};
 
 /// Log in at gateways, and see where you are logged in
 #[derive(Debug, Args)]
@@ -89,7 +89,7 @@ enum What {
 
 pub(crate) fn run(args: &Auth) -> Result<ExitCode, CommandError> {
     let at = &args.at;
-    asking::run(async {
+    process::block_on(async {
         match &args.what {
             What::Login { all, server, silent } => {
                 let how = if *silent { login::How::SilentFirst } else { login::How::Page };
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &Auth) -> Result<ExitCode, CommandError> {
 }
 
 /// The server of a name among those behind the gateway.
-fn find(servers: Vec<Server>, name: &str) -> Result<Server, CommandError> {
+fn find(servers: Vec<ServerLogin>, name: &str) -> Result<ServerLogin, CommandError> {
     servers.into_iter().find(|server| server.name == name).ok_or_else(|| {
         CommandError::new(format!(
             "server '{name}' not found. Use 'muster auth status' to see available servers"
@@ -123,7 +123,7 @@ fn find(servers: Vec<Server>, name: &str) -> Result<Server, CommandError> {
 
 impl At {
     fn target(&self) -> Result<Target, TargetError> {
-        Target::resolve(Wish {
+        Target::resolve(TargetOptions {
             endpoint: self.endpoint.as_deref(),
             context: self.context.as_deref(),
             config_path: self.config_path.as_ref(),
@@ -132,6 +132,6 @@ impl At {
 
     /// Says what is done.
     fn say(&self, text: &str) -> Result<(), CommandError> {
-        if self.quiet { Ok(()) } else { Printer::standard().line(text) }
+        if self.quiet { Ok(()) } else { Printer::stdout().line(text) }
     }
 }

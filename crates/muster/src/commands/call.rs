@@ -3,25 +3,26 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_client::remote::answer::{Answer, Content};
+use muster_client::remote::tool_response::{Content, ToolResponse};
 use muster_core::{
-    json::{Object, Raw, raw},
+    json::{Raw, RawObject, raw},
     meta_tools,
 };
 use serde_json::Value;
 
 use super::{
-    asking::{self, Asked, Asking, one},
     completion,
-    words::Words,
+    gateway_args::{GatewayArgs, GatewaySession, one},
+    tool_args::ToolArgs,
 };
 use crate::{
     error::CommandError,
     output::{
-        Printer, answer,
-        layout::{Layout, Manner},
-        yaml,
+        Printer,
+        format::{OutputFormat, OutputStyle},
+        tool_text, yaml,
     },
+    process,
 };
 
 /// Call a tool and print what it answers
@@ -44,77 +45,77 @@ pub(crate) struct Call {
     #[arg(value_name = "KEY=VALUE", trailing_var_arg = true, allow_hyphen_values = true, add = completion::arguments())]
     words: Vec<String>,
     #[command(flatten)]
-    asking: Asking,
+    gateway: GatewayArgs,
 }
 
 pub(crate) fn run(args: &Call) -> Result<ExitCode, CommandError> {
-    let words = Words::read(&args.words, &args.asking)?;
-    asking::run(call(&args.tool, &words))
+    let words = ToolArgs::read(&args.words, &args.gateway)?;
+    process::block_on(call(&args.tool, &words))
 }
 
-async fn call(tool: &str, words: &Words) -> Result<(), CommandError> {
-    let asked = words.asking.open().await?;
-    let done = ask(&asked, tool, words).await;
-    asked.close().await;
+async fn call(tool: &str, words: &ToolArgs) -> Result<(), CommandError> {
+    let session = words.gateway.open().await?;
+    let done = ask(&session, tool, words).await;
+    session.close().await;
     done
 }
 
-async fn ask(asked: &Asked, tool: &str, words: &Words) -> Result<(), CommandError> {
-    let arguments = arguments(asked, tool, words).await;
-    let answer = asked.call(tool, &arguments).await?;
-    print(asked, &answer)
+async fn ask(session: &GatewaySession, tool: &str, words: &ToolArgs) -> Result<(), CommandError> {
+    let arguments = arguments(session, tool, words).await;
+    let answer = session.call(tool, &arguments).await?;
+    print(session, &answer)
 }
 
 /// The arguments as the tool wants them. What has no schema takes text.
-pub(super) async fn arguments(asked: &Asked, tool: &str, words: &Words) -> Raw {
+pub(super) async fn arguments(session: &GatewaySession, tool: &str, words: &ToolArgs) -> Raw {
     if words.pairs.is_empty() {
         return words.fitted(&Value::Null);
     }
-    let schema = if meta_tools::has(tool) {
-        listed_schema(asked, tool).await
+    let schema = if meta_tools::is_meta_tool(tool) {
+        listed_schema(session, tool).await
     } else {
-        described_schema(asked, tool).await
+        described_schema(session, tool).await
     };
     words.fitted(&schema.unwrap_or_default())
 }
 
-async fn described_schema(asked: &Asked, tool: &str) -> Option<Value> {
-    let about = asked.remote.call("describe_tool", &one("name", tool)).await.ok()?;
+async fn described_schema(session: &GatewaySession, tool: &str) -> Option<Value> {
+    let about = session.remote.call("describe_tool", &one("name", tool)).await.ok()?;
     let about: Value = serde_json::from_str(about.texts().first()?).ok()?;
     about.get("inputSchema").cloned()
 }
 
 /// Meta-tools are described by the protocol's own list.
-async fn listed_schema(asked: &Asked, tool: &str) -> Option<Value> {
-    let tools = asked.remote.list(muster_client::remote::Kind::Tools).await.ok()?;
+async fn listed_schema(session: &GatewaySession, tool: &str) -> Option<Value> {
+    let tools = session.remote.list(muster_client::remote::Kind::Tools).await.ok()?;
     let found = tools.iter().find(|raw| {
-        Object::parse(raw).and_then(|object| object.get_text("name")).as_deref() == Some(tool)
+        RawObject::parse(raw).and_then(|object| object.get_text("name")).as_deref() == Some(tool)
     })?;
     let about: Value = serde_json::from_str(found.get()).ok()?;
     about.get("inputSchema").cloned()
 }
 
 /// Prints everything that a tool answered.
-fn print(asked: &Asked, answer: &Answer) -> Result<(), CommandError> {
-    Printer::standard().line(&shown(answer, asked.manner)?)
+fn print(session: &GatewaySession, answer: &ToolResponse) -> Result<(), CommandError> {
+    Printer::stdout().line(&shown(answer, session.style)?)
 }
 
-fn shown(answer: &Answer, manner: Manner) -> Result<String, CommandError> {
+fn shown(answer: &ToolResponse, style: OutputStyle) -> Result<String, CommandError> {
     if let [Content::Text(text)] = answer.content.as_slice() {
-        return answer::text(text, manner);
+        return tool_text::text(text, style);
     }
     // What is not text is in the content alone.
     let is_text = answer.content.iter().all(|content| matches!(content, Content::Text(_)));
     let structured = answer.structured.as_ref().filter(|_| is_text);
-    match (manner.layout, structured) {
-        (Layout::Json, Some(structured)) => Ok(structured.get().to_owned()),
-        (Layout::Yaml, Some(structured)) => Ok(yaml::document(structured)),
-        (Layout::Json, None) => Ok(raw(&answer.blocks).get().to_owned()),
-        (Layout::Yaml, None) => Ok(yaml::document(&raw(&answer.blocks))),
-        (Layout::Table | Layout::Wide, _) if answer.content.is_empty() => {
+    match (style.format, structured) {
+        (OutputFormat::Json, Some(structured)) => Ok(structured.get().to_owned()),
+        (OutputFormat::Yaml, Some(structured)) => Ok(yaml::document(structured)),
+        (OutputFormat::Json, None) => Ok(raw(&answer.blocks).get().to_owned()),
+        (OutputFormat::Yaml, None) => Ok(yaml::document(&raw(&answer.blocks))),
+        (OutputFormat::Table | OutputFormat::Wide, _) if answer.content.is_empty() => {
             Ok("No results".to_owned())
         }
-        (Layout::Table | Layout::Wide, _) => {
+        (OutputFormat::Table | OutputFormat::Wide, _) => {
             let shown: Vec<String> = answer.content.iter().map(Content::shown).collect();
             Ok(shown.join("\n"))
         }
@@ -126,13 +127,13 @@ mod tests {
     use muster_core::json::raw;
     use serde_json::{Value, json};
 
-    use super::{Answer, Layout, Manner, shown};
+    use super::{OutputFormat, OutputStyle, ToolResponse, shown};
 
     #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
     #[track_caller]
-    fn check(result: Value, layout: Layout, expect: &str) {
-        let answer = Answer::of(&raw(&result));
-        assert_eq!(shown(&answer, Manner { layout, headings: true }).unwrap(), expect);
+    fn check(result: Value, format: OutputFormat, expect: &str) {
+        let answer = ToolResponse::of(&raw(&result));
+        assert_eq!(shown(&answer, OutputStyle { format, headings: true }).unwrap(), expect);
     }
 
     #[test]
@@ -141,13 +142,13 @@ mod tests {
         let image = json!({"type": "image", "mimeType": "image/png", "data": "AAAA"});
         let mixed = json!({"content": [text, image], "structuredContent": {"a": 1}});
         let blocks = r#"[{"type":"text","text":"here"},{"type":"image","mimeType":"image/png","data":"AAAA"}]"#;
-        check(mixed.clone(), Layout::Json, blocks);
+        check(mixed.clone(), OutputFormat::Json, blocks);
         let yaml = "- text: here\n  type: text\n- data: AAAA\n  mimeType: image/png\n  type: image";
-        check(mixed.clone(), Layout::Yaml, yaml);
-        check(mixed, Layout::Table, "here\n[Image: MIME type image/png, 3 bytes]");
+        check(mixed.clone(), OutputFormat::Yaml, yaml);
+        check(mixed, OutputFormat::Table, "here\n[Image: MIME type image/png, 3 bytes]");
         let plain = json!({"content": [text, text], "structuredContent": {"a": 1}});
-        check(plain, Layout::Json, r#"{"a":1}"#);
-        check(json!({"content": []}), Layout::Table, "No results");
-        check(json!({"content": [text]}), Layout::Json, "here");
+        check(plain, OutputFormat::Json, r#"{"a":1}"#);
+        check(json!({"content": []}), OutputFormat::Table, "No results");
+        check(json!({"content": [text]}), OutputFormat::Json, "here");
     }
 }

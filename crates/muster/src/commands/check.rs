@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{
-    asking::{self, Asking, one},
     completion,
-    kinds::{self, Kind},
+    gateway_args::{GatewayArgs, one},
+    resource_kinds::{self, ResourceKind},
 };
-use crate::error::CommandError;
+use crate::{error::CommandError, process};
 
 /// Check whether a server, a workflow or a service class can be used now
 #[derive(Debug, Args)]
@@ -25,19 +25,19 @@ pub(crate) struct Check {
     #[arg(value_name = "NAME", add = completion::names())]
     name: String,
     #[command(flatten)]
-    asking: Asking,
+    gateway: GatewayArgs,
 }
 
 pub(crate) fn run(args: &Check) -> Result<ExitCode, CommandError> {
-    let tool = match kinds::find(&args.kind, kinds::CHECKED)? {
-        Kind::ServiceClass => "core_serviceclass_available",
-        Kind::Workflow => "core_workflow_available",
+    let tool = match resource_kinds::find(&args.kind, resource_kinds::CHECKED)? {
+        ResourceKind::ServiceClass => "core_serviceclass_available",
+        ResourceKind::Workflow => "core_workflow_available",
         _ => "core_service_status",
     };
-    asking::run(async {
-        let asked = args.asking.open().await?;
-        let done = asked.show(tool, &one("name", &args.name)).await;
-        asked.close().await;
+    process::block_on(async {
+        let session = args.gateway.open().await?;
+        let done = session.show(tool, &one("name", &args.name)).await;
+        session.close().await;
         done
     })
 }

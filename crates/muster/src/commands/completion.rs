@@ -16,8 +16,8 @@ use clap_complete::{
 use muster_client::{contexts::Contexts, login::AuthMode};
 use muster_scenario::{load::load, scenario::Scenario};
 
-use super::kinds::{self, Kind};
-use crate::{error::CommandError, output::Printer, output::layout::Layout};
+use super::resource_kinds::{self, ResourceKind};
+use crate::{error::CommandError, output::Printer, output::format::OutputFormat};
 
 /// The variable by which a script asks for words.
 pub(crate) const ASKED_BY: &str = "MUSTER_COMPLETE";
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Completion) -> Result<ExitCode, CommandError> {
     };
     let mut script = Vec::new();
     shell.write_registration(ASKED_BY, "muster", "muster", "muster", &mut script)?;
-    Printer::standard().line(String::from_utf8_lossy(&script).trim_end())?;
+    Printer::stdout().line(String::from_utf8_lossy(&script).trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -73,12 +73,12 @@ fn fixed(words: &'static [&'static str]) -> ArgValueCompleter {
     among(move || words.iter().map(|word| (*word).to_owned()).collect())
 }
 
-fn kinds_of(named: &'static [(&'static str, Kind)]) -> ArgValueCompleter {
+fn kinds_of(named: &'static [(&'static str, ResourceKind)]) -> ArgValueCompleter {
     among(move || named.iter().map(|(name, _)| (*name).to_owned()).collect())
 }
 
 pub(super) fn formats() -> ArgValueCompleter {
-    fixed(&Layout::NAMES)
+    fixed(&OutputFormat::NAMES)
 }
 
 pub(super) fn auth_modes() -> ArgValueCompleter {
@@ -105,48 +105,49 @@ pub(super) fn contexts() -> ArgValueCompleter {
 }
 
 pub(super) fn listed() -> ArgValueCompleter {
-    kinds_of(kinds::LISTED)
+    kinds_of(resource_kinds::LISTED)
 }
 
 pub(super) fn got() -> ArgValueCompleter {
-    kinds_of(kinds::GOT)
+    kinds_of(resource_kinds::GOT)
 }
 
 pub(super) fn checked() -> ArgValueCompleter {
-    kinds_of(kinds::CHECKED)
+    kinds_of(resource_kinds::CHECKED)
 }
 
 pub(super) fn stopped() -> ArgValueCompleter {
-    kinds_of(kinds::STOPPED)
+    kinds_of(resource_kinds::STOPPED)
 }
 
 /// Names of the kind that was typed before.
 pub(super) fn names() -> ArgValueCompleter {
     among(|| {
         let typed = live::typed();
-        let kind = typed.get(1).and_then(|word| kinds::find(word, kinds::GOT).ok());
+        let kind =
+            typed.get(1).and_then(|word| resource_kinds::find(word, resource_kinds::GOT).ok());
         kind.map(live::names).unwrap_or_default()
     })
 }
 
 pub(super) fn tools() -> ArgValueCompleter {
-    among(|| live::names(Kind::Tool))
+    among(|| live::names(ResourceKind::Tool))
 }
 
 pub(super) fn services() -> ArgValueCompleter {
-    among(|| live::names(Kind::Service))
+    among(|| live::names(ResourceKind::Service))
 }
 
 pub(super) fn servers() -> ArgValueCompleter {
-    among(|| live::names(Kind::McpServer))
+    among(|| live::names(ResourceKind::McpServer))
 }
 
 pub(super) fn workflows() -> ArgValueCompleter {
-    among(|| live::names(Kind::Workflow))
+    among(|| live::names(ResourceKind::Workflow))
 }
 
 pub(super) fn service_classes() -> ArgValueCompleter {
-    among(|| live::names(Kind::ServiceClass))
+    among(|| live::names(ResourceKind::ServiceClass))
 }
 
 /// Arguments of the tool that was typed before.

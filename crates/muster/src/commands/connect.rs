@@ -13,14 +13,14 @@ use clap::{
 use muster_client::{
     env_vars,
     import::{
+        client_config::{self, EditError, Entry},
         clients::{Client, Shape},
-        edit::{self, EditError, Entry},
     },
 };
 
 use crate::{
     error::CommandError,
-    output::{Printer, quoted},
+    output::{Printer, shell_quoted},
 };
 
 /// Write muster into the configuration of an MCP client
@@ -82,10 +82,10 @@ pub(crate) fn run(args: &Connect) -> Result<ExitCode, CommandError> {
 }
 
 fn connect(args: &Connect, path: &Path, now: Option<&str>) -> Result<ExitCode, CommandError> {
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     let entry = entry(args)?;
     let shape = args.client.shape();
-    let after = edit::with(now.unwrap_or_default(), shape, &entry)
+    let after = client_config::with(now.unwrap_or_default(), shape, &entry)
         .map_err(|err| refused(path, &err, shape, &entry))?;
     if now == Some(after.as_str()) {
         printer.line(&format!("{} has muster already.", path.display()))?;
@@ -97,7 +97,7 @@ fn connect(args: &Connect, path: &Path, now: Option<&str>) -> Result<ExitCode, C
     }
     let backup = backup(path);
     if let Some(now) = now
-        && edit::without(now, shape).ok().flatten().is_none()
+        && client_config::without(now, shape).ok().flatten().is_none()
     {
         write(&backup, now, path)?;
         printer.line(&format!("Kept {} as {}.", path.display(), backup.display()))?;
@@ -106,18 +106,18 @@ fn connect(args: &Connect, path: &Path, now: Option<&str>) -> Result<ExitCode, C
     printer.line(&format!("Wrote muster into {}; start the client anew.", path.display()))?;
     let name = args.client.name();
     let file =
-        args.file.as_ref().map(|file| format!(" --file {}", quoted(&file.to_string_lossy())));
+        args.file.as_ref().map(|file| format!(" --file {}", shell_quoted(&file.to_string_lossy())));
     let file = file.unwrap_or_default();
     printer.line(&format!("Take it out again with: muster connect {name}{file} --undo"))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn undo(args: &Connect, path: &Path, now: Option<&str>) -> Result<ExitCode, CommandError> {
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     let shape = args.client.shape();
     let fail = |err: &EditError| CommandError::new(format!("{}: {err}", path.display()));
     let taken = match now {
-        Some(text) => edit::without(text, shape).map_err(|err| fail(&err))?,
+        Some(text) => client_config::without(text, shape).map_err(|err| fail(&err))?,
         None => None,
     };
     let Some(taken) = taken else {
@@ -192,7 +192,7 @@ fn entry(args: &Connect) -> Result<Entry, CommandError> {
 fn refused(path: &Path, error: &EditError, shape: Shape, entry: &Entry) -> CommandError {
     let (Shape::Json(key) | Shape::Toml(key)) = shape;
     let text = format!("{} is left as it is: {error}", path.display());
-    let line = format!("\"{}\": {}", edit::NAME, entry.json());
+    let line = format!("\"{}\": {}", client_config::NAME, entry.json());
     CommandError::new(text).hint(format!("write it below `{key}` by hand: {line}"))
 }
 

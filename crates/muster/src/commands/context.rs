@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use muster_client::contexts::{Context as Named, ContextError, Contexts};
 use muster_config::writer;
 use muster_core::{
-    json::{Object, raw},
+    json::{RawObject, raw},
     value::Value,
 };
 
@@ -100,11 +100,11 @@ enum What {
 pub(crate) fn run(args: &Context) -> Result<ExitCode, CommandError> {
     let contexts = Contexts::load()
         .map_err(|err| CommandError::new(format!("failed to load contexts: {err}")))?;
-    let say = |text: &str| if args.quiet { Ok(()) } else { Printer::standard().line(text) };
+    let say = |text: &str| if args.quiet { Ok(()) } else { Printer::stdout().line(text) };
     let done = match args.what.as_ref().unwrap_or(&What::List) {
         What::List => list(&contexts, args.quiet),
         What::Current => match &contexts.current {
-            Some(name) => Printer::standard().line(name),
+            Some(name) => Printer::stdout().line(name),
             None => Ok(()),
         },
         What::Use { name } => switch(contexts, name).and_then(|()| say(&switched(name))),
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Context) -> Result<ExitCode, CommandError> {
         }
         What::Delete { name, force } => match delete(contexts, name, *force)? {
             Some(words) => say(&words),
-            None => Printer::standard().line("Aborted."),
+            None => Printer::stdout().line("Aborted."),
         },
         What::Rename { from, to } => {
             let failed =
@@ -145,7 +145,7 @@ fn change(
 }
 
 fn list(contexts: &Contexts, quiet: bool) -> Result<(), CommandError> {
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     if contexts.all.is_empty() {
         if quiet {
             return Ok(());
@@ -206,7 +206,7 @@ fn delete(mut contexts: Contexts, name: &str, force: bool) -> Result<Option<Stri
     }
     let is_current = contexts.current.as_deref() == Some(name);
     let note = if is_current { " (current context)" } else { "" };
-    if !force && !output::confirmed(&format!("Delete context \"{name}\"{note}? [y/N] "))? {
+    if !force && !output::confirm(&format!("Delete context \"{name}\"{note}? [y/N] "))? {
         return Ok(None);
     }
     contexts.remove(name)?;
@@ -222,7 +222,7 @@ fn show(contexts: &Contexts, name: &str, format: &str) -> Result<(), CommandErro
     let unknown = || CommandError::from(ContextError::Unknown(name.to_owned()));
     let context = contexts.get(name).ok_or_else(unknown)?;
     let is_current = contexts.current.as_deref() == Some(name);
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     match format {
         "json" => {
             let described = described(context, is_current, "Output").to_raw();
@@ -250,13 +250,13 @@ fn show(contexts: &Contexts, name: &str, format: &str) -> Result<(), CommandErro
     }
 }
 
-fn described(context: &Named, is_current: bool, output: &'static str) -> Object<'static> {
-    let mut object = Object::new();
+fn described(context: &Named, is_current: bool, output: &'static str) -> RawObject<'static> {
+    let mut object = RawObject::new();
     object.set_value("name", &context.name);
     object.set_value("endpoint", &context.endpoint);
     object.set_value("current", &is_current);
     if !context.settings.is_empty() {
-        let mut settings = Object::new();
+        let mut settings = RawObject::new();
         for (key, value) in &context.settings {
             let key = if key == "output" { output.to_owned() } else { key.clone() };
             match value {

@@ -3,15 +3,16 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use muster_core::json::{Object, Raw};
+use muster_core::json::{Raw, RawObject};
 use serde_json::{Value, json};
 
 use super::{
-    asking::{self, Asked, Asking, one},
-    completion, kinds,
-    words::Words,
+    completion,
+    gateway_args::{GatewayArgs, GatewaySession, one},
+    resource_kinds,
+    tool_args::ToolArgs,
 };
-use crate::error::CommandError;
+use crate::{error::CommandError, process};
 
 /// Create an MCP server, a service, a workflow or a service class
 #[derive(Debug, Args)]
@@ -24,7 +25,7 @@ pub(crate) struct Create {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
-    asking: Asking,
+    gateway: GatewayArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -111,28 +112,28 @@ struct Named {
 pub(crate) fn run(args: &Create) -> Result<ExitCode, CommandError> {
     let (tool, arguments) = match &args.what {
         What::Mcpserver(server) => ("core_mcpserver_create", server.arguments()?),
-        What::Service(service) => return service.create(&args.asking),
+        What::Service(service) => return service.create(&args.gateway),
         What::Workflow(named) => ("core_workflow_create", one("name", &named.name)),
         What::Serviceclass(named) => ("core_serviceclass_create", one("name", &named.name)),
         What::Unknown(words) => {
             let word = words.first().map(String::as_str).unwrap_or_default();
-            return Err(kinds::unknown(
+            return Err(resource_kinds::unknown(
                 word,
                 &["serviceclass", "workflow", "service", "mcpserver"],
             ));
         }
     };
-    asking::run(async {
-        let asked = args.asking.open().await?;
-        let done = asked.show(tool, &arguments).await;
-        asked.close().await;
+    process::block_on(async {
+        let session = args.gateway.open().await?;
+        let done = session.show(tool, &arguments).await;
+        session.close().await;
         done
     })
 }
 
 impl Server {
     fn arguments(&self) -> Result<Raw, CommandError> {
-        let mut object = Object::new();
+        let mut object = RawObject::new();
         object.set_value("name", &self.name);
         let texts = [
             ("type", &self.kind),
@@ -169,7 +170,7 @@ impl Server {
 }
 
 fn map(flag: &str, pairs: &[String]) -> Result<Raw, CommandError> {
-    let mut object = Object::new();
+    let mut object = RawObject::new();
     for pair in pairs {
         // The value may be a secret: only the flag is named.
         let (key, value) = pair.split_once('=').ok_or_else(|| {
@@ -182,37 +183,37 @@ fn map(flag: &str, pairs: &[String]) -> Result<Raw, CommandError> {
 }
 
 impl Service {
-    fn create(&self, asking: &Asking) -> Result<ExitCode, CommandError> {
+    fn create(&self, gateway: &GatewayArgs) -> Result<ExitCode, CommandError> {
         let (Some(name), Some(class)) = (&self.name, &self.class) else {
             return Err(CommandError::new(
                 "service creation requires: muster create service <instance-name> <serviceclass-name> [--arg=value...]",
             ));
         };
-        let words = Words::read(&self.words, asking)?;
-        asking::run(async {
-            let asked = words.asking.open().await?;
-            let mut object = Object::new();
+        let words = ToolArgs::read(&self.words, gateway)?;
+        process::block_on(async {
+            let session = words.gateway.open().await?;
+            let mut object = RawObject::new();
             object.set_value("name", name);
             object.set_value("serviceClassName", class);
-            object.set_value("args", &fitted(&asked, class, &words).await);
-            let done = asked.show("core_service_create", &object.to_raw()).await;
-            asked.close().await;
+            object.set_value("args", &fitted(&session, class, &words).await);
+            let done = session.show("core_service_create", &object.to_raw()).await;
+            session.close().await;
             done
         })
     }
 }
 
 /// The arguments as the class wants them. What it does not know stays text.
-async fn fitted(asked: &Asked, class: &str, words: &Words) -> Raw {
+async fn fitted(session: &GatewaySession, class: &str, words: &ToolArgs) -> Raw {
     let schema = match words.pairs.is_empty() {
         true => None,
-        false => class_schema(asked, class).await,
+        false => class_schema(session, class).await,
     };
     words.fitted(&schema.unwrap_or_default())
 }
 
-async fn class_schema(asked: &Asked, class: &str) -> Option<Value> {
-    let about = asked.remote.call("core_serviceclass_get", &one("name", class)).await.ok()?;
+async fn class_schema(session: &GatewaySession, class: &str) -> Option<Value> {
+    let about = session.remote.call("core_serviceclass_get", &one("name", class)).await.ok()?;
     let about: Value = serde_json::from_str(about.texts().first()?).ok()?;
     Some(json!({"properties": about.get("args")?}))
 }

@@ -4,8 +4,8 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::Args;
 use muster_client::{
-    doctor::{self, Examination, Finding, Hop, Verdict},
-    remote::target::{Target, Wish},
+    doctor::{self, DoctorOptions, Finding, Hop, Verdict},
+    remote::target::{Target, TargetOptions},
     user_dirs,
 };
 use serde::Serialize;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::{
     bundled,
     error::CommandError,
-    output::{Format, Mood, Printer},
+    output::{Format, Printer, Tone},
     process,
 };
 
@@ -64,13 +64,13 @@ async fn examine(args: &Doctor) -> Result<Vec<Finding>, CommandError> {
         Some(path) => path.clone(),
         None => user_dirs::config()?,
     };
-    let target = Target::resolve(Wish {
+    let target = Target::resolve(TargetOptions {
         endpoint: args.endpoint.as_deref(),
         context: args.context.as_deref(),
         config_path: Some(&root),
     });
     let bundled: Vec<_> = bundled::clis().into_iter().map(Arc::new).collect();
-    let examination = Examination {
+    let examination = DoctorOptions {
         root: &root,
         target,
         servers: !args.no_servers,
@@ -94,12 +94,12 @@ fn exit_code(findings: &[Finding]) -> u8 {
 }
 
 fn print(findings: &[Finding]) -> Result<(), CommandError> {
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     for found in findings {
         let (mark, mood) = match found.verdict {
-            Verdict::Good => ("ok  ", Mood::Good),
-            Verdict::Warning => ("look", Mood::Warning),
-            Verdict::Bad => ("BAD ", Mood::Bad),
+            Verdict::Good => ("ok  ", Tone::Good),
+            Verdict::Warning => ("look", Tone::Warning),
+            Verdict::Bad => ("BAD ", Tone::Bad),
         };
         let mark = printer.paint(mood, mark);
         let hop = format!("{:?}", found.hop).to_lowercase();
@@ -120,7 +120,7 @@ fn print_json(findings: &[Finding], exit_code: u8) -> Result<(), CommandError> {
         exit_code: u8,
         findings: &'a [Finding],
     }
-    Printer::standard().json(&Report { healthy: exit_code == 0, exit_code, findings })
+    Printer::stdout().json(&Report { healthy: exit_code == 0, exit_code, findings })
 }
 
 #[cfg(test)]

@@ -6,14 +6,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use jiff::Timestamp;
-use muster_core::json::Object;
+use muster_core::json::RawObject;
 use muster_engine::events::parse_time;
 
-use super::{
-    asking::{self, Asking},
-    completion,
-};
-use crate::error::CommandError;
+use super::{completion, gateway_args::GatewayArgs};
+use crate::{error::CommandError, process};
 
 /// Show what happened in the gateway: servers started, failed, lost and found again
 #[derive(Debug, Args)]
@@ -49,26 +46,26 @@ pub(crate) struct Events {
     #[arg(short, long)]
     follow: bool,
     #[command(flatten)]
-    asking: Asking,
+    gateway: GatewayArgs,
 }
 
 pub(crate) fn run(args: &Events) -> Result<ExitCode, CommandError> {
     let wish = wish(args)?;
-    asking::run(async {
-        let mut asked = args.asking.open().await?;
+    process::block_on(async {
+        let mut session = args.gateway.open().await?;
         let done = if args.follow {
             let first = usize::try_from(args.limit).ok().filter(|limit| *limit > 0);
-            follow::follow(&args.asking, &mut asked, wish, first.unwrap_or(50)).await
+            follow::follow(&args.gateway, &mut session, wish, first.unwrap_or(50)).await
         } else {
-            asked.show("core_events", &wish.to_raw()).await
+            session.show("core_events", &wish.to_raw()).await
         };
-        asked.close().await;
+        session.close().await;
         done
     })
 }
 
-fn wish(args: &Events) -> Result<Object<'static>, CommandError> {
-    let mut object = Object::new();
+fn wish(args: &Events) -> Result<RawObject<'static>, CommandError> {
+    let mut object = RawObject::new();
     if let Some(kind) = &args.resource_type {
         object.set_value("resourceType", kind_name(kind)?);
     }

@@ -1,18 +1,18 @@
 //! `muster get`: one thing in full.
 
-mod described;
+mod mcp_items;
 
 use std::process::ExitCode;
 
 use clap::Args;
 
 use super::{
-    asking::{self, Asked, Asking, one},
     completion,
-    kinds::{self, Kind},
-    list::items,
+    gateway_args::{GatewayArgs, GatewaySession, one},
+    list::names,
+    resource_kinds::{self, ResourceKind},
 };
-use crate::error::CommandError;
+use crate::{error::CommandError, process};
 
 /// Show one thing of a running gateway in full
 #[derive(Debug, Args)]
@@ -29,47 +29,56 @@ pub(crate) struct Get {
     #[arg(value_name = "NAME", add = completion::names())]
     name: String,
     #[command(flatten)]
-    asking: Asking,
+    gateway: GatewayArgs,
 }
 
 pub(crate) fn run(args: &Get) -> Result<ExitCode, CommandError> {
-    asking::run(get(args))
+    process::block_on(get(args))
 }
 
 async fn get(args: &Get) -> Result<(), CommandError> {
-    let kind = kinds::find(&args.kind, kinds::GOT)?;
-    let asked = args.asking.open().await?;
-    let done = show(&asked, kind, &args.name).await;
-    asked.close().await;
+    let kind = resource_kinds::find(&args.kind, resource_kinds::GOT)?;
+    let session = args.gateway.open().await?;
+    let done = show(&session, kind, &args.name).await;
+    session.close().await;
     done
 }
 
-async fn show(asked: &Asked, kind: Kind, name: &str) -> Result<(), CommandError> {
+async fn show(
+    session: &GatewaySession,
+    kind: ResourceKind,
+    name: &str,
+) -> Result<(), CommandError> {
     let tool = match kind {
-        Kind::Service => "core_service_status",
-        Kind::ServiceClass => "core_serviceclass_get",
-        Kind::McpServer => "core_mcpserver_get",
-        Kind::Workflow => "core_workflow_get",
-        Kind::WorkflowExecution => {
+        ResourceKind::Service => "core_service_status",
+        ResourceKind::ServiceClass => "core_serviceclass_get",
+        ResourceKind::McpServer => "core_mcpserver_get",
+        ResourceKind::Workflow => "core_workflow_get",
+        ResourceKind::WorkflowExecution => {
             let args = one("execution_id", name);
-            return asked.show("core_workflow_execution_get", &args).await;
+            return session.show("core_workflow_execution_get", &args).await;
         }
-        Kind::Tool => return described::tool(asked, name).await,
-        Kind::Resource => return described::resource(asked, name).await,
-        Kind::Prompt => return described::prompt(asked, name).await,
+        ResourceKind::Tool => return mcp_items::tool(session, name).await,
+        ResourceKind::Resource => return mcp_items::resource(session, name).await,
+        ResourceKind::Prompt => return mcp_items::prompt(session, name).await,
     };
-    let done = asked.show(tool, &one("name", name)).await;
+    let done = session.show(tool, &one("name", name)).await;
     match done {
         Err(error) if error.to_string().contains("not found") => {
-            Err(nearest(asked, kind, name, error).await)
+            Err(nearest(session, kind, name, error).await)
         }
         done => done,
     }
 }
 
 /// Adds the name that was probably meant.
-async fn nearest(asked: &Asked, kind: Kind, name: &str, error: CommandError) -> CommandError {
-    let names = items::names(&asked.remote, kind).await.unwrap_or_default();
+async fn nearest(
+    session: &GatewaySession,
+    kind: ResourceKind,
+    name: &str,
+    error: CommandError,
+) -> CommandError {
+    let names = names::names(&session.remote, kind).await.unwrap_or_default();
     let near = muster_core::suggest::similar(name, names.iter().map(String::as_str));
     match near.first() {
         Some(near) => error.hint(format!("did you mean `{near}`?")),

@@ -19,7 +19,7 @@ use muster_client::{
 
 use crate::{
     error::CommandError,
-    output::{Mood, Printer, quoted},
+    output::{Printer, Tone, shell_quoted},
 };
 
 /// Take over the servers of other MCP clients
@@ -58,7 +58,7 @@ impl Import {
     /// The command line that does what was shown.
     fn again(&self) -> String {
         let mut words = vec!["muster".to_owned(), "import".to_owned()];
-        let path = |path: &PathBuf| quoted(&path.to_string_lossy());
+        let path = |path: &PathBuf| shell_quoted(&path.to_string_lossy());
         words.extend(self.paths.iter().map(path));
         words.extend(
             self.from.iter().flat_map(|from| ["--from".to_owned(), from.name().to_owned()]),
@@ -76,14 +76,14 @@ pub(crate) fn run(args: &Import) -> Result<ExitCode, CommandError> {
         CommandError::new("there is no home directory").hint("set HOME, or name the files")
     })?);
     let root = args.config_path.clone().unwrap_or_else(|| home.join(".config/muster"));
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     let mut plan = Plan::default();
     for (source, path) in sources(args, &home) {
         match read::read(&path) {
             Ok(found) => {
                 printer.line(&format!(
                     "{} {}",
-                    printer.paint(Mood::Strong, &source),
+                    printer.paint(Tone::Strong, &source),
                     path.display()
                 ))?;
                 let before = plan.steps.len();
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Import) -> Result<ExitCode, CommandError> {
                 show(&printer, &plan, before)?;
             }
             Err(err) if args.paths.is_empty() => {
-                printer.line(&format!("{} {err}", printer.paint(Mood::Warning, &source)))?;
+                printer.line(&format!("{} {err}", printer.paint(Tone::Warning, &source)))?;
             }
             Err(err) => return Err(CommandError::new(err.to_string())),
         }
@@ -141,7 +141,7 @@ fn show(printer: &Printer, plan: &Plan, from: usize) -> Result<(), CommandError>
     for step in plan.steps.iter().skip(from) {
         match &step.what {
             What::Write(write) => {
-                let mark = printer.paint(Mood::Good, "+");
+                let mark = printer.paint(Tone::Good, "+");
                 printer.line(&format!("  {mark} {} → {}", step.name, write.path.display()))?;
                 show_secrets(printer, &write.moved, &write.notes)?;
             }
@@ -150,7 +150,7 @@ fn show(printer: &Printer, plan: &Plan, from: usize) -> Result<(), CommandError>
                 match copied.is_there {
                     true => printer.line(&format!("  = {name} is there already: {path}"))?,
                     false => {
-                        let mark = printer.paint(Mood::Good, "+");
+                        let mark = printer.paint(Tone::Good, "+");
                         printer.line(&format!("  {mark} {name} → {path}"))?;
                     }
                 }
@@ -160,7 +160,7 @@ fn show(printer: &Printer, plan: &Plan, from: usize) -> Result<(), CommandError>
                 printer.line(&format!("  = {} is there already: {}", step.name, path.display()))?;
             }
             What::Skip { reason } => {
-                let mark = printer.paint(Mood::Warning, "-");
+                let mark = printer.paint(Tone::Warning, "-");
                 printer.line(&format!("  {mark} {} is left out: {reason}", step.name))?;
             }
         }
@@ -174,7 +174,7 @@ fn show_secrets(printer: &Printer, moved: &[Moved], notes: &[String]) -> Result<
         printer.line(&format!("      {} → {to}", moved.place))?;
     }
     for note in notes {
-        printer.line(&format!("      {} {note}", printer.paint(Mood::Warning, "!")))?;
+        printer.line(&format!("      {} {note}", printer.paint(Tone::Warning, "!")))?;
     }
     Ok(())
 }

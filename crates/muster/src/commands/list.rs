@@ -1,19 +1,19 @@
 //! `muster list`: everything of one kind.
 
-pub(super) mod items;
-pub(super) mod native;
+pub(super) mod mcp_items;
+pub(super) mod names;
 
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_core::json::Object;
+use muster_core::json::RawObject;
 
 use super::{
-    asking::{self, Asking},
     completion,
-    kinds::{self, Kind},
+    gateway_args::GatewayArgs,
+    resource_kinds::{self, ResourceKind},
 };
-use crate::error::CommandError;
+use crate::{error::CommandError, process};
 
 /// List what a running gateway has: servers, services, workflows, tools, …
 #[derive(Debug, Args)]
@@ -43,28 +43,28 @@ pub(crate) struct List {
     #[arg(long)]
     verbose: bool,
     #[command(flatten)]
-    asking: Asking,
+    gateway: GatewayArgs,
 }
 
 pub(crate) fn run(args: &List) -> Result<ExitCode, CommandError> {
-    asking::run(list(args))
+    process::block_on(list(args))
 }
 
 async fn list(args: &List) -> Result<(), CommandError> {
-    let kind = kinds::find(&args.kind, kinds::LISTED)?;
+    let kind = resource_kinds::find(&args.kind, resource_kinds::LISTED)?;
     warn(args, kind);
-    let asked = args.asking.open().await?;
+    let session = args.gateway.open().await?;
     let done = match kind.list_tool() {
-        Some((tool, _)) => asked.show(tool, &arguments(args, kind).to_raw()).await,
-        None => native::list(&asked, kind, args).await,
+        Some((tool, _)) => session.show(tool, &arguments(args, kind).to_raw()).await,
+        None => mcp_items::list(&session, kind, args).await,
     };
-    asked.close().await;
+    session.close().await;
     done
 }
 
-fn arguments(args: &List, kind: Kind) -> Object<'static> {
-    let mut object = Object::new();
-    if kind == Kind::McpServer {
+fn arguments(args: &List, kind: ResourceKind) -> RawObject<'static> {
+    let mut object = RawObject::new();
+    if kind == ResourceKind::McpServer {
         if args.all {
             object.set_value("showAll", &true);
         }
@@ -76,7 +76,7 @@ fn arguments(args: &List, kind: Kind) -> Object<'static> {
 }
 
 /// Says which flags have no effect here.
-fn warn(args: &List, kind: Kind) {
+fn warn(args: &List, kind: ResourceKind) {
     let is_native = kind.list_tool().is_none();
     let filters = [
         ("--filter", args.filter.is_some()),
@@ -85,7 +85,7 @@ fn warn(args: &List, kind: Kind) {
     ];
     ignored(args, &filters, is_native, "tools, resources, prompts");
     let more = [("--all", args.all), ("--verbose", args.verbose)];
-    ignored(args, &more, kind == Kind::McpServer, "mcpserver");
+    ignored(args, &more, kind == ResourceKind::McpServer, "mcpserver");
 }
 
 fn ignored(args: &List, flags: &[(&str, bool)], used: bool, works: &str) {
@@ -93,6 +93,6 @@ fn ignored(args: &List, flags: &[(&str, bool)], used: bool, works: &str) {
         flags.iter().filter(|(_, given)| *given).map(|(flag, _)| *flag).collect();
     if !used && !given.is_empty() {
         let (flags, kind) = (given.join(", "), &args.kind);
-        args.asking.warn(&format!("{flags} ignored for '{kind}' (only works with {works})"));
+        args.gateway.warn(&format!("{flags} ignored for '{kind}' (only works with {works})"));
     }
 }

@@ -10,8 +10,7 @@ use muster_exec::{
     run::{self, Ending, RunLimits},
 };
 
-use super::asking;
-use crate::{error::CommandError, output::Printer};
+use crate::{error::CommandError, output::Printer, process};
 
 /// How long fetching may take.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
@@ -48,9 +47,9 @@ enum What {
 }
 
 pub(crate) fn run(args: &Models) -> Result<ExitCode, CommandError> {
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     match &args.what {
-        What::Add { from } => asking::run(async {
+        What::Add { from } => process::block_on(async {
             let target = models::folder()?.join(models::NAME);
             match from {
                 Some(from) => take(from, &target)?,

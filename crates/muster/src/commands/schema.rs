@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Schema) -> Result<ExitCode, CommandError> {
         Some(format) => format!("{:#}", format.schema()),
         None => FORMATS.iter().map(listed).collect::<Vec<_>>().join("\n"),
     };
-    Printer::standard().line(&text)?;
+    Printer::stdout().line(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

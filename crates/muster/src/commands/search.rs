@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_core::json::Object;
+use muster_core::json::RawObject;
 use serde_json::Value;
 
-use super::asking::{self, Asked, Asking};
+use super::gateway_args::{GatewayArgs, GatewaySession};
 use crate::{
     error::CommandError,
-    output::{Printer, cell::cut, grid::Grid, layout::Layout, yaml},
+    output::{Printer, cell::cut, format::OutputFormat, grid::Grid, yaml},
+    process,
 };
 
 /// Find tools by words that say what they are for, best first
@@ -27,40 +28,42 @@ pub(crate) struct Search {
     #[arg(long, value_name = "N", default_value_t = 10)]
     limit: u32,
     #[command(flatten)]
-    asking: Asking,
+    gateway: GatewayArgs,
 }
 
 pub(crate) fn run(args: &Search) -> Result<ExitCode, CommandError> {
-    asking::run(search(args))
+    process::block_on(search(args))
 }
 
 async fn search(args: &Search) -> Result<(), CommandError> {
-    let asked = args.asking.open().await?;
-    let done = show(&asked, args).await;
-    asked.close().await;
+    let session = args.gateway.open().await?;
+    let done = show(&session, args).await;
+    session.close().await;
     done
 }
 
-async fn show(asked: &Asked, args: &Search) -> Result<(), CommandError> {
-    let mut wish = Object::new();
+async fn show(session: &GatewaySession, args: &Search) -> Result<(), CommandError> {
+    let mut wish = RawObject::new();
     wish.set_value("query", &args.words.join(" "));
     wish.set_value("limit", &args.limit);
-    let answer = asked.call("filter_tools", &wish.to_raw()).await?;
+    let answer = session.call("filter_tools", &wish.to_raw()).await?;
     let text = answer.texts().first().copied().unwrap_or("{}").to_owned();
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     let found: Value = serde_json::from_str(&text).unwrap_or_default();
     let tools = found.get("tools").cloned().unwrap_or_else(|| Value::Array(Vec::new()));
-    match asked.manner.layout {
-        Layout::Json => return printer.json(&tools),
-        Layout::Yaml => return printer.line(&yaml::document(&muster_core::json::raw(&tools))),
-        Layout::Table | Layout::Wide => (),
+    match session.style.format {
+        OutputFormat::Json => return printer.json(&tools),
+        OutputFormat::Yaml => {
+            return printer.line(&yaml::document(&muster_core::json::raw(&tools)));
+        }
+        OutputFormat::Table | OutputFormat::Wide => (),
     }
     let tools = tools.as_array().cloned().unwrap_or_default();
     if tools.is_empty() {
         return printer.line("No tools found");
     }
-    let longest = if asked.manner.layout == Layout::Wide { usize::MAX } else { 80 };
-    let mut grid = Grid::new(&["name", "description"]).headed(asked.manner.headings);
+    let longest = if session.style.format == OutputFormat::Wide { usize::MAX } else { 80 };
+    let mut grid = Grid::new(&["name", "description"]).headed(session.style.headings);
     for tool in &tools {
         let text = |key: &str| tool.get(key).and_then(Value::as_str);
         let about = text("summary").or_else(|| text("description")).unwrap_or_default();

@@ -8,8 +8,7 @@ use clap::Args;
 use muster_client::env_vars;
 
 use self::release::Release;
-use super::asking;
-use crate::{error::CommandError, output::Printer};
+use crate::{error::CommandError, output::Printer, process};
 
 /// The version of this program.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -28,11 +27,11 @@ pub(crate) fn run(_: &SelfUpdate) -> Result<ExitCode, CommandError> {
     if VERSION.is_empty() || VERSION == "dev" {
         return Err(CommandError::new("cannot self-update a development version"));
     }
-    asking::run(update())
+    process::block_on(update())
 }
 
 async fn update() -> Result<(), CommandError> {
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     printer.line(&format!("Current version: {VERSION}\nChecking for updates..."))?;
     let url = env_vars::get("MUSTER_RELEASES_URL").ok_or_else(|| {
         CommandError::new(

@@ -17,13 +17,13 @@ use std::{
 use muster_auth::server::AuthServer;
 use muster_client::{
     env_vars, models,
-    secrets::{Secrets, WithSecrets},
+    secrets::{SecretConnector, SecretStore},
 };
 use muster_config::settings::{Aggregator, Transport};
 use muster_core::{
     json::raw,
-    policy::Destructive,
-    request::{Identity, Offers},
+    policy::DestructiveTools,
+    request::{ServerCapabilities, ServerInfo},
 };
 use muster_engine::{
     engine::{Engine, Options},
@@ -43,7 +43,7 @@ use muster_mcp::{
     server::Server,
     stdio::{self, Input, Output},
 };
-use muster_mcp_client::Connector;
+use muster_mcp_client::McpConnector;
 use muster_net::TrustStore;
 use serde::Serialize;
 use tokio::{
@@ -61,12 +61,17 @@ use crate::{
     listen, log, process,
 };
 
-/// How long requests may take to finish once the gateway was asked to stop.
+/// How long requests may take to finish once the gateway was session to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Whatever is behind the gateway: servers come and go, so all of it may be there.
-const OFFERS: Offers =
-    Offers { tools_change: true, resources: true, prompts: true, completions: true, logging: true };
+const OFFERS: ServerCapabilities = ServerCapabilities {
+    tools_change: true,
+    resources: true,
+    prompts: true,
+    completions: true,
+    logging: true,
+};
 
 /// Who is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,16 +135,17 @@ async fn serve(
     let vault = logins.as_ref().map(AuthServer::vault);
     let client = backends::of(&oauth.mcp_client, vault, trust, &store)?;
     let launcher = Launcher::new();
-    let identity = Identity {
+    let identity = ServerInfo {
         name: "muster-aggregator".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
     };
     let connector = Arc::new(connector(args, &launcher, &identity)?);
-    let connect = Arc::new(WithSecrets::new(Secrets::of(store.root()), Arc::clone(&connector)));
+    let connect =
+        Arc::new(SecretConnector::new(SecretStore::of(store.root()), Arc::clone(&connector)));
     let options = Options {
         bundled: bundled::clis(),
-        destructive: if args.yolo { Destructive::Allowed } else { Destructive::Blocked },
+        destructive: if args.yolo { DestructiveTools::Allowed } else { DestructiveTools::Blocked },
         logins: client.as_ref().map(|client| client.logins()),
         ..Options::new(connect, launcher.clone(), process::environment())
     };
@@ -213,9 +219,9 @@ fn trust(args: &Serve) -> Result<TrustStore, CommandError> {
 fn connector(
     args: &Serve,
     launcher: &Launcher,
-    identity: &Identity,
-) -> Result<Connector, CommandError> {
-    let connector = Connector::new(launcher.clone(), identity);
+    identity: &ServerInfo,
+) -> Result<McpConnector, CommandError> {
+    let connector = McpConnector::new(launcher.clone(), identity);
     match args.logins.certificates()? {
         None => Ok(connector),
         Some(pem) => {

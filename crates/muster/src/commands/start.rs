@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::{
-    asking::{self, Asking, one},
-    call, completion, kinds,
-    words::Words,
+    call, completion,
+    gateway_args::{GatewayArgs, one},
+    resource_kinds,
+    tool_args::ToolArgs,
 };
-use crate::error::CommandError;
+use crate::{error::CommandError, process};
 
 /// Start a service, or run a workflow
 #[derive(Debug, Args)]
@@ -21,7 +22,7 @@ pub(crate) struct Start {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
-    asking: Asking,
+    gateway: GatewayArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -48,28 +49,28 @@ enum What {
 
 pub(crate) fn run(args: &Start) -> Result<ExitCode, CommandError> {
     match &args.what {
-        What::Service { name } => asking::run(async {
-            let asked = args.asking.open().await?;
-            let done = asked.show("core_service_start", &one("name", name)).await;
-            asked.close().await;
+        What::Service { name } => process::block_on(async {
+            let session = args.gateway.open().await?;
+            let done = session.show("core_service_start", &one("name", name)).await;
+            session.close().await;
             done
         }),
         What::Workflow { name, words } => {
-            let words = Words::read(words, &args.asking)?;
-            asking::run(workflow(name, words))
+            let words = ToolArgs::read(words, &args.gateway)?;
+            process::block_on(workflow(name, words))
         }
         What::Unknown(words) => {
             let word = words.first().map(String::as_str).unwrap_or_default();
-            Err(kinds::unknown(word, &["service", "workflow"]))
+            Err(resource_kinds::unknown(word, &["service", "workflow"]))
         }
     }
 }
 
-async fn workflow(name: &str, words: Words) -> Result<(), CommandError> {
+async fn workflow(name: &str, words: ToolArgs) -> Result<(), CommandError> {
     let tool = format!("workflow_{name}");
-    let asked = words.asking.open().await?;
-    let arguments = call::arguments(&asked, &tool, &words).await;
-    let done = asked.show(&tool, &arguments).await;
-    asked.close().await;
+    let session = words.gateway.open().await?;
+    let arguments = call::arguments(&session, &tool, &words).await;
+    let done = session.show(&tool, &arguments).await;
+    session.close().await;
     done
 }

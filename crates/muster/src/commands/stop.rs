@@ -5,10 +5,11 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::{
-    asking::{self, Asking, one},
-    completion, kinds,
+    completion,
+    gateway_args::{GatewayArgs, one},
+    resource_kinds,
 };
-use crate::error::CommandError;
+use crate::{error::CommandError, process};
 
 /// Stop a service
 #[derive(Debug, Args)]
@@ -23,15 +24,15 @@ pub(crate) struct Stop {
     #[arg(value_name = "NAME", add = completion::names())]
     name: String,
     #[command(flatten)]
-    asking: Asking,
+    gateway: GatewayArgs,
 }
 
 pub(crate) fn run(args: &Stop) -> Result<ExitCode, CommandError> {
-    kinds::find(&args.kind, kinds::STOPPED)?;
-    asking::run(async {
-        let asked = args.asking.open().await?;
-        let done = asked.show("core_service_stop", &one("name", &args.name)).await;
-        asked.close().await;
+    resource_kinds::find(&args.kind, resource_kinds::STOPPED)?;
+    process::block_on(async {
+        let session = args.gateway.open().await?;
+        let done = session.show("core_service_stop", &one("name", &args.name)).await;
+        session.close().await;
         done
     })
 }

@@ -4,15 +4,16 @@ use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::Args;
 use muster_client::remote::Kind;
-use muster_core::json::Object;
+use muster_core::json::RawObject;
 use serde::Serialize;
 use serde_json::Value;
 use tiktoken_rs::CoreBPE;
 
-use super::asking::{self, Asked, Asking};
+use super::gateway_args::{GatewayArgs, GatewaySession};
 use crate::{
     error::CommandError,
-    output::{Printer, grid::Grid, layout::Layout, yaml},
+    output::{Printer, format::OutputFormat, grid::Grid, yaml},
+    process,
 };
 
 /// So many tools are searched for and described, to know what that costs.
@@ -36,7 +37,7 @@ pub(crate) struct Tokens {
     #[arg(long)]
     tools: bool,
     #[command(flatten)]
-    asking: Asking,
+    gateway: GatewayArgs,
 }
 
 #[derive(Serialize)]
@@ -65,33 +66,33 @@ struct Cost {
 }
 
 pub(crate) fn run(args: &Tokens) -> Result<ExitCode, CommandError> {
-    asking::run(async {
-        let asked = args.asking.open().await?;
-        let done = show(&asked, args).await;
-        asked.close().await;
+    process::block_on(async {
+        let session = args.gateway.open().await?;
+        let done = show(&session, args).await;
+        session.close().await;
         done
     })
 }
 
-async fn show(asked: &Asked, args: &Tokens) -> Result<(), CommandError> {
+async fn show(session: &GatewaySession, args: &Tokens) -> Result<(), CommandError> {
     let tokenizer = tiktoken_rs::o200k_base()
         .map_err(|err| CommandError::new(format!("cannot load the tokenizer: {err}")))?;
-    let report = report(asked, &tokenizer, args.tools).await?;
-    let printer = Printer::standard();
-    match asked.manner.layout {
-        Layout::Json => printer.json(&report),
-        Layout::Yaml => printer.line(&yaml::document(&muster_core::json::raw(&report))),
-        Layout::Table | Layout::Wide => print(printer, &report, asked.manner.headings),
+    let report = report(session, &tokenizer, args.tools).await?;
+    let printer = Printer::stdout();
+    match session.style.format {
+        OutputFormat::Json => printer.json(&report),
+        OutputFormat::Yaml => printer.line(&yaml::document(&muster_core::json::raw(&report))),
+        OutputFormat::Table | OutputFormat::Wide => print(printer, &report, session.style.headings),
     }
 }
 
 async fn report(
-    asked: &Asked,
+    session: &GatewaySession,
     tokenizer: &CoreBPE,
     with_tools: bool,
 ) -> Result<Report, CommandError> {
     let cost = |text: &str| tokenizer.encode_ordinary(text).len();
-    let tools = all_tools(asked).await?;
+    let tools = all_tools(session).await?;
     let mut servers: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let mut each = Vec::new();
     for tool in &tools {
@@ -105,14 +106,14 @@ async fn report(
         *server = (server.0 + 1, server.1 + tokens);
         each.push(Cost { name: text("name").to_owned(), tools: 1, tokens });
     }
-    let surface = asked.remote.list(Kind::Tools).await?;
+    let surface = session.remote.list(Kind::Tools).await?;
     let step = (tools.len() / SAMPLE).max(1);
     let (mut search, mut describe, mut count) = (0, 0, 0);
     for tool in tools.iter().step_by(step).take(SAMPLE) {
         let text = |key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default();
         let question = text("description").lines().next().unwrap_or_default();
-        search += cost(&said(asked, "filter_tools", "query", question).await?);
-        describe += cost(&said(asked, "describe_tool", "name", text("name")).await?);
+        search += cost(&said(session, "filter_tools", "query", question).await?);
+        describe += cost(&said(session, "describe_tool", "name", text("name")).await?);
         count += 1;
     }
     let (search, describe) = (search / count.max(1), describe / count.max(1));
@@ -136,17 +137,17 @@ async fn report(
 }
 
 /// Every tool with its schema, page by page.
-async fn all_tools(asked: &Asked) -> Result<Vec<Value>, CommandError> {
+async fn all_tools(session: &GatewaySession) -> Result<Vec<Value>, CommandError> {
     let mut tools = Vec::new();
     let mut offset = Some(0);
     while let Some(at) = offset {
-        let mut wish = Object::new();
+        let mut wish = RawObject::new();
         wish.set_value("pattern", "*");
         wish.set_value("include_schema", &true);
         wish.set_value("limit", &PAGE);
         wish.set_value("offset", &at);
         wish.set_value("max_tokens", &NO_LIMIT);
-        let answer = asked.call("filter_tools", &wish.to_raw()).await?;
+        let answer = session.call("filter_tools", &wish.to_raw()).await?;
         let page: Value = answer
             .texts()
             .first()
@@ -158,10 +159,15 @@ async fn all_tools(asked: &Asked) -> Result<Vec<Value>, CommandError> {
     Ok(tools)
 }
 
-async fn said(asked: &Asked, tool: &str, key: &str, value: &str) -> Result<String, CommandError> {
-    let mut wish = Object::new();
+async fn said(
+    session: &GatewaySession,
+    tool: &str,
+    key: &str,
+    value: &str,
+) -> Result<String, CommandError> {
+    let mut wish = RawObject::new();
     wish.set_value(key.to_owned(), value);
-    Ok(asked.call(tool, &wish.to_raw()).await?.texts().join("\n"))
+    Ok(session.call(tool, &wish.to_raw()).await?.texts().join("\n"))
 }
 
 fn print(printer: Printer, report: &Report, headings: bool) -> Result<(), CommandError> {

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{
-    commands::asking::{self, Asked, Asking},
+    commands::gateway_args::{GatewayArgs, GatewaySession},
     error::CommandError,
-    output::{Printer, answer, cell::capitalised, layout::Layout},
+    output::{Printer, cell::capitalised, format::OutputFormat, tool_text},
     process,
 };
 
@@ -32,7 +32,7 @@ pub(crate) struct Top {
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     interval: f64,
     #[command(flatten)]
-    asking: Asking,
+    gateway: GatewayArgs,
 }
 
 #[derive(Debug, Deserialize)]
@@ -59,22 +59,22 @@ pub(crate) fn run(args: &Top) -> Result<ExitCode, CommandError> {
     if !(0.1..=3600.0).contains(&args.interval) {
         return Err(CommandError::new("--interval must be between 0.1 and 3600 seconds"));
     }
-    asking::run(watch(args))
+    process::block_on(watch(args))
 }
 
 async fn watch(args: &Top) -> Result<(), CommandError> {
-    let asked = args.asking.open().await?;
-    let printer = Printer::standard();
-    if matches!(asked.manner.layout, Layout::Json | Layout::Yaml) {
-        let text = look(&asked).await?;
-        printer.line(&answer::text(&text, asked.manner)?)?;
-        asked.close().await;
+    let session = args.gateway.open().await?;
+    let printer = Printer::stdout();
+    if matches!(session.style.format, OutputFormat::Json | OutputFormat::Yaml) {
+        let text = look(&session).await?;
+        printer.line(&tool_text::text(&text, session.style)?)?;
+        session.close().await;
         return Ok(());
     }
     let redraws = !args.once && std::io::stdout().is_terminal();
     let mut before: Option<Stats> = None;
     loop {
-        let text = look(&asked).await?;
+        let text = look(&session).await?;
         let stats: Stats = serde_json::from_str(&text).map_err(|err| {
             CommandError::new(format!("the gateway's answer cannot be read: {err}"))
                 .hint("it may be of another version")
@@ -91,12 +91,12 @@ async fn watch(args: &Top) -> Result<(), CommandError> {
             () = process::stop_requested() => break,
         }
     }
-    asked.close().await;
+    session.close().await;
     Ok(())
 }
 
-async fn look(asked: &Asked) -> Result<String, CommandError> {
-    let answer = asked.remote.call("core_stats", &raw(&json!({}))).await?;
+async fn look(session: &GatewaySession) -> Result<String, CommandError> {
+    let answer = session.remote.call("core_stats", &raw(&json!({}))).await?;
     match answer.texts().first() {
         Some(text) if !answer.failed => Ok((*text).to_owned()),
         text => Err(CommandError::new(text.map_or("the gateway says nothing", |text| *text))

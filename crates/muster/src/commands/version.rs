@@ -6,13 +6,11 @@ use clap::Args;
 use muster_client::remote::{Auth, Remote};
 use serde_json::json;
 
-use super::{
-    asking::{self, Asking},
-    self_update::VERSION,
-};
+use super::{gateway_args::GatewayArgs, self_update::VERSION};
 use crate::{
     error::CommandError,
-    output::{Printer, answer, layout::Layout},
+    output::{Printer, format::OutputFormat, tool_text},
+    process,
 };
 
 /// How long the gateway may take to say who it is.
@@ -26,22 +24,22 @@ Examples:
   muster version --output json")]
 pub(crate) struct Version {
     #[command(flatten)]
-    asking: Asking,
+    gateway: GatewayArgs,
 }
 
 pub(crate) fn run(args: &Version) -> Result<ExitCode, CommandError> {
-    let printer = Printer::standard();
-    let manner = args.asking.manner()?;
-    let is_for_people = matches!(manner.layout, Layout::Table | Layout::Wide);
+    let printer = Printer::stdout();
+    let style = args.gateway.style()?;
+    let is_for_people = matches!(style.format, OutputFormat::Table | OutputFormat::Wide);
     if is_for_people {
         printer.line(&format!("muster version {VERSION}\n"))?;
     }
-    asking::run(async {
-        let running = tokio::time::timeout(LIMIT, server(&args.asking)).await.ok().flatten();
+    process::block_on(async {
+        let running = tokio::time::timeout(LIMIT, server(&args.gateway)).await.ok().flatten();
         if !is_for_people {
             let server = running.map(|(version, name)| json!({"name": name, "version": version}));
             let both = json!({"client": VERSION, "server": server});
-            return printer.line(&answer::text(&both.to_string(), manner)?);
+            return printer.line(&tool_text::text(&both.to_string(), style)?);
         }
         printer.line(&match running {
             Some((version, name)) => format!("Server: {version} ({name})"),
@@ -50,8 +48,8 @@ pub(crate) fn run(args: &Version) -> Result<ExitCode, CommandError> {
     })
 }
 
-async fn server(asking: &Asking) -> Option<(String, String)> {
-    let remote = Remote::connect(&asking.target().ok()?, &Auth::None).await.ok()?;
+async fn server(gateway: &GatewayArgs) -> Option<(String, String)> {
+    let remote = Remote::connect(&gateway.target().ok()?, &Auth::None).await.ok()?;
     let about = remote.about();
     remote.close().await;
     Some((about.version, about.name))

@@ -2,13 +2,13 @@
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::{Mood, Printer};
+use super::{Printer, Tone};
 
 /// Lays out rows under headings; cells may hold several lines.
 pub fn render(printer: &Printer, headings: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(headings.iter().map(|heading| printer.paint(Mood::Strong, heading)));
+    table.set_header(headings.iter().map(|heading| printer.paint(Tone::Strong, heading)));
     if let Some(width) = printer.width() {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }

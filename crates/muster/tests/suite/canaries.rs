@@ -1,4 +1,4 @@
-//! Secrets are planted everywhere, a user logs in and out, everything fails once and is listed, and nothing
+//! SecretStore are planted everywhere, a user logs in and out, everything fails once and is listed, and nothing
 //! of what is secret may be found afterwards: not in answers, log lines, output or files.
 
 use std::{

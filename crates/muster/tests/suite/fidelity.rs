@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster_core::json::Object;
+use muster_core::json::RawObject;
 use serde_json::{json, value::RawValue};
 
 use super::client::{Client, Folder};
@@ -69,8 +69,8 @@ fn listed(client: &mut Client) -> Vec<String> {
     client.initialize();
     let id = client.send("tools/list", json!({}));
     let line: Box<RawValue> = serde_json::from_str(&client.receive_answer_line(id)).unwrap();
-    let answer = Object::parse(&line).unwrap();
-    let result = Object::parse(answer.get("result").unwrap()).unwrap();
+    let answer = RawObject::parse(&line).unwrap();
+    let result = RawObject::parse(answer.get("result").unwrap()).unwrap();
     items(result.get("tools").unwrap().get()).iter().map(|tool| tool.get().to_owned()).collect()
 }
 
@@ -103,8 +103,8 @@ fn lists_of_real_servers_pass_unaltered() {
         if file.extension().is_some_and(|ext| ext == "json") {
             let text = fs::read_to_string(&file).unwrap();
             let document: Box<RawValue> = serde_json::from_str(&text).unwrap();
-            let message = Object::parse(&document).unwrap();
-            let result = Object::parse(message.get("result").unwrap()).unwrap();
+            let message = RawObject::parse(&document).unwrap();
+            let result = RawObject::parse(message.get("result").unwrap()).unwrap();
             check_list(&file.display().to_string(), result.get("tools").unwrap().get());
             checked += 1;
         }

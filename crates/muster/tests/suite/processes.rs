@@ -175,11 +175,10 @@ fn output_beyond_the_limit_is_kept_in_a_file() {
 }
 
 #[test]
-fn answers_that_were_kept_go_with_the_server() {
+fn stored_outputs_are_removed_with_the_server_and_stale_ones_by_the_next() {
     let (folder, mut client) = shell();
-    let stale = folder.file("muster-outputs-4194999");
-    fs::create_dir(&stale).unwrap();
-    let kept = || {
+    fs::create_dir(folder.file("muster-4194999-0123456789abcdef")).unwrap();
+    let directories = || {
         let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
         names.filter(|name| name.to_string_lossy().starts_with("muster-")).count()
     };
@@ -187,9 +186,7 @@ fn answers_that_were_kept_go_with_the_server() {
     let call = json!({"tool_name": "sh", "args": args, "max_tokens": 300});
     let answer = client.call("climax_call", call);
     assert!(answer.to_string().contains("out_"), "{answer}");
-    assert_eq!(kept(), 2);
+    assert_eq!(directories(), 1, "only its own is left");
     client.leave();
-    assert_eq!(kept(), 1, "what another process left is for the next one that starts");
-    folder.serve(&["shell.yaml"]).leave();
-    assert_eq!(kept(), 0);
+    assert_eq!(directories(), 0);
 }

@@ -12,7 +12,7 @@ use muster_config::{
 };
 use muster_core::{
     arguments::{self, Arguments},
-    cli::{CliConfig, Place},
+    cli::{CliConfig, Executor},
     fields::{Field, FieldDefault, FieldTable, FieldType},
     json::raw,
     python,
@@ -92,7 +92,7 @@ fn policy_files() {
             assert!(tool.params.iter().any(|param| param.name == *name), "{name}");
         }
     }
-    let status = words(&git, "git_status", &json!({}), &policy.value.place);
+    let status = words(&git, "git_status", &json!({}), &policy.value.executor);
     let mut parts = field_tables(&POLICY, Nulls::ByRow);
     parts.push(("docker", format!("```text\n{}\n```\n", status.join(" "))));
     expect_file!["../../../../docs/reference/policy.md"].assert_eq(&with_parts(page, &parts));
@@ -250,7 +250,7 @@ fn calls(config: &CliConfig) -> String {
         ("backup_check", json!({"files": "a\nb\n", "directory": "/srv"})),
     ];
     let rows = calls.iter().map(|(tool, args)| {
-        let words = words(config, tool, args, &Place::Local);
+        let words = words(config, tool, args, &Executor::Local);
         let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
         format!("| `{tool}` | `{args}` | {} |\n", words.join(" "))
     });
@@ -258,7 +258,7 @@ fn calls(config: &CliConfig) -> String {
     format!("| tool | arguments | words |\n|---|---|---|\n{rows}")
 }
 
-fn words(config: &CliConfig, tool: &str, args: &Value, place: &Place) -> Vec<String> {
+fn words(config: &CliConfig, tool: &str, args: &Value, place: &Executor) -> Vec<String> {
     let tool = config.tools.iter().find(|known| known.name == tool).unwrap();
     let given = arguments::coerce(&tool.params, Arguments::from_json(&raw(args))).unwrap();
     let variables = [("HOME", "/home/ada"), ("BACKUP_PROFILE", "night")];

@@ -18,7 +18,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("muster-auth", &["muster-config", "muster-core", "muster-net"]),
     ("muster-mcp", &["muster-core"]),
     ("muster-mcp-client", &["muster-core", "muster-exec", "muster-net", "muster-mcp"]),
-    ("muster-gateway", &["muster-config", "muster-core", "muster-search", "muster-workflow"]),
+    (
+        "muster-gateway",
+        &["muster-config", "muster-core", "muster-exec", "muster-search", "muster-workflow"],
+    ),
     (
         "muster-engine",
         &[
@@ -91,7 +94,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("comfy-table", &["muster"]),
     ("rustyline", &["muster"]),
     ("tiktoken-rs", &["muster"]),
-    ("toml_edit", &["muster"]),
+    ("toml_edit", &["muster-client"]),
     ("tracing-subscriber", &["muster"]),
     // Values and decisions.
     ("fancy-regex", &["muster-core"]),
@@ -159,16 +162,23 @@ const ONLY: &[(&str, &[&str])] = &[
             "muster-auth",
             "muster-mcp",
             "muster-mcp-client",
+            "muster-client",
             "muster-scenario",
             "muster",
         ],
     ),
     (
         "http-body-util",
-        &["muster-net", "muster-mcp", "muster-mcp-client", "muster-scenario", "muster"],
+        &["muster-net", "muster-mcp", "muster-mcp-client", "muster-client", "muster-scenario"],
     ),
-    ("hyper", &["muster-net", "muster-mcp", "muster-mcp-client", "muster-scenario", "muster"]),
-    ("hyper-util", &["muster-net", "muster-mcp", "muster-mcp-client", "muster-scenario", "muster"]),
+    (
+        "hyper",
+        &["muster-net", "muster-mcp", "muster-mcp-client", "muster-client", "muster-scenario"],
+    ),
+    (
+        "hyper-util",
+        &["muster-net", "muster-mcp", "muster-mcp-client", "muster-client", "muster-scenario"],
+    ),
     ("listenfd", &["muster"]),
     ("redis", &["muster-auth"]),
     // Cryptography. The tester signs tokens and certificates as an issuer of its own.

@@ -8,7 +8,7 @@ use std::{
 
 use muster_core::{
     backend::BoxFuture,
-    credentials::{Bearer, IdTokens},
+    credentials::{BearerToken, IdTokenSource},
     logins::LoginError,
 };
 use tokio::time::Instant;
@@ -146,8 +146,8 @@ impl LoginTokens {
     }
 }
 
-impl IdTokens for LoginTokens {
-    fn id_token(&self) -> BoxFuture<'_, Result<Option<Bearer>, LoginError>> {
+impl IdTokenSource for LoginTokens {
+    fn id_token(&self) -> BoxFuture<'_, Result<Option<BearerToken>, LoginError>> {
         Box::pin(async move {
             let away = |what: &str| LoginError::Unavailable(what.to_owned());
             let inner = self.inner.upgrade().ok_or_else(|| away("the gateway is shutting down"))?;
@@ -174,7 +174,7 @@ impl IdTokens for LoginTokens {
                     }
                 }
             }
-            Ok(login.upstream.fresh_id_token(inner.clock.now()).map(Bearer::new))
+            Ok(login.upstream.fresh_id_token(inner.clock.now()).map(BearerToken::new))
         })
     }
 }

@@ -3,20 +3,25 @@
 use std::sync::Arc;
 
 use crate::{
-    catalog::{About, Entry, Offer, Snapshot, Source, search::Filter},
+    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry, search::ToolFilter},
     name::{BackendName, ToolName},
     schema,
 };
 
-fn source(title: &str, category: Option<&str>, tags: &[&str], tools: &[(&str, &str)]) -> Source {
+fn source(
+    title: &str,
+    category: Option<&str>,
+    tags: &[&str],
+    tools: &[(&str, &str)],
+) -> CatalogSource {
     let backend = BackendName::new(title);
-    let about = About {
+    let about = BackendInfo {
         title: title.into(),
         description: "never searched".into(),
         category: category.map(Into::into),
         tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
     };
-    let entries = tools.iter().map(|&(name, description)| Entry {
+    let entries = tools.iter().map(|&(name, description)| ToolEntry {
         name: ToolName::new(name),
         backend: backend.clone(),
         local_name: name.into(),
@@ -27,12 +32,12 @@ fn source(title: &str, category: Option<&str>, tags: &[&str], tools: &[(&str, &s
         validator: Arc::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };
-    Source::new(backend, about, offer)
+    CatalogSource::new(backend, about, offer)
 }
 
-fn catalog() -> Snapshot {
+fn catalog() -> CatalogSnapshot {
     let git = [("git_status", "Show the tree"), ("git_log", "List commits")];
-    Snapshot::default()
+    CatalogSnapshot::default()
         .with(source("git-tools", Some("vcs"), &["Version-Control", "history"], &git))
         .with(source("Docker", Some("Containers"), &[], &[("docker_ps", "List containers")]))
         .with(source("notes", None, &["straße"], &[("note", "ΟΔΟΣ")]))
@@ -41,13 +46,13 @@ fn catalog() -> Snapshot {
 
 const ALL: [&str; 5] = ["git_status", "git_log", "docker_ps", "note", "empty"];
 
-fn names(catalog: &Snapshot, filter: &Filter) -> Vec<String> {
+fn names(catalog: &CatalogSnapshot, filter: &ToolFilter) -> Vec<String> {
     catalog.search(filter).map(|(_, entry)| entry.name.to_string()).collect()
 }
 
 #[track_caller]
 fn check(query: Option<&str>, category: Option<&str>, cli: Option<&str>, expect: &[&str]) {
-    assert_eq!(names(&catalog(), &Filter::new(query, category, cli)), expect);
+    assert_eq!(names(&catalog(), &ToolFilter::new(query, category, cli)), expect);
 }
 
 #[track_caller]
@@ -131,7 +136,7 @@ fn of_equal_names_the_last_is_found_in_its_own_place() {
     let again = source("again", Some("new"), &[], &[("git_status", "Replaced"), ("last", "")]);
     let catalog = catalog().with(again);
     let check = |query: &str, category: Option<&str>, expect: &[&str]| {
-        assert_eq!(names(&catalog, &Filter::new(Some(query), category, None)), expect);
+        assert_eq!(names(&catalog, &ToolFilter::new(Some(query), category, None)), expect);
     };
     check("", None, &["git_log", "docker_ps", "note", "empty", "git_status", "last"]);
     check("show the tree", None, &[]);
@@ -139,7 +144,7 @@ fn of_equal_names_the_last_is_found_in_its_own_place() {
     check("git_status", Some("vcs"), &[]);
     check("git_status", Some("new"), &["git_status"]);
     let twice = source("twice", None, &[], &[("a", "first"), ("b", ""), ("a", "second")]);
-    let catalog = Snapshot::default().with(twice);
-    assert_eq!(names(&catalog, &Filter::default()), ["b", "a"]);
-    assert_eq!(names(&catalog, &Filter::new(Some("first"), None, None)), [""; 0]);
+    let catalog = CatalogSnapshot::default().with(twice);
+    assert_eq!(names(&catalog, &ToolFilter::default()), ["b", "a"]);
+    assert_eq!(names(&catalog, &ToolFilter::new(Some("first"), None, None)), [""; 0]);
 }

@@ -7,7 +7,7 @@ use super::{entry, raw, tools};
 use crate::repair::{
     advice::advice,
     envelope::read,
-    values::{fits, mend},
+    values::{fits, repair},
 };
 
 const NAMES: [&str; 8] = ["path", "count", "name", "tool", "input", "arguments", "args", "x"];
@@ -66,7 +66,7 @@ proptest! {
             Ok(_) => (),
             Err(_) => prop_assert!(!fit),
         }
-        match mend(&entry, &arguments) {
+        match repair(&entry, &arguments) {
             Some(mended) => prop_assert!(!fit && fits(&entry, &mended.arguments)),
             None if fit => prop_assert!(advice("t", &entry.input_schema, &arguments).is_none()),
             None => prop_assert!(advice("t", &entry.input_schema, &arguments).is_some()),

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{entry, raw, shown};
 use crate::repair::{
     advice::{Advice, advice},
-    values::mend,
+    values::repair,
 };
 
 const VALUES: &str = r##"{"type":"object","properties":{
@@ -19,7 +19,7 @@ const VALUES: &str = r##"{"type":"object","properties":{
 #[track_caller]
 fn check_values(given: &str, expect: &str) {
     let entry = entry("t", VALUES);
-    let found = mend(&entry, &raw(given)).map_or_else(
+    let found = repair(&entry, &raw(given)).map_or_else(
         || "as it is".to_owned(),
         |mended| format!("{} {}", mended.arguments, mended.repairs.join("; ")),
     );

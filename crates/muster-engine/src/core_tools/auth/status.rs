@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use muster_core::{
     call::Caller,
-    catalog::Listed,
+    catalog::CatalogItem,
     json::{Raw, raw},
-    logins::Means,
+    logins::AuthMethod,
     name::BackendName,
 };
 use muster_gateway::condition::ServerCondition;
@@ -22,7 +22,7 @@ use crate::{
 pub(crate) const URI: &str = "auth://status";
 
 /// How it is listed.
-pub(crate) fn listed(backend: &BackendName) -> Listed {
+pub(crate) fn listed(backend: &BackendName) -> CatalogItem {
     #[derive(Serialize)]
     struct Definition {
         uri: &'static str,
@@ -36,7 +36,7 @@ pub(crate) fn listed(backend: &BackendName) -> Listed {
                       core_auth_login",
     };
     let definition: Arc<_> = raw(&definition).into();
-    Listed { name: URI.into(), backend: backend.clone(), local_name: URI.into(), definition }
+    CatalogItem { name: URI.into(), backend: backend.clone(), local_name: URI.into(), definition }
 }
 
 #[derive(Serialize)]
@@ -99,7 +99,7 @@ pub(crate) fn read(handle: &Handle, caller: &Caller) -> Raw {
 fn server(handle: &Handle, caller: &Caller, known: &Known) -> Server {
     let name = known.server.name.clone();
     let site = site(known);
-    let means = Means::of(&site.auth);
+    let means = AuthMethod::of(&site.auth);
     let standing = handle.principals.standing(&caller.owner(), &name);
     let status = match (known.status.condition, &standing) {
         (ServerCondition::Unreachable, _) => "unreachable",
@@ -118,8 +118,8 @@ fn server(handle: &Handle, caller: &Caller, known: &Known) -> Server {
         issuer: issuer.issuer,
         scope: issuer.scope,
         auth_tool: wanted.then_some("core_auth_login"),
-        token_forwarding_enabled: means == Means::Forwarded,
-        token_exchange_enabled: means == Means::Exchanged,
+        token_forwarding_enabled: means == AuthMethod::Forwarded,
+        token_exchange_enabled: means == AuthMethod::Exchanged,
         sso_attempt_failed: means.is_silent() && standing == Standing::InVain,
     }
 }

@@ -1,6 +1,6 @@
 //! `core_service_*` for services made from classes.
 
-use muster_core::backend::Cx;
+use muster_core::backend::CallContext;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -141,7 +141,7 @@ pub(super) fn unable(what: &str, name: &str, problem: &Problem) -> String {
     }
 }
 
-async fn create(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let class = args.text("serviceClassName").ok_or("serviceClassName is required")?;
     let name = name(&args)?;
     let given = args.object("args").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -158,7 +158,7 @@ async fn create(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
     }
 }
 
-async fn delete(handle: &Handle, cx: Cx<'_>, args: Args) -> Answer {
+async fn delete(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let name = name(&args)?;
     match handle.services.delete(cx, name).await {
         Ok(()) => Ok(format!("Successfully deleted ServiceClass instance '{name}'")),

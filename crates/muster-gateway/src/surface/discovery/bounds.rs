@@ -1,7 +1,7 @@
 //! What a caller says about an answer beside what it asks for: what it may cost, and the most that a
 //! tool may do.
 
-use muster_core::{catalog::Entry, effect::Effect};
+use muster_core::{catalog::ToolEntry, effect::Effect};
 
 use crate::{
     dispatch::GatewaySnapshot,
@@ -27,18 +27,18 @@ impl Bounds {
         let word = given.text("effect");
         let effect = word.as_deref().map(|word| {
             let unknown = || "effect must be `read`, `write` or `destructive`".to_owned();
-            Effect::named(&word.to_lowercase()).ok_or_else(unknown)
+            Effect::parse(&word.to_lowercase()).ok_or_else(unknown)
         });
         Ok(Self { budget, effect: effect.transpose()? })
     }
 
     /// Whether a tool does no more than it may.
-    pub(super) fn admits(self, state: &GatewaySnapshot, entry: &Entry) -> bool {
+    pub(super) fn admits(self, state: &GatewaySnapshot, entry: &ToolEntry) -> bool {
         self.effect.is_none_or(|most| state.policy.effect(entry) <= most)
     }
 
     /// Why a tool is not run that may do worse than its caller said.
-    pub(super) fn refusal(self, state: &GatewaySnapshot, entry: &Entry) -> Option<String> {
+    pub(super) fn refusal(self, state: &GatewaySnapshot, entry: &ToolEntry) -> Option<String> {
         let most = self.effect.filter(|_| !self.admits(state, entry))?;
         let (name, effect) = (&entry.name, state.policy.effect(entry));
         Some(format!(

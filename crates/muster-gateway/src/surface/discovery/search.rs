@@ -7,7 +7,7 @@ use std::sync::Arc;
 use muster_core::{
     arguments::Arguments,
     call::Outcome,
-    catalog::{Entry, Source, search::Filter},
+    catalog::{CatalogSource, ToolEntry, search::ToolFilter},
     json::raw,
     schema,
     value::Value,
@@ -52,12 +52,12 @@ struct Found<'a> {
 /// What tools are looked for.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
-    filter: &'a Filter,
+    filter: &'a ToolFilter,
     bounds: Bounds,
 }
 
 impl Wanted<'_> {
-    fn admits(&self, state: &GatewaySnapshot, entry: &Entry) -> bool {
+    fn admits(&self, state: &GatewaySnapshot, entry: &ToolEntry) -> bool {
         state.policy.shows(entry) && self.bounds.admits(state, entry)
     }
 }
@@ -83,7 +83,7 @@ pub(super) fn answer(state: &GatewaySnapshot, arguments: &RawValue) -> Outcome {
     let answer = if query.or(category).or(cli).is_none() {
         Answer::Summary { summary: limited(summary(state), limit) }
     } else {
-        let filter = Filter::new(query, category, cli);
+        let filter = ToolFilter::new(query, category, cli);
         let wanted = Wanted { filter: &filter, bounds };
         let mut results = limited(found(state, wanted), limit);
         // Words that are nowhere as they stand may still say what is wanted. One word by itself in
@@ -104,11 +104,11 @@ pub(super) fn answer(state: &GatewaySnapshot, arguments: &RawValue) -> Outcome {
 
 fn summary(state: &GatewaySnapshot) -> impl Iterator<Item = Cli<'_>> {
     state.catalog.sources().map(|source| Cli {
-        name: &source.about.title,
-        description: &source.about.description,
+        name: &source.info.title,
+        description: &source.info.description,
         tool_count: source.entries().len(),
-        category: source.about.category.as_deref(),
-        tags: &source.about.tags,
+        category: source.info.category.as_deref(),
+        tags: &source.info.tags,
     })
 }
 
@@ -126,8 +126,8 @@ fn ranked<'a>(
     wanted: Wanted<'_>,
     limit: i128,
 ) -> Vec<Found<'a>> {
-    let admit = |source: &Source, entry: &Arc<Entry>| {
-        wanted.filter.takes_source(source) && wanted.admits(state, entry)
+    let admit = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
+        wanted.filter.matches_source(source) && wanted.admits(state, entry)
     };
     let most = usize::try_from(limit).unwrap_or(MOST_RANKED).min(MOST_RANKED);
     let ranked = state.catalog.ranker(state.catalog.index()).search(query, admit, None, most);
@@ -140,13 +140,13 @@ fn ranked<'a>(
     }
 }
 
-fn item<'a>(source: &'a Source, entry: &'a Entry) -> Found<'a> {
+fn item<'a>(source: &'a CatalogSource, entry: &'a ToolEntry) -> Found<'a> {
     Found {
         tool_name: entry.name.as_str(),
         description: &entry.description,
-        cli_name: &source.about.title,
-        category: source.about.category.as_deref(),
-        tags: &source.about.tags,
+        cli_name: &source.info.title,
+        category: source.info.category.as_deref(),
+        tags: &source.info.tags,
         input_schema: &entry.input_schema,
     }
 }

@@ -3,7 +3,7 @@
 //! **Invariant:** it depends on which servers and CLIs are configured, not on whether they are up and
 //! what they list, so that it does not change when one of them comes and goes.
 
-use muster_core::catalog::Source;
+use muster_core::catalog::CatalogSource;
 
 use crate::dispatch::GatewaySnapshot;
 
@@ -14,8 +14,8 @@ const LONGEST_WORDS: usize = 40;
 
 /// ` Behind it: files (Local files), github (Issues), and 3 more.`
 pub(super) fn line(state: &GatewaySnapshot) -> String {
-    let mut sources: Vec<&Source> = state.catalog.sources().collect();
-    sources.sort_by(|a, b| a.about.title.cmp(&b.about.title));
+    let mut sources: Vec<&CatalogSource> = state.catalog.sources().collect();
+    sources.sort_by(|a, b| a.info.title.cmp(&b.info.title));
     let mut line = String::new();
     for (at, source) in sources.iter().enumerate() {
         let said = said(source);
@@ -31,9 +31,9 @@ pub(super) fn line(state: &GatewaySnapshot) -> String {
     if line.is_empty() { line } else { format!(" Behind it: {line}.") }
 }
 
-fn said(source: &Source) -> String {
-    let title: String = source.about.title.chars().take(LONGEST_WORDS).collect();
-    let words = source.about.description.trim();
+fn said(source: &CatalogSource) -> String {
+    let title: String = source.info.title.chars().take(LONGEST_WORDS).collect();
+    let words = source.info.description.trim();
     let words = words.split(['\n', '.', ';', '(']).next().unwrap_or_default().trim();
     match words.char_indices().nth(LONGEST_WORDS) {
         _ if words.is_empty() => title,

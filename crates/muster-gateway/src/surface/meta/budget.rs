@@ -1,6 +1,6 @@
 //! How many tokens an answer may cost.
 
-use muster_core::tokens;
+use muster_core::token_estimate;
 
 use super::given::Given;
 
@@ -19,6 +19,6 @@ impl Budget {
 
     /// Whether a text is within it.
     pub(in crate::surface) fn holds(self, text: &str) -> bool {
-        !tokens::exceeds(text, self.0)
+        !token_estimate::exceeds(text, self.0)
     }
 }

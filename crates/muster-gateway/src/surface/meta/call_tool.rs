@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use muster_core::{
-    bulk::Ran,
     call::{Call, CallError, Checking, Outcome},
-    catalog::Entry,
+    catalog::ToolEntry,
     effect::Effect,
-    json::{Object, Raw},
+    json::{Raw, RawObject},
     name::ToolName,
-    repair::{Meant, Misuse, envelope::read, values},
-    request::Fault,
+    repair::{RepairedCall, UnreadableCall, envelope::read, values},
+    request::RequestError,
+    spooled::ToolResult,
 };
 use serde_json::value::RawValue;
 
@@ -58,8 +58,12 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> Answer<'a> {
     })
 }
 
-async fn meant_call(cx: &MetaContext<'_>, call: &ToolCall, meant: Meant) -> Result<Outcome, Fault> {
-    let Meant { tool, mut arguments, mut repairs } = meant;
+async fn meant_call(
+    cx: &MetaContext<'_>,
+    call: &ToolCall,
+    meant: RepairedCall,
+) -> Result<Outcome, RequestError> {
+    let RepairedCall { tool, mut arguments, mut repairs } = meant;
     let send = |arguments: Raw| Call {
         tool: ToolName::new(tool.as_str()),
         arguments,
@@ -70,9 +74,9 @@ async fn meant_call(cx: &MetaContext<'_>, call: &ToolCall, meant: Meant) -> Resu
     let mut answer = cx.request.call_bulk(send(arguments.clone())).await;
     // Nothing ran yet if the arguments do not fit, and only then is there something to put right.
     let refused =
-        matches!(&answer, Err(CallError::Arguments { tool: of, .. }) if of.as_str() == tool);
+        matches!(&answer, Err(CallError::InvalidArguments { tool: of, .. }) if of.as_str() == tool);
     let mended =
-        shown(cx, &tool).filter(|_| refused).and_then(|entry| values::mend(entry, &arguments));
+        shown(cx, &tool).filter(|_| refused).and_then(|entry| values::repair(entry, &arguments));
     if let Some(mended) = mended {
         repairs.extend(mended.repairs);
         arguments = mended.arguments;
@@ -80,8 +84,8 @@ async fn meant_call(cx: &MetaContext<'_>, call: &ToolCall, meant: Meant) -> Resu
     }
     match answer {
         Ok(ran) => Ok(wrapped(cx, ran, &repairs).await),
-        Err(CallError::Refused { code: code @ URL_ELICITATION, message, data }) => {
-            Err(Fault::Passed { code, message, data })
+        Err(CallError::Upstream { code: code @ URL_ELICITATION, message, data }) => {
+            Err(RequestError::Upstream { code, message, data })
         }
         Err(error) => {
             let text = words::error(cx.request.snapshot, &arguments, &error);
@@ -100,7 +104,7 @@ struct Bounds {
 /// name and it may be meant for it.
 fn bounds(cx: &MetaContext<'_>, given: &RawValue) -> Result<(Raw, Bounds), String> {
     let own = ["max_tokens", "effect"];
-    let Some(mut members) = Object::parse(given) else {
+    let Some(mut members) = RawObject::parse(given) else {
         return Ok((given.to_owned(), Bounds { effect: None }));
     };
     let complete = members.get("arguments").is_some();
@@ -114,7 +118,7 @@ fn bounds(cx: &MetaContext<'_>, given: &RawValue) -> Result<(Raw, Bounds), Strin
         if let Some(word) = said {
             let unknown =
                 || format!("effect must be read, write or destructive, not `{}`", echo(&word));
-            effect = Some(Effect::named(&word.to_lowercase()).ok_or_else(unknown)?);
+            effect = Some(Effect::parse(&word.to_lowercase()).ok_or_else(unknown)?);
         }
         members.remove(key);
     }
@@ -123,7 +127,7 @@ fn bounds(cx: &MetaContext<'_>, given: &RawValue) -> Result<(Raw, Bounds), Strin
 
 impl Bounds {
     /// Why a call is not made that may do worse than its caller said.
-    fn refusal(&self, cx: &MetaContext<'_>, meant: &Meant) -> Option<String> {
+    fn refusal(&self, cx: &MetaContext<'_>, meant: &RepairedCall) -> Option<String> {
         let most = self.effect?;
         let effect = cx.request.snapshot.policy.effect(shown(cx, &meant.tool)?);
         (effect > most).then(|| {
@@ -139,13 +143,13 @@ impl Bounds {
 }
 
 /// The result in its envelope, in no more than it may cost.
-async fn wrapped(cx: &MetaContext<'_>, ran: Ran, repairs: &[String]) -> Outcome {
+async fn wrapped(cx: &MetaContext<'_>, ran: ToolResult, repairs: &[String]) -> Outcome {
     let keeper = cx.keeper();
     let outcome = fit_ran(ran, cx.budget, &keeper).await;
     let whole = envelope::wrap(outcome.clone(), repairs);
     let fits = match &whole {
         Outcome::Raw(result) => envelope::text(result).is_none_or(|text| cx.budget.holds(&text)),
-        Outcome::Text { .. } | Outcome::NeedsInput(_) => true,
+        Outcome::Text { .. } | Outcome::InputRequired(_) => true,
     };
     if fits {
         return whole;
@@ -154,21 +158,21 @@ async fn wrapped(cx: &MetaContext<'_>, ran: Ran, repairs: &[String]) -> Outcome 
     envelope::wrap(fit(outcome, Budget(cx.budget.0 / 3), &keeper).await, repairs)
 }
 
-fn shown<'a>(cx: &'a MetaContext<'_>, name: &str) -> Option<&'a Entry> {
+fn shown<'a>(cx: &'a MetaContext<'_>, name: &str) -> Option<&'a ToolEntry> {
     let entry = cx.request.snapshot.catalog.get(name)?;
     cx.request.snapshot.policy.shows(entry).then_some(&**entry)
 }
 
 /// Words a call that cannot be read. Who gets `call_tool` itself wrong is told so plainly.
-fn misused(misuse: Misuse) -> Outcome {
+fn misused(misuse: UnreadableCall) -> Outcome {
     let hinted = |said: &str, fix: Option<String>| {
         let hint = fix.map(|fix| format!("hint: {fix}")).unwrap_or_default();
         Outcome::failure(words::lines(&[said.to_owned(), hint]))
     };
     match misuse {
-        Misuse::NoName { fix } => hinted("name argument is required", fix),
-        Misuse::NotAnObject { fix } => hinted("arguments must be a JSON object", Some(fix)),
-        Misuse::Unclear { problem, fix, fragment } => {
+        UnreadableCall::MissingTool { fix } => hinted("name argument is required", fix),
+        UnreadableCall::NotAnObject { fix } => hinted("arguments must be a JSON object", Some(fix)),
+        UnreadableCall::Ambiguous { problem, fix, fragment } => {
             let said = format!("Tool execution failed: {problem}");
             envelope::failure(&words::advised(said, &fix, fragment.as_ref()), None, &[])
         }
@@ -178,13 +182,13 @@ fn misused(misuse: Misuse) -> Outcome {
 /// A backend's own error as it came, for programs.
 fn refusal(error: &CallError) -> Option<Raw> {
     let (code, message, data) = words::refusal(error)?;
-    let mut own = Object::new();
+    let mut own = RawObject::new();
     own.set_value("code", &code);
     own.set_value("message", message);
     if let Some(data) = data {
         own.set("data", Cow::Borrowed(&**data));
     }
-    let mut meta = Object::new();
+    let mut meta = RawObject::new();
     meta.set(ERROR, Cow::Owned(own.to_raw()));
     Some(meta.to_raw())
 }

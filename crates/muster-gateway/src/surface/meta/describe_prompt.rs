@@ -1,6 +1,6 @@
 //! `describe_prompt`: everything about one prompt.
 
-use muster_core::{call::Outcome, json::Object};
+use muster_core::{call::Outcome, json::RawObject};
 
 use super::{Builtin, MetaContext, Run, given::Given, words};
 
@@ -21,7 +21,7 @@ fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
     else {
         return not_found(cx, &name);
     };
-    let mut definition = Object::parse(&prompt.definition).unwrap_or_default();
+    let mut definition = RawObject::parse(&prompt.definition).unwrap_or_default();
     definition.set_value("name", &name);
     if definition.get("description").is_none() {
         definition.set_value("description", "");

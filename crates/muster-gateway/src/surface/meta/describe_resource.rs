@@ -1,6 +1,6 @@
 //! `describe_resource`: everything about one resource but its contents.
 
-use muster_core::{call::Outcome, catalog::Listed, json::Object};
+use muster_core::{call::Outcome, catalog::CatalogItem, json::RawObject};
 
 use super::{Builtin, MetaContext, Run, given::Given, words};
 
@@ -18,7 +18,7 @@ fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
         Err(problem) => return Outcome::failure(problem),
     };
     let catalog = &cx.request.snapshot.catalog;
-    let is_meant = |listed: &&Listed| *listed.name == *uri;
+    let is_meant = |listed: &&CatalogItem| *listed.name == *uri;
     if let Some(resource) = catalog.resources().find(is_meant) {
         return description("uri", &uri, resource);
     }
@@ -29,8 +29,8 @@ fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
 }
 
 /// What its server says of it, with every key that clients count on.
-fn description(key: &'static str, uri: &str, listed: &Listed) -> Outcome {
-    let mut definition = Object::parse(&listed.definition).unwrap_or_default();
+fn description(key: &'static str, uri: &str, listed: &CatalogItem) -> Outcome {
+    let mut definition = RawObject::parse(&listed.definition).unwrap_or_default();
     definition.set_value(key, uri);
     for key in ["name", "description", "mimeType"] {
         if definition.get(key).is_none() {

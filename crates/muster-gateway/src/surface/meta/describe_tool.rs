@@ -3,7 +3,7 @@
 use muster_core::{
     call::Outcome,
     effect::Effect,
-    json::{Object, Raw, raw},
+    json::{Raw, RawObject, raw},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -92,7 +92,7 @@ fn several(cx: &MetaContext<'_>, names: &[String], with_schema: bool) -> Outcome
     let share = cx.budget.0 / names.len().max(1);
     let full = |shown: &&Shown| {
         let full = description(shown, with_schema);
-        if muster_core::tokens::exceeds(full.get(), share) { short(shown) } else { full }
+        if muster_core::token_estimate::exceeds(full.get(), share) { short(shown) } else { full }
     };
     let bounds = Bounds { offset: 0, limit: MOST };
     let page = Page::of(tools.iter(), tools.len(), bounds, cx.budget, full, |shown| short(shown));
@@ -118,7 +118,7 @@ fn short(shown: &Shown) -> Raw {
 
 /// What an MCP server says of its tool stays as it is, except for the words that are ours.
 fn description(shown: &Shown, with_schema: bool) -> Raw {
-    let own = shown.entry.definition.as_deref().and_then(Object::parse);
+    let own = shown.entry.definition.as_deref().and_then(RawObject::parse);
     let Some(mut definition) = own else {
         return raw(&Description {
             name: shown.name(),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use muster_core::{
     call::Outcome,
-    json::{Object, Raw, raw},
+    json::{Raw, RawObject, raw},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -29,15 +29,15 @@ impl<'a> Text<'a> {
 /// Wraps an outcome. Questions go out as they are: who answers them comes with the same call again.
 pub(super) fn wrap(outcome: Outcome, repairs: &[String]) -> Outcome {
     match outcome {
-        Outcome::NeedsInput(needs) => Outcome::NeedsInput(needs),
-        Outcome::Raw(result) => match Object::parse(&result) {
+        Outcome::InputRequired(needs) => Outcome::InputRequired(needs),
+        Outcome::Raw(result) => match RawObject::parse(&result) {
             Some(result) => enclose(&result, repairs),
             None => {
                 failure("Tool execution failed: the server's answer is not a result", None, repairs)
             }
         },
         Outcome::Text { text, failed, details } => {
-            let mut result = Object::new();
+            let mut result = RawObject::new();
             result.set_value("content", &[Text::of(&text)]);
             result.set_value("isError", &failed);
             if let Some(details) = details {
@@ -50,7 +50,7 @@ pub(super) fn wrap(outcome: Outcome, repairs: &[String]) -> Outcome {
 
 /// An answer for a tool that did not run.
 pub(super) fn failure(text: &str, meta: Option<Raw>, repairs: &[String]) -> Outcome {
-    let mut result = Object::new();
+    let mut result = RawObject::new();
     result.set_value("content", &[Text::of(text)]);
     result.set_value("isError", &true);
     if let Some(meta) = meta {
@@ -61,21 +61,21 @@ pub(super) fn failure(text: &str, meta: Option<Raw>, repairs: &[String]) -> Outc
 
 /// The text of a wrapped result.
 pub(super) fn text(result: &RawValue) -> Option<String> {
-    let content = Object::parse(result)?;
+    let content = RawObject::parse(result)?;
     let [item]: [&RawValue; 1] = serde_json::from_str(content.get("content")?.get()).ok()?;
-    Object::parse(item)?.get_text("text")
+    RawObject::parse(item)?.get_text("text")
 }
 
-fn enclose(result: &Object<'_>, repairs: &[String]) -> Outcome {
+fn enclose(result: &RawObject<'_>, repairs: &[String]) -> Outcome {
     let failed = result.get("isError").is_some_and(|flag| flag.get() == "true");
-    let mut inner = Object::new();
+    let mut inner = RawObject::new();
     inner.set_value("isError", &failed);
     inner.set_value("content", &<[(); 0]>::default());
     for (key, value) in result.iter().filter(|(key, _)| *key != "isError") {
         inner.set(key, Cow::Borrowed(value));
     }
     let text = inner.to_raw();
-    let mut outer = Object::new();
+    let mut outer = RawObject::new();
     outer.set_value("content", &[Text::of(text.get())]);
     if let Some(structured) = result.get("structuredContent") {
         outer.set("structuredContent", Cow::Borrowed(structured));
@@ -92,7 +92,7 @@ fn meta<'a>(own: Option<&'a RawValue>, repairs: &[String]) -> Option<Cow<'a, Raw
     if repairs.is_empty() {
         return own.map(Cow::Borrowed);
     }
-    let mut meta = own.and_then(Object::parse).unwrap_or_default();
+    let mut meta = own.and_then(RawObject::parse).unwrap_or_default();
     meta.set(REPAIRED, Cow::Owned(raw(repairs)));
     Some(Cow::Owned(meta.to_raw()))
 }

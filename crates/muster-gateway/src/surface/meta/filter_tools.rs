@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use muster_core::{
     call::Outcome,
-    catalog::{Entry, Source, ranked::Ranked},
+    catalog::{CatalogSource, ToolEntry, ranked::RankedTools},
     effect::Effect,
-    glob::{Case, Glob},
+    glob::{CaseSensitivity, Glob},
 };
 
 use self::answer::{Answer, Missing, item};
@@ -42,7 +42,7 @@ pub(super) struct Filter {
     pub(super) pattern: Option<String>,
     pub(super) description: Option<String>,
     pub(super) of: Of,
-    pub(super) case: Case,
+    pub(super) case: CaseSensitivity,
     pub(super) detail: Detail,
     pub(super) bounds: Bounds,
 }
@@ -77,7 +77,7 @@ fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
 /// What passes, in order, from the start of the page on.
 enum Passing<'a> {
     Listed(Vec<&'a Shown>),
-    Ranked(Ranked<'a>),
+    Ranked(RankedTools<'a>),
 }
 
 /// A tool and how well it fits.
@@ -87,7 +87,7 @@ impl Filter {
     /// Everything there is.
     pub(super) fn all(bounds: Bounds) -> Self {
         let (query, pattern, description) = (None, None, None);
-        let (case, detail) = (Case::Ignored, Detail::Summary);
+        let (case, detail) = (CaseSensitivity::Insensitive, Detail::Summary);
         Self { query, pattern, description, of: Of::default(), case, detail, bounds }
     }
 
@@ -97,7 +97,7 @@ impl Filter {
         let include_schema = given.flag("include_schema").unwrap_or(false);
         let effect = given.text("effect").map(|word| {
             let unknown = || format!("effect must be read, write or destructive, not `{word}`");
-            Effect::named(&word.to_lowercase()).ok_or_else(unknown)
+            Effect::parse(&word.to_lowercase()).ok_or_else(unknown)
         });
         Ok(Self {
             query: given.text("query"),
@@ -109,7 +109,11 @@ impl Filter {
                 tags: given.texts("tags"),
                 effect: effect.transpose()?,
             },
-            case: if case_sensitive { Case::Matters } else { Case::Ignored },
+            case: if case_sensitive {
+                CaseSensitivity::Sensitive
+            } else {
+                CaseSensitivity::Insensitive
+            },
             detail: if include_schema { Detail::Schema } else { Detail::Summary },
             bounds,
         })
@@ -170,7 +174,7 @@ impl Filter {
     ) -> Passing<'a> {
         let state = &*cx.request.snapshot;
         let wanted = self.description.as_deref().map(|text| self.folded(text));
-        let described = |description: &dyn Fn(Case) -> String| {
+        let described = |description: &dyn Fn(CaseSensitivity) -> String| {
             wanted.as_deref().is_none_or(|text| description(self.case).contains(text))
         };
         let named = |name: &str| glob.is_none_or(|glob| glob.matches(name));
@@ -180,17 +184,17 @@ impl Filter {
                 let source = state.catalog.source(entry.backend.as_str());
                 named(shown.name())
                     && wanted.as_deref().is_none_or(|text| match self.case {
-                        Case::Matters => shown.description().contains(text),
-                        Case::Ignored => shown.small_description().contains(text),
+                        CaseSensitivity::Sensitive => shown.description().contains(text),
+                        CaseSensitivity::Insensitive => shown.small_description().contains(text),
                     })
                     && source.is_some_and(|source| self.of.takes(state, source, entry))
             };
             return Passing::Listed(shelf.tools(state).iter().filter(passes).collect());
         };
-        let admit = |source: &Source, entry: &Arc<Entry>| {
+        let admit = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
             let words = |case| match case {
-                Case::Matters => state.policy.description(entry).to_owned(),
-                Case::Ignored => state.policy.description(entry).to_lowercase(),
+                CaseSensitivity::Sensitive => state.policy.description(entry).to_owned(),
+                CaseSensitivity::Insensitive => state.policy.description(entry).to_lowercase(),
             };
             self.of.takes(state, source, entry) && named(entry.name.as_str()) && described(&words)
         };
@@ -206,14 +210,14 @@ impl Filter {
 
     fn folded(&self, text: &str) -> String {
         match self.case {
-            Case::Matters => text.to_owned(),
-            Case::Ignored => text.to_lowercase(),
+            CaseSensitivity::Sensitive => text.to_owned(),
+            CaseSensitivity::Insensitive => text.to_lowercase(),
         }
     }
 }
 
 impl Of {
-    fn takes(&self, state: &GatewaySnapshot, source: &Source, entry: &Entry) -> bool {
+    fn takes(&self, state: &GatewaySnapshot, source: &CatalogSource, entry: &ToolEntry) -> bool {
         let same = |wanted: &Option<String>, got: Option<&str>| {
             let same = |wanted: &String| {
                 got.is_some_and(|got| got.to_lowercase() == wanted.to_lowercase())
@@ -221,9 +225,9 @@ impl Of {
             wanted.as_ref().is_none_or(same)
         };
         let tagged =
-            |tag: &String| source.about.tags.iter().any(|one| one.eq_ignore_ascii_case(tag));
-        same(&self.server, Some(&source.about.title))
-            && same(&self.category, source.about.category.as_deref())
+            |tag: &String| source.info.tags.iter().any(|one| one.eq_ignore_ascii_case(tag));
+        same(&self.server, Some(&source.info.title))
+            && same(&self.category, source.info.category.as_deref())
             && self.tags.iter().all(tagged)
             && self.effect.is_none_or(|most| state.policy.effect(entry) <= most)
     }

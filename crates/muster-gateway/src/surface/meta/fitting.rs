@@ -5,10 +5,10 @@ mod bulk;
 use std::{borrow::Cow, path::PathBuf, sync::Arc};
 
 use muster_core::{
-    bulk::{Bulk, Ran},
     call::Outcome,
-    json::{Object, Raw, raw},
-    tokens,
+    json::{Raw, RawObject, raw},
+    spooled::{SpooledResult, ToolResult},
+    token_estimate,
 };
 use serde::{Serialize, de::IgnoredAny};
 use serde_json::value::RawValue;
@@ -51,14 +51,18 @@ pub(in crate::surface) async fn fit(outcome: Outcome, budget: Budget, keeper: &K
 }
 
 /// The same of an answer that may not be in memory; then it is a preview in any case.
-pub(in crate::surface) async fn fit_ran(ran: Ran, budget: Budget, keeper: &Keeper) -> Outcome {
+pub(in crate::surface) async fn fit_ran(
+    ran: ToolResult,
+    budget: Budget,
+    keeper: &Keeper,
+) -> Outcome {
     match ran {
-        Ran::Outcome(outcome) => fit(outcome, budget, keeper).await,
-        Ran::Bulk(bulk) => fit_bulk(bulk, budget, keeper).await,
+        ToolResult::Inline(outcome) => fit(outcome, budget, keeper).await,
+        ToolResult::Spooled(bulk) => fit_bulk(bulk, budget, keeper).await,
     }
 }
 
-async fn fit_bulk(bulk: Arc<dyn Bulk>, budget: Budget, keeper: &Keeper) -> Outcome {
+async fn fit_bulk(bulk: Arc<dyn SpooledResult>, budget: Budget, keeper: &Keeper) -> Outcome {
     let keeper = keeper.clone();
     let fitted = tokio::task::spawn_blocking(move || {
         bulk::long(&*bulk).map(|long| previewed(long, budget, &keeper))
@@ -73,7 +77,7 @@ async fn fit_bulk(bulk: Arc<dyn Bulk>, budget: Budget, keeper: &Keeper) -> Outco
 
 fn long(outcome: &Outcome, budget: Budget) -> Option<Long> {
     match outcome {
-        Outcome::NeedsInput(_) => None,
+        Outcome::InputRequired(_) => None,
         Outcome::Raw(result) => (!budget.holds(result.get())).then(|| of_result(result))?,
         Outcome::Text { text, failed, details } => {
             if let Some(file) = details.as_deref().and_then(spilled) {
@@ -91,7 +95,7 @@ fn long(outcome: &Outcome, budget: Budget) -> Option<Long> {
             if budget.holds(text) && details.is_none_or(short) {
                 return None;
             }
-            let mut result = Object::new();
+            let mut result = RawObject::new();
             result.set_value("content", &[Text::of(text)]);
             if let Some(details) = details {
                 result.set("structuredContent", Cow::Borrowed(details));
@@ -104,14 +108,14 @@ fn long(outcome: &Outcome, budget: Budget) -> Option<Long> {
 
 /// The file with all that a command wrote, if that was too much for memory.
 fn spilled(details: &RawValue) -> Option<PathBuf> {
-    let details = Object::parse(details)?;
+    let details = RawObject::parse(details)?;
     let file = |key| details.get_text(key).map(PathBuf::from);
     file("stdout_file").or_else(|| file("stderr_file"))
 }
 
 /// One text, or one thing that is not text, is kept by itself; anything else as a whole.
 fn of_result(result: &RawValue) -> Option<Long> {
-    let members = Object::parse(result)?;
+    let members = RawObject::parse(result)?;
     let failed = members.get("isError").is_some_and(|flag| flag.get() == "true");
     let meta = members.get("_meta").filter(|meta| meta.get().len() <= MOST_META);
     let meta = meta.map(ToOwned::to_owned);
@@ -129,7 +133,7 @@ fn of_result(result: &RawValue) -> Option<Long> {
 }
 
 fn single(item: &RawValue, structured: Option<&RawValue>) -> Option<(Kind, String)> {
-    let item = Object::parse(item)?;
+    let item = RawObject::parse(item)?;
     if let Some(text) = item.get_text("text") {
         // Most servers that give structure give the same as text.
         let same = |structured: &RawValue| {
@@ -161,7 +165,7 @@ fn previewed(long: Long, budget: Budget, keeper: &Keeper) -> Outcome {
         Ok(kept) => kept,
         Err(error) => {
             tracing::warn!("a long answer could not be kept: {error}");
-            let head = tokens::prefix(&shown, budget.0 / 2);
+            let head = token_estimate::prefix(&shown, budget.0 / 2);
             let text = format!("{head}\n\n[cut: the rest could not be kept; narrow the call]");
             return Outcome::Text { text, failed, details: None };
         }
@@ -194,9 +198,9 @@ fn result(preview: &str, kept: &Kept, failed: bool, own: Option<&RawValue>) -> R
     let text = if preview.is_empty() { note } else { format!("{preview}\n\n{note}") };
     let Kept { handle, kind, bytes, lines, expires, .. } = kept;
     let about = About { handle, kind, bytes: *bytes, lines: *lines, expires: *expires };
-    let mut meta = own.and_then(Object::parse).unwrap_or_default();
+    let mut meta = own.and_then(RawObject::parse).unwrap_or_default();
     meta.set(OUTPUT, Cow::Owned(raw(&about)));
-    let mut result = Object::new();
+    let mut result = RawObject::new();
     result.set_value("content", &[Text::of(&text)]);
     result.set_value("isError", &failed);
     result.set("_meta", Cow::Owned(meta.to_raw()));

@@ -2,7 +2,7 @@
 
 use muster_core::{
     call::Outcome,
-    json::{Object, raw},
+    json::{RawObject, raw},
 };
 use serde::Serialize;
 
@@ -86,7 +86,7 @@ fn read(given: &Given<'_>) -> Result<(String, Look), String> {
 fn shown(piece: &Piece) -> Outcome {
     let more = piece.next.map(|next| format!("; for more pass offset={next}"));
     let note = format!("{}{}", piece.note, more.unwrap_or_default());
-    let mut result = Object::new();
+    let mut result = RawObject::new();
     result.set_value("content", &[Text::of(&piece.text), Text::of(&note)]);
     result.set_value("isError", &false);
     if let Some(next) = piece.next {

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use muster_core::{
-    backend::{Ask, What},
+    backend::{ResourceOperation, ResourceRequest},
     call::Outcome,
-    json::{Object, Raw},
+    json::{Raw, RawObject},
 };
 use serde_json::value::RawValue;
 
@@ -35,8 +35,11 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> Answer<'a> {
         else {
             return Ok(describe_prompt::not_found(cx, &name));
         };
-        let what = What::Prompt { name: prompt.local_name.to_string(), arguments: Some(arguments) };
-        let ask = Ask { what, meta, continuation };
+        let what = ResourceOperation::Prompt {
+            name: prompt.local_name.to_string(),
+            arguments: Some(arguments),
+        };
+        let ask = ResourceRequest { operation: what, meta, continuation };
         Ok(match cx.request.ask(&prompt.backend, ask).await {
             Ok(Outcome::Raw(result)) => messages(&result),
             Ok(outcome) => outcome,
@@ -47,7 +50,7 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> Answer<'a> {
 
 /// The arguments with every value as text, or what is said if they are not an object.
 fn texts(given: Option<&RawValue>) -> Result<Raw, String> {
-    let none = Object::new().to_raw();
+    let none = RawObject::new().to_raw();
     let given = match given {
         None => return Ok(none),
         Some(given) if given.get() == "null" => return Ok(none),
@@ -56,7 +59,7 @@ fn texts(given: Option<&RawValue>) -> Result<Raw, String> {
     let written: Option<String> = serde_json::from_str(given.get()).ok();
     let written: Option<Raw> = written.and_then(|text| serde_json::from_str(&text).ok());
     let given = written.as_deref().unwrap_or(given);
-    let given = Object::parse(given).ok_or("arguments must be a JSON object")?;
+    let given = RawObject::parse(given).ok_or("arguments must be a JSON object")?;
     let mut texts = given.clone();
     for (name, value) in given.iter().filter(|(_, value)| !value.get().starts_with('"')) {
         match value.get() {
@@ -68,9 +71,9 @@ fn texts(given: Option<&RawValue>) -> Result<Raw, String> {
 }
 
 fn messages(result: &RawValue) -> Outcome {
-    let result = Object::parse(result).unwrap_or_default();
+    let result = RawObject::parse(result).unwrap_or_default();
     let messages = result.get("messages").map_or("[]", RawValue::get);
-    let mut answer = Object::new();
+    let mut answer = RawObject::new();
     answer.set_value("content", &[Text::of(messages)]);
     answer.set_value("isError", &false);
     if let Some(meta) = result.get("_meta") {

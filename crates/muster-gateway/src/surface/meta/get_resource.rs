@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use muster_core::{
-    backend::{Ask, What},
+    backend::{ResourceOperation, ResourceRequest},
     call::Outcome,
-    json::{Object, Raw, raw},
+    json::{Raw, RawObject, raw},
     name::BackendName,
 };
 use serde::Serialize;
@@ -32,7 +32,11 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> Answer<'a> {
         let Some((backend, local)) = owner(cx, &uri) else {
             return Ok(describe_resource::not_found(cx, &uri));
         };
-        let ask = Ask { what: What::Read { uri: local }, meta, continuation };
+        let ask = ResourceRequest {
+            operation: ResourceOperation::Read { uri: local },
+            meta,
+            continuation,
+        };
         Ok(match cx.request.ask(backend, ask).await {
             Ok(Outcome::Raw(result)) => contents(&result),
             Ok(outcome) => outcome,
@@ -46,7 +50,7 @@ fn owner<'a>(cx: &'a MetaContext<'_>, uri: &str) -> Option<(&'a BackendName, Str
     let catalog = &cx.request.snapshot.catalog;
     match catalog.resources().find(|listed| *listed.name == *uri) {
         Some(listed) => Some((&listed.backend, listed.local_name.to_string())),
-        None => catalog.resource_owner(uri).map(|owner| (owner, uri.to_owned())),
+        None => catalog.resource_backend(uri).map(|owner| (owner, uri.to_owned())),
     }
 }
 
@@ -57,7 +61,7 @@ fn contents(result: &RawValue) -> Outcome {
         r#type: &'static str,
         resource: &'a RawValue,
     }
-    let result = Object::parse(result).unwrap_or_default();
+    let result = RawObject::parse(result).unwrap_or_default();
     let contents: Vec<&RawValue> = result
         .get("contents")
         .and_then(|contents| serde_json::from_str(contents.get()).ok())
@@ -65,7 +69,7 @@ fn contents(result: &RawValue) -> Outcome {
     let mut texts: Vec<String> = Vec::new();
     let mut others: Vec<Raw> = Vec::new();
     for one in contents {
-        let object = Object::parse(one).unwrap_or_default();
+        let object = RawObject::parse(one).unwrap_or_default();
         if let Some(text) = object.get_text("text") {
             texts.push(text);
             continue;
@@ -77,7 +81,7 @@ fn contents(result: &RawValue) -> Outcome {
     }
     let mut content = vec![raw(&Text::of(&texts.join("\n")))];
     content.append(&mut others);
-    let mut answer = Object::new();
+    let mut answer = RawObject::new();
     answer.set_value("content", &content);
     answer.set_value("isError", &false);
     if let Some(meta) = result.get("_meta") {

@@ -1,18 +1,18 @@
 //! The arguments of a meta-tool. What is not there, or makes no sense, counts as not given; only what
 //! a tool cannot do without is insisted on.
 
-use muster_core::json::Object;
+use muster_core::json::RawObject;
 use serde_json::value::RawValue;
 
 /// What was given.
 pub(in crate::surface) struct Given<'a> {
-    members: Object<'a>,
+    members: RawObject<'a>,
 }
 
 impl<'a> Given<'a> {
     /// Reads the arguments.
     pub(in crate::surface) fn read(arguments: &'a RawValue) -> Self {
-        Self { members: Object::parse(arguments).unwrap_or_default() }
+        Self { members: RawObject::parse(arguments).unwrap_or_default() }
     }
 
     /// A text that is not empty.

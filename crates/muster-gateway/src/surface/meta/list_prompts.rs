@@ -2,8 +2,8 @@
 
 use muster_core::{
     call::Outcome,
-    catalog::Listed,
-    json::{Object, Raw, raw},
+    catalog::CatalogItem,
+    json::{Raw, RawObject, raw},
 };
 use serde::Serialize;
 
@@ -33,8 +33,8 @@ fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
     listing::answer((given, cx.budget), &prompts, ("prompts", "No prompts available"), item)
 }
 
-fn item(prompt: &&Listed) -> Raw {
-    let definition = Object::parse(&prompt.definition).unwrap_or_default();
+fn item(prompt: &&CatalogItem) -> Raw {
+    let definition = RawObject::parse(&prompt.definition).unwrap_or_default();
     let description = summary(&definition.get_text("description").unwrap_or_default());
     raw(&Item { name: &prompt.name, description })
 }

@@ -2,8 +2,8 @@
 
 use muster_core::{
     call::Outcome,
-    catalog::Listed,
-    json::{Object, Raw, raw},
+    catalog::CatalogItem,
+    json::{Raw, RawObject, raw},
 };
 use serde::Serialize;
 
@@ -50,12 +50,12 @@ fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
     let others = catalog.resources().filter(|one| one.backend.as_str() != CORE_BACKEND);
     let resources = by_name(others).into_iter().map(|one| (Kind::Resource, one));
     let templates = by_name(catalog.templates()).into_iter().map(|one| (Kind::Template, one));
-    let all: Vec<(Kind, &Listed)> = resources.chain(templates).collect();
+    let all: Vec<(Kind, &CatalogItem)> = resources.chain(templates).collect();
     listing::answer((given, cx.budget), &all, ("resources", "No resources available"), item)
 }
 
-fn item((kind, listed): &(Kind, &Listed)) -> Raw {
-    let definition = Object::parse(&listed.definition).unwrap_or_default();
+fn item((kind, listed): &(Kind, &CatalogItem)) -> Raw {
+    let definition = RawObject::parse(&listed.definition).unwrap_or_default();
     let (uri, uri_template) = match kind {
         Kind::Resource => (Some(&*listed.name), None),
         Kind::Template => (None, Some(&*listed.name)),

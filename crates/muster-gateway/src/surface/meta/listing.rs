@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use muster_core::{
     call::Outcome,
-    catalog::Listed,
-    json::{Object, Raw, raw},
+    catalog::CatalogItem,
+    json::{Raw, RawObject, raw},
 };
 
 use super::{
@@ -22,8 +22,8 @@ use super::{
 const DEFAULT_LIMIT: usize = 100;
 
 /// Each name once, sorted; whoever was there first has it.
-pub(super) fn by_name<'a>(listed: impl Iterator<Item = &'a Listed>) -> Vec<&'a Listed> {
-    let mut names: BTreeMap<&str, &Listed> = BTreeMap::new();
+pub(super) fn by_name<'a>(listed: impl Iterator<Item = &'a CatalogItem>) -> Vec<&'a CatalogItem> {
+    let mut names: BTreeMap<&str, &CatalogItem> = BTreeMap::new();
     for one in listed {
         names.entry(&one.name).or_insert(one);
     }
@@ -48,14 +48,14 @@ pub(super) fn answer<T>(
     let page = Page::of(rest, listed.len(), bounds, budget, |one| item(one), |one| item(one));
     let text = raw(&page.items);
     let Some(note) = page.note(what, "") else { return Outcome::text(text.get()) };
-    let mut result = Object::new();
+    let mut result = RawObject::new();
     result.set_value("content", &[Text::of(text.get()), Text::of(&note)]);
     result.set_value("isError", &false);
     Outcome::Raw(result.to_raw())
 }
 
 /// The first line of a description, or of the name where there is none.
-pub(super) fn described(definition: &Object<'_>) -> String {
+pub(super) fn described(definition: &RawObject<'_>) -> String {
     let text = |key| definition.get_text(key).filter(|text| !text.trim().is_empty());
     summary(&text("description").or_else(|| text("name")).unwrap_or_default())
 }

@@ -1,6 +1,6 @@
 //! A piece of a list, bounded in number and in what it costs.
 
-use muster_core::{json::Raw, tokens};
+use muster_core::{json::Raw, token_estimate};
 
 use super::{budget::Budget, given::Given};
 
@@ -57,13 +57,14 @@ impl Page {
                 page.next = Some(at);
                 break;
             }
-            let fitting = Some(full(&item)).filter(|item| !tokens::exceeds(item.get(), room));
+            let fitting =
+                Some(full(&item)).filter(|item| !token_estimate::exceeds(item.get(), room));
             let item = fitting.unwrap_or_else(|| short(&item));
-            if tokens::exceeds(item.get(), room) {
+            if token_estimate::exceeds(item.get(), room) {
                 continue;
             }
             // A comma stands between two.
-            cost += tokens::most(item.get()) + 1;
+            cost += token_estimate::estimate(item.get()) + 1;
             if cost > room {
                 page.next = Some(at);
                 break;

@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use muster_core::{
-    catalog::{Entry, Source, ranked::Ranked},
+    catalog::{CatalogSource, ToolEntry, ranked::RankedTools},
     effect::Effect,
     name::BackendName,
     schema::signature,
@@ -36,7 +36,7 @@ pub(super) struct Question<'a> {
 /// A tool, with the words that describe it under the policy.
 #[derive(Debug)]
 pub(super) struct Shown {
-    pub(super) entry: Arc<Entry>,
+    pub(super) entry: Arc<ToolEntry>,
     /// What the policy says in place of the tool's own description.
     instead: Option<Arc<str>>,
     /// What the policy says that it may do.
@@ -49,7 +49,7 @@ impl Shelf {
     /// The tools in order.
     pub(super) fn tools(&self, state: &GatewaySnapshot) -> &[Shown] {
         self.tools.get_or_init(|| {
-            let shown = |entry: &&Arc<Entry>| state.policy.shows(entry);
+            let shown = |entry: &&Arc<ToolEntry>| state.policy.shows(entry);
             let (mut tools, others): (Vec<Shown>, Vec<Shown>) = state
                 .catalog
                 .sorted()
@@ -66,11 +66,11 @@ impl Shelf {
         &'a self,
         state: &'a GatewaySnapshot,
         question: &Question<'_>,
-        admit: impl Fn(&Source, &Arc<Entry>) -> bool,
+        admit: impl Fn(&CatalogSource, &Arc<ToolEntry>) -> bool,
         limit: usize,
-    ) -> Ranked<'a> {
+    ) -> RankedTools<'a> {
         let own = self.index.get_or_init(|| {
-            let other = |entry: &Entry| *state.policy.description(entry) != *entry.description;
+            let other = |entry: &ToolEntry| *state.policy.description(entry) != *entry.description;
             let mut backends: Vec<&BackendName> = state
                 .catalog
                 .sources()
@@ -79,16 +79,18 @@ impl Shelf {
                 .collect();
             backends.dedup();
             let words = |entry| state.policy.description(entry);
-            (!backends.is_empty()).then(|| state.catalog.reworded(backends.into_iter(), words))
+            (!backends.is_empty())
+                .then(|| state.catalog.index_with_descriptions(backends.into_iter(), words))
         });
         let index = own.as_ref().unwrap_or_else(|| state.catalog.index());
-        let shown =
-            |source: &Source, entry: &Arc<Entry>| state.policy.shows(entry) && admit(source, entry);
-        let near = |entry: &Entry| {
+        let shown = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
+            state.policy.shows(entry) && admit(source, entry)
+        };
+        let near = |entry: &ToolEntry| {
             let meant = question.meant?;
             question.meanings?.of(entry).map(|vector| nearness(vector, meant))
         };
-        let near = question.meant.map(|_| &near as &dyn Fn(&Entry) -> Option<f32>);
+        let near = question.meant.map(|_| &near as &dyn Fn(&ToolEntry) -> Option<f32>);
         state.catalog.ranker(index).search(question.text, shown, near, limit)
     }
 }
@@ -103,7 +105,7 @@ pub(super) fn count(state: &GatewaySnapshot) -> usize {
 
 impl Shown {
     /// A tool under the policy of a state.
-    pub(super) fn of(state: &GatewaySnapshot, entry: &Arc<Entry>) -> Self {
+    pub(super) fn of(state: &GatewaySnapshot, entry: &Arc<ToolEntry>) -> Self {
         let words = state.policy.description(entry);
         let instead = (*words != *entry.description).then(|| Arc::from(words));
         let said = state.policy.rule(entry).and_then(|rule| rule.effect);

@@ -1,11 +1,11 @@
 //! How what did not run is worded: a sentence, what to do about it, and what an argument takes.
 
 use muster_core::{
-    arguments::Problem,
+    arguments::ArgumentProblem,
     call::CallError,
     json::Raw,
     name::BackendName,
-    repair::advice::{self, Advice, Fragment},
+    repair::advice::{self, Advice, SchemaFragment},
     suggest,
 };
 use muster_workflow::PREFIX;
@@ -29,8 +29,8 @@ pub(super) fn lines(lines: &[String]) -> String {
 /// Why a tool did not run, for the one who called it with `arguments`.
 pub(super) fn error(state: &GatewaySnapshot, arguments: &RawValue, error: &CallError) -> String {
     match error {
-        CallError::Unknown { tool, .. } => unknown(state, tool.as_str()),
-        CallError::Arguments { tool, problems, schema, .. } => {
+        CallError::UnknownTool { tool, .. } => unknown(state, tool.as_str()),
+        CallError::InvalidArguments { tool, problems, schema, .. } => {
             let problems: Vec<String> = problems.iter().map(problem).collect();
             let said = format!("the arguments do not fit `{tool}`: {}", problems.join("; "));
             match advice::advice(tool.as_str(), schema, arguments) {
@@ -38,25 +38,25 @@ pub(super) fn error(state: &GatewaySnapshot, arguments: &RawValue, error: &CallE
                 None => said,
             }
         }
-        CallError::Constraint { tool, violations } => {
+        CallError::PolicyViolation { tool, violations } => {
             let said = format!(
                 "the policy refuses these arguments of `{tool}`: {}",
                 violations.join("; ")
             );
             lines(&[said, "hint: the values allowed are set by this server's policy".to_owned()])
         }
-        CallError::Backend { .. } | CallError::Refused { .. } => {
+        CallError::Unavailable { .. } | CallError::Upstream { .. } => {
             format!("failed to call tool: {error}")
         }
-        CallError::BrokenPolicy { .. } | CallError::Blocked { .. } | CallError::TooDeep { .. } => {
-            error.to_string()
-        }
+        CallError::InvalidPolicy { .. }
+        | CallError::Destructive { .. }
+        | CallError::TooDeep { .. } => error.to_string(),
     }
 }
 
 /// A sentence, what to do about it, and what the argument in question takes.
-pub(super) fn advised(said: String, fix: &str, fragment: Option<&Fragment>) -> String {
-    let schema = fragment.map(|Fragment { argument, schema }| match schema {
+pub(super) fn advised(said: String, fix: &str, fragment: Option<&SchemaFragment>) -> String {
+    let schema = fragment.map(|SchemaFragment { argument, schema }| match schema {
         Some(schema) => format!("schema of `{argument}`: {schema}"),
         None => format!("schema of `{argument}`: see describe_tool"),
     });
@@ -81,7 +81,7 @@ pub(super) fn nearest_of<'a>(name: &str, names: impl Iterator<Item = &'a str>) -
 /// A backend's own error, for programs to read.
 pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
     match error {
-        CallError::Refused { code, message, data } => Some((*code, message, data.as_ref())),
+        CallError::Upstream { code, message, data } => Some((*code, message, data.as_ref())),
         _ => None,
     }
 }
@@ -98,7 +98,7 @@ fn unknown(state: &GatewaySnapshot, name: &str) -> String {
         let mut sources = state.catalog.sources();
         sources.any(|source| source.backend == **backend && !source.entries().is_empty())
     };
-    let gone = state.catalog.gone(name).filter(|backend| !is_here(backend));
+    let gone = state.catalog.former_backend(name).filter(|backend| !is_here(backend));
     match gone.map(BackendName::as_str) {
         Some(gone) if !gone.contains('/') => format!("server not found: {gone}"),
         // A CLI is no server; what is left of it is that its tool is not there.
@@ -135,12 +135,12 @@ fn near_names(near: &[&str]) -> Option<String> {
     (!near.is_empty()).then(|| format!("hint: nearest names: {}", near.join(", ")))
 }
 
-fn problem(problem: &Problem) -> String {
+fn problem(problem: &ArgumentProblem) -> String {
     let text = match problem {
-        Problem::Schema { message } => message.clone(),
-        Problem::Missing { .. } | Problem::Inconvertible { .. } | Problem::NotAllowed { .. } => {
-            problem.to_string()
-        }
+        ArgumentProblem::Schema { message } => message.clone(),
+        ArgumentProblem::Missing { .. }
+        | ArgumentProblem::Inconvertible { .. }
+        | ArgumentProblem::NotAllowed { .. } => problem.to_string(),
     };
     match text.char_indices().nth(LONGEST_PROBLEM) {
         Some((end, _)) => text.get(..end).unwrap_or_default().to_owned() + "…",

@@ -2,17 +2,17 @@
 
 use muster_client::{
     inventory::{Tool, document},
-    remote::answer::Answer,
+    remote::tool_response::ToolResponse,
 };
 use muster_core::json::raw;
 use serde_json::{Map, Value};
 
 use super::{
     ReplError, Shell,
-    look::text,
-    show,
-    spec::Spec,
-    words::{self, BadJson},
+    arguments::{self, BadJson},
+    commands::Spec,
+    format,
+    inspect::text,
 };
 
 impl Shell {
@@ -23,7 +23,7 @@ impl Shell {
         }
         let known = self.known();
         let about = known.tool(tool);
-        let arguments = match words::arguments(rest) {
+        let arguments = match arguments::arguments(rest) {
             Ok(arguments) => arguments,
             Err(BadJson { position, reason }) => {
                 self.say(&format!("Invalid JSON at position {position}: {reason}"));
@@ -41,7 +41,7 @@ impl Shell {
         }
         self.say(&format!("Executing tool: {tool}..."));
         let answer = self.execute(tool, &arguments).await?;
-        self.say(&show::answer(&answer));
+        self.say(&format::answer(&answer));
         Ok(())
     }
 
@@ -49,7 +49,7 @@ impl Shell {
         &self,
         tool: &str,
         arguments: &Map<String, Value>,
-    ) -> Result<Answer, ReplError> {
+    ) -> Result<ToolResponse, ReplError> {
         let called = self.remote()?.call(tool, &raw(arguments)).await;
         called.map_err(|err| ReplError::new(format!("Tool execution failed: {err}")))
     }
@@ -84,9 +84,9 @@ impl Shell {
             return Err(ReplError::usage(spec));
         }
         self.say(&format!("Executing workflow: {name}..."));
-        let answer = self.execute(&format!("workflow_{name}"), &words::texts(rest)).await?;
+        let answer = self.execute(&format!("workflow_{name}"), &arguments::texts(rest)).await?;
         let Some(run) = document(&answer).filter(|run| run.get("execution_id").is_some()) else {
-            self.say(&show::answer(&answer));
+            self.say(&format::answer(&answer));
             return Ok(());
         };
         let status = text(&run, "status");
@@ -121,7 +121,7 @@ impl Shell {
         if name.is_empty() {
             return Err(ReplError::usage(spec));
         }
-        let arguments = words::arguments(rest).map_err(|bad| {
+        let arguments = arguments::arguments(rest).map_err(|bad| {
             ReplError::new(format!("Invalid JSON at position {}: {}", bad.position, bad.reason))
         })?;
         let words = arguments.into_iter().map(|(key, value)| match value {
@@ -141,7 +141,7 @@ impl Shell {
             let content = message.get("content").unwrap_or(&Value::Null);
             match content.get("text").and_then(Value::as_str) {
                 Some(text) => self.say(&format!("Content: {text}")),
-                None => self.say(&format!("Content: {}", show::json(content))),
+                None => self.say(&format!("Content: {}", format::json(content))),
             }
         }
         Ok(())

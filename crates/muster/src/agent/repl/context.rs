@@ -5,7 +5,7 @@ use std::sync::Arc;
 use muster_client::{
     contexts::{ContextError, Contexts},
     inventory::Inventory,
-    login::{self, Stay},
+    login::{self, ConnectionUse},
     remote::target::Target,
 };
 
@@ -83,9 +83,14 @@ impl Repl<'_> {
         self.listening.abort_all();
         let runtime = self.runtime;
         let connected = runtime.block_on(async {
-            let remote =
-                login::connect_for(Stay::Long, &target, self.shell.mode, false, &Terminal::Stderr)
-                    .await?;
+            let remote = login::connect_for(
+                ConnectionUse::Listen,
+                &target,
+                self.shell.mode,
+                false,
+                &Terminal::Stderr,
+            )
+            .await?;
             let known = Inventory::load(&remote).await?;
             Ok::<_, muster_client::remote::error::RemoteError>((remote, known))
         });

@@ -4,8 +4,8 @@ use muster_client::{
     login::{
         self,
         flow::{self, Prompting},
-        servers::{self, Server},
-        tokens::Tokens,
+        server_logins::{self, ServerLogin},
+        token_store::TokenStore,
     },
     remote::{Remote, error::RemoteError, target::Target},
 };
@@ -22,7 +22,7 @@ pub(super) enum How {
 
 /// Logs in at a gateway that wants it; the connection that comes of it.
 pub(super) async fn gateway(target: &Target, how: How) -> Result<Remote, CommandError> {
-    let auth = login::remembered(target).await;
+    let auth = login::stored_auth(target).await;
     let challenge = match Remote::connect(target, &auth).await {
         Ok(remote) => return Ok(remote),
         Err(RemoteError::AuthRequired { challenge, .. }) => challenge,
@@ -30,10 +30,10 @@ pub(super) async fn gateway(target: &Target, how: How) -> Result<Remote, Command
             return Err(CommandError::new(format!("failed to check connection: {err}")));
         }
     };
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     let ui = &Terminal::Stdout;
     let challenge = challenge.as_deref();
-    let knows_us = Tokens::of_user()?.load(&target.url).is_some();
+    let knows_us = TokenStore::of_user()?.load(&target.url).is_some();
     if how == How::SilentFirst && knows_us {
         let silent = flow::login(target, challenge, Prompting::Silent, ui).await;
         if let Ok(token) = silent {
@@ -51,7 +51,7 @@ pub(super) async fn gateway(target: &Target, how: How) -> Result<Remote, Command
 }
 
 async fn gateway_first(target: &Target, how: How, at: &At) -> Result<Remote, CommandError> {
-    let known = login::remembered(target).await;
+    let known = login::stored_auth(target).await;
     if let Ok(remote) = Remote::connect(target, &known).await {
         return Ok(remote);
     }
@@ -70,7 +70,7 @@ pub(super) async fn server(
 ) -> Result<(), CommandError> {
     let remote = gateway_first(target, how, at).await?;
     let failed = |err| CommandError::new(format!("failed to get auth status: {err}"));
-    let all = servers::all(&remote).await.map_err(failed)?;
+    let all = server_logins::all(&remote).await.map_err(failed)?;
     let server = super::find(all, name)?;
     let done = match server.status.as_str() {
         "connected" => at.say(&format!(
@@ -82,7 +82,7 @@ pub(super) async fn server(
         "auth_required" => {
             at.say(&format!("Authenticating to {name}..."))?;
             let say = |text: &str| drop(at.say(text));
-            servers::log_in(&remote, &server, &say).await.map_err(CommandError::from)
+            server_logins::log_in(&remote, &server, &say).await.map_err(CommandError::from)
         }
         state => {
             at.say(&format!("Server '{name}' is in state '{state}' and cannot be authenticated."))
@@ -95,8 +95,8 @@ pub(super) async fn server(
 /// Logs in at every server behind a gateway that wants it.
 pub(super) async fn all(target: &Target, how: How, at: &At) -> Result<(), CommandError> {
     let remote = gateway(target, how).await?;
-    let waiting: Vec<Server> = match servers::all(&remote).await {
-        Ok(all) => all.into_iter().filter(Server::wants_login).collect(),
+    let waiting: Vec<ServerLogin> = match server_logins::all(&remote).await {
+        Ok(all) => all.into_iter().filter(ServerLogin::wants_login).collect(),
         Err(err) => {
             remote.close().await;
             return at.say(&format!("Warning: could not read the state of servers: {err}"));
@@ -113,7 +113,7 @@ pub(super) async fn all(target: &Target, how: How, at: &At) -> Result<(), Comman
     let mut done = 0;
     for (index, server) in waiting.iter().enumerate() {
         at.say(&format!("[{}/{count}] Authenticating to {}", index + 1, server.name))?;
-        match servers::log_in(&remote, server, &|text| drop(at.say(text))).await {
+        match server_logins::log_in(&remote, server, &|text| drop(at.say(text))).await {
             Ok(()) => done += 1,
             Err(err) => at.say(&format!("  Failed: {err}"))?,
         }

@@ -1,7 +1,7 @@
 //! `muster auth logout`.
 
 use muster_client::{
-    login::{self, servers, tokens::Tokens},
+    login::{self, server_logins, token_store::TokenStore},
     remote::{Remote, target::Target},
 };
 
@@ -13,25 +13,25 @@ use crate::{
 
 /// Forgets the login at one gateway.
 pub(super) fn gateway(target: &Target, at: &At) -> Result<(), CommandError> {
-    Tokens::of_user()?.remove(&target.url)?;
+    TokenStore::of_user()?.remove(&target.url)?;
     at.say(&format!("Logged out from {}", target.url))
 }
 
 /// Forgets all logins.
 pub(super) fn all(yes: bool, at: &At) -> Result<(), CommandError> {
-    let tokens = Tokens::of_user()?;
+    let tokens = TokenStore::of_user()?;
     let all = tokens.all();
     let count = all.len();
     if count == 0 {
         return at.say("No stored tokens to clear.");
     }
     if !yes {
-        let printer = Printer::standard();
+        let printer = Printer::stdout();
         printer.line(&format!("The following {count} token(s) will be cleared:"))?;
         for token in &all {
             printer.line(&format!("  - {}", token.server_url))?;
         }
-        if !output::confirmed("Are you sure you want to clear all tokens? [y/N]: ")? {
+        if !output::confirm("Are you sure you want to clear all tokens? [y/N]: ")? {
             return printer.line("Cancelled.");
         }
     }
@@ -43,21 +43,23 @@ pub(super) fn all(yes: bool, at: &At) -> Result<(), CommandError> {
 
 /// Says how the login at a server behind the gateway ends: it belongs to the gateway.
 pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandError> {
-    let printer = Printer::standard();
-    let auth = login::remembered(target).await;
+    let printer = Printer::stdout();
+    let auth = login::stored_auth(target).await;
     let Ok(remote) = Remote::connect(target, &auth).await else {
         return printer.line(&format!(
             "Not authenticated to {}.\nThere is no login at '{name}' to end.",
             target.url
         ));
     };
-    let found = servers::all(&remote).await.map_err(CommandError::from);
+    let found = server_logins::all(&remote).await.map_err(CommandError::from);
     let found = found.and_then(|all| super::find(all, name));
     remote.close().await;
     let (how, end) = match found?.sso() {
-        Some(servers::Sso::Exchanged) => ("exchanges your token of the gateway for its own", None),
-        Some(servers::Sso::Forwarded) => ("is given your token of the gateway", None),
-        Some(servers::Sso::Failed) | None => (
+        Some(server_logins::Sso::Exchanged) => {
+            ("exchanges your token of the gateway for its own", None)
+        }
+        Some(server_logins::Sso::Forwarded) => ("is given your token of the gateway", None),
+        Some(server_logins::Sso::Failed) | None => (
             "keeps a login of its own at the gateway",
             Some(format!("End it with: muster call core_auth_logout server={name}")),
         ),

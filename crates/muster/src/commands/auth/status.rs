@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use muster_client::{
     login::{
         self,
-        servers::{self, Server},
-        tokens::{Token, Tokens},
+        server_logins::{self, ServerLogin},
+        token_store::{StoredToken, TokenStore},
     },
     remote::{Auth, Remote, error::RemoteError, target::Target},
 };
@@ -15,29 +15,29 @@ use crate::{error::CommandError, output::Printer};
 /// How the user stands with a gateway.
 #[derive(Debug)]
 enum Standing {
-    Authenticated(Token),
+    Authenticated(StoredToken),
     Open,
     Unknown,
     Invalidated,
-    Failed { class: &'static str, reason: String, token: Option<Token> },
+    Failed { class: &'static str, reason: String, token: Option<StoredToken> },
 }
 
 pub(super) async fn all(target: &Target) -> Result<(), CommandError> {
     let (standing, remote) = standing(target).await?;
-    let printer = Printer::standard();
+    let printer = Printer::stdout();
     printer.line(&format!("Muster Aggregator\n  Endpoint:  {}", target.url))?;
     printer.line(&standing.lines().join("\n"))?;
     let Some(remote) = remote else { return Ok(()) };
     // A gateway without such a list has no servers that want logins.
-    let servers = servers::all(&remote).await.unwrap_or_default();
+    let servers = server_logins::all(&remote).await.unwrap_or_default();
     remote.close().await;
     if servers.is_empty() { Ok(()) } else { printer.line(&table(&servers)) }
 }
 
 /// Finds out by trying: only the gateway knows whether a token is still good.
 async fn standing(target: &Target) -> Result<(Standing, Option<Remote>), CommandError> {
-    let tokens = Tokens::of_user()?;
-    let token = tokens.load(&target.url).filter(Token::is_valid);
+    let tokens = TokenStore::of_user()?;
+    let token = tokens.load(&target.url).filter(StoredToken::is_valid);
     let auth = token.as_ref().map_or(Auth::None, login::bearer);
     Ok(match (Remote::connect(target, &auth).await, token) {
         (Ok(remote), Some(token)) => (Standing::Authenticated(token), Some(remote)),
@@ -144,9 +144,9 @@ fn span(seconds: i64) -> String {
     }
 }
 
-fn table(servers: &[Server]) -> String {
+fn table(servers: &[ServerLogin]) -> String {
     let pending = servers.iter().filter(|server| server.status == "auth_required").count();
-    let (far, near): (Vec<&Server>, Vec<&Server>) =
+    let (far, near): (Vec<&ServerLogin>, Vec<&ServerLogin>) =
         servers.iter().partition(|server| server.status == "unreachable");
     let mut lines = vec![String::new(), "MCP Servers".to_owned()];
     if pending > 0 {
@@ -154,7 +154,7 @@ fn table(servers: &[Server]) -> String {
     }
     let widest = |texts: Vec<usize>, least: usize| texts.into_iter().max().unwrap_or(0).max(least);
     let wide = widest(near.iter().map(|server| server.name.chars().count()).collect(), 20);
-    let label = |server: &Server| server.sso().map(|sso| format!("[SSO: {}]", sso.word()));
+    let label = |server: &ServerLogin| server.sso().map(|sso| format!("[SSO: {}]", sso.word()));
     let labels: Vec<usize> =
         near.iter().filter_map(|server| label(server)).map(|l| l.len()).collect();
     let label_width = widest(labels, 0);
@@ -187,7 +187,7 @@ pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandErr
             return Err(CommandError::new(what));
         }
     };
-    let all = servers::all(&remote).await;
+    let all = server_logins::all(&remote).await;
     remote.close().await;
     let failed = |err| CommandError::new(format!("failed to get server status: {err}"));
     let server = super::find(all.map_err(failed)?, name)?;
@@ -202,7 +202,7 @@ pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandErr
     if server.wants_login() {
         lines.push(format!("  Action:   Run: muster auth login --server {name}"));
     }
-    Printer::standard().line(&lines.join("\n"))
+    Printer::stdout().line(&lines.join("\n"))
 }
 
 #[cfg(test)]
@@ -210,7 +210,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::json;
 
-    use super::{Server, classified, span, table};
+    use super::{ServerLogin, classified, span, table};
     use muster_client::remote::error::RemoteError;
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn servers_below_each_other() {
-        let servers: Vec<Server> = serde_json::from_value(json!([
+        let servers: Vec<ServerLogin> = serde_json::from_value(json!([
             {"name": "github", "status": "auth_required", "auth_tool": "core_auth_login"},
             {"name": "k8s", "status": "connected", "token_forwarding_enabled": true},
             {"name": "lost", "status": "unreachable"},

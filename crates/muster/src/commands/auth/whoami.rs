@@ -3,8 +3,8 @@
 use muster_auth::random::from_base64url;
 use muster_client::{
     login::{
-        self, flow, servers,
-        tokens::{Token, Tokens},
+        self, flow, server_logins,
+        token_store::{StoredToken, TokenStore},
     },
     remote::{Remote, target::Target},
 };
@@ -14,8 +14,8 @@ use super::{At, status::relative};
 use crate::{error::CommandError, output::Printer};
 
 pub(super) async fn whoami(target: &Target) -> Result<(), CommandError> {
-    let (printer, url) = (Printer::standard(), &target.url);
-    let Some(token) = Tokens::of_user()?.load(url).filter(Token::is_valid) else {
+    let (printer, url) = (Printer::stdout(), &target.url);
+    let Some(token) = TokenStore::of_user()?.load(url).filter(StoredToken::is_valid) else {
         return printer.line(&format!(
             "Not authenticated to {url}\n\nTo authenticate, run:\n  muster auth login --endpoint {url}"
         ));
@@ -36,7 +36,7 @@ pub(super) async fn whoami(target: &Target) -> Result<(), CommandError> {
 }
 
 /// Who the user is, as the issuer told us directly; nobody else relies on it, so it is not checked.
-fn identity(token: &Token) -> Option<String> {
+fn identity(token: &StoredToken) -> Option<String> {
     let claims = token.id_token.as_ref()?.reveal().split('.').nth(1)?;
     let claims: Value = serde_json::from_slice(&from_base64url(claims)?).ok()?;
     let text = |key: &str| claims.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -44,16 +44,16 @@ fn identity(token: &Token) -> Option<String> {
 }
 
 /// Who the user is, as the gateway says.
-async fn told(target: &Target, token: &Token) -> Option<String> {
+async fn told(target: &Target, token: &StoredToken) -> Option<String> {
     let remote = Remote::connect(target, &login::bearer(token)).await.ok()?;
-    let user = servers::user(&remote).await;
+    let user = server_logins::user(&remote).await;
     remote.close().await;
     user
 }
 
 pub(super) async fn refresh(target: &Target, at: &At) -> Result<(), CommandError> {
     let url = &target.url;
-    let Some(token) = Tokens::of_user()?.load(url) else {
+    let Some(token) = TokenStore::of_user()?.load(url) else {
         return Err(CommandError::new(format!(
             "failed to refresh token: not authenticated. Run 'muster auth login --endpoint {url}' first"
         )));

@@ -7,10 +7,10 @@ use muster_client::{login, remote::Remote};
 use serde_json::Value;
 
 use crate::commands::{
-    asking::{Asking, one},
-    kinds::Kind,
-    list::items,
-    words,
+    gateway_args::{GatewayArgs, one},
+    list::names,
+    resource_kinds::ResourceKind,
+    tool_args,
 };
 
 /// How long a person waits for names.
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// What was typed so far, without flags: the command first.
 pub(super) fn typed() -> Vec<String> {
-    words::split(&line()).1
+    tool_args::split(&line()).1
 }
 
 /// The line that is completed: shells put it behind `--`, with the program's name.
@@ -36,8 +36,8 @@ pub(super) fn flag(name: &str) -> Option<String> {
 }
 
 /// The names of everything of a kind.
-pub(super) fn names(kind: Kind) -> Vec<String> {
-    soon(async |remote| items::names(&remote, kind).await.ok()).unwrap_or_default()
+pub(super) fn names(kind: ResourceKind) -> Vec<String> {
+    soon(async |remote| names::names(&remote, kind).await.ok()).unwrap_or_default()
 }
 
 /// The arguments of a tool, each with its `=`.
@@ -55,8 +55,8 @@ fn soon<T, F: Future<Output = Option<T>>>(ask: impl FnOnce(Remote) -> F) -> Opti
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let found = runtime.block_on(async {
         tokio::time::timeout(LIMIT, async {
-            let target = asking().target().ok()?;
-            let auth = login::remembered(&target).await;
+            let target = gateway().target().ok()?;
+            let auth = login::stored_auth(&target).await;
             ask(Remote::connect(&target, &auth).await.ok()?).await
         })
         .await
@@ -68,9 +68,9 @@ fn soon<T, F: Future<Output = Option<T>>>(ask: impl FnOnce(Remote) -> F) -> Opti
 }
 
 /// The flags that were typed so far, as far as they make sense.
-fn asking() -> Asking {
-    let (ours, _) = words::split(&line());
-    let parser = Asking::augment_args(clap::Command::new("muster")).no_binary_name(true);
+fn gateway() -> GatewayArgs {
+    let (ours, _) = tool_args::split(&line());
+    let parser = GatewayArgs::augment_args(clap::Command::new("muster")).no_binary_name(true);
     let matches = parser.try_get_matches_from(ours).ok();
-    matches.and_then(|matches| Asking::from_arg_matches(&matches).ok()).unwrap_or_default()
+    matches.and_then(|matches| GatewayArgs::from_arg_matches(&matches).ok()).unwrap_or_default()
 }

@@ -8,8 +8,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use muster_client::remote::{Notice, error::RemoteError};
-use muster_core::json::{Object, raw};
+use muster_client::remote::{GatewayNotification, error::RemoteError};
+use muster_core::json::{RawObject, raw};
 use serde_json::Value;
 use tokio::{
     sync::mpsc::{UnboundedReceiver, unbounded_channel},
@@ -17,12 +17,12 @@ use tokio::{
 };
 
 use crate::{
-    commands::asking::{Asked, Asking},
+    commands::gateway_args::{GatewayArgs, GatewaySession},
     error::CommandError,
     output::{
-        Printer, answer,
-        layout::{Layout, Manner},
-        list, yaml,
+        Printer,
+        format::{OutputFormat, OutputStyle},
+        object_table, tool_text, yaml,
     },
     process,
 };
@@ -39,7 +39,7 @@ const FEWEST: usize = 500;
 /// What is shown, and what was shown.
 struct Follower {
     printer: Printer,
-    manner: Manner,
+    style: OutputStyle,
     for_people: bool,
     /// How many are shown first.
     first: usize,
@@ -48,29 +48,30 @@ struct Follower {
 }
 
 pub(super) async fn follow(
-    asking: &Asking,
-    asked: &mut Asked,
-    mut wish: Object<'static>,
+    gateway: &GatewayArgs,
+    session: &mut GatewaySession,
+    mut wish: RawObject<'static>,
     first: usize,
 ) -> Result<(), CommandError> {
-    let quiet = asking.quiet;
-    let printer = Printer::standard();
-    let for_people = matches!(asked.manner.layout, Layout::Table | Layout::Wide) && !quiet;
+    let quiet = gateway.quiet;
+    let printer = Printer::stdout();
+    let for_people =
+        matches!(session.style.format, OutputFormat::Table | OutputFormat::Wide) && !quiet;
     if for_people {
         printer.line("Streaming events (Press Ctrl+C to stop)...\n")?;
     }
     wish.set_value("limit", &first.max(FEWEST));
     wish.set_value("follow", &true);
     wish.set_value("duration", LENGTH);
-    let notices = asked.remote.notifications();
+    let notices = session.remote.notifications();
     let mut notices = notices.unwrap_or_else(|| unbounded_channel().1);
-    let mut follower = Follower { printer, manner: asked.manner, for_people, first, known: None };
+    let mut follower = Follower { printer, style: session.style, for_people, first, known: None };
     let mut stop = std::pin::pin!(process::stop_requested());
     let mut fruitless = 0;
     loop {
         let stayed = tokio::select! {
             () = &mut stop => return Ok(()),
-            stayed = follower.stay(asked, &wish, &mut notices) => stayed,
+            stayed = follower.stay(session, &wish, &mut notices) => stayed,
         };
         match stayed {
             Ok(Staying::Yes) => fruitless = 0,
@@ -83,13 +84,13 @@ pub(super) async fn follow(
             }
             Err(Broken::Lost(_)) if follower.known.is_some() && fruitless < MOST_FRUITLESS => {
                 fruitless += 1;
-                asking.warn("the gateway is gone; waiting for it to come back");
+                gateway.warn("the gateway is gone; waiting for it to come back");
                 tokio::select! {
                     () = &mut stop => return Ok(()),
-                    back = again(asking, asked) => back?,
+                    back = again(gateway, session) => back?,
                 }
-                asking.warn("connected again");
-                notices = asked.remote.notifications().unwrap_or_else(|| unbounded_channel().1);
+                gateway.warn("connected again");
+                notices = session.remote.notifications().unwrap_or_else(|| unbounded_channel().1);
             }
             Err(Broken::Lost(err)) => return Err(err.into()),
             Err(Broken::Other(err)) => return Err(err),
@@ -98,13 +99,13 @@ pub(super) async fn follow(
 }
 
 /// Connects again, whenever that can be done.
-async fn again(asking: &Asking, asked: &mut Asked) -> Result<(), CommandError> {
+async fn again(gateway: &GatewayArgs, session: &mut GatewaySession) -> Result<(), CommandError> {
     loop {
         sleep(PAUSE).await;
-        match asking.connect_again().await? {
+        match gateway.connect_again().await? {
             Ok(remote) => {
                 // The old connection leads nowhere; nobody has to hear a goodbye.
-                asked.remote = remote;
+                session.remote = remote;
                 return Ok(());
             }
             Err(
@@ -142,12 +143,12 @@ impl Follower {
     /// One call from beginning to end.
     async fn stay(
         &mut self,
-        asked: &Asked,
-        wish: &Object<'_>,
-        notices: &mut UnboundedReceiver<Notice>,
+        session: &GatewaySession,
+        wish: &RawObject<'_>,
+        notices: &mut UnboundedReceiver<GatewayNotification>,
     ) -> Result<Staying, Broken> {
         let wish = wish.to_raw();
-        let mut call = std::pin::pin!(asked.remote.call("core_events", &wish));
+        let mut call = std::pin::pin!(session.remote.call("core_events", &wish));
         let mut staying = Staying::No;
         let answer = loop {
             tokio::select! {
@@ -175,7 +176,7 @@ impl Follower {
     }
 
     /// Shows what a notice tells; whether it is about events.
-    fn heard(&mut self, notice: &Notice) -> Result<bool, CommandError> {
+    fn heard(&mut self, notice: &GatewayNotification) -> Result<bool, CommandError> {
         let params: Value = serde_json::from_str(notice.params.get()).unwrap_or_default();
         match (notice.method.as_str(), params) {
             ("notifications/muster/events", params) => {
@@ -206,7 +207,7 @@ impl Follower {
             }
             None => {
                 let first = now.get(..self.first).unwrap_or(&now);
-                self.printer.line(&answer::text(raw(&first).get(), self.manner)?)?;
+                self.printer.line(&tool_text::text(raw(&first).get(), self.style)?)?;
                 if self.for_people {
                     self.printer.line("\n--- Following new events ---")?;
                 }
@@ -218,14 +219,13 @@ impl Follower {
 
     fn print(&self, new: &[Value]) -> Result<(), CommandError> {
         let printer = &self.printer;
-        match self.manner.layout {
-            Layout::Json => new.iter().try_for_each(|event| printer.line(&event.to_string())),
-            Layout::Yaml => new.iter().try_for_each(|event| {
+        match self.style.format {
+            OutputFormat::Json => new.iter().try_for_each(|event| printer.line(&event.to_string())),
+            OutputFormat::Yaml => new.iter().try_for_each(|event| {
                 printer.line(&format!("---\n{}", yaml::document(&raw(event))))
             }),
-            Layout::Table | Layout::Wide => {
-                printer.line(&list::table(new, Manner { headings: false, ..self.manner }))
-            }
+            OutputFormat::Table | OutputFormat::Wide => printer
+                .line(&object_table::table(new, OutputStyle { headings: false, ..self.style })),
         }
     }
 }

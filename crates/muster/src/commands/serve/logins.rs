@@ -59,7 +59,7 @@ pub(super) fn options(logins: Option<&AuthServer>) -> HttpOptions {
     }
 }
 
-/// Waits for what others have been asked for and must not get lost.
+/// Waits for what others have been session for and must not get lost.
 pub(super) async fn settle(logins: Option<&AuthServer>, client: Option<&Client>) {
     if let Some(logins) = logins {
         logins.settle().await;

@@ -7,7 +7,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use muster_core::{
     backend::BoxFuture,
     call::Caller,
-    credentials::{Guard, Pages},
+    credentials::{Authenticator, WebPages},
 };
 use muster_engine::principals::Principals;
 
@@ -16,7 +16,7 @@ const ONE: &str = "/auth/";
 
 /// The two pages. Whoever asks shows the same token as for everything else.
 pub(super) struct Logout {
-    pub(super) guard: Arc<dyn Guard>,
+    pub(super) guard: Arc<dyn Authenticator>,
     pub(super) principals: Arc<Principals>,
 }
 
@@ -26,20 +26,20 @@ impl fmt::Debug for Logout {
     }
 }
 
-impl Pages for Logout {
-    fn has(&self, path: &str) -> bool {
+impl WebPages for Logout {
+    fn serves(&self, path: &str) -> bool {
         path == EVERYTHING || server(path).is_some()
     }
 
-    fn answer(&self, request: Request<Bytes>, _: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
+    fn respond(&self, request: Request<Bytes>, _: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
         Box::pin(async move {
             if request.method() != Method::DELETE {
                 let mut reply = empty(StatusCode::METHOD_NOT_ALLOWED);
                 reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static("DELETE"));
                 return reply;
             }
-            let caller = match self.guard.admit(request.headers()).await {
-                Ok(principal) => Caller::known(principal),
+            let caller = match self.guard.authenticate(request.headers()).await {
+                Ok(principal) => Caller::authenticated(principal),
                 Err(refusal) => return refusal,
             };
             let Some(server) = server(request.uri().path()) else {

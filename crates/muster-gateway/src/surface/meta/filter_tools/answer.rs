@@ -1,9 +1,9 @@
 //! The answer of `filter_tools`, written such that it costs no more than it may.
 
 use muster_core::{
-    catalog::ranked::Ranked,
+    catalog::ranked::RankedTools,
     effect::Effect,
-    glob::Case,
+    glob::CaseSensitivity,
     json::{Raw, raw},
 };
 use muster_search::verdict::Verdict;
@@ -42,7 +42,7 @@ pub(super) struct Missing {
 
 impl Missing {
     /// None if everything was found.
-    pub(super) fn of(ranked: &Ranked<'_>) -> Option<Self> {
+    pub(super) fn of(ranked: &RankedTools<'_>) -> Option<Self> {
         let nothing = matches!(ranked.verdict, Verdict::NoSuchTool { .. });
         let words = match &ranked.verdict {
             Verdict::Found => return None,
@@ -52,7 +52,7 @@ impl Missing {
         };
         let mut servers: Vec<String> = Vec::new();
         for found in &ranked.found {
-            let title = found.source.about.title.to_string();
+            let title = found.source.info.title.to_string();
             if servers.len() < MOST_NEAR && !servers.contains(&title) {
                 servers.push(title);
             }
@@ -199,7 +199,7 @@ impl Answer<'_> {
             category: filter.of.category.as_deref().map(|text| shortened(text, most)),
             tags: filter.of.tags.iter().take(3).map(|tag| shortened(tag, most)).collect(),
             effect: filter.of.effect,
-            case_sensitive: filter.case == Case::Matters,
+            case_sensitive: filter.case == CaseSensitivity::Sensitive,
             include_schema: filter.detail == Detail::Schema,
             limit: Some(filter.bounds.limit).filter(|limit| *limit != usize::MAX),
             offset: filter.bounds.offset,

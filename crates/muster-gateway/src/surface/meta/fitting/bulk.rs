@@ -6,8 +6,8 @@ use std::{
 };
 
 use muster_core::{
-    bulk::Bulk,
-    json::{scan::Scan, unescape::Unescape},
+    json::{scan::JsonScanner, unescape::UnescapeReader},
+    spooled::SpooledResult,
 };
 
 use super::{Long, MOST_META};
@@ -33,7 +33,7 @@ struct Parts {
 
 /// As of a result in memory: one text, or one thing that is not text, is kept by itself; anything else
 /// as a whole.
-pub(super) fn long(bulk: &dyn Bulk) -> io::Result<Long> {
+pub(super) fn long(bulk: &dyn SpooledResult) -> io::Result<Long> {
     let parts = Parts::of(bulk)?;
     let (kind, body) = match parts.single(bulk)? {
         Some(single) => single,
@@ -45,9 +45,9 @@ pub(super) fn long(bulk: &dyn Bulk) -> io::Result<Long> {
 }
 
 impl Parts {
-    fn of(bulk: &dyn Bulk) -> io::Result<Self> {
+    fn of(bulk: &dyn SpooledResult) -> io::Result<Self> {
         let mut parts = Self::default();
-        let mut scan = Scan::new(BufReader::with_capacity(CHUNK, bulk.read(0)?), 0);
+        let mut scan = JsonScanner::new(BufReader::with_capacity(CHUNK, bulk.read(0)?), 0);
         if scan.peek()? != b'{' {
             return Ok(parts);
         }
@@ -62,7 +62,7 @@ impl Parts {
         Ok(parts)
     }
 
-    fn item(&mut self, scan: &mut Scan<impl BufRead>) -> io::Result<()> {
+    fn item(&mut self, scan: &mut JsonScanner<impl BufRead>) -> io::Result<()> {
         self.items += 1;
         if self.items > 1 || scan.peek()? != b'{' {
             return scan.skip().map(drop);
@@ -73,7 +73,7 @@ impl Parts {
                 "text" if is_text => self.text = Some(scan.skip()?),
                 "data" if is_text => self.data = Some(scan.skip()?),
                 "mimeType" => {
-                    let word = scan.short(MOST_WORD)?;
+                    let word = scan.read_short(MOST_WORD)?;
                     self.mime_type = word.and_then(|word| serde_json::from_slice(&word).ok());
                 }
                 _ => return scan.skip().map(drop),
@@ -82,7 +82,7 @@ impl Parts {
         })
     }
 
-    fn single(&self, bulk: &dyn Bulk) -> io::Result<Option<Single>> {
+    fn single(&self, bulk: &dyn SpooledResult) -> io::Result<Option<Single>> {
         if self.items != 1 {
             return Ok(None);
         }
@@ -103,20 +103,23 @@ impl Parts {
     }
 }
 
-fn part(bulk: &dyn Bulk, part: &Range<u64>) -> io::Result<impl BufRead + Send + use<>> {
+fn part(bulk: &dyn SpooledResult, part: &Range<u64>) -> io::Result<impl BufRead + Send + use<>> {
     let size = part.end.saturating_sub(part.start);
     Ok(BufReader::with_capacity(CHUNK, bulk.read(part.start)?.take(size)))
 }
 
 /// What a JSON string says.
-fn unescaped(bulk: &dyn Bulk, text: &Range<u64>) -> io::Result<impl BufRead + Send + use<>> {
+fn unescaped(
+    bulk: &dyn SpooledResult,
+    text: &Range<u64>,
+) -> io::Result<impl BufRead + Send + use<>> {
     let inside = text.start + 1..text.end.saturating_sub(1);
-    Ok(BufReader::with_capacity(CHUNK, Unescape::new(part(bulk, &inside)?)))
+    Ok(BufReader::with_capacity(CHUNK, UnescapeReader::new(part(bulk, &inside)?)))
 }
 
 /// Whether a text is one JSON object or list.
 fn is_json(text: impl BufRead) -> io::Result<bool> {
-    let mut scan = Scan::new(text, 0);
+    let mut scan = JsonScanner::new(text, 0);
     match scan.peek() {
         Ok(b'{' | b'[') => (),
         Ok(_) => return Ok(false),

@@ -4,7 +4,7 @@
 //! result is hardly ever below what the common ones need, and for English and JSON about half above.
 
 /// No less than what a text costs.
-pub fn most(text: &str) -> usize {
+pub fn estimate(text: &str) -> usize {
     let mut meter = Meter::default();
     text.chars().for_each(|sign| meter.take(sign));
     meter.finish()
@@ -101,11 +101,11 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
-    use super::{exceeds, most, prefix, suffix};
+    use super::{estimate, exceeds, prefix, suffix};
 
     #[track_caller]
     fn check(text: &str, expect: usize) {
-        assert_eq!(most(text), expect, "{text}");
+        assert_eq!(estimate(text), expect, "{text}");
     }
 
     #[test]
@@ -126,12 +126,12 @@ mod tests {
     fn a_piece_costs_no_more_than_it_may() {
         let text = "One two, three: {\"four\": [5, 6]} sieben acht neun zehn 日本語 ".repeat(20);
         for budget in [0, 1, 2, 7, 50, 333] {
-            assert!(most(prefix(&text, budget)) <= budget);
+            assert!(estimate(prefix(&text, budget)) <= budget);
             assert!(text.ends_with(suffix(&text, budget)));
-            assert!(most(suffix(&text, budget)) <= budget + 1);
+            assert!(estimate(suffix(&text, budget)) <= budget + 1);
             assert!(exceeds(&text, budget));
         }
-        assert_eq!(prefix(&text, most(&text)), text);
-        assert!(!exceeds(&text, most(&text)));
+        assert_eq!(prefix(&text, estimate(&text)), text);
+        assert!(!exceeds(&text, estimate(&text)));
     }
 }

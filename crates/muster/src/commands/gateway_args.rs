@@ -1,6 +1,6 @@
 //! What every command has that asks a running gateway: its flags, its connection, its printing.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::path::PathBuf;
 
 use clap::Args;
 use muster_client::{
@@ -8,9 +8,9 @@ use muster_client::{
     login::{self, AuthMode},
     remote::{
         Remote,
-        answer::{Answer, Content},
         error::RemoteError,
-        target::{Target, TargetError, Wish},
+        target::{Target, TargetError, TargetOptions},
+        tool_response::{Content, ToolResponse},
     },
 };
 use muster_core::json::Raw;
@@ -21,9 +21,9 @@ use crate::{
     error::CommandError,
     log,
     output::{
-        self, Printer, answer,
-        layout::{Layout, Manner},
-        spinner,
+        self, Printer,
+        format::{OutputFormat, OutputStyle},
+        spinner, tool_text,
     },
     terminal::Terminal,
 };
@@ -34,7 +34,7 @@ use crate::{
     clippy::struct_excessive_bools,
     reason = "each is a switch of its own on the command line"
 )]
-pub(crate) struct Asking {
+pub(crate) struct GatewayArgs {
     /// How to print: table, wide, json or yaml
     #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table", add = super::completion::formats())]
     pub(crate) output: String,
@@ -63,33 +63,22 @@ pub(crate) struct Asking {
 
 /// A gateway that was found and connected, and how its answers are printed.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct GatewaySession {
     pub(crate) remote: Remote,
-    pub(crate) manner: Manner,
+    pub(crate) style: OutputStyle,
     quiet: bool,
 }
 
-/// Runs a command to its end.
-pub(crate) fn run(
-    command: impl Future<Output = Result<(), CommandError>>,
-) -> Result<ExitCode, CommandError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let done = runtime.block_on(command);
-    // A thread may still wait for a terminal's next line; nobody waits for it.
-    runtime.shutdown_background();
-    done.map(|()| ExitCode::SUCCESS)
-}
-
-impl Asking {
+impl GatewayArgs {
     /// How answers are printed.
-    pub(crate) fn manner(&self) -> Result<Manner, CommandError> {
-        Ok(Manner { layout: Layout::parse(&self.output)?, headings: !self.no_headers })
+    pub(crate) fn style(&self) -> Result<OutputStyle, CommandError> {
+        Ok(OutputStyle { format: OutputFormat::parse(&self.output)?, headings: !self.no_headers })
     }
 
     /// Where the gateway is.
     pub(crate) fn target(&self) -> Result<Target, TargetError> {
         let endpoint = self.endpoint.clone().or_else(|| env_vars::get("MUSTER_ENDPOINT"));
-        Target::resolve(Wish {
+        Target::resolve(TargetOptions {
             endpoint: endpoint.as_deref(),
             context: self.context.as_deref(),
             config_path: self.config_path.as_ref(),
@@ -97,16 +86,16 @@ impl Asking {
     }
 
     /// Connects to the gateway, with a login if it wants one.
-    pub(crate) async fn open(&self) -> Result<Asked, CommandError> {
+    pub(crate) async fn open(&self) -> Result<GatewaySession, CommandError> {
         if self.debug {
             log::install(LevelFilter::DEBUG, None)?;
         }
-        let manner = self.manner()?;
+        let style = self.style()?;
         let mode = AuthMode::parse(self.auth.as_deref())?;
         let target = self.target()?;
         let connecting = login::connect(&target, mode, self.quiet, &Terminal::Stderr);
         let remote = spinner::around("Connecting to muster server...", self.quiet, connecting);
-        Ok(Asked { remote: remote.await?, manner, quiet: self.quiet })
+        Ok(GatewaySession { remote: remote.await?, style, quiet: self.quiet })
     }
 
     /// Connects once more, without a word.
@@ -123,9 +112,13 @@ impl Asking {
     }
 }
 
-impl Asked {
+impl GatewaySession {
     /// Calls a tool; an answer that says that it failed is an error.
-    pub(crate) async fn call(&self, tool: &str, args: &RawValue) -> Result<Answer, CommandError> {
+    pub(crate) async fn call(
+        &self,
+        tool: &str,
+        args: &RawValue,
+    ) -> Result<ToolResponse, CommandError> {
         let calling = self.remote.call(tool, args);
         let answer = match spinner::around("Executing command...", self.quiet, calling).await {
             Ok(answer) => answer,
@@ -137,9 +130,9 @@ impl Asked {
         if answer.failed {
             self.mark("❌ Command returned error");
             let text = answer.texts().join("\n");
-            let run = match self.manner.layout {
-                Layout::Table | Layout::Wide => failed_run(&text),
-                Layout::Json | Layout::Yaml => None,
+            let run = match self.style.format {
+                OutputFormat::Table | OutputFormat::Wide => failed_run(&text),
+                OutputFormat::Json | OutputFormat::Yaml => None,
             };
             return Err(run.unwrap_or_else(|| refusal(&text)));
         }
@@ -149,11 +142,11 @@ impl Asked {
     /// Calls a tool and prints its answer.
     pub(crate) async fn show(&self, tool: &str, args: &RawValue) -> Result<(), CommandError> {
         let answer = self.call(tool, args).await?;
-        let printer = Printer::standard();
+        let printer = Printer::stdout();
         match answer.content.first() {
             None if self.quiet => Ok(()),
             None => printer.line("No results"),
-            Some(Content::Text(text)) => printer.line(&answer::text(text, self.manner)?),
+            Some(Content::Text(text)) => printer.line(&tool_text::text(text, self.style)?),
             Some(_) => Err(CommandError::new("content is not text")),
         }
     }
@@ -165,7 +158,7 @@ impl Asked {
 
     fn mark(&self, text: &str) {
         if !self.quiet {
-            output::mark(text);
+            output::failure(text);
         }
     }
 }
@@ -201,7 +194,7 @@ fn failed_run(text: &str) -> Option<CommandError> {
 
 /// An object of one text: the most common arguments.
 pub(crate) fn one(key: &'static str, value: &str) -> Raw {
-    let mut object = muster_core::json::Object::new();
+    let mut object = muster_core::json::RawObject::new();
     object.set_value(key, value);
     object.to_raw()
 }

@@ -2,7 +2,7 @@
 
 use muster_client::{inventory::Inventory, remote::Kind};
 
-use super::spec::{self, Command};
+use super::commands::{self, Command};
 
 /// The names of commands that are completed; the other aliases are there for those who know them.
 const ALIASES: [&str; 5] = ["wf", "run-workflow", "ctx", "quit", "?"];
@@ -31,14 +31,14 @@ pub(crate) fn candidates(
     let (before, word) = typed.split_at(begin);
     let words: Vec<&str> = before.split_whitespace().collect();
     let Some((first, rest)) = words.split_first() else {
-        let names = spec::ALL.iter().map(|spec| spec.name).chain(ALIASES);
+        let names = commands::ALL.iter().map(|spec| spec.name).chain(ALIASES);
         return (begin, fitting(names, word, " "));
     };
-    let Some(spec) = spec::find(first) else { return (begin, Vec::new()) };
+    let Some(spec) = commands::find(first) else { return (begin, Vec::new()) };
     let found = match (spec.command, rest) {
-        (Command::List, []) => fitting(spec::LISTS, word, " "),
-        (Command::Help, []) => fitting(spec::ALL.iter().map(|spec| spec.name), word, " "),
-        (Command::Describe, []) => fitting(spec::DESCRIBED, word, " "),
+        (Command::List, []) => fitting(commands::LISTS, word, " "),
+        (Command::Help, []) => fitting(commands::ALL.iter().map(|spec| spec.name), word, " "),
+        (Command::Describe, []) => fitting(commands::DESCRIBED, word, " "),
         (Command::Describe, ["tool" | "tools"]) => fitting(known.names(Kind::Tools), word, " "),
         (Command::Describe, ["resource" | "resources"]) | (Command::Get, []) => {
             fitting(known.names(Kind::Resources), word, " ")

@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 use super::{
     cell::{capitalised, cell, cut, plain, without_prefix},
+    format::OutputStyle,
     grid::Grid,
-    layout::Manner,
-    list,
+    object_table,
 };
 
 /// The members of an answer that hold its list.
@@ -25,25 +25,25 @@ const LISTS: [&str; 11] = [
 ];
 
 /// Any JSON for people.
-pub fn show(value: &Value, manner: Manner) -> String {
+pub fn show(value: &Value, style: OutputStyle) -> String {
     match value {
-        Value::Object(object) => show_object(object, manner),
-        Value::Array(items) => list::table(items, manner),
+        Value::Object(object) => show_object(object, style),
+        Value::Array(items) => object_table::table(items, style),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => plain(value),
     }
 }
 
-fn show_object(object: &Map<String, Value>, manner: Manner) -> String {
+fn show_object(object: &Map<String, Value>, style: OutputStyle) -> String {
     let found = LISTS.iter().find_map(|key| match object.get(*key) {
         Some(value @ (Value::Array(_) | Value::Null)) => Some((*key, value)),
         Some(_) | None => None,
     });
     match found {
         Some((key, Value::Array(items))) => {
-            format!("{}{}", list::table(items, manner), footer(object, key, items))
+            format!("{}{}", object_table::table(items, style), footer(object, key, items))
         }
         Some((key, _)) => format!("No {} found", readable(key)),
-        None => detail(object, manner),
+        None => detail(object, style),
     }
 }
 
@@ -82,16 +82,16 @@ fn trouble(server: &Value) -> Option<String> {
     needs.then(|| format!("  {name}: {message}{}", why.unwrap_or_default()))
 }
 
-fn detail(object: &Map<String, Value>, manner: Manner) -> String {
+fn detail(object: &Map<String, Value>, style: OutputStyle) -> String {
     let has = |key: &str| object.contains_key(key);
     if has("execution_id") && has("status") && (has("results") || has("input")) {
-        return execution(object, manner);
+        return execution(object, style);
     }
     if has("workflow") || (has("name") && has("steps")) {
         let inner = object.get("workflow").and_then(Value::as_object);
-        return workflow(inner.unwrap_or(object), manner);
+        return workflow(inner.unwrap_or(object), style);
     }
-    let mut grid = Grid::new(&["property", "value"]).headed(manner.headings);
+    let mut grid = Grid::new(&["property", "value"]).headed(style.headings);
     let is_remote =
         matches!(object.get("type").and_then(Value::as_str), Some("streamable-http" | "sse"));
     let mut keys: Vec<&String> = object.keys().collect();
@@ -109,12 +109,12 @@ fn part(
     heading: &str,
     mut rows: Vec<Vec<String>>,
     columns: &[&str],
-    manner: Manner,
+    style: OutputStyle,
 ) {
     if rows.is_empty() {
         return;
     }
-    let mut grid = Grid::new(columns).headed(manner.headings);
+    let mut grid = Grid::new(columns).headed(style.headings);
     rows.drain(..).for_each(|row| grid.row(row));
     page.push_str("\n\n");
     page.push_str(heading);
@@ -122,8 +122,8 @@ fn part(
     page.push_str(&grid.text());
 }
 
-fn properties(object: &Map<String, Value>, keys: &[&str], manner: Manner) -> String {
-    let mut grid = Grid::new(&["property", "value"]).headed(manner.headings);
+fn properties(object: &Map<String, Value>, keys: &[&str], style: OutputStyle) -> String {
+    let mut grid = Grid::new(&["property", "value"]).headed(style.headings);
     for key in keys.iter().filter(|key| object.contains_key(**key)) {
         let value = object.get(*key).map(plain).unwrap_or_default();
         grid.row([(*key).to_owned(), value]);
@@ -134,9 +134,9 @@ fn properties(object: &Map<String, Value>, keys: &[&str], manner: Manner) -> Str
 /// The most bytes of what a step answered that are shown.
 const LONGEST_DETAILS: usize = 100;
 
-fn execution(object: &Map<String, Value>, manner: Manner) -> String {
+fn execution(object: &Map<String, Value>, style: OutputStyle) -> String {
     let keys = ["execution_id", "workflow", "workflow_name", "status", "error"];
-    let facts = properties(object, &keys, manner);
+    let facts = properties(object, &keys, style);
     let status = object.get("status").and_then(Value::as_str).unwrap_or_default();
     let mut page = format!("Workflow Execution {}\n\n{facts}", capitalised(status));
     let pairs = |key: &str| {
@@ -148,15 +148,15 @@ fn execution(object: &Map<String, Value>, manner: Manner) -> String {
     };
     let input: Vec<Vec<String>> =
         pairs("input").into_iter().map(|(name, value)| vec![name, plain(&value)]).collect();
-    part(&mut page, "Input Parameters:", input, &["parameter", "value"], manner);
+    part(&mut page, "Input Parameters:", input, &["parameter", "value"], style);
     let results = pairs("results").into_iter().map(|(step, result)| {
         let status = result.get("status").map_or_else(|| "completed".to_owned(), plain);
         vec![step, status, cell("details", Some(&result), &Map::new())]
     });
     let steps = object.get("steps").and_then(Value::as_array).into_iter().flatten();
     let rows = results.chain(steps.map(step_result)).collect();
-    part(&mut page, "Step Results:", rows, &["step", "status", "details"], manner);
-    part(&mut page, "Result:", last_answer(object), &["property", "value"], manner);
+    part(&mut page, "Step Results:", rows, &["step", "status", "details"], style);
+    part(&mut page, "Result:", last_answer(object), &["property", "value"], style);
     page
 }
 
@@ -201,8 +201,8 @@ fn step_result(step: &Value) -> Vec<String> {
     ]
 }
 
-fn workflow(object: &Map<String, Value>, manner: Manner) -> String {
-    let mut page = properties(object, &["name", "description"], manner);
+fn workflow(object: &Map<String, Value>, style: OutputStyle) -> String {
+    let mut page = properties(object, &["name", "description"], style);
     let args = object.get("args").and_then(Value::as_object).cloned().unwrap_or_default();
     let args = args.iter().map(|(name, about)| {
         let text = |key: &str| about.get(key).map(plain).unwrap_or_default();
@@ -219,7 +219,7 @@ fn workflow(object: &Map<String, Value>, manner: Manner) -> String {
         ]
     });
     let columns = ["argument", "type", "description", "required"];
-    part(&mut page, "Input Args:", args.collect(), &columns, manner);
+    part(&mut page, "Input Args:", args.collect(), &columns, style);
     let steps = object.get("steps").and_then(Value::as_array).cloned().unwrap_or_default();
     let steps = steps.iter().enumerate().map(|(index, step)| {
         let text = |key: &str| step.get(key).map(plain).unwrap_or_default();
@@ -230,7 +230,7 @@ fn workflow(object: &Map<String, Value>, manner: Manner) -> String {
         let tool = without_prefix(&text("tool")).to_owned();
         vec![(index + 1).to_string(), tool, cut(&about, 50)]
     });
-    part(&mut page, "Workflow Steps:", steps.collect(), &["step", "tool", "description"], manner);
+    part(&mut page, "Workflow Steps:", steps.collect(), &["step", "tool", "description"], style);
     page
 }
 
@@ -240,12 +240,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::show;
-    use crate::output::layout::{Layout, Manner};
+    use crate::output::format::{OutputFormat, OutputStyle};
 
     #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
     #[track_caller]
     fn check(value: Value, expect: Expect) {
-        expect.assert_eq(&show(&value, Manner { layout: Layout::Table, headings: true }));
+        expect
+            .assert_eq(&show(&value, OutputStyle { format: OutputFormat::Table, headings: true }));
     }
 
     #[test]

@@ -1,28 +1,28 @@
-//! Words behind a name that are arguments of a tool: `key=value`, `--key=value`, `--key value`.
+//! ToolArgs behind a name that are arguments of a tool: `key=value`, `--key=value`, `--key value`.
 
 use clap::{Args as _, FromArgMatches as _, parser::ValueSource};
 use muster_core::json::{Raw, raw};
 use serde_json::{Map, Value};
 
-use super::asking::Asking;
+use super::gateway_args::GatewayArgs;
 use crate::error::CommandError;
 
 /// What was typed behind a name: arguments of the tool, and flags of the command among them.
 #[derive(Debug, Default)]
-pub(crate) struct Words {
+pub(crate) struct ToolArgs {
     /// The arguments in order.
     pub(crate) pairs: Vec<(String, String)>,
     /// All arguments at once, as JSON.
     pub(crate) json: Option<Map<String, Value>>,
     /// The flags, over those that stood before the name.
-    pub(crate) asking: Asking,
+    pub(crate) gateway: GatewayArgs,
 }
 
-impl Words {
+impl ToolArgs {
     /// Reads the words. `--` ends the flags of the command: what follows is for the tool.
-    pub(crate) fn read(words: &[String], asking: &Asking) -> Result<Self, CommandError> {
+    pub(crate) fn read(words: &[String], gateway: &GatewayArgs) -> Result<Self, CommandError> {
         let (ours, theirs) = split(words);
-        let mut read = Self { asking: merged(asking, ours)?, ..Self::default() };
+        let mut read = Self { gateway: merged(gateway, ours)?, ..Self::default() };
         let mut theirs = theirs.into_iter().peekable();
         while let Some(word) = theirs.next() {
             let (key, value) = match (word.strip_prefix("--"), word.split_once('=')) {
@@ -83,7 +83,7 @@ fn whole(text: &str) -> Result<Map<String, Value>, CommandError> {
 
 /// Tells flags of the command from everything else.
 pub(crate) fn split(words: &[String]) -> (Vec<String>, Vec<String>) {
-    let known = Asking::augment_args(clap::Command::new("muster"));
+    let known = GatewayArgs::augment_args(clap::Command::new("muster"));
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -112,26 +112,26 @@ pub(crate) fn split(words: &[String]) -> (Vec<String>, Vec<String>) {
     (ours, theirs)
 }
 
-fn merged(before: &Asking, words: Vec<String>) -> Result<Asking, CommandError> {
-    let parser = Asking::augment_args(clap::Command::new("muster")).no_binary_name(true);
+fn merged(before: &GatewayArgs, words: Vec<String>) -> Result<GatewayArgs, CommandError> {
+    let parser = GatewayArgs::augment_args(clap::Command::new("muster")).no_binary_name(true);
     let wrong = |err: clap::Error| {
         let text = err.to_string();
         let line = text.lines().next().unwrap_or_default();
         CommandError::new(line.trim_start_matches("error: "))
     };
     let matches = parser.try_get_matches_from(words).map_err(wrong)?;
-    let mut asking = Asking::from_arg_matches(&matches).map_err(wrong)?;
+    let mut gateway = GatewayArgs::from_arg_matches(&matches).map_err(wrong)?;
     if matches.value_source("output") != Some(ValueSource::CommandLine) {
-        asking.output.clone_from(&before.output);
+        gateway.output.clone_from(&before.output);
     }
-    asking.no_headers |= before.no_headers;
-    asking.quiet |= before.quiet;
-    asking.debug |= before.debug;
-    asking.config_path = asking.config_path.or_else(|| before.config_path.clone());
-    asking.endpoint = asking.endpoint.or_else(|| before.endpoint.clone());
-    asking.context = asking.context.or_else(|| before.context.clone());
-    asking.auth = asking.auth.or_else(|| before.auth.clone());
-    Ok(asking)
+    gateway.no_headers |= before.no_headers;
+    gateway.quiet |= before.quiet;
+    gateway.debug |= before.debug;
+    gateway.config_path = gateway.config_path.or_else(|| before.config_path.clone());
+    gateway.endpoint = gateway.endpoint.or_else(|| before.endpoint.clone());
+    gateway.context = gateway.context.or_else(|| before.context.clone());
+    gateway.auth = gateway.auth.or_else(|| before.auth.clone());
+    Ok(gateway)
 }
 
 /// A text as the value that a schema wants; the text itself where it cannot be that.
@@ -167,11 +167,11 @@ fn fit(wanted: &Value, text: &str) -> Value {
 mod tests {
     use serde_json::json;
 
-    use super::{Asking, Value, Words};
+    use super::{GatewayArgs, ToolArgs, Value};
 
-    fn read(words: &str) -> Result<Words, String> {
+    fn read(words: &str) -> Result<ToolArgs, String> {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-        Words::read(&words, &Asking::default()).map_err(|err| err.to_string())
+        ToolArgs::read(&words, &GatewayArgs::default()).map_err(|err| err.to_string())
     }
 
     #[track_caller]
@@ -196,12 +196,13 @@ mod tests {
     fn flags_of_the_command_stand_anywhere() {
         let words = read("a=1 -o json --quiet --endpoint http://h b=2 --context=lab").unwrap();
         assert_eq!(words.fitted(&Value::Null).get(), r#"{"a":"1","b":"2"}"#);
-        let Asking { output, quiet, endpoint, context, .. } = words.asking;
+        let GatewayArgs { output, quiet, endpoint, context, .. } = words.gateway;
         assert_eq!((&*output, quiet), ("json", true));
         assert_eq!((endpoint.as_deref(), context.as_deref()), (Some("http://h"), Some("lab")));
-        assert_eq!(read("-ojson").unwrap().asking.output, "json");
-        let before = Asking { output: "yaml".to_owned(), quiet: true, ..Asking::default() };
-        let after = Words::read(&["a=1".to_owned()], &before).unwrap().asking;
+        assert_eq!(read("-ojson").unwrap().gateway.output, "json");
+        let before =
+            GatewayArgs { output: "yaml".to_owned(), quiet: true, ..GatewayArgs::default() };
+        let after = ToolArgs::read(&["a=1".to_owned()], &before).unwrap().gateway;
         assert_eq!((&*after.output, after.quiet), ("yaml", true));
     }
 

@@ -4,7 +4,7 @@ use crate::error::CommandError;
 
 /// How a command lays out what it prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Layout {
+pub enum OutputFormat {
     /// Columns for people.
     #[default]
     Table,
@@ -16,7 +16,7 @@ pub enum Layout {
     Yaml,
 }
 
-impl Layout {
+impl OutputFormat {
     /// All of them by name.
     pub const NAMES: [&'static str; 4] = ["table", "wide", "json", "yaml"];
 
@@ -37,9 +37,9 @@ impl Layout {
 
 /// Everything that was said about how to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Manner {
-    /// The layout.
-    pub layout: Layout,
+pub struct OutputStyle {
+    /// The format.
+    pub format: OutputFormat,
     /// Whether columns have headings.
     pub headings: bool,
 }

@@ -9,7 +9,7 @@ use std::{
 use crate::{call::Outcome, json::Raw};
 
 /// The result object of an MCP server, somewhere else than in memory. It is gone with its last holder.
-pub trait Bulk: fmt::Debug + Send + Sync {
+pub trait SpooledResult: fmt::Debug + Send + Sync {
     /// How many bytes of JSON it has.
     fn bytes(&self) -> u64;
 
@@ -25,15 +25,15 @@ pub trait Bulk: fmt::Debug + Send + Sync {
 
 /// What came of running a tool, for whoever can deal with a result that is not in memory.
 #[derive(Debug)]
-pub enum Ran {
+pub enum ToolResult {
     /// Like any other.
-    Outcome(Outcome),
+    Inline(Outcome),
     /// A result that is too long for memory.
-    Bulk(Arc<dyn Bulk>),
+    Spooled(Arc<dyn SpooledResult>),
 }
 
-impl From<Outcome> for Ran {
+impl From<Outcome> for ToolResult {
     fn from(outcome: Outcome) -> Self {
-        Self::Outcome(outcome)
+        Self::Inline(outcome)
     }
 }

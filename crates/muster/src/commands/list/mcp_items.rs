@@ -2,20 +2,20 @@
 
 use muster_client::remote::{self, Remote};
 use muster_core::{
-    glob::{Case, Glob},
-    json::{Object, Raw, raw},
+    glob::{CaseSensitivity, Glob},
+    json::{Raw, RawObject, raw},
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use super::List;
 use crate::{
-    commands::{asking::Asked, kinds::Kind},
+    commands::{gateway_args::GatewaySession, resource_kinds::ResourceKind},
     error::CommandError,
     output::{
         Printer,
+        format::{OutputFormat, OutputStyle},
         grid::Grid,
-        layout::{Layout, Manner},
         yaml,
     },
 };
@@ -36,24 +36,28 @@ pub(crate) struct Item {
     pub(crate) arguments: (usize, usize),
 }
 
-pub(super) async fn list(asked: &Asked, kind: Kind, args: &List) -> Result<(), CommandError> {
+pub(super) async fn list(
+    session: &GatewaySession,
+    kind: ResourceKind,
+    args: &List,
+) -> Result<(), CommandError> {
     let (one, many) = words(kind);
     let failed = |err: CommandError| CommandError::new(format!("failed to list {many}: {err}"));
-    let mut items = items(&asked.remote, kind).await.map_err(failed)?;
+    let mut items = items(&session.remote, kind).await.map_err(failed)?;
     items.retain(|item| fits(item, args));
     items.sort_by(|one, other| key(one).cmp(key(other)));
-    let printer = Printer::standard();
-    let Manner { layout, headings } = asked.manner;
-    if matches!(layout, Layout::Json) {
+    let printer = Printer::stdout();
+    let OutputStyle { format, headings } = session.style;
+    if matches!(format, OutputFormat::Json) {
         return printer.json(&items);
     }
-    if matches!(layout, Layout::Yaml) {
+    if matches!(format, OutputFormat::Yaml) {
         return printer.line(&yaml::document(&raw(&items)));
     }
     if items.is_empty() {
         return printer.line(&format!("No {many} found"));
     }
-    let grid = grid(kind, &items, layout).headed(headings);
+    let grid = grid(kind, &items, format).headed(headings);
     printer.line(&grid.text())?;
     if headings {
         let count = items.len();
@@ -62,10 +66,10 @@ pub(super) async fn list(asked: &Asked, kind: Kind, args: &List) -> Result<(), C
     Ok(())
 }
 
-const fn words(kind: Kind) -> (&'static str, &'static str) {
+const fn words(kind: ResourceKind) -> (&'static str, &'static str) {
     match kind {
-        Kind::Resource => ("resource", "resources"),
-        Kind::Prompt => ("prompt", "prompts"),
+        ResourceKind::Resource => ("resource", "resources"),
+        ResourceKind::Prompt => ("prompt", "prompts"),
         _ => ("tool", "tools"),
     }
 }
@@ -75,10 +79,10 @@ fn key(item: &Item) -> &str {
 }
 
 /// All items of a kind.
-pub(crate) async fn items(remote: &Remote, kind: Kind) -> Result<Vec<Item>, CommandError> {
+pub(crate) async fn items(remote: &Remote, kind: ResourceKind) -> Result<Vec<Item>, CommandError> {
     match kind {
-        Kind::Resource => Ok(read(&remote.list(remote::Kind::Resources).await?)),
-        Kind::Prompt => Ok(read(&remote.list(remote::Kind::Prompts).await?)),
+        ResourceKind::Resource => Ok(read(&remote.list(remote::Kind::Resources).await?)),
+        ResourceKind::Prompt => Ok(read(&remote.list(remote::Kind::Prompts).await?)),
         _ => tools(remote).await,
     }
 }
@@ -88,7 +92,7 @@ async fn tools(remote: &Remote) -> Result<Vec<Item>, CommandError> {
     let mut all = Vec::new();
     let mut offset = 0;
     loop {
-        let mut args = Object::new();
+        let mut args = RawObject::new();
         args.set_value("limit", &1000);
         args.set_value("offset", &offset);
         let answer = remote.call("list_tools", &args.to_raw()).await?;
@@ -109,7 +113,7 @@ async fn tools(remote: &Remote) -> Result<Vec<Item>, CommandError> {
 
 fn read(items: &[Raw]) -> Vec<Item> {
     let item = |raw: &Raw| {
-        let object = Object::parse(raw).unwrap_or_default();
+        let object = RawObject::parse(raw).unwrap_or_default();
         let arguments: Value = object
             .get("arguments")
             .and_then(|raw| serde_json::from_str(raw.get()).ok())
@@ -141,18 +145,18 @@ fn fits(item: &Item, args: &List) -> bool {
     let begins =
         args.server.as_deref().is_none_or(|prefix| small(&item.name).starts_with(&small(prefix)));
     let globbed = args.filter.as_deref().is_none_or(|pattern| {
-        Glob::new(pattern, Case::Matters).is_ok_and(|glob| glob.matches(&item.name))
+        Glob::new(pattern, CaseSensitivity::Sensitive).is_ok_and(|glob| glob.matches(&item.name))
     });
     described && begins && globbed
 }
 
-fn grid(kind: Kind, items: &[Item], layout: Layout) -> Grid {
-    let is_wide = layout == Layout::Wide;
+fn grid(kind: ResourceKind, items: &[Item], format: OutputFormat) -> Grid {
+    let is_wide = format == OutputFormat::Wide;
     let headings: &[&str] = match (kind, is_wide) {
-        (Kind::Resource, false) => &["uri", "description", "mime type"],
-        (Kind::Resource, true) => &["uri", "name", "description", "mime type"],
-        (Kind::Prompt, true) => &["name", "description", "args"],
-        (Kind::Tool, true) => &["name", "description", "server", "args"],
+        (ResourceKind::Resource, false) => &["uri", "description", "mime type"],
+        (ResourceKind::Resource, true) => &["uri", "name", "description", "mime type"],
+        (ResourceKind::Prompt, true) => &["name", "description", "args"],
+        (ResourceKind::Tool, true) => &["name", "description", "server", "args"],
         (_, _) => &["name", "description"],
     };
     let mut grid = Grid::new(headings);
@@ -162,16 +166,16 @@ fn grid(kind: Kind, items: &[Item], layout: Layout) -> Grid {
     grid
 }
 
-fn row(kind: Kind, item: &Item, is_wide: bool) -> Vec<String> {
+fn row(kind: ResourceKind, item: &Item, is_wide: bool) -> Vec<String> {
     let longest = match (kind, is_wide) {
-        (Kind::Resource, true) => 40,
+        (ResourceKind::Resource, true) => 40,
         (_, true) => 50,
         (_, false) => 60,
     };
     let description = item.description.clone().unwrap_or_default();
     let short = |text: &str| shortened(text, longest);
     let name = item.name.clone();
-    if kind == Kind::Resource {
+    if kind == ResourceKind::Resource {
         let uri = item.uri.clone().unwrap_or_default();
         let mime = item.mime_type.clone().unwrap_or_else(|| "-".to_owned());
         if is_wide {
@@ -181,7 +185,7 @@ fn row(kind: Kind, item: &Item, is_wide: bool) -> Vec<String> {
         return vec![uri, short(&about), mime];
     }
     let mut row = vec![name, short(&description)];
-    if is_wide && kind == Kind::Prompt {
+    if is_wide && kind == ResourceKind::Prompt {
         row.push(match item.arguments {
             (0, _) => "-".to_owned(),
             (all, 0) => all.to_string(),

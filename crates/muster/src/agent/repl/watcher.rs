@@ -6,7 +6,7 @@ use anstyle::AnsiColor;
 use muster_client::{
     inventory::{Inventory, document},
     login,
-    remote::{Kind, Notice, Remote},
+    remote::{GatewayNotification, Kind, Remote},
 };
 use muster_core::json::raw;
 use serde_json::{Value, json};
@@ -28,7 +28,11 @@ const LOOK: Duration = Duration::from_secs(3);
 pub(super) type Say = Box<dyn FnMut(String) + Send>;
 
 /// Tells of changes for as long as the shell is there.
-pub(super) async fn live(shell: Arc<Shell>, mut notices: UnboundedReceiver<Notice>, mut say: Say) {
+pub(super) async fn live(
+    shell: Arc<Shell>,
+    mut notices: UnboundedReceiver<GatewayNotification>,
+    mut say: Say,
+) {
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut count = None;
@@ -58,7 +62,7 @@ pub(super) async fn live(shell: Arc<Shell>, mut notices: UnboundedReceiver<Notic
         match changed {
             Some((kind, name)) => change(&shell, kind, name, &mut say).await,
             None => {
-                if shell.lines.detail == crate::agent::lines::Detail::Verbose {
+                if shell.lines.detail == crate::agent::console::Detail::Verbose {
                     say(shell.lines.stamped(
                         &format!("← NOTIFICATION ({}): {}", notice.method, notice.params),
                         Some(AnsiColor::Yellow),
@@ -126,13 +130,13 @@ fn difference<'a>(
 }
 
 /// Waits until the gateway is back.
-async fn back(shell: &Shell, say: &mut Say) -> UnboundedReceiver<Notice> {
+async fn back(shell: &Shell, say: &mut Say) -> UnboundedReceiver<GatewayNotification> {
     drop(shell.remote.send_replace(None));
     say(shell.lines.stamped("The gateway has gone away; trying again...", Some(AnsiColor::Red)));
     loop {
         sleep(RETRY).await;
         let target = shell.target.borrow().clone();
-        let Ok(mut remote) = Remote::listen(&target, &login::remembered(&target).await).await
+        let Ok(mut remote) = Remote::listen(&target, &login::stored_auth(&target).await).await
         else {
             continue;
         };

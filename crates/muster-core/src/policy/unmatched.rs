@@ -5,13 +5,13 @@ use serde_json::Value;
 
 use super::Policy;
 use crate::{
-    catalog::{Entry, Snapshot},
+    catalog::{CatalogSnapshot, ToolEntry},
     suggest::similar,
 };
 
 /// A rule or a limit that nothing falls under.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Vain {
+pub struct UnmatchedRule {
     /// The tool that the rule names.
     pub tool: String,
     /// The argument that the limit names; none where there is no such tool.
@@ -20,7 +20,7 @@ pub struct Vain {
     pub similar: Option<String>,
 }
 
-impl Vain {
+impl UnmatchedRule {
     /// Where it stands in the file.
     pub fn path(&self) -> Vec<String> {
         let mut path = vec!["tools".to_owned(), self.tool.clone()];
@@ -44,10 +44,10 @@ impl Vain {
 
 impl Policy {
     /// What the policy says in vain about the tools that there are.
-    pub fn vain(&self, catalog: &Snapshot) -> Vec<Vain> {
+    pub fn unmatched_rules(&self, catalog: &CatalogSnapshot) -> Vec<UnmatchedRule> {
         let mut vain = Vec::new();
         for (tool, rule) in &self.rules {
-            let about: Vec<&Entry> = match catalog.get(tool) {
+            let about: Vec<&ToolEntry> = match catalog.get(tool) {
                 Some(entry) => vec![entry],
                 None => {
                     let all = catalog.sorted().map(|entry| &**entry);
@@ -56,7 +56,7 @@ impl Policy {
             };
             if about.is_empty() {
                 let near = catalog.similar(tool, |_| true).first().map(ToString::to_string);
-                vain.push(Vain { tool: tool.clone(), argument: None, similar: near });
+                vain.push(UnmatchedRule { tool: tool.clone(), argument: None, similar: near });
                 continue;
             }
             // A tool that does not say what it takes may take anything.
@@ -66,7 +66,7 @@ impl Policy {
             let known: Vec<String> = known.into_iter().flatten().collect();
             for argument in rule.args.keys().filter(|name| !known.contains(name)) {
                 let near = similar(argument, known.iter().map(String::as_str)).first().copied();
-                vain.push(Vain {
+                vain.push(UnmatchedRule {
                     tool: tool.clone(),
                     argument: Some(argument.clone()),
                     similar: near.map(str::to_owned),
@@ -78,7 +78,7 @@ impl Policy {
 }
 
 /// The arguments of a tool, if it says so.
-fn arguments(entry: &Entry) -> Option<Vec<String>> {
+fn arguments(entry: &ToolEntry) -> Option<Vec<String>> {
     if let Some(params) = entry.params.as_deref() {
         return Some(params.iter().map(|param| param.name.clone()).collect());
     }

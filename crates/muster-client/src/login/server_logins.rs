@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use muster_core::json::{Object, raw};
+use muster_core::json::{RawObject, raw};
 use muster_exec::browser;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a member of its own in the resource")]
-pub struct Server {
+pub struct ServerLogin {
     /// Its name.
     pub name: String,
     /// `connected`, `auth_required`, `disconnected` or `error`.
@@ -56,7 +56,7 @@ impl Sso {
     }
 }
 
-impl Server {
+impl ServerLogin {
     /// How the server learns about the user, if by single sign-on.
     pub const fn sso(&self) -> Option<Sso> {
         match self {
@@ -89,21 +89,21 @@ impl Server {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Status {
-    servers: Vec<Server>,
+    servers: Vec<ServerLogin>,
     user: Option<String>,
 }
 
 async fn status(remote: &Remote) -> Result<Status, RemoteError> {
     let result = remote.read("auth://status").await?;
-    let result = Object::parse(&result).unwrap_or_default();
+    let result = RawObject::parse(&result).unwrap_or_default();
     let contents = result.get("contents").map(RawValue::get).unwrap_or_default();
     let contents: Vec<&RawValue> = serde_json::from_str(contents).unwrap_or_default();
-    let text = contents.first().and_then(|item| Object::parse(item)?.get_text("text"));
+    let text = contents.first().and_then(|item| RawObject::parse(item)?.get_text("text"));
     Ok(serde_json::from_str(&text.unwrap_or_default()).unwrap_or_default())
 }
 
 /// All servers that a gateway tells about.
-pub async fn all(remote: &Remote) -> Result<Vec<Server>, RemoteError> {
+pub async fn all(remote: &Remote) -> Result<Vec<ServerLogin>, RemoteError> {
     Ok(status(remote).await?.servers)
 }
 
@@ -135,7 +135,7 @@ pub enum ServerLoginError {
 /// Logs in at a server by the tool that it names, and waits until it is connected.
 pub async fn log_in(
     remote: &Remote,
-    server: &Server,
+    server: &ServerLogin,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<(), ServerLoginError> {
     let name = &server.name;
@@ -190,13 +190,13 @@ fn address(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Server, address, is_done};
+    use super::{ServerLogin, address, is_done};
 
     #[test]
     fn words_for_how_servers_are() {
         let word = |status: &str| {
             let status = serde_json::json!({"name": "a", "status": status});
-            serde_json::from_value::<Server>(status).unwrap().status_word().to_owned()
+            serde_json::from_value::<ServerLogin>(status).unwrap().status_word().to_owned()
         };
         let all = ["connected", "auth_required", "disconnected", "error", "failed"].map(word);
         assert_eq!(all, ["Connected", "Not authenticated", "Disconnected", "Error", "Error"]);

@@ -22,7 +22,7 @@ const SOON: Duration = Duration::from_secs(5 * 60);
 
 /// What a gateway knows the user by.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Token {
+pub struct StoredToken {
     /// What is sent.
     pub access_token: Secret,
     /// What a new one is made of.
@@ -50,7 +50,7 @@ pub struct Token {
     pub created_at: Timestamp,
 }
 
-impl Token {
+impl StoredToken {
     /// Whether it is good for a while.
     pub fn is_valid(&self) -> bool {
         self.left().is_none_or(|left| left > MARGIN)
@@ -100,26 +100,26 @@ pub enum TokenError {
 
 /// All tokens of the user.
 #[derive(Debug, Clone)]
-pub struct Tokens {
+pub struct TokenStore {
     folder: PathBuf,
 }
 
-impl Tokens {
+impl TokenStore {
     /// Those in the user's own folder.
     pub fn of_user() -> Result<Self, NoHome> {
         Ok(Self { folder: user_dirs::config()?.join("tokens") })
     }
 
     /// The token for a gateway.
-    pub fn load(&self, endpoint: &str) -> Option<Token> {
+    pub fn load(&self, endpoint: &str) -> Option<StoredToken> {
         let text = fs::read_to_string(self.file(endpoint)).ok()?;
-        let token: Token = serde_json::from_str(&text).ok()?;
+        let token: StoredToken = serde_json::from_str(&text).ok()?;
         // A file under a wrong name must not send a token elsewhere.
         (token.server_url == base(endpoint)).then_some(token)
     }
 
     /// Keeps a token.
-    pub fn store(&self, token: &Token) -> Result<(), TokenError> {
+    pub fn store(&self, token: &StoredToken) -> Result<(), TokenError> {
         let path = self.file(&token.server_url);
         let text = serde_json::to_string_pretty(token).map_err(io::Error::from);
         text.and_then(|text| write(&self.folder, &path, &text))
@@ -137,12 +137,12 @@ impl Tokens {
     }
 
     /// All of them, by gateway.
-    pub fn all(&self) -> Vec<Token> {
+    pub fn all(&self) -> Vec<StoredToken> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let files = entries.map(|entry| entry.path());
         let files = files.filter(|path| path.extension().is_some_and(|ext| ext == "json"));
         let read = |path: PathBuf| serde_json::from_str(&fs::read_to_string(path).ok()?).ok();
-        let mut all: Vec<Token> = files.filter_map(read).collect();
+        let mut all: Vec<StoredToken> = files.filter_map(read).collect();
         all.sort_by(|one, other| one.server_url.cmp(&other.server_url));
         all
     }
@@ -179,11 +179,11 @@ mod tests {
 
     use jiff::Timestamp;
 
-    use super::{Token, Tokens, base};
+    use super::{StoredToken, TokenStore, base};
 
-    fn token(expiry: Option<i64>) -> Token {
+    fn token(expiry: Option<i64>) -> StoredToken {
         let now = Timestamp::now().as_second();
-        Token {
+        StoredToken {
             access_token: "canary".to_owned().into(),
             refresh_token: Some("canary-two".to_owned().into()),
             token_type: "Bearer".to_owned(),
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn only_the_user_can_read_it() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = Tokens { folder: folder.path().join("tokens") };
+        let tokens = TokenStore { folder: folder.path().join("tokens") };
         tokens.store(&token(Some(3600))).unwrap();
         assert!(tokens.load("https://g.example/mcp").unwrap().is_valid());
         assert!(tokens.load("https://other.example/mcp").is_none());

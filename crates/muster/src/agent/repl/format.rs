@@ -1,6 +1,6 @@
 //! Lists and values as the REPL prints them.
 
-use muster_client::remote::answer::{Answer, Content};
+use muster_client::remote::tool_response::{Content, ToolResponse};
 use serde_json::Value;
 
 /// The longest description in a list.
@@ -37,7 +37,7 @@ pub(super) fn json(value: &Value) -> String {
 }
 
 /// What a tool answered.
-pub(super) fn answer(answer: &Answer) -> String {
+pub(super) fn answer(answer: &ToolResponse) -> String {
     if answer.failed {
         let texts = answer.texts();
         let texts = texts.iter().flat_map(|text| text.lines()).map(|line| format!("  {line}"));

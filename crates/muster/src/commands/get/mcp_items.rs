@@ -1,20 +1,20 @@
 //! Tools, resources and prompts in full.
 
 use muster_client::remote::Kind;
-use muster_core::json::{Object, Raw, raw};
+use muster_core::json::{Raw, RawObject, raw};
 use serde_json::{Value, json};
 
 use super::one;
 use crate::{
-    commands::asking::{Asked, refusal},
+    commands::gateway_args::{GatewaySession, refusal},
     error::CommandError,
-    output::{Printer, layout::Layout, schema, yaml},
+    output::{Printer, format::OutputFormat, tool_page, yaml},
 };
 
-pub(super) async fn tool(asked: &Asked, name: &str) -> Result<(), CommandError> {
+pub(super) async fn tool(session: &GatewaySession, name: &str) -> Result<(), CommandError> {
     let failed =
         |err: &dyn std::fmt::Display| CommandError::new(format!("failed to get tool: {err}"));
-    let answer = asked.remote.call("describe_tool", &one("name", name)).await;
+    let answer = session.remote.call("describe_tool", &one("name", name)).await;
     let answer = answer.map_err(|err| failed(&err))?;
     let text = answer.texts().join("\n");
     if answer.failed {
@@ -29,7 +29,7 @@ pub(super) async fn tool(asked: &Asked, name: &str) -> Result<(), CommandError> 
         "description": about.get("description"),
         "inputSchema": about.get("inputSchema"),
     });
-    print(asked, &raw(&page), || schema::page(&about))
+    print(session, &raw(&page), || tool_page::page(&about))
 }
 
 /// What the gateway says beyond that may help: it knows the nearest names.
@@ -38,9 +38,9 @@ fn not_found(kind: &str, name: &str, text: &str) -> CommandError {
     refusal(text).hints().iter().fold(error, CommandError::hint)
 }
 
-pub(super) async fn resource(asked: &Asked, uri: &str) -> Result<(), CommandError> {
-    let items = listed(asked, Kind::Resources, "resource").await?;
-    let text = |item: &Raw, key: &str| Object::parse(item).and_then(|item| item.get_text(key));
+pub(super) async fn resource(session: &GatewaySession, uri: &str) -> Result<(), CommandError> {
+    let items = listed(session, Kind::Resources, "resource").await?;
+    let text = |item: &Raw, key: &str| RawObject::parse(item).and_then(|item| item.get_text(key));
     let found = items.iter().find(|item| text(item, "uri").as_deref() == Some(uri));
     let found = found.ok_or_else(|| unknown("resource", uri, &items, "uri"))?;
     let text = |key: &str| text(found, key);
@@ -57,13 +57,13 @@ pub(super) async fn resource(asked: &Asked, uri: &str) -> Result<(), CommandErro
             }
         }
     }
-    print(asked, &raw(&page), || lines.join("\n"))
+    print(session, &raw(&page), || lines.join("\n"))
 }
 
-pub(super) async fn prompt(asked: &Asked, name: &str) -> Result<(), CommandError> {
-    let items = listed(asked, Kind::Prompts, "prompt").await?;
+pub(super) async fn prompt(session: &GatewaySession, name: &str) -> Result<(), CommandError> {
+    let items = listed(session, Kind::Prompts, "prompt").await?;
     let named = |item: &&Raw| {
-        Object::parse(item).and_then(|item| item.get_text("name")).as_deref() == Some(name)
+        RawObject::parse(item).and_then(|item| item.get_text("name")).as_deref() == Some(name)
     };
     let found = items.iter().find(named);
     let found = found.ok_or_else(|| unknown("prompt", name, &items, "name"))?;
@@ -84,17 +84,21 @@ pub(super) async fn prompt(asked: &Asked, name: &str) -> Result<(), CommandError
     if let (Some(page), false) = (page.as_object_mut(), shown.is_empty()) {
         page.insert("arguments".to_owned(), json!(shown));
     }
-    print(asked, &raw(&page), || schema::prompt(&page))
+    print(session, &raw(&page), || tool_page::prompt(&page))
 }
 
-async fn listed(asked: &Asked, kind: Kind, word: &str) -> Result<Vec<Raw>, CommandError> {
-    let items = asked.remote.list(kind).await;
+async fn listed(
+    session: &GatewaySession,
+    kind: Kind,
+    word: &str,
+) -> Result<Vec<Raw>, CommandError> {
+    let items = session.remote.list(kind).await;
     items.map_err(|err| CommandError::new(format!("failed to get {word}: {err}")))
 }
 
 fn unknown(kind: &str, name: &str, items: &[Raw], key: &str) -> CommandError {
     let names: Vec<String> =
-        items.iter().filter_map(|item| Object::parse(item)?.get_text(key)).collect();
+        items.iter().filter_map(|item| RawObject::parse(item)?.get_text(key)).collect();
     let error = CommandError::new(format!("{kind} not found: {name}"));
     let near = muster_core::suggest::similar(name, names.iter().map(String::as_str));
     match near.first() {
@@ -103,14 +107,18 @@ fn unknown(kind: &str, name: &str, items: &[Raw], key: &str) -> CommandError {
     }
 }
 
-fn print(asked: &Asked, json: &Raw, page: impl FnOnce() -> String) -> Result<(), CommandError> {
-    let printer = Printer::standard();
-    match asked.manner.layout {
-        Layout::Json => {
+fn print(
+    session: &GatewaySession,
+    json: &Raw,
+    page: impl FnOnce() -> String,
+) -> Result<(), CommandError> {
+    let printer = Printer::stdout();
+    match session.style.format {
+        OutputFormat::Json => {
             let value: Value = serde_json::from_str(json.get()).unwrap_or_default();
             printer.json(&value)
         }
-        Layout::Yaml => printer.line(&yaml::document(json)),
-        Layout::Table | Layout::Wide => printer.line(&page()),
+        OutputFormat::Yaml => printer.line(&yaml::document(json)),
+        OutputFormat::Table | OutputFormat::Wide => printer.line(&page()),
     }
 }

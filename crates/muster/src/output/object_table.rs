@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::{
     cell::{cell, plain},
+    format::{OutputFormat, OutputStyle},
     grid::Grid,
-    layout::{Layout, Manner},
 };
 
 /// What the columns of a table are chosen by.
@@ -90,14 +90,14 @@ const ANYTHING: Columns = Columns {
 };
 
 /// A list as a table; what is no object is shown on a line of its own.
-pub fn table(items: &[Value], manner: Manner) -> String {
+pub fn table(items: &[Value], style: OutputStyle) -> String {
     let Some(first) = items.first() else { return "No items found".to_owned() };
     let Some(first) = first.as_object() else {
         return items.iter().map(plain).collect::<Vec<_>>().join("\n");
     };
-    let columns = chosen(first, items, manner.layout);
+    let columns = chosen(first, items, style.format);
     let headings: Vec<&str> = columns.iter().map(|column| heading(column)).collect();
-    let mut grid = Grid::new(&headings).headed(manner.headings);
+    let mut grid = Grid::new(&headings).headed(style.headings);
     let nothing = Map::new();
     for item in items {
         let row = item.as_object().unwrap_or(&nothing);
@@ -131,9 +131,9 @@ fn kind(first: &Map<String, Value>) -> &'static Columns {
     }
 }
 
-fn chosen(first: &Map<String, Value>, items: &[Value], layout: Layout) -> Vec<String> {
+fn chosen(first: &Map<String, Value>, items: &[Value], format: OutputFormat) -> Vec<String> {
     let kind = kind(first);
-    let is_wide = layout == Layout::Wide;
+    let is_wide = format == OutputFormat::Wide;
     let most = if is_wide { WIDEST } else { kind.most };
     let mut columns: Vec<String> = Vec::new();
     let take = |column: &str, columns: &mut Vec<String>| {
@@ -160,13 +160,13 @@ mod tests {
     use expect_test::{Expect, expect};
     use serde_json::{Value, json};
 
-    use super::{Layout, Manner, table};
+    use super::{OutputFormat, OutputStyle, table};
 
     #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
     #[track_caller]
-    fn check(layout: Layout, items: Value, expect: Expect) {
-        let manner = Manner { layout, headings: true };
-        expect.assert_eq(&table(items.as_array().unwrap(), manner));
+    fn check(format: OutputFormat, items: Value, expect: Expect) {
+        let style = OutputStyle { format, headings: true };
+        expect.assert_eq(&table(items.as_array().unwrap(), style));
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
              "error": "x", "metadata": {}},
         ]);
         check(
-            Layout::Table,
+            OutputFormat::Table,
             items.clone(),
             expect![[r"
                 NAME             HEALTH    STATE     SERVICE_TYPE
@@ -186,7 +186,7 @@ mod tests {
                 mcp-aggregator   healthy   Running   Aggregator"]],
         );
         check(
-            Layout::Wide,
+            OutputFormat::Wide,
             items,
             expect![[r#"
                 NAME             HEALTH    STATE     SERVICE_TYPE   ERROR   METADATA
@@ -204,7 +204,7 @@ mod tests {
              "state": "Stopped"},
         ]);
         check(
-            Layout::Table,
+            OutputFormat::Table,
             items.clone(),
             expect![[r"
                 NAME   STATE       TYPE              AUTOSTART
@@ -212,7 +212,7 @@ mod tests {
                 k8s    Connected   streamable-http   Yes"]],
         );
         check(
-            Layout::Wide,
+            OutputFormat::Wide,
             items,
             expect![[r"
                 NAME   STATE       TYPE              URL            AUTOSTART   COMMAND   HEALTH    TIMEOUT
@@ -224,14 +224,14 @@ mod tests {
     #[test]
     fn workflows_and_their_runs() {
         check(
-            Layout::Table,
+            OutputFormat::Table,
             json!([{"name": "deploy", "description": "Ship it", "available": true}]),
             expect![[r"
                 NAME     DESCRIPTION   AVAILABLE
                 deploy   Ship it       Available"]],
         );
         check(
-            Layout::Table,
+            OutputFormat::Table,
             json!([{"execution_id": "1-2", "workflow_name": "deploy", "status": "completed",
                     "started_at": "2026-01-01T00:00:00Z", "completed_at": "2026-01-01T00:00:01Z",
                     "duration_ms": 1000}]),
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn events_stand_in_the_order_of_time() {
         check(
-            Layout::Table,
+            OutputFormat::Table,
             json!([
                 {"message": "b", "namespace": "default", "reason": "R", "resource_name": "n",
                  "resource_type": "MCPServer", "timestamp": "2026-01-02 00:00:00", "type": "Normal"},
@@ -260,8 +260,8 @@ mod tests {
 
     #[test]
     fn anything() {
-        check(Layout::Table, json!([]), expect!["No items found"]);
-        check(Layout::Table, json!(["a", 2]), expect!["a\n2"]);
-        check(Layout::Table, json!([{"id": 1, "x": null}]), expect!["ID   X\n1    -"]);
+        check(OutputFormat::Table, json!([]), expect!["No items found"]);
+        check(OutputFormat::Table, json!(["a", 2]), expect!["a\n2"]);
+        check(OutputFormat::Table, json!([{"id": 1, "x": null}]), expect!["ID   X\n1    -"]);
     }
 }

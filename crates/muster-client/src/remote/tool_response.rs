@@ -1,13 +1,13 @@
 //! What a tool answered, taken out of the envelope of `call_tool`.
 
-use muster_core::json::{Object, Raw};
+use muster_core::json::{Raw, RawObject};
 use serde_json::value::RawValue;
 
 use super::error::RemoteError;
 
 /// What a tool answered.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ToolResponse {
     /// Its content in order.
     pub content: Vec<Content>,
     /// The same as it came.
@@ -47,10 +47,10 @@ pub struct Blob {
     pub size: usize,
 }
 
-impl Answer {
+impl ToolResponse {
     /// Reads the result of a tool.
     pub fn of(result: &RawValue) -> Self {
-        Self::read(&Object::parse(result).unwrap_or_default())
+        Self::read(&RawObject::parse(result).unwrap_or_default())
     }
 
     /// Reads the result of `call_tool` as the result of the tool inside.
@@ -72,7 +72,7 @@ impl Answer {
         Ok(outer)
     }
 
-    fn read(result: &Object<'_>) -> Self {
+    fn read(result: &RawObject<'_>) -> Self {
         let items = result.get("content").map(RawValue::get).unwrap_or_default();
         let items: Vec<&RawValue> = serde_json::from_str(items).unwrap_or_default();
         Self {
@@ -97,17 +97,17 @@ impl Answer {
 }
 
 /// The result inside a text of `call_tool`.
-fn enclosed(text: &str) -> Option<Answer> {
-    let inner: Object<'_> = serde_json::from_str(text).ok()?;
+fn enclosed(text: &str) -> Option<ToolResponse> {
+    let inner: RawObject<'_> = serde_json::from_str(text).ok()?;
     let said = inner.get("isError")?.get();
     let listed = inner.get("content")?.get();
     let fits = matches!(said, "true" | "false") && listed.starts_with('[');
-    fits.then(|| Answer::read(&inner))
+    fits.then(|| ToolResponse::read(&inner))
 }
 
 impl Content {
     fn read(item: &RawValue) -> Self {
-        let Some(object) = Object::parse(item) else { return Self::Other(item.to_owned()) };
+        let Some(object) = RawObject::parse(item) else { return Self::Other(item.to_owned()) };
         let text = |key: &str| object.get_text(key).unwrap_or_default();
         match text("type").as_str() {
             "text" => Self::Text(text("text")),
@@ -115,7 +115,7 @@ impl Content {
             "audio" => Self::Audio(Blob::of(&text("mimeType"), &text("data"))),
             "resource_link" => Self::Resource { uri: text("uri"), text: None },
             "resource" => {
-                let inner = object.get("resource").and_then(Object::parse).unwrap_or_default();
+                let inner = object.get("resource").and_then(RawObject::parse).unwrap_or_default();
                 let uri = inner.get_text("uri").unwrap_or_default();
                 Self::Resource { uri, text: inner.get_text("text") }
             }
@@ -150,11 +150,11 @@ mod tests {
     use muster_core::json::raw;
     use serde_json::{Value, json};
 
-    use super::Answer;
+    use super::ToolResponse;
 
     #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
     fn seen(result: Value) -> String {
-        match Answer::unwrapped(&raw(&result), "x_tool") {
+        match ToolResponse::unwrapped(&raw(&result), "x_tool") {
             Ok(answer) => {
                 let shown: Vec<String> = answer.content.iter().map(super::Content::shown).collect();
                 let structured =

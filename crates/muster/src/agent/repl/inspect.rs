@@ -2,21 +2,22 @@
 
 use muster_client::{
     inventory::{TOKENS, document},
-    remote::{answer::Answer, no_arguments},
+    remote::{no_arguments, tool_response::ToolResponse},
 };
 use muster_core::json::raw;
 use serde_json::{Value, json};
 
 use super::{
-    ReplError, Shell, show,
-    spec::{self, Spec},
+    ReplError, Shell,
+    commands::{self, Spec},
+    format,
 };
 
 impl Shell {
     pub(super) fn help(&self, word: &str) -> Result<(), ReplError> {
         if word.is_empty() {
             self.say("Available commands:");
-            for spec in &spec::ALL {
+            for spec in &commands::ALL {
                 self.say(&format!("  {:<50} - {}", spec.usage, spec.description));
             }
             self.say("");
@@ -24,8 +25,8 @@ impl Shell {
             self.say("Keyboard: TAB completes, the arrows go through the history, Ctrl+R searches it, Ctrl+D leaves.");
             return Ok(());
         }
-        let spec =
-            spec::find(word).ok_or_else(|| ReplError::new(format!("Unknown command: {word}")))?;
+        let spec = commands::find(word)
+            .ok_or_else(|| ReplError::new(format!("Unknown command: {word}")))?;
         self.say(&format!("Command: {}", spec.name));
         self.say(&format!("Description: {}", spec.description));
         self.say(&format!("Usage: {}", spec.usage));
@@ -51,7 +52,7 @@ impl Shell {
             }
             "workflows" | "workflow" => self.list_workflows().await,
             "core-tools" | "core-tool" => self.list_core_tools().await,
-            other => Err(ReplError::target(other, &spec::LISTS)),
+            other => Err(ReplError::target(other, &commands::LISTS)),
         }
     }
 
@@ -63,7 +64,7 @@ impl Shell {
         let list = |key: &str| answer.get(key).and_then(Value::as_array).unwrap_or(&empty);
         let mut tools: Vec<(&str, String)> = list("tools")
             .iter()
-            .map(|tool| (text(tool, "name"), show::brief(text(tool, "description"))))
+            .map(|tool| (text(tool, "name"), format::brief(text(tool, "description"))))
             .collect();
         tools.sort_unstable();
         if tools.is_empty() {
@@ -72,7 +73,7 @@ impl Shell {
             self.say(&format!("Available tools ({}):\n", tools.len()));
         }
         for (number, (name, description)) in (1..).zip(&tools) {
-            self.say(&show::item(number, name, 30, description));
+            self.say(&format::item(number, name, 30, description));
         }
         let total = answer.get("total").and_then(Value::as_u64).unwrap_or_default();
         if total > tools.len() as u64 {
@@ -99,8 +100,8 @@ impl Shell {
         self.say(&format!("Available {what} ({}):\n", items.len()));
         for (number, one) in (1..).zip(items) {
             let description = Some(text(one, "description")).filter(|text| !text.is_empty());
-            let description = show::brief(description.unwrap_or(text(one, "name")));
-            self.say(&show::item(number, text(one, key), width, &description));
+            let description = format::brief(description.unwrap_or(text(one, "name")));
+            self.say(&format::item(number, text(one, key), width, &description));
         }
     }
 
@@ -113,7 +114,12 @@ impl Shell {
         let total = answer.get("total_tools").and_then(Value::as_u64).unwrap_or_default();
         self.say(&format!("Core muster tools ({} found out of {total} total):\n", tools.len()));
         for (number, tool) in (1..).zip(&tools) {
-            self.say(&show::item(number, text(tool, "name"), 27, &show::brief(described(tool))));
+            self.say(&format::item(
+                number,
+                text(tool, "name"),
+                27,
+                &format::brief(described(tool)),
+            ));
         }
         Ok(())
     }
@@ -163,7 +169,7 @@ impl Shell {
                 self.say(&format!("Tool: {}", text(&tool, "name")));
                 self.say(&format!("Description: {}", text(&tool, "description")));
                 self.say("Input Schema:");
-                self.say(&show::json(tool.get("inputSchema").unwrap_or(&Value::Null)));
+                self.say(&format::json(tool.get("inputSchema").unwrap_or(&Value::Null)));
             }
             "resource" | "resources" => {
                 let found = known.resources.iter().find(|one| text(one, "uri") == *name);
@@ -190,7 +196,7 @@ impl Shell {
                     self.say(&format!("  - {name}{needed}: {about}"));
                 }
             }
-            other => return Err(ReplError::target(other, &spec::DESCRIBED)),
+            other => return Err(ReplError::target(other, &commands::DESCRIBED)),
         }
         Ok(())
     }
@@ -241,7 +247,7 @@ impl Shell {
         for (number, tool) in (1..).zip(&tools) {
             let (name, about) = (text(tool, "name"), described(tool));
             if !detailed {
-                self.say(&show::item(number, name, 30, &show::brief(about)));
+                self.say(&format::item(number, name, 30, &format::brief(about)));
                 continue;
             }
             self.say(&format!(
@@ -249,7 +255,7 @@ impl Shell {
                 "=".repeat(60),
                 "-".repeat(40)
             ));
-            self.say(&show::json(tool.get("inputSchema").unwrap_or(&Value::Null)));
+            self.say(&format::json(tool.get("inputSchema").unwrap_or(&Value::Null)));
         }
         Ok(())
     }
@@ -265,14 +271,14 @@ impl Shell {
         self.say("Contents:");
         for part in result.get("contents").and_then(Value::as_array).into_iter().flatten() {
             match (part.get("text").and_then(Value::as_str), part.get("blob")) {
-                (Some(text), _) => self.say(&show::pretty(text)),
+                (Some(text), _) => self.say(&format::pretty(text)),
                 (None, Some(blob)) => {
                     let letters = blob.as_str().unwrap_or_default();
                     let padding = letters.bytes().rev().take_while(|byte| *byte == b'=').count();
                     let size = (letters.len() / 4 * 3).saturating_sub(padding);
                     self.say(&format!("[Binary data: {size} bytes]"));
                 }
-                (None, None) => self.say(&show::json(part)),
+                (None, None) => self.say(&format::json(part)),
             }
         }
         Ok(())
@@ -289,7 +295,7 @@ fn described(tool: &Value) -> &str {
 }
 
 /// The document in an answer, or what the tool says is wrong.
-fn read(answer: &Answer) -> Result<Value, ReplError> {
+fn read(answer: &ToolResponse) -> Result<Value, ReplError> {
     if answer.failed {
         return Err(ReplError::new(answer.texts().join("; ")));
     }

@@ -17,21 +17,21 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A page on this machine.
 #[derive(Debug)]
-pub(super) struct Callback {
+pub(super) struct CallbackServer {
     listener: TcpListener,
     port: u16,
 }
 
 /// What the browser brought.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Visit {
+pub(super) struct CallbackParams {
     pub(super) code: Option<String>,
     pub(super) state: Option<String>,
     pub(super) issuer: Option<String>,
     pub(super) error: Option<String>,
 }
 
-impl Callback {
+impl CallbackServer {
     /// Opens the page, at the port that the environment names or at the usual one.
     pub(super) async fn open() -> Result<Self, String> {
         let port = env_vars::get("MUSTER_OAUTH_CALLBACK_PORT").and_then(|port| port.parse().ok());
@@ -55,8 +55,8 @@ impl Callback {
     pub(super) async fn visit(
         &self,
         limit: Duration,
-        judge: impl Fn(&Visit) -> Result<(), String>,
-    ) -> Result<Visit, String> {
+        judge: impl Fn(&CallbackParams) -> Result<(), String>,
+    ) -> Result<CallbackParams, String> {
         let late = "callback failed: context deadline exceeded".to_owned();
         let mut connections = JoinSet::new();
         let visit = timeout(limit, self.serve(&mut connections)).await.map_err(|_| late)?;
@@ -90,7 +90,7 @@ impl Callback {
     }
 }
 
-type Sent = (Visit, mpsc::Sender<Result<(), String>>);
+type Sent = (CallbackParams, mpsc::Sender<Result<(), String>>);
 
 async fn answer(
     request: Request<Incoming>,
@@ -99,10 +99,10 @@ async fn answer(
     if request.uri().path() != "/callback" {
         return Ok(page(StatusCode::NOT_FOUND, "Not Found", "There is nothing here."));
     }
-    let visit = Visit::read(request.uri().query().unwrap_or_default());
+    let visit = CallbackParams::read(request.uri().query().unwrap_or_default());
     let (sender, mut judged) = mpsc::channel(1);
     if visits.try_send((visit, sender)).is_err() {
-        let text = "Callback already processed";
+        let text = "CallbackServer already processed";
         return Ok(page(StatusCode::BAD_REQUEST, "Authentication Failed", text));
     }
     Ok(match judged.recv().await {
@@ -116,7 +116,7 @@ async fn answer(
     })
 }
 
-impl Visit {
+impl CallbackParams {
     fn read(query: &str) -> Self {
         let mut visit = Self::default();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -158,16 +158,19 @@ fn page(status: StatusCode, title: &str, text: &str) -> Response<Full<Bytes>> {
 
 #[cfg(test)]
 mod tests {
-    use super::Visit;
+    use super::CallbackParams;
 
     #[test]
     fn what_the_browser_brings() {
-        let visit = Visit::read("code=a%2Fb&state=s+t&iss=https%3A%2F%2Fi&x=1");
+        let visit = CallbackParams::read("code=a%2Fb&state=s+t&iss=https%3A%2F%2Fi&x=1");
         assert_eq!(visit.code.as_deref(), Some("a/b"));
         assert_eq!(visit.state.as_deref(), Some("s t"));
         assert_eq!(visit.issuer.as_deref(), Some("https://i"));
-        let refused = Visit::read("error=access_denied&error_description=not+today");
+        let refused = CallbackParams::read("error=access_denied&error_description=not+today");
         assert_eq!(refused.error.as_deref(), Some("not today"));
-        assert_eq!(Visit::read("error=access_denied").error.as_deref(), Some("access_denied"));
+        assert_eq!(
+            CallbackParams::read("error=access_denied").error.as_deref(),
+            Some("access_denied")
+        );
     }
 }

@@ -7,7 +7,7 @@ use crate::output::Printer;
 
 /// How much is said, and how.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Lines {
+pub(crate) struct Console {
     pub(crate) colour: Colour,
     pub(crate) detail: Detail,
     pub(crate) traffic: Traffic,
@@ -36,7 +36,7 @@ pub(crate) enum Traffic {
     Json,
 }
 
-impl Lines {
+impl Console {
     /// Something happened.
     pub(crate) fn info(self, text: &str) {
         Self::print(&self.stamped(text, None));
@@ -125,7 +125,7 @@ impl Lines {
 
     fn print(text: &str) {
         // Where nobody reads there is nobody to tell.
-        drop(Printer::standard().line(text));
+        drop(Printer::stdout().line(text));
     }
 }
 

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use muster_core::{
     backend::BoxFuture,
     call::Caller,
-    client::Client,
+    client::ClientHandle,
     json::{Raw, raw},
-    request::{Asked, Change, Changes, Fault, Identity, Keep, Offers, Reply, Request, Serve},
+    request::{
+        CacheControl, Change, ChangeStream, ClientRequest, Request, RequestError, RequestHandler,
+        Response, ServerCapabilities, ServerInfo,
+    },
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -20,19 +23,19 @@ const TOOL: &str = "authenticate_muster";
 
 /// Serves a client until the user has logged in.
 #[derive(Debug)]
-pub struct Pending {
+pub struct LoginServer {
     login: Arc<UserLogin>,
-    identity: Identity,
+    identity: ServerInfo,
 }
 
-impl Pending {
+impl LoginServer {
     /// Serves until `login` has a token.
     pub fn new(login: Arc<UserLogin>) -> Self {
         let instructions = format!(
             "The gateway wants a login. Call the tool `{TOOL}` and show the user the address it \
              answers with. When the user has logged in, the list of tools changes."
         );
-        let identity = Identity {
+        let identity = ServerInfo {
             name: "muster-agent".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             instructions: Some(instructions),
@@ -65,8 +68,8 @@ impl Pending {
         }
     }
 
-    async fn answered(&self, request: Request) -> Result<Reply, Fault> {
-        let keep = Some(Keep { ttl_ms: 0, shared: false });
+    async fn answered(&self, request: Request) -> Result<Response, RequestError> {
+        let keep = Some(CacheControl { ttl_ms: 0, shared: false });
         Ok(match request {
             Request::ListTools { .. } => done(&json!({"tools": [tool()]}), keep),
             Request::CallTool { name, .. } => done(&self.called(&name).await, None),
@@ -74,22 +77,22 @@ impl Pending {
             Request::ListTemplates { .. } => done(&json!({"resourceTemplates": []}), keep),
             Request::ListPrompts { .. } => done(&json!({"prompts": []}), keep),
             Request::SetLogLevel { .. } => done(&json!({}), None),
-            Request::Ask(_) => {
+            Request::Resource(_) => {
                 let what = format!("authentication required; call the tool `{TOOL}` first");
-                return Err(Fault::Internal(what));
+                return Err(RequestError::Internal(what));
             }
         })
     }
 }
 
-impl Serve for Pending {
-    fn identity(&self) -> &Identity {
+impl RequestHandler for LoginServer {
+    fn server_info(&self) -> &ServerInfo {
         &self.identity
     }
 
     /// All that a gateway may have: a client is told only once.
-    fn offers(&self) -> Offers {
-        Offers {
+    fn capabilities(&self) -> ServerCapabilities {
+        ServerCapabilities {
             tools_change: true,
             resources: true,
             prompts: true,
@@ -98,18 +101,18 @@ impl Serve for Pending {
         }
     }
 
-    fn changes(&self) -> Box<dyn Changes> {
+    fn changes(&self) -> Box<dyn ChangeStream> {
         let mut accepted = self.login.accepted();
         accepted.mark_unchanged();
         Box::new(Login { accepted, left: None })
     }
 
-    fn serve<'a>(
+    fn handle<'a>(
         &'a self,
         _: &'a Caller,
-        _: &'a Arc<dyn Client>,
-        asked: Asked,
-    ) -> BoxFuture<'a, Result<Reply, Fault>> {
+        _: &'a Arc<dyn ClientHandle>,
+        asked: ClientRequest,
+    ) -> BoxFuture<'a, Result<Response, RequestError>> {
         Box::pin(self.answered(asked.request))
     }
 }
@@ -121,7 +124,7 @@ struct Login {
     left: Option<Vec<Change>>,
 }
 
-impl Changes for Login {
+impl ChangeStream for Login {
     fn next(&mut self) -> BoxFuture<'_, Option<Change>> {
         Box::pin(async {
             let left = match &mut self.left {
@@ -173,7 +176,7 @@ fn failure(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}], "isError": true})
 }
 
-fn done(result: &Value, keep: Option<Keep>) -> Reply {
+fn done(result: &Value, keep: Option<CacheControl>) -> Response {
     let result: Raw = raw(result);
-    Reply::Done { result, keep }
+    Response::Done { result, cache: keep }
 }

@@ -6,7 +6,7 @@ use crate::error::CommandError;
 
 /// A kind of thing that a gateway has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ResourceKind {
     Service,
     ServiceClass,
     McpServer,
@@ -17,9 +17,11 @@ pub(crate) enum Kind {
     Prompt,
 }
 
-use Kind::{McpServer, Prompt, Resource, Service, ServiceClass, Tool, Workflow, WorkflowExecution};
+use ResourceKind::{
+    McpServer, Prompt, Resource, Service, ServiceClass, Tool, Workflow, WorkflowExecution,
+};
 
-type Named = (&'static str, Kind);
+type Named = (&'static str, ResourceKind);
 
 /// What `list` takes, in the order of its error message.
 pub(crate) const LISTED: &[Named] = &[
@@ -64,7 +66,7 @@ pub(crate) const CHECKED: &[Named] =
 pub(crate) const STOPPED: &[Named] = &[("service", Service)];
 
 /// Finds a kind by the word that was typed.
-pub(crate) fn find(word: &str, among: &[Named]) -> Result<Kind, CommandError> {
+pub(crate) fn find(word: &str, among: &[Named]) -> Result<ResourceKind, CommandError> {
     let found = among.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind);
     let names: Vec<&str> = among.iter().map(|(name, _)| *name).collect();
     found.ok_or_else(|| unknown(word, &names))
@@ -82,7 +84,7 @@ pub(crate) fn unknown(word: &str, names: &[&str]) -> CommandError {
     }
 }
 
-impl Kind {
+impl ResourceKind {
     /// The tool that lists things of this kind, and the member of its answer that holds them.
     pub(crate) const fn list_tool(self) -> Option<(&'static str, &'static str)> {
         match self {
