@@ -19,23 +19,12 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// Cancellation is drop: when the returned future is dropped, the work behind it must end.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// Runs one permitted call.
+    /// Runs one permitted call. A result that is too long for memory is spooled to disk.
     fn run<'a>(
         &'a self,
         cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>>;
-
-    /// The same, for who can deal with a result that is too long for memory. Without it such a result
-    /// is brought into memory, or refused.
-    fn run_bulk<'a>(
-        &'a self,
-        cx: CallContext<'a>,
-        call: Permitted,
-    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
-        let running = self.run(cx, call);
-        Box::pin(async move { running.await.map(ToolResult::Inline) })
-    }
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>>;
 
     /// Serves something else than a tool: a resource to read, a prompt to fill in.
     fn request<'a>(
