@@ -11,7 +11,7 @@ use serde::Deserialize;
 /// What a call says about a server. What it leaves out is empty.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Draft {
+pub(crate) struct ServerDraft {
     pub(crate) name: String,
     #[serde(rename = "type")]
     kind: String,
@@ -28,7 +28,7 @@ pub(crate) struct Draft {
     auth: Option<ServerAuth>,
 }
 
-impl Draft {
+impl ServerDraft {
     /// A new server in a namespace.
     pub(crate) fn create(self, namespace: &str) -> Result<McpServer, Invalid> {
         check_resource_name(&self.name)?;
