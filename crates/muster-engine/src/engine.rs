@@ -13,7 +13,7 @@ use muster_core::{
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_gateway::{
     dispatch::{CallMetrics, GatewaySnapshot},
-    meanings::Meanings,
+    embeddings::ToolEmbeddings,
 };
 use tokio::{
     sync::{broadcast, mpsc, oneshot, watch},
@@ -193,8 +193,8 @@ impl Engine {
     }
 
     /// Has tools embedded as they come, until the engine ends.
-    pub fn embed(&self, meanings: Arc<Meanings>) {
-        self.tasks.spawn(meanings.follow(self.state()));
+    pub fn embed(&self, embeddings: Arc<ToolEmbeddings>) {
+        self.tasks.spawn(embeddings.follow(self.state()));
     }
 
     /// What happened.

@@ -28,31 +28,31 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 /// How long a call waits for its client to come again.
-const PATIENCE: Duration = Duration::from_secs(600);
+const RESUME_TIMEOUT: Duration = Duration::from_secs(600);
 /// Questions that are asked at once arrive one by one; this long the next is waited for.
-const TOGETHER: Duration = Duration::from_millis(30);
+const BATCH_WINDOW: Duration = Duration::from_millis(30);
 /// Calls that wait at one time. Beyond it the one that waits longest is given up.
-const MOST_PARKED: usize = 1_000;
+const MAX_SUSPENDED: usize = 1_000;
 const HANDLE: &str = "muster-parked-";
 
 /// The calls that wait.
 #[derive(Debug, Default)]
-pub(crate) struct Parking {
+pub(crate) struct SuspendedCalls {
     tasks: TaskTracker,
     #[expect(clippy::disallowed_types, reason = "held for a map operation, never across an await")]
-    parked: std::sync::Mutex<BTreeMap<String, Parked>>,
+    suspended: std::sync::Mutex<BTreeMap<String, SuspendedCall>>,
 }
 
 #[derive(Debug)]
-struct Parked {
+struct SuspendedCall {
     subject: Arc<str>,
     since: Instant,
-    conversation: Conversation,
+    call: CallInProgress,
 }
 
 /// A call under way, seen from the request that waits for it.
 #[derive(Debug)]
-struct Conversation {
+struct CallInProgress {
     questions: mpsc::Receiver<Pending>,
     /// Asked and not yet answered.
     pending: Vec<(String, Pending)>,
@@ -91,7 +91,7 @@ fn handle(continuation: &Continuation) -> Option<String> {
     continuation.state.as_ref().and_then(|state| serde_json::from_str(state.get()).ok())
 }
 
-impl Parking {
+impl SuspendedCalls {
     /// Begins a call; `perform` is given the client that may be asked.
     pub(crate) async fn begin(
         &self,
@@ -105,22 +105,21 @@ impl Parking {
         let (finished, result) = oneshot::channel();
         let (lacking, missing) = mpsc::channel(1);
         let listener: Listener = Arc::default();
-        let away = Away {
+        let proxy = SuspendingClient {
             capabilities: client.capabilities(),
             asked,
             lacking,
             listener: Arc::clone(&listener),
         };
-        let work = perform(Arc::new(away));
+        let work = perform(Arc::new(proxy));
         let task = self.tasks.spawn(async move {
             // Nobody waits for the result of a call that was given up.
             drop(finished.send(work.await));
         });
         let task = EndOnDrop(task.abort_handle());
         let pending = Vec::new();
-        let conversation =
-            Conversation { questions, pending, result, missing, listener, _task: task };
-        self.follow(caller, client, conversation).await
+        let call = CallInProgress { questions, pending, result, missing, listener, _task: task };
+        self.follow(caller, client, call).await
     }
 
     /// Goes on with a call whose client came again.
@@ -131,25 +130,25 @@ impl Parking {
         continuation: &Continuation,
     ) -> Result<Response, RequestError> {
         let handle = handle(continuation).unwrap_or_default();
-        let Some(mut conversation) = self.take(&handle, caller) else {
+        let Some(mut call) = self.take(&handle, caller) else {
             let message = "unknown or expired `requestState`; call again without it";
             return Err(RequestError::InvalidParams(message.to_owned()));
         };
         let answers =
             continuation.responses.as_deref().and_then(RawObject::parse).unwrap_or_default();
         let mut unanswered = Vec::new();
-        for (key, pending) in conversation.pending {
+        for (key, pending) in call.pending {
             match answers.get(&key).filter(|answer| RawObject::parse(answer).is_some()) {
                 // A call that has ended meanwhile needs no answer.
                 Some(answer) => drop(pending.answer.send(Ok(answer.to_owned()))),
                 None => unanswered.push((key, pending)),
             }
         }
-        conversation.pending = unanswered;
-        if conversation.pending.is_empty() {
-            return self.follow(caller, client, conversation).await;
+        call.pending = unanswered;
+        if call.pending.is_empty() {
+            return self.follow(caller, client, call).await;
         }
-        self.park(caller, conversation)
+        self.suspend(caller, call)
     }
 
     /// Waits for the result or for questions.
@@ -157,58 +156,56 @@ impl Parking {
         &self,
         caller: &Caller,
         client: &Arc<dyn ClientHandle>,
-        mut conversation: Conversation,
+        mut call: CallInProgress,
     ) -> Result<Response, RequestError> {
-        set(&conversation.listener, Some(Arc::clone(client)));
+        set(&call.listener, Some(Arc::clone(client)));
         let first = tokio::select! {
             biased;
-            Some(first) = conversation.questions.recv() => first,
-            Some(capability) = conversation.missing.recv() => {
+            Some(first) = call.questions.recv() => first,
+            Some(capability) = call.missing.recv() => {
                 // A backend that can also ask something else may do with that.
-                let other = tokio::time::timeout(TOGETHER, conversation.questions.recv()).await;
+                let other = tokio::time::timeout(BATCH_WINDOW, call.questions.recv()).await;
                 let missing = RequestError::MissingCapability { capability };
                 other.ok().flatten().ok_or(missing)?
             }
-            result = &mut conversation.result => {
+            result = &mut call.result => {
                 return result.unwrap_or_else(|_| {
                     Err(RequestError::Internal("the call ended without a result".to_owned()))
                 });
             }
         };
         let mut together = vec![first];
-        while let Ok(Some(next)) =
-            tokio::time::timeout(TOGETHER, conversation.questions.recv()).await
-        {
+        while let Ok(Some(next)) = tokio::time::timeout(BATCH_WINDOW, call.questions.recv()).await {
             together.push(next);
         }
         for pending in together {
-            let key = key(&pending.question.method, &conversation.pending);
-            conversation.pending.push((key, pending));
+            let key = key(&pending.question.method, &call.pending);
+            call.pending.push((key, pending));
         }
-        set(&conversation.listener, None);
-        self.park(caller, conversation)
+        set(&call.listener, None);
+        self.suspend(caller, call)
     }
 
-    fn park(&self, caller: &Caller, conversation: Conversation) -> Result<Response, RequestError> {
-        let Some(name) = unguessable() else {
+    fn suspend(&self, caller: &Caller, call: CallInProgress) -> Result<Response, RequestError> {
+        let Some(name) = random_handle() else {
             return Err(RequestError::Internal("there is no source of randomness".to_owned()));
         };
         let handle = format!("{HANDLE}{name}");
-        let questions = conversation
+        let questions = call
             .pending
             .iter()
             .map(|(key, pending)| (key.clone(), pending.question.clone()))
             .collect();
         let (subject, since) = (Arc::clone(&caller.subject), Instant::now());
-        if let Ok(mut parked) = self.parked.lock() {
-            parked.retain(|_, parked| parked.since.elapsed() < PATIENCE);
-            if parked.len() >= MOST_PARKED {
-                let oldest = parked.iter().min_by_key(|(_, parked)| parked.since);
+        if let Ok(mut suspended) = self.suspended.lock() {
+            suspended.retain(|_, suspended| suspended.since.elapsed() < RESUME_TIMEOUT);
+            if suspended.len() >= MAX_SUSPENDED {
+                let oldest = suspended.iter().min_by_key(|(_, suspended)| suspended.since);
                 if let Some(oldest) = oldest.map(|(handle, _)| handle.clone()) {
-                    parked.remove(&oldest);
+                    suspended.remove(&oldest);
                 }
             }
-            parked.insert(handle.clone(), Parked { subject, since, conversation });
+            suspended.insert(handle.clone(), SuspendedCall { subject, since, call });
         }
         Ok(Response::InputRequired(InputRequired {
             requests: questions,
@@ -217,10 +214,10 @@ impl Parking {
         }))
     }
 
-    fn take(&self, handle: &str, caller: &Caller) -> Option<Conversation> {
-        let mut parked = self.parked.lock().ok()?;
-        parked.get(handle).filter(|parked| parked.subject == caller.subject)?;
-        parked.remove(handle).map(|parked| parked.conversation)
+    fn take(&self, handle: &str, caller: &Caller) -> Option<CallInProgress> {
+        let mut suspended = self.suspended.lock().ok()?;
+        suspended.get(handle).filter(|suspended| suspended.subject == caller.subject)?;
+        suspended.remove(handle).map(|suspended| suspended.call)
     }
 }
 
@@ -238,8 +235,8 @@ fn key(method: &str, taken: &[(String, Pending)]) -> String {
 }
 
 /// A name that cannot be guessed: who has it was given it. Without a source of randomness there is
-/// none, and the call is not parked.
-fn unguessable() -> Option<String> {
+/// none, and the call is not suspended.
+fn random_handle() -> Option<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -247,14 +244,14 @@ fn unguessable() -> Option<String> {
 
 /// A client that will come again: it is asked by parking the call.
 #[derive(Debug)]
-struct Away {
+struct SuspendingClient {
     capabilities: Raw,
     asked: mpsc::Sender<Pending>,
     lacking: mpsc::Sender<String>,
     listener: Listener,
 }
 
-impl ClientHandle for Away {
+impl ClientHandle for SuspendingClient {
     fn capabilities(&self) -> Raw {
         self.capabilities.clone()
     }
@@ -280,7 +277,7 @@ impl ClientHandle for Away {
             let (answer, answered) = oneshot::channel();
             let asked = self.asked.send(Pending { question, answer }).await;
             asked.map_err(|_| InputError::Disconnected)?;
-            match tokio::time::timeout(PATIENCE, answered).await {
+            match tokio::time::timeout(RESUME_TIMEOUT, answered).await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(_)) | Err(_) => Err(InputError::Disconnected),
             }
