@@ -1,23 +1,18 @@
-//! The gateway as a client of issuers: it gets people tokens for the servers behind it.
+//! The gateway as an OAuth client: it obtains tokens for users at the servers behind it.
 //!
-//! What people are given is kept for each of them alone, by issuer, and every token for the resource it
-//! was made for. It leaves this module through [`AccessTokenSource`], for one person and one server, and in
-//! requests to the issuer that gave it.
+//! Grants are stored by owner and issuer, and each access token by the resource it is for. A token leaves
+//! this module only through [`AccessTokenSource`], for one owner and one server, and in requests to its issuer.
 
-mod access;
-mod challenge;
-mod discovery;
-mod documents;
-mod flows;
-mod given;
-mod grants;
-mod identity;
-mod kept;
-mod pages;
-mod places;
-mod secrets;
-mod silent;
-mod steps;
+mod client_credentials;
+mod grant;
+mod grant_access;
+mod grant_cache;
+mod id_token_access;
+mod login_flow;
+mod registration;
+mod scopes;
+mod step_up;
+mod web_pages;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -29,50 +24,63 @@ use muster_core::{
         LoginSubject, ProtectedServer,
     },
 };
-use muster_net::{AddressPolicy, HttpClient};
+use muster_net::{AddressPolicy, HttpClient, Url};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
-use self::{discovery::Found, flows::Waiting, kept::Slot, places::Place, steps::Steps};
-pub use self::{pages::Pages, places::speaks_for};
-use crate::{clock::Clock, lock::Lock, secret::Secret, store::Vault, turns::Turns};
+pub use self::web_pages::OAuthClientPages;
+use self::{
+    grant_access::GrantAccess,
+    grant_cache::GrantCacheEntry,
+    id_token_access::{ExchangedToken, ForwardedToken},
+    login_flow::LoginWaiter,
+    step_up::StepUp,
+};
+use crate::{
+    clock::Clock,
+    keyed_lock::KeyedLock,
+    lock::Lock,
+    oauth::{BearerChallenge, Discovered, Discovery, DiscoveryError, TokenError, same_issuer},
+    secret::Secret,
+    store::Vault,
+};
 
 const NAME: &str = "Muster MCP Aggregator";
 const HOME: &str = "https://github.com/giantswarm/muster";
-const USUAL_SCOPES: &str = "openid profile email groups offline_access";
-/// Of anything that is remembered in this process there is no more than this.
-const MOST: usize = 10_000;
-/// How long a gateway that ends waits for issuers.
-const SETTLE: Duration = Duration::from_secs(5);
+const DEFAULT_SCOPES: &str = "openid profile email groups offline_access";
+/// How many entries any map in this process may have.
+const MAX_ENTRIES: usize = 10_000;
+/// How long the shutdown waits for token requests in flight.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How the gateway is a client.
+/// Configuration of an [`OAuthClient`].
 #[derive(Debug, Clone)]
-pub struct Options {
-    /// Where browsers reach the gateway, without a slash at the end.
+pub struct OAuthClientOptions {
+    /// The URL by which browsers reach the gateway, without a slash at the end.
     pub public_url: String,
-    /// What issuers know it by; empty for the address of its own document.
+    /// The client id; empty for the URL of the gateway's client metadata document.
     pub client_id: String,
-    /// Its secret at issuers where it was registered beforehand.
+    /// The client secret, for issuers where the client is pre-registered.
     pub client_secret: Option<Secret>,
-    /// Where people come back to.
+    /// The path of the redirect URI.
     pub callback_path: String,
-    /// Where its own document is.
+    /// The path of the client metadata document.
     pub document_path: String,
-    /// What that document says is asked for.
+    /// The scopes in that document.
     pub scopes: String,
-    /// Where that id was registered. Empty for everywhere, with a secret too.
+    /// The only issuer that may see the client id and secret; empty for all.
     pub client_issuer: String,
-    /// The folder of secrets that files of servers name.
+    /// The folder of secrets that server files refer to.
     pub secrets: Option<PathBuf>,
-    /// How far issuers may be.
-    pub reach: AddressPolicy,
+    /// Which networks issuers may be in.
+    pub policy: AddressPolicy,
 }
 
-impl Options {
-    /// The usual, for a gateway at `public_url`. Issuers on this machine are only asked if the gateway is
-    /// on it, too.
+impl OAuthClientOptions {
+    /// The defaults for a gateway at `public_url`. Issuers on this machine are allowed only if the gateway
+    /// is on it, too.
     pub fn new(public_url: &str) -> Self {
-        let here = Place::parse(public_url).is_some_and(|place| place.is_here());
+        let local = Url::parse(public_url).is_ok_and(|url| url.is_loopback());
         Self {
             public_url: public_url.trim_end_matches('/').to_owned(),
             client_id: String::new(),
@@ -81,8 +89,8 @@ impl Options {
             secrets: None,
             callback_path: "/oauth/proxy/callback".to_owned(),
             document_path: "/.well-known/oauth-client.json".to_owned(),
-            scopes: USUAL_SCOPES.to_owned(),
-            reach: if here { AddressPolicy::Loopback } else { AddressPolicy::Public },
+            scopes: DEFAULT_SCOPES.to_owned(),
+            policy: if local { AddressPolicy::Loopback } else { AddressPolicy::Public },
         }
     }
 
@@ -94,135 +102,176 @@ impl Options {
         format!("{}{}", self.public_url, self.document_path)
     }
 
-    fn is_own_document(&self) -> bool {
+    fn serves_document(&self) -> bool {
         self.client_id.is_empty() || self.client_id == self.document_url()
     }
 }
 
-/// What is kept of logins, by owner and issuer.
-type Slots = BTreeMap<(Owner, String), Arc<Slot>>;
-
-/// Logs people in at servers.
+/// Logs users in at servers, and supplies their tokens.
 #[derive(Debug)]
-pub struct Client {
-    options: Options,
-    dialer: HttpClient,
+pub struct OAuthClient {
+    options: OAuthClientOptions,
+    http: HttpClient,
     vault: Vault,
     clock: Clock,
-    /// What is done to its end, whoever asked for it.
+    /// Token requests, which complete even if their caller is cancelled.
     tasks: TaskTracker,
-    slots: Lock<Slots>,
-    waiting: Lock<BTreeMap<String, Waiting>>,
-    /// What was found out about servers, by name.
-    sites: Lock<BTreeMap<String, Known>>,
-    /// What servers asked for in vain.
-    steps: Steps,
-    /// Whoever writes down what an owner has waits for the turn.
-    turns: Turns,
+    grants: Lock<BTreeMap<(Owner, String), Arc<GrantCacheEntry>>>,
+    waiters: Lock<BTreeMap<String, LoginWaiter>>,
+    /// The discovered issuers, by server name.
+    issuers: Lock<BTreeMap<String, ServerIssuer>>,
+    step_up: StepUp,
+    /// Serializes updates of each owner's index of issuers.
+    index_locks: KeyedLock,
 }
 
+/// The issuer that was discovered for a server.
 #[derive(Debug, Clone)]
-struct Known {
-    url: String,
+struct ServerIssuer {
+    server_url: String,
     issuer: String,
     scope: String,
     resource: String,
 }
 
-impl Client {
-    /// A client that keeps what it is given in `vault`.
-    pub fn new(options: Options, dialer: HttpClient, vault: Vault, clock: Clock) -> Arc<Self> {
+impl From<DiscoveryError> for LoginError {
+    fn from(error: DiscoveryError) -> Self {
+        match error {
+            DiscoveryError::NoIssuer(reason) => Self::UnknownIssuer(reason),
+            DiscoveryError::Untrusted(reason) => Self::Refused(reason),
+        }
+    }
+}
+
+impl From<TokenError> for LoginError {
+    fn from(error: TokenError) -> Self {
+        match error {
+            TokenError::Grant(reason) | TokenError::Client(reason) | TokenError::Other(reason) => {
+                Self::Refused(reason)
+            }
+            TokenError::Unavailable(reason) => Self::Unavailable(reason),
+        }
+    }
+}
+
+impl OAuthClient {
+    /// Creates a client that stores grants in `vault`.
+    pub fn new(
+        options: OAuthClientOptions,
+        http: HttpClient,
+        vault: Vault,
+        clock: Clock,
+    ) -> Arc<Self> {
         Arc::new(Self {
             options,
-            dialer,
+            http,
             vault,
             clock,
             tasks: TaskTracker::new(),
-            slots: Lock::default(),
-            waiting: Lock::default(),
-            sites: Lock::default(),
-            steps: Steps::default(),
-            turns: Turns::default(),
+            grants: Lock::default(),
+            waiters: Lock::default(),
+            issuers: Lock::default(),
+            step_up: StepUp::default(),
+            index_locks: KeyedLock::default(),
         })
     }
 
-    /// Waits for what must be done to its end: a token that an issuer has just given.
-    pub async fn settle(&self) {
+    /// Waits for token requests in flight, so that no refreshed token is lost at shutdown.
+    pub async fn drain(&self) {
         self.tasks.close();
-        drop(timeout(SETTLE, self.tasks.wait()).await);
+        drop(timeout(DRAIN_TIMEOUT, self.tasks.wait()).await);
     }
 
-    /// The host that browsers and issuers address us by.
+    /// The host by which browsers and issuers reach the gateway.
     pub fn host(&self) -> Option<String> {
-        Place::parse(&self.options.public_url).map(|place| place.host().to_owned())
+        Url::parse(&self.options.public_url).ok().map(|url| url.host().to_owned())
     }
 
-    /// What it logs people in with.
+    /// The port through which the gateway uses this client.
     pub fn logins(self: &Arc<Self>) -> Arc<dyn LoginService> {
-        Arc::new(Handle(Arc::clone(self)))
+        Arc::new(LoginsAdapter(Arc::clone(self)))
     }
 
-    /// What it shows to browsers and issuers.
-    pub fn pages(self: &Arc<Self>) -> Pages {
-        Pages(Arc::clone(self))
+    /// The web pages for browsers and issuers.
+    pub fn pages(self: &Arc<Self>) -> OAuthClientPages {
+        OAuthClientPages(Arc::clone(self))
     }
 
-    fn note_site(&self, site: &ProtectedServer, found: &Found) {
-        let known = Known {
-            url: site.url.clone(),
-            issuer: found.issuer.issuer.clone(),
-            scope: found.scope.clone(),
-            resource: found.resource.clone(),
+    async fn discover(&self, site: &ProtectedServer) -> Result<Discovered, LoginError> {
+        let challenge = BearerChallenge::parse(site.challenge.as_deref().unwrap_or_default());
+        let pin = site.auth.authorization_server.as_ref().filter(|pin| !pin.issuer.is_empty());
+        let discovery = Discovery { http: &self.http, policy: self.options.policy };
+        let pinned = pin.map(|pin| pin.issuer.as_str());
+        let mut discovered = discovery.discover(&site.url, &challenge, pinned).await?;
+        if let Some(pin) = pin.filter(|pin| !pin.scopes.trim().is_empty()) {
+            pin.scopes.trim().clone_into(&mut discovered.scope);
+        }
+        Ok(discovered)
+    }
+
+    fn remember_issuer(&self, site: &ProtectedServer, discovered: &Discovered) {
+        let issuer = ServerIssuer {
+            server_url: site.url.clone(),
+            issuer: discovered.issuer.issuer.clone(),
+            scope: discovered.scope.clone(),
+            resource: discovered.resource.clone(),
         };
-        self.sites.lock().insert(site.name.clone(), known);
+        self.issuers.lock().insert(site.name.clone(), issuer);
     }
 
-    fn known(&self, site: &ProtectedServer) -> Option<Known> {
+    /// The issuer that was discovered for a server, unless the server's file has changed since.
+    fn known_issuer(&self, site: &ProtectedServer) -> Option<ServerIssuer> {
         let pin = site.auth.authorization_server.as_ref().map(|pin| pin.issuer.as_str());
         let pin = pin.filter(|issuer| !issuer.is_empty());
-        let fits = |known: &&Known| {
-            known.url == site.url && pin.is_none_or(|pin| places::same_issuer(pin, &known.issuer))
+        let is_current = |known: &&ServerIssuer| {
+            known.server_url == site.url && pin.is_none_or(|pin| same_issuer(pin, &known.issuer))
         };
-        self.sites.lock().get(&site.name).filter(fits).cloned()
+        self.issuers.lock().get(&site.name).filter(is_current).cloned()
     }
 
-    async fn found(&self, site: &ProtectedServer) -> Result<Known, LoginError> {
-        if let Some(known) = self.known(site) {
+    async fn issuer_of(&self, site: &ProtectedServer) -> Result<ServerIssuer, LoginError> {
+        if let Some(known) = self.known_issuer(site) {
             return Ok(known);
         }
-        let found = self.discover(site).await?;
-        self.note_site(site, &found);
-        self.known(site).ok_or(LoginError::Required)
+        let discovered = self.discover(site).await?;
+        self.remember_issuer(site, &discovered);
+        self.known_issuer(site).ok_or(LoginError::Required)
     }
 
-    async fn by_login(
+    async fn grant_access(
         self: &Arc<Self>,
         person: &LoginSubject,
         site: &ProtectedServer,
     ) -> Result<Arc<dyn AccessTokenSource>, LoginError> {
-        let known = self.found(site).await?;
-        let slot = self.slot(&person.owner, &known.issuer).await;
-        if slot.get().is_none() {
+        let issuer = self.issuer_of(site).await?;
+        let entry = self.entry(&person.owner, &issuer.issuer).await;
+        if entry.get().is_none() {
             return Err(LoginError::Required);
         }
-        let access = access::Kept {
+        checked(GrantAccess {
             client: Arc::clone(self),
             owner: person.owner.clone(),
             server: site.name.clone(),
-            slot,
-            resource: known.resource,
-        };
-        // What cannot be had is found out now, not by the first request.
-        access.token().await?;
-        Ok(Arc::new(access))
+            entry,
+            resource: issuer.resource,
+        })
+        .await
     }
 }
 
-/// A client as the rest of the gateway knows it.
-#[derive(Debug)]
-struct Handle(Arc<Client>);
+/// Fetches a token once, so that a missing one is reported now and not by the first request.
+async fn checked(
+    access: impl AccessTokenSource + 'static,
+) -> Result<Arc<dyn AccessTokenSource>, LoginError> {
+    access.token().await?;
+    Ok(Arc::new(access))
+}
 
-impl LoginService for Handle {
+/// Implements the gateway's port.
+#[derive(Debug)]
+struct LoginsAdapter(Arc<OAuthClient>);
+
+impl LoginService for LoginsAdapter {
     fn access<'a>(
         &'a self,
         person: &'a LoginSubject,
@@ -231,17 +280,9 @@ impl LoginService for Handle {
         Box::pin(async move {
             let client = &self.0;
             match AuthMethod::of(&site.auth) {
-                AuthMethod::Login => client.by_login(person, site).await,
-                AuthMethod::Forwarded => {
-                    let access = silent::Forwarded::new(client, person);
-                    access.token().await?;
-                    Ok(Arc::new(access) as Arc<dyn AccessTokenSource>)
-                }
-                AuthMethod::Exchanged => {
-                    let access = silent::Exchanged::new(client, person, site);
-                    access.token().await?;
-                    Ok(Arc::new(access) as Arc<dyn AccessTokenSource>)
-                }
+                AuthMethod::Login => client.grant_access(person, site).await,
+                AuthMethod::Forwarded => checked(ForwardedToken::new(client, person)).await,
+                AuthMethod::Exchanged => checked(ExchangedToken::new(client, person, site)).await,
             }
         })
     }
@@ -261,19 +302,19 @@ impl LoginService for Handle {
         site: &'a ProtectedServer,
     ) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            self.0.steps.forget(&person.owner, Some(&site.name));
+            self.0.step_up.clear(&person.owner, Some(&site.name));
             if AuthMethod::of(&site.auth).is_silent() {
                 return;
             }
-            if let Ok(known) = self.0.found(site).await {
-                self.0.drop_grant(&person.owner, &known.issuer).await;
+            if let Ok(issuer) = self.0.issuer_of(site).await {
+                self.0.drop_grant(&person.owner, &issuer.issuer).await;
             }
         })
     }
 
     fn forget_all<'a>(&'a self, person: &'a LoginSubject) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            self.0.steps.forget(&person.owner, None);
+            self.0.step_up.clear(&person.owner, None);
             for issuer in self.0.issuers_of(&person.owner).await {
                 self.0.drop_grant(&person.owner, &issuer).await;
             }
@@ -286,14 +327,13 @@ impl LoginService for Handle {
         site: &'a ProtectedServer,
     ) -> BoxFuture<'a, Result<bool, LoginError>> {
         Box::pin(async move {
-            let issuers = self.0.issuers_of(&person.owner).await;
-            if issuers.is_empty() {
+            if self.0.issuers_of(&person.owner).await.is_empty() {
                 return Ok(false);
             }
-            // A server names its issuer itself. Only where the person has been is where they want to be.
-            let known = self.0.found(site).await?;
-            let slot = self.0.slot(&person.owner, &known.issuer).await;
-            Ok(slot.get().is_some_and(|grant| grant.access.contains_key(&known.resource)))
+            // A server chooses its issuer: only a token for this very server counts as a login to it.
+            let issuer = self.0.issuer_of(site).await?;
+            let entry = self.0.entry(&person.owner, &issuer.issuer).await;
+            Ok(entry.get().is_some_and(|grant| grant.access.contains_key(&issuer.resource)))
         })
     }
 
@@ -303,16 +343,19 @@ impl LoginService for Handle {
         site: &'a ProtectedServer,
     ) -> BoxFuture<'a, bool> {
         Box::pin(async move {
-            let Some(wanted) = self.0.steps.wanted(&person.owner, &site.name) else { return false };
-            let Ok(known) = self.0.found(site).await else { return false };
-            let grant = self.0.slot(&person.owner, &known.issuer).await.get();
-            // Another gateway may have seen to it.
-            grant.is_some_and(|grant| !places::covers(&grant.scope, &wanted))
+            let wanted = self.0.step_up.wanted(&person.owner, &site.name);
+            let Some(wanted) = wanted else { return false };
+            let Ok(issuer) = self.0.issuer_of(site).await else { return false };
+            let grant = self.0.entry(&person.owner, &issuer.issuer).await.get();
+            // Another gateway may have completed the step-up.
+            grant.is_some_and(|grant| !scopes::covers(&grant.scope, &wanted))
         })
     }
 
     fn issuer(&self, site: &ProtectedServer) -> IssuerInfo {
-        let known = self.0.known(site);
-        known.map(|Known { issuer, scope, .. }| IssuerInfo { issuer, scope }).unwrap_or_default()
+        let known = self.0.known_issuer(site);
+        known
+            .map(|ServerIssuer { issuer, scope, .. }| IssuerInfo { issuer, scope })
+            .unwrap_or_default()
     }
 }

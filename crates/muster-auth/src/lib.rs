@@ -1,16 +1,19 @@
-//! Logins: of the gateway's own clients, and of the gateway at the servers behind it.
+//! Authentication: of the gateway's own clients, and of the gateway at the servers behind it.
 //!
-//! **Invariant:** tokens and client secrets have their one address here. Everyone else sees a
-//! `Principal`, and a `Bearer` that prints as nothing.
+//! **Invariant:** only this crate holds tokens and client secrets. Other crates see a `Principal`, and a
+//! `Bearer` that never prints its token.
 
 pub mod client;
 pub mod clock;
 pub mod jwks;
 pub mod jwt;
+mod keyed_lock;
+pub mod oauth;
+pub mod page;
 pub mod random;
 pub mod secret;
 pub mod server;
 pub mod store;
-mod turns;
+mod text;
 
 use muster_core::lock;

@@ -39,15 +39,15 @@ pub use self::{
 use crate::{
     clock::Clock,
     jwks::Keys,
+    keyed_lock::KeyedLock,
     store::{Memory, Store, Valkey, Vault},
-    turns::Turns,
 };
 
 /// How many unknown tokens the provider is asked about at once.
 const ASKING: usize = 16;
 
-/// How long a gateway that ends waits for the provider.
-const SETTLE: Duration = Duration::from_secs(5);
+/// How long the shutdown waits for requests to the provider in flight.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The protected endpoint.
 #[derive(Clone)]
@@ -68,7 +68,7 @@ struct Inner {
     dialer: HttpClient,
     clock: Clock,
     cache: Cache,
-    turns: Turns,
+    locks: KeyedLock,
     /// What is done to its end, whoever asked for it.
     tasks: TaskTracker,
     asking: Semaphore,
@@ -109,7 +109,7 @@ impl AuthServer {
             dialer,
             clock,
             cache: Cache::default(),
-            turns: Turns::default(),
+            locks: KeyedLock::default(),
             tasks: TaskTracker::new(),
             asking: Semaphore::new(ASKING),
             requests: Limit::new(100, Duration::from_millis(20)),
@@ -123,10 +123,10 @@ impl AuthServer {
         self.0.provider.find().await;
     }
 
-    /// Waits for what must be done to its end: a token that the provider has just given.
-    pub async fn settle(&self) {
+    /// Waits for token requests in flight, so that no refreshed token is lost at shutdown.
+    pub async fn drain(&self) {
         self.0.tasks.close();
-        drop(timeout(SETTLE, self.0.tasks.wait()).await);
+        drop(timeout(DRAIN_TIMEOUT, self.0.tasks.wait()).await);
     }
 
     /// Why logins do not work yet, if they do not.

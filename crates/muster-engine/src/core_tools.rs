@@ -25,6 +25,7 @@ use muster_core::{
     name::{BackendName, ToolName},
     policy::Permitted,
     schema::validator::Validator,
+    spooled::ToolResult,
 };
 use muster_gateway::dispatch::CORE_BACKEND;
 use serde::Serialize;
@@ -113,21 +114,22 @@ impl Backend for CoreTools {
         &'a self,
         cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             let name = &*call.entry().local_name;
             let Some(tool) = self.tools.get(name) else {
                 let known = name.strip_prefix("core_").unwrap_or(name);
-                return Ok(Outcome::failure(format!("unknown tool: {known}")));
+                return Ok(Outcome::failure(format!("unknown tool: {known}")).into());
             };
             let answer = (tool.run)(&self.handle, cx, Args::new(call.raw_arguments())).await;
-            Ok(match answer {
+            let outcome = match answer {
                 Ok(text) => {
                     let details = auth::details(name, &text);
                     Outcome::Text { text, failed: false, details }
                 }
                 Err(text) => Outcome::failure(text),
-            })
+            };
+            Ok(outcome.into())
         })
     }
 

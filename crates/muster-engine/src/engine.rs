@@ -12,7 +12,7 @@ use muster_core::{
 };
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_gateway::{
-    dispatch::{GatewaySnapshot, Tally},
+    dispatch::{CallMetrics, GatewaySnapshot},
     meanings::Meanings,
 };
 use tokio::{
@@ -146,7 +146,7 @@ impl Engine {
             services: services.clone(),
             endpoint: endpoints,
             destructive,
-            tally: Tally::default(),
+            metrics: CallMetrics::default(),
             executions,
         };
         let workflows = workflows::Means::of(&handle);
@@ -202,9 +202,9 @@ impl Engine {
         &self.handle.journal
     }
 
-    /// Where calls are counted, for those who ask about it.
-    pub fn tally(&self) -> Tally {
-        self.handle.tally.clone()
+    /// The metrics of calls, which `core_stats` reads.
+    pub fn metrics(&self) -> CallMetrics {
+        self.handle.metrics.clone()
     }
 
     /// Notes where clients reach the gateway, for those who ask about it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster_core::{call::Caller, policy::DestructiveTools};
-use muster_gateway::dispatch::{CallerSnapshots as _, GatewaySnapshot, Tally};
+use muster_gateway::dispatch::{CallMetrics, CallerSnapshots as _, GatewaySnapshot};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
@@ -28,8 +28,8 @@ pub(crate) struct Handle {
     /// Where clients reach the gateway.
     pub(crate) endpoint: watch::Receiver<Option<String>>,
     pub(crate) destructive: DestructiveTools,
-    /// How many calls were run.
-    pub(crate) tally: Tally,
+    /// The metrics of calls.
+    pub(crate) metrics: CallMetrics,
     /// The records of workflow runs.
     pub(crate) executions: Arc<Executions>,
 }

@@ -70,22 +70,11 @@ impl Backend for Limited {
         &'a self,
         cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
-        Box::pin(async move {
-            // It is never closed.
-            let _room = self.room.acquire().await;
-            self.done(self.backend.run(cx, call)).await
-        })
-    }
-
-    fn run_bulk<'a>(
-        &'a self,
-        cx: CallContext<'a>,
-        call: Permitted,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
+            // The semaphore is never closed.
             let _room = self.room.acquire().await;
-            self.done(self.backend.run_bulk(cx, call)).await
+            self.done(self.backend.run(cx, call)).await
         })
     }
 
@@ -113,6 +102,7 @@ mod tests {
         client::{ClientHandle, Continuation, NoClient},
         name::BackendName,
         policy::Permitted,
+        spooled::ToolResult,
     };
 
     use super::{Limited, Patience};
@@ -126,7 +116,7 @@ mod tests {
             &'a self,
             _: CallContext<'a>,
             _: Permitted,
-        ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
             Box::pin(pending())
         }
 

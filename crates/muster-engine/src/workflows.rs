@@ -13,6 +13,7 @@ use muster_core::{
     backend::{Backend, BoxFuture, CallContext},
     call::{CallError, Caller, Outcome},
     policy::Permitted,
+    spooled::ToolResult,
 };
 use muster_gateway::dispatch::{CallerSnapshots as _, GatewaySnapshot};
 use muster_workflow::{
@@ -162,10 +163,10 @@ impl Backend for Workflows {
         &'a self,
         cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             let given = serde_json::from_str(call.raw_arguments().get()).unwrap_or_default();
-            Ok(self.start(cx, &call.entry().local_name, given).await)
+            Ok(self.start(cx, &call.entry().local_name, given).await.into())
         })
     }
 }

@@ -124,12 +124,8 @@ impl Conn {
         }
     }
 
-    /// The same, where a long result may stay on disk.
-    async fn call_tool_bulk(
-        &self,
-        cx: CallContext<'_>,
-        call: &Permitted,
-    ) -> Result<ToolResult, Failure> {
+    /// Calls a tool; a long result stays on disk.
+    async fn run_tool(&self, cx: CallContext<'_>, call: &Permitted) -> Result<ToolResult, Failure> {
         let stored = match self.call_tool(cx, call).await? {
             Taken::Raw(result) => return Ok(self.outcome(result).into()),
             Taken::Stored(stored) => stored,
@@ -323,22 +319,10 @@ impl Backend for Conn {
         &'a self,
         cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
-        Box::pin(async move {
-            let result = async { self.call_tool(cx, &call).await?.load().await }.await;
-            let outcome = result.map(|result| self.outcome(result));
-            outcome.map_err(|failure| failure.into_call_error(&self.backend))
-        })
-    }
-
-    fn run_bulk<'a>(
-        &'a self,
-        cx: CallContext<'a>,
-        call: Permitted,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
-            let ran = self.call_tool_bulk(cx, &call).await;
-            ran.map_err(|failure| failure.into_call_error(&self.backend))
+            let result = self.run_tool(cx, &call).await;
+            result.map_err(|failure| failure.into_call_error(&self.backend))
         })
     }
 

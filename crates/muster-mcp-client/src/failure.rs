@@ -1,17 +1,21 @@
 //! Why a request to a server has no result.
 
-use muster_core::{call::CallError, connect::ConnectError, name::BackendName};
+use muster_core::{
+    call::CallError,
+    connect::ConnectError,
+    name::BackendName,
+    spooled::{LoadError, MEMORY_LIMIT},
+};
 use muster_mcp::wire::RpcError;
 use thiserror::Error;
 
 /// The largest message of a server that is held in memory: a result may hold a large file, but not all
 /// memory.
-pub(super) const LARGEST: usize = 64 * 1024 * 1024;
+pub(super) const LARGEST: usize = MEMORY_LIMIT as usize;
 
-/// What is said of one that has more bytes than are taken.
-pub(super) fn too_large(most: u64) -> String {
-    let most = most / 1024 / 1024;
-    format!("its answer is larger than {most} MiB; ask for less of it at a time")
+/// The message about an answer that is longer than `limit` bytes.
+pub(super) fn too_large(limit: u64) -> String {
+    LoadError::TooLarge { limit }.to_string()
 }
 
 /// Why a request to a server has no result. Texts never hold a secret: no header, no query.

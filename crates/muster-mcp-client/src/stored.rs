@@ -8,19 +8,18 @@ use std::{
 
 use muster_core::{
     json::{Raw, RawObject, raw, scan::JsonScanner},
-    spooled::SpooledResult,
+    spooled::{LoadError, SpooledResult, load},
 };
 use muster_mcp::{
     version::SERVER_INFO_KEY,
     wire::{RpcError, code},
 };
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 use tracing::debug;
 
 use super::{
     disk::Spill,
-    failure::{Failure, LARGEST, too_large},
+    failure::{Failure, LARGEST},
     message::number,
 };
 
@@ -210,18 +209,15 @@ impl Stored {
 
     /// Brings it into memory, if that may hold it.
     pub(super) async fn load(self) -> Result<Raw, Failure> {
-        let size = self.bytes();
-        if size > LARGEST as u64 {
-            let error = RpcError::new(code::INTERNAL_ERROR, too_large(LARGEST as u64));
-            return Err(Failure::refused(error));
+        let loading = tokio::task::spawn_blocking(move || load(&self, LARGEST as u64));
+        match loading.await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error @ LoadError::TooLarge { .. })) => {
+                Err(Failure::refused(RpcError::new(code::INTERNAL_ERROR, error.to_string())))
+            }
+            Ok(Err(error)) => Err(Failure::Broken(error.to_string())),
+            Err(error) => Err(Failure::Broken(format!("its answer cannot be read: {error}"))),
         }
-        let read = tokio::task::spawn_blocking(move || {
-            let text = text(self.read(0)?, size)?;
-            RawValue::from_string(text).map_err(io::Error::from)
-        });
-        let lost = |reason: String| Failure::Broken(format!("its answer cannot be read: {reason}"));
-        let read = read.await.map_err(|error| lost(error.to_string()))?;
-        read.map_err(|error| lost(error.to_string()))
     }
 }
 

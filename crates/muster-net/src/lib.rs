@@ -30,6 +30,7 @@ mod stream;
 mod tls;
 mod trust_store;
 mod url;
+mod verifier;
 
 pub use self::{
     address_policy::{AddressClass, AddressPolicy},

@@ -1,6 +1,9 @@
 //! The certificate authorities that servers are verified against.
 
-use std::{fmt, sync::OnceLock};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rustls::{
@@ -10,7 +13,10 @@ use rustls::{
 use thiserror::Error;
 use tracing::warn;
 
-use crate::tls::{self, TlsConfig, TlsError, TlsSource};
+use crate::{
+    tls::{self, TlsConfig, TlsError, TlsSource},
+    verifier::PinnedOrWebPki,
+};
 
 /// A PEM file without a usable certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -73,7 +79,15 @@ impl TrustStore {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(system.certs);
         roots.add_parsable_certificates(self.extra.iter().cloned());
-        Ok(TlsConfig::http1(tls::builder()?.with_root_certificates(roots).with_no_client_auth()))
+        let builder = tls::builder()?;
+        // Without additions, the default verifier also works with an empty store: each handshake fails then.
+        let config = if self.extra.is_empty() {
+            builder.with_root_certificates(roots)
+        } else {
+            let verifier = PinnedOrWebPki::new(roots, self.extra.clone())?;
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        };
+        Ok(TlsConfig::http1(config.with_no_client_auth()))
     }
 }
 

@@ -133,6 +133,24 @@ impl Url {
         &self.request_target
     }
 
+    /// The scheme, host and port in a normal form: lower case, and without the scheme's own port.
+    pub fn origin(&self) -> String {
+        let (scheme, default) = if self.secure { ("https", 443) } else { ("http", 80) };
+        let host = match self.ip {
+            Some(IpAddr::V6(_)) => format!("[{}]", self.host),
+            Some(IpAddr::V4(_)) | None => self.host.clone(),
+        };
+        match self.port {
+            port if port == default => format!("{scheme}://{host}"),
+            port => format!("{scheme}://{host}:{port}"),
+        }
+    }
+
+    /// The path without its query.
+    pub fn path(&self) -> &str {
+        self.request_target.path()
+    }
+
     /// Whether both URLs have the same scheme, host and port.
     pub fn is_same_origin(&self, other: &Self) -> bool {
         (self.secure, &self.host, self.port) == (other.secure, &other.host, other.port)
@@ -233,6 +251,13 @@ mod tests {
         check("https://", "the URL has an invalid host");
         check("https://h:0/", "the URL has an invalid port");
         check("https://h/ x", "the URL contains characters that a URL cannot have");
+    }
+
+    #[test]
+    fn origins_are_normalized() {
+        let origin = |text: &str| Url::parse(text).unwrap().origin();
+        assert_eq!(origin("https://A.b:443/mcp"), "https://a.b");
+        assert_eq!(origin("http://[2001:DB8::1]:81/"), "http://[2001:db8::1]:81");
     }
 
     #[test]

@@ -3,3 +3,5 @@
 
 #[path = "suite/ssrf.rs"]
 mod ssrf;
+#[path = "suite/tls.rs"]
+mod tls;

@@ -13,7 +13,7 @@ const UNITS: &[(&str, f64)] = &[
     ("h", 3600.0),
 ];
 
-/// Reads a duration. `None` for what Go would refuse, and for negative ones.
+/// Parses a duration. `None` for text that Go refuses, and for negative durations.
 pub fn parse(text: &str) -> Option<Duration> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
@@ -35,7 +35,7 @@ pub fn parse(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// A duration for people: `12ms`, `1.2s`, `2m05s`.
+/// Formats a duration for display: `12ms`, `1.2s`, `2m05s`.
 pub fn short(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {

@@ -6,11 +6,11 @@
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::goform;
+use crate::go_format;
 
 /// What a template needs and does not have.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unrendered {
+pub enum TemplateError {
     /// Paths that lead nowhere, in the order written.
     #[error("missing template variables: {}", .0.join(", "))]
     Missing(Vec<String>),
@@ -33,20 +33,22 @@ pub enum Unrendered {
 }
 
 /// Renders every text inside `value`; keys stay as they are.
-pub fn render(value: &Value, variables: &Map<String, Value>) -> Result<Value, Unrendered> {
+pub fn render(value: &Value, variables: &Map<String, Value>) -> Result<Value, TemplateError> {
     match value {
         Value::String(text) => render_text(text, variables).map(Value::String),
         Value::Array(items) => {
             let items = items.iter().enumerate().map(|(index, item)| {
                 render(item, variables)
-                    .map_err(|source| Unrendered::Index { index, source: Box::new(source) })
+                    .map_err(|source| TemplateError::Index { index, source: Box::new(source) })
             });
             Ok(Value::Array(items.collect::<Result<_, _>>()?))
         }
         Value::Object(map) => {
             let members = map.iter().map(|(key, value)| match render(value, variables) {
                 Ok(value) => Ok((key.clone(), value)),
-                Err(source) => Err(Unrendered::Key { key: key.clone(), source: Box::new(source) }),
+                Err(source) => {
+                    Err(TemplateError::Key { key: key.clone(), source: Box::new(source) })
+                }
             });
             Ok(Value::Object(members.collect::<Result<_, _>>()?))
         }
@@ -55,8 +57,8 @@ pub fn render(value: &Value, variables: &Map<String, Value>) -> Result<Value, Un
 }
 
 /// Renders one text.
-pub fn render_text(text: &str, variables: &Map<String, Value>) -> Result<String, Unrendered> {
-    render_as(text, variables, goform::in_template)
+pub fn render_text(text: &str, variables: &Map<String, Value>) -> Result<String, TemplateError> {
+    render_as(text, variables, go_format::in_template)
 }
 
 /// Renders one text, with the values in the form that `form` gives them.
@@ -64,7 +66,7 @@ fn render_as(
     text: &str,
     variables: &Map<String, Value>,
     form: fn(&Value) -> String,
-) -> Result<String, Unrendered> {
+) -> Result<String, TemplateError> {
     let mut rendered = String::new();
     let mut missing: Vec<String> = Vec::new();
     for piece in pieces(text) {
@@ -81,12 +83,12 @@ fn render_as(
             None => missing.push(path.to_owned()),
         }
     }
-    if missing.is_empty() { Ok(rendered) } else { Err(Unrendered::Missing(missing)) }
+    if missing.is_empty() { Ok(rendered) } else { Err(TemplateError::Missing(missing)) }
 }
 
 /// Replaces variables in the texts of `value`, each text only if all of its braces begin with a
 /// known variable. Other texts may be templates of somebody else, such as those of a workflow.
-pub fn substitute(value: &Value, variables: &Map<String, Value>) -> Result<Value, Unrendered> {
+pub fn substitute(value: &Value, variables: &Map<String, Value>) -> Result<Value, TemplateError> {
     match value {
         Value::String(text) if all_known(text, variables) => {
             render_text(text, variables).map(Value::String)
@@ -107,14 +109,14 @@ pub fn substitute(value: &Value, variables: &Map<String, Value>) -> Result<Value
 
 /// Replaces variables in something that is expected. Only texts whose braces all begin with a known
 /// variable are touched, numbers print as they came, and a text that is one variable becomes its value.
-pub fn expectation(value: &Value, variables: &Map<String, Value>) -> Result<Value, Unrendered> {
+pub fn expectation(value: &Value, variables: &Map<String, Value>) -> Result<Value, TemplateError> {
     match value {
         Value::String(text) if text.contains("{{") && all_known(text, variables) => {
             if let [Piece::Text(""), Piece::Braces { path: Some(path), .. }] = *pieces(text) {
-                let missing = || Unrendered::Missing(vec![path.to_owned()]);
+                let missing = || TemplateError::Missing(vec![path.to_owned()]);
                 return lookup(path, variables).cloned().ok_or_else(missing);
             }
-            render_as(text, variables, goform::default).map(Value::String)
+            render_as(text, variables, go_format::default).map(Value::String)
         }
         Value::Array(items) => {
             let items = items.iter().map(|item| expectation(item, variables));
@@ -198,7 +200,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::{expectation, render, render_text, substitute};
-    use crate::goform::as_received;
+    use crate::go_format::as_received;
 
     fn variables() -> Map<String, Value> {
         let value = as_received(json!({

@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use super::{
     Inner,
     config::Kind,
-    fields::{Fields, with_query},
+    fields::Fields,
     provider::ProviderError,
     reply::{self, Failure, Reply},
 };
-use crate::random;
+use crate::{oauth::with_query, random};
 
 /// How long a user may take.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);

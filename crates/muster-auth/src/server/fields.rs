@@ -41,16 +41,3 @@ impl Fields {
         self.get(name).ok_or_else(|| Failure::request(format!("{name} is required")))
     }
 }
-
-/// An address with more parameters.
-pub(super) fn with_query(url: &str, fields: &[(&str, &str)]) -> String {
-    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-    let (base, fragment) = url.split_once('#').map_or((url, None), |(b, f)| (b, Some(f)));
-    let joint = match (base.contains('?'), base.ends_with(['?', '&'])) {
-        (true, true) => "",
-        (true, false) => "&",
-        (false, _) => "?",
-    };
-    let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
-    format!("{base}{joint}{query}{fragment}")
-}

@@ -63,7 +63,7 @@ impl Inner {
     /// Judges a token. Of many who come with it at once, few have to look.
     async fn judge(self: &Arc<Self>, token: &str, digest: Digest) -> Result<Judged, Failure> {
         let came = Instant::now();
-        let _turn = self.turns.wait(&random::base64url(&digest)).await;
+        let _validating = self.locks.lock(&random::base64url(&digest)).await;
         let known = self.cache.get(&digest).or_else(|| self.cache.found_since(&digest, came));
         if let Some(judged) = known {
             return Ok(judged);

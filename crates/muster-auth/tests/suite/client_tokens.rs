@@ -1,4 +1,4 @@
-//! Tokens of people at servers: renewed once for all, for whom and for what they were made.
+//! Tokens of users at servers: single-flight refresh, and their binding to one user and one resource.
 
 use std::sync::Arc;
 
@@ -6,28 +6,28 @@ use muster_core::logins::{LoginError, ProtectedServer};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::client_world::{Canned, Issuer, World, person, shown};
+use crate::client_world::{Canned, Issuer, World, person, token_text};
 
 #[tokio::test]
-async fn a_thousand_calls_with_an_expired_token_renew_it_once() {
+async fn concurrent_requests_share_one_refresh() {
     let world = World::new().await;
     let site = world.site("/mcp");
     assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
     let access = world.access("alice", &site).await.unwrap();
-    world.later(4000);
+    world.advance(4000);
     let mut calls = JoinSet::new();
     for _ in 0..1000 {
         let access = Arc::clone(&access);
-        calls.spawn(async move { shown(access.token().await) });
+        calls.spawn(async move { token_text(access.token().await) });
     }
     while let Some(token) = calls.join_next().await {
         assert_eq!(token.unwrap(), "access-2");
     }
-    assert_eq!(world.issuer.renewals(), 1);
+    assert_eq!(world.issuer.refreshes(), 1);
 }
 
 #[tokio::test]
-async fn a_thousand_refusals_of_a_token_renew_it_once() {
+async fn concurrent_refusals_share_one_refresh() {
     let world = World::new().await;
     let site = world.site("/mcp");
     assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
@@ -36,84 +36,84 @@ async fn a_thousand_refusals_of_a_token_renew_it_once() {
     let mut calls = JoinSet::new();
     for _ in 0..1000 {
         let (access, token) = (Arc::clone(&access), token.clone());
-        calls.spawn(async move { shown(access.replace_rejected(&token, None).await) });
+        calls.spawn(async move { token_text(access.replace_rejected(&token, None).await) });
     }
     while let Some(token) = calls.join_next().await {
         assert_eq!(token.unwrap(), "access-2");
     }
-    assert_eq!(world.issuer.renewals(), 1);
+    assert_eq!(world.issuer.refreshes(), 1);
 }
 
 #[tokio::test]
-async fn how_tokens_are_renewed() {
+async fn tokens_are_refreshed() {
     let world = World::new().await;
     let site = world.site("/mcp");
     assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
     let access = world.access("alice", &site).await.unwrap();
-    // Long before the end there is no need.
-    world.later(3000);
-    assert_eq!(shown(access.token().await), "access-1");
-    // Shortly before it, a token is better than none when the issuer is away.
-    world.later(400);
-    world.issuer.answers("/token", Canned(503, "", String::new()));
-    assert_eq!(shown(access.token().await), "access-1");
-    world.later(190);
+    // Long before it expires, the token is not refreshed.
+    world.advance(3000);
+    assert_eq!(token_text(access.token().await), "access-1");
+    // Shortly before, a valid token is used while the issuer is unavailable.
+    world.advance(400);
+    world.issuer.respond_with("/token", Canned(503, "", String::new()));
+    assert_eq!(token_text(access.token().await), "access-1");
+    world.advance(190);
     let away = "no token: Unavailable(\"token request failed: status 503\")";
-    assert_eq!(shown(access.token().await), away);
-    world.issuer.as_usual("/token");
-    assert_eq!(shown(access.token().await), "access-2");
-    // What is not given again stays.
-    world.later(3600);
-    let given = json!({"access_token": "plain", "expires_in": 3600});
-    world.issuer.answers("/token", Canned(200, "", given.to_string()));
-    assert_eq!(shown(access.token().await), "plain");
-    world.later(3600);
-    world.issuer.as_usual("/token");
-    assert_eq!(shown(access.token().await), "access-3");
-    let last = world.issuer.asked("/token").pop().unwrap();
+    assert_eq!(token_text(access.token().await), away);
+    world.issuer.reset("/token");
+    assert_eq!(token_text(access.token().await), "access-2");
+    // A refresh token that the response leaves out stays valid.
+    world.advance(3600);
+    let response = json!({"access_token": "plain", "expires_in": 3600});
+    world.issuer.respond_with("/token", Canned(200, "", response.to_string()));
+    assert_eq!(token_text(access.token().await), "plain");
+    world.advance(3600);
+    world.issuer.reset("/token");
+    assert_eq!(token_text(access.token().await), "access-3");
+    let last = world.issuer.requests("/token").pop().unwrap();
     assert_eq!(last.form["refresh_token"], "refresh-2");
-    // What was taken back is over, and the person has to come again.
-    world.issuer.revoke();
-    world.later(3600);
-    assert_eq!(shown(access.token().await), "no token: Needed");
+    // After a revocation the user has to log in again.
+    world.issuer.revoke_refresh_tokens();
+    world.advance(3600);
+    assert_eq!(token_text(access.token().await), "no token: Required");
     assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
 }
 
 #[tokio::test]
-async fn a_token_is_for_one_server_and_one_person() {
+async fn a_token_is_for_one_server_and_one_user() {
     let world = World::new().await;
     let (site, other) = (world.site("/mcp"), world.site("/other"));
     assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
-    let asked = world.issuer.asked("/token");
+    let asked = world.issuer.requests("/token");
     assert_eq!(asked[0].form["resource"], format!("{}/mcp", world.issuer.base));
     assert_eq!(asked[0].form["client_id"], "client-1");
-    // Another server of the issuer gets a token of its own, without another login.
+    // Another server of the issuer gets its own token without another login.
     let access = world.access("alice", &other).await.unwrap();
-    assert_eq!(shown(access.token().await), "access-2");
-    let last = world.issuer.asked("/token").pop().unwrap();
+    assert_eq!(token_text(access.token().await), "access-2");
+    let last = world.issuer.requests("/token").pop().unwrap();
     assert_eq!(last.form["resource"], format!("{}/other", world.issuer.base));
     let access = world.access("alice", &site).await.unwrap();
-    assert_eq!(shown(access.token().await), "access-1");
-    // Another person has nothing.
+    assert_eq!(token_text(access.token().await), "access-1");
+    // Another user has no token.
     for site in [&site, &other] {
         assert_eq!(world.access("bob", site).await.unwrap_err(), LoginError::Required);
     }
     world.logins.forget(&person("alice"), &site).await;
     assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
-    assert_eq!(shown(access.token().await), "no token: Needed");
+    assert_eq!(token_text(access.token().await), "no token: Required");
 }
 
 #[tokio::test]
-async fn servers_of_one_issuer_do_not_end_each_others_logins() {
+async fn logins_at_two_servers_of_one_issuer_are_independent() {
     let world = World::new().await;
-    world.issuer.says("revocation_endpoint", json!("$base/revoke"));
+    world.issuer.set_metadata("revocation_endpoint", json!("$base/revoke"));
     let (one, other) = (world.site("/mcp"), world.site("/other"));
     let gives = |name: &str, refresh: Option<&str>| {
-        let given = json!({"access_token": name, "expires_in": 3600, "refresh_token": refresh});
-        world.issuer.answers("/token", Canned(200, "", given.to_string()));
+        let response = json!({"access_token": name, "expires_in": 3600, "refresh_token": refresh});
+        world.issuer.respond_with("/token", Canned(200, "", response.to_string()));
     };
     let has = async |site: &ProtectedServer| match world.access("alice", site).await {
-        Ok(access) => shown(access.token().await),
+        Ok(access) => token_text(access.token().await),
         Err(error) => error.to_string(),
     };
     // An issuer without refresh tokens.
@@ -122,7 +122,7 @@ async fn servers_of_one_issuer_do_not_end_each_others_logins() {
     gives("b", None);
     assert_eq!(world.log_in("alice", &other, &[]).await, "b");
     assert_eq!((has(&one).await, has(&other).await), ("a".to_owned(), "b".to_owned()));
-    // One whose refresh tokens are for one server each.
+    // An issuer whose refresh tokens are bound to one server.
     for (site, name, refresh) in [(&one, "a1", "for-one"), (&other, "b1", "for-other")] {
         gives(name, Some(refresh));
         assert_eq!(world.log_in("alice", site, &[]).await, name);
@@ -131,118 +131,120 @@ async fn servers_of_one_issuer_do_not_end_each_others_logins() {
         [(2, &one, "for-one"), (2, &other, "for-other"), (3, &one, "one-2"), (3, &other, "other-2")]
     {
         if site.name == "mcp" {
-            world.later(4000);
+            world.advance(4000);
         }
         let short = site.name.replace("mcp", "one");
         gives(&format!("{short}{round}"), Some(&format!("{short}-{round}")));
         assert_eq!(has(site).await, format!("{short}{round}"));
-        let asked = world.issuer.asked("/token").pop().unwrap();
+        let asked = world.issuer.requests("/token").pop().unwrap();
         assert_eq!(asked.form["refresh_token"], refresh);
     }
-    // One that was used up is not tried again, if there is another.
-    world.later(4000);
-    world.issuer.as_usual("/token");
-    world.issuer.expects("other-3");
+    // If one refresh token is used up, the other is tried.
+    world.advance(4000);
+    world.issuer.reset("/token");
+    world.issuer.expect_refresh_token("other-3");
     assert_eq!(has(&one).await, "access-1");
-    // The issuer hears of all of them.
+    // All refresh tokens are revoked.
     world.logins.forget(&person("alice"), &one).await;
-    let asked = world.issuer.asked("/revoke");
-    let given_back: Vec<&str> = asked.iter().map(|asked| asked.form["token"].as_str()).collect();
-    assert_eq!(given_back, ["refresh-1"]);
+    let asked = world.issuer.requests("/revoke");
+    let revoked: Vec<&str> = asked.iter().map(|asked| asked.form["token"].as_str()).collect();
+    assert_eq!(revoked, ["refresh-1"]);
 }
 
 #[tokio::test]
-async fn what_two_servers_are_renewed_with_is_used_once() {
+async fn a_refresh_token_that_two_servers_share_is_used_once() {
     let world = World::new().await;
     let (one, other) = (world.site("/mcp"), world.site("/other"));
     let has = async |site: &ProtectedServer| {
-        shown(world.access("alice", site).await.unwrap().token().await)
+        token_text(world.access("alice", site).await.unwrap().token().await)
     };
     assert_eq!(world.log_in("alice", &one, &[]).await, "access-1");
     assert_eq!(has(&other).await, "access-2");
-    // A login at a third one gives something else to renew with.
+    // A login at a third server brings another refresh token.
     let third = world.site("/third");
-    let says = json!({"resource": "$base/third", "authorization_servers": ["$base"]});
+    let metadata = json!({"resource": "$base/third", "authorization_servers": ["$base"]});
     let path = "/.well-known/oauth-protected-resource/third";
-    world.issuer.answers(path, Canned(200, "", says.to_string()));
-    let given = json!({"access_token": "c", "expires_in": 9999, "refresh_token": "for-third"});
-    world.issuer.answers("/token", Canned(200, "", given.to_string()));
+    world.issuer.respond_with(path, Canned(200, "", metadata.to_string()));
+    let response = json!({"access_token": "c", "expires_in": 9999, "refresh_token": "for-third"});
+    world.issuer.respond_with("/token", Canned(200, "", response.to_string()));
     assert_eq!(world.log_in("alice", &third, &[]).await, "c");
-    world.issuer.as_usual("/token");
-    world.later(4000);
+    world.issuer.reset("/token");
+    world.advance(4000);
     assert_eq!(
         (has(&one).await, has(&other).await),
         ("access-3".to_owned(), "access-4".to_owned())
     );
-    let asked = world.issuer.asked("/token");
+    let asked = world.issuer.requests("/token");
     let used: Vec<&str> =
         asked.iter().filter_map(|asked| Some(asked.form.get("refresh_token")?.as_str())).collect();
     assert_eq!(used, ["refresh-1", "refresh-2", "refresh-3"]);
 }
 
 #[tokio::test]
-async fn everything_is_forgotten_also_after_a_month_of_use() {
+async fn logout_works_after_a_month_of_use() {
     let world = World::new().await;
     let (site, alice) = (world.site("/mcp"), person("alice"));
     assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
     for day in 2..40 {
-        world.later(24 * 3600);
+        world.advance(24 * 3600);
         let access = world.access("alice", &site).await.unwrap();
-        assert_eq!(shown(access.token().await), format!("access-{day}"));
+        assert_eq!(token_text(access.token().await), format!("access-{day}"));
     }
     world.logins.forget_all(&alice).await;
     assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
 }
 
 #[tokio::test]
-async fn a_login_anew_leaves_nothing_behind_at_the_issuer() {
+async fn superseded_refresh_tokens_are_revoked_at_logout() {
     let world = World::new().await;
-    world.issuer.says("revocation_endpoint", json!("$base/revoke"));
+    world.issuer.set_metadata("revocation_endpoint", json!("$base/revoke"));
     let site = world.site("/mcp");
     for number in 1..4 {
         assert_eq!(world.log_in("alice", &site, &[]).await, format!("access-{number}"));
     }
-    // Some issuers end the new login with the old one, so they hear of it only at the end.
-    assert!(world.issuer.asked("/revoke").is_empty());
+    // Some issuers end the new login with the old one, so nothing is revoked before the logout.
+    assert!(world.issuer.requests("/revoke").is_empty());
     world.logins.forget_all(&person("alice")).await;
-    let asked = world.issuer.asked("/revoke");
-    let given_back: Vec<&str> = asked.iter().map(|asked| asked.form["token"].as_str()).collect();
-    assert_eq!(given_back, ["refresh-3", "refresh-1", "refresh-2"]);
+    let asked = world.issuer.requests("/revoke");
+    let revoked: Vec<&str> = asked.iter().map(|asked| asked.form["token"].as_str()).collect();
+    assert_eq!(revoked, ["refresh-3", "refresh-1", "refresh-2"]);
 }
 
 #[tokio::test]
-async fn a_server_that_names_the_issuer_of_another_gets_nothing_unasked() {
+async fn a_server_that_names_anothers_issuer_gets_no_token_unasked() {
     let world = World::new().await;
     let (site, other, alice) = (world.site("/mcp"), world.site("/other"), person("alice"));
     assert!(!world.logins.has_stored_login(&alice, &site).await.unwrap());
     assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
     let stranger = Issuer::start(world.tasks()).await;
-    let says = json!({"resource": "$base/mcp", "authorization_servers": [world.issuer.base]});
-    stranger
-        .answers("/.well-known/oauth-protected-resource/mcp", Canned(200, "", says.to_string()));
+    let metadata = json!({"resource": "$base/mcp", "authorization_servers": [world.issuer.base]});
+    stranger.respond_with(
+        "/.well-known/oauth-protected-resource/mcp",
+        Canned(200, "", metadata.to_string()),
+    );
     let url = format!("{}/mcp", stranger.base);
     let strange = ProtectedServer { name: "strange".to_owned(), url, ..ProtectedServer::default() };
-    // Before and after it is known who its issuer is.
+    // Before and after the discovery of its issuer.
     for _ in 0..2 {
         assert!(!world.logins.has_stored_login(&alice, &strange).await.unwrap());
         assert!(!world.logins.has_stored_login(&alice, &other).await.unwrap());
         assert!(world.logins.has_stored_login(&alice, &site).await.unwrap());
     }
-    // The gateway starts anew, long after the token has ended.
-    world.later(24 * 3600);
-    let again = world.beside();
+    // The gateway restarts long after the token has expired.
+    world.advance(24 * 3600);
+    let again = world.second_gateway();
     assert!(!again.logins.has_stored_login(&alice, &strange).await.unwrap());
     assert!(again.logins.has_stored_login(&alice, &site).await.unwrap());
-    assert_eq!(world.issuer.renewals(), 0);
-    // Whoever asks for it shares the login, and that is remembered.
-    assert_eq!(shown(world.access("alice", &other).await.unwrap().token().await), "access-2");
+    assert_eq!(world.issuer.refreshes(), 0);
+    // An explicit request shares the login, and that is remembered.
+    assert_eq!(token_text(world.access("alice", &other).await.unwrap().token().await), "access-2");
     assert!(world.logins.has_stored_login(&alice, &other).await.unwrap());
     assert!(world.logins.has_stored_login(&alice, &site).await.unwrap());
     world.logins.forget(&alice, &site).await;
     assert!(!world.logins.has_stored_login(&alice, &site).await.unwrap());
 }
 
-/// What becomes of a request for which a server wants more.
+/// The error of a request for which a server requires more scopes.
 async fn refused(world: &World, site: &ProtectedServer, wanted: &str) -> String {
     let access = world.access("alice", site).await.unwrap();
     let token = access.token().await.unwrap();
@@ -254,20 +256,20 @@ async fn refused(world: &World, site: &ProtectedServer, wanted: &str) -> String 
 }
 
 #[tokio::test]
-async fn servers_may_ask_for_more_but_not_for_ever() {
+async fn step_up_logins_are_limited() {
     let world = World::new().await;
     let (site, alice) = (world.site("/mcp"), person("alice"));
     assert_eq!(world.begin("alice", &site).await.unwrap()["scope"], "read");
     assert_eq!(world.log_in("alice", &site, &[]).await, "access-1");
     for wanted in ["write", "delete", "admin"] {
         assert!(!world.logins.needs_step_up(&alice, &site).await);
-        // However often it is said before somebody logs in, it is one wish.
+        // Repeated refusals before the login count once.
         for _ in 0..5 {
             assert_eq!(
                 refused(&world, &site, wanted).await,
                 format!(
-                    "the server wants more than was granted (insufficient_scope: `{wanted}`); call \
-                     core_auth_login with server='mcp' to grant it"
+                    "the server requires more scopes than were granted (insufficient_scope: `{wanted}`); \
+                     call core_auth_login with server='mcp' to grant them"
                 )
             );
         }
@@ -279,46 +281,48 @@ async fn servers_may_ask_for_more_but_not_for_ever() {
         );
         assert!(world.log_in("alice", &site, &[]).await.starts_with("access-"));
     }
-    let enough = "the server wants more than was granted (insufficient_scope: `everything`), also after 3 logins";
+    let enough = "the server requires more scopes than were granted (insufficient_scope: `everything`), \
+                  even after 3 logins";
     assert_eq!(refused(&world, &site, "everything").await, enough);
     assert!(!world.logins.needs_step_up(&alice, &site).await);
     assert_eq!(
         refused(&world, &site, "write").await,
-        "the server wants more than was granted (insufficient_scope: `write`), but names nothing that was not"
+        "the server requires more scopes than were granted (insufficient_scope: `write`), but names only \
+         granted ones"
     );
-    world.later(3601);
-    assert!(refused(&world, &site, "everything").await.ends_with("to grant it"));
+    world.advance(3601);
+    assert!(refused(&world, &site, "everything").await.ends_with("to grant them"));
 }
 
 #[tokio::test]
-async fn what_is_not_granted_takes_nothing_away() {
+async fn a_denied_step_up_leaves_the_login_as_it_was() {
     let world = World::new().await;
     let (site, alice) = (world.site("/mcp"), person("alice"));
-    let given = json!({"access_token": "a", "expires_in": 3600, "scope": "read"});
-    world.issuer.answers("/token", Canned(200, "", given.to_string()));
+    let response = json!({"access_token": "a", "expires_in": 3600, "scope": "read"});
+    world.issuer.respond_with("/token", Canned(200, "", response.to_string()));
     assert_eq!(world.log_in("alice", &site, &[]).await, "a");
-    assert!(refused(&world, &site, "admin").await.ends_with("to grant it"));
-    // The token is good for the rest.
-    assert_eq!(shown(world.access("alice", &site).await.unwrap().token().await), "a");
-    // The issuer grants no more by a login, and the person is not asked again.
+    assert!(refused(&world, &site, "admin").await.ends_with("to grant them"));
+    // The token stays valid for other requests.
+    assert_eq!(token_text(world.access("alice", &site).await.unwrap().token().await), "a");
+    // The issuer grants no more, and the user is not asked again.
     assert_eq!(world.log_in("alice", &site, &[]).await, "a");
     assert!(!world.logins.needs_step_up(&alice, &site).await);
     assert_eq!(world.begin("alice", &site).await.unwrap()["scope"], "read");
-    // Nor if they say no.
-    assert!(refused(&world, &site, "admin").await.ends_with("to grant it"));
+    // Nor if they deny it.
+    assert!(refused(&world, &site, "admin").await.ends_with("to grant them"));
     let page = world.log_in("alice", &site, &[("error", "access_denied")]).await;
     assert!(page.starts_with("400 Sign-in was denied"), "{page}");
     assert!(!world.logins.needs_step_up(&alice, &site).await);
-    assert_eq!(shown(world.access("alice", &site).await.unwrap().token().await), "a");
+    assert_eq!(token_text(world.access("alice", &site).await.unwrap().token().await), "a");
 }
 
 #[tokio::test]
-async fn what_is_asked_for_in_a_browser() {
+async fn authorization_requests() {
     let world = World::new().await;
     let mut site = world.site("/mcp");
     site.challenge =
         Some("Bearer scope=\"one two\", resource_metadata=\"http://127.0.0.1:1/x\"".to_owned());
-    world.issuer.says("scopes_supported", json!(["read", "offline_access"]));
+    world.issuer.set_metadata("scopes_supported", json!(["read", "offline_access"]));
     let asked = world.begin("alice", &site).await.unwrap();
     let expect = [
         ("response_type", "code"),
@@ -335,18 +339,18 @@ async fn what_is_asked_for_in_a_browser() {
 }
 
 #[tokio::test]
-async fn how_we_prove_who_we_are() {
+async fn client_authentication_methods() {
     for (method, authorization, secret) in [
         ("client_secret_basic", Some("Basic Y2xpZW50LTI6cyUyRmg="), None),
         ("client_secret_post", None, Some("s/h")),
         ("none", None, None),
     ] {
         let world = World::new().await;
-        world.issuer.says("token_endpoint_auth_methods_supported", json!([method]));
+        world.issuer.set_metadata("token_endpoint_auth_methods_supported", json!([method]));
         let told = json!({"client_id": "client-2", "client_secret": "s/h", "token_endpoint_auth_method": method});
-        world.issuer.answers("/register", Canned(201, "", told.to_string()));
+        world.issuer.respond_with("/register", Canned(201, "", told.to_string()));
         assert_eq!(world.log_in("alice", &world.site("/mcp"), &[]).await, "access-1", "{method}");
-        let asked = world.issuer.asked("/token").pop().unwrap();
+        let asked = world.issuer.requests("/token").pop().unwrap();
         assert_eq!(asked.authorization.as_deref(), authorization, "{method}");
         assert_eq!(asked.form.get("client_secret").map(String::as_str), secret, "{method}");
         let named = asked.form.get("client_id").map(String::as_str);
@@ -355,23 +359,23 @@ async fn how_we_prove_who_we_are() {
 }
 
 #[tokio::test]
-async fn nothing_shows_a_secret() {
+async fn secrets_are_never_printed() {
     let world = World::new().await;
     let site = world.site("/mcp");
     let told = json!({"client_id": "c", "client_secret": "canary-client", "token_endpoint_auth_method": "client_secret_post"});
-    world.issuer.answers("/register", Canned(201, "", told.to_string()));
-    let given = json!({
+    world.issuer.respond_with("/register", Canned(201, "", told.to_string()));
+    let response = json!({
         "access_token": "canary-access", "refresh_token": "canary-refresh", "id_token": "canary-id",
         "expires_in": 3600,
     });
-    world.issuer.answers("/token", Canned(200, "", given.to_string()));
+    world.issuer.respond_with("/token", Canned(200, "", response.to_string()));
     assert_eq!(world.log_in("alice", &site, &[]).await, "canary-access");
     let access = world.access("alice", &site).await.unwrap();
     let token = access.token().await.unwrap();
     let echo =
         r#"{"error": "invalid_request", "error_description": "canary-refresh canary-client"}"#;
-    world.issuer.answers("/token", Canned(400, "", echo.to_owned()));
-    world.later(4000);
+    world.issuer.respond_with("/token", Canned(400, "", echo.to_owned()));
+    world.advance(4000);
     let error = access.token().await.unwrap_err();
     let seen =
         format!("{:?} {:?} {access:?} {token:?} {error} {error:?}", world.client, world.logins);

@@ -1,4 +1,4 @@
-//! A server that wants a login and its issuer, both scripted, and someone who logs in.
+//! A scripted server with its issuer, and a gateway through which users log in there.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use muster_auth::{
-    client::{Client, Options},
+    client::{OAuthClient, OAuthClientOptions},
     clock::Clock,
     store::{Memory, Store, Vault},
 };
@@ -34,15 +34,15 @@ use tokio_util::task::TaskTracker;
 
 use crate::{idp::Gate, shared::Shared};
 
-/// What was asked.
+/// A request that the issuer received.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RecordedRequest {
     pub(crate) path: String,
     pub(crate) form: BTreeMap<String, String>,
     pub(crate) authorization: Option<String>,
 }
 
-/// A canned answer; `$base` stands for where the issuer is.
+/// A canned response: status, a header, body; `$base` stands for the issuer's URL.
 #[derive(Debug, Clone)]
 pub(crate) struct Canned(pub(crate) u16, pub(crate) &'static str, pub(crate) String);
 
@@ -51,7 +51,7 @@ struct Script {
     canned: BTreeMap<String, Canned>,
     metadata: BTreeMap<String, Value>,
     gates: BTreeMap<String, Arc<Gate>>,
-    asked: Vec<Asked>,
+    requests: Vec<RecordedRequest>,
     issued: usize,
     refresh: String,
 }
@@ -73,7 +73,7 @@ impl Issuer {
             while let Ok((stream, _)) = listener.accept().await {
                 let issuer = serving.clone();
                 own.spawn(async move {
-                    let service = service_fn(|request| issuer.clone().answer(request));
+                    let service = service_fn(|request| issuer.clone().serve(request));
                     let served =
                         http1::Builder::new().serve_connection(TokioIo::new(stream), service);
                     drop(served.await);
@@ -83,50 +83,51 @@ impl Issuer {
         issuer
     }
 
-    /// Answers a path in this way from now on.
-    pub(crate) fn answers(&self, path: &str, canned: Canned) {
+    /// Sets the response of a path.
+    pub(crate) fn respond_with(&self, path: &str, canned: Canned) {
         self.script.lock().unwrap().canned.insert(path.to_owned(), canned);
     }
 
-    pub(crate) fn as_usual(&self, path: &str) {
+    pub(crate) fn reset(&self, path: &str) {
         self.script.lock().unwrap().canned.remove(path);
     }
 
-    /// Holds back the next answer at a path.
-    pub(crate) fn holds(&self, path: &str) -> Arc<Gate> {
+    /// Delays the next response of a path until the gate opens.
+    pub(crate) fn hold(&self, path: &str) -> Arc<Gate> {
         let gate = Arc::<Gate>::default();
         self.script.lock().unwrap().gates.insert(path.to_owned(), Arc::clone(&gate));
         gate
     }
 
-    /// Says something else about itself.
-    pub(crate) fn says(&self, key: &str, value: Value) {
+    /// Changes a field of the issuer's metadata.
+    pub(crate) fn set_metadata(&self, key: &str, value: Value) {
         self.script.lock().unwrap().metadata.insert(key.to_owned(), value);
     }
 
-    /// Takes this token to renew with, next time.
-    pub(crate) fn expects(&self, refresh: &str) {
+    /// Sets the refresh token that is valid next.
+    pub(crate) fn expect_refresh_token(&self, refresh: &str) {
         refresh.clone_into(&mut self.script.lock().unwrap().refresh);
     }
 
-    /// Takes back every token that can be renewed.
-    pub(crate) fn revoke(&self) {
+    /// Revokes all refresh tokens.
+    pub(crate) fn revoke_refresh_tokens(&self) {
         self.script.lock().unwrap().refresh.clear();
     }
 
-    pub(crate) fn asked(&self, path: &str) -> Vec<Asked> {
+    pub(crate) fn requests(&self, path: &str) -> Vec<RecordedRequest> {
         let script = self.script.lock().unwrap();
-        script.asked.iter().filter(|asked| asked.path == path).cloned().collect()
+        script.requests.iter().filter(|request| request.path == path).cloned().collect()
     }
 
-    /// How often it was asked to renew something.
-    pub(crate) fn renewals(&self) -> usize {
-        let renews =
-            |asked: &&Asked| asked.form.get("grant_type").is_some_and(|g| g == "refresh_token");
-        self.asked("/token").iter().filter(renews).count()
+    /// The number of refresh requests.
+    pub(crate) fn refreshes(&self) -> usize {
+        let renews = |request: &&RecordedRequest| {
+            request.form.get("grant_type").is_some_and(|g| g == "refresh_token")
+        };
+        self.requests("/token").iter().filter(renews).count()
     }
 
-    async fn answer(
+    async fn serve(
         self,
         request: Request<Incoming>,
     ) -> Result<Response<Full<Bytes>>, hyper::Error> {
@@ -135,9 +136,9 @@ impl Issuer {
         let authorization = authorization.map(|value| value.to_str().unwrap().to_owned());
         let body = request.into_body().collect().await?.to_bytes();
         let form = form_urlencoded::parse(&body).into_owned().collect();
-        let asked = Asked { path, form, authorization };
-        let Canned(status, header, body) = self.respond(&asked);
-        let gate = self.script.lock().unwrap().gates.remove(&asked.path);
+        let received = RecordedRequest { path, form, authorization };
+        let Canned(status, header, body) = self.respond(&received);
+        let gate = self.script.lock().unwrap().gates.remove(&received.path);
         if let Some(gate) = gate {
             gate.asked.notify_one();
             gate.open.notified().await;
@@ -149,14 +150,14 @@ impl Issuer {
         Ok(response)
     }
 
-    fn respond(&self, asked: &Asked) -> Canned {
+    fn respond(&self, request: &RecordedRequest) -> Canned {
         let mut script = self.script.lock().unwrap();
-        script.asked.push(asked.clone());
-        if let Some(canned) = script.canned.get(&asked.path) {
+        script.requests.push(request.clone());
+        if let Some(canned) = script.canned.get(&request.path) {
             return canned.clone();
         }
         let json = |status: u16, value: Value| Canned(status, "", value.to_string());
-        match asked.path.as_str() {
+        match request.path.as_str() {
             "/.well-known/oauth-protected-resource/mcp" => json(
                 200,
                 json!({
@@ -170,7 +171,7 @@ impl Issuer {
                 }),
             ),
             "/.well-known/oauth-authorization-server" => {
-                let mut says = json!({
+                let mut metadata = json!({
                     "issuer": "$base",
                     "authorization_endpoint": "$base/authorize",
                     "token_endpoint": "$base/token",
@@ -178,12 +179,12 @@ impl Issuer {
                     "code_challenge_methods_supported": ["S256"],
                 });
                 for (key, value) in &script.metadata {
-                    says[key] = value.clone();
+                    metadata[key] = value.clone();
                 }
-                json(200, says)
+                json(200, metadata)
             }
             "/register" => json(201, json!({"client_id": "client-1"})),
-            "/token" => script.token(&asked.form),
+            "/token" => script.token(&request.form),
             _ => json(404, json!({})),
         }
     }
@@ -191,7 +192,7 @@ impl Issuer {
 
 impl Script {
     fn token(&mut self, form: &BTreeMap<String, String>) -> Canned {
-        let good = match form.get("grant_type").map(String::as_str) {
+        let valid = match form.get("grant_type").map(String::as_str) {
             Some("authorization_code") => {
                 form.get("code").is_some_and(|code| code == "good")
                     && form.get("code_verifier").is_some_and(|verifier| verifier.len() == 43)
@@ -201,24 +202,24 @@ impl Script {
             }
             _ => false,
         };
-        if !good {
+        if !valid {
             let error = json!({"error": "invalid_grant", "error_description": "it is used up"});
             return Canned(400, "", error.to_string());
         }
         self.issued += 1;
         self.refresh = format!("refresh-{}", self.issued);
-        let given = json!({
+        let response = json!({
             "access_token": format!("access-{}", self.issued), "token_type": "Bearer",
             "expires_in": 3600, "refresh_token": self.refresh,
         });
-        Canned(200, "", given.to_string())
+        Canned(200, "", response.to_string())
     }
 }
 
-/// Someone with a browser, and the gateway they log in through.
+/// A gateway, its issuer and its clock.
 pub(crate) struct World {
     pub(crate) issuer: Issuer,
-    pub(crate) client: Arc<Client>,
+    pub(crate) client: Arc<OAuthClient>,
     pub(crate) logins: Arc<dyn LoginService>,
     pub(crate) time: Arc<AtomicU64>,
     clock: Clock,
@@ -227,9 +228,9 @@ pub(crate) struct World {
 }
 
 #[derive(Debug)]
-struct Nothing;
+struct IgnoreArrival;
 
-impl LoginObserver for Nothing {
+impl LoginObserver for IgnoreArrival {
     fn logged_in(&self, _: LoginSubject, _: String) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -240,7 +241,7 @@ impl World {
         Self::with(|clock| Arc::new(Memory::new(clock))).await
     }
 
-    /// One whose storage others may share.
+    /// A gateway whose storage others share.
     pub(crate) async fn sharing() -> Self {
         Self::with(|clock| Shared::new(clock)).await
     }
@@ -249,32 +250,35 @@ impl World {
         let tasks = TaskTracker::new();
         let issuer = Issuer::start(&tasks).await;
         let time = Arc::new(AtomicU64::new(1_000_000));
-        let told = Arc::clone(&time);
-        let clock = Clock::new(move || told.load(Ordering::Relaxed));
+        let shared_time = Arc::clone(&time);
+        let clock = Clock::new(move || shared_time.load(Ordering::Relaxed));
         let vault = Vault::new(store(clock.clone()), None);
-        let options = Options::new("http://localhost:8090/");
+        let options = OAuthClientOptions::new("http://localhost:8090/");
         Self::of(options, TrustStore::system(), issuer, (time, clock, vault, tasks))
     }
 
     fn of(
-        options: Options,
+        options: OAuthClientOptions,
         trust: TrustStore,
         issuer: Issuer,
         (time, clock, vault, tasks): (Arc<AtomicU64>, Clock, Vault, TaskTracker),
     ) -> Self {
-        let dialer = HttpClient::new(Arc::new(trust));
-        let client = Client::new(options, dialer, vault.clone(), clock.clone());
+        let http = HttpClient::new(Arc::new(trust));
+        let client = OAuthClient::new(options, http, vault.clone(), clock.clone());
         let logins = client.logins();
         Self { issuer, client, logins, time, clock, vault, tasks }
     }
 
     /// Another gateway with the same issuer, storage and time.
-    pub(crate) fn beside(&self) -> Self {
-        self.beside_as(Options::new("http://localhost:8090/"), TrustStore::system())
+    pub(crate) fn second_gateway(&self) -> Self {
+        self.second_gateway_as(
+            OAuthClientOptions::new("http://localhost:8090/"),
+            TrustStore::system(),
+        )
     }
 
-    /// The same, as another client.
-    pub(crate) fn beside_as(&self, options: Options, trust: TrustStore) -> Self {
+    /// Another gateway with other options.
+    pub(crate) fn second_gateway_as(&self, options: OAuthClientOptions, trust: TrustStore) -> Self {
         let shared =
             (Arc::clone(&self.time), self.clock.clone(), self.vault.clone(), self.tasks.clone());
         Self::of(options, trust, self.issuer.clone(), shared)
@@ -284,7 +288,7 @@ impl World {
         &self.tasks
     }
 
-    pub(crate) fn later(&self, seconds: u64) {
+    pub(crate) fn advance(&self, seconds: u64) {
         self.time.fetch_add(seconds, Ordering::Relaxed);
     }
 
@@ -297,7 +301,7 @@ impl World {
         }
     }
 
-    /// The address that someone is told to open, as what it asks for.
+    /// Starts a login, and returns the parameters of its URL.
     pub(crate) async fn begin(
         &self,
         who: &str,
@@ -306,18 +310,18 @@ impl World {
         self.begin_as(&person(who), site).await
     }
 
-    /// The same for someone who may have logged in to the gateway.
+    /// Starts a login of a user who may have logged in to the gateway.
     pub(crate) async fn begin_as(
         &self,
         person: &LoginSubject,
         site: &ProtectedServer,
     ) -> Result<BTreeMap<String, String>, LoginError> {
-        let url = self.logins.begin(person, site, Arc::new(Nothing)).await?;
+        let url = self.logins.begin(person, site, Arc::new(IgnoreArrival)).await?;
         let (_, query) = url.split_once('?').unwrap();
         Ok(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
-    /// A browser opens an address of the gateway: the status, and the text of the page.
+    /// Opens the callback: the status, and the text of the page.
     pub(crate) async fn open(&self, parameters: &[(&str, &str)]) -> String {
         let query =
             form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
@@ -331,18 +335,19 @@ impl World {
         format!("{} {text}", page.status().as_u16())
     }
 
-    /// Someone logs in, as far as they get.
+    /// Logs in, and returns the access token or the error.
     pub(crate) async fn log_in(
         &self,
         who: &str,
         site: &ProtectedServer,
         extra: &[(&str, &str)],
     ) -> String {
-        let asked = match self.begin(who, site).await {
-            Ok(asked) => asked,
-            Err(error) => return format!("no address: {error}"),
+        let parameters = match self.begin(who, site).await {
+            Ok(parameters) => parameters,
+            Err(error) => return format!("no URL: {error}"),
         };
-        let mut parameters = vec![("state", asked["state"].as_str()), ("code", "good")];
+        let state = parameters["state"].clone();
+        let mut parameters = vec![("state", state.as_str()), ("code", "good")];
         parameters.retain(|(name, _)| !extra.iter().any(|(other, _)| other == name));
         parameters.extend(extra.iter().filter(|(_, value)| !value.is_empty()));
         let page = self.open(&parameters).await;
@@ -350,7 +355,7 @@ impl World {
             return page;
         }
         match self.access(who, site).await {
-            Ok(access) => shown(access.token().await),
+            Ok(access) => token_text(access.token().await),
             Err(error) => format!("no access: {error}"),
         }
     }
@@ -368,7 +373,9 @@ pub(crate) fn person(who: &str) -> LoginSubject {
     LoginSubject { owner: Owner::Session(who.into()), principal: None }
 }
 
-pub(crate) fn shown(token: Result<muster_core::credentials::BearerToken, LoginError>) -> String {
+pub(crate) fn token_text(
+    token: Result<muster_core::credentials::BearerToken, LoginError>,
+) -> String {
     match token {
         Ok(token) => token.reveal().to_owned(),
         Err(error) => format!("no token: {error:?}"),

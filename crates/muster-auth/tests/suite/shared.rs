@@ -16,7 +16,7 @@ use muster_core::{backend::BoxFuture, logins::LoginError};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::client_world::{Canned, World, person, shown};
+use crate::client_world::{Canned, World, person, token_text};
 
 type Outcome<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
@@ -71,7 +71,7 @@ impl Store for Shared {
 /// Someone who is logged in, at two gateways that share their storage.
 async fn two() -> (World, World) {
     let one = World::sharing().await;
-    let other = one.beside();
+    let other = one.second_gateway();
     assert_eq!(one.log_in("alice", &one.site("/mcp"), &[]).await, "access-1");
     (one, other)
 }
@@ -82,18 +82,18 @@ async fn two_gateways_renew_a_token_once() {
     let site = one.site("/mcp");
     let at_one = one.access("alice", &site).await.unwrap();
     let at_other = other.access("alice", &site).await.unwrap();
-    assert_eq!(shown(at_other.token().await), "access-1");
+    assert_eq!(token_text(at_other.token().await), "access-1");
     for round in 2..12 {
-        one.later(4000);
+        one.advance(4000);
         let mut calls = JoinSet::new();
         for number in 0..100 {
             let access = Arc::clone(if number % 2 == 0 { &at_one } else { &at_other });
-            calls.spawn(async move { shown(access.token().await) });
+            calls.spawn(async move { token_text(access.token().await) });
         }
         while let Some(token) = calls.join_next().await {
             assert_eq!(token.unwrap(), format!("access-{round}"));
         }
-        assert_eq!(one.issuer.renewals(), round - 1);
+        assert_eq!(one.issuer.refreshes(), round - 1);
     }
 }
 
@@ -103,12 +103,12 @@ async fn also_if_the_refresh_token_stays_the_same() {
     let site = one.site("/mcp");
     let at_one = one.access("alice", &site).await.unwrap();
     let at_other = other.access("alice", &site).await.unwrap();
-    one.later(4000);
-    let given = json!({"access_token": "again", "expires_in": 3600});
-    one.issuer.answers("/token", Canned(200, "", given.to_string()));
-    assert_eq!(shown(at_one.token().await), "again");
-    assert_eq!(shown(at_other.token().await), "again");
-    assert_eq!(one.issuer.renewals(), 1);
+    one.advance(4000);
+    let response = json!({"access_token": "again", "expires_in": 3600});
+    one.issuer.respond_with("/token", Canned(200, "", response.to_string()));
+    assert_eq!(token_text(at_one.token().await), "again");
+    assert_eq!(token_text(at_other.token().await), "again");
+    assert_eq!(one.issuer.refreshes(), 1);
 }
 
 #[tokio::test]
@@ -116,36 +116,33 @@ async fn a_logout_at_one_gateway_is_seen_by_the_other() {
     let (one, other) = two().await;
     let site = one.site("/mcp");
     let at_other = other.access("alice", &site).await.unwrap();
-    assert_eq!(shown(at_other.token().await), "access-1");
+    assert_eq!(token_text(at_other.token().await), "access-1");
     one.logins.forget(&person("alice"), &site).await;
-    one.later(6);
-    assert_eq!(shown(at_other.token().await), "no token: Needed");
+    one.advance(6);
+    assert_eq!(token_text(at_other.token().await), "no token: Required");
 }
 
 #[tokio::test]
 async fn a_logout_at_one_gateway_while_the_other_renews_stays() {
     let (one, other) = two().await;
     let site = one.site("/mcp");
-    one.issuer.says("revocation_endpoint", json!("$base/revoke"));
+    one.issuer.set_metadata("revocation_endpoint", json!("$base/revoke"));
     assert_eq!(one.log_in("alice", &site, &[]).await, "access-2");
     let at_other = other.access("alice", &site).await.unwrap();
-    one.later(4000);
-    let gate = one.issuer.holds("/token");
+    one.advance(4000);
+    let gate = one.issuer.hold("/token");
     let mut renewing = JoinSet::new();
-    renewing.spawn(async move { shown(at_other.token().await) });
+    renewing.spawn(async move { token_text(at_other.token().await) });
     gate.asked.notified().await;
     one.logins.forget(&person("alice"), &site).await;
     gate.open.notify_one();
-    assert_eq!(renewing.join_all().await, ["no token: Needed"]);
+    assert_eq!(renewing.join_all().await, ["no token: Required"]);
     for world in [&one, &other] {
         assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
     }
-    let asked = one.issuer.asked("/revoke");
-    let given_back: Vec<&str> = asked.iter().map(|asked| asked.form["token"].as_str()).collect();
-    assert!(
-        given_back.contains(&"refresh-2") && given_back.contains(&"refresh-3"),
-        "{given_back:?}"
-    );
+    let asked = one.issuer.requests("/revoke");
+    let revoked: Vec<&str> = asked.iter().map(|asked| asked.form["token"].as_str()).collect();
+    assert!(revoked.contains(&"refresh-2") && revoked.contains(&"refresh-3"), "{revoked:?}");
 }
 
 #[tokio::test]
@@ -167,17 +164,17 @@ async fn who_leaves_while_a_token_is_renewed_loses_nothing() {
     let site = one.site("/mcp");
     let access = one.access("alice", &site).await.unwrap();
     for round in 2..30 {
-        one.later(4000);
+        one.advance(4000);
         let mut leaving = JoinSet::new();
         let asking = Arc::clone(&access);
         leaving.spawn(async move { drop(asking.token().await) });
-        while one.issuer.renewals() < round - 1 {
+        while one.issuer.refreshes() < round - 1 {
             tokio::task::yield_now().await;
         }
         // The issuer has been asked, and its answer is on the way.
         leaving.abort_all();
         while leaving.join_next().await.is_some() {}
-        assert_eq!(shown(access.token().await), format!("access-{round}"));
-        assert_eq!(one.issuer.renewals(), round - 1);
+        assert_eq!(token_text(access.token().await), format!("access-{round}"));
+        assert_eq!(one.issuer.refreshes(), round - 1);
     }
 }

@@ -1,6 +1,6 @@
 //! Who lets users in at a gateway, and where.
 
-use muster_auth::client::speaks_for;
+use muster_auth::oauth::covers_server;
 use muster_net::{AddressPolicy, HttpClient, HttpRequest};
 use serde::Deserialize;
 
@@ -90,7 +90,7 @@ async fn described(
     let usual = [format!("{base}{WELL_KNOWN}{path}"), format!("{base}{WELL_KNOWN}")];
     for url in parameter(challenge, "resource_metadata").into_iter().chain(usual) {
         let Ok(found) = document::<Resource>(dialer, &url).await else { continue };
-        if let Some(other) = found.resource.as_deref().filter(|own| !speaks_for(own, endpoint)) {
+        if let Some(other) = found.resource.as_deref().filter(|own| !covers_server(own, endpoint)) {
             let other: String = other.chars().filter(|letter| !letter.is_control()).collect();
             return Err(format!(
                 "the gateway describes itself as `{other}`, which is another resource: a token for it \

@@ -114,21 +114,10 @@ impl<B: Backend> Backend for Owned<B> {
         &'a self,
         cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
-        Box::pin(async move {
-            self.is_for(cx)?;
-            self.worded(self.backend.run(cx, call).await)
-        })
-    }
-
-    fn run_bulk<'a>(
-        &'a self,
-        cx: CallContext<'a>,
-        call: Permitted,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             self.is_for(cx)?;
-            self.worded(self.backend.run_bulk(cx, call).await)
+            self.worded(self.backend.run(cx, call).await)
         })
     }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{Surface, SurfaceContext, ToolCall, passed, texts};
-use crate::dispatch::GatewaySnapshot;
+use crate::dispatch::{GatewaySnapshot, in_memory};
 
 /// Shows every tool that the policy lets through.
 #[derive(Debug)]
@@ -46,7 +46,8 @@ impl Surface for Classic {
         Box::pin(async move {
             let (name, arguments) = (call.name.clone(), call.arguments.clone());
             let call = call.of(name, arguments, Checking::Strict);
-            match cx.call(call).await {
+            let result = async { in_memory(cx.call(call).await?).await };
+            match result.await {
                 Ok(outcome) => Ok(outcome),
                 Err(CallError::UnknownTool { tool, .. }) => Ok(unknown(cx.snapshot, &tool)),
                 Err(error) => match passed(error) {

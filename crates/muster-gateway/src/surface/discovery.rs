@@ -23,13 +23,16 @@ use super::{
     Surface, SurfaceContext, ToolCall,
     meta::{
         budget::Budget,
-        fitting::{Keeper, fit_ran},
+        fitting::{Keeper, fit_result},
         get_output,
         given::Given,
     },
     passed, texts,
 };
-use crate::{dispatch::GatewaySnapshot, outputs::Outputs};
+use crate::{
+    dispatch::{GatewaySnapshot, in_memory},
+    outputs::Outputs,
+};
 
 /// What reads long answers, called as if it were a tool.
 const GET_OUTPUT: &str = "get_output";
@@ -119,14 +122,14 @@ impl Discovery {
             return Ok(Outcome::failure(refusal));
         }
         let call = call.of(tool, arguments, Checking::Coerce);
-        let answer = match bounds.budget {
-            Some(budget) => match cx.call_bulk(call).await {
-                Ok(ran) => Ok(fit_ran(ran, budget, &keeper).await),
-                Err(error) => Err(error),
-            },
-            None => cx.call(call).await,
+        let result = async {
+            let result = cx.call(call).await?;
+            match bounds.budget {
+                Some(budget) => Ok(fit_result(result, budget, &keeper).await),
+                None => in_memory(result).await,
+            }
         };
-        match answer {
+        match result.await {
             Ok(outcome) => Ok(outcome),
             Err(error) => match passed(error) {
                 Ok(fault) => Ok(Outcome::failure(fault.to_string())),

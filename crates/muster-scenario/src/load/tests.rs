@@ -119,7 +119,7 @@ pre_configuration:
   serve_args: [--yolo]
 "#
     ));
-    let before = &scenario.before;
+    let before = &scenario.setup;
     let kinds: Vec<&str> = before
         .mcp_servers
         .iter()
@@ -183,7 +183,7 @@ pre_configuration:
 "#
         ),
         expect![[r#"
-            error: n.yaml: line 5: timeout: `soon` is no duration such as `30s` or `1m30s`
+            error: n.yaml: line 5: timeout: `soon` is not a duration such as `30s` or `1m30s`
             error: n.yaml: line 6: skip: expected true or false, found text
             error: n.yaml: line 9: steps[0].id: step id is required
             error: n.yaml: line 10: steps[0].expected.json_path: expected a mapping, found a list
@@ -204,7 +204,7 @@ pre_configuration:
             warning: n.yaml: line 11: steps[1].retry: has no effect
             warning: n.yaml: line 11: steps[1].continue_on_failure: has no effect
             warning: n.yaml: line 11: steps[1].cleanup: has no effect
-            warning: n.yaml: line 15: pre_configuration.mcp_servers[0].config.tools[0].responses[0].delay: `soon` is no duration such as `30s` or `1m30s`; it is ignored
+            warning: n.yaml: line 15: pre_configuration.mcp_servers[0].config.tools[0].responses[0].delay: `soon` is not a duration such as `30s` or `1m30s`; it is ignored
         "#]],
     );
 }

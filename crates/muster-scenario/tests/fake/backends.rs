@@ -9,7 +9,7 @@ use muster_exec::{
     launcher::Launcher,
 };
 use muster_scenario::{
-    client::{Client, Listening, Target},
+    client::{Client, ClientTarget, NotificationStream},
     wire::{self, Message},
 };
 use serde_json::{Value, json};
@@ -126,11 +126,11 @@ impl Backend {
                 answer.unwrap_or_else(|_| Err("no answer".to_owned()))
             }
             Self::Remote(port) => {
-                let target = Target {
+                let target = ClientTarget {
                     port: *port,
                     session: String::from("fake"),
                     bearer: token.cloned(),
-                    listening: Listening::Closed,
+                    listening: NotificationStream::Closed,
                 };
                 let client = Client::connect(target).await.map_err(|err| err.to_string())?;
                 client.request(method, params, LIMIT).await.map_err(|err| err.to_string())

@@ -42,7 +42,7 @@ fn config() -> MockConfig {
     );
     let loaded = load::parse(Path::new("m"), &text);
     let scenario = loaded.scenario.unwrap_or_else(|| panic!("{:?}", loaded.problems));
-    scenario.before.mcp_servers[0].mock().unwrap().clone()
+    scenario.setup.mcp_servers[0].mock().unwrap().clone()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]

@@ -5,15 +5,15 @@ use std::time::Duration;
 use muster_scenario::{
     mock::fault::Fault,
     oauth::{
-        book::{Endpoint, Person},
         jwt,
+        records::{Endpoint, UserIdentity},
     },
 };
 use serde_json::{Value, json};
 
 use crate::{
+    http_client::{BACK, ask, code, encoded, get, post, providers, redemption, wish},
     support::block_on,
-    web::{BACK, ask, code, encoded, get, post, providers, redemption, wish},
 };
 
 /// Parameters that are changed, and what comes of it.
@@ -25,7 +25,7 @@ const IDP: &str = "  mock_oauth_servers: [{name: idp, scopes: [openid, read, wri
 fn what_a_client_may_ask_for() {
     block_on(async {
         let all = providers(IDP).await;
-        let issuer = all.get("idp").unwrap().core().issuer().to_owned();
+        let issuer = all.get("idp").unwrap().state().issuer().to_owned();
         let rows: &[Row] = &[
             (&[], "302 -"),
             (&[("client_id", "")], "400 invalid_request"),
@@ -55,7 +55,7 @@ fn what_a_client_may_ask_for() {
 fn what_a_code_is_good_for() {
     block_on(async {
         let all = providers(IDP).await;
-        let issuer = all.get("idp").unwrap().core().issuer().to_owned();
+        let issuer = all.get("idp").unwrap().state().issuer().to_owned();
         let token = format!("{issuer}/token");
         let rows: &[Row] = &[
             (&[], "200"),
@@ -81,7 +81,7 @@ fn what_a_code_is_good_for() {
             }
         }
         let late = code(&issuer, &[]).await;
-        assert!(all.get("idp").unwrap().core().advance(Duration::from_secs(601)));
+        assert!(all.get("idp").unwrap().state().advance(Duration::from_secs(601)));
         let reply = post(&token, &redemption(&late, &[])).await;
         assert_eq!(reply.error(), "400 invalid_grant", "an old code");
     });
@@ -91,7 +91,7 @@ fn what_a_code_is_good_for() {
 fn tokens_expire_and_are_renewed_once() {
     block_on(async {
         let all = providers(IDP).await;
-        let core = all.get("idp").unwrap().core();
+        let core = all.get("idp").unwrap().state();
         let issuer = core.issuer().to_owned();
         let token = format!("{issuer}/token");
         let code = code(&issuer, &[("nonce", "n-1")]).await;
@@ -136,9 +136,9 @@ fn tokens_expire_and_are_renewed_once() {
 fn a_stolen_refresh_token_ends_the_login() {
     block_on(async {
         let all = providers(IDP).await;
-        let core = all.get("idp").unwrap().core();
+        let core = all.get("idp").unwrap().state();
         let token = format!("{}/token", core.issuer());
-        let minted = core.mint(&Person::default(), "read");
+        let minted = core.mint(&UserIdentity::default(), "read");
         let renew = async |refresh: &str| {
             let pairs =
                 [("grant_type", "refresh_token"), ("refresh_token", refresh), ("client_id", "me")];
@@ -155,7 +155,7 @@ fn a_stolen_refresh_token_ends_the_login() {
 fn clients_and_their_secrets() {
     block_on(async {
         let all = providers("  mock_oauth_servers:\n    - {name: dyn, clients: dynamic, auto_approve: true, client_id: own, client_secret: s3cret}\n    - {name: stat, clients: static, auto_approve: true, client_id: own}\n").await;
-        let issuer = all.get("dyn").unwrap().core().issuer().to_owned();
+        let issuer = all.get("dyn").unwrap().state().issuer().to_owned();
         let stranger = get(&format!("{issuer}/authorize?{}", wish(&[]))).await;
         assert_eq!(stranger.error(), "401 invalid_client");
         let body = json!({"redirect_uris": [BACK], "token_endpoint_auth_method": "none"});
@@ -178,7 +178,7 @@ fn clients_and_their_secrets() {
             let reply = post(&token, &redemption(&value, &changes)).await;
             assert_eq!(reply.error(), expected, "{secret}");
         }
-        let stat = all.get("stat").unwrap().core().issuer().to_owned();
+        let stat = all.get("stat").unwrap().state().issuer().to_owned();
         let metadata = get(&format!("{stat}/.well-known/oauth-authorization-server")).await.json();
         assert_eq!(metadata["registration_endpoint"], Value::Null);
         let refused = get(&format!("{stat}/authorize?{}", wish(&[]))).await;
@@ -203,7 +203,7 @@ fn metadata_is_where_it_is_said_to_be() {
             ("a", "/.well-known/oauth-protected-resource", 404),
         ];
         for (name, path, status) in rows {
-            let core = all.get(name).unwrap().core();
+            let core = all.get(name).unwrap().state();
             let reply = get(&format!("{}{path}", core.origin())).await;
             assert_eq!(reply.status, status, "{name} {path}");
             if status == 200 {
@@ -220,7 +220,7 @@ const TWO: &str = "  mock_oauth_servers:\n    - {name: home, scopes: [openid, re
 fn tls_needs_the_right_authority() {
     block_on(async {
         let all = providers(TWO).await;
-        let issuer = all.get("home").unwrap().core().issuer().to_owned();
+        let issuer = all.get("home").unwrap().state().issuer().to_owned();
         assert!(issuer.starts_with("https://localhost:"));
         let url = format!("{issuer}/jwks");
         let keys = ask("GET", &url, "", "", all.ca_pem()).await.json();
@@ -237,10 +237,10 @@ fn tls_needs_the_right_authority() {
 fn foreign_tokens_are_exchanged_if_they_are_real() {
     block_on(async {
         let all = providers(TWO).await;
-        let (home, far) = (all.get("home").unwrap().core(), all.get("far").unwrap().core());
-        let person = Person::named("alice");
-        let theirs = home.mint(&person, "openid");
-        let own = far.mint(&person, "openid");
+        let (home, far) = (all.get("home").unwrap().state(), all.get("far").unwrap().state());
+        let identity = UserIdentity::named("alice");
+        let theirs = home.mint(&identity, "openid");
+        let own = far.mint(&identity, "openid");
         let forged = jwt::token(&jwt::claims(&theirs.id).unwrap(), None);
         let exchange = async |subject: &str, connector: &str, wanted: &str| {
             let pairs = [
@@ -282,7 +282,7 @@ fn endpoints_go_wrong_when_told_to() {
         let all =
             providers("  mock_oauth_servers: [{name: idp, wrong_issuer: true, hide_pkce: true}]\n")
                 .await;
-        let core = all.get("idp").unwrap().core();
+        let core = all.get("idp").unwrap().state();
         let place = format!("{}/.well-known/openid-configuration", core.issuer());
         let document = get(&place).await.json();
         assert_eq!(document["issuer"], "https://somebody.else.example");

@@ -3,8 +3,8 @@
 use std::fs;
 
 use muster_scenario::{
-    options::{OnFailure, Options, Selection, Skipped},
-    report::{Phase, Verdict, Word},
+    options::{OnFailure, Options, Selection, SkipPolicy},
+    report::{Phase, TestStatus, Verdict},
     run::{self, RunError},
 };
 use serde_json::Value;
@@ -28,7 +28,7 @@ steps:
       json_path: {id: "{{ first.id }}", n: "{{ first.n }}", deep: "{{ first.deep }}"}
 "#;
     passes("expectations", &steps.replace("WHICH", "e7"));
-    let printed = fails("expectations", &steps.replace("WHICH", "e8"), Word::Failed);
+    let printed = fails("expectations", &steps.replace("WHICH", "e8"), TestStatus::Failed);
     assert!(printed.contains("json_path id") && printed.contains("\"e7\""), "{printed}");
 }
 
@@ -58,7 +58,7 @@ steps:
   - {id: one, tool: core_echo, args: {a: b}, expected: {success: true}}
   - {id: two, tool: core_echo, args: {a: "{{ one.gone }}"}, expected: {success: true}}
 "#,
-        Word::Error,
+        TestStatus::Error,
     );
     assert!(printed.contains("missing template variables: one.gone"), "{printed}");
 }
@@ -75,12 +75,16 @@ cleanup:
   - {id: last, tool: core_echo, expected: {success: true}}
 "#,
     ));
-    let ran: Vec<_> = result.steps.iter().map(|s| (s.step.id.as_str(), s.phase, s.word)).collect();
-    assert_eq!(ran, [("bad", Phase::Steps, Word::Failed), ("last", Phase::Cleanup, Word::Passed)]);
+    let ran: Vec<_> =
+        result.steps.iter().map(|s| (s.step.id.as_str(), s.phase, s.status)).collect();
+    assert_eq!(
+        ran,
+        [("bad", Phase::Steps, TestStatus::Failed), ("last", Phase::Cleanup, TestStatus::Passed)]
+    );
     fails(
         "bad-cleanup",
         &format!("{STEPS}\ncleanup: [{{id: c, tool: x_no_no, expected: {{success: true}}}}]"),
-        Word::Failed,
+        TestStatus::Failed,
     );
 }
 
@@ -106,7 +110,7 @@ steps:
     let printed = fails(
         "nobody",
         "steps: [{id: a, as_user: bob, tool: core_echo, expected: {success: true}}]",
-        Word::Error,
+        TestStatus::Error,
     );
     assert!(printed.contains("as_user 'bob' not found; use test_create_user first"), "{printed}");
 }
@@ -230,7 +234,7 @@ fn many_run_at_once_and_all_is_reported() {
     assert_eq!(json["scenario_results"][8]["step_results"][0]["differences"][0]["at"], "success");
     let xml = fs::read_to_string(&files[1]).unwrap();
     assert!(xml.contains("name=\"bad &lt;&amp;&gt;\""), "{xml}");
-    assert!(xml.contains("<skipped message=\"it says `skip: true`\"/>"), "{xml}");
+    assert!(xml.contains("<skipped message=\"`skip: true`\"/>"), "{xml}");
     assert!(xml.contains("tests=\"9\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{xml}");
 }
 
@@ -243,7 +247,7 @@ fn only_what_was_chosen_runs() {
     ]);
     let names = |selection: Selection| {
         let Ran { report, .. } = run(&Options { selection, ..options(dir.path()) });
-        let ran = report.results.into_iter().filter(|result| result.word == Word::Passed);
+        let ran = report.results.into_iter().filter(|result| result.status == TestStatus::Passed);
         ran.map(|result| result.scenario.name).collect::<Vec<_>>()
     };
     let concept = muster_scenario::options::Concept::Workflow;
@@ -252,7 +256,7 @@ fn only_what_was_chosen_runs() {
         names(Selection { scenario: Some("one".to_owned()), ..Selection::default() }),
         ["one"]
     );
-    let all = Selection { skipped: Skipped::Run, ..Selection::default() };
+    let all = Selection { skipped: SkipPolicy::Ignore, ..Selection::default() };
     assert_eq!(names(all), ["one", "two", "three"]);
 }
 
@@ -275,8 +279,8 @@ fn the_first_failure_may_end_the_run() {
     let dir = directory(&[scenario("bad", bad), scenario("good", STEPS)]);
     let options = Options { parallel: 1, on_failure: OnFailure::Stop, ..options(dir.path()) };
     let Ran { report, printed } = run(&options);
-    let words: Vec<Word> = report.results.iter().map(|result| result.word).collect();
-    assert_eq!(words, [Word::Failed, Word::Skipped], "{printed}");
+    let statuses: Vec<TestStatus> = report.results.iter().map(|result| result.status).collect();
+    assert_eq!(statuses, [TestStatus::Failed, TestStatus::Skipped], "{printed}");
 }
 
 #[test]
@@ -332,16 +336,16 @@ fn a_run_out_of_time_says_so_and_leaves_nothing() {
     let dir = directory(&[scenario("slow", slow), scenario("waiting", STEPS)]);
     let timeout = std::time::Duration::from_millis(1500);
     let Ran { report, printed } = run(&Options { timeout, parallel: 1, ..options(dir.path()) });
-    let words: Vec<Word> = report.results.iter().map(|result| result.word).collect();
-    assert_eq!(words, [Word::Error, Word::Error], "{printed}");
-    assert!(printed.contains("the run's time is up after 1.5s"), "{printed}");
+    let statuses: Vec<TestStatus> = report.results.iter().map(|result| result.status).collect();
+    assert_eq!(statuses, [TestStatus::Error, TestStatus::Error], "{printed}");
+    assert!(printed.contains("the run timed out after 1.5s"), "{printed}");
 }
 
 #[test]
 fn directories_may_be_kept() {
     let dir = directory(&[scenario("kept", STEPS)]);
-    let directories = muster_scenario::options::Directories::Keep;
-    let Ran { printed, .. } = run(&Options { directories, ..options(dir.path()) });
+    let directory_cleanup = muster_scenario::options::DirectoryCleanup::Keep;
+    let Ran { printed, .. } = run(&Options { directory_cleanup, ..options(dir.path()) });
     let root = printed.lines().find_map(|line| line.strip_prefix("📁 ")).unwrap();
     let instance = fs::read_dir(root).unwrap().next().unwrap().unwrap().path();
     assert!(instance.join("muster/config.yaml").is_file());

@@ -5,7 +5,7 @@ use std::{fs, future::pending, path::Path};
 use muster_exec::{launcher::Launcher, serve::LAUNCHER_ARG};
 use muster_scenario::{
     options::Options,
-    report::{Report, ScenarioResult, Word},
+    report::{Report, ScenarioResult, TestStatus},
     run,
 };
 use tempfile::TempDir;
@@ -66,14 +66,14 @@ pub(crate) fn run_one(text: String) -> (ScenarioResult, String) {
 #[track_caller]
 pub(crate) fn passes(name: &str, rest: &str) -> ScenarioResult {
     let (result, printed) = run_one(scenario(name, rest));
-    assert_eq!(result.word, Word::Passed, "{printed}");
+    assert_eq!(result.status, TestStatus::Passed, "{printed}");
     result
 }
 
 /// Runs a scenario that must not pass, and gives back what was said about it.
 #[track_caller]
-pub(crate) fn fails(name: &str, rest: &str, word: Word) -> String {
+pub(crate) fn fails(name: &str, rest: &str, status: TestStatus) -> String {
     let (result, printed) = run_one(scenario(name, rest));
-    assert_eq!(result.word, word, "{printed}");
+    assert_eq!(result.status, status, "{printed}");
     printed
 }

@@ -154,7 +154,7 @@ async fn serve(
     let surface = surface(args, &engine, &root);
     let dispatcher = Dispatcher::new(engine.state())
         .with_principals(engine.principals())
-        .with_tally(engine.tally());
+        .with_metrics(engine.metrics());
     let dispatcher = Arc::new(dispatcher);
     let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));

@@ -105,6 +105,29 @@ fn every_page_is_in_the_index() {
     }
 }
 
+/// Folders of the repository that pages refer to by path.
+const FOLDERS: &[&str] = &["crates/", "configs/", "scripts/", "scenarios/", "examples/"];
+
+#[test]
+fn every_path_that_contributors_are_sent_to_exists() {
+    let mut missing = Vec::new();
+    for name in ["CONTRIBUTING.md", "ARCHITECTURE.md"] {
+        let page = fs::read_to_string(root().join(name)).unwrap();
+        for (line, text) in prose(&page) {
+            let code = text.split('`').skip(1).step_by(2);
+            let paths = code.filter(|code| FOLDERS.iter().any(|folder| code.starts_with(folder)));
+            // A placeholder, or a command with arguments.
+            let concrete = paths.filter(|path| !path.contains(['<', '*', ' ']));
+            missing.extend(
+                concrete
+                    .filter(|path| !root().join(path).exists())
+                    .map(|path| format!("{name}:{line}: {path}")),
+            );
+        }
+    }
+    assert!(missing.is_empty(), "missing:\n{}", missing.join("\n"));
+}
+
 #[test]
 fn anchors_are_made_as_github_makes_them() {
     let page = "# `muster serve`: it runs\n## A, b & c\n```\n# code\n```\n## A, b & c\n";

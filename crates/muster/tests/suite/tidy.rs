@@ -22,9 +22,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "muster-gateway",
         &["muster-config", "muster-core", "muster-exec", "muster-search", "muster-workflow"],
     ),
+    ("muster-api", &["muster-workflow"]),
     (
         "muster-engine",
         &[
+            "muster-api",
             "muster-config",
             "muster-core",
             "muster-exec",
@@ -37,6 +39,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "muster-client",
         &[
+            "muster-api",
             "muster-core",
             "muster-config",
             "muster-search",
@@ -50,6 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "muster",
         &[
+            "muster-api",
             "muster-client",
             "muster-core",
             "muster-config",

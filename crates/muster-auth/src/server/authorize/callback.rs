@@ -4,10 +4,11 @@ use http::{HeaderMap, StatusCode};
 
 use super::{Flow, Grant, PATIENCE, consent::page, flow_key};
 use crate::{
+    oauth::with_query,
     random,
     server::{
         Inner,
-        fields::{Fields, with_query},
+        fields::Fields,
         provider::ProviderError,
         redirect_uri::RedirectUri,
         reply::{self, Failure, Reply, escape},

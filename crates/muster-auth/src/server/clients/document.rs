@@ -43,7 +43,7 @@ impl Inner {
         if let Some(client) = self.vault.get(&key).await? {
             return Ok(client);
         }
-        let _turn = self.turns.wait(&key).await;
+        let _fetching = self.locks.lock(&key).await;
         if let Some(client) = self.vault.get(&key).await? {
             return Ok(client);
         }

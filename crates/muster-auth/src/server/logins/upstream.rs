@@ -65,7 +65,7 @@ impl Inner {
 
     async fn renew_once(&self, login: Login, good: Good) -> Result<Login, ProviderError> {
         let away = |err: StoreError| ProviderError::Away(err.to_string());
-        let _turn = self.turns.wait(&login.id).await;
+        let _refreshing = self.locks.lock(&login.id).await;
         let name = format!("turn:{}", login.id);
         let patience = Instant::now() + TURN;
         loop {

@@ -5,7 +5,7 @@ use muster_net::HttpRequest;
 use serde::{Deserialize, Serialize};
 
 use super::{Provider, ProviderError, judged};
-use crate::{jwt::Jwt, secret::Secret};
+use crate::{jwt::Jwt, oauth::basic_credentials, secret::Secret};
 
 /// Shorter than this they are not worth handing on.
 const SOON: u64 = 30;
@@ -98,7 +98,7 @@ impl Provider {
         if secret.reveal().is_empty() {
             return outgoing;
         }
-        outgoing.header(header::AUTHORIZATION, &basic(id, secret.reveal()))
+        outgoing.header(header::AUTHORIZATION, &basic_credentials(id, secret.reveal()))
     }
 
     async fn ask(&self, fields: &[(&str, &str)]) -> Result<Upstream, ProviderError> {
@@ -127,12 +127,4 @@ impl Provider {
             until: self.clock.now().saturating_add(life),
         })
     }
-}
-
-/// A name and a password, each encoded as OAuth has it.
-fn basic(id: &str, secret: &str) -> String {
-    use base64::{Engine as _, engine::general_purpose::STANDARD};
-    let encoded =
-        |text: &str| -> String { form_urlencoded::byte_serialize(text.as_bytes()).collect() };
-    format!("Basic {}", STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret))))
 }

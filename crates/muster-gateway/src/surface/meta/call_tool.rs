@@ -18,7 +18,7 @@ use super::{
     Answer, Builtin, MetaContext, Run,
     budget::Budget,
     envelope,
-    fitting::{fit, fit_ran},
+    fitting::{fit, fit_result},
     given::Given,
     page::echo,
     words,
@@ -71,8 +71,8 @@ async fn meant_call(
         meta: call.meta.clone(),
         continuation: call.continuation.clone(),
     };
-    let mut answer = cx.request.call_bulk(send(arguments.clone())).await;
-    // Nothing ran yet if the arguments do not fit, and only then is there something to put right.
+    let mut answer = cx.request.call(send(arguments.clone())).await;
+    // Nothing result yet if the arguments do not fit, and only then is there something to put right.
     let refused =
         matches!(&answer, Err(CallError::InvalidArguments { tool: of, .. }) if of.as_str() == tool);
     let mended =
@@ -80,10 +80,10 @@ async fn meant_call(
     if let Some(mended) = mended {
         repairs.extend(mended.repairs);
         arguments = mended.arguments;
-        answer = cx.request.call_bulk(send(arguments.clone())).await;
+        answer = cx.request.call(send(arguments.clone())).await;
     }
     match answer {
-        Ok(ran) => Ok(wrapped(cx, ran, &repairs).await),
+        Ok(result) => Ok(wrapped(cx, result, &repairs).await),
         Err(CallError::Upstream { code: code @ URL_ELICITATION, message, data }) => {
             Err(RequestError::Upstream { code, message, data })
         }
@@ -143,9 +143,9 @@ impl Bounds {
 }
 
 /// The result in its envelope, in no more than it may cost.
-async fn wrapped(cx: &MetaContext<'_>, ran: ToolResult, repairs: &[String]) -> Outcome {
+async fn wrapped(cx: &MetaContext<'_>, result: ToolResult, repairs: &[String]) -> Outcome {
     let keeper = cx.keeper();
-    let outcome = fit_ran(ran, cx.budget, &keeper).await;
+    let outcome = fit_result(result, cx.budget, &keeper).await;
     let whole = envelope::wrap(outcome.clone(), repairs);
     let fits = match &whole {
         Outcome::Raw(result) => envelope::text(result).is_none_or(|text| cx.budget.holds(&text)),

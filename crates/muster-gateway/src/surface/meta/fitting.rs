@@ -51,12 +51,12 @@ pub(in crate::surface) async fn fit(outcome: Outcome, budget: Budget, keeper: &K
 }
 
 /// The same of an answer that may not be in memory; then it is a preview in any case.
-pub(in crate::surface) async fn fit_ran(
-    ran: ToolResult,
+pub(in crate::surface) async fn fit_result(
+    result: ToolResult,
     budget: Budget,
     keeper: &Keeper,
 ) -> Outcome {
-    match ran {
+    match result {
         ToolResult::Inline(outcome) => fit(outcome, budget, keeper).await,
         ToolResult::Spooled(bulk) => fit_bulk(bulk, budget, keeper).await,
     }

@@ -3,7 +3,7 @@
 use std::{fs, sync::Arc};
 
 use muster_auth::{
-    client::{Client, Options},
+    client::{OAuthClient, OAuthClientOptions},
     clock::Clock,
     secret::Secret,
     store::{Memory, Vault},
@@ -20,7 +20,7 @@ pub(super) fn of(
     vault: Option<Vault>,
     mut trust: TrustStore,
     store: &Store,
-) -> Result<Option<Arc<Client>>, CommandError> {
+) -> Result<Option<Arc<OAuthClient>>, CommandError> {
     if !said.enabled {
         return Ok(None);
     }
@@ -34,8 +34,8 @@ pub(super) fn of(
         CommandError::new(format!("failed to initialize application: {text}"))
             .hint("see `aggregator.oauth.mcpClient` in config.yaml")
     };
-    let usual = Options::new(&said.public_url);
-    let mut reach = usual.reach;
+    let usual = OAuthClientOptions::new(&said.public_url);
+    let mut policy = usual.policy;
     if !said.ca_file.is_empty() {
         let pem = fs::read(&said.ca_file)
             .map_err(|err| failed(format!("cannot read `caFile` {}: {err}", said.ca_file)))?;
@@ -43,9 +43,9 @@ pub(super) fn of(
             .with_pem(&pem)
             .map_err(|err| failed(format!("`caFile` {}: {err}", said.ca_file)))?;
         // Who has certificates of their own has a network of their own.
-        reach = AddressPolicy::Private;
+        policy = AddressPolicy::Private;
     }
-    let options = Options {
+    let options = OAuthClientOptions {
         client_id: said.client_id.clone(),
         client_secret: secret(said).map_err(failed)?.map(Secret::new),
         client_issuer: said.client_issuer.clone(),
@@ -53,7 +53,7 @@ pub(super) fn of(
         callback_path: or(&said.callback_path, &usual.callback_path),
         document_path: or(&said.cimd.path, &usual.document_path),
         scopes: or(&said.cimd.scopes, &usual.scopes),
-        reach,
+        policy,
         ..usual
     };
     if options.client_secret.is_some() && options.client_issuer.is_empty() {
@@ -64,7 +64,7 @@ pub(super) fn of(
     }
     let clock = Clock::system();
     let vault = vault.unwrap_or_else(|| Vault::new(Arc::new(Memory::new(clock.clone())), None));
-    Ok(Some(Client::new(options, HttpClient::new(Arc::new(trust)), vault, clock)))
+    Ok(Some(OAuthClient::new(options, HttpClient::new(Arc::new(trust)), vault, clock)))
 }
 
 /// The secret itself, or what its file holds.

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, sync::Arc};
 
 use muster_auth::{
-    client::Client,
+    client::OAuthClient,
     server::{self, AuthServer},
 };
 use muster_config::settings::OAuthServer;
@@ -59,13 +59,13 @@ pub(super) fn options(logins: Option<&AuthServer>) -> HttpOptions {
     }
 }
 
-/// Waits for what others have been session for and must not get lost.
-pub(super) async fn settle(logins: Option<&AuthServer>, client: Option<&Client>) {
+/// Waits for token requests in flight, so that no refreshed token is lost.
+pub(super) async fn settle(logins: Option<&AuthServer>, client: Option<&OAuthClient>) {
     if let Some(logins) = logins {
-        logins.settle().await;
+        logins.drain().await;
     }
     if let Some(client) = client {
-        client.settle().await;
+        client.drain().await;
     }
 }
 

@@ -1,0 +1,137 @@
+//! A grant: the tokens that one issuer gave one owner.
+
+use std::collections::BTreeMap;
+
+use muster_core::credentials::BearerToken;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    oauth::{ClientIdentity, TokenResponse},
+    secret::Secret,
+};
+
+/// A token is refreshed when less than this is left of it, or half of a shorter lifetime.
+const REFRESH_BEFORE: u64 = 5 * 60;
+/// A token is not sent any more when less than this is left of it, or a tenth of a shorter lifetime.
+const MARGIN: u64 = 30;
+/// The lifetime of a token whose issuer names none.
+const DEFAULT_LIFETIME: u64 = 3600;
+/// How many refresh tokens of earlier logins are remembered for revocation.
+const MAX_SUPERSEDED: usize = 8;
+
+/// The tokens that one issuer gave one owner.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Grant {
+    pub(super) issuer: String,
+    pub(super) token_endpoint: String,
+    pub(super) revocation_endpoint: Option<String>,
+    pub(super) identity: ClientIdentity,
+    pub(super) scope: String,
+    /// The refresh token of the last login.
+    pub(super) refresh: Option<Secret>,
+    /// Refresh tokens of earlier logins that are unused and not yet revoked.
+    #[serde(default, rename = "past")]
+    pub(super) superseded: Vec<Secret>,
+    pub(super) id: Option<Secret>,
+    /// Access tokens by resource. They stay after they expire, as a record of where the owner logged in.
+    pub(super) access: BTreeMap<String, AccessToken>,
+}
+
+/// An access token for one resource.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct AccessToken {
+    pub(super) token: Secret,
+    /// In seconds since 1970.
+    #[serde(rename = "ends")]
+    expires: u64,
+    lifetime: u64,
+    /// Its refresh token, if that came from another login than the last one.
+    #[serde(default)]
+    pub(super) refresh: Option<Secret>,
+}
+
+impl AccessToken {
+    /// Whether it need not be refreshed yet.
+    pub(super) fn is_fresh(&self, now: u64) -> bool {
+        now + REFRESH_BEFORE.min(self.lifetime / 2) < self.expires
+    }
+
+    /// Whether it may still be sent.
+    pub(super) fn is_valid(&self, now: u64) -> bool {
+        now + MARGIN.min(self.lifetime / 10) < self.expires
+    }
+
+    pub(super) fn bearer(&self) -> BearerToken {
+        BearerToken::new(self.token.reveal().as_str())
+    }
+}
+
+impl Grant {
+    /// Adds the tokens of a response. Those that the issuer left out stay as they are.
+    pub(super) fn update(&mut self, resource: &str, response: TokenResponse, now: u64) {
+        let TokenResponse { access_token, refresh_token, id_token, scope, expires_in } = response;
+        let lifetime = expires_in.unwrap_or(DEFAULT_LIFETIME);
+        let expires = now.saturating_add(lifetime);
+        let mut token = AccessToken { token: access_token, expires, lifetime, refresh: None };
+        match self.access.remove(resource).and_then(|before| before.refresh) {
+            Some(used) => {
+                let next = refresh_token.unwrap_or_else(|| used.clone());
+                // A refresh token is good for one use: replace it wherever it is shared.
+                let sharing =
+                    self.access.values_mut().filter(|other| other.refresh.as_ref() == Some(&used));
+                sharing.for_each(|other| other.refresh = Some(next.clone()));
+                token.refresh = Some(next);
+            }
+            None => self.refresh = refresh_token.or_else(|| self.refresh.take()),
+        }
+        self.access.insert(resource.to_owned(), token);
+        self.id = id_token.or_else(|| self.id.take());
+        if let Some(scope) = scope.filter(|scope| !scope.is_empty()) {
+            self.scope = scope;
+        }
+    }
+
+    /// The refresh token for a resource.
+    pub(super) fn refresh_for(&self, resource: &str) -> Option<&Secret> {
+        let own = self.access.get(resource).and_then(|token| token.refresh.as_ref());
+        own.or(self.refresh.as_ref())
+    }
+
+    /// Takes over the tokens of an earlier login for other resources: logins at two servers of one issuer
+    /// do not end each other.
+    pub(super) fn merge_earlier(&mut self, earlier: Self) {
+        let Self { refresh, superseded, access, .. } = earlier;
+        self.superseded = superseded;
+        let mut used = false;
+        for (resource, mut token) in access {
+            if self.access.contains_key(&resource) {
+                self.superseded.extend(token.refresh);
+                continue;
+            }
+            used |= token.refresh.is_none();
+            token.refresh = token.refresh.or_else(|| refresh.clone());
+            self.access.insert(resource, token);
+        }
+        self.superseded.extend(refresh.filter(|_| !used));
+        let mut distinct = Vec::new();
+        for secret in std::mem::take(&mut self.superseded) {
+            if Some(&secret) != self.refresh.as_ref() && !distinct.contains(&secret) {
+                distinct.push(secret);
+            }
+        }
+        distinct.drain(..distinct.len().saturating_sub(MAX_SUPERSEDED));
+        self.superseded = distinct;
+    }
+
+    /// All refresh tokens, each once, for revocation.
+    pub(super) fn refresh_tokens(&self) -> Vec<&Secret> {
+        let own = self.access.values().filter_map(|token| token.refresh.as_ref());
+        let mut all: Vec<&Secret> = Vec::new();
+        for secret in self.refresh.iter().chain(own).chain(&self.superseded) {
+            if !all.contains(&secret) {
+                all.push(secret);
+            }
+        }
+        all
+    }
+}

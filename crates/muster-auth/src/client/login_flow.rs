@@ -1,0 +1,265 @@
+//! The login flow at a server's issuer: from the URL that a user opens to the callback.
+
+use std::{sync::Arc, time::Duration};
+
+use muster_core::{
+    call::Owner,
+    credentials::Principal,
+    logins::{LoginError, LoginObserver, LoginSubject, ProtectedServer},
+};
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use super::{OAuthClient, grant::Grant, scopes};
+use crate::{
+    oauth::{
+        AuthorizationRequest, CallbackError, CallbackParams, ClientIdentity, Discovered,
+        TokenEndpoint, TokenError,
+    },
+    random::digest_of,
+    secret::Secret,
+    text::printable,
+};
+
+/// How long a user may take to log in.
+const FLOW_TTL: Duration = Duration::from_secs(10 * 60);
+/// How long the callback page waits for the server to be connected.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+const INCOMPLETE: &str = "Sign-in could not be completed";
+
+/// A login that waits for its callback. It is in the storage, because the callback may reach another
+/// gateway.
+#[derive(Debug, Serialize, Deserialize)]
+struct LoginFlow {
+    owner: (bool, String),
+    /// The user who gets the login, as the page names them.
+    #[serde(default, rename = "whose")]
+    user: Option<String>,
+    server: String,
+    issuer: String,
+    #[serde(rename = "answers_with_issuer")]
+    names_issuer: bool,
+    token_endpoint: String,
+    revocation_endpoint: Option<String>,
+    identity: ClientIdentity,
+    verifier: Secret,
+    resource: String,
+    scope: String,
+}
+
+/// The request in this process that waits for a login.
+#[derive(Debug)]
+pub(super) struct LoginWaiter {
+    person: LoginSubject,
+    arrived: Arc<dyn LoginObserver>,
+}
+
+/// The result of a login, as the callback page shows it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum LoginResult {
+    /// The user is logged in; `connect_error` says why the server is not connected.
+    SignedIn { server: String, user: Option<String>, connect_error: Option<String> },
+    /// The login failed: a title and a reason.
+    Failed(&'static str, String),
+}
+
+impl OAuthClient {
+    /// Starts a login, and returns the URL that the user opens.
+    pub(super) async fn start(
+        &self,
+        person: &LoginSubject,
+        site: &ProtectedServer,
+        arrived: Arc<dyn LoginObserver>,
+    ) -> Result<String, LoginError> {
+        let discovered = self.discover(site).await?;
+        self.remember_issuer(site, &discovered);
+        let scope = self.requested_scope(person, site, &discovered).await;
+        let Discovered { issuer, resource, .. } = discovered;
+        let identity = self.identity(&issuer, &scope).await?;
+        let request = AuthorizationRequest {
+            issuer: &issuer,
+            client_id: &identity.id,
+            redirect_uri: &self.options.callback_url(),
+            resource: &resource,
+            scope: &scope,
+            prompt: None,
+        };
+        let pending = request.start().map_err(|err| LoginError::Unavailable(err.to_string()))?;
+        let flow = LoginFlow {
+            owner: encode_owner(&person.owner),
+            user: person.principal.as_deref().map(display_name),
+            server: site.name.clone(),
+            issuer: issuer.issuer,
+            names_issuer: issuer.authorization_response_iss_parameter_supported,
+            token_endpoint: issuer.token_endpoint,
+            revocation_endpoint: issuer.revocation_endpoint,
+            identity,
+            verifier: pending.verifier,
+            resource,
+            scope,
+        };
+        let stored = self.vault.put(&flow_key(&pending.state), &flow, FLOW_TTL).await;
+        stored.map_err(|error| LoginError::Unavailable(error.to_string()))?;
+        self.add_waiter(pending.state, LoginWaiter { person: person.clone(), arrived });
+        Ok(pending.url)
+    }
+
+    /// The scopes of a login: what the server asks for, what it required beyond that, and offline access
+    /// if the issuer supports it.
+    async fn requested_scope(
+        &self,
+        person: &LoginSubject,
+        site: &ProtectedServer,
+        discovered: &Discovered,
+    ) -> String {
+        const OFFLINE: &str = "offline_access";
+        let issuer = &discovered.issuer;
+        let mut scope = discovered.scope.clone();
+        if let Some(more) = self.step_up.wanted(&person.owner, &site.name) {
+            let granted = self.entry(&person.owner, &issuer.issuer).await.get();
+            let granted = granted.map(|grant| grant.scope).unwrap_or_default();
+            scope = scopes::union(&scopes::union(&scope, &granted), &more);
+        }
+        match !scope.is_empty() && issuer.scopes_supported.iter().any(|known| known == OFFLINE) {
+            true => scopes::union(&scope, OFFLINE),
+            false => scope,
+        }
+    }
+
+    /// Completes a login with the parameters of its callback.
+    pub(super) async fn finish(self: &Arc<Self>, params: CallbackParams) -> LoginResult {
+        let (flow, waiter) = match self.take_flow(&params).await {
+            Ok(found) => found,
+            Err(failed) => return failed,
+        };
+        let code = params.authorization_code(&flow.issuer, flow.names_issuer);
+        let owner = decode_owner(&flow.owner);
+        if !matches!(code, Err(CallbackError::WrongIssuer | CallbackError::MissingIssuer)) {
+            self.step_up.login_completed(&owner, &flow.server, self.clock.now());
+        }
+        let code = match code {
+            Ok(code) => code,
+            Err(error) => return callback_failed(error),
+        };
+        match self.redeem(&flow, code).await {
+            Ok(grant) => self.add_grant(&owner, grant).await,
+            Err(error) => {
+                if let TokenError::Client(_) = error {
+                    self.drop_registration(&flow.issuer).await;
+                }
+                return LoginResult::Failed(INCOMPLETE, LoginError::from(error).to_string());
+            }
+        }
+        let LoginFlow { server, user, .. } = flow;
+        let connect_error = match waiter {
+            None => None,
+            Some(LoginWaiter { person, arrived }) => {
+                match timeout(CONNECT_TIMEOUT, arrived.logged_in(person, server.clone())).await {
+                    Ok(connected) => connected.err(),
+                    Err(_) => Some("the server takes long to answer".to_owned()),
+                }
+            }
+        };
+        LoginResult::SignedIn { server, user, connect_error }
+    }
+
+    /// Takes the flow of a callback out of the storage: a callback works once.
+    async fn take_flow(
+        &self,
+        params: &CallbackParams,
+    ) -> Result<(LoginFlow, Option<LoginWaiter>), LoginResult> {
+        let Some(state) = params.state.as_deref() else {
+            let text = "The URL lacks the parameters that the provider adds.";
+            return Err(LoginResult::Failed("Missing parameters", text.to_owned()));
+        };
+        let waiter = self.waiters.lock().remove(state);
+        match self.vault.take(&flow_key(state)).await {
+            Ok(Some(flow)) => Ok((flow, waiter)),
+            Ok(None) => {
+                let text =
+                    "This sign-in has expired or was already used. Call core_auth_login again.";
+                Err(LoginResult::Failed("Sign-in expired", text.to_owned()))
+            }
+            Err(error) => Err(LoginResult::Failed(INCOMPLETE, error.to_string())),
+        }
+    }
+
+    async fn redeem(&self, flow: &LoginFlow, code: &str) -> Result<Grant, TokenError> {
+        let redirect = self.options.callback_url();
+        let fields = [
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", &redirect),
+            ("code_verifier", flow.verifier.reveal()),
+            ("resource", &flow.resource),
+        ];
+        let (url, client, policy) = (&flow.token_endpoint, &flow.identity, self.options.policy);
+        let endpoint = TokenEndpoint { url, client, policy };
+        let response =
+            endpoint.request(&self.http, &fields, &[code, flow.verifier.reveal()]).await?;
+        let mut grant = Grant {
+            issuer: flow.issuer.clone(),
+            token_endpoint: flow.token_endpoint.clone(),
+            revocation_endpoint: flow.revocation_endpoint.clone(),
+            identity: flow.identity.clone(),
+            scope: flow.scope.clone(),
+            refresh: None,
+            superseded: Vec::new(),
+            id: None,
+            access: std::collections::BTreeMap::new(),
+        };
+        grant.update(&flow.resource, response, self.clock.now());
+        Ok(grant)
+    }
+
+    fn add_waiter(&self, state: String, waiter: LoginWaiter) {
+        let mut waiters = self.waiters.lock();
+        if waiters.len() >= super::MAX_ENTRIES {
+            waiters.clear();
+        }
+        waiters.insert(state, waiter);
+    }
+}
+
+fn callback_failed(error: CallbackError) -> LoginResult {
+    let (title, text) = match error {
+        CallbackError::WrongIssuer => (
+            INCOMPLETE,
+            "The response came from another provider than the one that was asked.".to_owned(),
+        ),
+        CallbackError::MissingIssuer => {
+            (INCOMPLETE, "The response does not say which provider it is from.".to_owned())
+        }
+        CallbackError::Denied { error, .. } => {
+            ("Sign-in was denied", format!("The provider reported: {error}."))
+        }
+        CallbackError::MissingCode => {
+            ("Missing parameters", "The provider sent no code.".to_owned())
+        }
+    };
+    LoginResult::Failed(title, text)
+}
+
+/// The name by which a user recognizes their login.
+fn display_name(principal: &Principal) -> String {
+    let Principal { email, name, subject, .. } = principal;
+    printable(email.as_ref().or(name.as_ref()).unwrap_or(subject))
+}
+
+fn flow_key(state: &str) -> String {
+    format!("backend/flow/{}", digest_of(state))
+}
+
+fn encode_owner(owner: &Owner) -> (bool, String) {
+    match owner {
+        Owner::Subject(id) => (true, id.to_string()),
+        Owner::Session(id) => (false, id.to_string()),
+    }
+}
+
+fn decode_owner((is_subject, id): &(bool, String)) -> Owner {
+    match is_subject {
+        true => Owner::Subject(id.as_str().into()),
+        false => Owner::Session(id.as_str().into()),
+    }
+}

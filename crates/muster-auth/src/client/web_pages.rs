@@ -1,0 +1,130 @@
+//! The web pages of the gateway as an OAuth client: the callback, and its client metadata document.
+
+use std::{net::IpAddr, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use muster_core::{backend::BoxFuture, credentials};
+
+use serde::Serialize;
+
+use super::{OAuthClient, login_flow::LoginResult};
+use crate::{oauth::CallbackParams, page};
+
+/// The web pages of an [`OAuthClient`].
+#[derive(Debug)]
+pub struct OAuthClientPages(pub(super) Arc<OAuthClient>);
+
+/// The client metadata document of the gateway.
+#[derive(Debug, Serialize)]
+struct ClientMetadata<'a> {
+    client_id: &'a str,
+    client_name: &'static str,
+    client_uri: &'static str,
+    redirect_uris: [&'a str; 1],
+    grant_types: [&'static str; 2],
+    response_types: [&'static str; 1],
+    token_endpoint_auth_method: &'static str,
+    scope: &'a str,
+    software_id: &'static str,
+    software_version: &'static str,
+}
+
+impl credentials::WebPages for OAuthClientPages {
+    fn serves(&self, path: &str) -> bool {
+        let options = &self.0.options;
+        path == options.callback_path
+            || (path == options.document_path && options.serves_document())
+    }
+
+    fn respond(&self, request: Request<Bytes>, _: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
+        Box::pin(async move {
+            if request.method() != Method::GET {
+                return not_allowed();
+            }
+            if request.uri().path() != self.0.options.callback_path {
+                return self.document();
+            }
+            let params = CallbackParams::parse(request.uri().query().unwrap_or_default());
+            result_page(&self.0.finish(params.unwrap_or_default()).await)
+        })
+    }
+}
+
+impl OAuthClientPages {
+    fn document(&self) -> Response<Bytes> {
+        let options = &self.0.options;
+        let (id, redirect) = (options.document_url(), options.callback_url());
+        let metadata = ClientMetadata {
+            client_id: &id,
+            client_name: super::NAME,
+            client_uri: super::HOME,
+            redirect_uris: [&redirect],
+            grant_types: ["authorization_code", "refresh_token"],
+            response_types: ["code"],
+            token_endpoint_auth_method: "none",
+            scope: &options.scopes,
+            software_id: "giantswarm-muster",
+            software_version: "1.0.0",
+        };
+        let body = serde_json::to_vec(&metadata).unwrap_or_default();
+        let mut response = Response::new(Bytes::from(body));
+        let headers = response.headers_mut();
+        let set = [
+            (header::CONTENT_TYPE, "application/json"),
+            (header::CACHE_CONTROL, "public, max-age=3600"),
+            (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+        ];
+        for (name, value) in set {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+fn result_page(result: &LoginResult) -> Response<Bytes> {
+    let (status, title, text) = match result {
+        LoginResult::SignedIn { server, user, connect_error } => {
+            // The URL may have come from an attacker, who would have the login now: name the user.
+            let user = user.as_ref().map(|user| {
+                format!(
+                    " {user} uses this sign-in from now on; if that is not you, revoke it at the provider."
+                )
+            });
+            let user = user.unwrap_or_default();
+            let next = match connect_error {
+                None => "You can close this window.".to_owned(),
+                Some(error) => {
+                    format!("The server is not connected yet: {error}. Call core_auth_login again.")
+                }
+            };
+            (StatusCode::OK, "Signed in", format!("You are signed in to {server}.{user} {next}"))
+        }
+        LoginResult::Failed(title, text) => (StatusCode::BAD_REQUEST, *title, text.clone()),
+    };
+    page::message(status, title, &text)
+}
+
+fn not_allowed() -> Response<Bytes> {
+    let mut response = Response::new(Bytes::from_static(b"Method Not Allowed\n"));
+    *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::result_page;
+    use crate::client::login_flow::LoginResult;
+
+    #[test]
+    fn pages_show_nothing_as_markup() {
+        let server = "<script>alert(1)</script>".to_owned();
+        let user = Some("<b>Eve</b>".to_owned());
+        let connect_error = Some("'\"&".to_owned());
+        let page = result_page(&LoginResult::SignedIn { server, user, connect_error });
+        let body = String::from_utf8_lossy(page.body()).into_owned();
+        assert!(!body.contains("<script>") && !body.contains("<b>"), "{body}");
+        assert!(body.contains("&lt;script&gt;") && body.contains("&#39;&quot;&amp;"), "{body}");
+    }
+}
