@@ -94,10 +94,7 @@ fn servers_of_other_clients_are_taken_over_without_their_secrets() {
     assert_eq!(read(folder.file(".cursor/mcp.json")), CURSOR, "the client's file is not touched");
 
     let again = said(&muster(&folder, &["import", "--yes"]));
-    assert!(
-        again.contains("= GitHub exists") && again.contains("Nothing to do."),
-        "{again}"
-    );
+    assert!(again.contains("= GitHub exists") && again.contains("Nothing to do."), "{again}");
 }
 
 #[test]
@@ -158,7 +155,8 @@ fn muster_is_written_into_a_client_and_taken_out_to_the_byte() {
     assert!(!folder.file(".codex/config.toml").exists(), "there was none");
     for client in ["claude-desktop", "claude-code", "vscode", "windsurf", "gemini"] {
         let wrote = said(&muster(&folder, &["connect", client]));
-        let path = wrote.split("Added muster to ").nth(1).unwrap().split(';').next().unwrap().to_owned();
+        let path =
+            wrote.split("Added muster to ").nth(1).unwrap().split(';').next().unwrap().to_owned();
         assert!(Path::new(&path).exists(), "{wrote}");
         assert!(muster(&folder, &["connect", client, "--undo"]).status.success());
         assert!(!Path::new(&path).exists(), "{path} was not there before");
@@ -166,7 +164,10 @@ fn muster_is_written_into_a_client_and_taken_out_to_the_byte() {
     assert!(muster(&folder, &["connect", "cursor"]).status.success());
     write(&folder, ".cursor/mcp.json", &read(&file).replace("dark", "light"));
     let undone = said(&muster(&folder, &["connect", "cursor", "--undo"]));
-    assert!(undone.contains("is still in") && undone.contains("mcp.json.before-muster"), "{undone}");
+    assert!(
+        undone.contains("is still in") && undone.contains("mcp.json.before-muster"),
+        "{undone}"
+    );
 
     write(&folder, ".gemini/settings.json", "{} // mine");
     let refused = muster(&folder, &["connect", "gemini"]);
