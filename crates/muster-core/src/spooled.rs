@@ -1,4 +1,4 @@
-//! A result that is too long for memory: it stays where it was put, and is read from there.
+//! Tool results that are too large for memory and stay on disk.
 
 use std::{
     fmt,
@@ -11,18 +11,18 @@ use thiserror::Error;
 
 use crate::{call::Outcome, json::Raw};
 
-/// The result object of an MCP server, somewhere else than in memory. It is gone with its last holder.
+/// The result object of an MCP server, stored outside memory. Dropping the last handle deletes it.
 pub trait SpooledResult: fmt::Debug + Send + Sync {
-    /// How many bytes of JSON it has.
+    /// The length of its JSON in bytes.
     fn bytes(&self) -> u64;
 
-    /// Whether it says that the tool failed.
+    /// Whether the tool reported a failure (`isError`).
     fn failed(&self) -> bool;
 
-    /// What it says about itself (`_meta`), if that is short.
+    /// Its `_meta` object, if that is short.
     fn meta(&self) -> Option<Raw>;
 
-    /// Reads its JSON from a byte on. May wait for a disk; not for a task that others wait for.
+    /// Reads its JSON from a byte offset. Blocks on disk I/O: call it from a blocking task.
     fn read(&self, from: u64) -> io::Result<Box<dyn Read + Send>>;
 }
 
@@ -31,7 +31,7 @@ pub trait SpooledResult: fmt::Debug + Send + Sync {
 pub enum ToolResult {
     /// A result in memory.
     Inline(Outcome),
-    /// A result that is too long for memory.
+    /// A result on disk.
     Spooled(Arc<dyn SpooledResult>),
 }
 

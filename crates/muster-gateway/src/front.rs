@@ -116,7 +116,7 @@ impl RequestHandler for Front {
             self.wait_for_first_attempts().await;
             let frontend = &self.frontend;
             frontend.dispatcher.touch(caller);
-            if suspended_calls::is_ours(&asked.continuation) {
+            if suspended_calls::is_suspended(&asked.continuation) {
                 return self.suspended.resume(caller, client, &asked.continuation).await;
             }
             match client.input_mode() {

@@ -1,9 +1,14 @@
-//! Calls that wait for a client to come again with answers.
+//! Calls that are suspended until their client repeats the request with the input they need.
 //!
-//! A legacy backend asks in the middle of a call. A modern client is asked by reply: its request is
-//! answered with the questions and a handle, and it repeats the request with the answers and the
-//! handle. In between the call goes on waiting here. A handle is good for one repetition, by the same
-//! caller, for a limited time; a call whose client never comes again ends.
+//! A legacy backend requests input in the middle of a call. A modern client receives such requests as
+//! the result of its own request, together with a handle, and repeats the request with its answers and
+//! that handle. In between the call is suspended here. A handle is valid once, for the same caller, and
+//! expires; a call whose client never returns is cancelled.
+//!
+//! Most calls request nothing. They are polled where they are, without a task or a channel; only a call
+//! that does request input is moved into a task of its own.
+
+mod inbox;
 
 use std::{
     collections::BTreeMap,
@@ -14,77 +19,63 @@ use std::{
 use muster_core::{
     backend::BoxFuture,
     call::Caller,
-    client::{
-        ClientHandle, Continuation, InputError, InputMode, InputRequest, InputRequired,
-        Notification,
-    },
-    json::{Raw, RawObject, raw},
+    client::{ClientHandle, Continuation, InputRequired},
+    json::{RawObject, raw},
+    lock::Lock,
     request::{RequestError, Response},
 };
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::AbortHandle,
-};
+use tokio::{sync::oneshot, task::AbortHandle};
 use tokio_util::task::TaskTracker;
 
-/// How long a call waits for its client to come again.
-const RESUME_TIMEOUT: Duration = Duration::from_secs(600);
-/// Questions that are asked at once arrive one by one; this long the next is waited for.
-const BATCH_WINDOW: Duration = Duration::from_millis(30);
-/// Calls that wait at one time. Beyond it the one that waits longest is given up.
-const MAX_SUSPENDED: usize = 1_000;
-const HANDLE: &str = "muster-parked-";
+use self::inbox::{Event, Inbox, PendingInput};
 
-/// The calls that wait.
+/// How long a call stays suspended before it expires.
+const EXPIRY: Duration = Duration::from_secs(600);
+/// Requests made at the same time arrive one by one; they are collected for this long.
+const BATCH_WINDOW: Duration = Duration::from_millis(30);
+/// How many calls may be suspended. Beyond it the oldest is cancelled.
+const MAX_SUSPENDED: usize = 1_000;
+const HANDLE_PREFIX: &str = "muster-suspended-";
+
+/// The result of serving a request.
+type Served = Result<Response, RequestError>;
+
+/// The calls that are suspended, by handle.
 #[derive(Debug, Default)]
 pub(crate) struct SuspendedCalls {
     tasks: TaskTracker,
-    #[expect(clippy::disallowed_types, reason = "held for a map operation, never across an await")]
-    suspended: std::sync::Mutex<BTreeMap<String, SuspendedCall>>,
+    calls: Lock<BTreeMap<String, SuspendedCall>>,
 }
 
 #[derive(Debug)]
 struct SuspendedCall {
     subject: Arc<str>,
     since: Instant,
-    call: CallInProgress,
+    call: RunningCall,
 }
 
-/// A call under way, seen from the request that waits for it.
+/// A call that has requested input, running in a task of its own.
 #[derive(Debug)]
-struct CallInProgress {
-    questions: mpsc::Receiver<Pending>,
-    /// Asked and not yet answered.
-    pending: Vec<(String, Pending)>,
-    result: oneshot::Receiver<Result<Response, RequestError>>,
-    /// What the client would have had to declare.
-    missing: mpsc::Receiver<String>,
-    /// The client to be told things: the one whose request is open, if one is.
-    listener: Listener,
-    _task: EndOnDrop,
+struct RunningCall {
+    inbox: Arc<Inbox>,
+    /// Input that was requested and not yet given, by key.
+    pending: Vec<(String, PendingInput)>,
+    result: oneshot::Receiver<Served>,
+    _task: AbortOnDrop,
 }
 
 #[derive(Debug)]
-struct Pending {
-    question: InputRequest,
-    answer: oneshot::Sender<Result<Raw, InputError>>,
-}
+struct AbortOnDrop(AbortHandle);
 
-#[derive(Debug)]
-struct EndOnDrop(AbortHandle);
-
-impl Drop for EndOnDrop {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-#[expect(clippy::disallowed_types, reason = "held to copy a pointer, never across an await")]
-type Listener = Arc<std::sync::Mutex<Option<Arc<dyn ClientHandle>>>>;
-
-/// Whether a continuation carries a handle of ours.
-pub(crate) fn is_ours(continuation: &Continuation) -> bool {
-    handle(continuation).is_some_and(|handle| handle.starts_with(HANDLE))
+/// Whether a continuation carries a handle of a suspended call.
+pub(crate) fn is_suspended(continuation: &Continuation) -> bool {
+    handle(continuation).is_some_and(|handle| handle.starts_with(HANDLE_PREFIX))
 }
 
 fn handle(continuation: &Continuation) -> Option<String> {
@@ -92,195 +83,140 @@ fn handle(continuation: &Continuation) -> Option<String> {
 }
 
 impl SuspendedCalls {
-    /// Begins a call; `perform` is given the client that may be asked.
+    /// Runs a call; `perform` receives the client from which the call may request input.
     pub(crate) async fn begin(
         &self,
         caller: &Caller,
         client: &Arc<dyn ClientHandle>,
-        perform: impl FnOnce(
-            Arc<dyn ClientHandle>,
-        ) -> BoxFuture<'static, Result<Response, RequestError>>,
-    ) -> Result<Response, RequestError> {
-        let (asked, questions) = mpsc::channel(8);
-        let (finished, result) = oneshot::channel();
-        let (lacking, missing) = mpsc::channel(1);
-        let listener: Listener = Arc::default();
-        let proxy = SuspendingClient {
-            capabilities: client.capabilities(),
-            asked,
-            lacking,
-            listener: Arc::clone(&listener),
+        perform: impl FnOnce(Arc<dyn ClientHandle>) -> BoxFuture<'static, Served>,
+    ) -> Served {
+        let inbox = Arc::new(Inbox::new(Arc::clone(client)));
+        let mut work = perform(Arc::clone(&inbox) as Arc<dyn ClientHandle>);
+        let event = tokio::select! {
+            // The call first: nothing can be in the inbox before it has run.
+            biased;
+            served = &mut work => return served,
+            event = inbox.next() => event,
         };
-        let work = perform(Arc::new(proxy));
-        let task = self.tasks.spawn(async move {
-            // Nobody waits for the result of a call that was given up.
-            drop(finished.send(work.await));
-        });
-        let task = EndOnDrop(task.abort_handle());
-        let pending = Vec::new();
-        let call = CallInProgress { questions, pending, result, missing, listener, _task: task };
-        self.follow(caller, client, call).await
+        let call = self.spawn(inbox, work);
+        self.collect(caller, call, event).await
     }
 
-    /// Goes on with a call whose client came again.
+    /// Moves a call into a task, so that it continues while no request is open for it.
+    fn spawn(&self, inbox: Arc<Inbox>, work: BoxFuture<'static, Served>) -> RunningCall {
+        let (finished, result) = oneshot::channel();
+        let task = self.tasks.spawn(async move {
+            // The receiver is gone when the call was cancelled.
+            drop(finished.send(work.await));
+        });
+        let _task = AbortOnDrop(task.abort_handle());
+        RunningCall { inbox, pending: Vec::new(), result, _task }
+    }
+
+    /// Continues a suspended call with what its client sent.
     pub(crate) async fn resume(
         &self,
         caller: &Caller,
         client: &Arc<dyn ClientHandle>,
         continuation: &Continuation,
-    ) -> Result<Response, RequestError> {
+    ) -> Served {
         let handle = handle(continuation).unwrap_or_default();
         let Some(mut call) = self.take(&handle, caller) else {
             let message = "unknown or expired `requestState`; call again without it";
             return Err(RequestError::InvalidParams(message.to_owned()));
         };
-        let answers =
+        let responses =
             continuation.responses.as_deref().and_then(RawObject::parse).unwrap_or_default();
         let mut unanswered = Vec::new();
         for (key, pending) in call.pending {
-            match answers.get(&key).filter(|answer| RawObject::parse(answer).is_some()) {
-                // A call that has ended meanwhile needs no answer.
-                Some(answer) => drop(pending.answer.send(Ok(answer.to_owned()))),
+            match responses.get(&key).filter(|response| RawObject::parse(response).is_some()) {
+                Some(response) => pending.answer(response.to_owned()),
                 None => unanswered.push((key, pending)),
             }
         }
         call.pending = unanswered;
-        if call.pending.is_empty() {
-            return self.follow(caller, client, call).await;
+        if !call.pending.is_empty() {
+            return self.suspend(caller, call);
         }
-        self.suspend(caller, call)
-    }
-
-    /// Waits for the result or for questions.
-    async fn follow(
-        &self,
-        caller: &Caller,
-        client: &Arc<dyn ClientHandle>,
-        mut call: CallInProgress,
-    ) -> Result<Response, RequestError> {
-        set(&call.listener, Some(Arc::clone(client)));
-        let first = tokio::select! {
+        call.inbox.attach(Arc::clone(client));
+        let event = tokio::select! {
             biased;
-            Some(first) = call.questions.recv() => first,
-            Some(capability) = call.missing.recv() => {
-                // A backend that can also ask something else may do with that.
-                let other = tokio::time::timeout(BATCH_WINDOW, call.questions.recv()).await;
-                let missing = RequestError::MissingCapability { capability };
-                other.ok().flatten().ok_or(missing)?
-            }
-            result = &mut call.result => {
-                return result.unwrap_or_else(|_| {
-                    Err(RequestError::Internal("the call ended without a result".to_owned()))
-                });
-            }
+            event = call.inbox.next() => event,
+            served = &mut call.result => return served.unwrap_or_else(|_| Err(crashed())),
         };
-        let mut together = vec![first];
-        while let Ok(Some(next)) = tokio::time::timeout(BATCH_WINDOW, call.questions.recv()).await {
-            together.push(next);
-        }
-        for pending in together {
-            let key = key(&pending.question.method, &call.pending);
-            call.pending.push((key, pending));
-        }
-        set(&call.listener, None);
-        self.suspend(caller, call)
+        self.collect(caller, call, event).await
     }
 
-    fn suspend(&self, caller: &Caller, call: CallInProgress) -> Result<Response, RequestError> {
-        let Some(name) = random_handle() else {
-            return Err(RequestError::Internal("there is no source of randomness".to_owned()));
-        };
-        let handle = format!("{HANDLE}{name}");
-        let questions = call
-            .pending
-            .iter()
-            .map(|(key, pending)| (key.clone(), pending.question.clone()))
-            .collect();
-        let (subject, since) = (Arc::clone(&caller.subject), Instant::now());
-        if let Ok(mut suspended) = self.suspended.lock() {
-            suspended.retain(|_, suspended| suspended.since.elapsed() < RESUME_TIMEOUT);
-            if suspended.len() >= MAX_SUSPENDED {
-                let oldest = suspended.iter().min_by_key(|(_, suspended)| suspended.since);
-                if let Some(oldest) = oldest.map(|(handle, _)| handle.clone()) {
-                    suspended.remove(&oldest);
+    /// Collects the requests that belong to `event` and suspends the call.
+    async fn collect(&self, caller: &Caller, mut call: RunningCall, event: Event) -> Served {
+        let first = match event {
+            Event::Requested(first) => first,
+            // A backend that lacks one capability may still request input by another.
+            Event::MissingCapability(capability) => {
+                match tokio::time::timeout(BATCH_WINDOW, call.inbox.next_request()).await {
+                    Ok(first) => first,
+                    Err(_) => return Err(RequestError::MissingCapability { capability }),
                 }
             }
-            suspended.insert(handle.clone(), SuspendedCall { subject, since, call });
+        };
+        let mut batch = vec![first];
+        while let Ok(next) = tokio::time::timeout(BATCH_WINDOW, call.inbox.next_request()).await {
+            batch.push(next);
         }
-        Ok(Response::InputRequired(InputRequired {
-            requests: questions,
-            state: Some(raw(&handle)),
-            result: None,
-        }))
+        for pending in batch {
+            let key = key(&pending.request.method, &call.pending);
+            call.pending.push((key, pending));
+        }
+        call.inbox.detach();
+        self.suspend(caller, call)
     }
 
-    fn take(&self, handle: &str, caller: &Caller) -> Option<CallInProgress> {
-        let mut suspended = self.suspended.lock().ok()?;
-        suspended.get(handle).filter(|suspended| suspended.subject == caller.subject)?;
-        suspended.remove(handle).map(|suspended| suspended.call)
+    fn suspend(&self, caller: &Caller, call: RunningCall) -> Served {
+        let Some(name) = unguessable() else {
+            return Err(RequestError::Internal("there is no source of randomness".to_owned()));
+        };
+        let handle = format!("{HANDLE_PREFIX}{name}");
+        let pending = call.pending.iter();
+        let requests = pending.map(|(key, input)| (key.clone(), input.request.clone())).collect();
+        let (subject, since) = (Arc::clone(&caller.subject), Instant::now());
+        let mut calls = self.calls.lock();
+        calls.retain(|_, call| call.since.elapsed() < EXPIRY);
+        if calls.len() >= MAX_SUSPENDED {
+            let oldest = calls.iter().min_by_key(|(_, call)| call.since);
+            if let Some(oldest) = oldest.map(|(handle, _)| handle.clone()) {
+                calls.remove(&oldest);
+            }
+        }
+        calls.insert(handle.clone(), SuspendedCall { subject, since, call });
+        drop(calls);
+        let state = Some(raw(&handle));
+        Ok(Response::InputRequired(InputRequired { requests, state, result: None }))
+    }
+
+    fn take(&self, handle: &str, caller: &Caller) -> Option<RunningCall> {
+        let mut calls = self.calls.lock();
+        calls.get(handle).filter(|call| call.subject == caller.subject)?;
+        calls.remove(handle).map(|suspended| suspended.call)
     }
 }
 
-fn set(listener: &Listener, client: Option<Arc<dyn ClientHandle>>) {
-    if let Ok(mut listener) = listener.lock() {
-        *listener = client;
-    }
+fn crashed() -> RequestError {
+    RequestError::Internal("the call ended without a result".to_owned())
 }
 
-/// A key for a question: what it is about, numbered where that is not enough.
-fn key(method: &str, taken: &[(String, Pending)]) -> String {
+/// The key of a request for input: the subject of its method, numbered where that is not unique.
+fn key(method: &str, taken: &[(String, PendingInput)]) -> String {
     let about = method.split('/').next().unwrap_or(method);
     let number = taken.iter().filter(|(key, _)| key.starts_with(about)).count();
     if number == 0 { about.to_owned() } else { format!("{about}_{}", number + 1) }
 }
 
-/// A name that cannot be guessed: who has it was given it. Without a source of randomness there is
-/// none, and the call is not suspended.
-fn random_handle() -> Option<String> {
+/// A name that cannot be guessed, so that only the client that received it can resume the call.
+fn unguessable() -> Option<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A client that will come again: it is asked by parking the call.
-#[derive(Debug)]
-struct SuspendingClient {
-    capabilities: Raw,
-    asked: mpsc::Sender<Pending>,
-    lacking: mpsc::Sender<String>,
-    listener: Listener,
-}
-
-impl ClientHandle for SuspendingClient {
-    fn capabilities(&self) -> Raw {
-        self.capabilities.clone()
-    }
-
-    fn input_mode(&self) -> InputMode {
-        InputMode::Direct
-    }
-
-    fn notify(&self, notice: Notification) {
-        let listener = self.listener.lock().ok().and_then(|listener| listener.clone());
-        if let Some(client) = listener {
-            client.notify(notice);
-        }
-    }
-
-    fn missing_capability(&self, capability: &str) {
-        // One is enough to end the request.
-        drop(self.lacking.try_send(capability.to_owned()));
-    }
-
-    fn request_input(&self, question: InputRequest) -> BoxFuture<'_, Result<Raw, InputError>> {
-        Box::pin(async move {
-            let (answer, answered) = oneshot::channel();
-            let asked = self.asked.send(Pending { question, answer }).await;
-            asked.map_err(|_| InputError::Disconnected)?;
-            match tokio::time::timeout(RESUME_TIMEOUT, answered).await {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(_)) | Err(_) => Err(InputError::Disconnected),
-            }
-        })
-    }
-}
+#[cfg(test)]
+mod tests;

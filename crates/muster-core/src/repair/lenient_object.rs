@@ -1,35 +1,35 @@
-//! A value that should be an object, and what agents send in its place.
+//! Lenient parsing of a value that should be an object.
 
 use serde_json::value::RawValue;
 
 use crate::json::{Raw, RawObject};
 
-/// What was found where an object belongs.
+/// A value found where an object is expected.
 #[derive(Debug)]
-pub(super) enum Opened {
+pub(super) enum LenientObject {
     /// An object.
     Object(Raw),
-    /// An object, written down as text.
+    /// An object encoded as JSON text.
     Text(Raw),
-    /// Nothing in some form: `null`, an empty list, empty text.
+    /// An empty value: `null`, an empty list or empty text.
     Nothing,
-    /// Something else.
+    /// Any other value.
     Other,
 }
 
-impl Opened {
-    /// Opens a value.
+impl LenientObject {
+    /// Classifies a value.
     pub(super) fn of(raw: &RawValue) -> Self {
-        match Kind::of(raw) {
-            Kind::Object => Self::Object(raw.to_owned()),
-            Kind::Null => Self::Nothing,
-            Kind::Array if items(raw).is_some_and(|items| items.is_empty()) => Self::Nothing,
-            Kind::Text => Self::of_text(raw),
-            Kind::Array | Kind::Number | Kind::Boolean => Self::Other,
+        match JsonType::of(raw) {
+            JsonType::Object => Self::Object(raw.to_owned()),
+            JsonType::Null => Self::Nothing,
+            JsonType::Array if items(raw).is_some_and(|items| items.is_empty()) => Self::Nothing,
+            JsonType::Text => Self::of_text(raw),
+            JsonType::Array | JsonType::Number | JsonType::Boolean => Self::Other,
         }
     }
 
-    /// Text that holds an object may itself have been written down as text once more.
+    /// Decodes up to two levels of JSON text.
     fn of_text(raw: &RawValue) -> Self {
         let mut text = text(raw).unwrap_or_default();
         for _ in 0..2 {
@@ -37,11 +37,11 @@ impl Opened {
                 return Self::Nothing;
             }
             let Ok(value) = serde_json::from_str::<Raw>(&text) else { return Self::Other };
-            match Kind::of(&value) {
-                Kind::Object => return Self::Text(value),
-                Kind::Null => return Self::Nothing,
-                Kind::Text => text = self::text(&value).unwrap_or_default(),
-                Kind::Array | Kind::Number | Kind::Boolean => return Self::Other,
+            match JsonType::of(&value) {
+                JsonType::Object => return Self::Text(value),
+                JsonType::Null => return Self::Nothing,
+                JsonType::Text => text = self::text(&value).unwrap_or_default(),
+                JsonType::Array | JsonType::Number | JsonType::Boolean => return Self::Other,
             }
         }
         Self::Other
@@ -56,9 +56,9 @@ impl Opened {
     }
 }
 
-/// The kinds of JSON values.
+/// The type of a JSON value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum JsonType {
     Null,
     Boolean,
     Number,
@@ -67,8 +67,8 @@ pub(super) enum Kind {
     Object,
 }
 
-impl Kind {
-    /// What a value is, by how it begins.
+impl JsonType {
+    /// The type of a value, by its first character.
     pub(super) fn of(raw: &RawValue) -> Self {
         match raw.get().trim_start().bytes().next() {
             Some(b'{') => Self::Object,
@@ -80,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// How JSON Schema calls it.
+    /// The name in JSON Schema.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -93,7 +93,7 @@ impl Kind {
     }
 }
 
-/// The text, if the value is one.
+/// The text, if the value is text.
 pub(super) fn text(raw: &RawValue) -> Option<String> {
     serde_json::from_str(raw.get()).ok()
 }

@@ -1,44 +1,44 @@
-//! What a schema says about the arguments of a tool, as far as a repair needs to know.
+//! The view of an input schema that repairs need.
 
 use serde_json::{Value, value::RawValue};
 
-/// How many references in a row are followed.
-const MOST_REFERENCES: usize = 8;
+/// The maximum number of references followed.
+const MAX_REFERENCES: usize = 8;
 
 /// An input schema.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct SchemaView {
     root: Value,
 }
 
-impl Shape {
-    /// Reads a schema; a broken one says nothing.
+impl SchemaView {
+    /// Parses a schema; an invalid one declares no_arguments.
     pub(super) fn of(schema: &RawValue) -> Self {
         Self { root: serde_json::from_str(schema.get()).unwrap_or(Value::Null) }
     }
 
-    /// The schema as a whole.
+    /// The root schema.
     pub(super) fn root(&self) -> &Value {
         &self.root
     }
 
-    /// The names of the arguments, in order.
+    /// The argument names in order.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let properties = self.object(&self.root).and_then(|object| object.get("properties"));
         properties.and_then(Value::as_object).into_iter().flatten().map(|(name, _)| name.as_str())
     }
 
-    /// Whether there is an argument of this name.
+    /// Whether an argument is declared.
     pub(super) fn declares(&self, name: &str) -> bool {
         self.property(name).is_some()
     }
 
-    /// What an argument takes.
+    /// The schema of an argument.
     pub(super) fn property(&self, name: &str) -> Option<&Value> {
         self.object(&self.root)?.get("properties")?.get(name)
     }
 
-    /// Whether arguments that are not declared may well be meant: others are spoken of, or none is
+    /// Whether undeclared arguments are likely: additional ones are allowed explicitly, or none is
     /// declared.
     pub(super) fn is_open(&self) -> bool {
         let others =
@@ -47,14 +47,14 @@ impl Shape {
         patterns || others.unwrap_or_else(|| self.names().next().is_none())
     }
 
-    /// The names of the arguments that must be there.
+    /// The names of the required arguments.
     pub(super) fn required(&self) -> Vec<&str> {
         self.object(&self.root).map(required).unwrap_or_default()
     }
 
-    /// A schema behind its references.
+    /// Follows references.
     pub(super) fn resolved<'a>(&'a self, mut schema: &'a Value) -> &'a Value {
-        for _ in 0..MOST_REFERENCES {
+        for _ in 0..MAX_REFERENCES {
             let reference = schema.get("$ref").and_then(Value::as_str);
             let Some(pointer) = reference.and_then(|text| text.strip_prefix('#')) else { break };
             let Some(target) = self.root.pointer(pointer) else { break };
@@ -63,9 +63,9 @@ impl Shape {
         schema
     }
 
-    /// The types a schema lets through; none where that cannot be told.
+    /// The types that a schema accepts; none if unknown.
     pub(super) fn types<'a>(&'a self, schema: &'a Value) -> Option<Vec<&'a str>> {
-        self.types_within(schema, MOST_REFERENCES)
+        self.types_within(schema, MAX_REFERENCES)
     }
 
     fn types_within<'a>(&'a self, schema: &'a Value, depth: usize) -> Option<Vec<&'a str>> {
@@ -87,14 +87,14 @@ impl Shape {
         Some(values.iter().map(kind).collect())
     }
 
-    /// The one schema for an object that a schema holds.
+    /// The only object schema within a schema.
     pub(super) fn object<'a>(&'a self, schema: &'a Value) -> Option<&'a Value> {
-        self.only(schema, "object", "properties", MOST_REFERENCES)
+        self.only(schema, "object", "properties", MAX_REFERENCES)
     }
 
-    /// The one schema for a list that a schema holds.
+    /// The only array schema within a schema.
     pub(super) fn list<'a>(&'a self, schema: &'a Value) -> Option<&'a Value> {
-        self.only(schema, "array", "items", MOST_REFERENCES)
+        self.only(schema, "array", "items", MAX_REFERENCES)
     }
 
     fn only<'a>(
@@ -122,7 +122,7 @@ impl Shape {
     }
 }
 
-/// The names that an object must have.
+/// The required members of an object schema.
 pub(super) fn required(object: &Value) -> Vec<&str> {
     let names = object.get("required").and_then(Value::as_array);
     names.into_iter().flatten().filter_map(Value::as_str).collect()
