@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use muster_search::{encoder::Model, meaning::Embed};
+use muster_search::{embedding::Embedder, encoder::BertModel};
 
 use crate::user_dirs::{self, NoHome};
 
@@ -21,9 +21,9 @@ pub const FILES: [&str; 3] = ["config.json", "vocab.txt", "model.safetensors"];
 
 /// A model as the gateway asks it.
 #[derive(Debug)]
-struct Encoder(Model);
+struct Encoder(BertModel);
 
-impl Embed for Encoder {
+impl Embedder for Encoder {
     fn embed(&self, text: &str) -> Vec<f32> {
         self.0.embed(text)
     }
@@ -55,8 +55,8 @@ pub fn wanted() -> Option<PathBuf> {
 }
 
 /// Reads a model; why it cannot be read is said in the log.
-pub fn load(folder: &Path) -> Option<Arc<dyn Embed>> {
-    match Model::load(folder) {
+pub fn load(folder: &Path) -> Option<Arc<dyn Embedder>> {
+    match BertModel::load(folder) {
         Ok(model) => Some(Arc::new(Encoder(model))),
         Err(error) => {
             tracing::warn!("search goes by words alone: {error}");

@@ -13,7 +13,7 @@ use std::{
 };
 
 use muster_core::{catalog::ToolEntry, name::ToolName};
-use muster_search::meaning::{Embed, described};
+use muster_search::embedding::{Embedder, embedding_text};
 use tokio::sync::watch;
 
 use self::kept::Known;
@@ -27,14 +27,14 @@ const MOST: usize = 20_000;
 const SIGN: &str = "find the right tool";
 
 /// Reads a model, or says in the log why it cannot be.
-pub type Loading = dyn Fn() -> Option<Arc<dyn Embed>> + Send + Sync;
+pub type Loading = dyn Fn() -> Option<Arc<dyn Embedder>> + Send + Sync;
 
 type Vectors = BTreeMap<ToolName, Meaning>;
 
 /// What tools mean.
 pub struct Meanings {
     loading: Box<Loading>,
-    model: OnceLock<Option<Arc<dyn Embed>>>,
+    model: OnceLock<Option<Arc<dyn Embedder>>>,
     vectors: RwLock<Arc<Vectors>>,
     /// Where what was embedded is kept.
     file: Option<PathBuf>,
@@ -122,8 +122,11 @@ impl Meanings {
         let mut next = Vectors::clone(&known);
         let (mut thoughts, mut more) = (0, false);
         for (source, entry) in state.catalog.callable() {
-            let text =
-                described(&source.info.title, &entry.local_name, state.policy.description(entry));
+            let text = embedding_text(
+                &source.info.title,
+                &entry.local_name,
+                state.policy.description(entry),
+            );
             if known.get(&entry.name).is_some_and(|meaning| *meaning.text == *text) {
                 continue;
             }
@@ -153,7 +156,7 @@ impl Meanings {
 }
 
 impl Memory {
-    fn of(model: &dyn Embed, file: Option<&Path>) -> Self {
+    fn of(model: &dyn Embedder, file: Option<&Path>) -> Self {
         let sign = model.embed(SIGN);
         let known = file.map(|file| kept::read(file, &sign, MOST)).unwrap_or_default();
         Self { sign, known, fresh: false }

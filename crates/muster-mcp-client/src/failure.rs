@@ -4,7 +4,7 @@ use muster_core::{
     call::CallError,
     connect::ConnectError,
     name::BackendName,
-    spooled::{LoadError, MEMORY_LIMIT},
+    spooled::{MEMORY_LIMIT, SpoolError},
 };
 use muster_mcp::wire::RpcError;
 use thiserror::Error;
@@ -15,7 +15,7 @@ pub(super) const LARGEST: usize = MEMORY_LIMIT as usize;
 
 /// The message about an answer that is longer than `limit` bytes.
 pub(super) fn too_large(limit: u64) -> String {
-    LoadError::TooLarge { limit }.to_string()
+    SpoolError::TooLarge { limit }.to_string()
 }
 
 /// Why a request to a server has no result. Texts never hold a secret: no header, no query.

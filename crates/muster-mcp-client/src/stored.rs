@@ -8,7 +8,7 @@ use std::{
 
 use muster_core::{
     json::{Raw, RawObject, raw, scan::JsonScanner},
-    spooled::{LoadError, SpooledResult, load},
+    spooled::{SpoolError, SpooledResult, load},
 };
 use muster_mcp::{
     version::SERVER_INFO_KEY,
@@ -212,7 +212,7 @@ impl Stored {
         let loading = tokio::task::spawn_blocking(move || load(&self, LARGEST as u64));
         match loading.await {
             Ok(Ok(result)) => Ok(result),
-            Ok(Err(error @ LoadError::TooLarge { .. })) => {
+            Ok(Err(error @ SpoolError::TooLarge { .. })) => {
                 Err(Failure::refused(RpcError::new(code::INTERNAL_ERROR, error.to_string())))
             }
             Ok(Err(error)) => Err(Failure::Broken(error.to_string())),
