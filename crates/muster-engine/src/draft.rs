@@ -1,91 +1,76 @@
-//! A server as a tool's arguments describe it.
+//! An MCP server as described by the arguments of a core tool.
 
-use indexmap::IndexMap;
 use muster_config::{
     mcpserver::{Invalid, McpServer, Spec, server_type},
     settings::REDACTED,
 };
-use muster_core::{name::check_resource_name, server_auth::ServerAuth};
-use serde::Deserialize;
+use muster_core::name::check_resource_name;
+use serde_json::{Map, Value};
 
-/// What a call says about a server. What it leaves out is empty.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// The arguments that create or update a server. They fit the fields of its format.
+#[derive(Debug, Clone)]
 pub(crate) struct Draft {
     pub(crate) name: String,
-    #[serde(rename = "type")]
     kind: String,
-    tool_prefix: String,
-    description: String,
-    auto_start: Option<bool>,
-    command: String,
-    args: Option<Vec<String>>,
-    url: String,
-    env: Option<IndexMap<String, String>>,
-    headers: Option<IndexMap<String, String>>,
-    timeout: i64,
-    call_timeout: i64,
-    auth: Option<ServerAuth>,
+    given: Map<String, Value>,
 }
 
 impl Draft {
+    /// Reads arguments that were checked against the field table.
+    pub(crate) fn new(arguments: Value) -> Result<Self, serde_json::Error> {
+        let mut given: Map<String, Value> = serde_json::from_value(arguments)?;
+        let mut text = |name: &str| match given.remove(name) {
+            Some(Value::String(text)) => text,
+            _ => String::new(),
+        };
+        let (name, kind) = (text("name"), text("type"));
+        // An empty text and zero select the default, which leaving the field out does as well.
+        given.retain(|_, value| value != "" && value != 0);
+        serde_json::from_value::<Spec>(Value::Object(given.clone()))?;
+        Ok(Self { name, kind, given })
+    }
+
     /// A new server in a namespace.
     pub(crate) fn create(self, namespace: &str) -> Result<McpServer, Invalid> {
         check_resource_name(&self.name)?;
-        let mut server =
-            McpServer::new(self.name.clone(), namespace, Spec::of(server_type(&self.kind)?));
-        self.apply(&mut server.spec)?;
-        Ok(server)
+        let spec = Spec::of(server_type(&self.kind)?);
+        let server = McpServer::new(self.name.clone(), namespace, spec);
+        self.apply(server)
     }
 
-    /// What is said in place of what was, and the rest as it was.
+    /// The server with the fields that are given; others keep their values.
     pub(crate) fn update(self, server: &McpServer) -> Result<McpServer, Invalid> {
         let mut server = server.clone();
         if !self.kind.is_empty() {
             server.spec.kind = server_type(&self.kind)?;
         }
-        self.apply(&mut server.spec)?;
-        Ok(server)
+        self.apply(server)
     }
 
-    fn apply(self, spec: &mut Spec) -> Result<(), Invalid> {
-        let text = |field: &mut String, given: String| {
-            if !given.is_empty() {
-                *field = given;
-            }
+    fn apply(self, mut server: McpServer) -> Result<McpServer, Invalid> {
+        let mut fields = match serde_json::to_value(&server.spec) {
+            Ok(Value::Object(fields)) => fields,
+            Ok(_) | Err(_) => Map::new(),
         };
-        text(&mut spec.tool_prefix, self.tool_prefix);
-        text(&mut spec.description, self.description);
-        text(&mut spec.command, self.command);
-        text(&mut spec.url, self.url);
-        spec.auto_start = self.auto_start.unwrap_or(spec.auto_start);
-        if let Some(args) = self.args {
-            spec.args = args;
+        for (name, mut value) in self.given {
+            if let Some(before) = fields.get(&name) {
+                restore_redacted(&mut value, before);
+            }
+            fields.insert(name, value);
         }
-        keep_hidden(&mut spec.env, self.env);
-        keep_hidden(&mut spec.headers, self.headers);
-        if self.timeout > 0 {
-            spec.timeout = u32::try_from(self.timeout).unwrap_or(u32::MAX);
-        }
-        if self.call_timeout > 0 {
-            spec.call_timeout = u32::try_from(self.call_timeout).unwrap_or(u32::MAX);
-        }
-        if self.auth.is_some() {
-            spec.auth = self.auth;
-        }
-        spec.check()
+        // It reads: the arguments were read as a spec before.
+        server.spec = serde_json::from_value(Value::Object(fields)).unwrap_or(server.spec);
+        server.spec.check()?;
+        Ok(server)
     }
 }
 
-/// Values that were shown hidden and come back hidden stay what they were.
-fn keep_hidden(field: &mut IndexMap<String, String>, given: Option<IndexMap<String, String>>) {
-    let Some(given) = given else { return };
-    let before = std::mem::take(field);
-    *field = given
-        .into_iter()
-        .map(|(name, value)| match before.get(&name) {
-            Some(known) if value == REDACTED => (name, known.clone()),
-            Some(_) | None => (name, value),
-        })
-        .collect();
+/// Values that were shown redacted and are sent back redacted keep their value.
+fn restore_redacted(value: &mut Value, before: &Value) {
+    let (Value::Object(pairs), Value::Object(before)) = (value, before) else { return };
+    for (name, value) in pairs {
+        if let Some(known) = before.get(name).filter(|_| value == REDACTED) {
+            *value = known.clone();
+        }
+    }
 }

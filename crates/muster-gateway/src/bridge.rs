@@ -4,7 +4,7 @@
 //! legacy). A client may be asked by a request of ours (legacy) or by reply (modern). Where the two
 //! agree, nothing is done here. Where a modern backend meets a legacy client, the client is asked and
 //! the request repeated with the answers ([`ask_and_repeat`]). Where a legacy backend meets a modern
-//! client, the call is parked while the client fetches the answers ([`crate::parking`]).
+//! client, the call is parked while the client fetches the answers ([`crate::suspended_calls`]).
 
 use std::sync::Arc;
 

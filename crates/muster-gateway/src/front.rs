@@ -25,8 +25,8 @@ use tokio::sync::{broadcast, watch};
 use crate::{
     bridge,
     dispatch::Dispatcher,
-    parking::{self, Parking},
     surface::{Surface, SurfaceContext, ToolCall},
+    suspended_calls::{self, SuspendedCalls},
 };
 
 /// How long an early request waits for backends that have just been started.
@@ -36,7 +36,7 @@ const EARLY: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Front {
     shown: Arc<Shown>,
-    parking: Parking,
+    suspended: SuspendedCalls,
     /// How many backends have not been tried yet, where clients may wait for them.
     untried: Option<watch::Receiver<usize>>,
 }
@@ -61,7 +61,7 @@ impl Front {
         changes: broadcast::Sender<Change>,
     ) -> Self {
         let shown = Shown { identity, offers, surface, dispatcher, changes };
-        Self { shown: Arc::new(shown), parking: Parking::default(), untried: None }
+        Self { shown: Arc::new(shown), suspended: SuspendedCalls::default(), untried: None }
     }
 
     /// Lets clients that ask early wait, for a while, until every backend has been tried once.
@@ -116,8 +116,8 @@ impl RequestHandler for Front {
             self.settled().await;
             let shown = &self.shown;
             shown.dispatcher.touch(caller);
-            if parking::is_ours(&asked.continuation) {
-                return self.parking.resume(caller, client, &asked.continuation).await;
+            if suspended_calls::is_suspended(&asked.continuation) {
+                return self.suspended.resume(caller, client, &asked.continuation).await;
             }
             match client.input_mode() {
                 InputMode::Direct => {
@@ -129,7 +129,7 @@ impl RequestHandler for Front {
                     let perform = |client: Arc<dyn ClientHandle>| -> BoxFuture<'static, _> {
                         Box::pin(async move { shown.perform(&caller_then, &client, asked).await })
                     };
-                    self.parking.begin(caller, client, perform).await
+                    self.suspended.begin(caller, client, perform).await
                 }
                 InputMode::InResult | InputMode::Unsupported => {
                     shown.perform(caller, client, asked).await

@@ -9,5 +9,5 @@ pub mod dispatch;
 pub mod front;
 pub mod meanings;
 pub mod outputs;
-mod parking;
 pub mod surface;
+mod suspended_calls;

@@ -7,7 +7,7 @@ use std::{
     path::PathBuf,
 };
 
-use muster_search::encoder::BertModel;
+use muster_search::{embedding::Embedder as _, encoder::BertModel};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = env::args_os().nth(1).map(PathBuf::from).ok_or("usage: embed FOLDER")?;

@@ -139,7 +139,7 @@ impl UserLogin {
         let remote = Remote::connect(&self.target, &auth).await?;
         let say = |text: &str| tracing::info!("{text}");
         let waiting =
-            server_logins::all(&remote).await?.into_iter().filter(ServerLogin::wants_login);
+            server_logins::list(&remote).await?.into_iter().filter(ServerLogin::needs_login);
         for server in waiting.filter(|server| server.sso().is_none()) {
             if let Err(err) = server_logins::log_in(&remote, &server, &say).await {
                 tracing::warn!("{}: {err}", server.name);
@@ -178,8 +178,8 @@ impl UserLogin {
         let refused = refused?;
         let tokens = TokenStore::of_user().ok()?;
         let old = tokens.load(&self.target.url).filter(|old| shown(old) == refused)?;
-        if old.can_renew()
-            && let Ok(made) = flow::renew(&self.target, &old).await
+        if old.can_refresh()
+            && let Ok(made) = flow::refresh(&self.target, &old).await
         {
             return Some(shown(&made));
         }

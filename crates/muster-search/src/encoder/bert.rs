@@ -5,10 +5,13 @@ use std::{fmt, fs, path::Path};
 use ndarray::{Array1, Array2, Axis};
 use serde::Deserialize;
 
-use crate::encoder::{
-    layer::{Layer, Norm},
-    tensors::{ModelError, Tensors},
-    tokenizer::Tokenizer,
+use crate::{
+    embedding::Embedder,
+    encoder::{
+        layer::{Layer, Norm},
+        tensors::{ModelError, Tensors},
+        tokenizer::Tokenizer,
+    },
 };
 
 /// Longer texts are truncated to this number of tokens.
@@ -63,9 +66,10 @@ impl BertModel {
     pub fn dimensions(&self) -> usize {
         self.words.ncols()
     }
+}
 
-    /// The unit vector of a text.
-    pub fn embed(&self, text: &str) -> Vec<f32> {
+impl Embedder for BertModel {
+    fn embed(&self, text: &str) -> Vec<f32> {
         let tokens = self.tokenizer.read_text(text, MAX_TOKENS.min(self.positions.nrows()));
         let mut rows = Array2::zeros((tokens.len(), self.dimensions()));
         for (place, (mut row, token)) in rows.rows_mut().into_iter().zip(&tokens).enumerate() {

@@ -115,7 +115,7 @@ async fn list(remote: &Remote, kind: Kind, lines: Console) -> Result<Vec<Value>,
         Kind::Prompts => ("prompts/list", "prompts"),
     };
     lines.request(method, &json!({}));
-    let items = inventory::native(remote, kind).await?;
+    let items = inventory::list(remote, kind).await?;
     lines.response(method, &json!({ key: items }));
     Ok(items)
 }

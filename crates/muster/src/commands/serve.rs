@@ -236,7 +236,7 @@ fn surface(args: &Serve, engine: &Engine, root: &Path) -> Box<dyn Surface> {
         Shown::Climax => Box::new(Discovery::keeping(Outputs::at(root.join("outputs")))),
         Shown::Muster => {
             let meta = Meta::keeping(Outputs::at(root.join("outputs")));
-            let Some(folder) = models::wanted() else { return Box::new(meta) };
+            let Some(folder) = models::default_model() else { return Box::new(meta) };
             let meanings = Meanings::new(Box::new(move || models::load(&folder)));
             let meanings = Arc::new(meanings.kept_in(root.join("meanings/vectors")));
             engine.embed(Arc::clone(&meanings));

@@ -1,17 +1,16 @@
 //! `core_service_*` for services made from classes.
 
-use muster_core::backend::CallContext;
+use muster_config::{schema::arguments, service::fields::SPEC};
+use muster_core::{
+    backend::CallContext,
+    fields::{EMPTY, FALSE, Field, FieldTable, FieldType},
+};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{Status, find, name};
 use crate::{
-    core_tools::{
-        Answer, Args, Builtin,
-        args::{Field, Shape},
-        mcpserver::named,
-        object,
-    },
+    core_tools::{Answer, Args, Builtin, mcpserver::named, object},
     handle::Handle,
     services::{Instance, Order, Problem, missing_tools},
     status::moment,
@@ -22,15 +21,7 @@ pub(in crate::core_tools) const TOOLS: &[Builtin] = &[
         name: "core_service_create",
         summary: "Make a service from a service class and start it. With persist it is there again \
                   after a restart of the gateway, and with autoStart it is started again then.",
-        schema: || {
-            json!({"type": "object", "required": ["serviceClassName", "name"], "properties": {
-                "serviceClassName": {"type": "string", "description": "Name of the service class"},
-                "name": {"type": "string", "description": "Name of the new service"},
-                "args": {"type": "object", "additionalProperties": true, "description": "What it is made with, as the class says"},
-                "persist": {"type": "boolean", "default": false, "description": "Whether it is kept in a file"},
-                "autoStart": {"type": "boolean", "default": false, "description": "Whether it is started with the gateway, if it is kept"},
-            }})
-        },
+        schema: || arguments(&[&NAME, &SPEC, &PERSIST], &["serviceClassName", "name"], true),
         run: |handle, cx, args| Box::pin(create(handle, cx, args)),
     },
     Builtin {
@@ -48,26 +39,31 @@ pub(in crate::core_tools) const TOOLS: &[Builtin] = &[
     Builtin {
         name: "core_service_validate",
         summary: "Check whether a service could be made, without making it.",
-        schema: || {
-            json!({"type": "object", "required": ["name", "serviceClassName"], "properties": {
-                "name": {"type": "string", "description": "Name of the service"},
-                "serviceClassName": {"type": "string", "description": "Name of the service class"},
-                "args": {"type": "object", "description": "What it would be made with"},
-                "autoStart": {"type": "boolean", "description": "Whether it would be started with the gateway"},
-                "description": {"type": "string", "description": "A few words about it"},
-            }})
-        },
+        schema: || arguments(&[&NAME, &SPEC, &DESCRIPTION], &["name", "serviceClassName"], true),
         run: |handle, _, args| Box::pin(async move { validate(handle, args) }),
     },
 ];
 
-const VALIDATE: &[Field] = &[
-    ("name", Shape::Text),
-    ("serviceClassName", Shape::Text),
-    ("args", Shape::AnyMap),
-    ("autoStart", Shape::Flag),
-    ("description", Shape::Text),
-];
+static NAME: FieldTable = FieldTable::new(
+    "Service",
+    "service",
+    &[Field::required("name", FieldType::String, "Name of the service")],
+);
+static PERSIST: FieldTable = FieldTable::new(
+    "Service",
+    "service",
+    &[Field::optional(
+        "persist",
+        FieldType::Boolean,
+        FALSE,
+        "Whether it is stored in a file, and exists again after a restart of the gateway",
+    )],
+);
+static DESCRIPTION: FieldTable = FieldTable::new(
+    "Service",
+    "service",
+    &[Field::optional("description", FieldType::String, EMPTY, "One line about it")],
+);
 
 /// When something that was never made was made.
 const NEVER: &str = "0001-01-01T00:00:00Z";
@@ -196,7 +192,7 @@ fn get(handle: &Handle, args: &Args) -> Answer {
 }
 
 fn validate(handle: &Handle, args: Args) -> Answer {
-    let given = args.strict("ServiceValidateRequest", VALIDATE)?;
+    let given = args.strict("ServiceValidateRequest", &[&NAME, &SPEC, &DESCRIPTION])?;
     let text = |name: &str| given.get(name).and_then(Value::as_str).unwrap_or_default();
     let (name, class_name) = (text("name"), text("serviceClassName"));
     if name.is_empty() {

@@ -100,10 +100,10 @@ mod tests {
     use serde_json::json;
 
     use super::candidates;
-    use muster_client::inventory::{Inventory, Tool};
+    use muster_client::inventory::{Inventory, ToolInfo};
 
     fn seen(typed: &str) -> Vec<String> {
-        let tool = |name: &str| Tool {
+        let tool = |name: &str| ToolInfo {
             name: name.to_owned(),
             description: String::new(),
             schema: json!({"properties": {"word": {}, "wide": {}}}),
@@ -112,7 +112,7 @@ mod tests {
             tools: vec![tool("cli_show"), tool("workflow_deploy")],
             resources: vec![json!({"uri": "a://b"})],
             prompts: vec![json!({"name": "greet", "arguments": [{"name": "who"}]})],
-            locked: Vec::new(),
+            login_required: Vec::new(),
         };
         let (_, found) = candidates(typed, &known, &["lab".to_owned()]);
         found.into_iter().map(|candidate| candidate.0).collect()

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use anstyle::AnsiColor;
 use muster_client::{
-    inventory::{Inventory, document},
+    inventory::{Inventory, json_text},
     login,
     remote::{GatewayNotification, Kind, Remote},
 };
@@ -77,7 +77,7 @@ pub(super) async fn live(
 async fn counted(shell: &Shell) -> Option<u64> {
     let remote = shell.remote().ok()?;
     let answer = remote.call("list_tools", &raw(&json!({"limit": 1}))).await.ok()?;
-    let answer = document(&answer)?;
+    let answer = json_text(&answer)?;
     let listed = || answer.get("tools").and_then(Value::as_array).map(|tools| tools.len() as u64);
     answer.get("total").and_then(Value::as_u64).or_else(listed)
 }
@@ -109,12 +109,12 @@ async fn change(shell: &Shell, kind: Kind, name: &str, say: &mut Say) {
 
 /// Tells which servers have begun to want a login.
 fn locked(shell: &Shell, before: &Inventory, now: &Inventory, say: &mut Say) {
-    if !before.locked.is_empty() || now.locked.is_empty() {
+    if !before.login_required.is_empty() || now.login_required.is_empty() {
         return;
     }
     say(shell
         .lines
-        .stamped(&format!("Authentication required for: {}", now.locked.join(", ")), None));
+        .stamped(&format!("Authentication required for: {}", now.login_required.join(", ")), None));
     say(shell.lines.stamped("Log in with: call core_auth_login server=<name>", None));
 }
 
