@@ -4,7 +4,7 @@
 //! search goes by words alone. What has been embedded once is remembered, in a file too where there is one: a
 //! server that comes back, or a gateway that starts again, costs no thought.
 
-mod kept;
+mod vector_file;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,71 +16,71 @@ use muster_core::{catalog::ToolEntry, name::ToolName};
 use muster_search::embedding::{Embedder, embedding_text};
 use tokio::sync::watch;
 
-use self::kept::Known;
+use self::vector_file::Vectors;
 use crate::dispatch::GatewaySnapshot;
 
 /// So many tools are embedded before others may find them.
 const BATCH: usize = 16;
 /// So many texts are remembered, those of tools that are there before any other.
-const MOST: usize = 20_000;
+const MAX_CACHED: usize = 20_000;
 /// What every model is asked, to tell it from others.
-const SIGN: &str = "find the right tool";
+const FINGERPRINT_TEXT: &str = "find the right tool";
 
 /// Reads a model, or says in the log why it cannot be.
-pub type Loading = dyn Fn() -> Option<Arc<dyn Embedder>> + Send + Sync;
+pub type LoadModel = dyn Fn() -> Option<Arc<dyn Embedder>> + Send + Sync;
 
-type Vectors = BTreeMap<ToolName, Meaning>;
+type ToolVectors = BTreeMap<ToolName, ToolEmbedding>;
 
 /// What tools mean.
-pub struct Meanings {
-    loading: Box<Loading>,
+pub struct ToolEmbeddings {
+    load: Box<LoadModel>,
     model: OnceLock<Option<Arc<dyn Embedder>>>,
-    vectors: RwLock<Arc<Vectors>>,
+    vectors: RwLock<Arc<ToolVectors>>,
     /// Where what was embedded is kept.
     file: Option<PathBuf>,
 }
 
 /// What was embedded, for tools that are there and others.
-struct Memory {
-    sign: Vec<f32>,
-    known: Known,
+struct VectorCache {
+    fingerprint: Vec<f32>,
+    known: Vectors,
     /// Whether there is something that the file does not have.
-    fresh: bool,
+    dirty: bool,
 }
 
 /// What one tool means.
 #[derive(Clone)]
-struct Meaning {
+struct ToolEmbedding {
     /// What was embedded.
     text: Arc<str>,
     vector: Arc<[f32]>,
 }
 
-impl Meanings {
+impl ToolEmbeddings {
     /// Knows nothing yet.
-    pub fn new(loading: Box<Loading>) -> Self {
-        Self { loading, model: OnceLock::new(), vectors: RwLock::default(), file: None }
+    pub fn new(load: Box<LoadModel>) -> Self {
+        Self { load, model: OnceLock::new(), vectors: RwLock::default(), file: None }
     }
 
     /// Keeps what was embedded in a file, for the next start.
     #[must_use]
-    pub fn kept_in(self, file: PathBuf) -> Self {
+    pub fn cached_in(self, file: PathBuf) -> Self {
         Self { file: Some(file), ..self }
     }
 
     /// Embeds what there is, and what comes, until the gateway ends.
     pub async fn follow(self: Arc<Self>, mut state: watch::Receiver<Arc<GatewaySnapshot>>) {
-        let mut memory = None;
+        let mut cache = None;
         loop {
             let now = Arc::clone(&state.borrow_and_update());
             loop {
-                let (meanings, now) = (Arc::clone(&self), Arc::clone(&now));
+                let (embeddings, now) = (Arc::clone(&self), Arc::clone(&now));
                 let some = tokio::task::spawn_blocking(move || {
-                    let progress = meanings.embed_some(&now, &mut memory);
-                    (progress, memory)
+                    let progress = embeddings.embed_some(&now, &mut cache);
+                    (progress, cache)
                 });
                 let Ok((progress, known)) = some.await else { return };
-                memory = known;
+                cache = known;
                 match progress {
                     Progress::Some => (),
                     Progress::All => break,
@@ -98,55 +98,57 @@ impl Meanings {
     }
 
     /// The vector of a question, if there is a model by now and anything to compare it with. Takes time.
-    pub fn of_question(&self, text: &str) -> Option<Vec<f32>> {
+    pub fn embed_query(&self, text: &str) -> Option<Vec<f32>> {
         let model = self.model.get()?.as_ref()?;
         (!self.known().is_empty()).then(|| model.embed(text))
     }
 
     /// The vectors of tools, as of now.
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot(self.known())
+    pub(crate) fn snapshot(&self) -> EmbeddingSnapshot {
+        EmbeddingSnapshot(self.known())
     }
 
-    fn known(&self) -> Arc<Vectors> {
+    fn known(&self) -> Arc<ToolVectors> {
         self.vectors.read().map(|known| Arc::clone(&known)).unwrap_or_default()
     }
 
-    /// Embeds a few tools that are new, and takes what is known from `memory`, which is none at first.
-    fn embed_some(&self, state: &GatewaySnapshot, memory: &mut Option<Memory>) -> Progress {
-        let Some(model) = self.model.get_or_init(|| (self.loading)()) else {
+    /// Embeds a few tools that are new, and takes what is known from `cache`, which is none at first.
+    fn embed_some(&self, state: &GatewaySnapshot, cache: &mut Option<VectorCache>) -> Progress {
+        let Some(model) = self.model.get_or_init(|| (self.load)()) else {
             return Progress::NoModel;
         };
-        let memory = memory.get_or_insert_with(|| Memory::of(&**model, self.file.as_deref()));
+        let cache = cache.get_or_insert_with(|| VectorCache::of(&**model, self.file.as_deref()));
         let known = self.known();
-        let mut next = Vectors::clone(&known);
-        let (mut thoughts, mut more) = (0, false);
+        let mut next = ToolVectors::clone(&known);
+        let (mut embedded, mut more) = (0, false);
         for (source, entry) in state.catalog.callable() {
             let text = embedding_text(
                 &source.info.title,
                 &entry.local_name,
                 state.policy.description(entry),
             );
-            if known.get(&entry.name).is_some_and(|meaning| *meaning.text == *text) {
+            if known.get(&entry.name).is_some_and(|embedding| *embedding.text == *text) {
                 continue;
             }
-            let meaning = match memory.known.get_key_value(&*text) {
-                Some((text, vector)) => Meaning { text: text.clone(), vector: vector.clone() },
+            let embedding = match cache.known.get_key_value(&*text) {
+                Some((text, vector)) => {
+                    ToolEmbedding { text: text.clone(), vector: vector.clone() }
+                }
                 // What is remembered further on costs nothing, so the rest is looked at all the same.
-                None if thoughts == BATCH => {
+                None if embedded == BATCH => {
                     more = true;
                     continue;
                 }
                 None => {
-                    thoughts += 1;
-                    memory.add(text.into(), |text| model.embed(text).into())
+                    embedded += 1;
+                    cache.add(text.into(), |text| model.embed(text).into())
                 }
             };
-            next.insert(entry.name.clone(), meaning);
+            next.insert(entry.name.clone(), embedding);
         }
         if !more {
             next.retain(|name, _| state.catalog.get(name.as_str()).is_some());
-            memory.keep(&next, self.file.as_deref());
+            cache.keep(&next, self.file.as_deref());
         }
         if let Ok(mut known) = self.vectors.write() {
             *known = Arc::new(next);
@@ -155,29 +157,30 @@ impl Meanings {
     }
 }
 
-impl Memory {
+impl VectorCache {
     fn of(model: &dyn Embedder, file: Option<&Path>) -> Self {
-        let sign = model.embed(SIGN);
-        let known = file.map(|file| kept::read(file, &sign, MOST)).unwrap_or_default();
-        Self { sign, known, fresh: false }
+        let fingerprint = model.embed(FINGERPRINT_TEXT);
+        let known =
+            file.map(|file| vector_file::read(file, &fingerprint, MAX_CACHED)).unwrap_or_default();
+        Self { fingerprint, known, dirty: false }
     }
 
-    fn add(&mut self, text: Arc<str>, embed: impl FnOnce(&str) -> Arc<[f32]>) -> Meaning {
+    fn add(&mut self, text: Arc<str>, embed: impl FnOnce(&str) -> Arc<[f32]>) -> ToolEmbedding {
         let vector = embed(&text);
         self.known.insert(Arc::clone(&text), Arc::clone(&vector));
-        self.fresh = true;
-        Meaning { text, vector }
+        self.dirty = true;
+        ToolEmbedding { text, vector }
     }
 
     /// Forgets what is too much, and writes down what is new.
-    fn keep(&mut self, used: &Vectors, file: Option<&Path>) {
-        if self.known.len() > MOST {
-            let used: BTreeSet<&str> = used.values().map(|meaning| &*meaning.text).collect();
+    fn keep(&mut self, used: &ToolVectors, file: Option<&Path>) {
+        if self.known.len() > MAX_CACHED {
+            let used: BTreeSet<&str> = used.values().map(|embedding| &*embedding.text).collect();
             self.known.retain(|text, _| used.contains(&**text));
         }
-        let Some(file) = file.filter(|_| self.fresh) else { return };
-        match kept::write(file, &self.sign, &self.known) {
-            Ok(()) => self.fresh = false,
+        let Some(file) = file.filter(|_| self.dirty) else { return };
+        match vector_file::write(file, &self.fingerprint, &self.known) {
+            Ok(()) => self.dirty = false,
             Err(error) => tracing::warn!("what tools mean is not kept: {error}"),
         }
     }
@@ -190,18 +193,18 @@ enum Progress {
 }
 
 /// The vectors of tools at one moment.
-pub(crate) struct Snapshot(Arc<Vectors>);
+pub(crate) struct EmbeddingSnapshot(Arc<ToolVectors>);
 
-impl Snapshot {
+impl EmbeddingSnapshot {
     /// The vector of a tool.
     pub(crate) fn of(&self, entry: &ToolEntry) -> Option<&[f32]> {
-        self.0.get(&entry.name).map(|meaning| &*meaning.vector)
+        self.0.get(&entry.name).map(|embedding| &*embedding.vector)
     }
 }
 
-impl std::fmt::Debug for Meanings {
+impl std::fmt::Debug for ToolEmbeddings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Meanings").field("tools", &self.known().len()).finish_non_exhaustive()
+        f.debug_struct("ToolEmbeddings").field("tools", &self.known().len()).finish_non_exhaustive()
     }
 }
 

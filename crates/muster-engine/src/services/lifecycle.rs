@@ -14,7 +14,9 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use tokio::time::sleep;
 
-use super::{Instance, Services, calls::Phase, missing_tools, needs::Need, turn::Turn};
+use super::{
+    Instance, Services, calls::Phase, dependencies::Dependency, lease::Lease, missing_tools,
+};
 use crate::{
     events::Reason,
     reconcile::{Edit, ServiceEdit},
@@ -25,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What somebody wants to be made.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct NewService {
     pub(crate) class: String,
     pub(crate) name: String,
     pub(crate) args: Map<String, Value>,
@@ -36,21 +38,21 @@ pub(crate) struct Order {
 
 /// How starting went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Began {
+pub(crate) enum Started {
     Now,
-    Before,
+    Already,
 }
 
 /// How stopping went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum Stopped {
     Now,
-    Before,
+    Already,
 }
 
 /// Why something was not done.
 #[derive(Debug, Error)]
-pub(crate) enum Problem {
+pub(crate) enum ServiceError {
     #[error("service {0} not found")]
     Unknown(String),
     #[error("{0}")]
@@ -66,32 +68,32 @@ impl Services {
     pub(crate) async fn create(
         &self,
         cx: CallContext<'_>,
-        order: Order,
-    ) -> Result<Arc<Instance>, Problem> {
-        let persist = order.persist;
-        let instance = self.placed(order)?;
+        new: NewService,
+    ) -> Result<Arc<Instance>, ServiceError> {
+        let persist = new.persist;
+        let instance = self.register(new)?;
         let name = instance.service.name.clone();
         let made = self.begin(cx, &instance, persist).await;
         if let Err(error) = made {
             self.forget(&instance).await;
-            return Err(Problem::Refused(format!(
+            return Err(ServiceError::Refused(format!(
                 "failed to start ServiceClass instance: {error}"
             )));
         }
-        self.get(&name).ok_or(Problem::Unknown(name))
+        self.get(&name).ok_or(ServiceError::Unknown(name))
     }
 
-    /// Looks at an order, and puts the service on the board.
-    fn placed(&self, order: Order) -> Result<Arc<Instance>, Problem> {
-        let Order { class: class_name, name, args, auto_start, persist: _ } = order;
-        self.is_open()?;
-        let refused = |text: String| Err(Problem::Refused(text));
+    /// Looks at an new, and puts the service on the registry.
+    fn register(&self, new: NewService) -> Result<Arc<Instance>, ServiceError> {
+        let NewService { class: class_name, name, args, auto_start, persist: _ } = new;
+        self.check_running()?;
+        let refused = |text: String| Err(ServiceError::Refused(text));
         let Some(class) = self.class(&class_name) else {
             return refused(format!(
                 "ServiceClass {class_name} not found: service class {class_name} not found"
             ));
         };
-        let missing = missing_tools(&self.inner.means.state.borrow(), &class.spec);
+        let missing = missing_tools(&self.inner.deps.state.borrow(), &class.spec);
         if !missing.is_empty() {
             return refused(format!(
                 "ServiceClass {class_name} is not available (missing required tools): {}",
@@ -108,21 +110,21 @@ impl Services {
         if let Err(invalid) = check_resource_name(&name) {
             return refused(format!("invalid create request: {invalid}"));
         }
-        let namespace = self.inner.means.view.borrow().settings.namespace().to_owned();
+        let namespace = self.inner.deps.view.borrow().settings.namespace().to_owned();
         let service =
             Service { name: name.clone(), namespace, class: class_name, args, auto_start };
         let instance = Instance::new(service, Some(class), State::Stopped);
-        let exists = || Problem::Refused(format!("service with name {name} already exists"));
-        let instance = self.put(instance).ok_or_else(exists)?;
-        self.tell(Reason::ServiceInstanceCreated, &instance, "");
-        self.look_after(&instance);
+        let exists = || ServiceError::Refused(format!("service with name {name} already exists"));
+        let instance = self.insert(instance).ok_or_else(exists)?;
+        self.record(Reason::ServiceInstanceCreated, &instance, "");
+        self.spawn_controller(&instance);
         Ok(instance)
     }
 
     /// Whether a name is that of the gateway itself or of a server.
     pub(crate) fn is_static(&self, name: &str) -> bool {
         name == crate::core_tools::AGGREGATOR
-            || self.inner.means.view.borrow().servers.contains_key(name)
+            || self.inner.deps.view.borrow().servers.contains_key(name)
     }
 
     async fn begin(
@@ -130,21 +132,21 @@ impl Services {
         cx: CallContext<'_>,
         instance: &Instance,
         persist: bool,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), ServiceError> {
         // On the disk before anything runs: a gateway that ends meanwhile leaves word of it.
         if persist {
             let file =
                 ServiceFile { service: (*instance.service).clone(), record: instance.record() };
             let edit = Edit::Service(ServiceEdit::Create(Box::new(file)));
-            self.edit(edit).await.map_err(|error| Problem::Refused(error.to_string()))?;
+            self.edit(edit).await.map_err(|error| ServiceError::Refused(error.to_string()))?;
         }
         self.start(cx, &instance.service.name).await.map(|_| ())
     }
 
-    /// Takes a service that never ran off the board, and its file away.
+    /// Takes a service that never ran off the registry, and its file away.
     async fn forget(&self, instance: &Instance) {
         let name = &instance.service.name;
-        self.change(name, instance.id, |instance| instance.leaving = true);
+        self.change(name, instance.id, |instance| instance.deleting = true);
         self.remove_file(name).await;
         self.remove(name, instance.id);
     }
@@ -164,83 +166,88 @@ impl Services {
         &'a self,
         cx: CallContext<'a>,
         name: &'a str,
-    ) -> BoxFuture<'a, Result<Began, Problem>> {
+    ) -> BoxFuture<'a, Result<Started, ServiceError>> {
         Box::pin(async move {
-            self.is_open()?;
-            if let Some(circle) = self.circle(name) {
-                return Err(Problem::Refused(format!("it depends on itself: {circle}")));
+            self.check_running()?;
+            if let Some(cycle) = self.cycle(name) {
+                return Err(ServiceError::Refused(format!("it depends on itself: {cycle}")));
             }
-            let turn = self.turn(name).await?;
-            match next(turn.now()?.state, Event::Start) {
-                Next::Already => return Ok(Began::Before),
-                _ => self.bring_up(cx, &turn).await?,
+            let lease = self.lease(name).await?;
+            match next(lease.now()?.state, Event::Start) {
+                Next::Already => return Ok(Started::Already),
+                _ => self.bring_up(cx, &lease).await?,
             }
-            Ok(Began::Now)
+            Ok(Started::Now)
         })
     }
 
     /// Starts what a service depends on, then the service itself.
-    async fn bring_up(&self, cx: CallContext<'_>, turn: &Turn) -> Result<(), Problem> {
-        for need in self.needs(&*turn.now()?) {
-            let refused = |text: String| Err(Problem::Refused(text));
+    async fn bring_up(&self, cx: CallContext<'_>, lease: &Lease) -> Result<(), ServiceError> {
+        for need in self.dependencies(&*lease.now()?) {
+            let refused = |text: String| Err(ServiceError::Refused(text));
             match need {
-                Need::Met => (),
-                Need::Service(name) => {
+                Dependency::Met => (),
+                Dependency::Service(name) => {
                     if let Err(error) = self.start(cx, &name).await {
                         return refused(format!(
                             "dependency '{name}' could not be started: {error}"
                         ));
                     }
                 }
-                Need::Server(name) => {
+                Dependency::Server(name) => {
                     return refused(format!(
                         "dependency '{name}' is a server that is not connected; start it with core_service_start"
                     ));
                 }
-                Need::Unknown(name) => {
+                Dependency::Unknown(name) => {
                     return refused(format!(
                         "dependency '{name}' not found; create a service of that name or class first"
                     ));
                 }
             }
         }
-        self.run_start(cx, turn).await
+        self.run_start(cx, lease).await
     }
 
-    async fn run_start(&self, cx: CallContext<'_>, turn: &Turn) -> Result<(), Problem> {
-        turn.change(|instance| {
+    async fn run_start(&self, cx: CallContext<'_>, lease: &Lease) -> Result<(), ServiceError> {
+        lease.change(|instance| {
             if let Some(edited) = instance.edited.take() {
                 instance.service = edited;
             }
         });
-        turn.happens(Event::Start);
-        self.tell(Reason::ServiceInstanceStarting, &*turn.now()?, "");
-        turn.save().await;
-        self.run(cx, turn, Phase::Start).await?;
-        self.tell(Reason::ServiceInstanceStarted, &*turn.now()?, "");
+        lease.apply(Event::Start);
+        self.record(Reason::ServiceInstanceStarting, &*lease.now()?, "");
+        lease.save().await;
+        self.run(cx, lease, Phase::Start).await?;
+        self.record(Reason::ServiceInstanceStarted, &*lease.now()?, "");
         Ok(())
     }
 
     /// Runs a tool to its end, and writes down how it went.
-    async fn run(&self, cx: CallContext<'_>, turn: &Turn, phase: Phase) -> Result<(), Problem> {
-        if let Err(error) = self.perform(cx, turn, phase).await {
-            turn.broke(&error).await;
-            return Err(Problem::Refused(error));
+    async fn run(
+        &self,
+        cx: CallContext<'_>,
+        lease: &Lease,
+        phase: Phase,
+    ) -> Result<(), ServiceError> {
+        if let Err(error) = self.perform(cx, lease, phase).await {
+            lease.fail_and_save(&error).await;
+            return Err(ServiceError::Refused(error));
         }
         if phase != Phase::Stop {
-            self.fill_outputs(turn)?;
+            self.fill_outputs(lease)?;
         }
-        turn.happens(Event::Done);
-        turn.change(|instance| {
+        lease.apply(Event::Done);
+        lease.change(|instance| {
             instance.attempts = 0;
             instance.retry_at = None;
         });
-        turn.save().await;
+        lease.save().await;
         Ok(())
     }
 
-    fn fill_outputs(&self, turn: &Turn) -> Result<(), Problem> {
-        let instance = turn.now()?;
+    fn fill_outputs(&self, lease: &Lease) -> Result<(), ServiceError> {
+        let instance = lease.now()?;
         let Some(class) = self.class_of(&instance) else { return Ok(()) };
         let templates = &class.spec.service_config.outputs;
         let outputs = values::outputs(templates, &instance.service, &instance.given);
@@ -249,61 +256,69 @@ impl Services {
             tracing::warn!(service = name, "it has no outputs: {error}");
             Map::new()
         });
-        turn.change(|instance| instance.outputs = outputs);
+        lease.change(|instance| instance.outputs = outputs);
         Ok(())
     }
 
     /// Stops a service.
-    pub(crate) async fn stop(&self, cx: CallContext<'_>, name: &str) -> Result<Ended, Problem> {
-        let turn = self.turn(name).await?;
-        match next(turn.now()?.state, Event::Stop) {
-            Next::Already => Ok(Ended::Before),
-            Next::Run(..) => self.run_stop(cx, &turn).await.map(|()| Ended::Now),
+    pub(crate) async fn stop(
+        &self,
+        cx: CallContext<'_>,
+        name: &str,
+    ) -> Result<Stopped, ServiceError> {
+        let lease = self.lease(name).await?;
+        match next(lease.now()?.state, Event::Stop) {
+            Next::Already => Ok(Stopped::Already),
+            Next::Run(..) => self.run_stop(cx, &lease).await.map(|()| Stopped::Now),
             Next::Is(_) | Next::Busy | Next::Ignored => {
-                turn.happens(Event::Stop);
-                turn.save().await;
-                self.tell(Reason::ServiceInstanceStopped, &*turn.now()?, "");
-                Ok(Ended::Now)
+                lease.apply(Event::Stop);
+                lease.save().await;
+                self.record(Reason::ServiceInstanceStopped, &*lease.now()?, "");
+                Ok(Stopped::Now)
             }
         }
     }
 
-    async fn run_stop(&self, cx: CallContext<'_>, turn: &Turn) -> Result<(), Problem> {
-        turn.happens(Event::Stop);
-        self.tell(Reason::ServiceInstanceStopping, &*turn.now()?, "");
-        turn.save().await;
-        self.run(cx, turn, Phase::Stop).await?;
-        self.tell(Reason::ServiceInstanceStopped, &*turn.now()?, "");
+    async fn run_stop(&self, cx: CallContext<'_>, lease: &Lease) -> Result<(), ServiceError> {
+        lease.apply(Event::Stop);
+        self.record(Reason::ServiceInstanceStopping, &*lease.now()?, "");
+        lease.save().await;
+        self.run(cx, lease, Phase::Stop).await?;
+        self.record(Reason::ServiceInstanceStopped, &*lease.now()?, "");
         Ok(())
     }
 
     /// Restarts a service: by its own tool, or by the two others.
-    pub(crate) async fn restart(&self, cx: CallContext<'_>, name: &str) -> Result<(), Problem> {
-        self.is_open()?;
+    pub(crate) async fn restart(
+        &self,
+        cx: CallContext<'_>,
+        name: &str,
+    ) -> Result<(), ServiceError> {
+        self.check_running()?;
         if self.get(name).is_some_and(|instance| instance.state.is_passing()) {
-            return Err(Problem::Busy);
+            return Err(ServiceError::Busy);
         }
-        let turn = self.turn(name).await?;
-        let before = turn.now()?;
-        self.tell(Reason::ServiceInstanceRestarting, &before, "");
+        let lease = self.lease(name).await?;
+        let before = lease.now()?;
+        self.record(Reason::ServiceInstanceRestarting, &before, "");
         match next(before.state, Event::Restart) {
             Next::Run(Tool::Restart, _) if self.has_restart(&before) => {
-                turn.happens(Event::Restart);
-                turn.save().await;
-                self.run(cx, &turn, Phase::Restart).await?;
+                lease.apply(Event::Restart);
+                lease.save().await;
+                self.run(cx, &lease, Phase::Restart).await?;
             }
             Next::Run(Tool::Restart, _) => {
-                let stopped = self.run_stop(cx, &turn).await;
+                let stopped = self.run_stop(cx, &lease).await;
                 // Of one that does not run properly nobody expects that it stops properly.
                 if before.state == State::Running {
                     stopped?;
                 }
                 sleep(PAUSE).await;
-                self.bring_up(cx, &turn).await?;
+                self.bring_up(cx, &lease).await?;
             }
-            _ => self.bring_up(cx, &turn).await?,
+            _ => self.bring_up(cx, &lease).await?,
         }
-        self.tell(Reason::ServiceInstanceRestarted, &*turn.now()?, "");
+        self.record(Reason::ServiceInstanceRestarted, &*lease.now()?, "");
         Ok(())
     }
 
@@ -313,22 +328,22 @@ impl Services {
     }
 
     /// Takes a service away: it is stopped as well as it can be, and forgotten.
-    pub(crate) async fn delete(&self, cx: CallContext<'_>, name: &str) -> Result<(), Problem> {
-        let turn = self.turn(name).await?;
-        turn.change(|instance| instance.leaving = true);
-        if matches!(next(turn.now()?.state, Event::Stop), Next::Run(..))
-            && let Err(error) = self.run_stop(cx, &turn).await
+    pub(crate) async fn delete(&self, cx: CallContext<'_>, name: &str) -> Result<(), ServiceError> {
+        let lease = self.lease(name).await?;
+        lease.change(|instance| instance.deleting = true);
+        if matches!(next(lease.now()?.state, Event::Stop), Next::Run(..))
+            && let Err(error) = self.run_stop(cx, &lease).await
         {
             tracing::warn!(service = name, "it is deleted without being stopped: {error}");
         }
-        let last = turn.now()?;
+        let last = lease.now()?;
         self.remove_file(name).await;
-        self.remove(name, turn.id());
-        self.tell(Reason::ServiceInstanceDeleted, &last, "");
+        self.remove(name, lease.id());
+        self.record(Reason::ServiceInstanceDeleted, &last, "");
         Ok(())
     }
 
-    pub(super) fn is_open(&self) -> Result<(), Problem> {
-        if self.inner.board.borrow().ending { Err(Problem::Ending) } else { Ok(()) }
+    pub(super) fn check_running(&self) -> Result<(), ServiceError> {
+        if self.inner.registry.borrow().shutting_down { Err(ServiceError::Ending) } else { Ok(()) }
     }
 }

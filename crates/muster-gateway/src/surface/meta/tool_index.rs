@@ -11,16 +11,16 @@ use muster_core::{
 };
 use muster_search::{embedding::cosine_similarity, index::Index};
 
-use crate::{dispatch::GatewaySnapshot, meanings::Snapshot as Meanings};
+use crate::{dispatch::GatewaySnapshot, embeddings::EmbeddingSnapshot as Embeddings};
 
 /// The longest summary, in letters.
-const LONGEST_SUMMARY: usize = 120;
+const MAX_SUMMARY: usize = 120;
 /// The longest line of arguments, in letters.
-pub(in crate::surface) const LONGEST_SIGNATURE: usize = 100;
+pub(in crate::surface) const MAX_SIGNATURE: usize = 100;
 
 /// The tools of a state.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct ToolIndex {
     tools: OnceLock<Vec<Shown>>,
     /// An index in the words of the policy, where it has words of its own.
     index: OnceLock<Option<Index>>,
@@ -30,7 +30,7 @@ pub(super) struct Shelf {
 pub(super) struct Question<'a> {
     pub(super) text: &'a str,
     pub(super) meant: Option<&'a [f32]>,
-    pub(super) meanings: Option<&'a Meanings>,
+    pub(super) embeddings: Option<&'a Embeddings>,
 }
 
 /// A tool, with the words that describe it under the policy.
@@ -45,7 +45,7 @@ pub(super) struct Shown {
     small: OnceLock<Box<str>>,
 }
 
-impl Shelf {
+impl ToolIndex {
     /// The tools in order.
     pub(super) fn tools(&self, state: &GatewaySnapshot) -> &[Shown] {
         self.tools.get_or_init(|| {
@@ -88,7 +88,7 @@ impl Shelf {
         };
         let near = |entry: &ToolEntry| {
             let meant = question.meant?;
-            question.meanings?.of(entry).map(|vector| cosine_similarity(vector, meant))
+            question.embeddings?.of(entry).map(|vector| cosine_similarity(vector, meant))
         };
         let near = question.meant.map(|_| &near as &dyn Fn(&ToolEntry) -> Option<f32>);
         state.catalog.ranker(index).search(question.text, shown, near, limit)
@@ -134,7 +134,7 @@ impl Shown {
 
     /// What it takes, in a line; none if it takes nothing.
     pub(super) fn signature(&self) -> Option<String> {
-        let line = signature::line(&self.entry.input_schema, LONGEST_SIGNATURE);
+        let line = signature::line(&self.entry.input_schema, MAX_SIGNATURE);
         (!line.is_empty()).then_some(line)
     }
 }
@@ -142,7 +142,7 @@ impl Shown {
 /// The first line of a description, cut where it becomes long.
 pub(in crate::surface) fn summary(description: &str) -> String {
     let line = first_line(description);
-    match line.char_indices().nth(LONGEST_SUMMARY) {
+    match line.char_indices().nth(MAX_SUMMARY) {
         Some((end, _)) => line.get(..end).unwrap_or_default().trim_end().to_owned() + "...",
         None => line.to_owned(),
     }

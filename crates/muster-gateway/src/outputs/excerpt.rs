@@ -8,7 +8,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use muster_core::token_estimate;
 use regex::bytes::Regex;
 
-use super::{CHUNK, Kept};
+use super::{CHUNK, StoredOutput};
 
 /// What is shown of a line that a pattern is in.
 const MOST_OF_LINE: usize = 400;
@@ -19,7 +19,7 @@ pub(super) const BYTES_PER_TOKEN: usize = 8;
 
 /// What is looked for.
 #[derive(Debug, Default)]
-pub struct Look {
+pub struct ExcerptRequest {
     /// The byte that a page begins with; the place in the result where something is selected.
     pub offset: Option<u64>,
     /// The line that a page begins with, from 1 on.
@@ -38,7 +38,7 @@ pub struct Look {
 
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Piece {
+pub struct Excerpt {
     /// The text.
     pub text: String,
     /// What there is to say about it.
@@ -47,9 +47,9 @@ pub struct Piece {
     pub next: Option<u64>,
 }
 
-impl Kept {
+impl StoredOutput {
     /// Looks, and gives no more than `budget` tokens of text. What is wrong is said in words.
-    pub fn look(&self, look: &Look, budget: usize) -> Result<Piece, String> {
+    pub fn look(&self, look: &ExcerptRequest, budget: usize) -> Result<Excerpt, String> {
         let unreadable = |error: io::Error| format!("cannot read `{}`: {error}", self.handle);
         if let Some(path) = &look.path {
             return self.select(path, look, budget);
@@ -61,7 +61,7 @@ impl Kept {
         }
         if look.count {
             let note = format!("{} lines, {} bytes", self.lines, self.bytes);
-            return Ok(Piece { text: self.lines.to_string(), note, next: None });
+            return Ok(Excerpt { text: self.lines.to_string(), note, next: None });
         }
         if let Some(lines) = look.tail {
             return self.tail(lines, budget).map_err(unreadable);
@@ -69,7 +69,7 @@ impl Kept {
         self.page(look, budget).map_err(unreadable)
     }
 
-    fn page(&self, look: &Look, budget: usize) -> io::Result<Piece> {
+    fn page(&self, look: &ExcerptRequest, budget: usize) -> io::Result<Excerpt> {
         let mut file = self.open()?;
         let start = match look.line {
             Some(line) => start_of_line(&mut BufReader::with_capacity(CHUNK, &file), line)?,
@@ -95,10 +95,10 @@ impl Kept {
         let end = (start + taken).min(self.bytes);
         let next = (end < self.bytes && end > start).then_some(end);
         let note = format!("bytes {start} to {end} of {}", self.bytes);
-        Ok(Piece { text: piece.to_owned(), note, next })
+        Ok(Excerpt { text: piece.to_owned(), note, next })
     }
 
-    fn tail(&self, lines: usize, budget: usize) -> io::Result<Piece> {
+    fn tail(&self, lines: usize, budget: usize) -> io::Result<Excerpt> {
         let mut file = self.open()?;
         let start = self.bytes.saturating_sub((budget * BYTES_PER_TOKEN) as u64);
         file.seek(SeekFrom::Start(start))?;
@@ -111,14 +111,14 @@ impl Kept {
         let last = begins.and_then(|(at, _)| whole.get(at + 1..)).unwrap_or(whole);
         let text = token_estimate::suffix(last, budget).to_owned();
         let note = format!("the end of {} lines, {} bytes", self.lines, self.bytes);
-        Ok(Piece { text, note, next: None })
+        Ok(Excerpt { text, note, next: None })
     }
 
-    fn grep(&self, pattern: &Regex, look: &Look, budget: usize) -> io::Result<Piece> {
+    fn grep(&self, pattern: &Regex, look: &ExcerptRequest, budget: usize) -> io::Result<Excerpt> {
         let mut file = BufReader::with_capacity(CHUNK, self.open()?);
         let skipped = look.offset.unwrap_or(0);
         let limit = look.limit.unwrap_or(usize::MAX);
-        let (mut piece, mut found, mut cost, mut shown) = (Piece::default(), 0_u64, 0, 0);
+        let (mut piece, mut found, mut cost, mut shown) = (Excerpt::default(), 0_u64, 0, 0);
         let mut number = 0_u64;
         let mut line = Vec::new();
         while next_line(&mut file, &mut line)? {

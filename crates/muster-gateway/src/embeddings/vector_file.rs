@@ -14,26 +14,28 @@ use std::{
 };
 
 /// How a file begins, with the number of this format.
-const MARK: &[u8] = b"muster vectors 1\n";
+const MAGIC: &[u8] = b"muster vectors 1\n";
 /// No text is longer; more means that the file is not ours.
-const LONGEST: usize = 1 << 16;
+const MAX_TEXT: usize = 1 << 16;
 
 /// What texts mean.
-pub(super) type Known = BTreeMap<Arc<str>, Arc<[f32]>>;
+pub(super) type Vectors = BTreeMap<Arc<str>, Arc<[f32]>>;
 
 /// One of them.
 type Entry = (Arc<str>, Arc<[f32]>);
 
-/// What is kept at `path` of the model whose vector of the fixed text is `sign`; at most `most`.
-pub(super) fn read(path: &Path, sign: &[f32], most: usize) -> Known {
-    let Ok(bytes) = fs::read(path) else { return Known::new() };
-    let mut known = Known::new();
+/// What is kept at `path` of the model whose vector of the fixed text is `fingerprint`; at most `most`.
+pub(super) fn read(path: &Path, fingerprint: &[f32], most: usize) -> Vectors {
+    let Ok(bytes) = fs::read(path) else { return Vectors::new() };
+    let mut known = Vectors::new();
     let mut rest = Rest(&bytes);
-    if rest.take(MARK.len()) != Some(MARK) || rest.vector(sign.len()).as_deref() != Some(sign) {
+    if rest.take(MAGIC.len()) != Some(MAGIC)
+        || rest.vector(fingerprint.len()).as_deref() != Some(fingerprint)
+    {
         return known;
     }
     while known.len() < most
-        && let Some((text, vector)) = rest.entry(sign.len())
+        && let Some((text, vector)) = rest.entry(fingerprint.len())
     {
         known.insert(text, vector);
     }
@@ -41,7 +43,7 @@ pub(super) fn read(path: &Path, sign: &[f32], most: usize) -> Known {
 }
 
 /// Keeps vectors at `path`, in place of what was there.
-pub(super) fn write(path: &Path, sign: &[f32], known: &Known) -> io::Result<()> {
+pub(super) fn write(path: &Path, fingerprint: &[f32], known: &Vectors) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
@@ -49,8 +51,8 @@ pub(super) fn write(path: &Path, sign: &[f32], known: &Known) -> io::Result<()> 
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     let mut file = BufWriter::new(options.open(&unfinished)?);
-    file.write_all(MARK)?;
-    write_vector(&mut file, sign)?;
+    file.write_all(MAGIC)?;
+    write_vector(&mut file, fingerprint)?;
     for (text, vector) in known {
         let Ok(length) = u32::try_from(text.len()) else { continue };
         file.write_all(&length.to_le_bytes())?;
@@ -83,7 +85,7 @@ impl<'a> Rest<'a> {
 
     fn entry(&mut self, size: usize) -> Option<Entry> {
         let length = u32::from_le_bytes(self.take(size_of::<u32>())?.try_into().ok()?) as usize;
-        let text = self.take(length).filter(|text| text.len() <= LONGEST)?;
+        let text = self.take(length).filter(|text| text.len() <= MAX_TEXT)?;
         Some((Arc::from(str::from_utf8(text).ok()?), self.vector(size)?.into()))
     }
 }
@@ -92,11 +94,11 @@ impl<'a> Rest<'a> {
 mod tests {
     use std::{fs, sync::Arc};
 
-    use super::{Known, read, write};
+    use super::{Vectors, read, write};
 
-    const SIGN: [f32; 2] = [0.6, 0.8];
+    const FINGERPRINT_TEXT: [f32; 2] = [0.6, 0.8];
 
-    fn known(texts: &[&str]) -> Known {
+    fn known(texts: &[&str]) -> Vectors {
         let vector = |at: usize| Arc::from([at as f32, -0.5]);
         texts.iter().enumerate().map(|(at, text)| (Arc::from(*text), vector(at))).collect()
     }
@@ -105,38 +107,38 @@ mod tests {
     fn what_is_kept_is_found_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/vectors");
-        assert_eq!(read(&path, &SIGN, 9), Known::new());
+        assert_eq!(read(&path, &FINGERPRINT_TEXT, 9), Vectors::new());
         let all = known(&["a", "", "größer"]);
-        write(&path, &SIGN, &all).unwrap();
-        assert_eq!(read(&path, &SIGN, 9), all);
-        assert_eq!(read(&path, &SIGN, 2).len(), 2);
-        write(&path, &SIGN, &known(&["b"])).unwrap();
-        assert_eq!(read(&path, &SIGN, 9), known(&["b"]));
+        write(&path, &FINGERPRINT_TEXT, &all).unwrap();
+        assert_eq!(read(&path, &FINGERPRINT_TEXT, 9), all);
+        assert_eq!(read(&path, &FINGERPRINT_TEXT, 2).len(), 2);
+        write(&path, &FINGERPRINT_TEXT, &known(&["b"])).unwrap();
+        assert_eq!(read(&path, &FINGERPRINT_TEXT, 9), known(&["b"]));
     }
 
     #[test]
     fn another_model_finds_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vectors");
-        write(&path, &SIGN, &known(&["a"])).unwrap();
-        assert_eq!(read(&path, &[0.8, 0.6], 9), Known::new());
-        assert_eq!(read(&path, &[0.6, 0.8, 0.0], 9), Known::new());
+        write(&path, &FINGERPRINT_TEXT, &known(&["a"])).unwrap();
+        assert_eq!(read(&path, &[0.8, 0.6], 9), Vectors::new());
+        assert_eq!(read(&path, &[0.6, 0.8, 0.0], 9), Vectors::new());
     }
 
     #[test]
     fn a_file_that_is_not_whole_counts_as_far_as_it_goes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vectors");
-        write(&path, &SIGN, &known(&["a", "b"])).unwrap();
+        write(&path, &FINGERPRINT_TEXT, &known(&["a", "b"])).unwrap();
         let whole = fs::read(&path).unwrap();
         let mut counts = Vec::new();
         for end in 0..whole.len() {
             fs::write(&path, &whole[..end]).unwrap();
-            counts.push(read(&path, &SIGN, 9).len());
+            counts.push(read(&path, &FINGERPRINT_TEXT, 9).len());
         }
         assert!(counts.is_sorted());
         assert_eq!((counts.first(), counts.last()), (Some(&0), Some(&1)));
         fs::write(&path, [&whole[..], &[255; 64]].concat()).unwrap();
-        assert_eq!(read(&path, &SIGN, 9).len(), 2);
+        assert_eq!(read(&path, &FINGERPRINT_TEXT, 9).len(), 2);
     }
 }

@@ -15,8 +15,8 @@ use tokio::{
 
 use super::{
     Instance, Services,
-    board::{Board, Id},
     calls::Phase,
+    registry::{Id, Registry},
 };
 use crate::{events::Reason, supervisor::backoff::backoff, view::View};
 
@@ -30,49 +30,49 @@ enum Due {
     /// Start it at a time.
     Retry(Instant),
     /// Find out whether it runs.
-    Find,
+    Probe,
     /// Look at its health at a time.
     Check(Instant),
 }
 
 impl Services {
     /// Looks after a service until it is gone.
-    pub(super) fn look_after(&self, instance: &Instance) {
-        let care = Care {
+    pub(super) fn spawn_controller(&self, instance: &Instance) {
+        let controller = Controller {
             name: instance.service.name.clone(),
             id: instance.id,
-            boards: self.inner.board.subscribe(),
-            views: self.inner.means.view.clone(),
-            states: self.inner.means.state.clone(),
+            registries: self.inner.registry.subscribe(),
+            views: self.inner.deps.view.clone(),
+            states: self.inner.deps.state.clone(),
             services: self.clone(),
             check_at: None,
         };
-        self.inner.means.tasks.spawn(care.run());
+        self.inner.deps.tasks.spawn(controller.run());
     }
 }
 
-struct Care {
+struct Controller {
     services: Services,
     name: String,
     id: Id,
-    boards: watch::Receiver<Board>,
+    registries: watch::Receiver<Registry>,
     views: watch::Receiver<Arc<View>>,
     states: watch::Receiver<Arc<dispatch::GatewaySnapshot>>,
     check_at: Option<(u64, Instant)>,
 }
 
-impl Care {
+impl Controller {
     async fn run(mut self) {
         loop {
             self.views.mark_unchanged();
             self.states.mark_unchanged();
-            let board = self.boards.borrow_and_update().clone();
-            let known = board.instances.get(&self.name).filter(|known| known.id == self.id);
-            let Some(instance) = known.filter(|_| !board.ending) else { return };
+            let registry = self.registries.borrow_and_update().clone();
+            let known = registry.instances.get(&self.name).filter(|known| known.id == self.id);
+            let Some(instance) = known.filter(|_| !registry.shutting_down) else { return };
             let due = self.due(instance);
             let at = match due {
                 Due::Nothing => None,
-                Due::Start | Due::Find => Some(Instant::now()),
+                Due::Start | Due::Probe => Some(Instant::now()),
                 Due::Retry(at) | Due::Check(at) => Some(at),
             };
             let time = async {
@@ -83,7 +83,7 @@ impl Care {
             };
             tokio::select! {
                 biased;
-                changed = self.boards.changed() => if changed.is_err() { return },
+                changed = self.registries.changed() => if changed.is_err() { return },
                 changed = self.views.changed() => if changed.is_err() { return },
                 changed = self.states.changed() => if changed.is_err() { return },
                 () = time => {
@@ -92,16 +92,16 @@ impl Care {
                     let act = async move {
                         match due {
                             Due::Nothing => (),
-                            Due::Start | Due::Retry(_) => services.start_again(&name, id).await,
-                            Due::Find => services.find(&name).await,
-                            Due::Check(_) => services.look_at(&instance).await,
+                            Due::Start | Due::Retry(_) => services.start_or_retry(&name, id).await,
+                            Due::Probe => services.probe(&name).await,
+                            Due::Check(_) => services.check_health(&instance).await,
                         }
                     };
                     // What is under way when the gateway ends is dropped.
-                    let ending = self.boards.wait_for(|board| board.ending);
+                    let shutting_down = self.registries.wait_for(|registry| registry.shutting_down);
                     tokio::select! {
                         biased;
-                        _ = ending => return,
+                        _ = shutting_down => return,
                         () = act => (),
                     }
                     self.check_at = None;
@@ -111,11 +111,11 @@ impl Care {
     }
 
     fn due(&mut self, instance: &Instance) -> Due {
-        if instance.leaving {
+        if instance.deleting {
             return Due::Nothing;
         }
         match instance.state {
-            State::Waiting => match self.services.waits_for(instance) {
+            State::Waiting => match self.services.blocked_by(instance) {
                 None => Due::Start,
                 Some(reason) => {
                     if instance.error.as_deref() != Some(&reason) {
@@ -126,7 +126,7 @@ impl Care {
                 }
             },
             State::Retrying => instance.retry_at.map_or(Due::Start, Due::Retry),
-            State::Unknown if self.services.can_find(instance) => Due::Find,
+            State::Unknown if self.services.can_probe(instance) => Due::Probe,
             State::Running => self.next_check(instance).map_or(Due::Nothing, Due::Check),
             State::Unknown | State::Starting | State::Stopping | State::Stopped | State::Failed => {
                 Due::Nothing
@@ -159,50 +159,50 @@ fn checked(services: &Services, instance: &Instance) -> Option<Arc<ServiceClass>
 
 impl Services {
     /// Starts a service that nobody asked for just now; later again if that does not work.
-    async fn start_again(&self, name: &str, id: Id) {
-        let Err(error) = self.start(self.own(), name).await else { return };
-        let Ok(turn) = self.turn(name).await else { return };
-        let timing = self.inner.means.timing;
-        turn.happens(Event::Retry);
+    async fn start_or_retry(&self, name: &str, id: Id) {
+        let Err(error) = self.start(self.system(), name).await else { return };
+        let Ok(lease) = self.lease(name).await else { return };
+        let timing = self.inner.deps.timing;
+        lease.apply(Event::Retry);
         self.change(name, id, |instance| {
             instance.attempts += 1;
             let wait = backoff(timing.restart_backoff, timing.max_backoff, instance.attempts);
             instance.retry_at = Some(Instant::now() + wait);
             instance.error = Some(error.to_string());
         });
-        turn.save().await;
+        lease.save().await;
     }
 
-    fn can_find(&self, instance: &Instance) -> bool {
+    fn can_probe(&self, instance: &Instance) -> bool {
         let Some(class) = self.class_of(instance) else { return false };
         let asks = class.spec.service_config.lifecycle_tools.status.is_some();
-        asks && super::missing_tools(&self.inner.means.state.borrow(), &class.spec).is_empty()
+        asks && super::missing_tools(&self.inner.deps.state.borrow(), &class.spec).is_empty()
     }
 
     /// Asks whether a service still runs that a gateway before this one had started.
-    async fn find(&self, name: &str) {
-        let Ok(turn) = self.turn(name).await else { return };
-        match self.perform(self.own(), &turn, Phase::Status).await {
-            Ok(()) => drop(turn.happens(Event::FoundUp)),
+    async fn probe(&self, name: &str) {
+        let Ok(lease) = self.lease(name).await else { return };
+        match self.perform(self.system(), &lease, Phase::Status).await {
+            Ok(()) => drop(lease.apply(Event::FoundUp)),
             Err(error) => {
-                turn.happens(Event::FoundDown);
+                lease.apply(Event::FoundDown);
                 tracing::info!(service = name, "it runs no longer: {error}");
-                if turn.now().is_ok_and(|now| now.service.auto_start) {
-                    turn.happens(Event::Hold);
+                if lease.now().is_ok_and(|now| now.service.auto_start) {
+                    lease.apply(Event::Hold);
                 }
             }
         }
-        turn.save().await;
+        lease.save().await;
     }
 
     /// Looks at the health of a service.
-    async fn look_at(&self, instance: &Instance) {
+    async fn check_health(&self, instance: &Instance) {
         let Some(class) = checked(self, instance) else { return };
         let config = &class.spec.service_config;
         let Some(tool) = &config.lifecycle_tools.health_check else { return };
         let seen = values::seen(&instance.service, &instance.given);
         let looked = match values::filled(tool.args.as_ref(), &seen) {
-            Ok(args) => self.ask(self.own(), &tool.tool, &args, config.timeout.check()).await,
+            Ok(args) => self.ask(self.system(), &tool.tool, &args, config.timeout.check()).await,
             Err(error) => Err(format!("failed to process health check arguments: {error}")),
         };
         let looked = looked.and_then(|said| verdict(tool, said.success, &said.text));
@@ -217,17 +217,17 @@ impl Services {
                 now.error = looked.as_ref().err().cloned();
             }
         });
-        self.tell_health(instance, before, after, &looked);
+        self.record_health(instance, before, after, &looked);
     }
 
-    fn tell_health(
+    fn record_health(
         &self,
         instance: &Instance,
         before: Checks,
         after: Checks,
         looked: &Result<(), String>,
     ) {
-        let tell = |reason: Reason, detail: &str| self.tell(reason, instance, detail);
+        let tell = |reason: Reason, detail: &str| self.record(reason, instance, detail);
         if let Err(error) = looked {
             tell(Reason::ServiceInstanceHealthCheckFailed, error);
         }

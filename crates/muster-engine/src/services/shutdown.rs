@@ -13,7 +13,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 impl Services {
     /// Stops what runs, in groups, the last started first. Nothing is begun any more.
     pub(crate) async fn end(&self) {
-        self.inner.board.send_modify(|board| board.ending = true);
+        self.inner.registry.send_modify(|registry| registry.shutting_down = true);
         let mut groups = order::groups(&self.graph());
         groups.reverse();
         let all = async {
@@ -34,7 +34,7 @@ impl Services {
     }
 
     async fn stop_own(&self, name: &str) {
-        if let Err(error) = self.stop(self.own(), name).await {
+        if let Err(error) = self.stop(self.system(), name).await {
             tracing::warn!(service = name, "it was not stopped: {error}");
         }
     }

@@ -23,7 +23,7 @@ use super::executions::{Executions, Why};
 
 /// A run that is not at its end.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(crate) struct RunningExecution {
     executions: Arc<Executions>,
     record: Option<Record>,
     id: String,
@@ -41,7 +41,7 @@ pub(super) struct Written {
     pub(super) failed: bool,
 }
 
-impl Live {
+impl RunningExecution {
     pub(super) fn new(
         executions: Arc<Executions>,
         record: Record,
@@ -109,7 +109,7 @@ impl Live {
 }
 
 /// What runs to its end has no record left to write.
-impl Drop for Live {
+impl Drop for RunningExecution {
     fn drop(&mut self) {
         if self.record.take().is_some() {
             self.executions.abandon(self.id.clone(), Why::Cancelled);

@@ -19,7 +19,7 @@ pub(crate) fn missing_tools(state: &GatewaySnapshot, spec: &ClassSpec) -> Vec<St
 
 /// Something that a service depends on.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(super) enum Dependency {
     /// It is up.
     Met,
     /// A service that does not run.
@@ -32,27 +32,31 @@ pub(super) enum Need {
 
 impl Services {
     /// What a service depends on, one by one.
-    pub(super) fn needs(&self, instance: &Instance) -> Vec<Need> {
+    pub(super) fn dependencies(&self, instance: &Instance) -> Vec<Dependency> {
         let class = self.class_of(instance);
         let names = class.map(|class| class.spec.service_config.dependencies.clone());
-        names.unwrap_or_default().iter().map(|name| self.need(name)).collect()
+        names.unwrap_or_default().iter().map(|name| self.dependency(name)).collect()
     }
 
-    fn need(&self, name: &str) -> Need {
+    fn dependency(&self, name: &str) -> Dependency {
         let met = |instance: &Instance| instance.state == ServiceState::Running;
         if let Some(service) = self.get(name) {
-            return if met(&service) { Need::Met } else { Need::Service(name.to_owned()) };
+            return if met(&service) {
+                Dependency::Met
+            } else {
+                Dependency::Service(name.to_owned())
+            };
         }
-        if let Some(server) = self.inner.means.view.borrow().servers.get(name) {
+        if let Some(server) = self.inner.deps.view.borrow().servers.get(name) {
             let up = server.status.condition.is_up();
-            return if up { Need::Met } else { Need::Server(name.to_owned()) };
+            return if up { Dependency::Met } else { Dependency::Server(name.to_owned()) };
         }
         let all = self.all();
         let mut of_class = all.iter().filter(|instance| instance.service.class == name);
         match of_class.clone().find(|instance| met(instance)).or_else(|| of_class.next()) {
-            Some(instance) if met(instance) => Need::Met,
-            Some(instance) => Need::Service(instance.service.name.clone()),
-            None => Need::Unknown(name.to_owned()),
+            Some(instance) if met(instance) => Dependency::Met,
+            Some(instance) => Dependency::Service(instance.service.name.clone()),
+            None => Dependency::Unknown(name.to_owned()),
         }
     }
 
@@ -76,22 +80,22 @@ impl Services {
     }
 
     /// How a service depends on itself, if it does.
-    pub(super) fn circle(&self, name: &str) -> Option<String> {
+    pub(super) fn cycle(&self, name: &str) -> Option<String> {
         order::circle(name, &self.graph()).map(|way| way.join(" → "))
     }
 
     /// Why a service cannot be started yet, if it cannot.
-    pub(super) fn waits_for(&self, instance: &Instance) -> Option<String> {
+    pub(super) fn blocked_by(&self, instance: &Instance) -> Option<String> {
         let Some(class) = self.class_of(instance) else {
             return Some(format!("waiting for ServiceClass {}", instance.service.class));
         };
-        let missing = missing_tools(&self.inner.means.state.borrow(), &class.spec);
+        let missing = missing_tools(&self.inner.deps.state.borrow(), &class.spec);
         if !missing.is_empty() {
             return Some(format!("waiting for the tools {}", missing.join(", ")));
         }
-        self.needs(instance).into_iter().find_map(|need| match need {
-            Need::Met => None,
-            Need::Service(name) | Need::Server(name) | Need::Unknown(name) => {
+        self.dependencies(instance).into_iter().find_map(|need| match need {
+            Dependency::Met => None,
+            Dependency::Service(name) | Dependency::Server(name) | Dependency::Unknown(name) => {
                 Some(format!("waiting for {name}"))
             }
         })

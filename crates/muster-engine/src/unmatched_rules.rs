@@ -8,8 +8,9 @@ use muster_core::{
 };
 
 use crate::{
-    core_tools, offer,
+    core_tools,
     reconcile::cli_source,
+    server_offer,
     store::{FileProblem, Files, Severity},
     workflows,
 };
@@ -54,7 +55,7 @@ pub fn examined(
         .map(|(place, config)| cli_source(&BackendName::new(format!("cli/{place}")), config));
     let heard = files.servers.values().filter_map(|file| {
         let listing = listings.get(&file.server.name)?;
-        Some(offer::source(prefix, &file.server, listing))
+        Some(server_offer::source(prefix, &file.server, listing))
     });
     let definitions = files.definitions();
     let ours = [core_tools::source(), workflows::source(definitions.values())];

@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 
 /// The arguments that create or update a server. They fit the fields of its format.
 #[derive(Debug, Clone)]
-pub(crate) struct Draft {
+pub(crate) struct ServerDraft {
     pub(crate) name: String,
     kind: String,
     given: Map<String, Value>,
 }
 
-impl Draft {
+impl ServerDraft {
     /// Reads arguments that were checked against the field table.
     pub(crate) fn new(arguments: Value) -> Result<Self, serde_json::Error> {
         let mut given: Map<String, Value> = serde_json::from_value(arguments)?;

@@ -10,14 +10,14 @@ use muster_core::{
     spooled::SpooledResult,
 };
 
-use super::{Long, MOST_META};
-use crate::outputs::{Body, CHUNK, Kind};
+use super::{Long, MAX_META};
+use crate::outputs::{CHUNK, OutputBody, OutputKind};
 
 /// A media type is hardly longer.
 const MOST_WORD: usize = 1000;
 
 /// What is kept by itself.
-type Single = (Kind, Box<dyn Read + Send>);
+type Single = (OutputKind, Box<dyn Read + Send>);
 
 /// The parts of a result that say how it is kept.
 #[derive(Default)]
@@ -37,11 +37,11 @@ pub(super) fn long(bulk: &dyn SpooledResult) -> io::Result<Long> {
     let parts = Parts::of(bulk)?;
     let (kind, body) = match parts.single(bulk)? {
         Some(single) => single,
-        None => (Kind::Json, bulk.read(0)?),
+        None => (OutputKind::Json, bulk.read(0)?),
     };
-    let meta = bulk.meta().filter(|meta| meta.get().len() <= MOST_META);
+    let meta = bulk.meta().filter(|meta| meta.get().len() <= MAX_META);
     let beginning = String::new();
-    Ok(Long { kind, body: Body::Stream(body), beginning, failed: bulk.failed(), meta })
+    Ok(Long { kind, body: OutputBody::Stream(body), beginning, failed: bulk.failed(), meta })
 }
 
 impl Parts {
@@ -92,14 +92,15 @@ impl Parts {
             {
                 return Ok(None);
             }
-            let kind = if is_json(unescaped(bulk, text)?)? { Kind::Json } else { Kind::Text };
+            let kind =
+                if is_json(unescaped(bulk, text)?)? { OutputKind::Json } else { OutputKind::Text };
             return Ok(Some((kind, Box::new(unescaped(bulk, text)?))));
         }
         let Some(data) = self.data.as_ref().filter(|_| self.structured.is_none()) else {
             return Ok(None);
         };
         let mime_type = self.mime_type.clone().unwrap_or_else(|| "data".to_owned());
-        Ok(Some((Kind::Binary { mime_type }, Box::new(unescaped(bulk, data)?))))
+        Ok(Some((OutputKind::Binary { mime_type }, Box::new(unescaped(bulk, data)?))))
     }
 }
 

@@ -14,7 +14,7 @@ use super::{
     super::{
         budget::Budget,
         page::{Page, echo, shortened},
-        shelf::summary,
+        tool_index::summary,
     },
     Detail, Filter, Found,
 };
@@ -24,7 +24,7 @@ const MOST_NEAR: usize = 3;
 const MOST_WORDS: usize = 8;
 
 /// A page, with what there is to say about it.
-pub(super) struct Answer<'a> {
+pub(super) struct FilterReply<'a> {
     pub(super) filter: &'a Filter,
     pub(super) total_tools: usize,
     pub(super) page: Page,
@@ -143,7 +143,7 @@ pub(super) fn item((shown, score): Found<'_>, detail: Detail) -> Raw {
     })
 }
 
-impl Answer<'_> {
+impl FilterReply<'_> {
     /// The answer in no more than it may cost: items go first, then what is said besides, and what
     /// is repeated of the caller's words is cut.
     pub(super) fn within(mut self, budget: Budget) -> String {

@@ -18,49 +18,49 @@ use tokio::{
 };
 
 use crate::{
-    offer,
+    server_offer,
     status::ServerStatus,
     supervisor::{DesiredState, UnitId},
-    view::{Counts, Known},
+    view::{Counts, ServerEntry},
 };
 
-/// How often someone may try to log in within [`WINDOW`].
-const TRIES: usize = 10;
-const WINDOW: Duration = Duration::from_secs(60);
+/// How often someone may try to log in within [`LOGIN_WINDOW`].
+const MAX_LOGIN_ATTEMPTS: usize = 10;
+const LOGIN_WINDOW: Duration = Duration::from_secs(60);
 
-/// What did not work without the owner's doing is tried again after this time, which doubles.
-const FIRST_WAIT: Duration = Duration::from_secs(5 * 60);
-const LONGEST_WAIT: Duration = Duration::from_secs(30 * 60);
+/// What did not work without the owner's doing is attempts again after this time, which doubles.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(5 * 60);
+const MAX_BACKOFF: Duration = Duration::from_secs(30 * 60);
 
 /// What one owner has.
 #[derive(Debug)]
-pub(crate) struct Own {
+pub(crate) struct OwnerConnections {
     pub(super) owner: Owner,
-    inside: RwLock<Inside>,
+    state: RwLock<OwnerState>,
 }
 
 #[derive(Debug)]
-struct Inside {
+struct OwnerState {
     /// Counts what happens to `links`.
     version: u64,
-    links: BTreeMap<String, Link>,
+    links: BTreeMap<String, OwnerConnection>,
     /// Held by whoever connects a server, so that one attempt does it for all.
-    turns: BTreeMap<String, Arc<Mutex<()>>>,
+    connect_locks: BTreeMap<String, Arc<Mutex<()>>>,
     /// What was last made for a shared state.
     derived: Option<(Weak<GatewaySnapshot>, u64, Arc<GatewaySnapshot>)>,
     used: Instant,
-    tries: VecDeque<Instant>,
+    login_attempts: VecDeque<Instant>,
     /// The login to the gateway that servers were last connected for.
     login: Option<(Arc<str>, bool)>,
-    /// The servers that were tried to be connected for that login.
-    tried: BTreeMap<String, Tried>,
-    /// Servers for which the login to the gateway was tried in vain.
-    in_vain: BTreeMap<String, bool>,
+    /// The servers that were attempts to be connected for that login.
+    attempts: BTreeMap<String, ConnectAttempt>,
+    /// Servers for which the login to the gateway was attempts in vain.
+    sso_failed: BTreeMap<String, bool>,
 }
 
 /// A try to connect a server without the owner's doing.
 #[derive(Debug, Default)]
-struct Tried {
+struct ConnectAttempt {
     /// When the next one is due, if there is to be one.
     next: Option<Instant>,
     /// How long that one waits.
@@ -69,19 +69,19 @@ struct Tried {
 
 /// A server that is connected for the owner, or about to be. Dropping it ends the connection.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct OwnerConnection {
     pub(super) id: UnitId,
     pub(super) server: Arc<McpServer>,
     /// The generation of the shared unit that this connection belongs to.
     pub(super) generation: u64,
     pub(super) desired: watch::Sender<DesiredState>,
     pub(super) status: watch::Sender<ServerStatus>,
-    pub(super) offered: Option<Offered>,
+    pub(super) offered: Option<ConnectedOffer>,
 }
 
 /// What a connected server has on offer.
 #[derive(Debug)]
-pub(super) struct Offered {
+pub(super) struct ConnectedOffer {
     pub(super) source: CatalogSource,
     pub(super) backend: Arc<dyn Backend>,
     pub(super) since: Timestamp,
@@ -89,11 +89,11 @@ pub(super) struct Offered {
 
 /// How a server stands for an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum OwnerStanding {
     /// It has nothing to do with it.
     None,
-    /// The login to the gateway was tried and did not do.
-    InVain,
+    /// The login to the gateway was attempts and did not do.
+    SsoFailed,
     /// It is being connected.
     Connecting,
     /// It is connected.
@@ -105,42 +105,42 @@ pub(crate) enum Standing {
     },
 }
 
-impl Own {
+impl OwnerConnections {
     pub(super) fn new(owner: Owner) -> Self {
-        let inside = Inside {
+        let state = OwnerState {
             version: 0,
             links: BTreeMap::new(),
-            turns: BTreeMap::new(),
+            connect_locks: BTreeMap::new(),
             derived: None,
             used: Instant::now(),
-            tries: VecDeque::new(),
+            login_attempts: VecDeque::new(),
             login: None,
-            tried: BTreeMap::new(),
-            in_vain: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            sso_failed: BTreeMap::new(),
         };
-        Self { owner, inside: RwLock::new(inside) }
+        Self { owner, state: RwLock::new(state) }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Inside> {
-        self.inside.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, OwnerState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Inside> {
-        self.inside.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, OwnerState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What there is for the owner, given what there is for everybody.
-    pub(super) fn state(&self, shared: Arc<GatewaySnapshot>) -> Arc<GatewaySnapshot> {
+    pub(super) fn snapshot(&self, shared: Arc<GatewaySnapshot>) -> Arc<GatewaySnapshot> {
         let (version, overlay) = {
-            let mut inside = self.write();
-            inside.used = Instant::now();
-            if let Some((of, version, derived)) = &inside.derived
+            let mut state = self.write();
+            state.used = Instant::now();
+            if let Some((of, version, derived)) = &state.derived
                 && std::ptr::eq(of.as_ptr(), Arc::as_ptr(&shared))
-                && *version == inside.version
+                && *version == state.version
             {
                 return Arc::clone(derived);
             }
-            (inside.version, inside.overlay(&shared))
+            (state.version, state.overlay(&shared))
         };
         if overlay.is_empty() {
             return shared;
@@ -150,15 +150,15 @@ impl Own {
         derived
     }
 
-    pub(super) fn standing(&self, server: &str) -> Standing {
-        let inside = self.read();
-        match inside.links.get(server) {
-            Some(Link { offered: Some(offered), .. }) => {
-                Standing::Connected { counts: counts(&offered.source), since: offered.since }
+    pub(super) fn standing(&self, server: &str) -> OwnerStanding {
+        let state = self.read();
+        match state.links.get(server) {
+            Some(OwnerConnection { offered: Some(offered), .. }) => {
+                OwnerStanding::Connected { counts: counts(&offered.source), since: offered.since }
             }
-            Some(_) => Standing::Connecting,
-            None if inside.in_vain.get(server) == Some(&true) => Standing::InVain,
-            None => Standing::None,
+            Some(_) => OwnerStanding::Connecting,
+            None if state.sso_failed.get(server) == Some(&true) => OwnerStanding::SsoFailed,
+            None => OwnerStanding::None,
         }
     }
 
@@ -168,18 +168,22 @@ impl Own {
     }
 
     /// Counts a try to log in; after how many seconds the next one is allowed, if this one is not.
-    pub(super) fn may_try(&self, now: Instant) -> Result<(), u64> {
-        let mut inside = self.write();
-        inside.used = now;
-        while inside.tries.front().is_some_and(|first| now.duration_since(*first) >= WINDOW) {
-            inside.tries.pop_front();
+    pub(super) fn check_login_rate(&self, now: Instant) -> Result<(), u64> {
+        let mut state = self.write();
+        state.used = now;
+        while state
+            .login_attempts
+            .front()
+            .is_some_and(|first| now.duration_since(*first) >= LOGIN_WINDOW)
+        {
+            state.login_attempts.pop_front();
         }
-        match inside.tries.front() {
-            Some(first) if inside.tries.len() >= TRIES => {
-                Err((WINDOW - now.duration_since(*first)).as_secs().max(1))
+        match state.login_attempts.front() {
+            Some(first) if state.login_attempts.len() >= MAX_LOGIN_ATTEMPTS => {
+                Err((LOGIN_WINDOW - now.duration_since(*first)).as_secs().max(1))
             }
             Some(_) | None => {
-                inside.tries.push_back(now);
+                state.login_attempts.push_back(now);
                 Ok(())
             }
         }
@@ -190,24 +194,24 @@ impl Own {
     pub(super) fn due<'a>(
         &self,
         login: (Arc<str>, bool),
-        servers: impl Iterator<Item = &'a Arc<Known>>,
+        servers: impl Iterator<Item = &'a Arc<ServerEntry>>,
         now: Instant,
-    ) -> Vec<Arc<Known>> {
-        let inside = &mut *self.write();
-        inside.used = now;
-        if inside.login.as_ref() != Some(&login) {
-            inside.login = Some(login);
-            inside.tried.clear();
+    ) -> Vec<Arc<ServerEntry>> {
+        let state = &mut *self.write();
+        state.used = now;
+        if state.login.as_ref() != Some(&login) {
+            state.login = Some(login);
+            state.attempts.clear();
         }
         let mut due = Vec::new();
         for known in servers {
             let name = &known.server.name;
-            let is_due = match inside.tried.get(name) {
+            let is_due = match state.attempts.get(name) {
                 None => true,
-                Some(tried) => tried.next.is_some_and(|next| next <= now),
+                Some(attempts) => attempts.next.is_some_and(|next| next <= now),
             };
-            if is_due && !inside.links.contains_key(name) {
-                inside.tried.entry(name.clone()).or_default().next = None;
+            if is_due && !state.links.contains_key(name) {
+                state.attempts.entry(name.clone()).or_default().next = None;
                 due.push(Arc::clone(known));
             }
         }
@@ -215,37 +219,37 @@ impl Own {
     }
 
     /// A server could not be connected, or was lost, without the owner's doing.
-    pub(super) fn try_later(&self, server: &str, now: Instant) {
-        let mut inside = self.write();
-        let tried = inside.tried.entry(server.to_owned()).or_default();
-        if tried.next.is_some_and(|next| next > now) {
+    pub(super) fn schedule_retry(&self, server: &str, now: Instant) {
+        let mut state = self.write();
+        let attempts = state.attempts.entry(server.to_owned()).or_default();
+        if attempts.next.is_some_and(|next| next > now) {
             return;
         }
-        tried.wait = (tried.wait * 2).clamp(FIRST_WAIT, LONGEST_WAIT);
-        tried.next = Some(now + tried.wait);
+        attempts.wait = (attempts.wait * 2).clamp(INITIAL_BACKOFF, MAX_BACKOFF);
+        attempts.next = Some(now + attempts.wait);
     }
 
     /// A server is another one than it was.
-    pub(super) fn try_anew(&self, server: &str) {
-        self.write().tried.remove(server);
+    pub(super) fn reset_attempts(&self, server: &str) {
+        self.write().attempts.remove(server);
     }
 
-    /// A server is not to be tried any more: it is connected, or the owner does not want it.
-    pub(super) fn no_more_tries(&self, server: &str) {
-        self.write().tried.insert(server.to_owned(), Tried::default());
+    /// A server is not to be attempts any more: it is connected, or the owner does not want it.
+    pub(super) fn stop_retrying(&self, server: &str) {
+        self.write().attempts.insert(server.to_owned(), ConnectAttempt::default());
     }
 
-    pub(super) fn note_silent(&self, server: &str, in_vain: bool) {
-        self.write().in_vain.insert(server.to_owned(), in_vain);
+    pub(super) fn note_sso(&self, server: &str, sso_failed: bool) {
+        self.write().sso_failed.insert(server.to_owned(), sso_failed);
     }
 
     /// Taken by whoever connects a server.
-    pub(super) fn turn(&self, server: &str) -> Arc<Mutex<()>> {
-        Arc::clone(self.write().turns.entry(server.to_owned()).or_default())
+    pub(super) fn connect_lock(&self, server: &str) -> Arc<Mutex<()>> {
+        Arc::clone(self.write().connect_locks.entry(server.to_owned()).or_default())
     }
 
     /// Begins to have a server.
-    pub(super) fn begin(&self, link: Link) {
+    pub(super) fn begin(&self, link: OwnerConnection) {
         let name = link.server.name.clone();
         self.write().links.insert(name, link);
     }
@@ -261,20 +265,20 @@ impl Own {
         server: &str,
         id: UnitId,
         changes: &broadcast::Sender<Change>,
-        change: impl FnOnce(&mut Link),
+        change: impl FnOnce(&mut OwnerConnection),
     ) {
         let lists = {
-            let mut inside = self.write();
-            let Some(link) = inside.links.get_mut(server).filter(|link| link.id == id) else {
+            let mut state = self.write();
+            let Some(link) = state.links.get_mut(server).filter(|link| link.id == id) else {
                 return;
             };
             let before = link.counts();
             change(link);
             let lists = differing(before, link.counts());
             if !lists.is_empty() {
-                inside.version += 1;
+                state.version += 1;
                 // Nobody may have a state of the past.
-                inside.derived = None;
+                state.derived = None;
             }
             lists
         };
@@ -282,12 +286,12 @@ impl Own {
     }
 
     /// Ends what the owner has of a server.
-    pub(super) fn let_go(&self, server: &str, changes: &broadcast::Sender<Change>) {
+    pub(super) fn disconnect(&self, server: &str, changes: &broadcast::Sender<Change>) {
         let link = {
-            let mut inside = self.write();
-            let link = inside.links.remove(server);
-            inside.version += 1;
-            inside.derived = None;
+            let mut state = self.write();
+            let link = state.links.remove(server);
+            state.version += 1;
+            state.derived = None;
             link
         };
         if let Some(link) = link {
@@ -296,20 +300,20 @@ impl Own {
     }
 
     /// The servers that are not to be had any more, or are called otherwise now.
-    pub(super) fn revise(&self, keep: impl Fn(&Link) -> bool) -> Vec<String> {
-        let inside = self.read();
-        inside.links.iter().filter(|(_, link)| !keep(link)).map(|(name, _)| name.clone()).collect()
+    pub(super) fn outdated(&self, keep: impl Fn(&OwnerConnection) -> bool) -> Vec<String> {
+        let state = self.read();
+        state.links.iter().filter(|(_, link)| !keep(link)).map(|(name, _)| name.clone()).collect()
     }
 
     /// Gives what the owner has the names that it has under another prefix.
     pub(super) fn rename(&self, prefix: &str) {
-        let mut inside = self.write();
-        for link in inside.links.values_mut() {
-            let Link { server, offered: Some(offered), .. } = link else { continue };
-            offered.source = offer::renamed(prefix, server, &offered.source);
+        let mut state = self.write();
+        for link in state.links.values_mut() {
+            let OwnerConnection { server, offered: Some(offered), .. } = link else { continue };
+            offered.source = server_offer::renamed(prefix, server, &offered.source);
         }
-        inside.version += 1;
-        inside.derived = None;
+        state.version += 1;
+        state.derived = None;
     }
 
     fn tell(&self, lists: Vec<Change>, changes: &broadcast::Sender<Change>) {
@@ -320,7 +324,7 @@ impl Own {
     }
 }
 
-impl Inside {
+impl OwnerState {
     /// What is the owner's of what everybody may log in to. A server that is gone is gone for all.
     fn overlay(
         &self,
@@ -331,14 +335,14 @@ impl Inside {
                 && !shared.backends.contains_key(name)
         };
         let offered = self.links.iter().filter_map(|(name, link)| {
-            let Offered { source, backend, .. } = link.offered.as_ref()?;
+            let ConnectedOffer { source, backend, .. } = link.offered.as_ref()?;
             Some((BackendName::new(name.as_str()), source.clone(), Arc::clone(backend)))
         });
         offered.filter(|(name, ..)| listed(name)).collect()
     }
 }
 
-impl Link {
+impl OwnerConnection {
     fn counts(&self) -> Option<Counts> {
         self.offered.as_ref().map(|offered| counts(&offered.source))
     }

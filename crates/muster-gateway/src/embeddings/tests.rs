@@ -15,7 +15,7 @@ use muster_core::{
 };
 use muster_search::embedding::Embedder;
 
-use super::{Meanings, Memory, Progress, SIGN};
+use super::{FINGERPRINT_TEXT, Progress, ToolEmbeddings, VectorCache};
 use crate::dispatch::GatewaySnapshot;
 
 /// Counts how often it is asked.
@@ -24,7 +24,7 @@ struct Counting(AtomicUsize);
 
 impl Embedder for Counting {
     fn embed(&self, text: &str) -> Vec<f32> {
-        if text != SIGN {
+        if text != FINGERPRINT_TEXT {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
         vec![text.len() as f32, 1.0]
@@ -59,12 +59,12 @@ fn state(tools: &[&str]) -> GatewaySnapshot {
 /// A gateway's start: what it remembers is in the file alone.
 fn started(model: &Arc<Counting>, file: &Path) -> Thinking {
     let model = Arc::clone(model);
-    let meanings = Meanings::new(Box::new(move || Some(model.clone())));
-    Thinking(meanings.kept_in(file.to_owned()), None)
+    let embeddings = ToolEmbeddings::new(Box::new(move || Some(model.clone())));
+    Thinking(embeddings.cached_in(file.to_owned()), None)
 }
 
 /// A gateway with what it has in mind.
-struct Thinking(Meanings, Option<Memory>);
+struct Thinking(ToolEmbeddings, Option<VectorCache>);
 
 impl Thinking {
     fn embed_all(&mut self, state: &GatewaySnapshot) {
@@ -101,7 +101,7 @@ fn nothing_is_embedded_twice_not_even_after_a_restart() {
 fn without_a_file_it_works_as_well() {
     let model = Arc::new(Counting::default());
     let folder = tempfile::tempdir().unwrap();
-    let mut meanings = started(&model, folder.path());
-    meanings.embed_all(&state(&["a", "b"]));
-    assert_eq!(meanings.0.known().len(), 2, "a folder is in the way of the file");
+    let mut embeddings = started(&model, folder.path());
+    embeddings.embed_all(&state(&["a", "b"]));
+    assert_eq!(embeddings.0.known().len(), 2, "a folder is in the way of the file");
 }

@@ -21,41 +21,44 @@ use tokio::{
 
 use super::{
     NotConnected, Principals,
-    access::{Owned, Watched},
-    own::{Link, Offered, Own, Standing, counts},
+    owner_access::{ObservedAccess, OwnerBackend},
+    owner_connections::{ConnectedOffer, OwnerConnection, OwnerConnections, OwnerStanding, counts},
 };
 use crate::{
-    limited::Limited,
-    offer,
+    call_limits::Limited,
+    server_offer,
     status::ServerStatus,
     supervisor::{self, UnitId, UnitObserver, UnitUpdate, unit},
-    view::{Counts, Known},
+    view::{Counts, ServerEntry},
 };
 
 /// Connects a server for an owner and waits for what comes of it. What could not be connected is not
 /// kept.
 pub(super) async fn connect(
     principals: &Arc<Principals>,
-    own: &Arc<Own>,
-    known: &Known,
+    own: &Arc<OwnerConnections>,
+    known: &ServerEntry,
     access: Arc<dyn AccessTokenSource>,
     id: u64,
 ) -> Result<Counts, NotConnected> {
-    let (tools, server, id) = (&principals.tools, &known.server, UnitId(id));
+    let (deps, server, id) = (&principals.deps, &known.server, UnitId(id));
     let (status, mut statuses) = watch::channel(ServerStatus::idle(server.spec.kind));
-    let watched = Watched::new(access, own, &server.name, id, tools.changes.clone());
-    let deps = unit::Deps {
-        connect: Arc::new(As { connect: Arc::clone(&tools.connect), access: Arc::new(watched) }),
-        timing: tools.timing,
+    let watched = ObservedAccess::new(access, own, &server.name, id, deps.changes.clone());
+    let unit_deps = unit::Deps {
+        connect: Arc::new(AuthenticatedConnector {
+            connect: Arc::clone(&deps.connect),
+            access: Arc::new(watched),
+        }),
+        timing: deps.timing,
         observer: Arc::new(Observer {
             own: Arc::downgrade(own),
             principals: Arc::downgrade(principals),
         }),
         retry: unit::Retry::Transient,
     };
-    let (unit, desired) = unit::Unit::new(id, Arc::clone(server), deps);
-    tools.tasks.spawn(unit.run());
-    own.begin(Link {
+    let (unit, desired) = unit::Unit::new(id, Arc::clone(server), unit_deps);
+    deps.tasks.spawn(unit.run());
+    own.begin(OwnerConnection {
         id,
         server: Arc::clone(server),
         generation: known.status.generation,
@@ -64,21 +67,21 @@ pub(super) async fn connect(
         offered: None,
     });
     // Only now, so that nothing it says is missed.
-    own.change(&server.name, id, &tools.changes, |link| {
+    own.change(&server.name, id, &deps.changes, |link| {
         supervisor::set_running(&link.desired, true);
     });
     let settled =
         statuses.wait_for(|status| status.generation == 1 && !status.condition.is_transitional());
     let status = settled.await.map(|status| status.clone());
     match (own.standing(&server.name), status) {
-        (Standing::Connected { counts, .. }, _) => Ok(counts),
+        (OwnerStanding::Connected { counts, .. }, _) => Ok(counts),
         (_, Ok(status)) if status.condition != ServerCondition::AuthRequired => {
-            own.let_go(&server.name, &tools.changes);
+            own.disconnect(&server.name, &deps.changes);
             Err(NotConnected::Failed(status.error.unwrap_or_else(|| "it is gone".to_owned())))
         }
         // The link ends by itself when its token is of no use any more.
         (_, Ok(_) | Err(_)) => {
-            own.let_go(&server.name, &tools.changes);
+            own.disconnect(&server.name, &deps.changes);
             Err(NotConnected::Login)
         }
     }
@@ -86,12 +89,12 @@ pub(super) async fn connect(
 
 /// Connects with a token.
 #[derive(Debug)]
-struct As {
+struct AuthenticatedConnector {
     connect: Arc<dyn Connector>,
     access: Arc<dyn AccessTokenSource>,
 }
 
-impl Connector for As {
+impl Connector for AuthenticatedConnector {
     fn connect<'a>(
         &'a self,
         name: &'a str,
@@ -117,7 +120,7 @@ impl Connector for As {
 
 /// Takes in what the unit of one owner says.
 struct Observer {
-    own: Weak<Own>,
+    own: Weak<OwnerConnections>,
     principals: Weak<Principals>,
 }
 
@@ -130,56 +133,62 @@ impl UnitObserver for Observer {
     }
 }
 
-fn take_in(own: &Arc<Own>, principals: &Principals, name: &str, id: UnitId, update: UnitUpdate) {
-    let tools = &principals.tools;
-    let prefix = tools.view.borrow().settings.aggregator.prefix().to_owned();
+fn take_in(
+    own: &Arc<OwnerConnections>,
+    principals: &Principals,
+    name: &str,
+    id: UnitId,
+    update: UnitUpdate,
+) {
+    let deps = &principals.deps;
+    let prefix = deps.view.borrow().settings.aggregator.prefix().to_owned();
     match update {
-        UnitUpdate::StatusChanged(status) => own.change(name, id, &tools.changes, |link| {
+        UnitUpdate::StatusChanged(status) => own.change(name, id, &deps.changes, |link| {
             link.status.send_replace(status);
         }),
         UnitUpdate::Connected(status, listing, backend) => {
-            own.change(name, id, &tools.changes, |link| {
-                let limited = Limited::for_server(backend, &link.server, tools.calls_at_once);
-                let backend: Arc<dyn Backend> = Arc::new(Owned::new(own, name, id, limited));
-                let source = offer::source(&prefix, &link.server, &listing);
+            own.change(name, id, &deps.changes, |link| {
+                let limited = Limited::for_server(backend, &link.server, deps.calls_at_once);
+                let backend: Arc<dyn Backend> = Arc::new(OwnerBackend::new(own, name, id, limited));
+                let source = server_offer::source(&prefix, &link.server, &listing);
                 let since = Timestamp::now();
                 tracing::debug!(server = name, "connected for one person: {:?}", counts(&source));
-                link.offered = Some(Offered { source, backend, since });
+                link.offered = Some(ConnectedOffer { source, backend, since });
                 link.status.send_replace(status);
             });
         }
         UnitUpdate::Relisted(listing) => {
-            relisted(own, &tools.changes, (name, id), &prefix, &listing)
+            relisted(own, &deps.changes, (name, id), &prefix, &listing)
         }
         UnitUpdate::Disconnected(status) if status.condition == ServerCondition::AuthRequired => {
-            own.change(name, id, &tools.changes, |link| {
+            own.change(name, id, &deps.changes, |link| {
                 link.status.send_replace(status);
             });
             if own.has(name, id) {
-                own.let_go(name, &tools.changes);
-                own.try_later(name, Instant::now());
+                own.disconnect(name, &deps.changes);
+                own.schedule_retry(name, Instant::now());
             }
         }
-        UnitUpdate::Disconnected(status) => own.change(name, id, &tools.changes, |link| {
+        UnitUpdate::Disconnected(status) => own.change(name, id, &deps.changes, |link| {
             link.offered = None;
             link.status.send_replace(status);
         }),
         UnitUpdate::ResourceUpdated(uri) if own.has(name, id) => {
-            let view = tools.view.borrow();
+            let view = deps.view.borrow();
             let server = view.servers.get(name).map(|known| known.server.prefix().to_owned());
             let uri = match server {
                 Some(server) if !uri.contains("://") => exposed_name(&prefix, &server, &uri),
                 Some(_) | None => uri,
             };
             // Nobody may be listening.
-            drop(tools.changes.send(Change::Resource { uri }.for_owner(own.owner.clone())));
+            drop(deps.changes.send(Change::Resource { uri }.for_owner(own.owner.clone())));
         }
         UnitUpdate::ResourceUpdated(_) => (),
     }
 }
 
 fn relisted(
-    own: &Own,
+    own: &OwnerConnections,
     changes: &broadcast::Sender<Change>,
     (name, id): (&str, UnitId),
     prefix: &str,
@@ -187,7 +196,7 @@ fn relisted(
 ) {
     own.change(name, id, changes, |link| {
         if let Some(offered) = &mut link.offered {
-            offered.source = offer::source(prefix, &link.server, listing);
+            offered.source = server_offer::source(prefix, &link.server, listing);
         }
     });
 }

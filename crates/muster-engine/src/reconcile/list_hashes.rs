@@ -7,13 +7,13 @@ use muster_gateway::dispatch::GatewaySnapshot;
 
 /// What clients could list at one moment, in a few numbers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ListHashes {
     tools: u64,
     resources: u64,
     prompts: u64,
 }
 
-impl Seen {
+impl ListHashes {
     pub(super) fn of(state: &GatewaySnapshot) -> Self {
         let GatewaySnapshot { catalog, policy, .. } = state;
         let mut tools = DefaultHasher::new();

@@ -12,10 +12,10 @@ use crate::status::moment;
 
 /// All services at one moment.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Board {
+pub(super) struct Registry {
     pub(super) instances: Arc<BTreeMap<String, Arc<Instance>>>,
     /// The gateway ends: nothing is begun any more.
-    pub(super) ending: bool,
+    pub(super) shutting_down: bool,
     last_id: u64,
 }
 
@@ -47,11 +47,11 @@ pub(crate) struct Instance {
     /// When it is tried again.
     pub(super) retry_at: Option<Instant>,
     /// It is being taken away.
-    pub(super) leaving: bool,
+    pub(super) deleting: bool,
     /// How often its state has changed.
     pub(super) changes: u64,
     /// Held by whoever acts on it.
-    pub(super) turn: Arc<Mutex<()>>,
+    pub(super) lease: Arc<Mutex<()>>,
 }
 
 impl Instance {
@@ -72,9 +72,9 @@ impl Instance {
             updated: now,
             attempts: 0,
             retry_at: None,
-            leaving: false,
+            deleting: false,
             changes: 0,
-            turn: Arc::default(),
+            lease: Arc::default(),
         }
     }
 
@@ -97,25 +97,25 @@ impl Instance {
 }
 
 impl Services {
-    /// Puts a service on the board, unless there is one of that name.
-    pub(super) fn put(&self, mut instance: Instance) -> Option<Arc<Instance>> {
-        let mut placed = None;
-        self.inner.board.send_if_modified(|board| {
+    /// Puts a service on the registry, unless there is one of that name.
+    pub(super) fn insert(&self, mut instance: Instance) -> Option<Arc<Instance>> {
+        let mut register = None;
+        self.inner.registry.send_if_modified(|registry| {
             let name = instance.service.name.clone();
-            if board.instances.contains_key(&name) {
+            if registry.instances.contains_key(&name) {
                 return false;
             }
-            board.last_id += 1;
-            instance.id = Id(board.last_id);
+            registry.last_id += 1;
+            instance.id = Id(registry.last_id);
             let instance = Arc::new(instance.clone());
-            placed = Some(Arc::clone(&instance));
-            Arc::make_mut(&mut board.instances).insert(name, instance);
+            register = Some(Arc::clone(&instance));
+            Arc::make_mut(&mut registry.instances).insert(name, instance);
             true
         });
-        placed
+        register
     }
 
-    /// Changes a service that is on the board, and gives what it is then.
+    /// Changes a service that is on the registry, and gives what it is then.
     pub(super) fn change(
         &self,
         name: &str,
@@ -123,8 +123,8 @@ impl Services {
         change: impl FnOnce(&mut Instance),
     ) -> Option<Arc<Instance>> {
         let mut changed = None;
-        self.inner.board.send_if_modified(|board| {
-            let Some(known) = Arc::make_mut(&mut board.instances).get_mut(name) else {
+        self.inner.registry.send_if_modified(|registry| {
+            let Some(known) = Arc::make_mut(&mut registry.instances).get_mut(name) else {
                 return false;
             };
             if known.id != id {
@@ -137,12 +137,12 @@ impl Services {
         changed
     }
 
-    /// Takes a service off the board.
+    /// Takes a service off the registry.
     pub(super) fn remove(&self, name: &str, id: Id) {
-        self.inner.board.send_if_modified(|board| {
-            let known = board.instances.get(name).is_some_and(|known| known.id == id);
+        self.inner.registry.send_if_modified(|registry| {
+            let known = registry.instances.get(name).is_some_and(|known| known.id == id);
             if known {
-                Arc::make_mut(&mut board.instances).remove(name);
+                Arc::make_mut(&mut registry.instances).remove(name);
             }
             known
         });

@@ -11,12 +11,12 @@ use muster_workflow::service::{
 };
 use tokio::sync::OwnedMutexGuard;
 
-use super::{Instance, Services, board::Id, life::Problem};
+use super::{Instance, Services, lifecycle::ServiceError, registry::Id};
 use crate::events::Reason;
 
 /// Held by whoever acts on a service. Dropped while a tool runs, the service has failed.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct Lease {
     services: Services,
     name: String,
     id: Id,
@@ -24,33 +24,33 @@ pub(super) struct Turn {
 }
 
 impl Services {
-    /// Waits for one's turn.
-    pub(super) async fn turn(&self, name: &str) -> Result<Turn, Problem> {
-        let unknown = || Problem::Unknown(name.to_owned());
+    /// Waits for one's lease.
+    pub(super) async fn lease(&self, name: &str) -> Result<Lease, ServiceError> {
+        let unknown = || ServiceError::Unknown(name.to_owned());
         let known = self.get(name).ok_or_else(unknown)?;
-        let held = Arc::clone(&known.turn).lock_owned().await;
+        let held = Arc::clone(&known.lease).lock_owned().await;
         // It may have gone meanwhile.
         self.get(name).filter(|now| now.id == known.id).ok_or_else(unknown)?;
-        Ok(Turn { services: self.clone(), name: name.to_owned(), id: known.id, _held: held })
+        Ok(Lease { services: self.clone(), name: name.to_owned(), id: known.id, _held: held })
     }
 
-    /// One's turn, if nobody else has it.
-    pub(super) fn try_turn(&self, name: &str) -> Option<Turn> {
+    /// One's lease, if nobody else has it.
+    pub(super) fn try_lease(&self, name: &str) -> Option<Lease> {
         let known = self.get(name)?;
-        let held = Arc::clone(&known.turn).try_lock_owned().ok()?;
-        Some(Turn { services: self.clone(), name: name.to_owned(), id: known.id, _held: held })
+        let held = Arc::clone(&known.lease).try_lock_owned().ok()?;
+        Some(Lease { services: self.clone(), name: name.to_owned(), id: known.id, _held: held })
     }
 }
 
-impl Turn {
+impl Lease {
     pub(super) const fn id(&self) -> Id {
         self.id
     }
 
     /// What it is now.
-    pub(super) fn now(&self) -> Result<Arc<Instance>, Problem> {
+    pub(super) fn now(&self) -> Result<Arc<Instance>, ServiceError> {
         let known = self.services.get(&self.name).filter(|now| now.id == self.id);
-        known.ok_or_else(|| Problem::Unknown(self.name.clone()))
+        known.ok_or_else(|| ServiceError::Unknown(self.name.clone()))
     }
 
     pub(super) fn change(&self, change: impl FnOnce(&mut Instance)) {
@@ -58,7 +58,7 @@ impl Turn {
     }
 
     /// Lets something happen, and says which tool has to be run for it.
-    pub(super) fn happens(&self, event: Event) -> Option<Tool> {
+    pub(super) fn apply(&self, event: Event) -> Option<Tool> {
         let before = self.now().ok()?;
         let (state, tool) = match next(before.state, event) {
             Next::Is(state) => (state, None),
@@ -79,22 +79,22 @@ impl Turn {
             }
         })?;
         let detail = format!("{} → {}", before.state.as_str(), state.as_str());
-        self.services.tell(Reason::ServiceInstanceStateChanged, &after, &detail);
+        self.services.record(Reason::ServiceInstanceStateChanged, &after, &detail);
         tool
     }
 
     /// The tool has failed.
-    pub(super) async fn broke(&self, error: &str) {
+    pub(super) async fn fail_and_save(&self, error: &str) {
         self.fail(error);
         self.save().await;
     }
 
     fn fail(&self, error: &str) {
-        self.happens(Event::Broke);
+        self.apply(Event::Broke);
         self.change(|instance| instance.error = Some(error.to_owned()));
         if let Ok(now) = self.now() {
             tracing::warn!(service = self.name, "failed: {error}");
-            self.services.tell(Reason::ServiceInstanceFailed, &now, error);
+            self.services.record(Reason::ServiceInstanceFailed, &now, error);
         }
     }
 
@@ -106,7 +106,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Lease {
     fn drop(&mut self) {
         if self.now().is_ok_and(|now| now.state.is_passing()) {
             self.fail("the call was cancelled before its tool was done");

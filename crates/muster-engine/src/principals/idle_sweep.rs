@@ -7,13 +7,13 @@ use std::{
 
 use tokio::{sync::watch, time::MissedTickBehavior};
 
-use super::{IDLE, Principals, own::Link};
+use super::{IDLE_TIMEOUT, Principals, owner_connections::OwnerConnection};
 use crate::view::View;
 
 /// How often those are looked for who are not there any more.
 const SWEEP: Duration = Duration::from_secs(60);
 
-pub(super) async fn watch_over(principals: Weak<Principals>, mut view: watch::Receiver<Arc<View>>) {
+pub(super) async fn sweep_idle(principals: Weak<Principals>, mut view: watch::Receiver<Arc<View>>) {
     let mut sweep = tokio::time::interval(SWEEP);
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut prefix = view.borrow().settings.aggregator.prefix().to_owned();
@@ -24,7 +24,7 @@ pub(super) async fn watch_over(principals: Weak<Principals>, mut view: watch::Re
         }
         let Some(principals) = principals.upgrade() else { return };
         let now = Arc::clone(&view.borrow_and_update());
-        principals.revise(&now);
+        principals.outdated(&now);
         let next = now.settings.aggregator.prefix();
         if prefix != next {
             next.clone_into(&mut prefix);
@@ -36,8 +36,8 @@ pub(super) async fn watch_over(principals: Weak<Principals>, mut view: watch::Re
 
 impl Principals {
     /// Ends connections to servers that are not there any more, or not as they were.
-    fn revise(&self, view: &View) {
-        let keep = |link: &Link| {
+    fn outdated(&self, view: &View) {
+        let keep = |link: &OwnerConnection| {
             view.servers.get(&link.server.name).is_some_and(|known| {
                 known.status.needs_login
                     && known.status.generation == link.generation
@@ -45,16 +45,16 @@ impl Principals {
             })
         };
         for own in self.all() {
-            for server in own.revise(keep) {
-                own.let_go(&server, &self.tools.changes);
-                own.try_anew(&server);
+            for server in own.outdated(keep) {
+                own.disconnect(&server, &self.deps.changes);
+                own.reset_attempts(&server);
             }
         }
     }
 
     fn sweep(&self) {
         for own in self.all() {
-            if own.used().elapsed() >= IDLE {
+            if own.used().elapsed() >= IDLE_TIMEOUT {
                 tracing::debug!("someone's own servers are let go: unused");
                 self.forget(&own.owner);
             }

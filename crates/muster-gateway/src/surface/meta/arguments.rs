@@ -5,11 +5,11 @@ use muster_core::json::RawObject;
 use serde_json::value::RawValue;
 
 /// What was given.
-pub(in crate::surface) struct Given<'a> {
+pub(in crate::surface) struct MetaArguments<'a> {
     members: RawObject<'a>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> MetaArguments<'a> {
     /// Reads the arguments.
     pub(in crate::surface) fn read(arguments: &'a RawValue) -> Self {
         Self { members: RawObject::parse(arguments).unwrap_or_default() }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A problem is told in at most so many letters: it may repeat what was given.
-const LONGEST_PROBLEM: usize = 300;
+const MAX_PROBLEM: usize = 300;
 
 /// Lines that are not empty, joined.
 pub(super) fn lines(lines: &[String]) -> String {
@@ -142,7 +142,7 @@ fn problem(problem: &ArgumentProblem) -> String {
         | ArgumentProblem::Inconvertible { .. }
         | ArgumentProblem::NotAllowed { .. } => problem.to_string(),
     };
-    match text.char_indices().nth(LONGEST_PROBLEM) {
+    match text.char_indices().nth(MAX_PROBLEM) {
         Some((end, _)) => text.get(..end).unwrap_or_default().to_owned() + "…",
         None => text,
     }

@@ -15,24 +15,24 @@ use muster_core::{
 };
 use tokio::{sync::broadcast, time::Instant};
 
-use super::own::Own;
+use super::owner_connections::OwnerConnections;
 use crate::supervisor::UnitId;
 
 /// A person's access to a server. When it is over, so is the connection: what cannot be called is not
 /// shown.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct ObservedAccess {
     access: Arc<dyn AccessTokenSource>,
-    own: Weak<Own>,
+    own: Weak<OwnerConnections>,
     server: String,
     id: UnitId,
     changes: broadcast::Sender<Change>,
 }
 
-impl Watched {
+impl ObservedAccess {
     pub(super) fn new(
         access: Arc<dyn AccessTokenSource>,
-        own: &Arc<Own>,
+        own: &Arc<OwnerConnections>,
         server: &str,
         id: UnitId,
         changes: broadcast::Sender<Change>,
@@ -45,14 +45,14 @@ impl Watched {
             && let Some(own) = self.own.upgrade()
             && own.has(&self.server, self.id)
         {
-            own.let_go(&self.server, &self.changes);
-            own.try_later(&self.server, Instant::now());
+            own.disconnect(&self.server, &self.changes);
+            own.schedule_retry(&self.server, Instant::now());
         }
         token
     }
 }
 
-impl AccessTokenSource for Watched {
+impl AccessTokenSource for ObservedAccess {
     fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>> {
         Box::pin(async move { self.noticed(self.access.token().await) })
     }
@@ -68,16 +68,16 @@ impl AccessTokenSource for Watched {
 
 /// A person's connection as what runs tools. It serves that person alone, whoever holds it.
 #[derive(Debug)]
-pub(super) struct Owned<B> {
-    own: Weak<Own>,
+pub(super) struct OwnerBackend<B> {
+    own: Weak<OwnerConnections>,
     owner: Owner,
     server: String,
     id: UnitId,
     backend: B,
 }
 
-impl<B: Backend> Owned<B> {
-    pub(super) fn new(own: &Arc<Own>, server: &str, id: UnitId, backend: B) -> Self {
+impl<B: Backend> OwnerBackend<B> {
+    pub(super) fn new(own: &Arc<OwnerConnections>, server: &str, id: UnitId, backend: B) -> Self {
         let (own, owner) = (Arc::downgrade(own), own.owner.clone());
         Self { own, owner, server: server.to_owned(), id, backend }
     }
@@ -94,7 +94,7 @@ impl<B: Backend> Owned<B> {
     }
 
     /// Says it plainly if a call failed because the token is over.
-    fn worded<T>(&self, result: Result<T, CallError>) -> Result<T, CallError> {
+    fn explained<T>(&self, result: Result<T, CallError>) -> Result<T, CallError> {
         let over = self.own.upgrade().is_none_or(|own| !own.has(&self.server, self.id));
         match result {
             Err(CallError::Unavailable { .. }) if over => {
@@ -109,7 +109,7 @@ impl<B: Backend> Owned<B> {
     }
 }
 
-impl<B: Backend> Backend for Owned<B> {
+impl<B: Backend> Backend for OwnerBackend<B> {
     fn run<'a>(
         &'a self,
         cx: CallContext<'a>,
@@ -117,7 +117,7 @@ impl<B: Backend> Backend for Owned<B> {
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             self.is_for(cx)?;
-            self.worded(self.backend.run(cx, call).await)
+            self.explained(self.backend.run(cx, call).await)
         })
     }
 
@@ -128,7 +128,7 @@ impl<B: Backend> Backend for Owned<B> {
     ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             self.is_for(cx)?;
-            self.worded(self.backend.request(cx, ask).await)
+            self.explained(self.backend.request(cx, ask).await)
         })
     }
 }
