@@ -13,18 +13,19 @@ use muster_core::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Args, Builtin, args::unfit, object};
+use super::{Args, CoreTool, ToolReply, args::unfit, object};
 use crate::{
-    draft::Draft,
     handle::Handle,
-    principals::Standing,
+    principals::OwnerStanding,
     reconcile::{Edit, EditError},
-    redact, status,
-    view::Known,
+    redact,
+    server_draft::ServerDraft,
+    status,
+    view::ServerEntry,
 };
 
-pub(super) const TOOLS: &[Builtin] = &[
-    Builtin {
+pub(super) const TOOLS: &[CoreTool] = &[
+    CoreTool {
         name: "core_mcpserver_list",
         summary: "List the MCP servers behind the gateway with their definitions and states. Servers \
                   that failed are left out unless showAll is true. Secrets are hidden.",
@@ -36,32 +37,32 @@ pub(super) const TOOLS: &[Builtin] = &[
         },
         run: |handle, cx, args| Box::pin(async move { Ok(list(handle, cx, &args)) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_mcpserver_get",
         summary: "Show the definition and the state of one MCP server. Secrets are hidden.",
         schema: || named("Name of the MCP server"),
         run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_mcpserver_validate",
         summary: "Check the definition of an MCP server without storing it.",
         schema: || arguments(FIELDS, &["name", "type"], true),
         run: |handle, _, args| Box::pin(async move { validate(handle, args) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_mcpserver_create",
         summary: "Add an MCP server. Its file is written, and with autoStart it is connected at once.",
         schema: || arguments(FIELDS, &["name", "type"], true),
         run: |handle, _, args| Box::pin(create(handle, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_mcpserver_update",
         summary: "Change an MCP server. What is not given stays as it is; `auth` is replaced as a \
                   whole. A server that runs is connected anew if it has to be.",
         schema: || arguments(FIELDS, &["name"], false),
         run: |handle, _, args| Box::pin(update(handle, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_mcpserver_delete",
         summary: "Take an MCP server away: it is disconnected, and its file is deleted.",
         schema: || named("Name of the MCP server"),
@@ -145,15 +146,15 @@ struct Session {
 impl Session {
     fn of(handle: &Handle, cx: CallContext<'_>, name: &str) -> Option<Self> {
         match handle.principals.standing(&cx.caller.owner(), name) {
-            Standing::Connected { counts, since } => Some(Self {
+            OwnerStanding::Connected { counts, since } => Some(Self {
                 session_status: "connected",
                 connected_at: Some(status::moment(since)),
                 tools_count: Some(counts.tools),
             }),
-            Standing::Connecting | Standing::InVain => {
+            OwnerStanding::Connecting | OwnerStanding::SsoFailed => {
                 Some(Self { session_status: "pending_auth", connected_at: None, tools_count: None })
             }
-            Standing::None => None,
+            OwnerStanding::None => None,
         }
     }
 }
@@ -169,7 +170,7 @@ const fn is_zero(number: &u64) -> bool {
 }
 
 impl<'a> Info<'a> {
-    fn of(known: &'a Known) -> Self {
+    fn of(known: &'a ServerEntry) -> Self {
         let spec = &known.server.spec;
         let Status {
             state, last_error, consecutive_failures, last_attempt, next_retry_after, ..
@@ -242,7 +243,7 @@ fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> String {
     })
 }
 
-fn get(handle: &Handle, args: &Args) -> Answer {
+fn get(handle: &Handle, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     match handle.now().servers.get(name) {
         Some(known) => Ok(object(&Info::of(known))),
@@ -250,18 +251,18 @@ fn get(handle: &Handle, args: &Args) -> Answer {
     }
 }
 
-fn draft(args: Args, request: &str) -> Result<Draft, String> {
-    Draft::new(args.strict(request, FIELDS)?).map_err(unfit)
+fn draft(args: Args, request: &str) -> Result<ServerDraft, String> {
+    ServerDraft::new(args.strict(request, FIELDS)?).map_err(unfit)
 }
 
-fn validate(handle: &Handle, args: Args) -> Answer {
+fn validate(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "MCPServerValidateRequest")?;
     let checked = draft.create(handle.now().settings.namespace());
     let server = checked.map_err(|invalid| format!("Validation failed: {invalid}"))?;
     Ok(format!("Validation successful for mcpserver {}", server.name))
 }
 
-async fn create(handle: &Handle, args: Args) -> Answer {
+async fn create(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "MCPServerCreateRequest")?;
     let name = draft.name.clone();
     match handle.edit(Edit::Create(Box::new(draft))).await {
@@ -274,7 +275,7 @@ async fn create(handle: &Handle, args: Args) -> Answer {
     }
 }
 
-async fn update(handle: &Handle, args: Args) -> Answer {
+async fn update(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "MCPServerUpdateRequest")?;
     let name = draft.name.clone();
     if name.is_empty() {
@@ -289,7 +290,7 @@ async fn update(handle: &Handle, args: Args) -> Answer {
     }
 }
 
-async fn delete(handle: &Handle, args: Args) -> Answer {
+async fn delete(handle: &Handle, args: Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     match handle.edit(Edit::Delete(name.to_owned())).await {
         Ok(()) => Ok(format!("MCP server '{name}' deleted successfully")),

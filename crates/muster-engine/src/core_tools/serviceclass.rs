@@ -7,7 +7,7 @@ use muster_core::fields::{Field, FieldTable, FieldType, NONE};
 use serde_json::{Value, json};
 
 use self::shown::shown;
-use super::{Answer, Args, Builtin, args::unfit, mcpserver::named, object};
+use super::{Args, CoreTool, ToolReply, args::unfit, mcpserver::named, object};
 use crate::{
     events::Reason,
     handle::Handle,
@@ -15,46 +15,46 @@ use crate::{
     services::missing_tools,
 };
 
-pub(super) const TOOLS: &[Builtin] = &[
-    Builtin {
+pub(super) const TOOLS: &[CoreTool] = &[
+    CoreTool {
         name: "core_serviceclass_list",
         summary: "List the service classes with their definitions, and whether their tools are there.",
         schema: || json!({"type": "object"}),
         run: |handle, _, _| Box::pin(async { Ok(list(handle)) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_serviceclass_get",
         summary: "Show one service class, and whether its tools are there.",
         schema: || named("Name of the service class"),
         run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_serviceclass_available",
         summary: "Say whether all tools of a service class are there, so that services can be made from it.",
         schema: || named("Name of the service class"),
         run: |handle, _, args| Box::pin(async move { available(handle, &args) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_serviceclass_validate",
         summary: "Check the definition of a service class without storing it.",
         schema: || arguments(FIELDS, &["name", "serviceConfig"], true),
         run: |handle, _, args| Box::pin(async move { validate(handle, args) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_serviceclass_create",
         summary: "Add a service class: which tools start, stop and watch its services. Make services \
                   from it with core_service_create.",
         schema: || arguments(FIELDS, &["name", "serviceConfig"], true),
         run: |handle, _, args| Box::pin(create(handle, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_serviceclass_update",
         summary: "Change a service class. What is not given stays; `args` and `serviceConfig` are \
                   replaced as a whole. Services that run are not touched.",
         schema: || arguments(FIELDS, &["name"], false),
         run: |handle, _, args| Box::pin(update(handle, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_serviceclass_delete",
         summary: "Take a service class away. Services made from it go on.",
         schema: || named("Name of the service class"),
@@ -86,7 +86,7 @@ fn list(handle: &Handle) -> String {
     object(&json!({"mode": "filesystem", "serviceClasses": classes, "total": total}))
 }
 
-fn get(handle: &Handle, args: &Args) -> Answer {
+fn get(handle: &Handle, args: &Args) -> ToolReply {
     let name = name(args)?;
     match handle.services.class(name) {
         Some(class) => Ok(object(&shown(&class, &handle.state.borrow()))),
@@ -94,7 +94,7 @@ fn get(handle: &Handle, args: &Args) -> Answer {
     }
 }
 
-fn available(handle: &Handle, args: &Args) -> Answer {
+fn available(handle: &Handle, args: &Args) -> ToolReply {
     let name = name(args)?;
     let class = handle.services.class(name);
     let available =
@@ -106,7 +106,7 @@ fn draft(args: Args, request: &str) -> Result<ClassDraft, String> {
     serde_json::from_value(args.strict(request, FIELDS)?).map_err(unfit)
 }
 
-fn validate(handle: &Handle, args: Args) -> Answer {
+fn validate(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "ServiceClassValidateRequest")?;
     let name = draft.name.clone();
     let view = handle.now();
@@ -138,7 +138,7 @@ fn refused(handle: &Handle, name: &str, error: EditError, failed: &str) -> Strin
     }
 }
 
-async fn create(handle: &Handle, args: Args) -> Answer {
+async fn create(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "ServiceClassCreateRequest")?;
     let name = draft.name.clone();
     match handle.edit(Edit::Class(Box::new(ClassEdit::Create(draft)))).await {
@@ -147,7 +147,7 @@ async fn create(handle: &Handle, args: Args) -> Answer {
     }
 }
 
-async fn update(handle: &Handle, args: Args) -> Answer {
+async fn update(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "ServiceClassUpdateRequest")?;
     let name = draft.name.clone();
     if name.is_empty() {
@@ -159,7 +159,7 @@ async fn update(handle: &Handle, args: Args) -> Answer {
     }
 }
 
-async fn delete(handle: &Handle, args: Args) -> Answer {
+async fn delete(handle: &Handle, args: Args) -> ToolReply {
     let name = name(&args)?;
     match handle.edit(Edit::Class(Box::new(ClassEdit::Delete(name.to_owned())))).await {
         Ok(()) => Ok(format!("ServiceClass '{name}' deleted successfully")),

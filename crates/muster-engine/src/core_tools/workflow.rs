@@ -15,7 +15,7 @@ use muster_workflow::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Args, Builtin, mcpserver::named, object};
+use super::{Args, CoreTool, ToolReply, mcpserver::named, object};
 use crate::{
     events::Reason,
     handle::Handle,
@@ -23,8 +23,8 @@ use crate::{
     workflows::{is_shown, not_found},
 };
 
-pub(super) const TOOLS: &[Builtin] = &[
-    Builtin {
+pub(super) const TOOLS: &[CoreTool] = &[
+    CoreTool {
         name: "core_workflow_list",
         summary: "List the workflows with what they are for, and whether all their tools are there. \
                   Run one with call_tool and the name workflow_<name>.",
@@ -35,13 +35,13 @@ pub(super) const TOOLS: &[Builtin] = &[
         },
         run: |handle, cx, _| Box::pin(async move { Ok(list(handle, cx)) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_workflow_get",
         summary: "Show the definition of one workflow, as an object and as YAML.",
         schema: || named("Name of the workflow"),
         run: |handle, cx, args| Box::pin(async move { get(handle, cx, &args) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_workflow_create",
         summary: "Save a task as a workflow: steps that call tools one after the other, with arguments \
                   and conditions written as Go templates ({{ .input.x }}, {{ .results.step.field }}). \
@@ -49,26 +49,26 @@ pub(super) const TOOLS: &[Builtin] = &[
         schema: definition,
         run: |handle, _, args| Box::pin(create(handle, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_workflow_update",
         summary: "Replace the definition of a workflow as a whole.",
         schema: definition,
         run: |handle, _, args| Box::pin(update(handle, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_workflow_delete",
         summary: "Delete a workflow. The records of its runs stay.",
         schema: || named("Name of the workflow"),
         run: |handle, _, args| Box::pin(delete(handle, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_workflow_validate",
         summary: "Check the definition of a workflow without storing it: its form, the tools it calls \
                   and their arguments, its templates and what they refer to.",
         schema: definition,
         run: |handle, cx, args| Box::pin(async move { validate(handle, cx, args) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_workflow_available",
         summary: "Say whether all tools of a workflow are there.",
         schema: || named("Name of the workflow"),
@@ -116,7 +116,7 @@ fn list(handle: &Handle, cx: CallContext<'_>) -> String {
     object(&json!({"workflows": shown.collect::<Vec<_>>()}))
 }
 
-fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Answer {
+fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name is required")?;
     let view = handle.now();
     let workflow = view
@@ -127,14 +127,14 @@ fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Answer {
     Ok(object(&json!({"workflow": shown, "yaml": shown_yaml(workflow)})))
 }
 
-fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Answer {
+fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     let view = handle.now();
     let workflow = view.workflows.get(name).ok_or_else(|| not_found(name))?;
     Ok(object(&json!({"available": is_available(handle, cx, workflow), "name": name})))
 }
 
-async fn create(handle: &Handle, args: Args) -> Answer {
+async fn create(handle: &Handle, args: Args) -> ToolReply {
     let request = args.strict("WorkflowCreateRequest", FIELDS)?;
     let failed = |text: String| format!("Tool execution failed: failed to create workflow: {text}");
     let (name, spec) = request::read(&request).map_err(|invalid| {
@@ -152,7 +152,7 @@ async fn create(handle: &Handle, args: Args) -> Answer {
     }
 }
 
-async fn update(handle: &Handle, args: Args) -> Answer {
+async fn update(handle: &Handle, args: Args) -> ToolReply {
     let request = args.strict("WorkflowUpdateRequest", FIELDS)?;
     let (name, spec) = request::read(&request).map_err(|invalid| {
         tell_invalid(handle, &request, &invalid);
@@ -167,7 +167,7 @@ async fn update(handle: &Handle, args: Args) -> Answer {
     }
 }
 
-async fn delete(handle: &Handle, args: Args) -> Answer {
+async fn delete(handle: &Handle, args: Args) -> ToolReply {
     let name = args.text("name").ok_or("name is required")?;
     let failed =
         |text: String| format!("Failed to delete workflow: failed to delete workflow: {text}");
@@ -178,7 +178,7 @@ async fn delete(handle: &Handle, args: Args) -> Answer {
     }
 }
 
-fn validate(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
+fn validate(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let request = args.strict("WorkflowValidateRequest", FIELDS)?;
     let (name, spec) = request::read(&request).map_err(|invalid| {
         tell_invalid(handle, &request, &invalid);
