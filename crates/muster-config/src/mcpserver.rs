@@ -53,8 +53,8 @@ pub struct McpServer {
 /// Fields that are preserved when a file is rewritten.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Extra {
-    metadata: Vec<(Value, Value)>,
-    spec: Vec<(Value, Value)>,
+    metadata: OtherFields,
+    spec: OtherFields,
 }
 
 /// How an MCP server is reached. Each field has a row in [`fields::SPEC`].
@@ -242,7 +242,10 @@ pub fn parse(text: &str, file_name: &str) -> Result<Loaded<McpServer>, LoadError
     })
 }
 
-fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<(Spec, Vec<(Value, Value)>)> {
+/// Fields that the table does not have.
+type OtherFields = Vec<(Value, Value)>;
+
+fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<(Spec, OtherFields)> {
     let SpecNode { node, form, .. } = source;
     let fields = source.fields(reader)?;
     let mut values = reader.values(&fields, &SPEC)?;

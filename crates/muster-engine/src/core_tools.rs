@@ -35,7 +35,7 @@ pub(crate) use self::service::AGGREGATOR;
 use crate::handle::Handle;
 
 /// Every family, in the order that tools are listed.
-const FAMILIES: [&[Builtin]; 10] = [
+const FAMILIES: [&[CoreTool]; 10] = [
     workflow::TOOLS,
     workflow_execution::TOOLS,
     service::TOOLS,
@@ -49,7 +49,7 @@ const FAMILIES: [&[Builtin]; 10] = [
 ];
 
 /// One tool.
-struct Builtin {
+struct CoreTool {
     /// The name agents use.
     name: &'static str,
     /// What it does, for agents.
@@ -57,11 +57,11 @@ struct Builtin {
     /// What it takes.
     schema: fn() -> serde_json::Value,
     /// What it does.
-    run: for<'a> fn(&'a Handle, CallContext<'a>, Args) -> BoxFuture<'a, Answer>,
+    run: for<'a> fn(&'a Handle, CallContext<'a>, Args) -> BoxFuture<'a, ToolReply>,
 }
 
 /// What a tool says: a good answer, or what went wrong.
-type Answer = Result<String, String>;
+type ToolReply = Result<String, String>;
 
 /// The tools, and what runs them.
 pub(crate) fn offered(handle: Handle) -> (CatalogSource, Arc<dyn Backend>) {
@@ -94,13 +94,13 @@ pub(crate) fn source() -> CatalogSource {
     CatalogSource::new(backend, about, offer)
 }
 
-fn tools() -> impl Iterator<Item = &'static Builtin> {
+fn tools() -> impl Iterator<Item = &'static CoreTool> {
     FAMILIES.into_iter().flatten()
 }
 
 struct CoreTools {
     handle: Handle,
-    tools: BTreeMap<&'static str, &'static Builtin>,
+    tools: BTreeMap<&'static str, &'static CoreTool>,
 }
 
 impl std::fmt::Debug for CoreTools {

@@ -11,7 +11,7 @@ use crate::{
     principals::Principals,
     reconcile::{Edit, EditError, Input},
     services::Services,
-    view::{Known, View},
+    view::{ServerEntry, View},
     workflows::Executions,
 };
 
@@ -62,7 +62,7 @@ impl Handle {
 
     /// Starts, restarts or stops a server and waits until it is up, down or failed. None if there is no
     /// such server, or no longer.
-    pub(crate) async fn set_running(&self, name: &str, running: bool) -> Option<Arc<Known>> {
+    pub(crate) async fn set_running(&self, name: &str, running: bool) -> Option<Arc<ServerEntry>> {
         let (answer, answered) = oneshot::channel();
         let input = Input::SetRunning { name: name.to_owned(), running, answer };
         self.inputs.send(input).await.ok()?;
@@ -75,7 +75,7 @@ impl Handle {
         &self,
         name: &str,
         generation: u64,
-    ) -> Option<Arc<Known>> {
+    ) -> Option<Arc<ServerEntry>> {
         let done = |view: &Arc<View>| {
             view.servers.get(name).is_none_or(|known| {
                 known.status.generation >= generation && !known.status.condition.is_transitional()

@@ -1,9 +1,9 @@
 //! What a client is shown of the catalog, and how it calls what is there.
 
 pub mod classic;
+mod climax_errors;
 pub mod discovery;
 pub mod meta;
-mod texts;
 
 use std::{fmt, sync::Arc};
 

@@ -6,7 +6,7 @@ use muster_config::mcpserver::ServerType;
 use muster_core::{cli::CliConfig, connect::ServerListing};
 use muster_engine::{
     store::{FileProblem, Files, Severity},
-    vain,
+    unmatched_rules,
 };
 use muster_exec::{environment::Environment, lookup};
 
@@ -74,7 +74,7 @@ pub(super) fn policies(
     bundled: &[Arc<CliConfig>],
     listings: &BTreeMap<String, ServerListing>,
 ) -> Vec<Finding> {
-    vain::examined(files, bundled, listings).iter().map(file_finding).collect()
+    unmatched_rules::examined(files, bundled, listings).iter().map(file_finding).collect()
 }
 
 /// Checks that the programs of CLI configs and stdio servers are installed.

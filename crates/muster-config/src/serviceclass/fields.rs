@@ -31,7 +31,7 @@ pub static CONFIG: FieldTable = FieldTable::new(
     "ServiceConfig",
     "serviceConfig",
     &[
-        Field::optional("serviceType", Any, NONE, "Accepted and ignored").or_null(),
+        Field::optional("serviceType", String, NONE, "Accepted and ignored").or_null(),
         Field::optional("defaultName", String, EMPTY, "A name to suggest for services").or_null(),
         Field::optional(
             "dependencies",
@@ -57,7 +57,7 @@ pub static CONFIG: FieldTable = FieldTable::new(
         Field::optional("timeout", Object(&TIMEOUT), NONE, "Timeouts of the tools").or_null(),
         Field::optional(
             "outputs",
-            Map(&Scalar),
+            Map(&Any),
             NONE,
             "Values that a running service shows: name to template",
         )

@@ -153,7 +153,7 @@ macro_rules! section {
 pub(super) use section;
 
 impl Setting for bool {
-    type Literal = bool;
+    type Literal = Self;
 
     const TYPE: FieldType = FieldType::Boolean;
     const UNSET: FieldDefault = FALSE;
@@ -178,7 +178,7 @@ impl Setting for bool {
 impl Setting for u16 {
     type Literal = Self;
 
-    const TYPE: FieldType = FieldType::Integer { min: 0, max: u16::MAX as i64 };
+    const TYPE: FieldType = FieldType::Integer { min: 0, max: Self::MAX as i64 };
     const UNSET: FieldDefault = FieldDefault::Json("0");
 
     fn literal(literal: Self::Literal) -> Self {

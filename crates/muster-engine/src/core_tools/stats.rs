@@ -7,10 +7,10 @@ use muster_core::name::BackendName;
 use muster_gateway::dispatch::BackendMetrics;
 use serde_json::json;
 
-use super::{Answer, Builtin, object};
+use super::{CoreTool, ToolReply, object};
 use crate::handle::Handle;
 
-pub(super) const TOOLS: &[Builtin] = &[Builtin {
+pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
     name: "core_stats",
     summary: "Show the backends of the gateway with their state, and how many calls each ran since the \
               gateway was started: running, failed, cancelled, and how long they took.",
@@ -39,7 +39,7 @@ fn milliseconds(duration: Duration) -> f64 {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the signature of every tool")]
-fn stats(handle: &Handle) -> Answer {
+fn stats(handle: &Handle) -> ToolReply {
     let metrics = handle.metrics.backends();
     let snapshot = handle.state.borrow().clone();
     let view = handle.now();

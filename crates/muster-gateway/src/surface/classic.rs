@@ -12,7 +12,7 @@ use muster_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Surface, SurfaceContext, ToolCall, passed, texts};
+use super::{Surface, SurfaceContext, ToolCall, climax_errors, passed};
 use crate::dispatch::{GatewaySnapshot, in_memory};
 
 /// Shows every tool that the policy lets through.
@@ -52,7 +52,7 @@ impl Surface for Classic {
                 Err(CallError::UnknownTool { tool, .. }) => Ok(unknown(cx.snapshot, &tool)),
                 Err(error) => match passed(error) {
                     Ok(fault) => Err(fault),
-                    Err(error) => Ok(texts::outcome(&error)),
+                    Err(error) => Ok(climax_errors::outcome(&error)),
                 },
             }
         })
