@@ -120,7 +120,7 @@ pub(crate) struct Reconciler {
 /// Replies, if the receiver still waits.
 fn reply<T>(answer: oneshot::Sender<T>, value: T) {
     if answer.send(value).is_err() {
-        tracing::trace!("whoever asked is gone");
+        tracing::trace!("the receiver of a reply is gone");
     }
 }
 

@@ -55,7 +55,7 @@ impl Principals {
     fn sweep(&self) {
         for own in self.all() {
             if own.used().elapsed() >= IDLE_TIMEOUT {
-                tracing::debug!("someone's own servers are let go: unused");
+                tracing::debug!("closing the connections of an idle owner");
                 self.forget(&own.owner);
             }
         }

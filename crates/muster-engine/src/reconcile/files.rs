@@ -208,7 +208,7 @@ impl Reconciler {
         let name = &server.name;
         let running = self.supervisor.should_run(name);
         let begins = after.auto_start && !before.auto_start && !running;
-        let anew = before.needs_restart(after) && (running || after.auto_start);
+        let restart = before.needs_restart(after) && (running || after.auto_start);
         let kind_differs = before.kind != after.kind;
         self.supervisor.configure(&server);
         self.note(name, |known| {
@@ -227,7 +227,7 @@ impl Reconciler {
             self.state.catalog =
                 self.state.catalog.with(server_offer::renamed(prefix, &server, source));
         }
-        if begins || anew {
+        if begins || restart {
             self.supervisor.set_running(name, true);
         }
         self.tell_of(Reason::McpServerUpdated, &server);
