@@ -3,7 +3,7 @@
 use muster_core::json::raw;
 use serde_json::{Value, json};
 
-use crate::remote::{Kind, Remote, error::RemoteError, tool_response::ToolResponse};
+use crate::remote::{ListKind, Remote, error::RemoteError, tool_response::ToolResponse};
 
 /// The limit on pages when listing tools.
 const MAX_PAGES: usize = 100;
@@ -83,8 +83,8 @@ impl Inventory {
     pub async fn load(remote: &Remote) -> Result<Self, RemoteError> {
         Ok(Self {
             tools: tools(remote).await?,
-            resources: list(remote, Kind::Resources).await?,
-            prompts: list(remote, Kind::Prompts).await?,
+            resources: list(remote, ListKind::Resources).await?,
+            prompts: list(remote, ListKind::Prompts).await?,
             login_required: login_required(remote).await,
         })
     }
@@ -95,13 +95,13 @@ impl Inventory {
     }
 
     /// The names of all items of a kind.
-    pub fn names(&self, kind: Kind) -> Vec<&str> {
+    pub fn names(&self, kind: ListKind) -> Vec<&str> {
         match kind {
-            Kind::Tools => self.tools.iter().map(|tool| tool.name.as_str()).collect(),
-            Kind::Resources => {
+            ListKind::Tools => self.tools.iter().map(|tool| tool.name.as_str()).collect(),
+            ListKind::Resources => {
                 self.resources.iter().filter_map(|one| one.get("uri")?.as_str()).collect()
             }
-            Kind::Prompts => {
+            ListKind::Prompts => {
                 self.prompts.iter().filter_map(|one| one.get("name")?.as_str()).collect()
             }
         }
@@ -114,7 +114,7 @@ impl Inventory {
 }
 
 /// Lists all items of a kind with the MCP list methods.
-pub async fn list(remote: &Remote, kind: Kind) -> Result<Vec<Value>, RemoteError> {
+pub async fn list(remote: &Remote, kind: ListKind) -> Result<Vec<Value>, RemoteError> {
     let listed = remote.list(kind).await?;
     let items = listed.iter().filter_map(|item| serde_json::from_str(item.get()).ok());
     Ok(items.collect())
@@ -122,7 +122,7 @@ pub async fn list(remote: &Remote, kind: Kind) -> Result<Vec<Value>, RemoteError
 
 /// Lists every tool that can be called, with its schema: the meta-tools and the tools behind them.
 async fn tools(remote: &Remote) -> Result<Vec<ToolInfo>, RemoteError> {
-    let meta_tools = list(remote, Kind::Tools).await?;
+    let meta_tools = list(remote, ListKind::Tools).await?;
     let mut tools: Vec<ToolInfo> = meta_tools.iter().filter_map(ToolInfo::parse).collect();
     let mut offset = 0;
     for _ in 0..MAX_PAGES {

@@ -18,12 +18,12 @@ use muster_core::{
 use muster_exec::launcher::Launcher;
 use muster_mcp_client::{
     McpConnector,
-    talk::{About, Hearing, Talk},
+    direct_client::{ChangeNotifications, DirectClient, UpstreamInfo},
 };
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-pub use muster_mcp_client::talk::Kind;
+pub use muster_mcp_client::direct_client::ListKind;
 
 use self::{error::RemoteError, target::Target, tool_response::ToolResponse};
 
@@ -62,7 +62,7 @@ pub struct GatewayNotification {
 #[derive(Debug)]
 pub struct Remote {
     connector: Arc<McpConnector>,
-    talk: Talk,
+    client: DirectClient,
     url: String,
     notices: Option<mpsc::UnboundedReceiver<GatewayNotification>>,
 }
@@ -70,15 +70,19 @@ pub struct Remote {
 impl Remote {
     /// Connects for a few calls; notifications are ignored.
     pub async fn connect(target: &Target, auth: &Auth) -> Result<Self, RemoteError> {
-        Self::open(target, auth, Hearing::Nothing).await
+        Self::open(target, auth, ChangeNotifications::Ignore).await
     }
 
     /// Connects and receives notifications, see [`Remote::notifications`].
     pub async fn listen(target: &Target, auth: &Auth) -> Result<Self, RemoteError> {
-        Self::open(target, auth, Hearing::Changes).await
+        Self::open(target, auth, ChangeNotifications::Receive).await
     }
 
-    async fn open(target: &Target, auth: &Auth, hearing: Hearing) -> Result<Self, RemoteError> {
+    async fn open(
+        target: &Target,
+        auth: &Auth,
+        notifications: ChangeNotifications,
+    ) -> Result<Self, RemoteError> {
         let connector = Arc::new(connector());
         let headers = match auth {
             Auth::None => Vec::new(),
@@ -91,14 +95,14 @@ impl Remote {
         };
         let (sender, notices) = mpsc::unbounded_channel();
         let observer = Arc::new(NotificationSender(sender));
-        let talk = connector.talk(&endpoint, TIMEOUT, hearing, observer).await;
-        let talk = talk.map_err(|err| RemoteError::connecting(err, target))?;
-        Ok(Self { connector, talk, url: target.url.clone(), notices: Some(notices) })
+        let client = connector.connect_directly(&endpoint, TIMEOUT, notifications, observer).await;
+        let client = client.map_err(|err| RemoteError::connecting(err, target))?;
+        Ok(Self { connector, client, url: target.url.clone(), notices: Some(notices) })
     }
 
     /// The name and version of the gateway.
-    pub fn about(&self) -> About {
-        self.talk.about()
+    pub fn about(&self) -> UpstreamInfo {
+        self.client.info()
     }
 
     /// Calls a tool of any kind: a core tool, a tool of a server or CLI, a workflow, a meta-tool.
@@ -110,7 +114,7 @@ impl Remote {
     ) -> Result<ToolResponse, RemoteError> {
         let failed = |err| RemoteError::calling(err, tool, &self.url);
         if meta_tools::is_meta_tool(tool) {
-            let result = self.talk.call_tool(tool, arguments).await.map_err(failed)?;
+            let result = self.client.call_tool(tool, arguments).await.map_err(failed)?;
             return Ok(ToolResponse::parse(&result));
         }
         let mut wrapped = RawObject::new();
@@ -118,23 +122,26 @@ impl Remote {
         wrapped.set_value("arguments", arguments);
         // No model reads the response, so its size needs no limit.
         wrapped.set_value("max_tokens", &u32::MAX);
-        let result = self.talk.call_tool("call_tool", &wrapped.to_raw()).await.map_err(failed)?;
+        let result = self.client.call_tool("call_tool", &wrapped.to_raw()).await.map_err(failed)?;
         ToolResponse::unwrapped(&result, tool)
     }
 
     /// Lists all items of a kind with the MCP list methods, each item unchanged.
-    pub async fn list(&self, kind: Kind) -> Result<Vec<Raw>, RemoteError> {
-        self.talk.list(kind).await.map_err(|err| RemoteError::request(err, &self.url))
+    pub async fn list(&self, kind: ListKind) -> Result<Vec<Raw>, RemoteError> {
+        self.client.list(kind).await.map_err(|err| RemoteError::request(err, &self.url))
     }
 
     /// Reads a resource. Returns the result of `resources/read` unchanged.
     pub async fn read(&self, uri: &str) -> Result<Raw, RemoteError> {
-        self.talk.read(uri).await.map_err(|err| RemoteError::request(err, &self.url))
+        self.client.read(uri).await.map_err(|err| RemoteError::request(err, &self.url))
     }
 
     /// Gets a prompt. Returns the result of `prompts/get` unchanged.
     pub async fn prompt(&self, name: &str, arguments: &RawValue) -> Result<Raw, RemoteError> {
-        self.talk.prompt(name, arguments).await.map_err(|err| RemoteError::request(err, &self.url))
+        self.client
+            .prompt(name, arguments)
+            .await
+            .map_err(|err| RemoteError::request(err, &self.url))
     }
 
     /// The notifications since the connection was made. Can be taken once.
@@ -144,8 +151,8 @@ impl Remote {
 
     /// Closes the connection.
     pub async fn close(self) {
-        self.talk.close().await;
-        drop(self.talk);
+        self.client.close().await;
+        drop(self.client);
         self.connector.shut_down().await;
     }
 }
@@ -157,7 +164,7 @@ pub fn connector() -> McpConnector {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
     };
-    McpConnector::plain(Launcher::new(), &identity)
+    McpConnector::without_capabilities(Launcher::new(), &identity)
 }
 
 /// The arguments of a call without arguments.

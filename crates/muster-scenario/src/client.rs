@@ -365,7 +365,7 @@ impl Session {
         match message {
             Message::Notification { method, params } => {
                 self.notifications.send_modify(|notifications| {
-                    notifications.push(ReceivedNotification { method, params })
+                    notifications.push(ReceivedNotification { method, params });
                 });
             }
             Message::Request { id, method, .. } => {

@@ -6,21 +6,21 @@
 use serde_json::{Map, Number, Value};
 
 /// Formats a value with Go's `%v`.
-pub fn default(value: &Value) -> String {
+pub fn display(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(truth) => truth.to_string(),
         Value::Number(number) => self::number(number),
         Value::String(text) => text.clone(),
         Value::Array(items) => {
-            let items: Vec<String> = items.iter().map(default).collect();
+            let items: Vec<String> = items.iter().map(display).collect();
             format!("[{}]", items.join(" "))
         }
         Value::Object(map) => {
             let mut members: Vec<_> = map.iter().collect();
             members.sort_by_key(|(key, _)| key.as_str());
             let members: Vec<String> =
-                members.iter().map(|(key, value)| format!("{key}:{}", default(value))).collect();
+                members.iter().map(|(key, value)| format!("{key}:{}", display(value))).collect();
             format!("map[{}]", members.join(" "))
         }
     }
@@ -32,7 +32,7 @@ pub fn in_template(value: &Value) -> String {
         Value::Number(number) if number.is_f64() => {
             number.as_f64().map(|float| format!("{float:.6}")).unwrap_or_default()
         }
-        other => default(other),
+        other => display(other),
     }
 }
 
@@ -104,10 +104,10 @@ fn with_exponent(mantissa: &str, exponent: i32) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{as_received, default, in_template, json};
+    use super::{as_received, display, in_template, json};
 
     #[test]
-    fn default_forms() {
+    fn display_forms() {
         for (value, expect) in [
             (json!(null), "<nil>"),
             (json!(true), "true"),
@@ -124,7 +124,7 @@ mod tests {
             (json!([1, "a", null]), "[1 a <nil>]"),
             (json!({"b": 1, "a": {"c": []}}), "map[a:map[c:[]] b:1]"),
         ] {
-            assert_eq!(default(&value), expect, "{value}");
+            assert_eq!(display(&value), expect, "{value}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! Errors of requests to a gateway.
 
-use muster_mcp_client::talk::TalkError;
+use muster_mcp_client::TransportError;
 use thiserror::Error;
 
 use super::target::Target;
@@ -78,29 +78,37 @@ pub enum RemoteError {
 }
 
 impl RemoteError {
-    pub(super) fn connecting(error: TalkError, target: &Target) -> Self {
+    pub(super) fn connecting(error: TransportError, target: &Target) -> Self {
         let endpoint = || target.url.clone();
         match error {
-            TalkError::Unauthorized { challenge } => {
+            TransportError::Unauthorized { challenge } => {
                 Self::AuthRequired { endpoint: endpoint(), challenge }
             }
-            TalkError::Lost(_) if target.is_local() => Self::NotRunning,
-            TalkError::Status { status } if target.is_local() => Self::NotResponding { status },
+            TransportError::Unreachable(_) | TransportError::Lost(_) if target.is_local() => {
+                Self::NotRunning
+            }
+            TransportError::Status { status } if target.is_local() => {
+                Self::NotResponding { status }
+            }
             other => Self::Connect(other.to_string()),
         }
     }
 
     /// A session that was accepted before needs a new login.
-    pub(super) fn calling(error: TalkError, tool: &str, endpoint: &str) -> Self {
+    pub(super) fn calling(error: TransportError, tool: &str, endpoint: &str) -> Self {
         match error {
-            TalkError::Unauthorized { .. } => Self::AuthExpired { endpoint: endpoint.to_owned() },
+            TransportError::Unauthorized { .. } => {
+                Self::AuthExpired { endpoint: endpoint.to_owned() }
+            }
             other => Self::Call { tool: tool.to_owned(), reason: other.to_string() },
         }
     }
 
-    pub(super) fn request(error: TalkError, endpoint: &str) -> Self {
+    pub(super) fn request(error: TransportError, endpoint: &str) -> Self {
         match error {
-            TalkError::Unauthorized { .. } => Self::AuthExpired { endpoint: endpoint.to_owned() },
+            TransportError::Unauthorized { .. } => {
+                Self::AuthExpired { endpoint: endpoint.to_owned() }
+            }
             other => Self::Request(other.to_string()),
         }
     }

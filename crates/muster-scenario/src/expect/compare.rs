@@ -94,9 +94,9 @@ fn is_same(expected: &Value, got: &Value) -> bool {
         // Go prints a JSON number as a float; its plain digits are accepted as well.
         (Value::String(text), Value::Number(number))
         | (Value::Number(number), Value::String(text)) => {
-            *text == number.to_string() || *text == go_format::default(&received(number))
+            *text == number.to_string() || *text == go_format::display(&received(number))
         }
-        _ => go_format::default(expected) == go_format::default(got),
+        _ => go_format::display(expected) == go_format::display(got),
     }
 }
 

@@ -1,21 +1,18 @@
 //! Resolves results of earlier steps in the expectations of a step.
 
+use muster_template::simple::Unfilled;
 use serde_json::{Map, Value};
 
-use crate::{
-    go_format,
-    scenario::Expected,
-    template::{self, TemplateError},
-};
+use crate::{go_format, scenario::Expected, template};
 
 impl Expected {
     /// Replaces `{{ step-id.field }}` in every expected text.
-    pub(crate) fn resolved(&self, variables: &Map<String, Value>) -> Result<Self, TemplateError> {
+    pub(crate) fn resolved(&self, variables: &Map<String, Value>) -> Result<Self, Unfilled> {
         let text = |text: &String| {
             let value = template::expectation(&Value::String(text.clone()), variables)?;
             Ok(match value {
                 Value::String(text) => text,
-                other => go_format::default(&other),
+                other => go_format::display(&other),
             })
         };
         let texts = |list: &[String]| list.iter().map(text).collect::<Result<Vec<_>, _>>();

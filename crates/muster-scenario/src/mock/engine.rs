@@ -259,7 +259,7 @@ fn choose<'a>(
     let fits = |response: &MockResponse| {
         response.condition.iter().flatten().all(|(name, wanted)| {
             args.get(name).is_some_and(|given| {
-                given == wanted || go_format::default(given) == go_format::default(wanted)
+                given == wanted || go_format::display(given) == go_format::display(wanted)
             })
         })
     };
@@ -279,7 +279,7 @@ fn outcome(response: &MockResponse, args: &Map<String, Value>) -> Result<Value, 
     let mut result = text_result(&match &rendered {
         Value::Null => String::new(),
         Value::Array(_) | Value::Object(_) => go_format::json(&rendered),
-        other => go_format::default(other),
+        other => go_format::display(other),
     });
     let extra = &response.extra;
     let more = [("content", &extra.content), ("structuredContent", &extra.structured)];

@@ -87,7 +87,7 @@ async fn described_schema(session: &GatewaySession, tool: &str) -> Option<Value>
 
 /// Meta-tools are described by the protocol's own list.
 async fn listed_schema(session: &GatewaySession, tool: &str) -> Option<Value> {
-    let tools = session.remote.list(muster_client::remote::Kind::Tools).await.ok()?;
+    let tools = session.remote.list(muster_client::remote::ListKind::Tools).await.ok()?;
     let found = tools.iter().find(|raw| {
         RawObject::parse(raw).and_then(|object| object.get_text("name")).as_deref() == Some(tool)
     })?;

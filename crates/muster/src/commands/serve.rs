@@ -221,13 +221,7 @@ fn connector(
     launcher: &Launcher,
     identity: &ServerInfo,
 ) -> Result<McpConnector, CommandError> {
-    let connector = McpConnector::new(launcher.clone(), identity);
-    match args.logins.certificates()? {
-        None => Ok(connector),
-        Some(pem) => {
-            connector.trusting(&pem).map_err(|reason| args.logins.bad_certificates(&reason))
-        }
-    }
+    Ok(McpConnector::new(launcher.clone(), identity).with_trust_store(trust(args)?))
 }
 
 /// What clients are shown. Where there is a model, search goes by meaning too.

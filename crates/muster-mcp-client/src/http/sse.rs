@@ -1,4 +1,4 @@
-//! Server-sent events: bytes in, events out.
+//! A parser of server-sent events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,84 +6,85 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use memchr::memchr2;
 
-use super::{
-    disk::{Disk, Full, HELD, Spill},
-    failure::{Failure, LARGEST, too_large},
+use crate::{
+    error::{MAX_IN_MEMORY, TransportError, too_large},
+    spool::{Payload, SPOOL_THRESHOLD, Spool, SpoolFile, SpoolFull},
 };
 
-/// The largest event taken into memory.
-const LIMIT: usize = LARGEST;
-
-/// One event, or what a server said between two.
+/// An event.
 #[derive(Debug, Default)]
-pub(super) struct Event {
-    /// Its kind; empty for a message.
-    pub(super) kind: String,
-    /// What it says; nothing where only a place in the stream was marked.
-    pub(super) data: Vec<u8>,
-    /// What it says, if that is long.
-    pub(super) long: Option<Spill>,
-    /// The place in the stream after it.
-    pub(super) id: Option<String>,
-    /// How long to wait before coming again.
-    pub(super) retry: Option<Duration>,
+pub(crate) struct SseEvent {
+    /// The event type; empty for a message.
+    pub(crate) event_type: String,
+    /// The data; empty if the event only sets an id or a delay.
+    pub(crate) data: Vec<u8>,
+    /// The data, if it is long.
+    pub(crate) spooled: Option<SpoolFile>,
+    /// The id to resume the stream after.
+    pub(crate) id: Option<String>,
+    /// The delay before a reconnect.
+    pub(crate) retry: Option<Duration>,
 }
 
-impl Event {
-    /// Whether it says nothing.
-    pub(super) const fn is_silent(&self) -> bool {
-        self.data.is_empty() && self.long.is_none()
+impl SseEvent {
+    /// The message; `None` if there is no data.
+    pub(crate) fn into_payload(self) -> Option<Payload> {
+        match self.spooled {
+            Some(file) => Some(Payload::Spooled(file)),
+            None if self.data.is_empty() => None,
+            None => Some(Payload::Memory(self.data.into())),
+        }
     }
 }
 
-/// The event is larger than is taken: it may have so many bytes.
+/// The event is larger than this limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLarge(u64);
 
-/// Reads events out of chunks of bytes.
+/// Parses events from chunks of bytes.
 #[derive(Debug)]
-pub(super) struct Parser {
+pub(crate) struct SseParser {
     buffer: Vec<u8>,
-    /// Where the next line begins.
+    /// The start of the next line.
     begin: usize,
-    /// How far there is no line end behind it.
+    /// Up to here there is no further line end.
     scanned: usize,
-    /// The last line ended in a carriage return: a line feed after it belongs to it.
+    /// The last line ended with a carriage return: a line feed that follows belongs to it.
     after_return: bool,
-    event: Event,
+    event: SseEvent,
     progress: Progress,
     limit: usize,
-    disk: Option<Arc<Disk>>,
+    spool: Option<Arc<Spool>>,
 }
 
-/// How much of an event has come.
+/// How much of an event has arrived.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Progress {
     #[default]
     Nothing,
     /// Some lines.
     Lines,
-    /// A part of a line of data, which is on disk already.
-    Flowing,
+    /// A part of a data line, already spooled.
+    Spooling,
 }
 
-impl Default for Parser {
+impl Default for SseParser {
     fn default() -> Self {
         Self {
             buffer: Vec::new(),
             begin: 0,
             scanned: 0,
             after_return: false,
-            event: Event::default(),
+            event: SseEvent::default(),
             progress: Progress::Nothing,
-            limit: LIMIT,
-            disk: None,
+            limit: MAX_IN_MEMORY,
+            spool: None,
         }
     }
 }
 
-impl Parser {
-    /// Takes bytes in.
+impl SseParser {
+    /// Appends a chunk.
     pub(super) fn push(&mut self, chunk: &[u8]) {
         if self.begin > 0 {
             self.buffer.drain(..self.begin);
@@ -93,8 +94,8 @@ impl Parser {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next whole event.
-    pub(super) fn next(&mut self) -> Result<Option<Event>, TooLarge> {
+    /// The next complete event.
+    pub(super) fn next(&mut self) -> Result<Option<SseEvent>, TooLarge> {
         loop {
             if self.after_return && self.scanned < self.buffer.len() {
                 self.after_return = false;
@@ -106,16 +107,16 @@ impl Parser {
             let unseen = self.buffer.get(self.scanned..).unwrap_or_default();
             let Some(end) = memchr2(b'\n', b'\r', unseen) else {
                 self.scanned = self.buffer.len();
-                return self.relieve().map(|()| None);
+                return self.spool_partial_line().map(|()| None);
             };
             let end = self.scanned + end;
             self.after_return = self.buffer.get(end) == Some(&b'\r');
             let begin = std::mem::replace(&mut self.begin, end + 1);
             self.scanned = end + 1;
-            if self.progress == Progress::Flowing {
+            if self.progress == Progress::Spooling {
                 self.progress = Progress::Lines;
                 let rest = self.buffer.get(begin..end).unwrap_or_default();
-                spill(&mut self.event, &[rest, b"\n"])?;
+                append(&mut self.event, &[rest, b"\n"])?;
                 continue;
             }
             if begin == end {
@@ -125,11 +126,11 @@ impl Parser {
                 continue;
             }
             let line = self.buffer.get(begin..end).unwrap_or_default();
-            take_line(&mut self.event, without_mark(line))?;
+            parse_line(&mut self.event, without_bom(line))?;
             self.progress = Progress::Lines;
             let size = self.event.data.len();
-            if size > HELD {
-                to_disk(&mut self.event, &mut self.disk)?;
+            if size > SPOOL_THRESHOLD {
+                move_to_spool(&mut self.event, &mut self.spool)?;
             }
             if self.event.data.len() > self.limit {
                 return Err(TooLarge(self.limit as u64));
@@ -137,27 +138,28 @@ impl Parser {
         }
     }
 
-    /// Takes what has come of a long event to disk while its line has no end.
-    fn relieve(&mut self) -> Result<(), TooLarge> {
+    /// Spools what has arrived of a long event whose line is incomplete.
+    fn spool_partial_line(&mut self) -> Result<(), TooLarge> {
         let line = self.buffer.get(self.begin..).unwrap_or_default();
         let size = line.len() + self.event.data.len();
-        if self.progress == Progress::Flowing {
-            spill(&mut self.event, &[line])?;
+        if self.progress == Progress::Spooling {
+            append(&mut self.event, &[line])?;
             self.begin = self.scanned;
             return Ok(());
         }
-        let value = without_mark(line).strip_prefix(b"data:").filter(|value| !value.is_empty());
-        if let Some(value) = value.filter(|_| self.event.long.is_some() || size > HELD)
-            && to_disk(&mut self.event, &mut self.disk)?
+        let value = without_bom(line).strip_prefix(b"data:").filter(|value| !value.is_empty());
+        if let Some(value) =
+            value.filter(|_| self.event.spooled.is_some() || size > SPOOL_THRESHOLD)
+            && move_to_spool(&mut self.event, &mut self.spool)?
         {
-            spill(&mut self.event, &[value.strip_prefix(b" ").unwrap_or(value)])?;
-            (self.progress, self.begin) = (Progress::Flowing, self.scanned);
+            append(&mut self.event, &[value.strip_prefix(b" ").unwrap_or(value)])?;
+            (self.progress, self.begin) = (Progress::Spooling, self.scanned);
             return Ok(());
         }
         if size > self.limit { Err(TooLarge(self.limit as u64)) } else { Ok(()) }
     }
 
-    fn dispatch(&mut self) -> Option<Event> {
+    fn dispatch(&mut self) -> Option<SseEvent> {
         let mut event = std::mem::take(&mut self.event);
         // The line feed after the last line of data is not part of it.
         event.data.pop();
@@ -166,81 +168,77 @@ impl Parser {
     }
 }
 
-/// A line without the mark that a stream may begin with.
-fn without_mark(line: &[u8]) -> &[u8] {
+/// A line without the byte order mark that a stream may begin with.
+fn without_bom(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line)
 }
 
-fn take_line(event: &mut Event, line: &[u8]) -> Result<(), TooLarge> {
+fn parse_line(event: &mut SseEvent, line: &[u8]) -> Result<(), TooLarge> {
     let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
     let (field, value) = line.split_at(colon);
     let value = value.strip_prefix(b":").unwrap_or(value);
     let value = value.strip_prefix(b" ").unwrap_or(value);
     let text = || String::from_utf8_lossy(value).into_owned();
     match field {
-        b"data" if event.long.is_some() => return spill(event, &[value, b"\n"]),
+        b"data" if event.spooled.is_some() => return append(event, &[value, b"\n"]),
         b"data" => {
             event.data.extend_from_slice(value);
             event.data.push(b'\n');
         }
-        b"event" => event.kind = text(),
+        b"event" => event.event_type = text(),
         b"id" if !value.contains(&0) => event.id = Some(text()),
         b"retry" => {
             let milliseconds = text().parse().ok();
             event.retry = milliseconds.map(Duration::from_millis).or(event.retry);
         }
-        // A comment begins with a colon; unknown fields are for others.
+        // Comments begin with a colon; unknown fields are ignored.
         _ => (),
     }
     Ok(())
 }
 
-/// Takes what an event says to disk, if there is one.
-fn to_disk(event: &mut Event, disk: &mut Option<Arc<Disk>>) -> Result<bool, TooLarge> {
-    if event.long.is_none() {
-        event.long = disk.as_ref().and_then(Disk::begin);
-        if event.long.is_none() {
-            *disk = None;
+/// Moves the data of an event to the spool; `false` if there is none.
+fn move_to_spool(event: &mut SseEvent, spool: &mut Option<Arc<Spool>>) -> Result<bool, TooLarge> {
+    if event.spooled.is_none() {
+        event.spooled = spool.as_ref().and_then(Spool::create);
+        if event.spooled.is_none() {
+            *spool = None;
             return Ok(false);
         }
         let data = std::mem::take(&mut event.data);
-        spill(event, &[&data])?;
+        append(event, &[&data])?;
     }
     Ok(true)
 }
 
-fn spill(event: &mut Event, pieces: &[&[u8]]) -> Result<(), TooLarge> {
-    let Some(spill) = &mut event.long else { return Ok(()) };
+fn append(event: &mut SseEvent, pieces: &[&[u8]]) -> Result<(), TooLarge> {
+    let Some(file) = &mut event.spooled else { return Ok(()) };
     for piece in pieces {
-        spill.write(piece).map_err(|Full| TooLarge(spill.most()))?;
+        file.write(piece).map_err(|SpoolFull| TooLarge(file.max_message()))?;
     }
     Ok(())
 }
 
-/// The events of one response.
+/// Reads the events of one response.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(crate) struct EventReader {
     body: Incoming,
-    parser: Parser,
+    parser: SseParser,
 }
 
-impl Stream {
-    pub(super) fn new(body: Incoming) -> Self {
-        Self { body, parser: Parser::default() }
+impl EventReader {
+    /// A reader that spools the data of long events.
+    pub(crate) fn new(body: Incoming, spool: &Arc<Spool>) -> Self {
+        let spool = Some(Arc::clone(spool));
+        Self { body, parser: SseParser { spool, ..SseParser::default() } }
     }
 
-    /// Events of which the long ones go to disk.
-    pub(super) fn with_disk(body: Incoming, disk: &Arc<Disk>) -> Self {
-        let disk = Some(Arc::clone(disk));
-        Self { body, parser: Parser { disk, ..Parser::default() } }
-    }
-
-    /// The next event; `None` when the stream has ended. Cancel-safe.
-    pub(super) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+    /// The next event; `None` at the end of the stream. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> Result<Option<SseEvent>, TransportError> {
         loop {
             match self.parser.next() {
                 Ok(Some(event)) => return Ok(Some(event)),
-                Err(TooLarge(most)) => return Err(Failure::Broken(too_large(most))),
+                Err(TooLarge(limit)) => return Err(TransportError::Invalid(too_large(limit))),
                 Ok(None) => (),
             }
             match self.body.frame().await {
@@ -251,14 +249,14 @@ impl Stream {
                     }
                 }
                 Some(Err(err)) => {
-                    return Err(Failure::Lost(format!("the stream broke off: {err}")));
+                    return Err(TransportError::Lost(format!("the stream broke off: {err}")));
                 }
             }
         }
     }
 
-    /// What is left of the response.
-    pub(super) fn into_body(self) -> Incoming {
+    /// The unread rest of the response.
+    pub(crate) fn into_body(self) -> Incoming {
         self.body
     }
 }
@@ -269,23 +267,23 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Disk, Event, HELD, Parser, TooLarge};
+    use super::{SPOOL_THRESHOLD, Spool, SseEvent, SseParser, TooLarge};
 
-    impl PartialEq for Event {
+    impl PartialEq for SseEvent {
         fn eq(&self, other: &Self) -> bool {
             let parts = |event: &Self| {
-                let Self { kind, data, long: _, id, retry } = event;
-                (kind.clone(), data.clone(), id.clone(), *retry)
+                let Self { event_type, data, spooled: _, id, retry } = event;
+                (event_type.clone(), data.clone(), id.clone(), *retry)
             };
-            parts(self) == parts(other) && self.long.is_none() && other.long.is_none()
+            parts(self) == parts(other) && self.spooled.is_none() && other.spooled.is_none()
         }
     }
 
-    fn events(chunks: &[&[u8]]) -> Vec<Event> {
-        parsed(Parser::default(), chunks)
+    fn events(chunks: &[&[u8]]) -> Vec<SseEvent> {
+        parsed(SseParser::default(), chunks)
     }
 
-    fn parsed(mut parser: Parser, chunks: &[&[u8]]) -> Vec<Event> {
+    fn parsed(mut parser: SseParser, chunks: &[&[u8]]) -> Vec<SseEvent> {
         let mut found = Vec::new();
         for chunk in chunks {
             parser.push(chunk);
@@ -296,8 +294,8 @@ mod tests {
         found
     }
 
-    fn data(data: &str) -> Event {
-        Event { data: data.into(), ..Event::default() }
+    fn data(data: &str) -> SseEvent {
+        SseEvent { data: data.into(), ..SseEvent::default() }
     }
 
     #[test]
@@ -305,48 +303,49 @@ mod tests {
         let text =
             b"event: endpoint\ndata: /m?x=1\nid: 7\nretry: 200\n\n: ping\n\ndata:a\ndata: b\n\n";
         let mut named = data("/m?x=1");
-        named.kind = "endpoint".to_owned();
+        named.event_type = "endpoint".to_owned();
         named.id = Some("7".to_owned());
         named.retry = Some(Duration::from_millis(200));
-        assert_eq!(events(&[text]), [named, Event::default(), data("a\nb")]);
+        assert_eq!(events(&[text]), [named, SseEvent::default(), data("a\nb")]);
     }
 
     #[test]
-    fn a_place_may_be_marked_without_data() {
-        let event = Event { id: Some("1".to_owned()), ..Event::default() };
+    fn an_event_may_set_an_id_without_data() {
+        let event = SseEvent { id: Some("1".to_owned()), ..SseEvent::default() };
         assert_eq!(events(&[b"id: 1\ndata: \n\n"]), [event]);
     }
 
     #[test]
-    fn an_unfinished_event_is_none() {
+    fn an_incomplete_event_is_not_returned() {
         assert!(events(&[b"data: a\n"]).is_empty());
     }
 
     #[test]
-    fn an_event_has_a_limit() {
-        let mut parser = Parser { limit: 8, ..Parser::default() };
+    fn an_event_is_limited() {
+        let mut parser = SseParser { limit: 8, ..SseParser::default() };
         parser.push(b"data: 123456789");
         assert_eq!(parser.next().err(), Some(TooLarge(8)));
-        let mut parser = Parser { limit: 8, ..Parser::default() };
+        let mut parser = SseParser { limit: 8, ..SseParser::default() };
         parser.push(b"data: 12345\ndata: 6789\n");
         assert_eq!(parser.next().err(), Some(TooLarge(8)));
     }
 
     #[test]
-    fn a_long_event_goes_to_disk() {
-        let long = "x".repeat(HELD + 10);
-        let said =
+    fn a_long_event_is_spooled() {
+        let long = "x".repeat(SPOOL_THRESHOLD + 10);
+        let stream =
             format!("\u{feff}id: 1\ndata: a{long}\r\ndata:b\n\ndata: short\n\ndata: {long}\n\n");
-        for size in [1000, HELD / 2, 3 * HELD] {
-            let disk = Some(Arc::new(Disk::default()));
-            let chunks: Vec<&[u8]> = said.as_bytes().chunks(size).collect();
-            let mut found = parsed(Parser { disk, ..Parser::default() }, &chunks).into_iter();
+        for size in [1000, SPOOL_THRESHOLD / 2, 3 * SPOOL_THRESHOLD] {
+            let spool = Some(Arc::new(Spool::default()));
+            let chunks: Vec<&[u8]> = stream.as_bytes().chunks(size).collect();
+            let mut found =
+                parsed(SseParser { spool, ..SseParser::default() }, &chunks).into_iter();
             let mut next = || {
                 let event = found.next().unwrap();
                 let mut text = String::from_utf8(event.data).unwrap();
-                if let Some(spill) = event.long {
-                    let size = spill.size();
-                    Arc::new(spill).read(0..size).read_to_string(&mut text).unwrap();
+                if let Some(file) = event.spooled {
+                    let size = file.size();
+                    Arc::new(file).read(0..size).read_to_string(&mut text).unwrap();
                 }
                 (text, event.id)
             };
@@ -354,15 +353,16 @@ mod tests {
             assert_eq!(next(), ("short".to_owned(), None));
             assert!(next() == (format!("{long}\n"), None), "{size}");
         }
-        let disk = Some(Arc::new(Disk::within(HELD as u64, HELD as u64)));
-        let mut parser = Parser { disk, ..Parser::default() };
-        parser.push(said.as_bytes());
-        assert_eq!(parser.next().err(), Some(TooLarge(HELD as u64)));
+        let limit = SPOOL_THRESHOLD as u64;
+        let spool = Some(Arc::new(Spool::with_limits(limit, limit)));
+        let mut parser = SseParser { spool, ..SseParser::default() };
+        parser.push(stream.as_bytes());
+        assert_eq!(parser.next().err(), Some(TooLarge(limit)));
     }
 
     proptest! {
         #[test]
-        fn neither_chunks_nor_line_ends_matter(
+        fn chunk_boundaries_and_line_ends_do_not_matter(
             texts in prop::collection::vec("[ -~é]{0,9}", 1..5),
             line_end in prop::sample::select(vec!["\n", "\r\n", "\r"]),
             size in 1_usize..9,
@@ -372,7 +372,7 @@ mod tests {
                 stream.extend(["data: ", text, line_end, "data: x", line_end, line_end]);
             }
             let chunks: Vec<&[u8]> = stream.as_bytes().chunks(size).collect();
-            let expect: Vec<Event> = texts.iter().map(|text| data(&format!("{text}\nx"))).collect();
+            let expect: Vec<SseEvent> = texts.iter().map(|text| data(&format!("{text}\nx"))).collect();
             prop_assert_eq!(events(&chunks), expect);
         }
     }

@@ -132,11 +132,3 @@ async fn a_machine_shows_who_it_is() {
     own.write(folder.path(), &own);
     connect(&connector, &url, folder.path()).await.unwrap();
 }
-
-#[tokio::test]
-async fn certificates_are_trusted_beside_those_of_the_system() {
-    let authority = Authority::new();
-    assert!(connector().trusting(authority.pem.as_bytes()).is_ok());
-    let error = connector().trusting(b"nothing").unwrap_err();
-    assert_eq!(error, "there is no certificate in PEM form");
-}
