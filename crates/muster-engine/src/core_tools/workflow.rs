@@ -209,7 +209,7 @@ fn tell_invalid(handle: &Handle, request: &Value, invalid: &Invalid) {
     handle.journal.tell(reason, name, namespace, invalid.plain());
 }
 
-/// What the original calls a workflow in its store.
+/// The name of a workflow in the errors of the original.
 fn resource(name: &str) -> String {
     format!("workflows.muster.giantswarm.io \"{name}\"")
 }

@@ -1,4 +1,4 @@
-//! `core_service_*` for services made from classes.
+//! `core_service_*` for services created from classes.
 
 use muster_api::service::{ServiceInfo, ServiceStatus};
 use muster_config::{schema::arguments, service::fields::SPEC};
