@@ -87,7 +87,10 @@ def ask(program, tools, questions):
 def real_tools(data):
     """The recorded tool lists of real servers, if present."""
     folder, tools = os.path.join(os.path.dirname(os.path.abspath(data)), "corpus"), []
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+    if not os.path.isdir(folder):
+        print(f"skipped: tool lists of real servers: {folder} does not exist", flush=True)
+        return tools
+    for name in sorted(os.listdir(folder)):
         server = name.removesuffix(".json")
         for tool in json.load(open(os.path.join(folder, name)))["result"]["tools"]:
             tools.append({"id": f"{server}/{tool['name']}", "server": server, "name": tool["name"],
@@ -190,7 +193,11 @@ def main():
     args = parser.parse_args()
     module = evaluator(args.data)
     names = args.only.split(",") if args.only else [*GATES, *TUNED_ON]
-    sets = {name: module.load(name) for name in names if os.path.isdir(os.path.join(args.data, name))}
+    present = [name for name in names if os.path.isdir(os.path.join(args.data, name))]
+    for name in names:
+        if name not in present:
+            print(f"skipped: set {name}: {os.path.join(args.data, name)} does not exist", flush=True)
+    sets = {name: module.load(name) for name in present}
     if not sets:
         sys.exit("error: no retrieval set found")
     rank, speed = build("rank", "rank_speed")

@@ -52,7 +52,7 @@ mod tests {
     use super::{parse, short};
 
     #[test]
-    fn as_go_reads_them() {
+    fn go_durations_are_parsed() {
         for (text, millis) in [
             ("30s", Some(30_000)),
             ("1m30s", Some(90_000)),
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn for_people() {
+    fn durations_are_formatted() {
         assert_eq!(short(Duration::from_millis(12)), "12ms");
         assert_eq!(short(Duration::from_millis(1234)), "1.2s");
         assert_eq!(short(Duration::from_secs(125)), "2m05s");

@@ -217,7 +217,7 @@ mod tests {
     use crate::report::Verdict;
 
     #[test]
-    fn steps_are_held_against_the_schema() {
+    fn steps_are_validated_against_the_schema() {
         let dir = tempfile::tempdir().unwrap();
         let schema = dir.path().join("schema.json");
         let tools = [

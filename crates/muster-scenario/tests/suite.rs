@@ -1,10 +1,10 @@
-//! The tester from outside: mocks spoken to, scenarios run, and a muster that defects.
+//! The tester from outside: its mocks, whole runs, and a fake muster with injected defects.
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
-    reason = "a test that cannot go on should fail where it stands"
+    reason = "a test may panic"
 )]
 
 #[path = "suite/defects.rs"]

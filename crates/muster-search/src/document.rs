@@ -1,39 +1,39 @@
-//! What search knows about one tool.
+//! The searchable document of one tool.
 
 use serde_json::Value;
 
-/// What search knows about one tool. Whatever is unknown stays empty.
+/// The searchable document of one tool. Unknown fields are empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Document<'a> {
-    /// What the tool is called where it comes from.
+    /// The tool's name at its server.
     pub name: &'a str,
-    /// Further names that find it at once, such as the one that agents see. They are compared as a
-    /// whole; their words are not searched.
+    /// Further names that match as a whole, such as the name that agents see. They are not
+    /// tokenized.
     pub full_names: &'a [&'a str],
-    /// What it is called for people.
+    /// The display name.
     pub title: &'a str,
-    /// Who offers it.
+    /// The server's name.
     pub server: &'a str,
-    /// What it does.
+    /// The description.
     pub description: &'a str,
-    /// What it takes.
+    /// The parameters.
     pub parameters: &'a [Parameter<'a>],
-    /// Words for search.
+    /// Tags.
     pub tags: &'a [&'a str],
-    /// Other names for it, from whoever set it up.
+    /// Alternative names by configuration.
     pub aliases: &'a [&'a str],
 }
 
-/// One thing that a tool takes.
+/// A parameter of a tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parameter<'a> {
-    /// What it is called.
+    /// Its name.
     pub name: &'a str,
-    /// What it is.
+    /// Its description.
     pub description: &'a str,
 }
 
-/// The parameters that a JSON Schema describes, those within others included.
+/// The parameters of a JSON Schema, including nested ones.
 pub fn parameters(schema: &Value) -> Vec<Parameter<'_>> {
     let mut found = Vec::new();
     collect(schema, 0, &mut found);
@@ -41,12 +41,12 @@ pub fn parameters(schema: &Value) -> Vec<Parameter<'_>> {
 }
 
 fn collect<'a>(schema: &'a Value, depth: usize, found: &mut Vec<Parameter<'a>>) {
-    const DEEPEST: usize = 3;
+    const MAX_DEPTH: usize = 3;
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, property) in properties {
         let description = property.get("description").and_then(Value::as_str).unwrap_or_default();
         found.push(Parameter { name, description });
-        if depth < DEEPEST {
+        if depth < MAX_DEPTH {
             collect(property, depth + 1, found);
             if let Some(items) = property.get("items") {
                 collect(items, depth + 1, found);
@@ -62,7 +62,7 @@ mod tests {
     use super::parameters;
 
     #[test]
-    fn parameters_within_parameters_are_found() {
+    fn nested_parameters_are_found() {
         let schema = json!({"properties": {
             "path": {"type": "string", "description": "Where"},
             "edits": {"items": {"properties": {"old": {"description": 3}, "new": true}}},

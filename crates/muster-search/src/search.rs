@@ -1,8 +1,8 @@
-//! Finding what fits a query best.
+//! Retrieval of the best documents for a query.
 //!
-//! Postings are added up document by document in ranges that fit the cache. What is dear to know of a
-//! document (whether words stand side by side, how much of its name was asked for, whether the
-//! caller may see it) is asked only of those that can still make it into the answer.
+//! Postings are accumulated in document ranges that fit the CPU cache. The expensive parts of a
+//! score (bigrams, name coverage, the caller's filter) are computed only for documents that can
+//! still rank.
 
 mod candidates;
 mod scan;
@@ -10,90 +10,90 @@ pub(super) mod score;
 
 use super::{
     field::Field,
-    index::{Index, Part},
-    query::{How, Query, Reading, Term},
+    index::{Index, LiveShard},
+    query::{Expansion, MatchKind, Query, Term},
 };
 use candidates::{Candidate, Candidates};
 
-/// Where a document is.
+/// Identifies a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place<'a> {
-    /// Whose it is.
+pub struct DocumentId<'a> {
+    /// The source.
     pub source: &'a str,
-    /// Which of theirs.
+    /// The position within the source.
     pub position: usize,
 }
 
-/// Whether a document may be found.
-pub type Admit<'a> = dyn Fn(Place<'_>) -> bool + 'a;
+/// A filter over documents.
+pub type DocumentFilter<'a> = dyn Fn(DocumentId<'_>) -> bool + 'a;
 
-/// A document that fits.
+/// A document in a search result.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Hit<'a> {
-    /// Where it is.
-    pub place: Place<'a>,
-    /// How well it fits; only to be compared with others of the same search.
+pub struct SearchHit<'a> {
+    /// The document.
+    pub document: DocumentId<'a>,
+    /// Its score; comparable only within one result.
     pub score: f32,
     /// Whether the query names it.
-    pub named: Named,
-    /// Why it fits, in the order of the query.
-    pub matches: Vec<Match>,
+    pub named: NameMatch,
+    /// The matched terms in query order.
+    pub matches: Vec<TermMatch>,
 }
 
 /// Whether a query names a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Named {
+pub enum NameMatch {
     /// It does not.
-    No,
-    /// Its name is in the query, written as only names are.
-    Within,
+    None,
+    /// The query contains its name, written as an identifier.
+    Contained,
     /// The query is its name.
-    Alone,
+    Exact,
 }
 
-/// A word of a query that is in a document.
+/// A query term that occurs in a document.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Match {
-    /// The word as it was asked for.
+pub struct TermMatch {
+    /// The word in the query.
     pub word: String,
-    /// What is there, without its ending.
+    /// The stemmed term in the document.
     pub term: String,
-    /// How the one led to the other.
-    pub how: How,
-    /// Where it is.
+    /// How they matched.
+    pub kind: MatchKind,
+    /// The fields that the term occurs in.
     pub fields: Vec<Field>,
 }
 
-/// The `limit` documents among those that `admit` lets through that fit best, the best first.
-pub(super) fn best<'a>(
+/// The best `limit` documents that `admit` accepts, best first.
+pub(super) fn top_hits<'a>(
     index: &'a Index,
     query: &Query,
-    admit: &Admit<'_>,
+    admit: &DocumentFilter<'_>,
     limit: usize,
-) -> Vec<Hit<'a>> {
+) -> Vec<SearchHit<'a>> {
     let mut candidates = Candidates::new(index, query, admit, limit);
-    for (number, part) in index.parts.iter().enumerate() {
+    for (number, part) in index.shards.iter().enumerate() {
         scan::run(part, number, query, &mut candidates);
     }
     let hit = |(candidate, score): (Candidate, f32)| {
-        let part = index.parts.get(candidate.part)?;
-        let (source, position) = part.shard.place(candidate.document);
-        let place = Place { source, position };
+        let part = index.shards.get(candidate.part)?;
+        let (source, position) = part.shard.document_id(candidate.document);
+        let place = DocumentId { source, position };
         let matches = matches(part, query, &candidate);
-        Some(Hit { place, score, named: candidate.named, matches })
+        Some(SearchHit { document: place, score, named: candidate.name_match, matches })
     };
     candidates.best().into_iter().filter_map(hit).collect()
 }
 
 impl Index {
-    /// How many documents among those that `admit` lets through have anything of what was asked for.
-    pub fn matching(&self, text: &str, admit: &Admit<'_>) -> usize {
+    /// The number of documents that `admit` accepts and that match any term.
+    pub fn matching(&self, text: &str, admit: &DocumentFilter<'_>) -> usize {
         let query = Query::new(self, text);
-        let readings = || query.terms.iter().flat_map(|term| &term.readings);
-        let count = |(number, part): (usize, &Part)| {
+        let expansions = || query.terms.iter().flat_map(|term| &term.expansions);
+        let count = |(number, part): (usize, &LiveShard)| {
             let mut seen = vec![0_u64; (part.shard.len() as usize).div_ceil(64)];
-            let names = query.names.iter().map(|name| &name.numbers);
-            for numbers in readings().map(|reading| &reading.numbers).chain(names) {
+            let names = query.names.iter().map(|name| &name.ids);
+            for numbers in expansions().map(|expansion| &expansion.ids).chain(names) {
                 let Some(Some(term)) = numbers.get(number) else { continue };
                 for posting in part.shard.postings(*term) {
                     if let Some(bits) = seen.get_mut(posting.document as usize / 64) {
@@ -102,8 +102,8 @@ impl Index {
                 }
             }
             let counted = |document: u32| {
-                let (source, position) = part.shard.place(document);
-                part.has(document) && admit(Place { source, position })
+                let (source, position) = part.shard.document_id(document);
+                part.has(document) && admit(DocumentId { source, position })
             };
             let set = |document: &u32| {
                 let bits = seen.get(*document as usize / 64).copied().unwrap_or_default();
@@ -111,23 +111,24 @@ impl Index {
             };
             (0..part.shard.len()).filter(set).filter(|document| counted(*document)).count()
         };
-        self.parts.iter().enumerate().map(count).sum()
+        self.shards.iter().enumerate().map(count).sum()
     }
 }
 
-fn matches(part: &Part, query: &Query, candidate: &Candidate) -> Vec<Match> {
+fn matches(part: &LiveShard, query: &Query, candidate: &Candidate) -> Vec<TermMatch> {
     let best = |term: &Term| {
-        let worth = |reading: &Reading| {
-            let number = reading.numbers.get(candidate.part).copied().flatten()?;
+        let weight = |expansion: &Expansion| {
+            let number = expansion.ids.get(candidate.part).copied().flatten()?;
             let impact = part.shard.impact(number, candidate.document)?;
-            Some((reading.share * reading.rarity * impact.worth(), impact))
+            Some((expansion.weight * expansion.idf * impact.value(), impact))
         };
-        let found = term.readings.iter().filter_map(|reading| Some((reading, worth(reading)?)));
-        let (reading, (_, impact)) = found.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))?;
-        Some(Match {
+        let found =
+            term.expansions.iter().filter_map(|expansion| Some((expansion, weight(expansion)?)));
+        let (expansion, (_, impact)) = found.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))?;
+        Some(TermMatch {
             word: term.word.clone(),
-            term: reading.term.clone(),
-            how: reading.how,
+            term: expansion.term.clone(),
+            kind: expansion.kind,
             fields: impact.fields().collect(),
         })
     };

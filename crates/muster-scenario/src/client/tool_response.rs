@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_inner_answer_counts() {
+    fn the_inner_result_is_returned() {
         check(
             false,
             r#"{"isError":false,"content":[{"type":"text","text":"a"}]}"#,
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outer_error_is_one_of_call_tool() {
+    fn an_outer_error_is_a_meta_tool_error() {
         check(true, "name argument is required", "meta-tool error: [name argument is required]");
         check(true, r#"{"isError":true,"content":[{"type":"text","text":"x"}]}"#, r#"true ["x"]"#);
         check(
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_envelope_that_is_missing_is_a_lie() {
+    fn a_missing_envelope_is_a_protocol_error() {
         check(false, "bare", "call_tool returned no envelope: bare");
         check(false, "{}", "call_tool returned no envelope: {}");
         let missing = unwrap_envelope(&json!({"x": 1})).unwrap_err();

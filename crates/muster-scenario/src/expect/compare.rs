@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_meant_the_same() {
+    fn loosely_equal_values() {
         same(json!(null), json!(null));
         same(json!(5), json!(5.0));
         same(json!("5"), json!(5));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_differ() {
+    fn different_values() {
         differs(json!(null), json!(0), " | null | 0");
         differs(json!("x"), json!(null), r#" | "x" | null"#);
         differs(json!("running"), json!("Running"), r#" | "running" | "Running""#);

@@ -1,4 +1,4 @@
-//! Expectations, and how differences read.
+//! Expectations and the text of differences.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn texts(texts: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn success_is_false_where_nothing_is_said() {
+fn failure_is_expected_by_default() {
     let nothing = Expected::default();
     differs(&nothing, answer(true, &["no"]), expect![[""]]);
     differs(&nothing, Err(ClientError::Transport("gone".to_owned())), expect![[""]]);
@@ -99,7 +99,7 @@ fn errors() {
           got      no error: server not found
     "#]],
     );
-    // A failure of the call has a text too, but no content.
+    // A failed call has a text but no content.
     let expected = Expected { contains: texts(&["never"]), ..expected };
     differs(&expected, Err(ClientError::MetaTool("server not found".to_owned())), expect![[""]]);
 }
@@ -203,7 +203,7 @@ fn budgets() {
 }
 
 #[test]
-fn long_answers_are_cut() {
+fn long_results_are_shortened() {
     let long = format!("{}needle{}", "x".repeat(500), "y".repeat(500));
     let expected = Expected {
         success: true,

@@ -107,7 +107,7 @@ mod tests {
     use super::Ports;
 
     #[test]
-    fn taken_ports_are_passed_over() {
+    fn ports_in_use_are_skipped() {
         let ports = Ports::from(23_100);
         let first = ports.reserve().unwrap();
         let occupied = TcpListener::bind(("127.0.0.1", first.number() + 1)).unwrap();

@@ -99,7 +99,7 @@ mod tests {
     use crate::load::node;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn documents_round_trip() {
         let value = json!({
             "aggregator": {"port": 18000, "enabled": true, "host": "localhost"},
             "no": "yes", "on": null, "1": [1, 2.5, 1e300, -1e-9, "x: y\n# z", [], {}, [[1], {"a": {}}]],

@@ -1,4 +1,4 @@
-//! What the loader takes, and what it says about the rest.
+//! Valid scenario files, and the problems reported for invalid ones.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn problems(text: &str, expect: Expect) {
 }
 
 #[test]
-fn everything_a_scenario_can_say() {
+fn every_key_of_a_scenario_is_read() {
     let scenario = load(
         r#"
 name: "full"
@@ -98,7 +98,7 @@ cleanup:
 }
 
 #[test]
-fn everything_that_can_be_there_before() {
+fn every_key_of_the_setup_is_read() {
     let scenario = load(&format!(
         "{HEAD}steps: [{{id: a, tool: t}}]\n{}",
         r#"
@@ -146,7 +146,7 @@ pre_configuration:
 }
 
 #[test]
-fn every_problem_has_its_place() {
+fn every_problem_has_a_line_and_a_field() {
     problems(
         "",
         expect![[r#"

@@ -102,7 +102,7 @@ mod tests {
     use super::Fault;
 
     #[test]
-    fn there_and_back() {
+    fn faults_round_trip() {
         for value in [
             json!({"kind": "reset"}),
             json!({"kind": "half", "times": 2}),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_said() {
+    fn invalid_faults_are_reported() {
         for (value, expect) in [
             (
                 json!("explode"),

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn tokens_round_trip() {
         let written = json!({"sub": "me", "aud": ["a", "b"]});
         let plain = token(&written, None);
         assert!(plain.ends_with('.'), "no signature: {plain}");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_specification() {
+    fn pkce_challenge_of_rfc_7636() {
         let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
         assert_eq!(challenge_of(verifier), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
     }

@@ -1,12 +1,12 @@
-//! The tester catches lies: a muster that is wrong in one way, and a scenario that is right.
+//! The tester finds every defect that the fake muster can inject.
 
 use muster_scenario::report::TestStatus;
 
 use crate::support::{fails, passes, run_one, scenario};
 
-/// An honest scenario, with the steps that the lies are about.
-fn with_lie(lie: &str, steps: &str) -> String {
-    format!("pre_configuration:\n  main_config: {{config: {{lie: {lie}}}}}\n{steps}")
+/// A correct scenario against a fake with a defect.
+fn with_defect(defect: &str, steps: &str) -> String {
+    format!("pre_configuration:\n  main_config: {{config: {{defect: {defect}}}}}\n{steps}")
 }
 
 const ECHO: &str = r#"
@@ -72,23 +72,23 @@ steps:
 "#;
 
 #[test]
-fn the_truth_passes() {
+fn a_correct_gateway_passes() {
     for steps in [ECHO, NOTE, REFUSAL, USERS, STATE, BACKEND] {
-        passes("truth", &with_lie("none", steps));
+        passes("correct", &with_defect("none", steps));
     }
 }
 
 #[track_caller]
-fn caught(lie: &str, steps: &str, status: TestStatus, said: &[&str]) {
-    let printed = fails(lie, &with_lie(lie, steps), status);
-    for part in said {
+fn finds(defect: &str, steps: &str, status: TestStatus, texts: &[&str]) {
+    let printed = fails(defect, &with_defect(defect, steps), status);
+    for part in texts {
         assert!(printed.contains(part), "no {part:?} in\n{printed}");
     }
 }
 
 #[test]
 fn wrong_text() {
-    caught(
+    finds(
         "wrong-text",
         ECHO,
         TestStatus::Failed,
@@ -98,7 +98,7 @@ fn wrong_text() {
 
 #[test]
 fn too_much_text() {
-    caught(
+    finds(
         "big",
         ECHO,
         TestStatus::Failed,
@@ -108,14 +108,14 @@ fn too_much_text() {
 
 #[test]
 fn slow_answer() {
-    caught("slow", ECHO, TestStatus::Error, &["tool call failed: timed out after 1.0s"]);
+    finds("slow", ECHO, TestStatus::Error, &["tool call failed: timed out after 1.0s"]);
     let steps = ECHO.replace("timeout: 1s", "").replace("max_bytes: 1000", "max_duration: 500ms");
-    caught("slow", &steps, TestStatus::Failed, &["max_duration", "expected at most 500ms"]);
+    finds("slow", &steps, TestStatus::Failed, &["max_duration", "expected at most 500ms"]);
 }
 
 #[test]
 fn dropped_notification() {
-    caught(
+    finds(
         "silent",
         NOTE,
         TestStatus::Failed,
@@ -125,54 +125,49 @@ fn dropped_notification() {
 
 #[test]
 fn tool_of_another_user() {
-    caught("leak", USERS, TestStatus::Failed, &["not_contains", "expected no \"x_private_tool\""]);
+    finds("leak", USERS, TestStatus::Failed, &["not_contains", "expected no \"x_private_tool\""]);
 }
 
 #[test]
 fn error_as_success() {
-    caught(
-        "never-fails",
-        REFUSAL,
-        TestStatus::Failed,
-        &["expected an error", "got      a success"],
-    );
+    finds("never-fails", REFUSAL, TestStatus::Failed, &["expected an error", "got      a success"]);
 }
 
 #[test]
 fn state_that_never_comes() {
-    caught("stuck", STATE, TestStatus::Failed, &["expected \"running\"", "got      \"stopped\""]);
+    finds("stuck", STATE, TestStatus::Failed, &["expected \"running\"", "got      \"stopped\""]);
 }
 
 #[test]
 fn orphan_left_behind() {
-    caught("orphan", ECHO, TestStatus::Failed, &["processes were left behind:", "sleep 60"]);
+    finds("orphan", ECHO, TestStatus::Failed, &["processes were left behind:", "sleep 60"]);
     let restarted = r#"
 steps:
   - {id: honest, tool: test_write_file, args: {path: honest, text: ""}, expected: {success: true}}
   - {id: restart, tool: test_restart_instance, expected: {success: true}}
 "#;
-    // Its second life is honest, so only the first one can have left anything.
-    caught("orphan", restarted, TestStatus::Failed, &["processes were left behind:", "sleep 60"]);
+    // After the restart the fake has no defect, so only its first process can have left an orphan.
+    finds("orphan", restarted, TestStatus::Failed, &["processes were left behind:", "sleep 60"]);
 }
 
 #[test]
 fn deaf_to_signals() {
-    caught("deaf", ECHO, TestStatus::Failed, &["muster itself did not end within 10.0s"]);
+    finds("deaf", ECHO, TestStatus::Failed, &["muster itself did not end within 10.0s"]);
 }
 
 #[test]
 fn broken_wire() {
-    caught("no-envelope", ECHO, TestStatus::Error, &["call_tool returned no envelope"]);
-    caught("wrong-id", ECHO, TestStatus::Error, &["the response is to request 999999"]);
-    caught("status", ECHO, TestStatus::Error, &["request failed with status 500: oh no"]);
-    caught("garbage", ECHO, TestStatus::Error, &["the response is not a JSON-RPC message: {{{"]);
+    finds("no-envelope", ECHO, TestStatus::Error, &["call_tool returned no envelope"]);
+    finds("wrong-id", ECHO, TestStatus::Error, &["the response is to request 999999"]);
+    finds("status", ECHO, TestStatus::Error, &["request failed with status 500: oh no"]);
+    finds("garbage", ECHO, TestStatus::Error, &["the response is not a JSON-RPC message: {{{"]);
 }
 
 #[test]
 fn missing_tools() {
-    // Its own limit of 15 s is cut short by that of the scenario.
-    let text =
-        scenario("nothing", &with_lie("nothing", BACKEND)).replace("timeout: 60s", "timeout: 2s");
+    // The timeout of the scenario is shorter than the 15 s for resources.
+    let text = scenario("nothing", &with_defect("nothing", BACKEND))
+        .replace("timeout: 60s", "timeout: 2s");
     let (result, printed) = run_one(text);
     assert_eq!(result.status, TestStatus::Error, "{printed}");
     assert!(printed.contains("not ready"), "{printed}");
@@ -181,7 +176,7 @@ fn missing_tools() {
 
 #[test]
 fn crash_at_start() {
-    caught(
+    finds(
         "crash",
         ECHO,
         TestStatus::Error,
@@ -212,7 +207,7 @@ steps:
 
 #[test]
 fn logins() {
-    passes("logins", &with_lie("nothing-at-all", LOGINS));
+    passes("logins", &with_defect("nothing-at-all", LOGINS));
     let rows: [(&str, TestStatus, &[&str]); 8] = [
         (
             "no-pkce",
@@ -231,7 +226,7 @@ fn logins() {
         ("wrong-token", TestStatus::Failed, &["step `open`", "invalid_token"]),
         ("shared-login", TestStatus::Failed, &["step `not-his`", "expected no \"x_files_open\""]),
     ];
-    for (lie, status, said) in rows {
-        caught(lie, LOGINS, status, said);
+    for (defect, status, texts) in rows {
+        finds(defect, LOGINS, status, texts);
     }
 }

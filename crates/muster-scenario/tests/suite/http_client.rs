@@ -1,4 +1,4 @@
-//! The providers of a scenario, and a client that speaks to them by hand.
+//! Starts the providers of a scenario, and sends raw requests to them.
 
 use std::{path::Path, sync::Arc};
 
@@ -18,7 +18,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-/// A scenario with these providers, and servers if any.
+/// A scenario with this setup.
 pub(crate) fn prepared(setup: &str) -> Scenario {
     let head = "name: m\ncategory: c\nconcept: c\nsteps: [{id: a, tool: b}]\npre_configuration:\n";
     let loaded = load::parse(Path::new("m"), &format!("{head}{setup}"));
@@ -29,7 +29,7 @@ pub(crate) async fn providers(setup: &str) -> Providers {
     Providers::start(&prepared(setup).setup.oauth_servers).await.unwrap()
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -47,14 +47,14 @@ impl Reply {
         lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The value of a parameter of the address that it redirects to.
+    /// A query parameter of the redirect URL.
     pub(crate) fn parameter(&self, name: &str) -> Option<String> {
         let query = self.header("location")?.split_once('?')?.1;
         let mut pairs = form_urlencoded::parse(query.as_bytes());
         pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
     }
 
-    /// The code of the specification for what went wrong, or that nothing did.
+    /// The status and the OAuth error code, if any.
     pub(crate) fn error(&self) -> String {
         let body: Value = serde_json::from_str(&self.body).unwrap_or_default();
         match body["error"].as_str() {
@@ -64,13 +64,13 @@ impl Reply {
     }
 }
 
-pub(crate) async fn talk(
+pub(crate) async fn exchange_bytes(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     request: String,
 ) -> Reply {
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
-    // A peer may end a TLS connection without saying so.
+    // A peer may close a TLS connection without close_notify.
     let _ended = stream.read_to_end(&mut bytes).await;
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
@@ -78,8 +78,8 @@ pub(crate) async fn talk(
     Reply { status: status.unwrap_or_default(), head: head.to_owned(), body: body.to_owned() }
 }
 
-/// Sends a request to an address on this machine; `ca` is trusted, and nobody else.
-pub(crate) async fn ask(
+/// Sends a request to localhost; only `ca` is trusted.
+pub(crate) async fn send(
     method: &str,
     url: &str,
     head: &str,
@@ -96,7 +96,7 @@ pub(crate) async fn ask(
     );
     let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     if scheme == "http" {
-        return talk(stream, request).await;
+        return exchange_bytes(stream, request).await;
     }
     let mut roots = RootCertStore::empty();
     if let Some(ca) = ca {
@@ -110,13 +110,13 @@ pub(crate) async fn ask(
         .with_no_client_auth();
     let name = ServerName::try_from("localhost").unwrap();
     match TlsConnector::from(Arc::new(config)).connect(name, stream).await {
-        Ok(stream) => talk(stream, request).await,
+        Ok(stream) => exchange_bytes(stream, request).await,
         Err(err) => Reply { status: 0, head: err.to_string(), body: String::new() },
     }
 }
 
 pub(crate) async fn get(url: &str) -> Reply {
-    ask("GET", url, "", "", None).await
+    send("GET", url, "", "", None).await
 }
 
 pub(crate) fn encoded(pairs: &[(&str, &str)]) -> String {
@@ -125,14 +125,14 @@ pub(crate) fn encoded(pairs: &[(&str, &str)]) -> String {
 
 pub(crate) async fn post(url: &str, pairs: &[(&str, &str)]) -> Reply {
     let kind = "content-type: application/x-www-form-urlencoded\r\n";
-    ask("POST", url, kind, &encoded(pairs), None).await
+    send("POST", url, kind, &encoded(pairs), None).await
 }
 
 pub(crate) const BACK: &str = "http://localhost:9/back";
 pub(crate) const VERIFIER: &str = "a-verifier-that-is-long-enough-for-the-specification";
 
-/// A proper request for a code, with some parameters replaced, or left out if they are empty.
-pub(crate) fn wish(changes: &[(&'static str, &str)]) -> String {
+/// A valid authorization request with some parameters replaced, or omitted if empty.
+pub(crate) fn authorization_query(changes: &[(&'static str, &str)]) -> String {
     let challenge = jwt::challenge_of(VERIFIER);
     let proper = [
         ("response_type", "code"),
@@ -153,7 +153,7 @@ pub(crate) fn wish(changes: &[(&'static str, &str)]) -> String {
     encoded(&pairs)
 }
 
-/// A proper request for tokens, changed in the same way.
+/// A valid token request, changed in the same way.
 pub(crate) fn redemption<'a>(
     code: &'a str,
     changes: &[(&'a str, &'a str)],
@@ -174,8 +174,8 @@ pub(crate) fn redemption<'a>(
     pairs
 }
 
-/// A code of a provider that says yes to everything proper.
+/// Gets a code from a provider with auto_approve.
 pub(crate) async fn code(issuer: &str, changes: &[(&'static str, &str)]) -> String {
-    let reply = get(&format!("{issuer}/authorize?{}", wish(changes))).await;
+    let reply = get(&format!("{issuer}/authorize?{}", authorization_query(changes))).await;
     reply.parameter("code").unwrap_or_else(|| panic!("{reply:?}"))
 }

@@ -1,4 +1,4 @@
-//! Protected mock servers: who comes in, and what the others are told.
+//! Protected mock servers: token checks, challenges and metadata.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,11 +10,11 @@ use muster_scenario::{
 use serde_json::json;
 
 use crate::{
-    http_client::{Reply, ask, code, get, post, prepared, redemption, wish},
+    http_client::{Reply, authorization_query, code, get, post, prepared, redemption, send},
     support::block_on,
 };
 
-/// The protected server of a scenario, with its providers.
+/// Starts the providers and the protected server of a scenario.
 async fn protected(setup: &str) -> (Providers, RemoteMock) {
     let scenario = prepared(setup);
     let all = Providers::start(&scenario.setup.oauth_servers).await.unwrap();
@@ -22,8 +22,8 @@ async fn protected(setup: &str) -> (Providers, RemoteMock) {
     let ServerKind::Remote { mock, transport, oauth } = &server.kind else { panic!("{server:?}") };
     let guard = *oauth.clone().unwrap();
     let core = Arc::clone(all.get(guard.provider.as_deref().unwrap()).unwrap().state());
-    let door = Some(ResourceGuard::new(core, guard));
-    let remote = RemoteMock::behind(door, &server.name, mock, *transport).await.unwrap();
+    let guard = Some(ResourceGuard::new(core, guard));
+    let remote = RemoteMock::behind(guard, &server.name, mock, *transport).await.unwrap();
     (all, remote)
 }
 
@@ -40,11 +40,11 @@ async fn call(mock: &RemoteMock, token: &str, body: &str) -> Reply {
         "" => String::new(),
         token => format!("authorization: Bearer {token}\r\n"),
     };
-    ask("POST", &mock.url(), &head, body, None).await
+    send("POST", &mock.url(), &head, body, None).await
 }
 
 #[test]
-fn the_door_of_a_protected_server() {
+fn a_protected_server_checks_tokens() {
     block_on(async {
         let (all, mock) = protected(&guarded("", "")).await;
         let core = all.get("idp").unwrap().state();
@@ -64,7 +64,10 @@ fn the_door_of_a_protected_server() {
         assert!(weak.header("www-authenticate").unwrap().contains("error=\"insufficient_scope\""));
         let minted = core.mint(&me, "openid read");
         assert!(call(&mock, &minted.access, CALL).await.body.contains("fine"));
-        assert!(call(&mock, &minted.id, CALL).await.body.contains("fine"), "an ID token will do");
+        assert!(
+            call(&mock, &minted.id, CALL).await.body.contains("fine"),
+            "an ID token is accepted"
+        );
         let bad = CALL.replace("good", "bad");
         let failed = call(&mock, &minted.access, &bad).await.json();
         assert_eq!(failed["result"]["isError"], true, "{failed}");
@@ -79,7 +82,7 @@ fn the_door_of_a_protected_server() {
 }
 
 #[test]
-fn documents_of_a_protected_server() {
+fn metadata_of_a_protected_server() {
     block_on(async {
         let root = "/.well-known/oauth-protected-resource";
         for (guard, path, status) in [
@@ -110,12 +113,12 @@ fn documents_of_a_protected_server() {
 }
 
 #[test]
-fn tokens_for_somebody_else_are_refused() {
+fn tokens_for_another_audience_are_rejected() {
     block_on(async {
         let (all, mock) =
             protected(&guarded(", bind_resources: true, auto_approve: true", "")).await;
         let issuer = all.get("idp").unwrap().state().issuer().to_owned();
-        let unbound = get(&format!("{issuer}/authorize?{}", wish(&[]))).await;
+        let unbound = get(&format!("{issuer}/authorize?{}", authorization_query(&[]))).await;
         assert_eq!(unbound.parameter("error").as_deref(), Some("invalid_target"));
         for (resource, status) in [(mock.url().as_str(), 200), ("http://localhost:1/mcp", 401)] {
             let code = code(&issuer, &[("resource", resource), ("scope", "read")]).await;

@@ -1,4 +1,4 @@
-//! What muster finds in its directory.
+//! The generated configuration files.
 
 use std::{collections::BTreeMap, path::Path};
 

@@ -1,4 +1,4 @@
-//! What a mock answers.
+//! Responses, faults and changes of a mock.
 
 use std::{path::Path, time::Duration};
 
@@ -108,7 +108,7 @@ fn ask(method: &str, params: Value, expect: Value) {
 }
 
 #[test]
-fn answers_may_be_more_than_text() {
+fn responses_may_have_other_content() {
     let params = json!({"name": "rich", "arguments": {"what": "dot"}});
     ask(
         "tools/call",
@@ -153,7 +153,7 @@ fn resources_and_prompts() {
 }
 
 #[test]
-fn the_first_response_that_fits_is_rendered() {
+fn the_first_matching_response_is_rendered() {
     check("scale", json!({"app": "web"}), r#"{"app":"web","count":"2","note":["x",5],"z":1}"#);
     check(
         "scale",
@@ -207,7 +207,7 @@ fn delays_and_faults_are_planned() {
 }
 
 #[test]
-fn tools_come_and_go() {
+fn tools_are_added_and_removed() {
     let mock = MockServer::new("m", &config());
     let added =
         tool_from_json(&json!({"name": "new", "responses": [{"response": "here"}]})).unwrap();

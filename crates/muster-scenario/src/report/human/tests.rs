@@ -1,4 +1,4 @@
-//! What people read.
+//! The report for people.
 
 use std::{path::Path, time::Duration};
 
@@ -44,7 +44,7 @@ fn result() -> ScenarioResult {
 }
 
 #[test]
-fn what_is_wrong_and_where() {
+fn failures_show_the_step_and_its_line() {
     expect![[r#"
         ❌ (1.2s)
            ❌ step `get`: core_get {"name":"a"}
@@ -118,7 +118,7 @@ fn verbose_runs_show_every_step() {
 }
 
 #[test]
-fn sums() {
+fn summary_counts() {
     let bad = result();
     let good = ScenarioResult { status: TestStatus::Passed, ..result() };
     let skipped = ScenarioResult::skipped(bad.scenario.clone(), "`skip: true`");

@@ -1,4 +1,4 @@
-//! Named arrays of numbers in a file, in the `safetensors` format.
+//! Named tensors in a `safetensors` file.
 
 use std::{collections::BTreeMap, fs, io, path::Path, path::PathBuf};
 
@@ -7,29 +7,29 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-/// A model cannot be used.
+/// Why a model cannot be loaded.
 #[derive(Debug, Error)]
-pub enum LoadError {
+pub enum ModelError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file is malformed.
     #[error("{}: {reason}", path.display())]
     Malformed {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 }
 
-/// The arrays of a file.
-pub(crate) struct Weights {
+/// The tensors of a file.
+pub(crate) struct Tensors {
     path: PathBuf,
     tensors: BTreeMap<String, Tensor>,
     data: Vec<u8>,
@@ -42,11 +42,11 @@ struct Tensor {
     data_offsets: (usize, usize),
 }
 
-impl Weights {
-    pub(crate) fn read(path: &Path) -> Result<Self, LoadError> {
+impl Tensors {
+    pub(crate) fn read(path: &Path) -> Result<Self, ModelError> {
         let mut data = fs::read(path)
-            .map_err(|source| LoadError::Unreadable { path: path.to_owned(), source })?;
-        let broken = |reason: &str| LoadError::Malformed {
+            .map_err(|source| ModelError::Unreadable { path: path.to_owned(), source })?;
+        let broken = |reason: &str| ModelError::Malformed {
             path: path.to_owned(),
             reason: reason.to_owned(),
         };
@@ -65,9 +65,9 @@ impl Weights {
         Ok(Self { path: path.to_owned(), tensors, data })
     }
 
-    fn missing(&self, name: &str) -> LoadError {
+    fn missing(&self, name: &str) -> ModelError {
         let reason = format!("`{name}` is missing, or not as it should be");
-        LoadError::Malformed { path: self.path.clone(), reason }
+        ModelError::Malformed { path: self.path.clone(), reason }
     }
 
     fn values(&self, name: &str) -> Option<(&[usize], Vec<f32>)> {
@@ -78,14 +78,14 @@ impl Weights {
         Some((&tensor.shape, values.map(|four| f32::from_le_bytes(*four)).collect()))
     }
 
-    /// A list of so many numbers.
-    pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Array1<f32>, LoadError> {
+    /// A vector of this length.
+    pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Array1<f32>, ModelError> {
         let found = self.values(name).filter(|(shape, _)| *shape == [length]);
         found.map(|(_, values)| Array1::from(values)).ok_or_else(|| self.missing(name))
     }
 
-    /// A table with so many columns.
-    pub(crate) fn table(&self, name: &str, columns: usize) -> Result<Array2<f32>, LoadError> {
+    /// A matrix with this number of columns.
+    pub(crate) fn table(&self, name: &str, columns: usize) -> Result<Array2<f32>, ModelError> {
         let read = || {
             let (shape, values) = self.values(name)?;
             let &[rows, found] = shape else { return None };
