@@ -13,7 +13,7 @@ use std::{
 };
 
 use muster_core::{catalog::ToolEntry, name::ToolName};
-use muster_search::embedding::{Embedder, embedding_text};
+use muster_search::meaning::{Embed, described};
 use tokio::sync::watch;
 
 use self::vector_file::Vectors;
@@ -27,14 +27,14 @@ const MAX_CACHED: usize = 20_000;
 const FINGERPRINT_TEXT: &str = "find the right tool";
 
 /// Loads the model, or logs why it cannot.
-pub type LoadModel = dyn Fn() -> Option<Arc<dyn Embedder>> + Send + Sync;
+pub type LoadModel = dyn Fn() -> Option<Arc<dyn Embed>> + Send + Sync;
 
 type ToolVectors = BTreeMap<ToolName, ToolEmbedding>;
 
 /// The embeddings of all tools.
 pub struct ToolEmbeddings {
     load: Box<LoadModel>,
-    model: OnceLock<Option<Arc<dyn Embedder>>>,
+    model: OnceLock<Option<Arc<dyn Embed>>>,
     vectors: RwLock<Arc<ToolVectors>>,
     /// The file that caches vectors.
     file: Option<PathBuf>,
@@ -122,11 +122,8 @@ impl ToolEmbeddings {
         let mut next = ToolVectors::clone(&known);
         let (mut embedded, mut more) = (0, false);
         for (source, entry) in state.catalog.callable() {
-            let text = embedding_text(
-                &source.info.title,
-                &entry.local_name,
-                state.policy.description(entry),
-            );
+            let text =
+                described(&source.info.title, &entry.local_name, state.policy.description(entry));
             if known.get(&entry.name).is_some_and(|embedding| *embedding.text == *text) {
                 continue;
             }
@@ -158,7 +155,7 @@ impl ToolEmbeddings {
 }
 
 impl VectorCache {
-    fn of(model: &dyn Embedder, file: Option<&Path>) -> Self {
+    fn of(model: &dyn Embed, file: Option<&Path>) -> Self {
         let fingerprint = model.embed(FINGERPRINT_TEXT);
         let known =
             file.map(|file| vector_file::read(file, &fingerprint, MAX_CACHED)).unwrap_or_default();

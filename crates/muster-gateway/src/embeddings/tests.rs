@@ -13,7 +13,7 @@ use muster_core::{
     name::{BackendName, ToolName},
     schema,
 };
-use muster_search::embedding::Embedder;
+use muster_search::meaning::Embed;
 
 use super::{FINGERPRINT_TEXT, Progress, ToolEmbeddings, VectorCache};
 use crate::dispatch::GatewaySnapshot;
@@ -22,7 +22,7 @@ use crate::dispatch::GatewaySnapshot;
 #[derive(Debug, Default)]
 struct Counting(AtomicUsize);
 
-impl Embedder for Counting {
+impl Embed for Counting {
     fn embed(&self, text: &str) -> Vec<f32> {
         if text != FINGERPRINT_TEXT {
             self.0.fetch_add(1, Ordering::Relaxed);

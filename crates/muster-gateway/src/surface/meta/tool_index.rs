@@ -9,7 +9,7 @@ use muster_core::{
     name::BackendName,
     schema::signature,
 };
-use muster_search::{embedding::cosine_similarity, index::Index};
+use muster_search::{index::Index, meaning::nearness};
 
 use crate::{dispatch::GatewaySnapshot, embeddings::EmbeddingSnapshot as Embeddings};
 
@@ -88,7 +88,7 @@ impl ToolIndex {
         };
         let near = |entry: &ToolEntry| {
             let meant = question.meant?;
-            question.embeddings?.of(entry).map(|vector| cosine_similarity(vector, meant))
+            question.embeddings?.of(entry).map(|vector| nearness(vector, meant))
         };
         let near = question.meant.map(|_| &near as &dyn Fn(&ToolEntry) -> Option<f32>);
         state.catalog.ranker(index).search(question.text, shown, near, limit)
