@@ -147,6 +147,8 @@ section! {
         issuer: String = String::new(), "issuer", "Issuer";
         /// For whom the tokens must be.
         audiences: Vec<String> = Vec::new(), "audiences", "Audiences";
+        /// The audiences that its tokens may have; without any, only those of this gateway.
+        allowed_audiences: Vec<String> = Vec::new(), "allowedAudiences", "AllowedAudiences";
     }
 }
 
