@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts the instructions that letting somebody in adds to a call.
+"""Counts the instructions that authentication adds to a call.
 
     bench/admit.py [--bin DIR] [--check]
 
@@ -61,7 +61,7 @@ def free_port():
 
 
 class Provider(BaseHTTPRequestHandler):
-    """An identity provider that lets everybody in as alice."""
+    """An identity provider that authenticates every user as alice."""
 
     def log_message(self, *_):
         pass

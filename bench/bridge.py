@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what the client side costs, always against the least that could do the same.
+"""Measures the overhead of the client side against the minimal program that does the same.
 
     bridge.py [--muster BINARY] [--rounds N] [--calls N] [--starts N] [--out FILE.json] [--check]
 
@@ -43,14 +43,14 @@ INITIALIZE = {
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 CALL = {"name": "core_mcpserver_list", "arguments": {}}
 REQUESTS = {
-    # Its answer is small, so that the way is measured and not what is carried.
+    # A small response, so that the round trip is measured and not the payload.
     "ping": {"jsonrpc": "2.0", "id": 1, "method": "ping"},
     "tool": {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "call_tool", "arguments": CALL}},
 }
 
 
 class Side:
-    """Two file descriptors, and how a message is written to the one and found in the other."""
+    """A pair of file descriptors with the framing of messages on them."""
 
     def __init__(self, out, into):
         self.out, self.into = out, into
@@ -154,7 +154,7 @@ def measure(side, request, calls):
 
 
 def turns(rounds, sides, measured):
-    """Each round has every side once, in changing order."""
+    """Each round has every side once, in rotating order."""
     found = []
     for number in range(rounds):
         order = list(sides) if number % 2 else list(reversed(sides))
@@ -204,7 +204,7 @@ def carried(args, port, environment, least):
 
 
 def commands(args, port, environment):
-    curl = shutil.which("curl") or sys.exit("`curl` is not there")
+    curl = shutil.which("curl") or sys.exit("`curl` is required")
     words = {
         "curl": [curl, "--silent", "--fail", "--output", os.devnull, f"http://127.0.0.1:{port}/health"],
         "list": [args.muster, "list", "mcpservers", "--endpoint", f"http://127.0.0.1:{port}/mcp"],
@@ -252,7 +252,7 @@ def main():
         (folder / "clis").mkdir()
         environment = {"PATH": os.environ["PATH"], "HOME": name}
         words = [args.muster, "serve", "--config-path", folder]
-        # A line for each call is logged, and a pipe that nobody reads would fill up.
+        # Every call is logged, and an unread pipe would fill up.
         log = folder / "log"
         with log.open("w") as file:
             gateway = subprocess.Popen(words, stderr=file, env=environment)

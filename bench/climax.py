@@ -49,7 +49,7 @@ MANY = {"name": "climax_search", "arguments": {"query": "resource"}}
 
 @dataclass
 class Goal:
-    """What the ratio, or without one our own figure, must reach."""
+    """The goal of the ratio, or of our own figure where there is no ratio."""
 
     limit: float
     at_least: bool
@@ -86,7 +86,7 @@ MEASURES = [
 
 
 class Broken(Exception):
-    """Something that makes the figures worthless."""
+    """The measurement is invalid."""
 
 
 class Server:
@@ -141,7 +141,7 @@ class Server:
         return milliseconds(subprocess.run(argv, pass_fds=pipes, capture_output=True, text=True))
 
     def memory(self):
-        """Resident and, where the kernel tells it, proportional megabytes of process and children."""
+        """Resident and, where available, proportional set size of process and children, in MB."""
         pids = [self.process.pid]
         for pid in pids:
             for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
@@ -218,7 +218,7 @@ def many_tools():
 
 
 def turns(sides, round_number):
-    """The sides in another order each round: whoever is first must not always be the same one."""
+    """The sides in rotating order, so that none is always first."""
     names = list(sides)
     shift = round_number % len(names)
     return names[shift:] + names[:shift]

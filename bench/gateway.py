@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures the gateway against direct access, against the least a gateway can do, and against proxies.
+"""Measures the gateway against direct access, against a minimal gateway (the floor), and against proxies.
 
     gateway.py [--bin DIR] [--bench DIR] [--rounds N] [--secs S] [--proxies] [--out FILE.json] [--check]
 
-All sides take turns within one run, in changing order, so that the load of the machine hits them
-alike: only the ratios mean something. See README.md.
+All targets alternate within one run, in rotating order, so that other load on the machine affects them
+alike: only ratios are comparable. See README.md.
 """
 
 import argparse
@@ -37,8 +37,20 @@ MESSAGE = "x" * 32
 SEARCHES = {"query": {"query": "watch an invoice"}, "pattern": {"pattern": "*invoice_9*"}}
 
 
+# Program, what is called, transport of the backend: the highest latency of one caller relative to a direct call,
+# and the lowest throughput of 16 callers relative to the floor.
+CALL_GOALS = (
+    ("climax", "classic", "HTTP", 2.3, 0.75),
+    ("climax", "classic", "stdio", 1.8, 0.75),
+    ("muster", "call_tool", "HTTP", 2.6, 0.70),
+    ("muster", "call_tool", "stdio", 2.0, 0.70),
+)
+# µs of CPU time per call with 16 callers.
+CPU_GOALS = {"HTTP": 60, "stdio": 40}
+
+
 class Broken(Exception):
-    """Something that makes the figures worthless."""
+    """The measurement is invalid."""
 
 
 @dataclass
@@ -52,7 +64,7 @@ class Side:
 
 
 class Processes(contextlib.ExitStack):
-    """Everything started here ends here, with what it started itself."""
+    """Started processes, all ended with their descendants on exit."""
 
     def start(self, *command):
         process = subprocess.Popen(
@@ -87,7 +99,7 @@ def descendants(pid):
 
 
 def memory(pid):
-    """Resident bytes of a gateway and its helpers, which run the same program, without its backends."""
+    """Resident bytes of a gateway and its helpers, which run the same program, without backends."""
     total = {"rss": 0, "pss": 0}
     program = os.stat(f"/proc/{pid}/exe").st_ino
     for each in [pid, *descendants(pid)]:
@@ -116,7 +128,7 @@ def build(source):
             to.mkdir(exist_ok=True)
         elif not to.exists() or to.read_bytes() != file.read_bytes():
             shutil.copyfile(file, to)
-    # Its own target folder and workspace: it is not part of the project.
+    # Not part of this workspace: it gets a workspace and a target folder of its own.
     manifest = copy / "Cargo.toml"
     if "[workspace]" not in manifest.read_text():
         manifest.write_text(manifest.read_text() + "\n[workspace]\n")
@@ -157,7 +169,7 @@ class Bench:
         end = time.monotonic() + START_LIMIT
         while True:
             try:
-                # Few calls: what is idle must not have been under load.
+                # Few calls only: idle memory is measured before any load.
                 return self.load(side, secs=0.01, warm=0)
             except Broken as e:
                 if process.poll() is not None:
@@ -257,7 +269,7 @@ def measure_calls(bench, gateways, processes, rounds, proxies):
     for number in range(rounds):
         for callers in CALLERS:
             say(f"round {number + 1} of {rounds}, {callers} callers")
-            # Another order each round: whoever is first must not always be the same one.
+            # Rotate, so that no side is always first.
             shift = number % len(names)
             for name in names[shift:] + names[:shift]:
                 side = sides[name]
@@ -280,7 +292,7 @@ def measure_catalogs(bench, gateways, corpus):
     for name in ("climax", "muster"):
         say(f"{len(servers) - 1} catalogs, {name}")
         side = getattr(gateways, name)(servers)
-        # The echo answers before all catalogs are in.
+        # The echo server responds before all catalogs are loaded.
         time.sleep(5 * SETTLE_SECONDS)
         before = memory(side.pid)
         for callers in CALLERS:
@@ -308,7 +320,7 @@ def measure_sizes(bench, gateways, processes, rounds):
         for look, (program, options) in looks.items():
             for tools in (FEW_TOOLS, MANY_TOOLS) if number % 2 else (MANY_TOOLS, FEW_TOOLS):
                 side = sides[program, tools]
-                # A list of every tool takes long: a short measurement would hold too few of them.
+                # Listing every tool takes long: a short measurement would hold too few samples.
                 result = bench.load(Side(side.url, side.pid), secs=max(bench.secs, 2), options=options)
                 taken.setdefault((look, tools), []).append(result)
     return taken
@@ -345,16 +357,18 @@ def goals(rows, measured, catalogs, sizes):
         met = value >= limit if at_least else value <= limit
         return {"label": label, "value": value, "limit": limit, "at_least": at_least, "unit": unit, "met": met}
 
-    for kind, slower, cpu in (("HTTP", 2.3, 60), ("stdio", 1.8, 40)):
-        one, many = by[f"climax, {kind}", 1], by[f"climax, {kind}", 16]
-        yield goal(f"{kind}: p50 of one caller, against direct HTTP", one["p50_vs_direct"], slower)
-        yield goal(f"{kind}: calls/s of 16 callers, against the floor", many["throughput_vs_floor"], 0.75, True)
-        yield goal(f"{kind}: CPU per call, 16 callers", many["cpu_us"], cpu, unit=" µs")
+    for program, tool, kind, latency, throughput in CALL_GOALS:
+        one, many = by[f"{program}, {kind}", 1], by[f"{program}, {kind}", 16]
+        label = f"{program} {tool}, {kind}"
+        yield goal(f"{label}: p50 of 1 caller / direct HTTP", one["p50_vs_direct"], latency)
+        yield goal(f"{label}: calls/s of 16 callers / floor", many["throughput_vs_floor"], throughput, True)
+    for kind, cpu in CPU_GOALS.items():
+        yield goal(f"climax classic, {kind}: CPU per call, 16 callers", by[f"climax, {kind}", 16]["cpu_us"], cpu, unit=" µs")
     for (name, callers), row in by.items():
         if name.startswith("mcp-proxy"):
             ours = by["climax, stdio", callers]
             ratio = ours["per_second"] / row["per_second"]
-            yield goal(f"calls/s of {callers} callers, against {name}", ratio, 10, True)
+            yield goal(f"calls/s of {callers} callers / {name}", ratio, 10, True)
     for name, used in measured["idle"].items():
         if name.startswith(("climax", "muster")):
             yield goal(f"idle memory, {name}", used["rss"] / MIB, 12, unit=" MiB")
@@ -365,8 +379,8 @@ def goals(rows, measured, catalogs, sizes):
         few, many = sizes[look, FEW_TOOLS], sizes[look, MANY_TOOLS]
         grown = many[0]["answer_bytes"] / few[0]["answer_bytes"]
         ratio = median_ratio(p50(many), p50(few))
-        label = f"{look}: p50 at {MANY_TOOLS:,} tools against {FEW_TOOLS}"
-        # An answer that holds every tool cannot cost less than its bytes.
+        label = f"{look}: p50 at {MANY_TOOLS:,} tools / {FEW_TOOLS}"
+        # A response that holds every tool is judged per byte.
         if grown > 2:
             yield goal(f"{label}, per byte ({ratio:.0f}× for {grown:.0f}× the bytes)", ratio / grown, 5)
         else:
@@ -388,11 +402,11 @@ def print_calls(rows, measured):
 
 
 def print_goals(found):
-    lines = [["goal", "value", "limit", ""]]
+    lines = [["goal", "value", "limit", "result"]]
     for each in found:
         limit = f"{'≥' if each['at_least'] else '≤'} {each['limit']:g}{each['unit']}"
         value = f"{each['value']:.2f}{each['unit']}"
-        lines.append([each["label"], value, limit, "met" if each["met"] else "NOT MET"])
+        lines.append([each["label"], value, limit, "pass" if each["met"] else "FAIL"])
     print_table(lines)
 
 
@@ -416,11 +430,10 @@ def main():
     parser.add_argument("--secs", type=float, default=1, metavar="S", help="length of each measurement")
     parser.add_argument("--proxies", action="store_true", help="install mcp-proxy from PyPI and compare")
     parser.add_argument("--out", type=pathlib.Path, metavar="FILE", help="write everything as JSON")
-    parser.add_argument("--check", action="store_true", help="exit status 1 when a goal is not met")
+    parser.add_argument("--check", action="store_true", help="exit status 1 when a goal fails")
     args = parser.parse_args()
     if not (args.bench / "Cargo.toml").exists():
-        print(f"no load client in {args.bench}: nothing is measured")
-        return
+        sys.exit(f"skipped: no load client in {args.bench}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
     load_before = os.getloadavg()
@@ -438,7 +451,7 @@ def main():
             if args.corpus.is_dir():
                 catalogs = with_processes(lambda g, _: measure_catalogs(bench, g, args.corpus))
             else:
-                say(f"no tool lists in {args.corpus}: memory with catalogs is not measured")
+                say(f"skipped: memory with catalogs, no tool lists in {args.corpus}")
             say(f"{MANY_TOOLS:,} tools")
             sizes = with_processes(lambda g, p: measure_sizes(bench, g, p, args.rounds))
     except (Broken, OSError, subprocess.CalledProcessError) as e:

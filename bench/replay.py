@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A stdio MCP server that has the tools of a recorded `tools/list` answer and can do nothing else.
+"""A stdio MCP server that only lists the tools of a recorded `tools/list` response.
 
     replay.py FILE.json
 """

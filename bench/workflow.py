@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures workflows against the calls they stand for.
+"""Measures workflow runs against the same calls made one by one.
 
     workflow.py [--bin DIR] [--rounds N] [--out FILE.json] [--check]
 
@@ -31,14 +31,14 @@ TOOL = "core_workflow_available"
 
 
 class Broken(Exception):
-    """Something that makes the figures worthless."""
+    """The measurement is invalid."""
 
 
 class Gateway:
     def __init__(self, muster, folder, workflows):
         self.port = free_port()
         (folder / "workflows").mkdir()
-        # No command line tools: only what is measured.
+        # No CLI tools: only the measured tool.
         (folder / "clis").mkdir()
         (folder / "config.yaml").write_text(f"aggregator:\n  port: {self.port}\n")
         for name, spec in workflows.items():
@@ -88,7 +88,7 @@ def timed(work):
 
 
 def runs(muster, rounds):
-    """Seconds for a run of ten steps, and for ten calls, in turns."""
+    """Seconds for a run of ten steps and for ten calls, alternating."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         workflows = {"ten": plan(STEPS), "plain": plan(1)}
         with Gateway(muster, pathlib.Path(folder), workflows) as gateway:

@@ -29,9 +29,9 @@ from run import Child, Failure, REVISIONS
 
 START_LIMIT = 20
 SCENARIO_LIMIT = 90
-# A user who has logged in so often in vain gives up.
+# The user gives up after this many failed logins.
 LOGINS = 3
-# Where a server or an issuer cannot be trusted, giving up is right.
+# Scenarios with an untrusted server or issuer, where giving up is correct.
 REFUSED = {
     "auth/scope-retry-limit",
     "auth/resource-mismatch",
@@ -54,7 +54,7 @@ BROWSER = urllib.request.build_opener(NoRedirect)
 
 
 def opened(url):
-    """Where a page leads, or nothing."""
+    """The redirect target of a page, or None."""
     try:
         return BROWSER.open(url, timeout=30).headers.get("Location")
     except urllib.error.HTTPError as answer:
@@ -84,7 +84,7 @@ class Agent:
         return json.loads(text)
 
     def call(self, tool, arguments):
-        """Whether it failed, and what it says."""
+        """Whether the call failed, and its text."""
         params = {"name": "call_tool", "arguments": {"name": tool, "arguments": arguments}}
         answer = self.request("tools/call", params)
         envelope = json.loads(answer["result"]["content"][0]["text"])
@@ -106,7 +106,7 @@ def settings(port, scenario, context):
 
 
 def log_in(agent):
-    """One login of the user; whether there was something to log in to."""
+    """Logs the user in once; returns whether a login was required."""
     failed, said = agent.call("core_auth_login", {"server": "server"})
     print(said, file=sys.stderr)
     url = next((line for line in said.splitlines() if line.startswith("http")), None)
@@ -149,7 +149,7 @@ def connect(url, gateway):
 
 
 def use(agent):
-    """What a user wants: every tool called once. Whether that worked in the end."""
+    """Calls every tool once, logging in as needed; returns whether that succeeded."""
     for _ in range(LOGINS):
         if not log_in(agent):
             return False

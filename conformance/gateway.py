@@ -53,7 +53,7 @@ def stdio_fixture(_scratch, legacy_only):
 
 
 def ready(url, process, tool):
-    """Waits until the gateway lists a tool, asked as a legacy client would."""
+    """Waits until the gateway lists a tool to a legacy client."""
     body = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "probe", "version": "1"}}
     end = time.monotonic() + START_LIMIT
     while time.monotonic() < end:

@@ -38,11 +38,11 @@ PR_SET_PDEATHSIG = 1
 
 
 class Failure(Exception):
-    """What keeps the suite from running at all."""
+    """The suite cannot run."""
 
 
 class Child:
-    """A process that never outlives this one, however this one ends."""
+    """A process that ends with this one, even if this one is killed."""
 
     def __init__(self, command, **options):
         libc = ctypes.CDLL(None)
@@ -134,21 +134,21 @@ def count(checks, status):
 def failed_checks(checks, scored):
     if checks is None:
         return {"no-result": "the scenario did not finish"}
-    # The suite does not mind a scenario that could check nothing, but that is no pass.
+    # The suite accepts a scenario without checks, but that is not a pass.
     if scored and not count(checks, "SUCCESS") and not count(checks, "FAILURE"):
         return {"no-success": "the scenario could not check anything"}
     return {c["id"]: c.get("errorMessage") or c["description"] for c in checks if c["status"] == "FAILURE"}
 
 
 def judge(failures, excused):
-    """Failures nobody expects, and expectations that did not come true; `excused` as in read_expected."""
+    """Unexpected failures, and expected failures that passed; `excused` as in read_expected."""
     if excused is None:
         return {}, set() if failures else {"every check"}
     return {check: why for check, why in failures.items() if check not in excused}, excused - failures.keys()
 
 
 def report(revision, results, expected):
-    """Prints what happened; true when it is what should happen."""
+    """Prints the results; returns whether they are as expected."""
     known = scenarios(revision)
     totals = {True: 0, False: 0}
     wrong = []

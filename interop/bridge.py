@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Drives a gateway with independent MCP clients, directly and through the bridge, and demands the same.
+"""Drives a gateway with independent MCP clients, directly and through the bridge, and compares the results.
 
     bridge.py [--client NAME] [--era ERA] MUSTER_BINARY
 
 Every client, in every protocol era, lists and calls the tools of one `muster serve` over HTTP, then
-over stdio through `muster agent --mcp-server`. What it reports has to be equal byte by byte, and
-right. The Python client has its turn through `muster standalone` as well. Installs the clients when
-they are missing. Exit status 1 when a check failed; the last line is `N passed, N failed`.
+over stdio through `muster agent --mcp-server`. The reports must be correct and equal byte by byte. The
+Python client also runs through `muster standalone`. Installs the clients when they are missing. Exit status 1 when a check failed; the last line is `N passed, N failed`.
 """
 
 import argparse
@@ -36,7 +35,7 @@ CALLS = [
     {"name": "describe_tool", "arguments": {"name": "cli_show"}},
     {"name": "list_core_tools", "arguments": {}},
 ]
-# What some of the calls have to say, by their place.
+# Text that the results of some calls must contain, by index.
 WORDS = {0: "你好", 1: "exit code: 3", 3: "cli_nothing"}
 
 
@@ -67,7 +66,7 @@ def drive(client, era, target):
     if done.returncode:
         return None, done.stderr.strip()
     document = json.loads(done.stdout)
-    # How long a process takes to end is no part of what it says.
+    # The shutdown time differs between runs.
     document.pop("closeSeconds", None)
     return document, None
 
@@ -87,12 +86,12 @@ def wrong(era, document):
     for place, word in WORDS.items():
         result = json.dumps(document["results"][place], ensure_ascii=False)
         if word not in result:
-            return f"call {place} says nothing of {word!r}: {result[:400]}"
+            return f"call {place} does not contain {word!r}: {result[:400]}"
     return None
 
 
 def hop(binary, url, folder, client, era):
-    """The lines of one client in one era: each a name and what is wrong."""
+    """The checks of one client in one era: name and problem, if any."""
     direct, failure = drive(client, era, [url])
     yield f"{client}/{era}/direct", failure or wrong(era, direct)
     if failure:

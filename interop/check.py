@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Drives a climax server with independent MCP clients and demands the same right answers from all.
+"""Drives a climax server with independent MCP clients and expects the same correct results from all.
 
     check.py [--client NAME] [--era ERA] [--mode MODE] SERVER_BINARY
 
@@ -243,7 +243,7 @@ def run_hop(client, era, mode, server):
 
 
 def run_driver(client, era, calls, command, *options):
-    """The driver's document, or the reason why there is none."""
+    """The driver's document, or the reason for its failure."""
     argv = [*CLIENTS[client], era, *options, "--calls", json.dumps(calls), "--", *command]
     driver = subprocess.Popen(
         argv,
@@ -268,7 +268,7 @@ def run_driver(client, era, calls, command, *options):
 
 
 def comparable(result, expected):
-    """The result reduced to what is expected of it."""
+    """The result reduced to the expected fields."""
     if "error" in result:
         return result
     if "json" not in expected:
@@ -296,7 +296,7 @@ def check_hop(tally, hop, document):
 
 
 def check_agreement(tally, mode, documents):
-    """All clients saw the same; compared as they reported it, without regard to what is expected."""
+    """Compares the reports of all clients with each other, independent of what is expected."""
     common = len(MODES[mode]["calls"])
     views = {
         "/".join(hop): {

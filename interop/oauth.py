@@ -82,7 +82,7 @@ class World:
 
 
 def without_provider(world, tally):
-    """The gateways start while nobody knows the users, and heal."""
+    """The gateways start while the provider is down, and recover."""
     where = "no provider"
     for gateway in world.gateways:
         gateway.start("degraded")
@@ -90,13 +90,13 @@ def without_provider(world, tally):
     tally.check(where, "health names the reason", "oidc-discovery-pending", a.health().get("reason"))
     client = Client(world.base)
     status, head, _ = request(client.authorize_url("v" * 43, "s" * 43))
-    tally.check(where, "a login is told to come again", (503, "30"), (status, head["Retry-After"]))
-    tally.check(where, "a token cannot be judged", 503, call(world.base, "something")[0])
-    tally.check(where, "without a token there is nothing to judge", 401, call(world.base, None)[0])
+    tally.check(where, "a login gets Retry-After", (503, "30"), (status, head["Retry-After"]))
+    tally.check(where, "a token cannot be verified", 503, call(world.base, "something")[0])
+    tally.check(where, "without a token there is nothing to verify", 401, call(world.base, None)[0])
     world.start_provider()
     for gateway in world.gateways:
         wait_for("healing", lambda: gateway.health()["status"] == "ok")
-    tally.check(where, "both gateways heal", ["ok", "ok"], [one.health()["status"] for one in world.gateways])
+    tally.check(where, "both gateways recover", ["ok", "ok"], [one.health()["status"] for one in world.gateways])
 
 
 def documents(world, tally):
@@ -105,7 +105,7 @@ def documents(world, tally):
     answer = head["WWW-Authenticate"] or ""
     metadata = f'{world.base}/.well-known/oauth-protected-resource'
     tally.check(where, "401 names the metadata", True, status == 401 and f'resource_metadata="{metadata}"' in answer)
-    tally.check(where, "401 names scopes, none to stay", True, 'scope="openid' in answer and "offline" not in answer)
+    tally.check(where, "401 names scopes without offline_access", True, 'scope="openid' in answer and "offline" not in answer)
     for path, resource in [("", world.base), ("/mcp", f"{world.base}/mcp")]:
         found = json.loads(request(metadata + path)[2])
         tally.check(where, f"resource{path}", (resource, [world.base]), (found["resource"], found["authorization_servers"]))
@@ -124,17 +124,17 @@ def logins(world, tally, client):
     where = "login"
     browser = Browser("alice")
     answer, tokens = client.login(browser)
-    tally.check(where, "the answer names its issuer", world.base, answer.get("iss"))
+    tally.check(where, "the response names its issuer", world.base, answer.get("iss"))
     asked = [page for page in browser.seen if page.endswith("/oauth/consent")]
-    tally.check(where, "the user was asked about the client", 1, len(asked))
+    tally.check(where, "the user was asked for consent", 1, len(asked))
     for gateway in world.gateways:
         tally.check(where, f"the token works at {gateway.port}", (200, True), works(gateway.url, tokens))
     browser.seen.clear()
     client.login(browser)
     asked = [page for page in browser.seen if page.endswith("/oauth/consent")]
-    tally.check(where, "not asked again in the same browser", 0, len(asked))
+    tally.check(where, "no second consent in the same browser", 0, len(asked))
     answer, _ = client.login(Browser("alice", decision="deny"))
-    tally.check(where, "a user may refuse", ("access_denied", world.base), (answer.get("error"), answer.get("iss")))
+    tally.check(where, "a user can deny", ("access_denied", world.base), (answer.get("error"), answer.get("iss")))
     return tokens
 
 
@@ -146,41 +146,41 @@ def rotation(world, tally, client):
     status, newer = client.refresh(new, world.gateways[1].url)
     tally.check(where, "at the other", 200, status)
     status, refusal = client.refresh(new)
-    tally.check(where, "twice is refused", (400, "invalid_grant"), (status, refusal["error"]))
+    tally.check(where, "reuse is rejected", (400, "invalid_grant"), (status, refusal["error"]))
     status, refusal = client.refresh(newer)
-    tally.check(where, "and ends the login", (400, "invalid_grant"), (status, refusal["error"]))
+    tally.check(where, "and revokes the login", (400, "invalid_grant"), (status, refusal["error"]))
     wait_for("the end of the login everywhere", lambda: call(world.base, newer["access_token"])[0] == 401)
-    tally.check(where, "with its tokens", 401, call(world.base, newer["access_token"])[0])
+    tally.check(where, "and its tokens", 401, call(world.base, newer["access_token"])[0])
 
 
 def killing(world, tally, client, tokens):
-    """A gateway dies; its users do not notice."""
+    """A gateway is killed without effect on its users."""
     where = "killed"
     a, b = world.gateways
     a.kill()
-    tally.check(where, "calls go on", 200, call(world.base, tokens["access_token"])[0])
+    tally.check(where, "calls still work", 200, call(world.base, tokens["access_token"])[0])
     status, tokens = client.refresh(tokens)
-    tally.check(where, "so does the login", 200, status)
+    tally.check(where, "so does the refresh", 200, status)
     a.start()
     b.kill()
-    tally.check(where, "a gateway that came back knows the login", 200, call(world.base, tokens["access_token"])[0])
+    tally.check(where, "a restarted gateway knows the login", 200, call(world.base, tokens["access_token"])[0])
     status, tokens = client.refresh(tokens)
-    tally.check(where, "and renews it", 200, status)
+    tally.check(where, "and refreshes it", 200, status)
     b.start()
 
-    # Killed between the provider's page and the way back: the other one finishes.
+    # Killed between the provider's page and the callback: the other gateway completes the login.
     def in_the_middle(url):
         if "/oauth/callback" in url and a.process.alive():
             a.kill()
 
     _, carols = client.login(Browser("carol"), in_the_middle)
-    tally.check(where, "a login begun before is finished after", 200, call(world.base, carols["access_token"])[0])
+    tally.check(where, "a login started before the kill is completed after it", 200, call(world.base, carols["access_token"])[0])
     a.start()
     return tokens
 
 
 def storage_blinks(world, tally, client, tokens):
-    """Every connection to the storage breaks."""
+    """All connections to the storage are closed."""
     where = "storage"
     world.valkey.ask("CLIENT", "KILL", "TYPE", "normal")
     for gateway in world.gateways:
@@ -188,26 +188,26 @@ def storage_blinks(world, tally, client, tokens):
         while said[-1][0] == 503 and len(said) < 3:
             said.append(client.refresh(tokens, gateway.url))
         status, tokens = said[-1]
-        tally.check(where, f"a login is renewed at {gateway.port} after its connection broke", 200, status)
+        tally.check(where, f"a login is refreshed at {gateway.port} after its connection was closed", 200, status)
     return tokens
 
 
 def use(gateway, token):
-    """What the server behind a gateway says to a user whose login another gateway may have made."""
+    """Calls the upstream server through a gateway, with a login that another gateway may hold."""
     tool(gateway.url, token, "core_auth_login", {"server": "backend"})
     return tool(gateway.url, token, "x_backend_open", {})
 
 
 def behind(world, tally, tokens):
-    """The login at a server is one for both gateways, and is renewed once."""
+    """Both gateways share the login at an upstream server, and refresh it once."""
     where = "server behind"
     a, b = world.gateways
     token, backend = tokens["access_token"], world.backend
     text = tool(a.url, token, "core_auth_login", {"server": "backend"})
     url = next((line for line in text.splitlines() if line.startswith("http")), "")
     status, _, page = request(url)
-    tally.check(where, "the browser comes back", (200, True), (status, "signed in" in page))
-    tally.check(where, "used at one", "opened", use(a, token))
+    tally.check(where, "the browser returns", (200, True), (status, "signed in" in page))
+    tally.check(where, "it works at one gateway", "opened", use(a, token))
     tally.check(where, "and at the other without a login", "opened", use(b, token))
     for turn in range(5):
         backend.expire()
@@ -218,8 +218,8 @@ def behind(world, tally, tokens):
             thread.start()
         for thread in threads:
             thread.join()
-        tally.check(where, f"20 calls with a token that is over, turn {turn}", ["opened"] * 20, said)
-        tally.check(where, f"renew it once, turn {turn}", 1, backend.renewals)
+        tally.check(where, f"20 calls with an expired token, round {turn}", ["opened"] * 20, said)
+        tally.check(where, f"refresh it once, round {turn}", 1, backend.renewals)
     lost, died, pauses = [], 0, random.Random(7)
     for cycle in range(20):
         backend.expire()
@@ -227,7 +227,7 @@ def behind(world, tally, tokens):
         calls = [threading.Thread(target=lambda at=at: quietly(at, token)) for at in [a, b, doomed]]
         for thread in calls:
             thread.start()
-        # How long a renewal takes is somewhere in here.
+        # A delay within the duration of a refresh.
         time.sleep(pauses.random() * 0.06)
         doomed.kill()
         said = use(other, token)
@@ -236,8 +236,8 @@ def behind(world, tally, tokens):
         died += 1
         doomed.start()
         lost += [word for word in [said, use(doomed, token)] if word != "opened"]
-    tally.check(where, f"{died} gateways killed while tokens are renewed", [], lost)
-    tally.check(where, "no token was shown after its time", 0, backend.refused)
+    tally.check(where, f"{died} gateways killed while tokens are refreshed", [], lost)
+    tally.check(where, "no expired token was sent", 0, backend.refused)
 
 
 def quietly(gateway, token):
@@ -250,21 +250,21 @@ def quietly(gateway, token):
 def provider_goes(world, tally, client, tokens):
     where = "provider gone"
     world.provider.stop()
-    tally.check(where, "who is in stays in", 200, call(world.base, tokens["access_token"])[0])
-    # The provider keeps its users in memory: who comes back after it ended must log in again.
+    tally.check(where, "existing logins stay valid", 200, call(world.base, tokens["access_token"])[0])
+    # The provider keeps its users in memory: after its restart they must log in again.
     world.start_provider()
     _, tokens = client.login(Browser("dora"))
-    tally.check(where, "logins work again when it is back", 200, call(world.base, tokens["access_token"])[0])
+    tally.check(where, "logins work again after its restart", 200, call(world.base, tokens["access_token"])[0])
 
 
 def provider_tokens(world, tally):
     where = "foreign tokens"
-    tally.check(where, "an unknown word", 401, call(world.base, "nobody-issued-this")[0])
+    tally.check(where, "an unknown token", 401, call(world.base, "nobody-issued-this")[0])
     head = base64.urlsafe_b64encode(b'{"alg":"none"}').rstrip(b"=").decode()
     body = base64.urlsafe_b64encode(json.dumps({
         "iss": f"http://localhost:{world.issuer_port}", "aud": "muster", "sub": "alice", "exp": 9999999999,
     }).encode()).rstrip(b"=").decode()
-    tally.check(where, "a token that nobody signed", 401, call(world.base, f"{head}.{body}.")[0])
+    tally.check(where, "an unsigned token", 401, call(world.base, f"{head}.{body}.")[0])
 
 
 def suite(world, tally):
@@ -289,18 +289,18 @@ def suite(world, tally):
     child.wait()
     print("".join(said), flush=True)
     text = re.sub(r"\x1b\[[0-9;]*m", "", "".join(said))
-    tally.check(where, "ends well", 0, child.returncode)
+    tally.check(where, "exits with 0", 0, child.returncode)
     tally.check(where, "nothing failed", [], [line for line in text.splitlines() if "FAILURE" in line])
 
 
 def canaries(world, tally, client):
-    """Nothing that was secret is where it should not be."""
+    """No secret is in a log or in the storage."""
     where = "secrets"
     wanted = {world.client_secret, world.password, world.key, *client.secrets, *world.backend.secrets}
     for name in ["a", "b"]:
         log = (world.folder / name / "log.txt").read_text()
         tally.check(where, f"none in the log of {name}", [], [one for one in wanted if one in log])
-        tally.check(where, f"the log of {name} says something", True, len(log) > 100)
+        tally.check(where, f"the log of {name} is not empty", True, len(log) > 100)
     held = world.valkey.everything()
     tally.check(where, "something is stored", True, len(held) > 1000)
     found = [one for one in [*wanted, "alice", "example.com"] if one.encode() in held]

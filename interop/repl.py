@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Types into `muster agent --repl` on a pseudo-terminal and reads what comes; then watches `muster top`.
+"""Drives `muster agent --repl` and `muster top` on a pseudo-terminal.
 
     repl.py MUSTER_BINARY
 
-Exit status 1 when something did not come; the last line is `N passed, N failed`.
+Exit status 1 when a check failed; the last line is `N passed, N failed`.
 """
 
 import os
@@ -65,13 +65,13 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def wait(self, what, *texts):
-        """Reads until all texts and patterns have come."""
+        """Reads until all texts and patterns have appeared."""
 
-        def has_come(text):
+        def has_appeared(text):
             return text.search(self.seen) if isinstance(text, re.Pattern) else text in self.seen
 
         end = time.monotonic() + LIMIT
-        while not all(has_come(text) for text in texts):
+        while not all(has_appeared(text) for text in texts):
             ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
             try:
                 chunk = os.read(self.fd, 65536) if ready else b""
@@ -115,12 +115,12 @@ def drive(terminal, gateway):
     terminal.command("JSON", 'run cli_show {"word": "ü"}', "[ü]", "»")
     terminal.command("broken JSON", 'call cli_show {"word": }', "Invalid JSON at position 10", "* word (string)", "»")
     terminal.command("help in place of arguments", "call cli_show", "* = required parameter", "Usage examples:", "»")
-    terminal.command("a tool that is not there", "call nope", "Tool returned an error:", "tool not found", "»")
+    terminal.command("an unknown tool", "call nope", "Tool returned an error:", "tool not found", "»")
     terminal.command("describe", "describe tool cli_show", "Tool: cli_show", "Input Schema:", '"required"', "»")
     terminal.command("filter", "filter tools cli_*", "Results: 1 of", "Matching tools:", "»")
     terminal.command("core tools", "list core-tools", "Core muster tools (", "core_service_list", "»")
     terminal.command("resources", "list resources", "esources", "»")
-    terminal.command("a resource that is not there", "get x://y", "Failed to get resource", "»")
+    terminal.command("an unknown resource", "get x://y", "Failed to get resource", "»")
     terminal.command("unknown command", "nonsense", "Error: unknown command: nonsense", "»")
     terminal.command("wrong target", "list nonsense", "unknown target: nonsense. Valid targets: tools,", "»")
     terminal.command("too few words", "describe tool", "usage: describe", "»")
@@ -137,15 +137,15 @@ def drive(terminal, gateway):
     terminal.wait("Ctrl+C clears the line", "»")
 
     (gateway.folder / "clis/more.yaml").write_text(CLI.replace("NAME", "late").replace("demo", "more"))
-    terminal.wait("a new tool is told", "Tools list changed!", "+ Added: cli_late")
+    terminal.wait("a new tool is announced", "Tools list changed!", "+ Added: cli_late")
     terminal.type("call cli_la\t")
     terminal.wait("and completed", "cli_late ")
     terminal.command("and called", "word=soon", "[soon]", "»")
 
     gateway.kill()
     terminal.wait("the gateway goes away", "The gateway has gone away")
-    terminal.command("the prompt knows", "", "»")
-    terminal.command("commands say so", "list tools", "the gateway is away", "[DISCONNECTED] »")
+    terminal.command("the prompt shows it", "", "»")
+    terminal.command("commands report it", "list tools", "the gateway is away", "[DISCONNECTED] »")
     gateway.start()
     terminal.wait("the gateway is back", "Connected")
     terminal.command("commands work again", "call cli_show word=again", "[again]", "»")
@@ -154,11 +154,11 @@ def drive(terminal, gateway):
 
 
 def watch(terminal, gateway, env):
-    """`muster top` draws the same screen again and again, until Ctrl+C."""
+    """Checks that `muster top` redraws its screen until Ctrl+C."""
     terminal.wait("top shows the backends", "BACKEND", re.compile(r"demo +\w+ +1 +1 "))
     terminal.seen = terminal.raw = ""
-    terminal.wait("top draws again", "BACKEND")
-    terminal.check("each screen takes the place of the one before", "\x1b[H\x1b[2J" in terminal.raw)
+    terminal.wait("top redraws", "BACKEND")
+    terminal.check("each screen replaces the previous one", "\x1b[H\x1b[2J" in terminal.raw)
     command = [gateway.binary, "call", "cli_show", "word=x", "--endpoint", f"http://127.0.0.1:{gateway.port}/mcp"]
     subprocess.run(command, env=env, check=True, stdout=subprocess.DEVNULL)
     terminal.wait("a call is counted", re.compile(r"demo +\w+ +1 +2 "))

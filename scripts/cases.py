@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the recorded CLImax cases and holds the failures against the checked-in exceptions.
+"""Runs the recorded CLImax cases and compares the failures with the checked-in exceptions.
 
     cases.py RUN_CASES CLIMAX
 
-Fails when a case fails that is not excepted, and when an exception passes: the list must stay true.
+Fails when a case fails that is not an exception, and when an exception passes.
 """
 import pathlib
 import subprocess

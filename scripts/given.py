@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs a folder of given scenarios and holds what passes against the checked-in list.
+"""Runs the scenarios of the original muster and compares the result with the checked-in list.
 
     given.py MUSTER SCENARIOS [--update] [--only TEXT] [--parallel N]
 
-Fails when a scenario fails that has passed before, or is gone. Names those that pass for the first time;
---update adds them to the list. --only runs the files with TEXT in their names, and changes no list.
+Fails when a listed scenario fails or is missing. Names those that pass and are not listed; --update adds them
+to the list. --only runs the files with TEXT in their names and does not change the list.
 """
 import argparse
 import json
@@ -15,14 +15,14 @@ import tempfile
 
 LIST = pathlib.Path(__file__).with_name("given-scenarios.txt")
 HEAD = """\
-# Given scenarios that pass, one file name a line. `scripts/given.py --update` adds to it; nothing is ever
-# taken off, except by a person with a reason.
+# Scenarios of the original that pass, one file name a line. `scripts/given.py --update` adds to it. Entries are
+# only removed by hand, with a reason.
 """
 
-# Files that are run differently from how they are written: what is replaced, and why.
+# Files that are run with changes: the replacements, and why.
 EXCEPTIONS = {
-    # Left out by its author. It wants the states of a process from a server that is reached over the network;
-    # the contract has `connected` and `disconnected` for those, and its twin for streamable HTTP says so too.
+    # Skipped by its author. It expects process states of a remote server, for which the contract has `connected`
+    # and `disconnected`; its counterpart for streamable HTTP expects those as well.
     "mcpserver-sse-tool-call-lifecycle": [
         ("skip: true", "skip: false"),
         ('state: "running"', 'state: "connected"'),
@@ -39,14 +39,14 @@ def known():
 
 
 def stage(source, target, only):
-    """Copies the files to a folder that goes away, with the exceptions put right."""
+    """Copies the files to a temporary folder and applies EXCEPTIONS."""
     for file in sorted(source.glob("*.yaml")):
         if only not in file.stem:
             continue
         text = file.read_text(encoding="utf-8")
         for old, new in EXCEPTIONS.get(file.stem, []):
             if old not in text:
-                sys.exit(f"{file.name} no longer says {old!r}: look at EXCEPTIONS in given.py")
+                sys.exit(f"{file.name} does not contain {old!r}: update EXCEPTIONS in given.py")
             text = text.replace(old, new)
         (target / file.name).write_text(text, encoding="utf-8")
 
@@ -58,7 +58,7 @@ def run(muster, scenarios, parallel):
         subprocess.run([str(word) for word in command], check=False)
         files = sorted(pathlib.Path(reports).glob("*.json"))
         if not files:
-            sys.exit("the run left no report")
+            sys.exit("the run wrote no report")
         report = json.loads(files[-1].read_text(encoding="utf-8"))
     results = report["scenario_results"]
     return {pathlib.Path(r["scenario"]["file"]).stem: r["result"] for r in results}
@@ -79,18 +79,19 @@ def main():
     before = {name for name in known() if args.only in name}
     worse, new = sorted(before - passed), sorted(passed - before)
     rest = sorted(set(results) - passed - before)
-    print(f"\n{len(passed)} of {len(results)} given scenarios pass; {len(before)} did before")
+    print(f"\n{len(passed)} of {len(results)} given scenarios pass; {len(before)} are listed")
     for name in rest:
-        print(f"  does not pass yet: {name} ({results[name]})")
+        print(f"  not listed and does not pass: {name} ({results[name]})")
     for name in new:
-        print(f"  passes now: {name}")
+        print(f"  passes and is not listed: {name}")
     for name in worse:
-        print(f"  passed before: {name} ({results.get(name, 'it is gone')})")
+        print(f"  listed and does not pass: {name} ({results.get(name, 'missing')})")
     if args.update and not args.only:
         lines = sorted(known() | passed)
         LIST.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
     elif new:
         print("add them with scripts/given.py --update")
+    print(f"{len(before) - len(worse)} passed, {len(worse)} failed, {len(rest)} skipped")
     return 1 if worse else 0
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Kills the gateway, a backend or a client while calls are in flight, again and again.
+"""Kills the gateway, a backend or a client while calls are in flight, in many cycles.
 
     kill_cycles.py MUSTER [--cycles 200] [--lanes 4] [--seed N] [--only VICTIM]
 
-Each cycle has a gateway of its own with a stdio backend, an HTTP backend and a CLI tool that starts a
-process tree, and ends with the gateway's end. After it nothing that the gateway started may be left,
-every call whose connection lived must have been answered, and /health must have told the truth.
+Each cycle has a gateway of its own with a stdio backend, an HTTP backend and a CLI tool that starts a process
+tree, and ends with the gateway. Afterwards no process of the gateway may be left, every call on a surviving
+connection must have a response, and /health must have been correct.
 """
 
 import argparse
@@ -30,11 +30,11 @@ VICTIMS = ("gateway-kill", "gateway-term", "stdio-backend", "http-backend", "cli
 
 START_LIMIT = 30
 GONE_LIMIT = 2
-# A gateway that is asked to end lets calls finish for five seconds.
+# On SIGTERM a gateway drains calls for five seconds.
 DRAIN_LIMIT = 7
-# Longest call (1 s) and what a busy machine adds.
+# The longest call (1 s) plus the latency of a busy machine.
 ANSWER_LIMIT = 8
-# From the loss of a backend until /health says so, and until it is back (a restart waits for 1 s).
+# From the loss of a backend until /health shows it, and until it is reconnected (the backoff is 1 s).
 NOTICE_LIMIT = 2
 RETURN_LIMIT = 10
 LONGEST_WAIT = 0.6
@@ -42,8 +42,8 @@ LONGEST_WAIT = 0.6
 MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"
 
-# Leaves its process group and session, so that only a search of the whole tree finds it.
-# None of it holds the output, so that a call ends with its first process.
+# Leaves its process group and session, so that only a search of the whole tree finds it. No process holds the
+# output, so that a call ends with its root process.
 TREE = (
     "exec >/dev/null 2>&1; sleep 61.{tag} & (setsid sleep 62.{tag} &)"
     "; setsid sh -c 'sleep 63.{tag} & sleep 64.{tag}' & {last}"
@@ -61,13 +61,13 @@ tools:
 
 
 class Wrong(Exception):
-    """The gateway did what it must not."""
+    """The gateway misbehaved."""
 
 
 def wait_for(limit, check, complaint):
     end = time.monotonic() + limit
     while True:
-        # The time is taken first: a check that a busy machine delays still counts.
+        # The time is read first, so that a check delayed by a busy machine still counts.
         late = time.monotonic() > end
         value = check()
         if value:
@@ -78,7 +78,7 @@ def wait_for(limit, check, complaint):
 
 
 def marked(mark):
-    """Processes that were started with the marker, by their command line."""
+    """Processes with the marker in their environment: process id to command line."""
     found, wanted = {}, f"{MARK}={mark}".encode()
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
@@ -96,7 +96,7 @@ def free_port():
 
 
 class Client:
-    """One connection, one request at a time, made of nothing but a socket, so that it can be cut."""
+    """One connection with one request at a time, on a plain socket that can be closed at any point."""
 
     def __init__(self, port):
         self.port = port
@@ -123,7 +123,7 @@ class Client:
         self.socket.sendall(head.encode() + body)
 
     def receive(self):
-        """Headers and the JSON-RPC answer. ConnectionError when the other side is gone."""
+        """The headers and the JSON-RPC response. Raises ConnectionError when the connection is closed."""
         file = self.socket.makefile("rb")
 
         def line():
@@ -179,7 +179,7 @@ def health(port):
 
 
 def connected(port):
-    """What /health says, or None where nobody answers."""
+    """The number of connected servers in /health, or None when it does not respond."""
     try:
         return health(port)
     except (OSError, ValueError):
@@ -187,7 +187,7 @@ def connected(port):
 
 
 class Call(threading.Thread):
-    """Calls on one connection, one after the other, until told to stop. Keeps what went wrong."""
+    """Calls a tool repeatedly on one connection until stopped, and records errors."""
 
     def __init__(self, port, tool, arguments, pause=0.01):
         super().__init__(daemon=True)
@@ -203,7 +203,7 @@ class Call(threading.Thread):
                 self.answers.append(self.client.request("tools/call", params)[1])
                 time.sleep(self.pause)
         except TimeoutError:
-            self.problem = f"{self.tool}: no answer within {ANSWER_LIMIT} s"
+            self.problem = f"{self.tool}: no response within {ANSWER_LIMIT} s"
         except (OSError, ValueError):
             self.cut = True
         except Wrong as e:
@@ -213,12 +213,12 @@ class Call(threading.Thread):
         self.stopping.set()
         self.join(ANSWER_LIMIT + 2)
         if self.is_alive():
-            raise Wrong(f"{self.tool}: no answer within {ANSWER_LIMIT} s")
+            raise Wrong(f"{self.tool}: no response within {ANSWER_LIMIT} s")
         self.client.close()
         if self.problem:
             raise Wrong(self.problem)
         if self.cut and not may_be_cut:
-            raise Wrong(f"{self.tool}: the connection was cut after {len(self.answers)} answers")
+            raise Wrong(f"{self.tool}: the connection was closed after {len(self.answers)} responses")
 
     def good(self):
         return sum("result" in each and not each["result"].get("isError") for each in self.answers)
@@ -294,20 +294,20 @@ class Cycle:
             call.finish(may_be_cut)
             if not may_be_cut and name not in hit and call.good() < len(call.answers):
                 bad = next(each for each in call.answers if "error" in each or each["result"].get("isError"))
-                raise Wrong(f"{call.tool}: failed though its backend lived: {json.dumps(bad)[:300]}")
+                raise Wrong(f"{call.tool}: failed although its backend was running: {json.dumps(bad)[:300]}")
 
     def nothing_left(self):
-        wait_for(GONE_LIMIT, lambda: not marked(self.mark), lambda: f"left behind: {marked(self.mark)}")
+        wait_for(GONE_LIMIT, lambda: not marked(self.mark), lambda: f"processes left behind: {marked(self.mark)}")
 
     def gateway_ends(self, began):
         try:
             self.gateway.wait(max(began + DRAIN_LIMIT - time.monotonic(), 0.01))
         except subprocess.TimeoutExpired:
-            raise Wrong(f"the gateway still ran {DRAIN_LIMIT} s after it was asked to end") from None
+            raise Wrong(f"the gateway still ran {DRAIN_LIMIT} s after SIGTERM") from None
         self.nothing_left()
 
     def end_gateway(self):
-        """Every cycle that leaves the gateway alive kills it in one of the two ways."""
+        """Ends a gateway that survived its cycle, with either signal."""
         self.gateway.send_signal(self.random.choice([signal.SIGKILL, signal.SIGTERM]))
         self.gateway_ends(time.monotonic())
 
@@ -317,7 +317,7 @@ class Cycle:
         self.nothing_left()
         self.finish_calls(may_be_cut=True)
         if connected(self.port) is not None:
-            raise Wrong("/health answers for a dead gateway")
+            raise Wrong("/health responds after the gateway was killed")
 
     def gateway_term(self):
         began = time.monotonic()
@@ -330,23 +330,23 @@ class Cycle:
         self.finish_calls(may_be_cut=True)
 
     def lost(self, name):
-        """The count drops, the others go on, and the count returns."""
+        """Checks that the backend is reported lost, other calls go on, and it is reconnected."""
         hit = [key for key in self.calls if key.startswith(name)]
-        wait_for(NOTICE_LIMIT, lambda: connected(self.port) == 1, f"/health never said that {name} was gone")
+        wait_for(NOTICE_LIMIT, lambda: connected(self.port) == 1, f"/health never reported the loss of {name}")
         others = {key: self.calls[key].good() for key in self.calls if key not in hit}
         if name == "web":
             self.start_backend()
-        wait_for(RETURN_LIMIT, lambda: connected(self.port) == 2, f"{name} never came back")
+        wait_for(RETURN_LIMIT, lambda: connected(self.port) == 2, f"{name} was never reconnected")
         good = {key: self.calls[key].good() for key in hit}
         for key, before in {**good, **others}.items():
-            wait_for(ANSWER_LIMIT, lambda: self.calls[key].good() > before, f"no {key} call succeeded any more")
+            wait_for(ANSWER_LIMIT, lambda: self.calls[key].good() > before, f"no {key} call succeeded after the reconnect")
         self.finish_calls(hit=hit)
         self.end_gateway()
 
     def stdio_backend(self):
         pids = [pid for pid, words in marked(self.mark).items() if str(FIXTURE) in words]
         if len(pids) != 1:
-            raise Wrong(f"{len(pids)} processes of the stdio backend")
+            raise Wrong(f"expected 1 process of the stdio backend, found {len(pids)}")
         os.kill(pids[0], self.random.choice([signal.SIGKILL, signal.SIGTERM]))
         self.lost("piped")
 
@@ -356,7 +356,7 @@ class Cycle:
         self.lost("web")
 
     def client(self):
-        """To the gateway a killed client is a closed connection."""
+        """Closes client connections, which is how the gateway sees a killed client."""
         modern = self.random.random() < 0.5
         victims = []
         for tool, arguments in (
@@ -373,7 +373,7 @@ class Cycle:
         time.sleep(self.random.uniform(0, LONGEST_WAIT))
         for victim in victims:
             victim.close()
-        # In the modern era a closed stream is a cancellation; in the older one the call goes on.
+        # In the modern era a closed stream cancels the call; in the legacy era the call goes on.
         if modern:
 
             def left():
@@ -382,7 +382,7 @@ class Cycle:
             wait_for(GONE_LIMIT, lambda: not left(), lambda: f"a cancelled call goes on: {left()}")
         for _ in range(5):
             if (count := connected(self.port)) != 2:
-                raise Wrong(f"/health says {count} of 2 backends after the loss of a client")
+                raise Wrong(f"/health shows {count} of 2 backends after the loss of a client")
             time.sleep(0.05)
         self.finish_calls()
         self.end_gateway()
@@ -415,7 +415,7 @@ def main():
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32), metavar="N")
     parser.add_argument("--only", choices=VICTIMS, metavar="VICTIM", help=f"one of {', '.join(VICTIMS)}")
     args = parser.parse_args()
-    # Lanes clean up behind themselves, so they are waited for.
+    # Exit normally, so that running cycles clean up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"seed {args.seed}", flush=True)
     muster = str(args.muster.resolve())

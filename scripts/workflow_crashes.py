@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Kills the gateway in the middle of workflow runs, again and again, and looks at what is left.
+"""Kills the gateway in the middle of workflow runs and checks the recovered records.
 
     workflow_crashes.py MUSTER [--runs 500] [--lanes 4] [--seed N]
 
-Each lane has a directory that one gateway after the other serves. A run is killed as soon as its journal
-has so many lines, or while a tool is at work, or just so. The backend writes down what was really done.
-After the next start there must be a record of every run of which a step was begun; what it says must agree
-with what was done; no step may have been done twice, unless its workflow says that it may; and the list
-must show them all.
+Each lane has a directory that one gateway after the other serves. A gateway is killed when the journal of a run
+has a certain length, during a tool call, or at a random moment. The backend logs what was really executed. After
+the restart every run with a started step must have a record that agrees with the log and is listed; no step may
+have been executed twice, unless its workflow declares it idempotent.
 """
 
 import argparse
@@ -35,7 +34,7 @@ RUN_LIMIT = 20
 
 
 def backend(log):
-    """An MCP server on standard input whose one tool writes down what it does."""
+    """A stdio MCP server whose only tool logs its calls."""
 
     def note(*words):
         with open(log, "ab", buffering=0) as file:
@@ -79,7 +78,7 @@ def workflow(idempotent):
 
 
 class Lane:
-    """One directory, and the gateways that serve it."""
+    """A configuration directory and the gateways that serve it, one after the other."""
 
     def __init__(self, muster, folder, seed):
         self.muster, self.folder, self.random = muster, folder, random.Random(seed)
@@ -126,14 +125,14 @@ class Lane:
         return json.loads(text)
 
     def journal(self):
-        """The lines of the journal of the one run there is."""
+        """The number of lines in the journal of the current run."""
         for path in self.executions.glob("*.journal"):
             with contextlib.suppress(FileNotFoundError):
                 return path.read_bytes().count(b"\n")
         return 0
 
     def crash(self):
-        """Begins a run and kills the gateway in it."""
+        """Starts a run and kills the gateway during it."""
         run, name = str(uuid.uuid4()), self.random.choice(("once", "once", "twice"))
         way = self.random.choice(("boundary", "boundary", "call", "moment"))
         wait = 0.05 if way == "call" else self.random.choice((0, 0.002, 0.005))
@@ -158,7 +157,7 @@ class Lane:
         self.kill()
         caller.join(RUN_LIMIT)
         if caller.is_alive():
-            raise Wrong("a call to a dead gateway goes on")
+            raise Wrong("a call to a killed gateway is still pending")
 
     def run(self, client, run, name, wait):
         with contextlib.suppress(OSError, ValueError, Wrong):
@@ -167,7 +166,7 @@ class Lane:
         client.close()
 
     def records(self):
-        """Every record by what it was called with, as soon as nothing is at work any more."""
+        """All records by run id, or None while a run is in progress."""
         listed = self.call("core_workflow_execution_list", {"limit": 1000})
         found = {}
         for each in listed["executions"]:
@@ -176,12 +175,12 @@ class Lane:
                 return None
             found.setdefault(record["input"]["run"], []).append(record)
         if listed["total"] != sum(map(len, found.values())):
-            raise Wrong(f"{listed['total']} runs are listed, {len(found)} can be read")
+            raise Wrong(f"{listed['total']} runs are listed, {len(found)} have a record")
         at_work = any(each["status"] == "inprogress" for each in listed["executions"])
         return None if at_work or list(self.executions.glob("*.journal")) else found
 
     def check(self):
-        found = wait_for(SETTLE_LIMIT, self.records, "runs that were left behind never come to an end")
+        found = wait_for(SETTLE_LIMIT, self.records, "interrupted runs were never completed")
         begun, ended = collections.Counter(), collections.Counter()
         for line in self.log.read_text().splitlines():
             word, run, step = line.split()
@@ -193,7 +192,7 @@ class Lane:
             self.compare(run, known, records, done, begun, ended)
             self.became[became(known, records, begun, run)] += 1
         if stray := set(found) - set(self.runs):
-            raise Wrong(f"records of runs that nobody began: {stray}")
+            raise Wrong(f"records of unknown runs: {stray}")
 
     @staticmethod
     def compare(run, known, records, done, begun, ended):
@@ -204,7 +203,7 @@ class Lane:
 
         if not records:
             if done or known["answered"]:
-                wrong(f"{sorted(done)} were begun, and there is no record")
+                wrong(f"{sorted(done)} were started, but there is no record")
             return
         if len(records) > 1:
             wrong(f"{len(records)} records")
@@ -212,33 +211,33 @@ class Lane:
         status, steps = record["status"], {step["step_id"]: step["status"] for step in record["steps"]}
         plain = {step: how for step, how in steps.items() if step not in ("p", "l")}
         if known["answered"] and status != "completed":
-            wrong(f"it was answered, and its record says {status}")
+            wrong(f"the call returned, but the record has status {status}")
         if status not in ("completed", "interrupted"):
-            wrong(f"its record says {status}: {record.get('error')}")
+            wrong(f"unexpected status {status}: {record.get('error')}")
         if name == "twice" and status != "completed":
-            wrong(f"it may be done twice and did not go on: {record.get('error')}")
+            wrong(f"it is idempotent but was not resumed: {record.get('error')}")
         if missing := done - set(plain):
-            wrong(f"{sorted(missing)} were begun and are not in the record")
+            wrong(f"{sorted(missing)} were started but are not in the record")
         for step, how in plain.items():
             if how == "completed" and not ended[run, step]:
-                wrong(f"{step} is recorded as completed and did not end")
+                wrong(f"{step} is recorded as completed but did not finish")
         most = 2 if name == "twice" else 1
         for step in done:
             if begun[run, step] > most:
-                wrong(f"{step} was done {begun[run, step]} times")
+                wrong(f"{step} was executed {begun[run, step]} times")
         if status == "completed" and set(plain) != set(STEPS):
-            wrong(f"it is completed with {sorted(plain)}")
+            wrong(f"it is completed with only {sorted(plain)}")
 
 
 def became(known, records, begun, run):
     if not records:
-        return "not begun"
+        return "not started"
     if known["answered"]:
         return "answered"
     if records[0]["status"] == "interrupted":
         return "interrupted"
     twice = any(count > 1 for (of, _), count in begun.items() if of == run)
-    return "gone on, a step done again" if twice else "gone on, or recorded and not answered"
+    return "resumed, a step repeated" if twice else "resumed, or completed without a response"
 
 
 def lane(muster, number, runs, seed, tell):
@@ -262,12 +261,12 @@ def main():
     parser.add_argument("--runs", type=int, default=500, metavar="N")
     parser.add_argument("--lanes", type=int, default=4, metavar="N", help="runs at the same time")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32), metavar="N")
-    parser.add_argument("--backend", metavar="LOG", help="be the backend (the script calls itself so)")
+    parser.add_argument("--backend", metavar="LOG", help="run as the backend (used internally)")
     args = parser.parse_args()
     if args.backend:
         return backend(args.backend)
     if not args.muster:
-        parser.error("which muster?")
+        parser.error("MUSTER is required")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"seed {args.seed}", flush=True)
     muster, done = str(args.muster.resolve()), [0]
@@ -288,10 +287,10 @@ def main():
                 failed += 1
                 print(f"lane {n}: {e if isinstance(e, Wrong) else repr(e)}", flush=True)
     print(f"{done[0]} runs killed, {failed} lanes failed: {dict(total)}")
-    # A test that never hits the middle of a run shows nothing.
-    idle = args.runs >= 40 and not (total["interrupted"] and total["gone on, a step done again"])
+    # If no kill hits the middle of a run, nothing was tested.
+    idle = args.runs >= 40 and not (total["interrupted"] and total["resumed, a step repeated"])
     if idle:
-        print("no run was killed in its middle")
+        print("no run was killed in the middle")
     sys.exit(1 if failed or idle or not args.runs else 0)
 
 

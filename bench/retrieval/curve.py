@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How often search says that there is no such tool, line by line, where there is one and where there is none.
+"""The rate of "no such tool" verdicts by threshold, for answerable and unanswerable queries.
 
     bench/retrieval/curve.py --data ../shared/retrieval --model DIR
 
@@ -12,7 +12,7 @@ import argparse, os, random
 import numpy as np
 import run
 
-# Tools that are as near do the same, by and large.
+# Tools this similar are near duplicates.
 NEAR = .55
 CATALOGS = ["mcpproxy45", "livemcp_step", "livemcp_step_8k", "metatool_multi"]
 ASKED = ["mcpproxy45", "livemcp_step", "metatool_multi", "toollinkos", "sealtools_dev"]
@@ -22,7 +22,7 @@ MEANING = (.34, .38, .42, .46, .50, .53, .56, .60)
 
 
 def evidence(program, tools, vectors, questions, hidden):
-    """For each question what its words come to, and how near the nearest tool is."""
+    """For each query its lexical score, and the similarity of the nearest tool."""
     ids = [tool["id"] for tool in tools]
     asked = [(query["query"], [ids[at] for at in np.flatnonzero(mask)]) for query, mask in zip(questions, hidden)]
     encoder, run.ENCODER = run.ENCODER, None

@@ -39,7 +39,7 @@ def evaluator(data):
 
 
 class Encoder:
-    """Vectors of texts, each asked for once; none of anything without a model."""
+    """A cache of text embeddings; empty without a model."""
     def __init__(self, program, folder):
         self.command, self.known = [program, folder], {}
 
@@ -55,7 +55,7 @@ ENCODER = None
 
 
 def described(tool):
-    """As the gateway describes a tool to a model."""
+    """The text of a tool that the gateway embeds."""
     split = lambda name: " ".join(re.split(r"[^A-Za-z0-9]+", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name))).strip()
     words = " ".join((tool["description"] or "").split())
     return f"{split(tool['name'])}. {split(tool['server'])}. {words}"[:360]
@@ -69,7 +69,7 @@ def build(*names, crate="muster-search"):
 
 
 def ask(program, tools, questions):
-    """One answer for each question: (text, ids of tools that are hidden)."""
+    """One result per query: (text, ids of hidden tools)."""
     tools = [{**tool} for tool in tools]
     questions = [{"query": text, "without": without} for text, without in questions]
     if ENCODER:
@@ -85,9 +85,12 @@ def ask(program, tools, questions):
 
 
 def real_tools(data):
-    """The tool lists of real servers beside the sets, if they are there."""
+    """The recorded tool lists of real servers, if present."""
     folder, tools = os.path.join(os.path.dirname(os.path.abspath(data)), "corpus"), []
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+    if not os.path.isdir(folder):
+        print(f"skipped: tool lists of real servers: {folder} does not exist", flush=True)
+        return tools
+    for name in sorted(os.listdir(folder)):
         server = name.removesuffix(".json")
         for tool in json.load(open(os.path.join(folder, name)))["result"]["tools"]:
             tools.append({"id": f"{server}/{tool['name']}", "server": server, "name": tool["name"],
@@ -122,13 +125,13 @@ def ranking(program, module, sets):
 
 
 def abstention(program, data, sets):
-    """Questions with an answer, and without: another set's questions, or with the right servers hidden."""
+    """Answerable queries, and unanswerable ones: those of another set, or with the right servers hidden."""
     catalogs = {name: tools for name, (tools, _) in sets.items()}
     catalogs["real servers"] = real_tools(data)
     rows = [(name in TUNED_ON, True, name, name, "") for name in sets]
     for catalog in ("toollinkos", "real servers", "mcpproxy45", "metatool_multi", "livemcp_step", "livemcp_step_8k"):
         for asked in ("sealtools_dev", "toollinkos", "metatool_multi"):
-            # These two know nearly everything that anybody asks for, so nobody can say what is unanswerable.
+            # These two catalogs cover nearly every query, so none is known to be unanswerable.
             wide = catalog.startswith("livemcp") and asked == "metatool_multi"
             if asked in sets and catalogs.get(catalog) and catalog != asked and not wide:
                 tuned = catalog in TUNED_ON or catalog == "real servers" and asked in TUNED_ON
@@ -160,7 +163,7 @@ def abstention(program, data, sets):
 
 
 def tokens(program, data, sets):
-    """What the answers to the questions of each set cost, and those to all of them on the real servers."""
+    """The cost in tokens of the results for each set, and for all queries on the real servers."""
     print("\n| catalog | answers | p50 | p99 | most |\n|---|---|---|---|---|")
     rows = [(name, tools, queries) for name, (tools, queries) in sets.items()]
     rows.append(("real servers", real_tools(data), [query for _, queries in sets.values() for query in sample(queries)]))
@@ -190,9 +193,13 @@ def main():
     args = parser.parse_args()
     module = evaluator(args.data)
     names = args.only.split(",") if args.only else [*GATES, *TUNED_ON]
-    sets = {name: module.load(name) for name in names if os.path.isdir(os.path.join(args.data, name))}
+    present = [name for name in names if os.path.isdir(os.path.join(args.data, name))]
+    for name in names:
+        if name not in present:
+            print(f"skipped: set {name}: {os.path.join(args.data, name)} does not exist", flush=True)
+    sets = {name: module.load(name) for name in present}
     if not sets:
-        sys.exit("error: none of the sets is there")
+        sys.exit("error: no retrieval set found")
     rank, speed = build("rank", "rank_speed")
     if args.model:
         global ENCODER
@@ -205,7 +212,7 @@ def main():
         largest = max(sets, key=lambda name: len(sets[name][0]))
         subprocess.run([speed, os.path.join(args.data, largest)], check=True)
     for line in failed:
-        print(f"below its gate: {line}", file=sys.stderr)
+        print(f"below its threshold: {line}", file=sys.stderr)
     sys.exit(1 if failed and args.check else 0)
 
 

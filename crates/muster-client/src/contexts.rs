@@ -1,4 +1,4 @@
-//! Named gateways: `contexts.yaml` in the user's own folder.
+//! Contexts: named gateway endpoints, stored in `contexts.yaml` in the user's configuration directory.
 
 mod file;
 
@@ -12,50 +12,50 @@ use thiserror::Error;
 
 use crate::user_dirs::{self, NoHome};
 
-/// A gateway under a name.
+/// A named gateway endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Context {
     /// Its name.
     pub name: String,
     /// Its address.
     pub endpoint: String,
-    /// What is stored for it, in the order written.
+    /// Its settings, in the order of the file.
     pub settings: Vec<(String, Value)>,
 }
 
-/// All named gateways, in the order of the file.
+/// All contexts, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Contexts {
-    /// The name of the one that is used where none is named.
+    /// The name of the context that is used by default.
     pub current: Option<String>,
-    /// The gateways.
+    /// The contexts.
     pub all: Vec<Context>,
 }
 
 /// Why the contexts could not be read or changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ContextError {
-    /// A name of nothing.
+    /// The name is empty.
     #[error("context name cannot be empty")]
     EmptyName,
-    /// A name that is too long.
+    /// The name is too long.
     #[error("context name cannot exceed 63 characters")]
     LongName,
-    /// A name with other letters.
+    /// The name has characters that are not allowed.
     #[error(
         "context name must contain only lowercase letters, numbers, and hyphens, and must start and end with an alphanumeric character"
     )]
-    OddName,
-    /// No address.
+    InvalidName,
+    /// The endpoint is empty.
     #[error("endpoint cannot be empty")]
     EmptyEndpoint,
-    /// The name is taken.
+    /// A context of this name exists.
     #[error("context \"{0}\" already exists")]
-    Taken(String),
-    /// There is no such name.
+    Exists(String),
+    /// There is no context of this name.
     #[error("context \"{0}\" not found")]
     Unknown(String),
-    /// The file cannot be read or written, or makes no sense.
+    /// The file cannot be read or written, or is malformed.
     #[error("{0}")]
     File(String),
     /// There is no directory for the file.
@@ -79,7 +79,7 @@ impl Contexts {
         file::parse(&text).map_err(|what| ContextError::File(format!("{}: {what}", path.display())))
     }
 
-    /// Writes the file. Another reader sees the old contents or the new, never a part.
+    /// Writes the file atomically: other readers see the old contents or the new ones.
     pub fn save(&self) -> Result<(), ContextError> {
         let path = path()?;
         let folder = path.parent().unwrap_or(&path);
@@ -104,7 +104,7 @@ impl Contexts {
         check_name(name)?;
         check_endpoint(endpoint)?;
         if self.get(name).is_some() {
-            return Err(ContextError::Taken(name.to_owned()));
+            return Err(ContextError::Exists(name.to_owned()));
         }
         let (name, endpoint) = (name.to_owned(), endpoint.to_owned());
         self.all.push(Context { name, endpoint, settings: Vec::new() });
@@ -118,7 +118,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// Takes a context away; whether it was the current one, which there is none of then.
+    /// Deletes a context. Returns whether it was the current one, which is unset then.
     pub fn remove(&mut self, name: &str) -> Result<bool, ContextError> {
         self.find(name)?;
         self.all.retain(|context| context.name != name);
@@ -129,11 +129,11 @@ impl Contexts {
         Ok(was_current)
     }
 
-    /// Gives a context another name.
+    /// Renames a context.
     pub fn rename(&mut self, from: &str, to: &str) -> Result<(), ContextError> {
         check_name(to)?;
         if self.get(to).is_some() {
-            return Err(ContextError::Taken(to.to_owned()));
+            return Err(ContextError::Exists(to.to_owned()));
         }
         to.clone_into(&mut self.find(from)?.name);
         if self.current.as_deref() == Some(from) {
@@ -142,7 +142,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// Gives a context another address.
+    /// Changes the endpoint of a context.
     pub fn update(&mut self, name: &str, endpoint: &str) -> Result<(), ContextError> {
         check_endpoint(endpoint)?;
         endpoint.clone_into(&mut self.find(name)?.endpoint);
@@ -156,18 +156,18 @@ impl Contexts {
 }
 
 fn check_name(name: &str) -> Result<(), ContextError> {
-    let usual = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
+    let allowed = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
     if name.is_empty() {
         return Err(ContextError::EmptyName);
     }
     if name.chars().count() > 63 {
         return Err(ContextError::LongName);
     }
-    let inside = name.chars().all(|letter| usual(letter) || letter == '-');
-    if inside && name.starts_with(usual) && name.ends_with(usual) {
+    let all_allowed = name.chars().all(|letter| allowed(letter) || letter == '-');
+    if all_allowed && name.starts_with(allowed) && name.ends_with(allowed) {
         return Ok(());
     }
-    Err(ContextError::OddName)
+    Err(ContextError::InvalidName)
 }
 
 fn check_endpoint(endpoint: &str) -> Result<(), ContextError> {
@@ -183,12 +183,12 @@ mod tests {
     use super::{ContextError, Contexts, check_name};
 
     #[test]
-    fn names() {
+    fn context_names() {
         for name in ["a", "a1", "a-b", "0"] {
             assert_eq!(check_name(name), Ok(()), "{name}");
         }
         for name in ["A", "-a", "a-", "a_b", "ä", "a b"] {
-            assert_eq!(check_name(name), Err(ContextError::OddName), "{name}");
+            assert_eq!(check_name(name), Err(ContextError::InvalidName), "{name}");
         }
         assert_eq!(check_name(""), Err(ContextError::EmptyName));
         assert_eq!(check_name(&"a".repeat(63)), Ok(()));
@@ -196,13 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn the_current_one_follows() {
+    fn current_context_follows_renames_and_deletion() {
         let mut contexts = Contexts::default();
         contexts.add("lab", "http://l/mcp").unwrap();
         contexts.switch("lab").unwrap();
         contexts.rename("lab", "edge").unwrap();
         assert_eq!(contexts.current().unwrap().endpoint, "http://l/mcp");
-        assert_eq!(contexts.add("edge", "x"), Err(ContextError::Taken("edge".to_owned())));
+        assert_eq!(contexts.add("edge", "x"), Err(ContextError::Exists("edge".to_owned())));
         assert_eq!(contexts.remove("edge"), Ok(true));
         assert_eq!((contexts.current(), contexts.all.len()), (None, 0));
         assert_eq!(contexts.switch("edge"), Err(ContextError::Unknown("edge".to_owned())));

@@ -1,4 +1,4 @@
-//! What is wrong between an agent and its tools, hop by hop, and what to do about it.
+//! Checks the setup between an agent and its tools, hop by hop, and suggests fixes.
 
 mod checks;
 mod servers;
@@ -16,11 +16,11 @@ use crate::{
     secrets::{SecretConnector, SecretStore},
 };
 
-/// A place between an agent and a tool where things go wrong.
+/// A part of the way from an agent to a tool. The order is the order of the checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hop {
-    /// The files.
+    /// The configuration files.
     Config,
     /// The programs of CLIs and local servers.
     Programs,
@@ -28,21 +28,21 @@ pub enum Hop {
     Gateway,
     /// The certificates of remote servers.
     Certificates,
-    /// The first words with each server.
+    /// The MCP handshake with each server.
     Handshake,
     /// The user's logins.
     Login,
 }
 
-/// How a check ended.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// As it should be.
+    /// It passed.
     Good,
-    /// Worth a look.
+    /// It found something to look at.
     Warning,
-    /// Broken.
+    /// It failed.
     Bad,
 }
 
@@ -51,46 +51,52 @@ pub enum Verdict {
 pub struct Finding {
     /// The hop that was checked.
     pub hop: Hop,
-    /// How the check ended.
+    /// The result.
     pub verdict: Verdict,
-    /// What was looked at.
-    pub what: String,
+    /// The file, program, server or URL that was checked.
+    pub subject: String,
     /// What was found.
-    pub said: String,
-    /// What to do.
+    pub message: String,
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
 
 impl Finding {
     /// A check that passed.
-    pub fn good(hop: Hop, what: impl Into<String>, said: impl Into<String>) -> Self {
-        Self { hop, verdict: Verdict::Good, what: what.into(), said: said.into(), fix: None }
+    pub fn good(hop: Hop, subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            hop,
+            verdict: Verdict::Good,
+            subject: subject.into(),
+            message: message.into(),
+            fix: None,
+        }
     }
 
     /// A check that found something worth a look.
-    pub fn warning(hop: Hop, what: impl Into<String>, said: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Warning, ..Self::good(hop, what, said) }
+    pub fn warning(hop: Hop, subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Warning, ..Self::good(hop, subject, message) }
     }
 
     /// A check that failed.
-    pub fn bad(hop: Hop, what: impl Into<String>, said: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Bad, ..Self::good(hop, what, said) }
+    pub fn bad(hop: Hop, subject: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Bad, ..Self::good(hop, subject, message) }
     }
 
-    /// Adds what to do about it.
+    /// Adds how to fix it.
     #[must_use]
     pub fn fix(self, fix: impl Into<String>) -> Self {
         Self { fix: Some(fix.into()), ..self }
     }
 }
 
-/// What to examine.
+/// What to check.
 #[derive(Debug)]
 pub struct DoctorOptions<'a> {
     /// The configuration directory.
     pub root: &'a Path,
-    /// The gateway to look for.
+    /// The gateway to connect to.
     pub target: Result<Target, TargetError>,
     /// Whether to connect to the configured servers.
     pub servers: bool,
@@ -101,25 +107,25 @@ pub struct DoctorOptions<'a> {
 }
 
 /// Runs every check.
-pub async fn examine(what: DoctorOptions<'_>) -> Vec<Finding> {
-    let files = Store::new(what.root).load(&Files::default());
-    let mut findings = checks::config(what.root, &files);
-    findings.extend(checks::programs(&files, what.environment));
-    match what.target {
+pub async fn run(options: DoctorOptions<'_>) -> Vec<Finding> {
+    let files = Store::new(options.root).load(&Files::default());
+    let mut findings = checks::config(options.root, &files);
+    findings.extend(checks::programs(&files, options.environment));
+    match options.target {
         Ok(target) => findings.extend(checks::gateway(&target).await),
         Err(err) => findings.push(Finding::bad(Hop::Config, "gateway", err.to_string())),
     }
-    let asked = match what.servers {
-        true => ask_servers(what.root, &files).await,
-        false => servers::Asked::default(),
+    let checks = match options.servers {
+        true => check_servers(options.root, &files).await,
+        false => servers::ServerChecks::default(),
     };
-    findings.extend(checks::policies(&files, what.bundled, &asked.listings));
-    findings.extend(asked.findings);
+    findings.extend(checks::policies(&files, options.bundled, &checks.listings));
+    findings.extend(checks.findings);
     findings.extend(checks::logins());
     findings
 }
 
-async fn ask_servers(root: &Path, files: &Files) -> servers::Asked {
+async fn check_servers(root: &Path, files: &Files) -> servers::ServerChecks {
     let launcher = Launcher::new();
     let identity = ServerInfo {
         name: "muster-doctor".to_owned(),
@@ -129,9 +135,9 @@ async fn ask_servers(root: &Path, files: &Files) -> servers::Asked {
     let connector = Arc::new(McpConnector::new(launcher.clone(), &identity));
     let connect: Arc<dyn Connector> =
         Arc::new(SecretConnector::new(SecretStore::of(root), Arc::clone(&connector)));
-    let known = files.servers.values().map(|file| Arc::clone(&file.server)).collect();
-    let asked = servers::check(connect, known).await;
+    let configured = files.servers.values().map(|file| Arc::clone(&file.server)).collect();
+    let checks = servers::check(connect, configured).await;
     connector.shut_down().await;
     launcher.shut_down().await;
-    asked
+    checks
 }

@@ -1,38 +1,44 @@
-//! Every environment variable we read by name. The reference page is made from this table.
+//! The environment variables that muster and climax read. The reference page is generated from this table.
 
 use std::env;
 
-/// A variable: its name and what it does.
+/// Every variable: its name and what it does.
 pub const ALL: [(&str, &str); 13] = [
     ("CLIMAX_LOG_FILE", "Append log lines to this file, at the level of `--log-level`"),
     ("NO_COLOR", "Print without colour, even on a terminal, when set and not empty"),
     (
         "HOME",
-        "Where a leading `~` of a config's `command` points; holds `.config/muster` and `.local/share`",
+        "The home directory: expands a leading `~` in a config's `command`, holds `.config/muster` and `.local/share`",
     ),
-    ("XDG_DATA_HOME", "Where `climax skill --path` keeps the skill file; default `~/.local/share`"),
     (
-        "MUSTER_ENDPOINT",
-        "The gateway that `muster list` and its like ask, unless `--endpoint` says otherwise",
+        "XDG_DATA_HOME",
+        "The directory for data files, such as the one of `climax skill --path`; default `~/.local/share`",
     ),
-    ("MUSTER_CONTEXT", "The context that names the gateway, unless `--context` says otherwise"),
-    ("MUSTER_AUTH_MODE", "`auto`, `prompt` or `none`: what happens when a gateway wants a login"),
-    ("MUSTER_OAUTH_CALLBACK_PORT", "Where `muster auth login` waits for the browser; default 3000"),
-    ("TERM", "Whether the prompt of the REPL has letters beyond ASCII: not when empty or `dumb`"),
-    ("TMPDIR", "Where the REPL keeps its history; default `/tmp`"),
-    ("MUSTER_RELEASES_URL", "The document that `muster self-update` reads the newest release from"),
-    ("MUSTER_COMPLETE", "Set by completion scripts to the name of their shell"),
-    ("PATH", "Where programs are looked for, unless a config's `env` sets its own"),
+    ("MUSTER_ENDPOINT", "The endpoint of the gateway; `--endpoint` overrides it"),
+    ("MUSTER_CONTEXT", "The context to use; `--context` overrides it"),
+    (
+        "MUSTER_AUTH_MODE",
+        "How to log in when a gateway requires it: `auto` opens the browser, `prompt` asks first, `none` fails",
+    ),
+    (
+        "MUSTER_OAUTH_CALLBACK_PORT",
+        "The local port that the browser is redirected to after a login; default 3000",
+    ),
+    ("TERM", "The REPL prompt is plain ASCII if this is empty or `dumb`"),
+    ("TMPDIR", "The directory of the REPL history; default `/tmp`"),
+    ("MUSTER_RELEASES_URL", "The URL of the release document that `muster self-update` reads"),
+    ("MUSTER_COMPLETE", "Set by completion scripts to the name of the shell"),
+    ("PATH", "Where programs are looked up, unless a config's `env` sets its own"),
 ];
 
-/// The value of a variable, if it is set, not empty, and text.
+/// The value of a variable, if it is set, not empty and valid UTF-8.
 pub fn get(name: &str) -> Option<String> {
     debug_assert!(ALL.iter().any(|(known, _)| *known == name), "{name} is not documented");
     #[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Everything that is set and is text, for `$NAME` in configs and for children.
+/// All variables that are valid UTF-8, for `$NAME` in configs and for child processes.
 pub fn all() -> impl Iterator<Item = (String, String)> {
     env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

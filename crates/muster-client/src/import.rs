@@ -1,7 +1,7 @@
-//! From the configurations of MCP clients to muster's own, and back into them.
+//! Imports servers from the configurations of MCP clients, and adds muster to those configurations.
 //!
 //! ```text
-//! clients ── a file ──▶ read ── servers ──▶ plan ── secrets moved, names settled ──▶ files
+//! clients ── a file ──▶ read ── items ──▶ plan ── secrets moved out, names made unique ──▶ files
 //! ```
 
 pub mod client_config;

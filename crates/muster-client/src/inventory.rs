@@ -1,32 +1,32 @@
-//! What a gateway offers, as it was when it was last asked.
+//! The inventory of a gateway: its tools, resources and prompts as of the last listing.
 
 use muster_core::json::raw;
 use serde_json::{Value, json};
 
-use crate::remote::{Kind, Remote, error::RemoteError, tool_response::ToolResponse};
+use crate::remote::{ListKind, Remote, error::RemoteError, tool_response::ToolResponse};
 
-/// How many pages of tools are asked for at most.
-const PAGES: usize = 100;
+/// The limit on pages when listing tools.
+const MAX_PAGES: usize = 100;
 
-/// How long an answer may be: a person pays nothing for it.
-pub const TOKENS: u32 = 1_000_000;
+/// The token limit of a response. Effectively unlimited, because no model reads it.
+pub const MAX_TOKENS: u32 = 1_000_000;
 
-/// What a gateway offers.
+/// Everything a gateway offers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Inventory {
     /// Every tool that can be called, shown or behind the meta-tools.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<ToolInfo>,
     /// Every resource, as listed.
     pub resources: Vec<Value>,
     /// Every prompt, as listed.
     pub prompts: Vec<Value>,
-    /// The servers that want a login of the user.
-    pub locked: Vec<String>,
+    /// The servers that the user has to log in to.
+    pub login_required: Vec<String>,
 }
 
 /// A tool that can be called.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Tool {
+pub struct ToolInfo {
     /// Its name.
     pub name: String,
     /// What it does.
@@ -37,7 +37,7 @@ pub struct Tool {
 
 /// An argument of a tool.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Parameter<'a> {
+pub struct ToolParameter<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its JSON type; `any` where the schema gives none.
@@ -48,8 +48,8 @@ pub struct Parameter<'a> {
     pub required: bool,
 }
 
-impl Tool {
-    fn of(tool: &Value) -> Option<Self> {
+impl ToolInfo {
+    fn parse(tool: &Value) -> Option<Self> {
         let text = |key: &str| tool.get(key).and_then(Value::as_str);
         Some(Self {
             name: text("name")?.to_owned(),
@@ -59,7 +59,7 @@ impl Tool {
     }
 
     /// Its arguments, in the order of the schema.
-    pub fn parameters(&self) -> Vec<Parameter<'_>> {
+    pub fn parameters(&self) -> Vec<ToolParameter<'_>> {
         let Some(properties) = self.schema.get("properties").and_then(Value::as_object) else {
             return Vec::new();
         };
@@ -68,7 +68,7 @@ impl Tool {
             |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
         properties
             .iter()
-            .map(|(name, about)| Parameter {
+            .map(|(name, about)| ToolParameter {
                 name,
                 kind: about.get("type").and_then(Value::as_str).unwrap_or("any"),
                 description: about.get("description").and_then(Value::as_str).unwrap_or_default(),
@@ -83,25 +83,25 @@ impl Inventory {
     pub async fn load(remote: &Remote) -> Result<Self, RemoteError> {
         Ok(Self {
             tools: tools(remote).await?,
-            resources: native(remote, Kind::Resources).await?,
-            prompts: native(remote, Kind::Prompts).await?,
-            locked: locked(remote).await,
+            resources: list(remote, ListKind::Resources).await?,
+            prompts: list(remote, ListKind::Prompts).await?,
+            login_required: login_required(remote).await,
         })
     }
 
     /// The tool of a name.
-    pub fn tool(&self, name: &str) -> Option<&Tool> {
+    pub fn tool(&self, name: &str) -> Option<&ToolInfo> {
         self.tools.iter().find(|tool| tool.name == name)
     }
 
-    /// The names of all of a kind.
-    pub fn names(&self, kind: Kind) -> Vec<&str> {
+    /// The names of all items of a kind.
+    pub fn names(&self, kind: ListKind) -> Vec<&str> {
         match kind {
-            Kind::Tools => self.tools.iter().map(|tool| tool.name.as_str()).collect(),
-            Kind::Resources => {
+            ListKind::Tools => self.tools.iter().map(|tool| tool.name.as_str()).collect(),
+            ListKind::Resources => {
                 self.resources.iter().filter_map(|one| one.get("uri")?.as_str()).collect()
             }
-            Kind::Prompts => {
+            ListKind::Prompts => {
                 self.prompts.iter().filter_map(|one| one.get("name")?.as_str()).collect()
             }
         }
@@ -113,25 +113,25 @@ impl Inventory {
     }
 }
 
-/// Everything of a kind that a gateway lists by the protocol itself.
-pub async fn native(remote: &Remote, kind: Kind) -> Result<Vec<Value>, RemoteError> {
+/// Lists all items of a kind with the MCP list methods.
+pub async fn list(remote: &Remote, kind: ListKind) -> Result<Vec<Value>, RemoteError> {
     let listed = remote.list(kind).await?;
     let items = listed.iter().filter_map(|item| serde_json::from_str(item.get()).ok());
     Ok(items.collect())
 }
 
-/// Every tool that can be called, with its schema: those that are shown, and those behind them.
-async fn tools(remote: &Remote) -> Result<Vec<Tool>, RemoteError> {
-    let shown = native(remote, Kind::Tools).await?;
-    let mut tools: Vec<Tool> = shown.iter().filter_map(Tool::of).collect();
+/// Lists every tool that can be called, with its schema: the meta-tools and the tools behind them.
+async fn tools(remote: &Remote) -> Result<Vec<ToolInfo>, RemoteError> {
+    let meta_tools = list(remote, ListKind::Tools).await?;
+    let mut tools: Vec<ToolInfo> = meta_tools.iter().filter_map(ToolInfo::parse).collect();
     let mut offset = 0;
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         let arguments = json!({
-            "include_schema": true, "limit": 1000, "offset": offset, "max_tokens": TOKENS});
-        let answer = remote.call("filter_tools", &raw(&arguments)).await?;
-        let Some(page) = document(&answer) else { break };
+            "include_schema": true, "limit": 1000, "offset": offset, "max_tokens": MAX_TOKENS});
+        let response = remote.call("filter_tools", &raw(&arguments)).await?;
+        let Some(page) = json_text(&response) else { break };
         let listed = page.get("tools").and_then(Value::as_array);
-        for tool in listed.into_iter().flatten().filter_map(Tool::of) {
+        for tool in listed.into_iter().flatten().filter_map(ToolInfo::parse) {
             if !tools.iter().any(|known| known.name == tool.name) {
                 tools.push(tool);
             }
@@ -145,42 +145,42 @@ async fn tools(remote: &Remote) -> Result<Vec<Tool>, RemoteError> {
     Ok(tools)
 }
 
-/// The servers that want a login of the user, which no single sign-on gives.
-async fn locked(remote: &Remote) -> Vec<String> {
+/// The servers that the user has to log in to: those without single sign-on.
+async fn login_required(remote: &Remote) -> Vec<String> {
     let Ok(result) = remote.read("auth://status").await else { return Vec::new() };
     let Ok(result) = serde_json::from_str::<Value>(result.get()) else { return Vec::new() };
     let text = result.pointer("/contents/0/text").and_then(Value::as_str).unwrap_or_default();
     let Ok(status) = serde_json::from_str::<Value>(text) else { return Vec::new() };
     let servers = status.get("servers").and_then(Value::as_array);
     let flag = |server: &Value, key: &str| server.get(key) == Some(&Value::Bool(true));
-    let wanting = servers.into_iter().flatten().filter(|server| {
+    let required = servers.into_iter().flatten().filter(|server| {
         server.get("status").and_then(Value::as_str) == Some("auth_required")
             && !flag(server, "token_forwarding_enabled")
             && !flag(server, "token_exchange_enabled")
     });
-    wanting.filter_map(|server| Some(server.get("name")?.as_str()?.to_owned())).collect()
+    required.filter_map(|server| Some(server.get("name")?.as_str()?.to_owned())).collect()
 }
 
-/// The first text of an answer, read as JSON.
-pub fn document(answer: &ToolResponse) -> Option<Value> {
-    serde_json::from_str(answer.texts().first()?).ok()
+/// The first text of a response, parsed as JSON.
+pub fn json_text(response: &ToolResponse) -> Option<Value> {
+    serde_json::from_str(response.texts().first()?).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{Parameter, Tool};
+    use super::{ToolInfo, ToolParameter};
 
     #[test]
-    fn arguments_come_from_the_schema() {
-        let tool = Tool::of(&json!({"name": "t", "inputSchema": {
+    fn parameters_come_from_the_schema() {
+        let tool = ToolInfo::parse(&json!({"name": "t", "inputSchema": {
             "properties": {"b": {"type": "string", "description": "B"}, "a": {}},
             "required": ["b"]}}))
         .unwrap();
         let expected = [
-            Parameter { name: "b", kind: "string", description: "B", required: true },
-            Parameter { name: "a", kind: "any", description: "", required: false },
+            ToolParameter { name: "b", kind: "string", description: "B", required: true },
+            ToolParameter { name: "a", kind: "any", description: "", required: false },
         ];
         assert_eq!(tool.parameters(), expected);
     }

@@ -4,6 +4,7 @@
 //! `muster` command turns them into messages, hints and exit codes.
 
 pub mod bridge;
+pub mod connect;
 pub mod contexts;
 pub mod doctor;
 pub mod env_vars;

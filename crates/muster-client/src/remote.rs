@@ -1,7 +1,7 @@
-//! A running gateway, asked by a program: the commands, the REPL, shell completion.
+//! The client of a running gateway, used by the commands, the REPL and shell completion.
 //!
-//! **Invariant:** whoever calls a tool names the tool itself. That a gateway shows only meta-tools is
-//! known in [`Remote::call`] alone, which wraps a call into `call_tool` and takes its answer out again.
+//! **Invariant:** callers name the tool itself. Only [`Remote::call`] knows that a gateway shows
+//! meta-tools: it wraps the call into `call_tool` and unwraps the response.
 
 pub mod error;
 pub mod target;
@@ -18,25 +18,25 @@ use muster_core::{
 use muster_exec::launcher::Launcher;
 use muster_mcp_client::{
     McpConnector,
-    talk::{About, Hearing, Talk},
+    direct_client::{ChangeNotifications, DirectClient, UpstreamInfo},
 };
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-pub use muster_mcp_client::talk::Kind;
+pub use muster_mcp_client::direct_client::ListKind;
 
 use self::{error::RemoteError, target::Target, tool_response::ToolResponse};
 
-/// How long a connection and each page of a list may take. A tool takes as long as it takes.
-const LIMIT: Duration = Duration::from_secs(30);
+/// The timeout of connecting and of each page of a list. Tool calls have none.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What proves to a gateway who asks.
+/// The credentials sent to a gateway.
 #[derive(Clone, Default)]
 pub enum Auth {
     /// Nothing.
     #[default]
     None,
-    /// A token.
+    /// A bearer token.
     Bearer(String),
 }
 
@@ -49,10 +49,10 @@ impl fmt::Debug for Auth {
     }
 }
 
-/// Something that a gateway said unasked.
+/// A notification from a gateway.
 #[derive(Debug, Clone)]
 pub struct GatewayNotification {
-    /// Such as `notifications/tools/list_changed`; `closed` when the connection is gone.
+    /// The method, such as `notifications/tools/list_changed`; `closed` when the connection is lost.
     pub method: String,
     /// Its parameters: a JSON object.
     pub params: Raw,
@@ -62,23 +62,27 @@ pub struct GatewayNotification {
 #[derive(Debug)]
 pub struct Remote {
     connector: Arc<McpConnector>,
-    talk: Talk,
+    client: DirectClient,
     url: String,
     notices: Option<mpsc::UnboundedReceiver<GatewayNotification>>,
 }
 
 impl Remote {
-    /// Connects for one or a few questions.
+    /// Connects for a few calls; notifications are ignored.
     pub async fn connect(target: &Target, auth: &Auth) -> Result<Self, RemoteError> {
-        Self::open(target, auth, Hearing::Nothing).await
+        Self::open(target, auth, ChangeNotifications::Ignore).await
     }
 
-    /// Connects to stay: what the gateway says unasked can be heard by [`Remote::notifications`].
+    /// Connects and receives notifications, see [`Remote::notifications`].
     pub async fn listen(target: &Target, auth: &Auth) -> Result<Self, RemoteError> {
-        Self::open(target, auth, Hearing::Changes).await
+        Self::open(target, auth, ChangeNotifications::Receive).await
     }
 
-    async fn open(target: &Target, auth: &Auth, hearing: Hearing) -> Result<Self, RemoteError> {
+    async fn open(
+        target: &Target,
+        auth: &Auth,
+        notifications: ChangeNotifications,
+    ) -> Result<Self, RemoteError> {
         let connector = Arc::new(connector());
         let headers = match auth {
             Auth::None => Vec::new(),
@@ -90,19 +94,19 @@ impl Remote {
             target::Transport::Sse => Endpoint::Sse { url, headers },
         };
         let (sender, notices) = mpsc::unbounded_channel();
-        let ears = Arc::new(Ears(sender));
-        let talk = connector.talk(&endpoint, LIMIT, hearing, ears).await;
-        let talk = talk.map_err(|err| RemoteError::connecting(err, target))?;
-        Ok(Self { connector, talk, url: target.url.clone(), notices: Some(notices) })
+        let observer = Arc::new(NotificationSender(sender));
+        let client = connector.connect_directly(&endpoint, TIMEOUT, notifications, observer).await;
+        let client = client.map_err(|err| RemoteError::connecting(err, target))?;
+        Ok(Self { connector, client, url: target.url.clone(), notices: Some(notices) })
     }
 
-    /// Who the gateway says it is.
-    pub fn about(&self) -> About {
-        self.talk.about()
+    /// The name and version of the gateway.
+    pub fn about(&self) -> UpstreamInfo {
+        self.client.info()
     }
 
-    /// Runs a tool of the gateway, whatever it is: one of the gateway's own, of a server, of a CLI, a
-    /// workflow, a meta-tool. `arguments` is a JSON object.
+    /// Calls a tool of any kind: a core tool, a tool of a server or CLI, a workflow, a meta-tool.
+    /// `arguments` is a JSON object.
     pub async fn call(
         &self,
         tool: &str,
@@ -110,68 +114,71 @@ impl Remote {
     ) -> Result<ToolResponse, RemoteError> {
         let failed = |err| RemoteError::calling(err, tool, &self.url);
         if meta_tools::is_meta_tool(tool) {
-            let result = self.talk.call_tool(tool, arguments).await.map_err(failed)?;
-            return Ok(ToolResponse::of(&result));
+            let result = self.client.call_tool(tool, arguments).await.map_err(failed)?;
+            return Ok(ToolResponse::parse(&result));
         }
         let mut wrapped = RawObject::new();
         wrapped.set_value("name", tool);
         wrapped.set_value("arguments", arguments);
-        // Whoever reads this is no model with a context to fill.
+        // No model reads the response, so its size needs no limit.
         wrapped.set_value("max_tokens", &u32::MAX);
-        let result = self.talk.call_tool("call_tool", &wrapped.to_raw()).await.map_err(failed)?;
+        let result = self.client.call_tool("call_tool", &wrapped.to_raw()).await.map_err(failed)?;
         ToolResponse::unwrapped(&result, tool)
     }
 
-    /// Everything of a kind that the gateway lists by the protocol itself, each item as it came.
-    pub async fn list(&self, kind: Kind) -> Result<Vec<Raw>, RemoteError> {
-        self.talk.list(kind).await.map_err(|err| RemoteError::asking(err, &self.url))
+    /// Lists all items of a kind with the MCP list methods, each item unchanged.
+    pub async fn list(&self, kind: ListKind) -> Result<Vec<Raw>, RemoteError> {
+        self.client.list(kind).await.map_err(|err| RemoteError::request(err, &self.url))
     }
 
-    /// Reads a resource: the result of `resources/read` as it came.
+    /// Reads a resource. Returns the result of `resources/read` unchanged.
     pub async fn read(&self, uri: &str) -> Result<Raw, RemoteError> {
-        self.talk.read(uri).await.map_err(|err| RemoteError::asking(err, &self.url))
+        self.client.read(uri).await.map_err(|err| RemoteError::request(err, &self.url))
     }
 
-    /// Fills in a prompt: the result of `prompts/get` as it came.
+    /// Gets a prompt. Returns the result of `prompts/get` unchanged.
     pub async fn prompt(&self, name: &str, arguments: &RawValue) -> Result<Raw, RemoteError> {
-        self.talk.prompt(name, arguments).await.map_err(|err| RemoteError::asking(err, &self.url))
+        self.client
+            .prompt(name, arguments)
+            .await
+            .map_err(|err| RemoteError::request(err, &self.url))
     }
 
-    /// What the gateway says unasked, from the beginning. It can be taken once.
+    /// The notifications since the connection was made. Can be taken once.
     pub fn notifications(&mut self) -> Option<mpsc::UnboundedReceiver<GatewayNotification>> {
         self.notices.take()
     }
 
-    /// Says goodbye.
+    /// Closes the connection.
     pub async fn close(self) {
-        self.talk.close().await;
-        drop(self.talk);
+        self.client.close().await;
+        drop(self.client);
         self.connector.shut_down().await;
     }
 }
 
-/// A connector that introduces itself as the clients of a gateway do.
+/// A connector that identifies itself as `muster-agent`.
 pub fn connector() -> McpConnector {
     let identity = ServerInfo {
         name: "muster-agent".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         instructions: None,
     };
-    McpConnector::plain(Launcher::new(), &identity)
+    McpConnector::without_capabilities(Launcher::new(), &identity)
 }
 
-/// Arguments of a call that has none.
+/// The arguments of a call without arguments.
 pub fn no_arguments() -> Raw {
     raw(&RawObject::new())
 }
 
 #[derive(Debug)]
-struct Ears(mpsc::UnboundedSender<GatewayNotification>);
+struct NotificationSender(mpsc::UnboundedSender<GatewayNotification>);
 
-impl ConnectionObserver for Ears {
+impl ConnectionObserver for NotificationSender {
     fn on_event(&self, event: ConnectionEvent) {
         if let ConnectionEvent::Closed { reason } = event {
-            // Whoever does not listen does not mind.
+            // The receiver may have been dropped.
             drop(
                 self.0.send(GatewayNotification {
                     method: "closed".to_owned(),

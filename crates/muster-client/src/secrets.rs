@@ -1,8 +1,7 @@
-//! Secrets beside the configuration: a file each that nobody else can read, and `secret://NAME` where
-//! the configuration needs one.
+//! The secret store of a configuration: one private file per secret, referenced as `secret://NAME`.
 //!
-//! **Invariant:** what is read here goes into the environment, the arguments or the headers of a
-//! server, and nowhere else. Errors name the secret, never its value.
+//! **Invariant:** a secret goes into the environment, the arguments, the URL or the headers of a server
+//! and nowhere else. Errors name the secret, never its value.
 
 use std::{
     fs, io,
@@ -21,26 +20,26 @@ use thiserror::Error;
 
 const SCHEME: &str = "secret://";
 
-/// Why a secret cannot be had or kept.
+/// Why a secret cannot be read or stored.
 #[derive(Debug, Error)]
 pub enum SecretError {
-    /// There is none of that name.
-    #[error("secret `{name}` is not there: put it into {}", .path.display())]
+    /// There is no secret of that name.
+    #[error("secret `{name}` does not exist: write it to {}", .path.display())]
     Missing {
         /// Its name.
         name: String,
-        /// Where it would be.
+        /// Its file.
         path: PathBuf,
     },
-    /// A name that could lead elsewhere.
-    #[error("`{0}` cannot be the name of a secret: use letters, digits, `-`, `_` and `.`")]
+    /// The name is not allowed: it could be a path.
+    #[error("invalid secret name `{0}`: use letters, digits, `-`, `_` and `.`")]
     Name(String),
     /// The file cannot be read or written.
     #[error("secret `{name}`: {source}")]
     Io {
         /// Its name.
         name: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -52,7 +51,7 @@ pub struct SecretStore {
 }
 
 impl SecretStore {
-    /// Those beside the configuration in `root`.
+    /// The store of the configuration in `root`.
     pub fn of(root: &Path) -> Self {
         Self { folder: root.join("secrets") }
     }
@@ -62,7 +61,7 @@ impl SecretStore {
         self.folder.join(name)
     }
 
-    /// A secret by its name.
+    /// The value of a secret.
     pub fn get(&self, name: &str) -> Result<String, SecretError> {
         check(name)?;
         match fs::read_to_string(self.path(name)) {
@@ -74,107 +73,107 @@ impl SecretStore {
         }
     }
 
-    /// Keeps a secret, in place of an older one of that name.
+    /// Stores a secret, replacing an older one of that name.
     pub fn put(&self, name: &str, value: &str) -> Result<(), SecretError> {
         check(name)?;
         let failed = |source| SecretError::Io { name: name.to_owned(), source };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(failed)?;
-        let beside = self.folder.join(format!(".tmp-{}-{name}", std::process::id()));
+        let temporary = self.folder.join(format!(".tmp-{}-{name}", std::process::id()));
         let mut options = fs::OpenOptions::new();
-        let file = options.write(true).create_new(true).mode(0o600).open(&beside);
+        let file = options.write(true).create_new(true).mode(0o600).open(&temporary);
         let written = file
             .and_then(|mut file| {
                 io::Write::write_all(&mut file, value.as_bytes())?;
                 file.sync_all()
             })
-            .and_then(|()| fs::rename(&beside, self.path(name)));
+            .and_then(|()| fs::rename(&temporary, self.path(name)));
         if written.is_err() {
-            drop(fs::remove_file(&beside));
+            drop(fs::remove_file(&temporary));
         }
         written.map_err(failed)
     }
 
-    /// Text with the secrets that it names.
-    pub fn fill(&self, text: &str) -> Result<String, SecretError> {
+    /// Replaces every reference in a text by its secret.
+    pub fn resolve(&self, text: &str) -> Result<String, SecretError> {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some((before, name, behind)) = next(rest) {
+        while let Some((before, name, after_name)) = next_reference(rest) {
             filled.push_str(before);
             filled.push_str(&self.get(name)?);
-            rest = behind;
+            rest = after_name;
         }
         filled.push_str(rest);
         Ok(filled)
     }
 
-    fn filled(&self, endpoint: &Endpoint) -> Result<Endpoint, SecretError> {
+    fn resolve_endpoint(&self, endpoint: &Endpoint) -> Result<Endpoint, SecretError> {
         let pairs = |pairs: &[(String, String)]| -> Result<Vec<_>, SecretError> {
-            let filled = pairs.iter().map(|(key, value)| Ok((key.clone(), self.fill(value)?)));
+            let filled = pairs.iter().map(|(key, value)| Ok((key.clone(), self.resolve(value)?)));
             filled.collect()
         };
         Ok(match endpoint {
             Endpoint::Stdio { command, args, env } => Endpoint::Stdio {
                 command: command.clone(),
-                args: args.iter().map(|arg| self.fill(arg)).collect::<Result<_, _>>()?,
+                args: args.iter().map(|arg| self.resolve(arg)).collect::<Result<_, _>>()?,
                 env: pairs(env)?,
             },
             Endpoint::Http { url, headers } => {
-                Endpoint::Http { url: self.fill(url)?, headers: pairs(headers)? }
+                Endpoint::Http { url: self.resolve(url)?, headers: pairs(headers)? }
             }
             Endpoint::Mtls { url, headers, identity, app } => Endpoint::Mtls {
-                url: self.fill(url)?,
+                url: self.resolve(url)?,
                 headers: pairs(headers)?,
                 identity: identity.clone(),
                 app: app.clone(),
             },
             Endpoint::Sse { url, headers } => {
-                Endpoint::Sse { url: self.fill(url)?, headers: pairs(headers)? }
+                Endpoint::Sse { url: self.resolve(url)?, headers: pairs(headers)? }
             }
         })
     }
 }
 
-/// How a configuration names a secret.
+/// The reference to a secret, as a configuration contains it.
 pub fn reference(name: &str) -> String {
     format!("{SCHEME}{name}")
 }
 
-/// Whether text names a secret.
+/// Whether a text references a secret.
 pub fn is_reference(text: &str) -> bool {
     text.contains(SCHEME)
 }
 
-/// The names of the secrets in a text, each once.
-pub fn named(text: &str) -> Vec<String> {
+/// The names of the secrets that a text references, without duplicates.
+pub fn referenced(text: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut rest = text;
-    while let Some((_, name, behind)) = next(rest) {
+    while let Some((_, name, after_name)) = next_reference(rest) {
         if !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
         }
-        rest = behind;
+        rest = after_name;
     }
     names
 }
 
-/// What stands before the first secret that a text names, its name, and what follows.
-fn next(text: &str) -> Option<(&str, &str, &str)> {
+/// The text before the first reference, the name of its secret, and the text after it.
+fn next_reference(text: &str) -> Option<(&str, &str, &str)> {
     let (before, after) = text.split_once(SCHEME)?;
-    let end = after.find(|letter| !is_letter(letter)).unwrap_or(after.len());
-    let (name, behind) = after.split_at(end);
-    Some((before, name, behind))
+    let end = after.find(|letter| !is_name_char(letter)).unwrap_or(after.len());
+    let (name, after_name) = after.split_at(end);
+    Some((before, name, after_name))
 }
 
-fn is_letter(letter: char) -> bool {
+fn is_name_char(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.')
 }
 
 fn check(name: &str) -> Result<(), SecretError> {
-    let fits = !name.is_empty() && !name.starts_with('.') && name.chars().all(is_letter);
+    let fits = !name.is_empty() && !name.starts_with('.') && name.chars().all(is_name_char);
     if fits { Ok(()) } else { Err(SecretError::Name(name.to_owned())) }
 }
 
-/// Connects to servers with the secrets that their files name.
+/// A connector that resolves secret references before it connects.
 #[derive(Debug)]
 pub struct SecretConnector<C> {
     secrets: SecretStore,
@@ -182,7 +181,7 @@ pub struct SecretConnector<C> {
 }
 
 impl<C> SecretConnector<C> {
-    /// A connector that fills in secrets before it connects through `inner`.
+    /// Wraps `inner`.
     pub fn new(secrets: SecretStore, inner: Arc<C>) -> Self {
         Self { secrets, inner }
     }
@@ -197,10 +196,10 @@ impl<C: Connector> Connector for SecretConnector<C> {
         events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         Box::pin(async move {
-            // Read anew each time: a secret that was put right is used by the next attempt.
-            let filled = self.secrets.filled(endpoint);
-            let filled = filled.map_err(|err| ConnectError::Permanent(err.to_string()))?;
-            self.inner.connect(name, &filled, limit, events).await
+            // Not cached: the next attempt uses a secret that was corrected meanwhile.
+            let endpoint = self.secrets.resolve_endpoint(endpoint);
+            let endpoint = endpoint.map_err(|err| ConnectError::Permanent(err.to_string()))?;
+            self.inner.connect(name, &endpoint, limit, events).await
         })
     }
 
@@ -213,9 +212,9 @@ impl<C: Connector> Connector for SecretConnector<C> {
         events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
         Box::pin(async move {
-            let filled = self.secrets.filled(endpoint);
-            let filled = filled.map_err(|err| ConnectError::Permanent(err.to_string()))?;
-            self.inner.connect_as(name, &filled, access, limit, events).await
+            let endpoint = self.secrets.resolve_endpoint(endpoint);
+            let endpoint = endpoint.map_err(|err| ConnectError::Permanent(err.to_string()))?;
+            self.inner.connect_as(name, &endpoint, access, limit, events).await
         })
     }
 }
@@ -227,15 +226,15 @@ mod tests {
     use super::SecretStore;
 
     #[test]
-    fn secrets_are_filled_in_where_they_are_named() {
+    fn references_are_resolved() {
         let folder = tempfile::tempdir().unwrap();
         let secrets = SecretStore::of(folder.path());
         secrets.put("a.b-c_1", "s3cret\n").unwrap();
-        let filled = |text: &str| secrets.fill(text).map_err(|err| err.to_string());
-        assert_eq!(filled("plain").unwrap(), "plain");
-        assert_eq!(filled("Bearer secret://a.b-c_1, x").unwrap(), "Bearer s3cret, x");
-        assert!(filled("secret://nope").unwrap_err().contains("`nope` is not there"));
-        assert!(filled("secret://../x").unwrap_err().contains("cannot be the name"));
+        let resolved = |text: &str| secrets.resolve(text).map_err(|err| err.to_string());
+        assert_eq!(resolved("plain").unwrap(), "plain");
+        assert_eq!(resolved("Bearer secret://a.b-c_1, x").unwrap(), "Bearer s3cret, x");
+        assert!(resolved("secret://nope").unwrap_err().contains("`nope` does not exist"));
+        assert!(resolved("secret://../x").unwrap_err().contains("invalid secret name"));
         let mode = |path: std::path::PathBuf| {
             std::fs::metadata(path).unwrap().permissions().mode() & 0o777
         };

@@ -1,10 +1,12 @@
-//! The file that turns a CLI into tools.
+//! CLI configs: the files that turn a command line program into tools.
+
+pub mod fields;
 
 use muster_core::cli::{CliConfig, CliTool, Param, ParamType, Placement};
 
+use self::fields::{ARGUMENT, CONFIG, TOOL};
 use super::{
     LoadError, Loaded,
-    fields::{ARGUMENT, CONFIG, TOOL},
     reader::{Reader, load},
 };
 use crate::yaml::Node;
@@ -16,13 +18,13 @@ const KINDS: &[(&str, ParamType)] = &[
     ("boolean", ParamType::Boolean),
 ];
 
-/// Reads one CLI definition.
+/// Reads a CLI config.
 pub fn parse(text: &str) -> Result<Loaded<CliConfig>, LoadError> {
     load(text, config)
 }
 
 fn config(reader: &mut Reader, node: &Node) -> Option<CliConfig> {
-    let fields = reader.fields(node, "CLImaxConfig", CONFIG)?;
+    let fields = reader.fields(node, &CONFIG)?;
     let name = reader.optional(&fields, "name", "climax".to_owned(), Reader::text);
     let description = reader.optional(&fields, "description", String::new(), Reader::text);
     let command = reader.required(&fields, "command", Reader::text);
@@ -49,7 +51,7 @@ fn config(reader: &mut Reader, node: &Node) -> Option<CliConfig> {
 }
 
 fn tool(reader: &mut Reader, node: &Node) -> Option<CliTool> {
-    let fields = reader.fields(node, "ToolDef", TOOL)?;
+    let fields = reader.fields(node, &TOOL)?;
     let name = reader.required(&fields, "name", Reader::text);
     let description = reader.required(&fields, "description", Reader::text);
     let command = reader.optional(&fields, "command", String::new(), Reader::text);
@@ -66,7 +68,7 @@ fn tool(reader: &mut Reader, node: &Node) -> Option<CliTool> {
     })
 }
 
-/// Whose parameter it is. What belongs to the CLI as a whole always goes by flag.
+/// The owner of a parameter. Those of the CLI as a whole are always flags.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Cli,
@@ -74,17 +76,17 @@ enum Owner {
 }
 
 fn param(reader: &mut Reader, node: &Node, owner: Owner) -> Option<Param> {
-    let fields = reader.fields(node, "ToolArg", ARGUMENT)?;
+    let fields = reader.fields(node, &ARGUMENT)?;
     let name = reader.required(&fields, "name", Reader::text);
     let description = reader.optional(&fields, "description", String::new(), Reader::text);
     let kind = reader
         .optional(&fields, "type", ParamType::String, |reader, node| reader.choice(node, KINDS));
-    let required = reader.optional(&fields, "required", false, Reader::truth);
+    let required = reader.optional(&fields, "required", false, Reader::boolean);
     let default = reader.nullable(&fields, "default", |_, node| Some(node.to_value()));
     let flag = reader.nullable(&fields, "flag", Reader::text);
-    let positional = reader.optional(&fields, "positional", false, Reader::truth);
-    let cwd = reader.optional(&fields, "cwd", false, Reader::truth);
-    let stdin = reader.optional(&fields, "stdin", false, Reader::truth);
+    let positional = reader.optional(&fields, "positional", false, Reader::boolean);
+    let cwd = reader.optional(&fields, "cwd", false, Reader::boolean);
+    let stdin = reader.optional(&fields, "stdin", false, Reader::boolean);
     let choices = reader.nullable(&fields, "enum", texts);
     let (name, flag) = (name?, flag?.0);
     let placement = match owner {

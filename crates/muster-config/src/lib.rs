@@ -4,12 +4,13 @@
 //! that, each problem knows its line and, where there is one, the fix.
 
 pub mod cli;
-pub mod fields;
+pub mod formats;
 pub mod mcp_json;
 pub mod mcpserver;
 pub mod policy;
 mod reader;
-mod resource;
+pub mod resource;
+pub mod schema;
 pub mod service;
 pub mod serviceclass;
 pub mod settings;

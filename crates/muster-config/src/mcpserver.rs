@@ -1,12 +1,8 @@
-//! The file that describes one MCP server behind the gateway.
-//!
-//! The long form is that of a Kubernetes resource. The short form has the fields of `spec` at the
-//! top and nothing else: three lines are enough, and such a server starts by itself.
+//! MCP server files.
 
-mod auth;
 mod check;
+pub mod fields;
 mod status;
-mod write;
 
 use std::time::Duration;
 
@@ -19,125 +15,95 @@ use muster_core::{
     value::Value,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
+use self::fields::{SPEC, TRANSPORTS};
 use super::{
     LoadError, Loaded,
-    reader::{Fields, Reader, Setting, load},
-    resource,
+    reader::{Fields, Reader, load},
+    resource::{self, Form, Resource, ResourceFormat, SpecNode, resource_format},
 };
-use crate::yaml::{Node, NodeValue};
 
-pub(super) use self::write::{pairs, put_status};
 pub use self::{
     check::{Invalid, server_type},
     status::Status,
-    write::{text, with_status},
 };
 
-/// How long a connection may take unless the file says otherwise.
+/// The timeout of a connection attempt when the file sets none.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(super) const RESOURCE: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
-pub(super) const METADATA: &[&str] = &["name", "namespace", "labels", "annotations"];
-const SPEC: &[&str] = &[
-    "type",
-    "autoStart",
-    "toolPrefix",
-    "description",
-    "command",
-    "args",
-    "env",
-    "url",
-    "headers",
-    "timeout",
-    "callTimeout",
-    "auth",
-];
-const SHORT: &[&str] = &[
-    "name",
-    "type",
-    "autoStart",
-    "toolPrefix",
-    "description",
-    "command",
-    "args",
-    "env",
-    "url",
-    "headers",
-    "timeout",
-    "callTimeout",
-    "auth",
-    "status",
-];
+/// The file format. A server in the short form starts by default: three lines are enough.
+pub static FORMAT: ResourceFormat = resource_format!("MCPServer", &SPEC, &["command", "url"]);
 
-/// One MCP server as its file describes it.
+/// An MCP server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpServer {
-    /// Its name, by which tools and people know it.
+    /// Its name.
     pub name: String,
-    /// Where events about it belong.
+    /// The namespace of its events.
     pub namespace: String,
     /// How it is reached.
     pub spec: Spec,
-    /// What became of it, as last written.
+    /// Its last known state.
     pub status: Status,
-    /// What else the file says; written back as it was.
+    /// Fields of its file that are preserved, but not used.
     pub extra: Extra,
 }
 
-/// What a file says that nothing here reads, so that it survives being written anew.
+/// Fields that are preserved when a file is rewritten.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Extra {
-    metadata: Vec<(Value, Value)>,
-    spec: Vec<(Value, Value)>,
+    metadata: OtherFields,
+    spec: OtherFields,
 }
 
-/// How an MCP server is reached.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// How an MCP server is reached. Each field has a row in [`fields::SPEC`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Spec {
-    /// By which transport.
+    /// Its transport.
     #[serde(rename = "type")]
     pub kind: ServerType,
-    /// Whether it is started with the gateway.
+    /// Whether it is connected when the gateway starts.
     pub auto_start: bool,
-    /// What stands in its tools' names in place of its own name; empty for none.
-    #[serde(skip_serializing_if = "nothing")]
+    /// Replaces its name in the names of its tools; empty for none.
+    #[serde(skip_serializing_if = "is_default")]
     pub tool_prefix: String,
     /// One line about it.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub description: String,
     /// The program of a local server.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub command: String,
     /// Its arguments.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub args: Vec<String>,
     /// Variables added to its environment.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub env: IndexMap<String, String>,
     /// The address of a remote server.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub url: String,
-    /// Sent to it with every request.
-    #[serde(skip_serializing_if = "nothing")]
+    /// HTTP headers sent with every request.
+    #[serde(skip_serializing_if = "is_default")]
     pub headers: IndexMap<String, String>,
-    /// Seconds that a connection may take; zero for the usual.
-    #[serde(skip_serializing_if = "nothing")]
+    /// Timeout of a connection attempt in seconds; zero for the default.
+    #[serde(skip_serializing_if = "is_default")]
     pub timeout: u32,
-    /// Seconds that a call may take; zero for as long as it likes.
-    #[serde(skip_serializing_if = "nothing")]
+    /// Timeout of a call in seconds; zero for none.
+    #[serde(skip_serializing_if = "is_default")]
     pub call_timeout: u32,
-    /// How it is logged in to.
-    #[serde(skip_serializing_if = "nothing")]
+    /// How the gateway authenticates to it.
+    #[serde(skip_serializing_if = "is_default")]
     pub auth: Option<ServerAuth>,
 }
 
 /// The transports of MCP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerType {
     /// A child process.
+    #[default]
     Stdio,
     /// Streamable HTTP.
     StreamableHttp,
@@ -155,29 +121,16 @@ impl ServerType {
         }
     }
 
-    /// Whether it is a process of ours.
+    /// Whether it is a child process.
     pub const fn is_local(self) -> bool {
         matches!(self, Self::Stdio)
     }
 }
 
 impl Spec {
-    /// A spec of which only the type is known.
+    /// A spec with defaults for everything but the type.
     pub fn of(kind: ServerType) -> Self {
-        Self {
-            kind,
-            auto_start: false,
-            tool_prefix: String::new(),
-            description: String::new(),
-            command: String::new(),
-            args: Vec::new(),
-            env: IndexMap::new(),
-            url: String::new(),
-            headers: IndexMap::new(),
-            timeout: 0,
-            call_timeout: 0,
-            auth: None,
-        }
+        Self { kind, ..Self::default() }
     }
 
     /// The spec of a server at `endpoint`, with defaults for everything else.
@@ -200,7 +153,7 @@ impl Spec {
         }
     }
 
-    /// Where it is.
+    /// The endpoint to connect to.
     pub fn endpoint(&self) -> Endpoint {
         let pairs = |map: &IndexMap<String, String>| {
             map.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
@@ -232,13 +185,13 @@ impl Spec {
         }
     }
 
-    /// The way through Teleport, if that is how it is reached.
+    /// The Teleport identity, if it is reached through Teleport.
     pub fn teleport(&self) -> Option<&TeleportAuth> {
         let auth = self.auth.as_ref().filter(|auth| auth.kind == AuthType::Teleport)?;
         auth.teleport.as_ref()
     }
 
-    /// How long a connection may take.
+    /// The timeout of a connection attempt.
     pub fn limit(&self) -> Duration {
         match self.timeout {
             0 => DEFAULT_TIMEOUT,
@@ -246,27 +199,27 @@ impl Spec {
         }
     }
 
-    /// How long a call may take, if there is a limit.
+    /// The timeout of a call, if there is one.
     pub fn call_limit(&self) -> Option<Duration> {
         (self.call_timeout > 0).then(|| Duration::from_secs(self.call_timeout.into()))
     }
 
-    /// Whether a server that runs by `self` has to be started anew to run by `next`.
+    /// Whether a server that runs with `self` must be restarted to run with `next`.
     pub fn needs_restart(&self, next: &Self) -> bool {
-        let of_words =
+        let essential =
             |spec: &Self| Self { description: String::new(), auto_start: false, ..spec.clone() };
-        of_words(self) != of_words(next)
+        essential(self) != essential(next)
     }
 }
 
 impl McpServer {
-    /// A server that no file describes yet.
+    /// A new server, without a file.
     pub fn new(name: impl Into<String>, namespace: impl Into<String>, spec: Spec) -> Self {
         let (name, namespace) = (name.into(), namespace.into());
         Self { name, namespace, spec, status: Status::default(), extra: Extra::default() }
     }
 
-    /// What stands in the names of its tools.
+    /// Its prefix in the names of its tools.
     pub fn prefix(&self) -> &str {
         match self.spec.tool_prefix.as_str() {
             "" => &self.name,
@@ -275,124 +228,51 @@ impl McpServer {
     }
 }
 
-/// Reads one file. A server without a name has that of its file, without the ending.
+/// Reads a file. A server without a name gets that of its file, without the extension.
 pub fn parse(text: &str, file_name: &str) -> Result<Loaded<McpServer>, LoadError> {
     load(text, |reader, node| {
-        let server = match resource::is_short(node, &["command", "url"]) {
-            true => short(reader, node, file_name),
-            false => long(reader, node, file_name),
-        }?;
-        match check_resource_name(&server.name) {
-            Ok(()) => Some(server),
+        let Resource { name, namespace, extra: metadata, spec: (spec, other), status } =
+            resource::read(reader, node, &FORMAT, file_name, read_spec)?;
+        let status = status.map(status::read).unwrap_or_default();
+        let extra = Extra { metadata, spec: other };
+        match check_resource_name(&name) {
+            Ok(()) => Some(McpServer { name, namespace, spec, status, extra }),
             Err(invalid) => reader.refuse(node, invalid.to_string(), None),
         }
     })
 }
 
-fn short(reader: &mut Reader, node: &Node, file_name: &str) -> Option<McpServer> {
-    let fields = reader.fields(node, "MCPServer", SHORT)?;
-    let name = text_or_empty(reader, &fields, "name");
-    let spec = spec(reader, &fields, node, Form::Short);
-    let status = reader.optional(&fields, "status", Status::default(), status::read);
-    Some(McpServer {
-        name: name_or(name?, file_name),
-        namespace: DEFAULT_NAMESPACE.to_owned(),
-        spec: spec?,
-        status: status?,
-        extra: Extra::default(),
-    })
-}
+/// Fields that the table does not have.
+type OtherFields = Vec<(Value, Value)>;
 
-/// Where things are that say nothing about it.
-pub(super) const DEFAULT_NAMESPACE: &str = "default";
-
-fn long(reader: &mut Reader, node: &Node, file_name: &str) -> Option<McpServer> {
-    let fields = reader.fields(node, "MCPServer", RESOURCE)?;
-    let kind = reader.optional(&fields, "kind", (), |reader, node| match node.as_text() {
-        Some("MCPServer") => Some(()),
-        _ => reader.refuse(node, "Input should be 'MCPServer'", "write `kind: MCPServer`"),
-    });
-    let metadata = reader.optional(&fields, "metadata", Metadata::default(), |reader, node| {
-        let fields = reader.fields(node, "ObjectMeta", METADATA)?;
-        let name = text_or_empty(reader, &fields, "name");
-        let namespace = text_or_empty(reader, &fields, "namespace");
-        let rest = rest(node, &["name", "namespace"]);
-        Some(Metadata { name: name?, namespace: namespace?, rest })
-    });
-    let spec = reader.required(&fields, "spec", |reader, node| {
-        let fields = reader.fields(node, "MCPServerSpec", SPEC)?;
-        Some((spec(reader, &fields, node, Form::Long)?, rest(node, SPEC)))
-    });
-    let status = reader.optional(&fields, "status", Status::default(), status::read);
-    let (metadata, (spec, spec_rest)) = (metadata?, spec?);
-    kind?;
-    Some(McpServer {
-        name: name_or(metadata.name, file_name),
-        namespace: name_or(metadata.namespace, DEFAULT_NAMESPACE),
-        spec,
-        status: status?,
-        extra: Extra { metadata: metadata.rest, spec: spec_rest },
-    })
-}
-
-#[derive(Default)]
-struct Metadata {
-    name: String,
-    namespace: String,
-    rest: Vec<(Value, Value)>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Short,
-    Long,
-}
-
-fn spec(reader: &mut Reader, fields: &Fields<'_>, node: &Node, form: Form) -> Option<Spec> {
-    let kind = text_or_empty(reader, fields, "type");
-    let auto_start = flag(reader, fields, "autoStart");
-    let tool_prefix = text_or_empty(reader, fields, "toolPrefix");
-    let description = text_or_empty(reader, fields, "description");
-    let command = text_or_empty(reader, fields, "command");
-    let args = reader.nullable(fields, "args", |reader, node| reader.list(node, written));
-    let env = reader.nullable(fields, "env", |reader, node| reader.map(node, written));
-    let url = text_or_empty(reader, fields, "url");
-    let headers = reader.nullable(fields, "headers", |reader, node| reader.map(node, written));
-    let timeout = reader.nullable(fields, "timeout", seconds);
-    let call_timeout = reader.nullable(fields, "callTimeout", seconds);
-    let auth = reader.nullable(fields, "auth", auth::read);
-    let (kind, command, url) = (kind?, command?, url?);
-    let kind = match (kind.as_str(), command.as_str(), url.as_str()) {
-        // Which transport is meant is clear where only one address is given.
-        ("", _, "") if !command.is_empty() => Ok(ServerType::Stdio),
-        ("", "", _) if !url.is_empty() => Ok(ServerType::StreamableHttp),
+fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<(Spec, OtherFields)> {
+    let SpecNode { node, form, .. } = source;
+    let fields = source.fields(reader)?;
+    let mut values = reader.values(&fields, &SPEC)?;
+    let text = |name: &str| values.get(name).and_then(Json::as_str).unwrap_or_default();
+    let kind = match (text("type"), text("command"), text("url")) {
+        // The transport is clear where only one address is given.
+        ("", command, "") if !command.is_empty() => Ok(ServerType::Stdio),
+        ("", "", url) if !url.is_empty() => Ok(ServerType::StreamableHttp),
         (kind, ..) => server_type(kind),
     };
-    let kind = match kind {
-        Ok(kind) => kind,
-        Err(invalid) => return reader.refuse(node, invalid.to_string(), fix(fields, &invalid)),
-    };
-    let spec = Spec {
-        kind,
-        auto_start: auto_start?.unwrap_or(form == Form::Short),
-        tool_prefix: tool_prefix?,
-        description: description?,
-        command,
-        args: args?.0.unwrap_or_default(),
-        env: env?.0.unwrap_or_default().into_iter().collect(),
-        url,
-        headers: headers?.0.unwrap_or_default().into_iter().collect(),
-        timeout: timeout?.0.unwrap_or_default(),
-        call_timeout: call_timeout?.0.unwrap_or_default(),
-        auth: auth?.0,
-    };
-    match spec.check() {
-        Ok(()) => Some(spec),
-        Err(invalid) => reader.refuse(node, invalid.to_string(), fix(fields, &invalid)),
+    let checked = kind.and_then(|kind| {
+        values.insert("type".to_owned(), Json::from(kind.as_str()));
+        values.entry("autoStart").or_insert(Json::Bool(form == Form::Short));
+        let spec: Spec = serde_json::from_value(Json::Object(values)).unwrap_or_default();
+        spec.check().map(|()| spec)
+    });
+    match checked {
+        Ok(spec) if form == Form::Short => Some((spec, Vec::new())),
+        Ok(spec) => {
+            let known: Vec<&str> = SPEC.names().collect();
+            Some((spec, resource::other_pairs(node, &known)))
+        }
+        Err(invalid) => reader.refuse(node, invalid.to_string(), fix(&fields, &invalid)),
     }
 }
 
-/// What to do about a definition that cannot be used.
+/// The fix for a definition that cannot be used.
 fn fix(fields: &Fields<'_>, invalid: &Invalid) -> Option<String> {
     let missing = |names: &[&str]| {
         let added = || format!("add `{}: …`", names.join(": …` or `"));
@@ -406,7 +286,7 @@ fn fix(fields: &Fields<'_>, invalid: &Invalid) -> Option<String> {
         Invalid::UnsupportedType(word) => {
             let meant = match word.to_lowercase().as_str() {
                 "http" | "https" | "streamable" => Some("streamable-http"),
-                word => similar(word, ["stdio", "streamable-http", "sse"]).first().copied(),
+                word => similar(word, TRANSPORTS.iter().copied()).first().copied(),
             };
             meant.map(|meant| format!("write `type: {meant}`"))
         }
@@ -414,73 +294,27 @@ fn fix(fields: &Fields<'_>, invalid: &Invalid) -> Option<String> {
     }
 }
 
-/// Text, also where YAML sees a number or a truth value: `args: [--port, 8080]` is clear.
-pub(super) fn written(reader: &mut Reader, node: &Node) -> Option<String> {
-    match node.written() {
-        Some(text) => Some(text.to_owned()),
-        None => match &node.value {
-            NodeValue::Scalar(scalar) => match &scalar.value {
-                Value::Int(digits) => Some(digits.clone()),
-                Value::Bool(truth) => Some(truth.to_string()),
-                _ => reader.text(node),
-            },
-            NodeValue::List(_) | NodeValue::Map(_) => reader.text(node),
-        },
-    }
+/// Writes a file in the long form.
+pub fn text(server: &McpServer) -> String {
+    let McpServer { name, namespace, spec, status, extra } = server;
+    let mut fields = resource::pairs(spec);
+    fields.extend(extra.spec.iter().cloned());
+    let status = if is_default(status) { Vec::new() } else { resource::pairs(status) };
+    resource::text(FORMAT.kind, (name, namespace), extra.metadata.clone(), fields, status)
 }
 
-fn seconds(reader: &mut Reader, node: &Node) -> Option<u32> {
-    let number = reader.number(node)?;
-    if number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "it is whole and within the range"
-        )]
-        return Some(number as u32);
-    }
-    reader.refuse(node, "Input should be a whole number of seconds", "write a whole number")
+/// Replaces the status in the text of a file, and preserves everything else, comments included. `None`
+/// where that is impossible, as in a flow mapping.
+pub fn with_status(file: &str, status: &Status) -> Option<String> {
+    let next = resource::put_status(file, status)?;
+    // Whatever the file looks like, nothing but the status may have changed.
+    let before = parse(file, "x").ok()?.value;
+    let after = parse(&next, "x").ok()?.value;
+    (after == McpServer { status: status.clone(), ..before }).then_some(next)
 }
 
-pub(super) fn text_or_empty(
-    reader: &mut Reader,
-    fields: &Fields<'_>,
-    name: &str,
-) -> Option<String> {
-    let Setting(text) = reader.nullable(fields, name, Reader::text)?;
-    Some(text.unwrap_or_default())
-}
-
-pub(super) fn texts_or_none(
-    reader: &mut Reader,
-    fields: &Fields<'_>,
-    name: &str,
-) -> Option<Vec<String>> {
-    let Setting(texts) =
-        reader.nullable(fields, name, |reader, node| reader.list(node, Reader::text))?;
-    Some(texts.unwrap_or_default())
-}
-
-/// A truth value that may be left out; the outer option says whether it could be read.
-#[expect(clippy::option_option, reason = "left out is not unreadable")]
-pub(super) fn flag(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<Option<bool>> {
-    reader.nullable(fields, name, Reader::truth).map(|Setting(truth)| truth)
-}
-
-pub(super) fn name_or(name: String, fallback: &str) -> String {
-    if name.is_empty() { fallback.to_owned() } else { name }
-}
-
-/// The pairs of a mapping that `known` does not name.
-pub(super) fn rest(node: &Node, known: &[&str]) -> Vec<(Value, Value)> {
-    let NodeValue::Map(pairs) = &node.value else { return Vec::new() };
-    let unknown =
-        pairs.iter().filter(|(key, _)| key.as_text().is_none_or(|key| !known.contains(&key)));
-    unknown.map(|(key, value)| (key.to_value(), value.to_value())).collect()
-}
-
-/// Whether a value is the one that is not written.
-fn nothing<T: Default + PartialEq>(value: &T) -> bool {
+/// Whether a value is the default, which files leave out.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 

@@ -1,4 +1,6 @@
-//! The file that says which tools exist, within which limits, and where they run.
+//! Policies: the files that decide which tools exist, within which limits, and where they run.
+
+pub mod fields;
 
 use muster_core::{
     cli::{Docker, Executor},
@@ -8,9 +10,9 @@ use muster_core::{
     },
 };
 
+use self::fields::{CONSTRAINT, EXECUTOR, POLICY, RULE};
 use super::{
     LoadError, Loaded,
-    fields::{CONSTRAINT, EXECUTOR, POLICY, RULE},
     reader::{Reader, load},
 };
 use crate::yaml::Node;
@@ -30,13 +32,13 @@ enum ExecutorKind {
 const EXECUTORS: &[(&str, ExecutorKind)] =
     &[("local", ExecutorKind::Local), ("docker", ExecutorKind::Docker)];
 
-/// Reads one policy. What it does not name is disabled unless it says otherwise.
+/// Reads a policy. Tools that it does not name are disabled by default.
 pub fn parse(text: &str) -> Result<Loaded<Policy>, LoadError> {
     load(text, policy)
 }
 
 fn policy(reader: &mut Reader, node: &Node) -> Option<Policy> {
-    let fields = reader.fields(node, "PolicyConfig", POLICY)?;
+    let fields = reader.fields(node, &POLICY)?;
     let place = reader.optional(&fields, "executor", Executor::Local, place);
     let default = reader.optional(&fields, "default", DefaultAccess::Disabled, |reader, node| {
         reader.choice(node, DEFAULTS)
@@ -58,7 +60,7 @@ fn effect(reader: &mut Reader, node: &Node) -> Option<Effect> {
 }
 
 fn place(reader: &mut Reader, node: &Node) -> Option<Executor> {
-    let fields = reader.fields(node, "ExecutorConfig", EXECUTOR)?;
+    let fields = reader.fields(node, &EXECUTOR)?;
     let executor = reader.optional(&fields, "type", ExecutorKind::Local, |reader, node| {
         reader.choice(node, EXECUTORS)
     });
@@ -82,7 +84,7 @@ fn place(reader: &mut Reader, node: &Node) -> Option<Executor> {
 }
 
 fn rule(reader: &mut Reader, node: &Node) -> Option<Rule> {
-    let fields = reader.fields(node, "ToolPolicy", RULE)?;
+    let fields = reader.fields(node, &RULE)?;
     let description = reader.nullable(&fields, "description", Reader::text);
     let effect = reader.nullable(&fields, "effect", effect);
     let args =
@@ -91,7 +93,7 @@ fn rule(reader: &mut Reader, node: &Node) -> Option<Rule> {
 }
 
 fn constraint(reader: &mut Reader, node: &Node) -> Option<Constraint> {
-    let fields = reader.fields(node, "ArgConstraint", CONSTRAINT)?;
+    let fields = reader.fields(node, &CONSTRAINT)?;
     let pattern = reader.nullable(&fields, "pattern", pattern);
     let min = reader.nullable(&fields, "min", Reader::number);
     let max = reader.nullable(&fields, "max", Reader::number);

@@ -1,13 +1,15 @@
-//! Walks a tree along a format, keeps the path, and collects every problem on the way.
+//! Reads a YAML tree by a format: keeps the path, and collects every problem rather than the first.
+
+pub(super) mod values;
 
 use std::fmt::Display;
 
-use muster_core::{suggest, value::Value};
+use muster_core::{fields::FieldTable, suggest, value::Value};
 
-use super::{LoadError, Loaded, Problem, UNKNOWN_FIELD, Warning, fields::Known};
+use super::{LoadError, Loaded, Problem, UNKNOWN_FIELD, Warning};
 use crate::yaml::{self, Node, NodeValue};
 
-/// Reads the mapping that `text` holds with `read`, which gives a value unless it noted a problem.
+/// Reads the mapping in `text` with `read`, which returns `None` only after it reported a problem.
 pub(super) fn load<T>(
     text: &str,
     read: impl FnOnce(&mut Reader, &Node) -> Option<T>,
@@ -30,7 +32,7 @@ pub(super) fn load<T>(
         Some(value) if reader.problems.is_empty() => {
             let mut warnings = reader.warnings;
             warnings.sort_by_key(|warning| (warning.line, warning.column));
-            // What is shared by aliases is read once for each.
+            // A node that aliases share is read once for each of them.
             warnings.dedup_by_key(|warning| (warning.line, warning.column));
             Ok(Loaded { value, warnings })
         }
@@ -42,17 +44,17 @@ pub(super) fn load<T>(
 pub(super) struct Fields<'n> {
     node: &'n Node,
     pairs: &'n [(Node, Node)],
-    known: Known,
+    table: &'static FieldTable,
 }
 
 impl<'n> Fields<'n> {
-    fn get(&self, name: &str) -> Option<&'n Node> {
+    pub(super) fn get(&self, name: &str) -> Option<&'n Node> {
         debug_assert!(self.knows(name), "`{name}` is not in the table of fields");
         let (_, value) = self.pairs.iter().find(|(key, _)| key.as_text() == Some(name))?;
         Some(value)
     }
 
-    /// What to do about a field that is missing, if it is there under another name.
+    /// The fix for a missing field whose name is misspelled.
     pub(super) fn misspelled(&self, name: &str) -> Option<String> {
         let (key, unknown) = self
             .unknown()
@@ -68,11 +70,12 @@ impl<'n> Fields<'n> {
     }
 
     fn knows(&self, name: &str) -> bool {
-        self.known.names().any(|known| known == name)
+        self.table.names().any(|known| known == name)
     }
 }
 
-/// Where the walk is and what it met. Readers of values give none after noting a problem.
+/// The current path, and the problems and warnings so far. Its methods return `None` after reporting a
+/// problem.
 #[derive(Default)]
 pub(super) struct Reader {
     path: Vec<String>,
@@ -81,47 +84,59 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// The fields of a mapping that the original calls `model`.
+    /// The fields of a mapping. Unknown ones are not reported.
+    pub(super) fn known_fields<'n>(
+        &mut self,
+        node: &'n Node,
+        table: &'static FieldTable,
+    ) -> Option<Fields<'n>> {
+        let NodeValue::Map(pairs) = &node.value else {
+            let message =
+                format!("Input should be a valid dictionary or instance of {}", table.model);
+            return self.refuse(node, message, "write `field: value` lines, or `{}` for none");
+        };
+        Some(Fields { node, pairs, table })
+    }
+
+    /// The fields of a mapping. Unknown ones are reported as warnings.
     pub(super) fn fields<'n>(
         &mut self,
         node: &'n Node,
-        model: &str,
-        known: impl Into<Known>,
+        table: &'static FieldTable,
     ) -> Option<Fields<'n>> {
-        let NodeValue::Map(pairs) = &node.value else {
-            let message = format!("Input should be a valid dictionary or instance of {model}");
-            return self.refuse(node, message, "write `field: value` lines, or `{}` for none");
-        };
-        let known = known.into();
-        let fields = Fields { node, pairs, known };
+        let fields = self.known_fields(node, table)?;
         for (key, name) in fields.unknown() {
-            // The usual place for what is only shared by anchors.
+            // By convention, `x-` fields hold YAML anchors.
             if name.starts_with("x-") {
                 continue;
             }
-            let mut path = self.path.clone();
-            path.push(name.to_owned());
-            let similar = suggest::similar(name, known.names()).first().copied();
-            let message = UNKNOWN_FIELD.to_owned();
-            self.warnings.push(Warning {
-                path,
-                line: key.line,
-                column: key.column,
-                message,
-                similar,
-            });
+            let similar = suggest::similar(name, table.names()).first().copied();
+            self.warn_unknown(key, vec![name.to_owned()], similar);
         }
         Some(fields)
     }
 
-    /// Notes what will not do what it is for.
+    /// Reports an unknown field below the current path.
+    pub(super) fn warn_unknown(
+        &mut self,
+        key: &Node,
+        below: Vec<String>,
+        similar: Option<&'static str>,
+    ) {
+        let path = self.path.iter().cloned().chain(below).collect();
+        let Node { line, column, .. } = *key;
+        let message = UNKNOWN_FIELD.to_owned();
+        self.warnings.push(Warning { path, line, column, message, similar });
+    }
+
+    /// Reports a value that will not have the intended effect.
     pub(super) fn warn(&mut self, node: &Node, message: impl Into<String>) {
         let (path, message) = (self.path.clone(), message.into());
         let Node { line, column, .. } = *node;
         self.warnings.push(Warning { path, line, column, message, similar: None });
     }
 
-    /// A field that must be there.
+    /// Reads a required field.
     pub(super) fn required<T>(
         &mut self,
         fields: &Fields<'_>,
@@ -135,7 +150,7 @@ impl Reader {
         self.within(name, |reader| read(reader, node))
     }
 
-    /// A field that may be left out.
+    /// Reads a field that may be left out.
     pub(super) fn optional<T>(
         &mut self,
         fields: &Fields<'_>,
@@ -149,20 +164,20 @@ impl Reader {
         }
     }
 
-    /// A field that may be left out or null, both of which mean none.
+    /// Reads a field that may be left out or null.
     pub(super) fn nullable<T>(
         &mut self,
         fields: &Fields<'_>,
         name: &str,
         read: impl FnOnce(&mut Self, &Node) -> Option<T>,
-    ) -> Option<Setting<T>> {
-        self.optional(fields, name, Setting(None), |reader, node| match scalar(node) {
-            Some(Value::Null) => Some(Setting(None)),
-            Some(_) | None => read(reader, node).map(|value| Setting(Some(value))),
+    ) -> Option<Nullable<T>> {
+        self.optional(fields, name, Nullable(None), |reader, node| match scalar(node) {
+            Some(Value::Null) => Some(Nullable(None)),
+            Some(_) | None => read(reader, node).map(|value| Nullable(Some(value))),
         })
     }
 
-    /// Text.
+    /// Reads text.
     pub(super) fn text(&mut self, node: &Node) -> Option<String> {
         let fix = match scalar(node) {
             Some(Value::Text(text)) => return Some(text.clone()),
@@ -176,22 +191,24 @@ impl Reader {
         self.refuse(node, "Input should be a valid string", fix)
     }
 
-    /// A truth value; also the words and numbers that stand for one.
-    pub(super) fn truth(&mut self, node: &Node) -> Option<bool> {
+    /// Reads a boolean, also from words such as `yes` and from 0 and 1.
+    pub(super) fn boolean(&mut self, node: &Node) -> Option<bool> {
         const UNCLEAR: &str = "Input should be a valid boolean, unable to interpret input";
         let fix = "write `true` or `false`";
         match scalar(node) {
             Some(Value::Bool(truth)) => Some(*truth),
             Some(Value::Float(float)) if *float == 0.0 || *float == 1.0 => Some(*float == 1.0),
             Some(Value::Int(digits)) if digits.parse::<i64>().is_ok() => {
-                truth_word(digits).or_else(|| self.refuse(node, UNCLEAR, fix))
+                boolean_word(digits).or_else(|| self.refuse(node, UNCLEAR, fix))
             }
-            Some(Value::Text(word)) => truth_word(word).or_else(|| self.refuse(node, UNCLEAR, fix)),
+            Some(Value::Text(word)) => {
+                boolean_word(word).or_else(|| self.refuse(node, UNCLEAR, fix))
+            }
             Some(_) | None => self.refuse(node, "Input should be a valid boolean", fix),
         }
     }
 
-    /// A number; also text that reads as one, and truth values.
+    /// Reads a number, also from text and booleans.
     pub(super) fn number(&mut self, node: &Node) -> Option<f64> {
         const UNCLEAR: &str = "Input should be a valid number, unable to parse string as a number";
         let fix = "write a number";
@@ -207,7 +224,7 @@ impl Reader {
         number.or_else(|| self.refuse(node, "Input should be a valid number", fix))
     }
 
-    /// One of a few words.
+    /// Reads one of a few words.
     pub(super) fn choice<T: Copy>(&mut self, node: &Node, choices: &[(&str, T)]) -> Option<T> {
         let found = node
             .as_text()
@@ -230,7 +247,7 @@ impl Reader {
         self.refuse(node, format!("Input should be {words}"), fix)
     }
 
-    /// A list, each item read by `read`.
+    /// Reads a list, each item with `read`.
     pub(super) fn list<T>(
         &mut self,
         node: &Node,
@@ -243,7 +260,7 @@ impl Reader {
             };
             return self.refuse(node, "Input should be a valid list", fix);
         };
-        // Every item is read, so that every problem is met.
+        // Read all items, so that every problem is reported.
         let items: Vec<Option<T>> = items
             .iter()
             .enumerate()
@@ -252,7 +269,7 @@ impl Reader {
         items.into_iter().collect()
     }
 
-    /// A mapping from text, each value read by `read`.
+    /// Reads a mapping with text keys, each value with `read`.
     pub(super) fn map<T>(
         &mut self,
         node: &Node,
@@ -278,7 +295,7 @@ impl Reader {
         pairs.into_iter().collect()
     }
 
-    /// Notes a problem with `node`.
+    /// Reports a problem with `node`.
     pub(super) fn refuse<T>(
         &mut self,
         node: &Node,
@@ -295,7 +312,21 @@ impl Reader {
         None
     }
 
-    fn within<T>(&mut self, part: impl Display, read: impl FnOnce(&mut Self) -> T) -> T {
+    /// Reports a problem at a path below the current one.
+    pub(super) fn refuse_below(
+        &mut self,
+        node: &Node,
+        below: Vec<String>,
+        message: String,
+        fix: String,
+    ) {
+        let path = self.path.iter().cloned().chain(below).collect();
+        let Node { line, column, .. } = *node;
+        self.problems.push(Problem { path, message, fix: Some(fix), line, column });
+    }
+
+    /// Reads with `part` added to the path.
+    pub(super) fn within<T>(&mut self, part: impl Display, read: impl FnOnce(&mut Self) -> T) -> T {
         self.path.push(part.to_string());
         let value = read(self);
         self.path.pop();
@@ -303,10 +334,10 @@ impl Reader {
     }
 }
 
-/// What a field says that may be left out or null.
-pub(super) struct Setting<T>(pub(super) Option<T>);
+/// The value of a field that may be left out or null.
+pub(super) struct Nullable<T>(pub(super) Option<T>);
 
-/// The fix of a problem, if there is one.
+/// The fix of a problem, if one is known.
 pub(super) struct Fix(Option<String>);
 
 impl From<&str> for Fix {
@@ -334,7 +365,7 @@ fn scalar(node: &Node) -> Option<&Value> {
     }
 }
 
-fn truth_word(word: &str) -> Option<bool> {
+fn boolean_word(word: &str) -> Option<bool> {
     match word.to_ascii_lowercase().as_str() {
         "true" | "t" | "yes" | "y" | "on" | "1" => Some(true),
         "false" | "f" | "no" | "n" | "off" | "0" => Some(false),
@@ -342,7 +373,7 @@ fn truth_word(word: &str) -> Option<bool> {
     }
 }
 
-/// Blanks around a number are forgiven, or `_` between digits, but not both.
+/// Accepts blanks around a number, or `_` between digits, but not both.
 fn number_text(text: &str) -> Option<f64> {
     let apart = text.contains('_')
         && !text.starts_with('_')
@@ -355,7 +386,7 @@ fn number_text(text: &str) -> Option<f64> {
     }
 }
 
-/// A key as a part of a path; truth values count as numbers, as they do in Python.
+/// A key as a part of a path; booleans print as numbers, as in Python.
 fn key_name(key: &Node) -> String {
     match scalar(key) {
         Some(Value::Null) => "None".to_owned(),

@@ -1,90 +1,66 @@
-//! The file of one service: who made it with what, and what became of it.
-//!
-//! The long form is that of a Kubernetes resource. The short form has the fields of `spec` at the
-//! top.
+//! Service files.
+
+pub mod fields;
 
 use muster_core::{name::check_resource_name, value::Value};
 use muster_workflow::service::{Record, Service};
+use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
+use self::fields::SPEC;
 use super::{
     LoadError, Loaded,
-    mcpserver::{DEFAULT_NAMESPACE, flag, name_or, pairs, put_status, text_or_empty},
-    reader::{Fields, Reader, Setting, load},
-    resource::{self, Resource, json},
+    reader::{load, values::json},
+    resource::{self, Resource, ResourceFormat, pairs, put_status, resource_format},
 };
-use crate::yaml::Node;
 
-const SPEC: &[&str] = &["serviceClassName", "args", "autoStart"];
-const SHORT: &[&str] = &["name", "serviceClassName", "args", "autoStart", "status"];
+/// The file format.
+pub static FORMAT: ResourceFormat = resource_format!("Service", &SPEC, &["serviceClassName"]);
 
-/// A service and what became of it.
+/// A service and its last known state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceFile {
-    /// What was asked for.
+    /// Its definition.
     pub service: Service,
-    /// What became of it, as last written.
+    /// Its last known state.
     pub record: Record,
 }
 
-/// Reads one file. A service without a name has that of its file, without the ending.
-pub fn parse(text: &str, file_name: &str) -> Result<Loaded<ServiceFile>, LoadError> {
-    load(text, |reader, node| {
-        let found = match resource::is_short(node, &["serviceClassName"]) {
-            true => short(reader, node, file_name),
-            false => resource::read(reader, node, "Service", file_name, |reader, node| {
-                let fields = reader.fields(node, "ServiceSpec", SPEC)?;
-                spec(reader, &fields)
-            }),
-        }?;
-        if let Err(invalid) = check_resource_name(&found.name) {
-            return reader.refuse(node, invalid.to_string(), None);
-        }
-        let Asked { class, args, auto_start } = found.spec;
-        let record = serde_json::from_value(found.status).unwrap_or_default();
-        let service =
-            Service { name: found.name, namespace: found.namespace, class, args, auto_start };
-        Some(ServiceFile { service, record })
-    })
-}
-
-fn short(reader: &mut Reader, node: &Node, file_name: &str) -> Option<Resource<Asked>> {
-    let fields = reader.fields(node, "Service", SHORT)?;
-    let name = text_or_empty(reader, &fields, "name");
-    let spec = spec(reader, &fields);
-    let status = reader.optional(&fields, "status", Json::Null, |_, node| Some(json(node)));
-    Some(Resource {
-        name: name_or(name?, file_name),
-        namespace: DEFAULT_NAMESPACE.to_owned(),
-        spec: spec?,
-        status: status?,
-    })
-}
-
-/// What a file asks for.
-struct Asked {
-    class: String,
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    service_class_name: String,
+    #[serde(default)]
     args: Map<String, Json>,
+    #[serde(default)]
     auto_start: bool,
 }
 
-fn spec(reader: &mut Reader, fields: &Fields<'_>) -> Option<Asked> {
-    let class = reader.required(fields, "serviceClassName", |reader, node| {
-        let name = reader.text(node)?;
-        match name.as_str() {
-            "" => reader.refuse(node, "serviceClassName is required", None),
-            _ => Some(name),
+/// Reads a file. A service without a name gets that of its file, without the extension.
+pub fn parse(text: &str, file_name: &str) -> Result<Loaded<ServiceFile>, LoadError> {
+    load(text, |reader, node| {
+        let Resource { name, namespace, spec, status, .. } =
+            resource::read(reader, node, &FORMAT, file_name, |reader, source| {
+                let fields = source.fields(reader)?;
+                let values = Json::Object(reader.values(&fields, &SPEC)?);
+                let spec = serde_json::from_value(values).ok();
+                match spec.filter(|spec: &Spec| !spec.service_class_name.is_empty()) {
+                    Some(spec) => Some(spec),
+                    None => reader.refuse(source.node, "serviceClassName is required", None),
+                }
+            })?;
+        if let Err(invalid) = check_resource_name(&name) {
+            return reader.refuse(node, invalid.to_string(), None);
         }
-    });
-    let args = reader
-        .nullable(fields, "args", |reader, node| reader.map(node, |_, node| Some(json(node))));
-    let auto_start = flag(reader, fields, "autoStart");
-    let Setting(args) = args?;
-    let args = args.unwrap_or_default().into_iter().collect();
-    Some(Asked { class: class?, args, auto_start: auto_start?.unwrap_or_default() })
+        let Spec { service_class_name: class, args, auto_start } = spec;
+        // A broken status does not invalidate the file.
+        let record = status.and_then(|status| serde_json::from_value(json(status)).ok());
+        let service = Service { name, namespace, class, args, auto_start };
+        Some(ServiceFile { service, record: record.unwrap_or_default() })
+    })
 }
 
-/// The whole file.
+/// Writes a file in the long form.
 pub fn text(file: &ServiceFile) -> String {
     let Service { name, namespace, class, args, auto_start } = &file.service;
     let key = |name: &str| Value::Text(name.to_owned());
@@ -93,11 +69,11 @@ pub fn text(file: &ServiceFile) -> String {
         spec.push((key("args"), Value::Map(pairs(args))));
     }
     spec.push((key("autoStart"), Value::Bool(*auto_start)));
-    resource::text("Service", (name, namespace), spec, pairs(&file.record), None)
+    resource::text(FORMAT.kind, (name, namespace), Vec::new(), spec, pairs(&file.record))
 }
 
-/// The file with another record and everything else, comments included, as it was. None where that
-/// cannot be done.
+/// Replaces the status in the text of a file, and preserves everything else, comments included. `None`
+/// where that is impossible.
 pub fn with_record(file: &str, record: &Record) -> Option<String> {
     let next = put_status(file, record)?;
     let before = parse(file, "x").ok()?.value;

@@ -1,216 +1,219 @@
-//! The file that configures the gateway itself.
+//! `config.yaml`, the configuration of the gateway.
 //!
-//! Each key is one line below: its name in the file, its name in the replies of `core_config_get`,
-//! and its default. What a file leaves out keeps the default.
+//! Each key is one row below: its meaning, default, name in the file, and name in the replies of
+//! `core_config_get`.
 
-mod part;
+mod setting;
 
-use muster_core::value::Value;
+use muster_core::{
+    fields::{FieldTable, FieldType},
+    value::Value,
+};
 use serde_json::Value as Json;
 
-use self::part::{Part, section};
+use self::setting::{Setting, section};
 use super::{LoadError, Loaded, reader::load, writer};
 use crate::yaml::{self, Node, NodeValue};
 
-pub use self::part::{REDACTED, Secret, Transport};
+pub use self::setting::{REDACTED, Secret, Transport};
 
 section! {
-    /// Everything that `config.yaml` says.
+    /// The configuration of the gateway.
     Settings {
-        /// How the gateway is reached and what it shows.
-        aggregator: Aggregator = Aggregator::default(), "aggregator", "Aggregator";
-        /// Where resources belong; empty means `default`.
-        namespace: String = String::new(), "namespace", "Namespace";
-        /// Whether resources live in a cluster instead of files.
-        kubernetes: bool = false, "kubernetes", "Kubernetes";
+        /// The address, transport and tool names of the gateway
+        aggregator: Aggregator, "aggregator", "Aggregator";
+        /// The namespace of resources; empty for `default`
+        namespace: String, "namespace", "Namespace";
+        /// Whether resources are stored in a Kubernetes cluster instead of files
+        kubernetes: bool, "kubernetes", "Kubernetes";
     }
 }
 
 section! {
-    /// How the gateway is reached and what it shows.
+    /// The address, transport and tool names of the gateway.
     Aggregator {
-        /// The port to listen on; zero for any that is free.
+        /// The port to listen on; 0 for any free port
         port: u16 = 8090, "port", "Port";
-        /// The address to listen on.
-        host: String = "localhost".to_owned(), "host", "Host";
-        /// What clients speak.
-        transport: Transport = Transport::StreamableHttp, "transport", "Transport";
-        /// What the names of backends' tools begin with; empty means `x`.
-        muster_prefix: String = String::new(), "musterPrefix", "MusterPrefix";
-        /// Logins, in both directions.
-        oauth: OAuth = OAuth::default(), "oauth", "OAuth";
+        /// The address to listen on
+        host: String = "localhost", "host", "Host";
+        /// The transport between clients and the gateway
+        transport: Transport, "transport", "Transport";
+        /// The prefix of the names of backend tools; empty for `x`
+        muster_prefix: String, "musterPrefix", "MusterPrefix";
+        /// OAuth towards backends and towards clients
+        oauth: OAuth, "oauth", "OAuth";
     }
 }
 
 section! {
-    /// Logins, in both directions.
+    /// OAuth towards backends and towards clients.
     OAuth {
-        /// Towards backends.
-        mcp_client: McpClient = McpClient::default(), "mcpClient", "MCPClient";
-        /// Of the gateway's own clients.
-        server: OAuthServer = OAuthServer::default(), "server", "Server";
+        /// The gateway as an OAuth client of protected backends
+        mcp_client: McpClient, "mcpClient", "MCPClient";
+        /// The gateway as a resource server that requires tokens of its clients
+        server: OAuthServer, "server", "Server";
     }
 }
 
 section! {
-    /// The gateway as a client of protected backends.
+    /// The gateway as an OAuth client of protected backends.
     McpClient {
-        /// Whether this role is played.
-        enabled: bool = false, "enabled", "Enabled";
-        /// Where browsers reach the gateway.
-        public_url: String = String::new(), "publicUrl", "PublicURL";
-        /// The client's id; empty for the address of our own metadata document.
-        client_id: String = String::new(), "clientId", "ClientID";
-        /// The secret of an id that was registered beforehand.
-        client_secret: Secret = Secret::default(), "clientSecret", "ClientSecret";
-        /// A file that holds it.
-        client_secret_file: String = String::new(), "clientSecretFile", "ClientSecretFile";
-        /// The issuer where that id was registered; others are not shown it.
-        client_issuer: String = String::new(), "clientIssuer", "ClientIssuer";
-        /// Where browsers come back to.
-        callback_path: String = "/oauth/proxy/callback".to_owned(), "callbackPath", "CallbackPath";
-        /// Our own metadata document.
-        cimd: Cimd = Cimd::default(), "cimd", "CIMD";
-        /// Certificates to trust beside the system's.
-        ca_file: String = String::new(), "caFile", "CAFile";
+        /// Whether the gateway logs in to backends
+        enabled: bool, "enabled", "Enabled";
+        /// The URL at which browsers reach the gateway
+        public_url: String, "publicUrl", "PublicURL";
+        /// The client ID; empty for the URL of the client metadata document
+        client_id: String, "clientId", "ClientID";
+        /// The secret of a pre-registered client ID
+        client_secret: Secret, "clientSecret", "ClientSecret";
+        /// A file that contains the secret
+        client_secret_file: String, "clientSecretFile", "ClientSecretFile";
+        /// The issuer at which the client ID is registered; it is not sent to others
+        client_issuer: String, "clientIssuer", "ClientIssuer";
+        /// The path of the OAuth callback
+        callback_path: String = "/oauth/proxy/callback", "callbackPath", "CallbackPath";
+        /// The client ID metadata document of the gateway
+        cimd: Cimd, "cimd", "CIMD";
+        /// A file of CA certificates to trust in addition to the system's
+        ca_file: String, "caFile", "CAFile";
     }
 }
 
 section! {
-    /// The document that describes the gateway as an OAuth client.
+    /// The client ID metadata document of the gateway.
     Cimd {
-        /// Its path.
-        path: String = "/.well-known/oauth-client.json".to_owned(), "path", "Path";
-        /// What it asks for; empty for the usual.
-        scopes: String = String::new(), "scopes", "Scopes";
+        /// The path of the document
+        path: String = "/.well-known/oauth-client.json", "path", "Path";
+        /// The scopes in the document; empty for the default
+        scopes: String, "scopes", "Scopes";
     }
 }
 
 section! {
-    /// The gateway protected by OAuth.
+    /// The gateway as a resource server that requires tokens of its clients.
     OAuthServer {
-        /// Whether it is.
-        enabled: bool = false, "enabled", "Enabled";
-        /// The issuer of its tokens.
-        base_url: String = String::new(), "baseUrl", "BaseURL";
-        /// Who knows the users: `dex` or `google`.
-        provider: String = "dex".to_owned(), "provider", "Provider";
-        /// Dex.
-        dex: Dex = Dex::default(), "dex", "Dex";
-        /// Google.
-        google: Google = Google::default(), "google", "Google";
-        /// Where logins are kept.
-        storage: Storage = Storage::default(), "storage", "Storage";
-        /// What registering a client needs.
-        registration_token: Secret = Secret::default(), "registrationToken", "RegistrationToken";
-        /// A file that holds it.
-        registration_token_file: String = String::new(), "registrationTokenFile", "RegistrationTokenFile";
-        /// Whether anybody may register a client.
-        allow_public_client_registration: bool = false, "allowPublicClientRegistration", "AllowPublicClientRegistration";
-        /// What logins are encrypted with.
-        encryption_key: Secret = Secret::default(), "encryptionKey", "EncryptionKey";
-        /// A file that holds it.
-        encryption_key_file: String = String::new(), "encryptionKeyFile", "EncryptionKeyFile";
-        /// Schemes of redirect addresses that anybody may register.
-        trusted_public_registration_schemes: Vec<String> = Vec::new(), "trustedPublicRegistrationSchemes", "TrustedPublicRegistrationSchemes";
-        /// Whether clients may be described by a document.
+        /// Whether clients must log in
+        enabled: bool, "enabled", "Enabled";
+        /// The URL of the gateway, and the issuer of its tokens
+        base_url: String, "baseUrl", "BaseURL";
+        /// The identity provider: `dex` or `google`
+        provider: String = "dex", "provider", "Provider";
+        /// Dex as the identity provider
+        dex: Dex, "dex", "Dex";
+        /// Google as the identity provider
+        google: Google, "google", "Google";
+        /// The storage of sessions and tokens
+        storage: Storage, "storage", "Storage";
+        /// The token that client registration requires
+        registration_token: Secret, "registrationToken", "RegistrationToken";
+        /// A file that contains the secret
+        registration_token_file: String, "registrationTokenFile", "RegistrationTokenFile";
+        /// Whether clients may register without the registration token
+        allow_public_client_registration: bool, "allowPublicClientRegistration", "AllowPublicClientRegistration";
+        /// The key that encrypts stored sessions
+        encryption_key: Secret, "encryptionKey", "EncryptionKey";
+        /// A file that contains the secret
+        encryption_key_file: String, "encryptionKeyFile", "EncryptionKeyFile";
+        /// Redirect URI schemes that may be registered without the token
+        trusted_public_registration_schemes: Vec<String>, "trustedPublicRegistrationSchemes", "TrustedPublicRegistrationSchemes";
+        /// Whether clients may identify themselves with a metadata document
         enable_cimd: bool = true, "enableCIMD", "EnableCIMD";
-        /// Whether redirects to the user's own machine are allowed.
+        /// Whether redirect URIs may point to the user's own machine
         allow_localhost_redirect_uris: bool = true, "allowLocalhostRedirectURIs", "AllowLocalhostRedirectURIs";
-        /// Origins whose browsers may ask.
-        allowed_origins: String = String::new(), "allowedOrigins", "AllowedOrigins";
-        /// How long a login lasts.
-        session_duration: String = "720h".to_owned(), "sessionDuration", "SessionDuration";
-        /// What the protected resource is called beside its address.
-        resource_identifier: String = String::new(), "resourceIdentifier", "ResourceIdentifier";
-        /// Further clients of the provider whose ID tokens are taken.
-        trusted_audiences: Vec<String> = Vec::new(), "trustedAudiences", "TrustedAudiences";
-        /// Others whose signed tokens are taken.
-        trusted_issuers: Vec<TrustedIssuer> = Vec::new(), "trustedIssuers", "TrustedIssuers";
-        /// Networks of proxies that say whom they speak for.
-        trusted_proxy_cidrs: Vec<String> = Vec::new(), "trustedProxyCIDRs", "TrustedProxyCIDRs";
-        /// Redirect addresses that anybody may register.
-        trusted_public_registration_redirect_uris: Vec<String> = Vec::new(), "trustedPublicRegistrationRedirectURIs", "TrustedPublicRegistrationRedirectURIs";
-        /// Kept for old files.
-        enable_hsts: bool = false, "enableHSTS", "EnableHSTS";
-        /// Kept for old files.
-        tls_cert_file: String = String::new(), "tlsCertFile", "TLSCertFile";
-        /// Kept for old files.
-        tls_key_file: String = String::new(), "tlsKeyFile", "TLSKeyFile";
+        /// Origins that CORS allows, separated by commas
+        allowed_origins: String, "allowedOrigins", "AllowedOrigins";
+        /// The lifetime of a session
+        session_duration: String = "720h", "sessionDuration", "SessionDuration";
+        /// The resource identifier that tokens may name besides the URL
+        resource_identifier: String, "resourceIdentifier", "ResourceIdentifier";
+        /// Further clients of the identity provider whose ID tokens are accepted
+        trusted_audiences: Vec<String>, "trustedAudiences", "TrustedAudiences";
+        /// Further issuers whose tokens are accepted
+        trusted_issuers: Vec<TrustedIssuer>, "trustedIssuers", "TrustedIssuers";
+        /// Networks of proxies whose forwarding headers are trusted
+        trusted_proxy_cidrs: Vec<String>, "trustedProxyCIDRs", "TrustedProxyCIDRs";
+        /// Redirect URIs that may be registered without the token
+        trusted_public_registration_redirect_uris: Vec<String>, "trustedPublicRegistrationRedirectURIs", "TrustedPublicRegistrationRedirectURIs";
+        /// Accepted for compatibility, without effect
+        enable_hsts: bool, "enableHSTS", "EnableHSTS";
+        /// Accepted for compatibility, without effect
+        tls_cert_file: String, "tlsCertFile", "TLSCertFile";
+        /// Accepted for compatibility, without effect
+        tls_key_file: String, "tlsKeyFile", "TLSKeyFile";
     }
 }
 
 section! {
-    /// Someone whose signed tokens are taken.
+    /// An issuer whose tokens are accepted.
     TrustedIssuer {
-        /// Their address.
-        issuer: String = String::new(), "issuer", "Issuer";
-        /// For whom the tokens must be.
-        audiences: Vec<String> = Vec::new(), "audiences", "Audiences";
-        /// The audiences that its tokens may have; without any, only those of this gateway.
-        allowed_audiences: Vec<String> = Vec::new(), "allowedAudiences", "AllowedAudiences";
+        /// The issuer URL
+        issuer: String, "issuer", "Issuer";
+        /// The audiences of which a token must have one; without any, only tokens for this gateway are accepted
+        allowed_audiences: Vec<String>, "allowedAudiences", "AllowedAudiences";
+        /// Another name for `allowedAudiences`
+        audiences: Vec<String>, "audiences", "Audiences";
     }
 }
 
 section! {
-    /// Dex as the one who knows the users.
+    /// Dex as the identity provider.
     Dex {
-        /// Its address.
-        issuer_url: String = String::new(), "issuerUrl", "IssuerURL";
-        /// Our id there.
-        client_id: String = String::new(), "clientId", "ClientID";
-        /// Our secret there.
-        client_secret: Secret = Secret::default(), "clientSecret", "ClientSecret";
-        /// A file that holds it.
-        client_secret_file: String = String::new(), "clientSecretFile", "ClientSecretFile";
-        /// The connector to go to at once.
-        connector_id: String = String::new(), "connectorId", "ConnectorID";
-        /// Certificates to trust beside the system's.
-        ca_file: String = String::new(), "caFile", "CAFile";
-        /// Whether it may be in a private network.
-        allow_private_ip_oidc: bool = false, "allowPrivateIPOIDC", "AllowPrivateIPOIDC";
+        /// Its URL
+        issuer_url: String, "issuerUrl", "IssuerURL";
+        /// The client ID of the gateway
+        client_id: String, "clientId", "ClientID";
+        /// The client secret of the gateway
+        client_secret: Secret, "clientSecret", "ClientSecret";
+        /// A file that contains the secret
+        client_secret_file: String, "clientSecretFile", "ClientSecretFile";
+        /// The connector that logins go to directly
+        connector_id: String, "connectorId", "ConnectorID";
+        /// A file of CA certificates to trust in addition to the system's
+        ca_file: String, "caFile", "CAFile";
+        /// Whether it may have a private address
+        allow_private_ip_oidc: bool, "allowPrivateIPOIDC", "AllowPrivateIPOIDC";
     }
 }
 
 section! {
-    /// Google as the one who knows the users.
+    /// Google as the identity provider.
     Google {
-        /// Our id there.
-        client_id: String = String::new(), "clientId", "ClientID";
-        /// Our secret there.
-        client_secret: Secret = Secret::default(), "clientSecret", "ClientSecret";
-        /// A file that holds it.
-        client_secret_file: String = String::new(), "clientSecretFile", "ClientSecretFile";
+        /// The client ID of the gateway
+        client_id: String, "clientId", "ClientID";
+        /// The client secret of the gateway
+        client_secret: Secret, "clientSecret", "ClientSecret";
+        /// A file that contains the secret
+        client_secret_file: String, "clientSecretFile", "ClientSecretFile";
     }
 }
 
 section! {
-    /// Where logins are kept.
+    /// The storage of sessions and tokens.
     Storage {
-        /// `memory` or `valkey`.
-        kind: String = "memory".to_owned(), "type", "Type";
-        /// Valkey.
-        valkey: Valkey = Valkey::default(), "valkey", "Valkey";
+        /// The kind of storage: `memory` or `valkey`
+        kind: String = "memory", "type", "Type";
+        /// The Valkey server
+        valkey: Valkey, "valkey", "Valkey";
     }
 }
 
 section! {
     /// A Valkey server.
     Valkey {
-        /// Its address.
-        url: String = String::new(), "url", "URL";
-        /// Its password.
-        password: Secret = Secret::default(), "password", "Password";
-        /// A file that holds it.
-        password_file: String = String::new(), "passwordFile", "PasswordFile";
-        /// Whether it is reached by TLS.
-        tls_enabled: bool = false, "tlsEnabled", "TLSEnabled";
-        /// What its certificate must name, if not the host of its address.
-        tls_server_name: String = String::new(), "tlsServerName", "TLSServerName";
-        /// What our keys begin with; empty means `muster:`.
-        key_prefix: String = String::new(), "keyPrefix", "KeyPrefix";
-        /// Its database.
-        db: u16 = 0, "db", "DB";
+        /// Its URL
+        url: String, "url", "URL";
+        /// Its password
+        password: Secret, "password", "Password";
+        /// A file that contains the secret
+        password_file: String, "passwordFile", "PasswordFile";
+        /// Whether to connect with TLS
+        tls_enabled: bool, "tlsEnabled", "TLSEnabled";
+        /// The name in its certificate, if it is not the host of its URL
+        tls_server_name: String, "tlsServerName", "TLSServerName";
+        /// The prefix of keys; empty for `muster:`
+        key_prefix: String, "keyPrefix", "KeyPrefix";
+        /// The number of the database
+        db: u16, "db", "DB";
     }
 }
 
@@ -223,9 +226,9 @@ pub fn parse(text: &str) -> Result<Loaded<Settings>, LoadError> {
 }
 
 impl Settings {
-    /// The file that says the same: what differs from the defaults, and how the gateway is reached.
+    /// The configuration as a file: the keys that differ from their defaults, and the address.
     pub fn text(&self) -> String {
-        let usual = ["port", "host", "transport"];
+        let always = ["port", "host", "transport"];
         let Value::Map(mut pairs) = self.changed() else { return String::new() };
         let text = |text: &str| Value::Text(text.to_owned());
         let Value::Map(all) = self.aggregator.value() else { return String::new() };
@@ -233,41 +236,54 @@ impl Settings {
         let is = |pair: &(Value, Value), names: &[&str]| {
             pair.0.as_text().is_some_and(|key| names.contains(&key))
         };
-        let mut aggregator: Vec<_> = all.into_iter().filter(|pair| is(pair, &usual)).collect();
-        aggregator.extend(changed.into_iter().filter(|pair| !is(pair, &usual)));
+        let mut aggregator: Vec<_> = all.into_iter().filter(|pair| is(pair, &always)).collect();
+        aggregator.extend(changed.into_iter().filter(|pair| !is(pair, &always)));
         pairs.retain(|pair| !is(pair, &["aggregator"]));
         pairs.push((text("aggregator"), Value::Map(aggregator)));
         writer::document(&pairs)
     }
 
-    /// What `core_config_get` shows; secrets are hidden.
+    /// The reply of `core_config_get`, with secrets redacted.
     pub fn view(&self) -> Json {
-        Part::view(self)
+        Setting::view(self)
     }
 
-    /// The namespace that resources belong to.
+    /// The namespace of resources.
     pub fn namespace(&self) -> &str {
         if self.namespace.is_empty() { "default" } else { &self.namespace }
     }
 }
 
 impl Aggregator {
-    /// What the names of backends' tools begin with.
+    /// The prefix of the names of backend tools.
     pub fn prefix(&self) -> &str {
         if self.muster_prefix.is_empty() { "x" } else { &self.muster_prefix }
     }
 
-    /// What `core_config_get_aggregator` shows; secrets are hidden.
+    /// The reply of `core_config_get_aggregator`, with secrets redacted.
     pub fn view(&self) -> Json {
-        Part::view(self)
+        Setting::view(self)
     }
 
-    /// The section with what a JSON object says in place of what it said before. The case of keys
-    /// does not matter, and a hidden secret stays what it was.
+    /// Applies the keys of a JSON object. Their case does not matter, and a redacted secret keeps its
+    /// value.
     pub fn updated(&self, json: &str) -> Result<Loaded<Self>, LoadError> {
         let mut keys = Vec::new();
-        Self::keys(&mut keys);
+        all_names(Self::table(), &mut keys);
         load(json, |reader, node| self.clone().read(reader, &fold_case(node, &keys)))
+    }
+}
+
+/// The names of all fields in a table and below it.
+fn all_names(table: &'static FieldTable, names: &mut Vec<&'static str>) {
+    for field in table.all() {
+        names.push(field.name);
+        match &field.holds {
+            FieldType::Object(table) | FieldType::List(FieldType::Object(table)) => {
+                all_names(table, names);
+            }
+            _ => (),
+        }
     }
 }
 

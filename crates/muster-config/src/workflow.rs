@@ -1,136 +1,86 @@
-//! The file that describes one workflow.
-//!
-//! The long form is that of a Kubernetes resource. The short form has the fields of `spec` at the top.
+//! Workflow files.
 
-use muster_core::{json::raw, name::check_resource_name, schema, value::Value};
-use muster_workflow::{Workflow, definition};
+use muster_core::name::check_resource_name;
+use muster_workflow::{Workflow, definition, fields::SPEC};
 use serde_json::Value as Json;
 
 use super::{
-    LoadError, Loaded, Problem, UNKNOWN_FIELD, Warning,
-    reader::{Reader, Setting, load},
-    resource::is_short,
+    LoadError, Loaded,
+    reader::{Reader, load, values::json},
+    resource::{self, Form, Resource, ResourceFormat, SpecNode, resource_format},
     writer,
 };
 use crate::yaml::{self, Node, NodeValue};
 
-const RESOURCE: &[&str] = &["apiVersion", "kind", "metadata", "spec", "status"];
-/// What a file in the short form must have, and what is most often beside it.
-const SHORT: &[&str] = &["name", "description", "args", "steps"];
-const METADATA: &[&str] = &["name", "namespace", "labels", "annotations", "creationTimestamp"];
-const DEFAULT_NAMESPACE: &str = "default";
+/// The file format.
+pub static FORMAT: ResourceFormat = resource_format!("Workflow", &SPEC, &["steps"]);
 
-/// Reads one file. A workflow without a name has that of its file, without the ending.
+/// Reads a file. A workflow without a name gets that of its file, without the extension.
 pub fn parse(text: &str, file_name: &str) -> Result<Loaded<Workflow>, LoadError> {
-    // What is wrong inside `spec` is found by path, and told with the line of that path.
-    let mut inside: Result<Vec<Warning>, Vec<Problem>> = Ok(Vec::new());
-    let loaded = load(text, |reader, node| {
-        let Head { name, namespace, extra, prefix } = match is_short(node, &["steps"]) {
-            true => short(reader, node)?,
-            false => head(reader, node)?,
-        };
-        let spec = match prefix.is_empty() {
-            true => without_name(node),
-            false => json(child(node, "spec")?),
-        };
-        let root = if prefix.is_empty() { node } else { child(node, "spec")? };
-        let read = match definition::read(&spec) {
-            Ok(read) => read,
-            Err(issues) => {
-                let problems = issues.into_iter().map(|issue| problem(root, &prefix, issue));
-                inside = Err(problems.collect());
-                return None;
-            }
-        };
-        let unknown = read.unknown.into_iter().map(|(path, similar)| {
-            let (line, column) = place(root, &path);
-            let path = prefix.iter().cloned().chain(path).collect();
-            Warning { path, line, column, message: UNKNOWN_FIELD.to_owned(), similar }
-        });
-        inside = Ok(unknown.collect());
-        let name = if name.is_empty() { file_name.to_owned() } else { name };
+    load(text, |reader, node| {
+        let Resource { name, namespace, extra, spec, .. } =
+            resource::read(reader, node, &FORMAT, file_name, read_spec)?;
         match check_resource_name(&name) {
-            Ok(()) => Some(Workflow { extra, ..Workflow::new(name, namespace, read.spec) }),
+            Ok(()) => Some(Workflow { extra, ..Workflow::new(name, namespace, spec) }),
             Err(invalid) => reader.refuse(node, invalid.to_string(), None),
         }
-    });
-    match (loaded, inside) {
-        (Ok(Loaded { value, mut warnings }), Ok(unknown)) => {
-            warnings.extend(unknown);
-            Ok(Loaded { value, warnings })
-        }
-        (Err(LoadError::Fields(mut problems)), Err(inside)) => {
-            problems.extend(inside);
-            Err(LoadError::Fields(problems))
-        }
-        (Ok(_), Err(inside)) => Err(LoadError::Fields(inside)),
-        (Err(error), _) => Err(error),
-    }
-}
-
-struct Head {
-    name: String,
-    namespace: String,
-    extra: Vec<(Value, Value)>,
-    /// Where the spec is.
-    prefix: Vec<String>,
-}
-
-fn short(reader: &mut Reader, node: &Node) -> Option<Head> {
-    if child(node, "steps").is_none() {
-        let fields = reader.fields(node, "Workflow", SHORT)?;
-        return reader.required(&fields, "steps", |_, _| None);
-    }
-    let name = child(node, "name").and_then(Node::as_text).unwrap_or_default();
-    Some(Head {
-        name: name.to_owned(),
-        namespace: DEFAULT_NAMESPACE.to_owned(),
-        extra: Vec::new(),
-        prefix: Vec::new(),
     })
 }
 
-fn head(reader: &mut Reader, node: &Node) -> Option<Head> {
-    let fields = reader.fields(node, "Workflow", RESOURCE)?;
-    let kind = reader.optional(&fields, "kind", (), |reader, node| match node.as_text() {
-        Some("Workflow") => Some(()),
-        _ => reader.refuse(node, "Input should be 'Workflow'", "write `kind: Workflow`"),
-    });
-    let metadata = reader.optional(&fields, "metadata", None, |reader, node| {
-        let fields = reader.fields(node, "ObjectMeta", METADATA)?;
-        let name = reader.nullable(&fields, "name", Reader::text);
-        let namespace = reader.nullable(&fields, "namespace", Reader::text);
-        let (Setting(name), Setting(namespace)) = (name?, namespace?);
-        let NodeValue::Map(pairs) = &node.value else { return None };
-        let extra = pairs
-            .iter()
-            .filter(|(key, _)| !matches!(key.as_text(), Some("name" | "namespace")))
-            .map(|(key, value)| (key.to_value(), value.to_value()));
-        Some(Some((name, namespace, extra.collect())))
-    });
-    let spec = reader.required(&fields, "spec", |_, _| Some(()));
-    let (name, namespace, extra) = metadata?.unwrap_or_default();
-    kind?;
-    spec?;
-    Some(Head {
-        name: name.unwrap_or_default(),
-        namespace: namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
-        extra,
-        prefix: vec!["spec".to_owned()],
-    })
-}
-
-fn without_name(node: &Node) -> Json {
+/// Reads the spec as JSON, the way the core tools read it, and reports problems at their lines.
+fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<muster_workflow::Spec> {
+    let SpecNode { node, form, .. } = source;
     let mut spec = json(node);
-    if let Json::Object(spec) = &mut spec {
+    if let (Form::Short, Json::Object(spec)) = (form, &mut spec) {
+        if !spec.contains_key("steps") {
+            let fields = source.fields(reader)?;
+            return reader.required(&fields, "steps", |_, _| None);
+        }
         spec.remove("name");
         spec.remove("status");
     }
-    spec
+    match definition::read(&spec) {
+        Ok(read) => {
+            for (path, similar) in read.unknown {
+                reader.warn_unknown(node_at(node, &path), path, similar);
+            }
+            Some(read.spec)
+        }
+        Err(issues) => {
+            for issue in issues {
+                reader.refuse_below(
+                    node_at(node, &issue.path),
+                    issue.path,
+                    issue.message,
+                    issue.fix,
+                );
+            }
+            None
+        }
+    }
 }
 
-fn json(node: &Node) -> Json {
-    serde_json::from_str(schema::to_json(&node.to_value()).get()).unwrap_or_default()
+/// The key or item at a path, or the last part of the path that exists.
+fn node_at<'n>(root: &'n Node, path: &[String]) -> &'n Node {
+    let (mut value, mut found) = (root, root);
+    for part in path {
+        let next = match &value.value {
+            NodeValue::Map(pairs) => {
+                let pair = pairs.iter().find(|(key, _)| key.written() == Some(part));
+                pair.map(|(key, value)| (value, key))
+            }
+            NodeValue::List(items) => {
+                let index = part.parse::<usize>().ok();
+                index.and_then(|index| items.get(index)).map(|item| (item, item))
+            }
+            NodeValue::Scalar(_) => None,
+        };
+        match next {
+            Some(next) => (value, found) = next,
+            None => break,
+        }
+    }
+    found
 }
 
 fn child<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
@@ -139,79 +89,34 @@ fn child<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
     Some(value)
 }
 
-fn problem(root: &Node, prefix: &[String], issue: definition::Issue) -> Problem {
-    let (line, column) = place(root, &issue.path);
-    Problem {
-        path: prefix.iter().cloned().chain(issue.path).collect(),
-        message: issue.message,
-        fix: Some(issue.fix),
-        line,
-        column,
-    }
-}
-
-/// The line and column of what stands at a path, or of the last part of the way that is there.
-fn place(root: &Node, path: &[String]) -> (usize, usize) {
-    let (mut node, mut place) = (root, (root.line, root.column));
-    for part in path {
-        let next = match &node.value {
-            NodeValue::Map(pairs) => {
-                let found = pairs.iter().find(|(key, _)| key.written() == Some(part));
-                found.map(|(key, value)| (value, (key.line, key.column)))
-            }
-            NodeValue::List(items) => part
-                .parse::<usize>()
-                .ok()
-                .and_then(|index| items.get(index))
-                .map(|item| (item, (item.line, item.column))),
-            NodeValue::Scalar(_) => None,
-        };
-        match next {
-            Some((next, at)) => (node, place) = (next, at),
-            None => break,
-        }
-    }
-    place
-}
-
-/// Where things stand in a file.
+/// Line numbers in a workflow file.
 #[derive(Debug)]
 pub struct Lines(Option<Node>);
 
 impl Lines {
-    /// The lines of a file.
+    /// The lines of the file `text`.
     pub fn of(text: &str) -> Self {
         Self(yaml::parse(text).ok())
     }
 
-    /// The line of what stands at a path below `spec`.
+    /// The line of the value at a path below `spec`, or of its nearest parent.
     pub fn line(&self, path: &[String]) -> Option<usize> {
         let root = self.0.as_ref()?;
         let spec = child(root, "spec").unwrap_or(root);
-        Some(place(spec, path).0)
+        Some(node_at(spec, path).line)
     }
 }
 
-/// The whole file, in the long form.
+/// Writes a file in the long form.
 pub fn text(workflow: &Workflow) -> String {
-    let text = |text: &str| Value::Text(text.to_owned());
-    let mut metadata =
-        vec![(text("name"), text(&workflow.name)), (text("namespace"), text(&workflow.namespace))];
-    metadata.extend(workflow.extra.iter().cloned());
-    writer::document(&[
-        (text("apiVersion"), text("muster.giantswarm.io/v1alpha1")),
-        (text("kind"), text("Workflow")),
-        (text("metadata"), Value::Map(metadata)),
-        (text("spec"), Value::from_json(&raw(&workflow.spec.to_file()))),
-    ])
+    let name = (workflow.name.as_str(), workflow.namespace.as_str());
+    let spec = resource::pairs(&workflow.spec.to_file());
+    resource::text(FORMAT.kind, name, workflow.extra.clone(), spec, Vec::new())
 }
 
-/// The definition as `core_workflow_get` shows it, as YAML.
+/// The definition that `core_workflow_get` shows, as YAML.
 pub fn shown_yaml(workflow: &Workflow) -> String {
-    match Value::from_json(&raw(&workflow.shown(false))) {
-        Value::Map(pairs) => writer::document(&pairs),
-        _ => String::new(),
-    }
+    writer::document(&resource::pairs(&workflow.shown(false)))
 }
 
 #[cfg(test)]

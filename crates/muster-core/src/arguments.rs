@@ -1,4 +1,4 @@
-//! Arguments of a call: from JSON to checked and converted values.
+//! Call arguments: parsing, conversion and checks.
 
 use std::sync::Arc;
 
@@ -12,84 +12,84 @@ use crate::{
     value::Value,
 };
 
-/// Named values in the order of the request, each name once.
+/// Argument values in request order, each name once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Arguments {
     values: Vec<(Arc<str>, Value)>,
 }
 
 impl Arguments {
-    /// Reads a JSON object; anything else counts as empty.
+    /// Reads a JSON object; any other value is read as no arguments.
     pub fn from_json(raw: &RawValue) -> Self {
         let members = RawObject::parse(raw).map(RawObject::deduplicated).unwrap_or_default();
         let values = members.into_iter().map(|(name, raw)| (name.into(), Value::from_json(&raw)));
         Self { values: values.collect() }
     }
 
-    /// The value given for `name`.
+    /// The value of `name`.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.values.iter().find(|(key, _)| **key == *name).map(|(_, value)| value)
     }
 
-    /// The names and values in order.
+    /// The names and values in request order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.values.iter().map(|(name, value)| (&**name, value))
     }
 
-    /// Keeps what `wanted` lets through.
+    /// Removes the arguments whose names `wanted` rejects.
     pub(crate) fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
         self.values.retain(|(name, _)| wanted(name));
     }
 }
 
-/// One thing that is wrong with the arguments. Its text is part of the contract.
+/// A problem with the arguments. Its text is a contract.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ArgumentProblem {
-    /// A required argument is not there.
+    /// A required argument is missing.
     #[error("Missing required argument '{name}'")]
     Missing {
-        /// Which.
+        /// The argument.
         name: String,
     },
-    /// A value is of the wrong type and does not convert.
+    /// A value has the wrong type and cannot be converted.
     #[error("Argument '{name}': cannot convert '{value}' to {}", kind.as_str())]
     Inconvertible {
-        /// Which.
+        /// The argument.
         name: String,
-        /// What was given, as text.
+        /// The value as text.
         value: String,
-        /// What was wanted.
+        /// The expected type.
         kind: ParamType,
     },
-    /// A value is not one of those allowed.
+    /// A value is not one of the choices.
     #[error("Argument '{name}' must be one of: {}", choices.join(", "))]
     NotAllowed {
-        /// Which.
+        /// The argument.
         name: String,
-        /// Those allowed.
+        /// The choices.
         choices: Vec<String>,
     },
-    /// The arguments break the input schema.
+    /// The arguments violate the input schema.
     #[error("Input validation error: {message}")]
     Schema {
-        /// How.
+        /// The violation.
         message: String,
     },
 }
 
-/// Arguments that do not fit.
+/// Arguments that were rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidArguments {
-    /// Everything that is wrong, in the order to be told.
+    /// The problems, in the order to report.
     pub problems: Vec<ArgumentProblem>,
-    /// Names given that the tool does not take, with the nearest it does.
+    /// Unknown argument names, each with the nearest known one.
     pub unknown: Vec<(String, Option<String>)>,
 }
 
-/// Checks what is required, converts what converts without doubt, checks choices.
+/// Checks required arguments, converts unambiguous values and checks choices.
 ///
-/// Of two parameters with one name each is looked at for being required, and the last says what the
-/// value must be. Unknown names are passed over; they only help to explain a mismatch.
+/// If several parameters share a name, each is checked for being required and the last determines
+/// the type. Unknown names are ignored; they only explain a rejection.
 pub fn coerce(params: &[Param], given: Arguments) -> Result<Arguments, InvalidArguments> {
     let unknown = unknown(params, &given);
     let mut problems: Vec<ArgumentProblem> = params
@@ -112,12 +112,12 @@ pub fn coerce(params: &[Param], given: Arguments) -> Result<Arguments, InvalidAr
     }
 }
 
-/// The parameter that decides about `name`: the last that has it.
+/// The parameter that applies to `name`: the last with that name.
 pub(crate) fn definition<'a>(params: &'a [Param], name: &str) -> Option<&'a Param> {
     params.iter().rfind(|param| param.name == name)
 }
 
-/// The names given that no parameter has, each with the nearest that one has.
+/// The argument names that no parameter has, each with the nearest known one.
 pub(crate) fn unknown(params: &[Param], given: &Arguments) -> Vec<(String, Option<String>)> {
     let nearest = |name| {
         let names = params.iter().map(|param| param.name.as_str());
@@ -143,7 +143,7 @@ fn convert(param: &Param, value: Value) -> Result<Value, ArgumentProblem> {
     Err(ArgumentProblem::NotAllowed { name: name(), choices: param.choices.clone() })
 }
 
-/// The value as one of the kind wanted, or the value as it came.
+/// Converts a value to a type, or returns it unchanged as the error.
 fn converted(kind: ParamType, value: Value) -> Result<Value, Value> {
     match kind {
         ParamType::String => Ok(Value::Text(match value {
@@ -223,7 +223,7 @@ mod tests {
         Arguments::from_json(&serde_json::from_str::<Box<RawValue>>(json).unwrap())
     }
 
-    /// What comes out: each argument as Python would write it, or each problem on a line.
+    /// Checks the converted arguments as Python literals, or the problems, one per line.
     #[track_caller]
     fn check(params: &[Param], json: &str, expect: &str) {
         let found = match coerce(params, arguments(json)) {
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(found, expect, "{json}");
     }
 
-    /// One value against one kind; nothing expected means that it does not convert.
+    /// Checks one value; `None` expects a failed conversion.
     #[track_caller]
     fn check_value(kind: ParamType, json: &str, expect: Option<&str>) {
         let given = format!(r#"{{"v": {json}}}"#);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_becomes_a_string() {
+    fn any_value_converts_to_a_string() {
         let string = |json, repr| check_value(ParamType::String, json, Some(repr));
         string(r#""as is ""#, "'as is '");
         string("5", "'5'");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_an_integer() {
+    fn conversion_to_an_integer() {
         let integer = |json, repr| check_value(ParamType::Integer, json, repr);
         integer("42", Some("42"));
         integer("123456789012345678901234567890", Some("123456789012345678901234567890"));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_a_number() {
+    fn conversion_to_a_number() {
         let number = |json, repr| check_value(ParamType::Number, json, repr);
         number("5", Some("5"));
         number("5.0", Some("5.0"));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_a_boolean() {
+    fn conversion_to_a_boolean() {
         let boolean = |json: &str, repr| check_value(ParamType::Boolean, json, repr);
         boolean("true", Some("True"));
         boolean("false", Some("False"));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_comes_first_then_the_order_of_the_request() {
+    fn missing_arguments_come_first_then_request_order() {
         let params = [
             param("a", ParamType::Integer),
             required("d"),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_names_the_last_decides_and_each_is_required() {
+    fn the_last_of_equal_names_decides_and_each_is_required() {
         let params = [required("a"), Param { required: true, ..param("a", ParamType::Integer) }];
         check(&params, r#"{"a": "5"}"#, "a=5");
         check(&params, r#"{"a": "x"}"#, "Argument 'a': cannot convert 'x' to integer");
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_come_with_the_nearest() {
+    fn unknown_names_have_suggestions() {
         let params = [required("message"), param("all", ParamType::Boolean)];
         let mismatch = coerce(&params, arguments(r#"{"mesage": "hi", "zzz": 1}"#)).unwrap_err();
         assert_eq!(

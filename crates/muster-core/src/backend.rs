@@ -1,4 +1,4 @@
-//! The outbound ports: what runs tools, and the way back in.
+//! The outbound ports: the backends that run tools, and the call path back into the gateway.
 
 use std::{fmt, pin::Pin};
 
@@ -12,32 +12,21 @@ use crate::{
     spooled::ToolResult,
 };
 
-/// A future behind a pointer, for traits used as objects.
+/// A boxed future, for object-safe traits.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Something that runs tools.
+/// A provider of tools, resources and prompts.
 ///
-/// Cancellation is drop: when the returned future is dropped, the work behind it must end.
+/// Dropping a returned future cancels the call: the work behind it must end.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// Runs one permitted call.
+    /// Runs one permitted call. A result that is too long for memory is spooled to disk.
     fn run<'a>(
         &'a self,
         cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>>;
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>>;
 
-    /// The same, for who can deal with a result that is too long for memory. Without it such a result
-    /// is brought into memory, or refused.
-    fn run_bulk<'a>(
-        &'a self,
-        cx: CallContext<'a>,
-        call: Permitted,
-    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
-        let running = self.run(cx, call);
-        Box::pin(async move { running.await.map(ToolResult::Inline) })
-    }
-
-    /// Serves something else than a tool: a resource to read, a prompt to fill in.
+    /// Serves a request that is not a tool call, such as reading a resource.
     fn request<'a>(
         &'a self,
         cx: CallContext<'a>,
@@ -52,50 +41,50 @@ pub trait Backend: fmt::Debug + Send + Sync {
     }
 }
 
-/// Something asked of a backend besides running a tool, in the backend's own names.
+/// A resource, prompt or completion request, in the backend's own names.
 #[derive(Debug)]
 pub struct ResourceRequest {
-    /// What is asked.
+    /// The operation.
     pub operation: ResourceOperation,
-    /// What the client sent along about the request itself.
+    /// The `_meta` object of the client's request.
     pub meta: Option<Raw>,
-    /// Answers to earlier questions of the same request.
+    /// Responses to input requests of an earlier attempt.
     pub continuation: Continuation,
 }
 
-/// What may be asked of a backend besides running a tool.
+/// The operations of a backend other than running a tool.
 #[derive(Debug, Clone)]
 pub enum ResourceOperation {
-    /// The contents of a resource.
+    /// Reads the contents of a resource.
     Read {
-        /// Its address.
+        /// The URI of the resource.
         uri: String,
     },
-    /// A prompt filled in.
+    /// Renders a prompt.
     Prompt {
-        /// The backend's name of it.
+        /// The backend's name of the prompt.
         name: String,
-        /// Its arguments: a JSON object.
+        /// The arguments: a JSON object.
         arguments: Option<Raw>,
     },
-    /// Completions for an argument; the parameters as sent, with the backend's own names.
+    /// Completes an argument.
     Complete {
-        /// The parameters.
+        /// The parameters as sent, with the backend's own names.
         params: Raw,
     },
-    /// Word when a resource changes, from now on.
+    /// Subscribes to changes of a resource.
     Subscribe {
-        /// Its address.
+        /// The URI of the resource.
         uri: String,
     },
-    /// No more word.
+    /// Ends a subscription.
     Unsubscribe {
-        /// Its address.
+        /// The URI of the resource.
         uri: String,
     },
 }
 
-/// The way from a running tool to other tools: through the front door, never around it.
+/// The call path, for tools that call other tools. Nested calls are checked like all others.
 pub trait ToolCaller: fmt::Debug + Send + Sync {
     /// Calls a tool as `caller`.
     fn call<'a>(
@@ -106,13 +95,13 @@ pub trait ToolCaller: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Outcome, CallError>>;
 }
 
-/// What travels with a call.
+/// What a backend may use while it serves a call.
 #[derive(Debug, Clone, Copy)]
 pub struct CallContext<'a> {
-    /// The client behind it all: to be told, to be asked.
+    /// The client that sent the request: receives notifications and input requests.
     pub client: &'a Arc<dyn ClientHandle>,
-    /// Who asked.
+    /// The caller.
     pub caller: &'a Caller,
-    /// The way to other tools.
+    /// The call path to other tools.
     pub tools: &'a dyn ToolCaller,
 }

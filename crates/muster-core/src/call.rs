@@ -1,4 +1,4 @@
-//! One call of one tool, and what came of it.
+//! Tool calls, their callers, outcomes and errors.
 
 use std::sync::Arc;
 
@@ -13,33 +13,33 @@ use crate::{
     name::{BackendName, ToolName},
 };
 
-/// Who is calling, and how deep in a chain of calls they are.
+/// The caller of a tool, and the nesting depth of the call.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// The authenticated subject, or `local` on a trusted pipe.
     pub subject: Arc<str>,
-    /// Number of calls above this one; bounded by the dispatcher.
+    /// The number of enclosing calls; limited by the dispatcher.
     pub depth: u8,
-    /// Who that is, where logins are asked for.
+    /// The principal, if logins are required.
     pub principal: Option<Arc<Principal>>,
-    /// The session of someone who has not logged in. What a request says about itself is no proof, but
-    /// a session was named by us, and only its client knows the name.
+    /// The session of a caller without a login. We generate session IDs and only the client knows
+    /// its own, so unlike a claim in the request it identifies the caller.
     pub session: Option<Arc<str>>,
 }
 
 impl Caller {
-    /// The one caller at the other end of a pipe that the user opened.
+    /// The caller on a pipe that the user opened.
     pub fn local() -> Self {
         Self { subject: Arc::from("local"), depth: 0, principal: None, session: None }
     }
 
-    /// Someone who has logged in.
+    /// A caller with a login.
     pub fn authenticated(principal: Arc<Principal>) -> Self {
         let subject = Arc::clone(&principal.id);
         Self { subject, depth: 0, principal: Some(principal), session: None }
     }
 
-    /// Whom things belong to that this caller has for itself.
+    /// The owner of everything that is private to this caller.
     pub fn owner(&self) -> Owner {
         match (&self.principal, &self.session) {
             (None, Some(session)) => Owner::Session(Arc::clone(session)),
@@ -48,97 +48,97 @@ impl Caller {
     }
 }
 
-/// Whom something belongs to that is not for everybody.
+/// The owner of private state.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
-    /// Someone whose login says who they are, or the one user of a gateway that asks for none.
+    /// A logged-in subject, or the single user of a gateway without logins.
     Subject(Arc<str>),
-    /// Whoever is at the other end of a session.
+    /// The client of a session.
     Session(Arc<str>),
 }
 
-/// A request to run a tool. It has not been checked against anything yet.
+/// An unchecked request to run a tool.
 #[derive(Debug)]
 pub struct Call {
-    /// The name the agent used.
+    /// The name that the agent used.
     pub tool: ToolName,
-    /// The arguments the agent gave: a JSON object.
+    /// The arguments: a JSON object.
     pub arguments: Raw,
-    /// How the arguments are held against what the tool takes.
+    /// How the arguments are checked.
     pub checking: Checking,
-    /// What the client sent along about the request itself: progress token, trace context.
+    /// The `_meta` object of the request: progress token, trace context.
     pub meta: Option<Raw>,
-    /// Answers to earlier questions of the same call.
+    /// Responses to input requests of an earlier attempt.
     pub continuation: Continuation,
 }
 
 impl Call {
-    /// A first call without anything beside its arguments.
+    /// A first attempt without metadata.
     pub fn new(tool: ToolName, arguments: Raw, checking: Checking) -> Self {
         Self { tool, arguments, checking, meta: None, continuation: Continuation::default() }
     }
 }
 
-/// How strictly arguments are read.
+/// How strictly arguments are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checking {
-    /// Convert what converts without doubt: the text `"42"` where an integer is wanted.
+    /// Convert unambiguous values, such as the text `"42"` to an integer.
     Coerce,
-    /// Take the input schema at its word.
+    /// Validate against the input schema without conversion.
     Strict,
 }
 
-/// The tool ran. It may have failed *as a tool*; that is for the agent to read.
+/// The result of a tool that ran. The tool may have failed; that is for the agent to read.
 #[derive(Debug, Clone)]
 pub enum Outcome {
-    /// Text that muster made: a program's output, or its own answer.
+    /// Text produced by muster or a program.
     Text {
-        /// What the agent reads.
+        /// The text for the agent.
         text: String,
-        /// Whether the tool itself failed.
+        /// Whether the tool failed.
         failed: bool,
-        /// The same in structure, or what would not fit the text.
+        /// Structured content beside the text.
         details: Option<Raw>,
     },
-    /// The result object of an MCP server, as it came.
+    /// The result object of an MCP server, unchanged.
     Raw(Raw),
-    /// Questions to be answered first.
+    /// The tool requests input first.
     InputRequired(InputRequired),
 }
 
 impl Outcome {
-    /// A good answer in text.
+    /// A success.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), failed: false, details: None }
     }
 
-    /// A failure in text.
+    /// A failure.
     pub fn failure(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), failed: true, details: None }
     }
 }
 
-/// The tool did not run, or its result was lost.
+/// A call that did not run, or whose result was lost.
 #[derive(Debug, Error)]
 pub enum CallError {
-    /// No such tool in this caller's view.
+    /// There is no such tool for this caller.
     #[error("no tool named `{tool}`")]
     UnknownTool {
-        /// The name as asked for.
+        /// The requested name.
         tool: ToolName,
-        /// The nearest names in the view.
+        /// The nearest visible names.
         similar: Vec<ToolName>,
     },
-    /// The arguments do not fit.
+    /// The arguments are invalid.
     #[error("the arguments do not fit `{tool}`")]
     InvalidArguments {
         /// The tool.
         tool: ToolName,
-        /// Everything that is wrong, in the order to be told.
+        /// The problems, in the order to report.
         problems: Vec<ArgumentProblem>,
-        /// Names given that the tool does not take, with the nearest it does.
+        /// Unknown argument names, each with the nearest known one.
         unknown: Vec<(String, Option<String>)>,
-        /// What it takes.
+        /// The input schema.
         schema: Arc<RawValue>,
     },
     /// The policy restricts an argument, and the value is outside.
@@ -146,45 +146,45 @@ pub enum CallError {
     PolicyViolation {
         /// The tool.
         tool: ToolName,
-        /// One sentence for each value refused.
+        /// One sentence per violation.
         violations: Vec<String>,
     },
-    /// The policy itself cannot be applied.
+    /// The policy cannot be applied.
     #[error("{reason}")]
     InvalidPolicy {
-        /// What is wrong with it.
+        /// What is wrong with the policy.
         reason: String,
     },
-    /// The backend could not be reached or broke its protocol.
+    /// The backend could not be reached or violated its protocol.
     #[error("backend `{backend}` is not available: {reason}")]
     Unavailable {
-        /// Which one.
+        /// The backend.
         backend: BackendName,
-        /// Why, in words an agent may read.
+        /// The reason, for the agent.
         reason: String,
     },
-    /// The backend answered with a protocol error of its own.
+    /// The backend responded with a protocol error.
     #[error("{message}")]
     Upstream {
-        /// Its code.
+        /// The error code.
         code: i64,
-        /// Its words.
+        /// The error message.
         message: String,
-        /// What it added.
+        /// The error data.
         data: Option<Raw>,
     },
-    /// The tool can destroy something, and this gateway was not told to let it.
+    /// The tool is destructive, and destructive tools are not enabled.
     #[error(
         "tool '{local_name}' is blocked as it is destructive. Use --yolo flag to allow destructive operations"
     )]
     Destructive {
-        /// What the backend calls it.
+        /// The backend's own name of the tool.
         local_name: String,
     },
-    /// A call that calls a call that calls a call…
+    /// Calls are nested too deep.
     #[error("calls are nested deeper than {limit}")]
     TooDeep {
-        /// The limit that was hit.
+        /// The limit.
         limit: u8,
     },
 }

@@ -1,7 +1,7 @@
-//! What there is to call, as an immutable value.
+//! The catalog: everything that can be called, as an immutable value.
 //!
-//! Backends *push* their tools here when they change; the catalog never asks a backend anything.
-//! A request works on one [`CatalogSnapshot`] from start to end.
+//! Backends *push* their tools here when they change; the catalog never queries a backend. A
+//! request works on one [`CatalogSnapshot`] from start to end.
 
 mod indexed;
 mod names;
@@ -22,133 +22,129 @@ use crate::{
     schema::validator::Validator,
     suggest,
 };
-use indexed::Indexed;
-use names::Names;
+use indexed::LazyIndex;
+use names::ToolNames;
 
-/// One tool in the catalog.
+/// A tool in the catalog.
 #[derive(Debug, Clone)]
 pub struct ToolEntry {
     /// The name that agents see.
     pub name: ToolName,
-    /// Who runs it.
+    /// The backend that runs it.
     pub backend: BackendName,
-    /// What the backend itself calls it.
+    /// The backend's own name of it.
     pub local_name: Arc<str>,
     /// What it does.
     pub description: Arc<str>,
-    /// What it takes, as JSON Schema.
+    /// The JSON Schema of its arguments.
     pub input_schema: Arc<RawValue>,
-    /// What it takes, as a CLI definition says it; none for tools that only have a schema.
+    /// Its parameters by a CLI definition; none for tools that only have a schema.
     pub params: Option<Arc<[Param]>>,
-    /// The whole definition as an MCP server listed it, in its own names; none for tools that muster
-    /// describes itself.
+    /// The definition as an MCP server listed it, in the server's own names; none for tools defined
+    /// by muster.
     pub definition: Option<Arc<RawValue>>,
-    /// Holds arguments against the schema; made at the first call.
+    /// Validates arguments against the schema; compiled at the first call.
     pub validator: Arc<Validator>,
 }
 
-/// A resource, a template of resources, or a prompt.
+/// A resource, resource template or prompt in the catalog.
 #[derive(Debug, Clone)]
 pub struct CatalogItem {
-    /// What clients call it: an address, a template of one, or a name.
+    /// The name that clients see: a URI, a URI template or a name.
     pub name: Arc<str>,
-    /// Who has it.
+    /// The backend that offers it.
     pub backend: BackendName,
-    /// What the backend itself calls it.
+    /// The backend's own name of it.
     pub local_name: Arc<str>,
-    /// The whole definition as the backend listed it, in its own names.
+    /// The definition as the backend listed it, in its own names.
     pub definition: Arc<RawValue>,
 }
 
-/// Everything one backend has on offer.
+/// The tools, resources and prompts of one backend.
 #[derive(Debug, Clone, Default)]
 pub struct Offer {
-    /// Its tools, in its own order; names may repeat.
+    /// Its tools in its own order; names may repeat.
     pub tools: Vec<ToolEntry>,
     /// Its resources.
     pub resources: Vec<CatalogItem>,
-    /// Its templates of resources.
+    /// Its resource templates.
     pub templates: Vec<CatalogItem>,
     /// Its prompts.
     pub prompts: Vec<CatalogItem>,
 }
 
-/// What a backend says about itself.
+/// How a backend describes itself.
 #[derive(Debug, Clone)]
 pub struct BackendInfo {
-    /// Its name for people and filters; need not be unique.
+    /// A name for people and filters; need not be unique.
     pub title: Arc<str>,
-    /// One line about it.
+    /// A one-line description.
     pub description: Arc<str>,
-    /// What it is about.
+    /// The category, for filters.
     pub category: Option<Arc<str>>,
-    /// Words for search.
+    /// Tags for search.
     pub tags: Arc<[String]>,
 }
 
-/// Everything one backend offers.
+/// One backend with everything that it offers.
 #[derive(Debug, Clone)]
 pub struct CatalogSource {
     /// The backend.
     pub backend: BackendName,
-    /// What it says about itself.
+    /// How it describes itself.
     pub info: BackendInfo,
     /// Its resources.
     pub resources: Vec<CatalogItem>,
-    /// Its templates of resources.
+    /// Its resource templates.
     pub templates: Vec<CatalogItem>,
     /// Its prompts.
     pub prompts: Vec<CatalogItem>,
-    /// Its tools, in its own order; names may repeat.
+    /// Its tools in its own order; names may repeat.
     entries: Vec<Arc<ToolEntry>>,
-    /// For each tool the text that queries are matched against, made once.
+    /// For each tool the text that substring queries are matched against.
     haystacks: Vec<String>,
 }
 
 impl CatalogSource {
-    /// A backend with what it has on offer.
-    pub fn new(backend: BackendName, about: BackendInfo, offer: Offer) -> Self {
+    /// Creates a source.
+    pub fn new(backend: BackendName, info: BackendInfo, offer: Offer) -> Self {
         let Offer { tools, resources, templates, prompts } = offer;
-        let haystacks = tools.iter().map(|entry| search::haystack(&about, entry)).collect();
+        let haystacks = tools.iter().map(|entry| search::haystack(&info, entry)).collect();
         let entries = tools.into_iter().map(Arc::new).collect();
-        Self { backend, info: about, resources, templates, prompts, entries, haystacks }
+        Self { backend, info, resources, templates, prompts, entries, haystacks }
     }
 
-    /// Its tools, in its own order; names may repeat.
+    /// Its tools in its own order; names may repeat.
     pub fn entries(&self) -> &[Arc<ToolEntry>] {
         &self.entries
     }
 }
 
-/// Which of two tools with one name is called.
+/// Which of several tools with the same name is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NameCollision {
-    /// The one defined later: a config may replace what an earlier one defined.
+    /// The one defined last: a config may override an earlier one.
     #[default]
     LastWins,
-    /// The one of the backend that was there first: a newcomer takes nothing over.
+    /// The one of the backend that was added first: a new backend takes over nothing.
     FirstWins,
 }
 
-/// Every tool at one moment.
+/// The catalog at one moment.
 ///
-/// **Invariant:** one that differs from another by a source shares everything else with it, so a
-/// catalog of one's own costs as much as what is one's own in it.
+/// **Invariant:** snapshots share their sources, so a per-owner snapshot costs only what differs.
 #[derive(Debug, Clone, Default)]
 pub struct CatalogSnapshot {
-    /// By when they were first added.
+    /// By insertion order.
     sources: RedBlackTreeMapSync<u64, Arc<CatalogSource>>,
-    /// When each backend was first added.
+    /// The insertion order of each backend.
     orders: RedBlackTreeMapSync<BackendName, u64>,
-    names: Names,
-    indexed: Indexed,
+    names: ToolNames,
+    indexed: LazyIndex,
 }
 
 impl CatalogSnapshot {
-    /// A snapshot in which `source` stands as given; the others stay as they are.
-    ///
-    /// Of two tools with one name the later wins: later in the source, and of two sources the one
-    /// that was added later.
+    /// Adds or replaces a source. A replaced source keeps its position.
     #[must_use]
     pub fn with(&self, source: CatalogSource) -> Self {
         let mut next = self.clone();
@@ -165,13 +161,13 @@ impl CatalogSnapshot {
         next
     }
 
-    /// The same for several sources at once.
+    /// Adds or replaces several sources.
     #[must_use]
     pub fn with_all(&self, added: impl IntoIterator<Item = CatalogSource>) -> Self {
         added.into_iter().fold(self.clone(), |snapshot, source| snapshot.with(source))
     }
 
-    /// A snapshot without what `backend` offers. Whose its tools were is remembered.
+    /// Removes a backend. The names of its tools are remembered for error messages.
     #[must_use]
     pub fn without(&self, backend: &BackendName) -> Self {
         let mut next = self.clone();
@@ -184,71 +180,72 @@ impl CatalogSnapshot {
         next
     }
 
-    /// An empty snapshot that settles collisions as told.
+    /// An empty snapshot with a collision rule.
     pub fn with_collisions(collision: NameCollision) -> Self {
-        Self { names: Names::with_collisions(collision), ..Self::default() }
+        Self { names: ToolNames::with_collisions(collision), ..Self::default() }
     }
 
-    /// Whose tool it was, if it is no longer there.
+    /// The backend that last offered a tool that is gone.
     pub fn former_backend(&self, name: &str) -> Option<&BackendName> {
         self.names.former_backend(name)
     }
 
-    /// The prompts, in the order of their sources.
+    /// The prompts in the order of their sources.
     pub fn prompts(&self) -> impl Iterator<Item = &CatalogItem> {
         self.sources().flat_map(|source| &source.prompts)
     }
 
-    /// The resources, in the order of their sources.
+    /// The resources in the order of their sources.
     pub fn resources(&self) -> impl Iterator<Item = &CatalogItem> {
         self.sources().flat_map(|source| &source.resources)
     }
 
-    /// The templates of resources, in the order of their sources.
+    /// The resource templates in the order of their sources.
     pub fn templates(&self) -> impl Iterator<Item = &CatalogItem> {
         self.sources().flat_map(|source| &source.templates)
     }
 
-    /// Who answers for an address: who lists it, else who has a template that fits it.
+    /// The backend of a URI: the one that lists it, else one with a matching template.
     pub fn resource_backend(&self, uri: &str) -> Option<&BackendName> {
         let listed = self.resources().find(|resource| *resource.name == *uri);
-        let fitting = || self.templates().find(|template| template::fits(&template.name, uri));
-        listed.or_else(fitting).map(|found| &found.backend)
+        let by_template =
+            || self.templates().find(|template| template::matches(&template.name, uri));
+        listed.or_else(by_template).map(|found| &found.backend)
     }
 
-    /// Who offers something, in the order they were added.
+    /// The sources in insertion order.
     pub fn sources(&self) -> impl Iterator<Item = &CatalogSource> {
         self.sources.values().map(|source| &**source)
     }
 
-    /// What one backend offers.
+    /// The source of a backend.
     pub fn source(&self, backend: &str) -> Option<&CatalogSource> {
         self.sources.get(self.orders.get(backend)?).map(|source| &**source)
     }
 
-    /// Finds a tool by its exact name.
+    /// The tool with this name.
     pub fn get(&self, name: &str) -> Option<&Arc<ToolEntry>> {
         self.names.get(name)
     }
 
-    /// How many tools can be called.
+    /// The number of callable tools.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there is no tool.
+    /// Whether there is no callable tool.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The tools that can be called, each at the place of the definition that won.
+    /// The callable tools in source order, without those that lost a name collision.
     pub fn callable(&self) -> impl Iterator<Item = (&CatalogSource, &Arc<ToolEntry>)> {
         self.sources()
             .flat_map(|source| source.entries.iter().map(move |entry| (source, entry)))
             .filter(|(_, entry)| self.is_callable(entry))
     }
 
-    /// The tools that can be called, each at the place where its name first occurs.
+    /// The callable tools, each at the position where its name first occurs.
     pub fn by_first_definition(&self) -> Vec<&Arc<ToolEntry>> {
         let mut seen = std::collections::BTreeSet::new();
         self.sources()
@@ -258,12 +255,12 @@ impl CatalogSnapshot {
             .collect()
     }
 
-    /// The tools that can be called, sorted by name.
+    /// The callable tools, sorted by name.
     pub fn sorted(&self) -> impl Iterator<Item = &Arc<ToolEntry>> {
         self.names.winners()
     }
 
-    /// Names that `name` may have been meant for, among those that `shown` lets through.
+    /// Tool names similar to `name` among those that `shown` accepts.
     pub fn similar(&self, name: &str, shown: impl Fn(&ToolEntry) -> bool) -> Vec<ToolName> {
         let names = self.sorted().filter(|entry| shown(entry)).map(|entry| entry.name.as_str());
         suggest::similar(name, names).into_iter().map(ToolName::new).collect()

@@ -1,27 +1,27 @@
-//! A CLI as tools: what a definition says once it has been read.
+//! A command-line program as a set of tools.
 
 use crate::value::Value;
 
-/// One CLI and the tools made of it.
+/// A CLI and the tools made from it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CliConfig {
-    /// The CLI's name; also the server's when it is the only one.
+    /// The CLI's name; also the server's if it is the only one.
     pub name: String,
-    /// One line for people and agents.
+    /// A one-line description.
     pub description: String,
     /// The base command, before expansion.
     pub command: String,
-    /// Variables added to the child's environment, values literal.
+    /// Variables added to the child's environment, not expanded.
     pub env: Vec<(String, String)>,
-    /// Where the command runs unless a call says otherwise.
+    /// The working directory unless a call overrides it.
     pub working_dir: Option<String>,
-    /// What the CLI is about, for filters.
+    /// The category, for filters.
     pub category: Option<String>,
-    /// Words for search.
+    /// Tags for search.
     pub tags: Vec<String>,
-    /// Arguments appended to every call; only their defaults count.
+    /// Arguments appended to every call; only their defaults are used.
     pub global_args: Vec<Param>,
-    /// The tools, in the order written; names may repeat.
+    /// The tools in file order; names may repeat.
     pub tools: Vec<CliTool>,
 }
 
@@ -32,30 +32,30 @@ pub struct CliTool {
     pub name: String,
     /// What it does.
     pub description: String,
-    /// The subcommand words, split at white space.
+    /// The subcommand, split at white space.
     pub command: String,
-    /// Its parameters, in the order written; names may repeat.
+    /// Its parameters in file order; names may repeat.
     pub params: Vec<Param>,
-    /// Seconds before the run is given up; none and zero mean the default.
+    /// The timeout in seconds; none and zero select the default.
     pub timeout: Option<f64>,
 }
 
-/// One parameter of a tool.
+/// A parameter of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Param {
     /// Its key in the arguments.
     pub name: String,
-    /// What it means.
+    /// What it is for.
     pub description: String,
-    /// What kind of value it takes.
+    /// The type of its value.
     pub kind: ParamType,
-    /// Whether a call must give it.
+    /// Whether a call must set it.
     pub required: bool,
-    /// The value used when a call gives none; never `Null`.
+    /// The default value; never `Null`.
     pub default: Option<Value>,
-    /// Where its value goes.
+    /// How the value is passed to the program.
     pub placement: Placement,
-    /// The values allowed; empty means any.
+    /// The allowed values; empty for any.
     pub choices: Vec<String>,
 }
 
@@ -68,12 +68,12 @@ pub enum ParamType {
     Integer,
     /// Any number.
     Number,
-    /// True or false.
+    /// A boolean.
     Boolean,
 }
 
 impl ParamType {
-    /// Its name in definitions and schemas.
+    /// The name in definitions and schemas.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::String => "string",
@@ -84,23 +84,23 @@ impl ParamType {
     }
 }
 
-/// Where a value goes. One choice: nothing can be positional *and* on the standard input.
+/// How a value is passed to the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
-    /// The flag, then the value as a word of its own.
+    /// The flag, then the value as a separate word.
     Flag(String),
-    /// `key=value`: the flag ends in `=` and shares its word with the value.
+    /// The flag ends in `=` and shares its word with the value.
     Joined(String),
     /// A bare word, before all flags.
     Positional,
-    /// Written to the standard input.
+    /// On the standard input.
     Stdin,
-    /// The directory to run in.
+    /// As the working directory.
     WorkingDir,
 }
 
 impl Placement {
-    /// The placement of an argument that goes by flag; an empty flag is made from the name.
+    /// The placement by a flag; without one the flag is derived from the name.
     pub fn by_flag(flag: Option<&str>, name: &str) -> Self {
         match flag {
             Some(flag) if flag.ends_with('=') => Self::Joined(flag.to_owned()),
@@ -110,25 +110,25 @@ impl Placement {
     }
 }
 
-/// Where a CLI's commands run.
+/// Where the commands of a CLI run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Executor {
-    /// As a child of this machine.
+    /// As a child process of this machine.
     #[default]
     Local,
-    /// Inside a fresh container of an image.
+    /// In a new container.
     Docker(Docker),
 }
 
-/// The container a command runs in.
+/// The container of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Docker {
     /// The image, as written.
     pub image: String,
-    /// Mounts; `$NAME` is expanded from the server's environment.
+    /// Volume mounts; `$NAME` is expanded from the server's environment.
     pub volumes: Vec<String>,
-    /// The network to join.
+    /// The network.
     pub network: Option<String>,
-    /// The working directory inside.
+    /// The working directory in the container.
     pub working_dir: Option<String>,
 }

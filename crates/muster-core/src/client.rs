@@ -1,8 +1,8 @@
-//! The way back to the client whose request is being served.
+//! The port back to the client whose request is being served.
 //!
-//! A request may have something to say before its answer (progress, log lines), and the work behind
-//! it may have something to ask (a choice, a completion by the client's model). What carries these
-//! differs by transport and protocol era; here it is only said what can be carried.
+//! While a request is served, it may send notifications (progress, log lines), and its backend may
+//! request input (elicitation, sampling). How these travel depends on the transport and the
+//! protocol era.
 
 use std::{fmt, sync::Arc};
 
@@ -10,83 +10,84 @@ use thiserror::Error;
 
 use crate::{backend::BoxFuture, json::Raw};
 
-/// The client of one request, for as long as the request is being served.
+/// A handle to the client of one request, valid while the request is served.
 pub trait ClientHandle: fmt::Debug + Send + Sync {
-    /// What the client said it can do: a JSON object of capabilities.
+    /// The capabilities that the client declared: a JSON object.
     fn capabilities(&self) -> Raw;
 
-    /// How it can be asked something.
+    /// How the client can be asked for input.
     fn input_mode(&self) -> InputMode;
 
-    /// Tells it something about this request. What cannot be delivered is dropped.
+    /// Sends a notification. It is dropped if it cannot be delivered.
     fn notify(&self, notice: Notification);
 
-    /// Says that the request cannot be served without a capability that it did not declare.
+    /// Records that the request needs a capability that the client did not declare.
     fn missing_capability(&self, _capability: &str) {}
 
-    /// Asks it something and waits for the answer. Dropping the future withdraws the question.
+    /// Requests input and waits for the response. Dropping the future cancels the request.
     fn request_input(&self, question: InputRequest) -> BoxFuture<'_, Result<Raw, InputError>>;
 }
 
-/// How a client can be asked something while its request is being served.
+/// How a client can be asked for input while its request is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputMode {
-    /// By a request of ours, now.
+    /// By a request from the server to the client.
     Direct,
-    /// By answering its request with questions; it will come again with answers.
+    /// By a result that carries the input requests; the client repeats its request with the
+    /// responses.
     InResult,
-    /// Not at all.
+    /// The client cannot be asked.
     Unsupported,
 }
 
-/// Something a client is told: a method of the protocol and its parameters.
+/// A notification to a client.
 #[derive(Debug, Clone)]
 pub struct Notification {
-    /// Such as `notifications/progress`.
+    /// The method, such as `notifications/progress`.
     pub method: String,
-    /// A JSON object.
+    /// The parameters: a JSON object.
     pub params: Raw,
 }
 
-/// Something a client is asked.
+/// A request for input from a client.
 #[derive(Debug, Clone)]
 pub struct InputRequest {
-    /// Such as `elicitation/create`.
+    /// The method, such as `elicitation/create`.
     pub method: String,
-    /// A JSON object.
+    /// The parameters: a JSON object.
     pub params: Raw,
 }
 
-/// Why a question has no answer.
+/// Why an input request has no response.
 #[derive(Debug, Clone, Error)]
 pub enum InputError {
-    /// The client cannot be asked such a thing.
+    /// The client did not declare the capability.
     #[error("the client did not declare the capability `{capability}`")]
     NotDeclared {
-        /// What it would have to declare.
+        /// The missing capability.
         capability: String,
     },
-    /// The client answered with an error.
+    /// The client responded with an error.
     #[error("{message}")]
     Refused {
-        /// Its code.
+        /// The error code.
         code: i64,
-        /// Its words.
+        /// The error message.
         message: String,
-        /// What it added.
+        /// The error data.
         data: Option<Raw>,
     },
-    /// The client is gone.
+    /// The client has disconnected.
     #[error("the client is gone")]
     Disconnected,
 }
 
-/// A client that hears nothing and answers nothing: for work that nobody waits for.
+/// A client that ignores notifications and cannot be asked: for background work.
 #[derive(Debug)]
 pub struct NoClient;
 
 impl NoClient {
-    /// It, shared.
+    /// A shared handle.
     pub fn shared() -> Arc<dyn ClientHandle> {
         Arc::new(Self)
     }
@@ -108,28 +109,28 @@ impl ClientHandle for NoClient {
     }
 }
 
-/// The questions that stand between a request and its answer.
+/// A result that requests input before the real result can be given.
 #[derive(Debug, Clone)]
 pub struct InputRequired {
-    /// What is asked, by a key that the answers use again.
+    /// The input requests by key; the responses use the same keys.
     pub requests: Vec<(String, InputRequest)>,
-    /// What the client must send back unchanged.
+    /// Opaque state that the client must send back unchanged.
     pub state: Option<Raw>,
-    /// What else came with the questions: the whole result object, where a backend made it.
+    /// The whole result object, if a backend made it.
     pub result: Option<Raw>,
 }
 
-/// What a client brings along when it comes again with answers.
+/// What a client sends when it repeats a request with responses.
 #[derive(Debug, Clone, Default)]
 pub struct Continuation {
-    /// The answers by key: a JSON object, exactly as sent.
+    /// The responses by key: a JSON object, exactly as sent.
     pub responses: Option<Raw>,
-    /// The state it was given, exactly as sent.
+    /// The state from the earlier result, exactly as sent.
     pub state: Option<Raw>,
 }
 
 impl Continuation {
-    /// Whether this is a first request.
+    /// Whether this is the first attempt.
     pub fn is_empty(&self) -> bool {
         self.responses.is_none() && self.state.is_none()
     }

@@ -1,4 +1,4 @@
-//! The port to MCP servers outside: how one is reached, and what comes of it.
+//! The port to upstream MCP servers.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
 /// How an MCP server is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// A child process that speaks on its standard streams.
+    /// A child process that speaks MCP on its standard streams.
     Stdio {
         /// The program.
         command: String,
@@ -25,50 +25,50 @@ pub enum Endpoint {
     },
     /// Streamable HTTP.
     Http {
-        /// Its address.
+        /// The URL.
         url: String,
-        /// Sent with every request.
+        /// Headers sent with every request.
         headers: Vec<(String, String)>,
     },
-    /// Streamable HTTP behind a proxy that knows machines by their certificates, as Teleport does.
+    /// Streamable HTTP behind a proxy that requires client certificates, such as Teleport.
     Mtls {
-        /// Its address.
+        /// The URL.
         url: String,
-        /// Sent with every request.
+        /// Headers sent with every request.
         headers: Vec<(String, String)>,
-        /// Where the certificates are.
+        /// The client certificate.
         identity: MachineIdentity,
-        /// What the proxy knows the server by, in place of the host of the address; empty for that.
+        /// The application name at the proxy; empty for the host of the URL.
         app: String,
     },
     /// The HTTP+SSE transport of 2024-11-05.
     Sse {
-        /// The address of its event stream.
+        /// The URL of the event stream.
         url: String,
-        /// Sent with every request.
+        /// Headers sent with every request.
         headers: Vec<(String, String)>,
     },
 }
 
-/// Where the certificates of a machine are that a proxy knows.
+/// Where a client certificate is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MachineIdentity {
-    /// In a folder: `tlscert`, `key` and `teleport-application-ca.pem`.
+    /// In a directory: `tlscert`, `key` and `teleport-application-ca.pem`.
     Directory(String),
-    /// In a secret of a cluster.
+    /// In a Kubernetes secret.
     Secret(String),
 }
 
 impl Endpoint {
-    /// Whether it is a process of ours.
+    /// Whether the server is a child process.
     pub const fn is_local(&self) -> bool {
         matches!(self, Self::Stdio { .. })
     }
 }
 
-/// Makes connections.
+/// Connects to MCP servers.
 pub trait Connector: fmt::Debug + Send + Sync {
-    /// Connects and introduces itself, within `limit`. `name` is for messages and logs.
+    /// Connects and completes the handshake within `limit`. `name` is for messages and logs.
     fn connect<'a>(
         &'a self,
         name: &'a str,
@@ -77,7 +77,7 @@ pub trait Connector: fmt::Debug + Send + Sync {
         events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>>;
 
-    /// The same for one person alone: every request carries the token that `access` gives.
+    /// Connects on behalf of one user: every request carries a token from `access`.
     fn connect_as<'a>(
         &'a self,
         name: &'a str,
@@ -88,16 +88,16 @@ pub trait Connector: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>>;
 }
 
-/// A connected server. Dropping the last handle ends the connection, and the process behind it.
+/// A connected MCP server. Dropping the last handle closes the connection and ends its process.
 pub trait Connection: Backend {
-    /// Everything it offers, all pages of it.
+    /// Lists everything that the server offers, all pages.
     fn list(&self) -> BoxFuture<'_, Result<ServerListing, ConnectError>>;
 
-    /// Says goodbye and waits until it is gone.
+    /// Closes the connection and waits for its end.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// What a server lists, each item as it wrote it.
+/// The lists of a server, each item as sent.
 #[derive(Debug, Clone, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -108,67 +108,68 @@ pub struct ServerListing {
     pub tools: Vec<Raw>,
     /// Its resources.
     pub resources: Vec<Raw>,
-    /// Its templates of resources.
+    /// Its resource templates.
     pub templates: Vec<Raw>,
     /// Its prompts.
     pub prompts: Vec<Raw>,
-    /// What it says about itself for agents.
+    /// Its instructions for agents.
     pub instructions: Option<String>,
-    /// The version of the protocol it speaks.
+    /// The negotiated protocol version.
     pub protocol: String,
-    /// Whether it gives word when a resource changes.
+    /// Whether it supports resource subscriptions.
     pub subscriptions: bool,
     /// Whether it completes arguments.
     pub completions: bool,
-    /// Whether it sends log lines.
+    /// Whether it sends log messages.
     pub logging: bool,
 }
 
-/// Hears what a connected server says unasked. Called from the connection's own task: it must not
-/// wait.
+/// Receives the notifications of a connected server. Called from the connection's own task: it must
+/// not block.
 pub trait ConnectionObserver: fmt::Debug + Send + Sync {
-    /// Something happened.
+    /// An event occurred.
     fn on_event(&self, event: ConnectionEvent);
 
-    /// It said something, before that is understood: the method and its parameters as sent.
+    /// A notification arrived: its method and parameters as sent, before they are decoded.
     fn on_message(&self, _method: &str, _params: &RawValue) {}
 }
 
-/// What a connected server may say unasked.
+/// An event of a connected server.
 #[derive(Debug, Clone)]
 pub enum ConnectionEvent {
-    /// What it offers has changed; it has to be listed anew.
+    /// Its lists have changed and must be read again.
     ListChanged,
-    /// A resource that someone subscribed to has changed.
+    /// A subscribed resource has changed.
     ResourceUpdated {
-        /// Its address.
+        /// The URI of the resource.
         uri: String,
     },
-    /// A log line that belongs to no request: the parameters as sent.
+    /// A log message that belongs to no request.
     Log {
-        /// The parameters.
+        /// The parameters as sent.
         params: Raw,
     },
-    /// It is gone.
+    /// The connection is closed.
     Closed {
-        /// Why, in words for people.
+        /// The reason, for people.
         reason: String,
     },
 }
 
-/// Why a server could not be connected or listed. Texts never hold a secret.
+/// Why a server could not be connected or listed. Messages never contain a secret.
 #[derive(Debug, Clone, Error)]
 pub enum ConnectError {
-    /// It wants a login first.
+    /// The server requires a login.
     #[error("authentication required")]
     Unauthorized {
-        /// Its challenge, if it sent one.
+        /// Its `WWW-Authenticate` challenge.
         challenge: Option<String>,
     },
-    /// It may work later: the network, a restart, an overload.
+    /// A failure that a retry may overcome: the network, a restart, an overload.
     #[error("{0}")]
     Transient(String),
-    /// It will not work like this: a wrong command, a broken answer, a certificate.
+    /// A failure that a retry cannot overcome: a wrong command, an invalid response, a bad
+    /// certificate.
     #[error("{0}")]
     Permanent(String),
 }

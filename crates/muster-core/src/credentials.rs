@@ -1,6 +1,6 @@
-//! The ports to logins: who sent a request, and pages that belong to logging in.
+//! The ports between transports and authentication: principals, tokens and login pages.
 //!
-//! Transports and logins do not know each other; both know this.
+//! Transports and `muster-auth` do not depend on each other; both depend on this module.
 
 use std::{fmt, net::IpAddr, sync::Arc};
 
@@ -9,53 +9,53 @@ use http::{HeaderMap, Request, Response};
 
 use crate::{backend::BoxFuture, logins::LoginError};
 
-/// Who sent a request, proven by a login.
+/// The authenticated sender of a request.
 #[derive(Debug, Clone)]
 pub struct Principal {
-    /// The same for every request of the same person, and nobody else's: what belongs to someone is
-    /// kept under it.
+    /// A stable key, unique among all issuers: everything that belongs to the principal is stored
+    /// under it.
     pub id: Arc<str>,
-    /// Who vouches for them.
+    /// The issuer that authenticated the principal.
     pub issuer: Arc<str>,
-    /// What they are called there.
+    /// The subject at the issuer.
     pub subject: Arc<str>,
-    /// Their address, if the issuer told it.
+    /// The email address, if the issuer sent it.
     pub email: Option<Arc<str>>,
-    /// Their name, if the issuer told it.
+    /// The name, if the issuer sent it.
     pub name: Option<Arc<str>>,
-    /// What they are a member of.
+    /// The group memberships.
     pub groups: Arc<[String]>,
-    /// The login that the request belongs to: the same for all tokens that came of it.
+    /// The login that the request belongs to: the same for all its tokens.
     pub login: Arc<str>,
-    /// Proof of who they are, for whom they allow it to be shown.
+    /// ID tokens of the login, for servers that they may be forwarded to.
     pub identity: Option<Arc<dyn IdTokenSource>>,
 }
 
 impl Principal {
-    /// What is unique among all issuers: a subject is so only for its own.
+    /// The key of a subject, which is unique only within its issuer.
     pub fn id_of(issuer: &str, subject: &str) -> Arc<str> {
         format!("{}|{subject}", issuer.trim_end_matches('/')).into()
     }
 }
 
-/// ID tokens of one login, renewed as needed.
+/// A source of ID tokens of one login, refreshed as needed.
 pub trait IdTokenSource: fmt::Debug + Send + Sync {
-    /// One that is good for a while yet, or none if the login gives none any more. An error says that
-    /// nobody can tell now.
+    /// A token that is valid for a while, or none if the login gives none. An error means that this
+    /// is not known now.
     fn id_token(&self) -> BoxFuture<'_, Result<Option<BearerToken>, LoginError>>;
 }
 
-/// A token. Whoever holds it is taken for its owner, so it is never shown.
+/// A bearer token. Its `Debug` output does not contain the token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BearerToken(Arc<str>);
 
 impl BearerToken {
-    /// Keeps a token.
+    /// Wraps a token.
     pub fn new(token: impl Into<Arc<str>>) -> Self {
         Self(token.into())
     }
 
-    /// The token, for whom it is meant.
+    /// The token itself.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -63,24 +63,24 @@ impl BearerToken {
 
 impl fmt::Debug for BearerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Bearer")
+        f.write_str("BearerToken")
     }
 }
 
-/// Stands before what is not for everybody.
+/// Authenticates HTTP requests.
 pub trait Authenticator: fmt::Debug + Send + Sync {
-    /// Who sent a request with these headers, or the answer to give in its place.
+    /// The sender of a request with these headers, or the response that refuses it.
     fn authenticate<'a>(
         &'a self,
         headers: &'a HeaderMap,
     ) -> BoxFuture<'a, Result<Arc<Principal>, Response<Bytes>>>;
 }
 
-/// Pages beside the protocol, for browsers and other programs.
+/// HTTP pages beside the protocol, for browsers and OAuth clients.
 pub trait WebPages: fmt::Debug + Send + Sync {
     /// Whether a path is one of these pages.
     fn serves(&self, path: &str) -> bool;
 
-    /// Answers a request for one of them. `peer` is where it came from.
+    /// Responds to a request from `peer`.
     fn respond(&self, request: Request<Bytes>, peer: IpAddr) -> BoxFuture<'_, Response<Bytes>>;
 }

@@ -1,7 +1,7 @@
-//! What a tool may do to the world, as far as its server, its name and the policy tell.
+//! The effect of a tool: whether it reads, writes or destroys.
 //!
-//! **Invariant:** nothing a server says about its own tool makes it look more harmless than its name
-//! does. Whoever is in doubt is told the worse.
+//! **Invariant:** a server's hints never make a tool look more harmless than its name does. In
+//! doubt the worse effect is assumed.
 
 use std::fmt;
 
@@ -9,41 +9,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::{catalog::ToolEntry, json::RawObject, policy};
 
-/// What a tool may do, the least harmful first.
+/// The effect of a tool, the least harmful first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
-    /// It only looks.
+    /// It only reads.
     Read,
-    /// It changes something, or nobody says that it does not.
+    /// It may change something. The default if nothing is known.
     Write,
-    /// It may take away what was there.
+    /// It may delete or overwrite.
     Destructive,
 }
 
 impl Effect {
-    /// What a tool may do, as far as it tells itself. What holds is [`policy::Policy::effect`].
+    /// The effect by a tool's own hints and name. A policy may override it: see
+    /// [`policy::Policy::effect`].
     pub fn of(entry: &ToolEntry) -> Self {
         if policy::is_known_destructive(&entry.local_name) {
             return Self::Destructive;
         }
-        let said = entry.definition.as_deref().and_then(RawObject::parse).and_then(|definition| {
-            let hints = RawObject::parse(definition.get("annotations")?)?;
-            let flag = |key: &str| match hints.get(key)?.get() {
-                "true" => Some(true),
-                "false" => Some(false),
-                _ => None,
-            };
-            Self::said(flag("readOnlyHint"), flag("destructiveHint"))
-        });
-        match (said, named(&entry.local_name)) {
+        let hinted =
+            entry.definition.as_deref().and_then(RawObject::parse).and_then(|definition| {
+                let hints = RawObject::parse(definition.get("annotations")?)?;
+                let flag = |key: &str| match hints.get(key)?.get() {
+                    "true" => Some(true),
+                    "false" => Some(false),
+                    _ => None,
+                };
+                Self::from_hints(flag("readOnlyHint"), flag("destructiveHint"))
+            });
+        match (hinted, by_name(&entry.local_name)) {
             (_, Some(Self::Destructive)) => Self::Destructive,
-            (Some(said), _) => said,
+            (Some(hinted), _) => hinted,
             (None, named) => named.unwrap_or(Self::Write),
         }
     }
 
-    fn said(read_only: Option<bool>, destructive: Option<bool>) -> Option<Self> {
+    fn from_hints(read_only: Option<bool>, destructive: Option<bool>) -> Option<Self> {
         match (read_only, destructive) {
             (_, Some(true)) => Some(Self::Destructive),
             (Some(true), _) => Some(Self::Read),
@@ -52,7 +54,7 @@ impl Effect {
         }
     }
 
-    /// The word for it.
+    /// The effect as a keyword.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -61,7 +63,7 @@ impl Effect {
         }
     }
 
-    /// What a word stands for.
+    /// Parses a keyword.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Read, Self::Write, Self::Destructive].into_iter().find(|one| one.as_str() == word)
     }
@@ -73,27 +75,27 @@ impl fmt::Display for Effect {
     }
 }
 
-/// What a name says. The first word that says anything decides, but one that destroys always does.
-fn named(name: &str) -> Option<Effect> {
+/// The effect by a tool's name: a destructive word anywhere, else the first known word.
+fn by_name(name: &str) -> Option<Effect> {
     let words = words(name);
     let has = |list: &[&str], word: &String| list.contains(&word.as_str());
-    if words.iter().any(|word| has(DESTROYING, word)) {
+    if words.iter().any(|word| has(DESTRUCTIVE_WORDS, word)) {
         return Some(Effect::Destructive);
     }
     words.iter().find_map(|word| {
-        let writes = has(WRITING, word).then_some(Effect::Write);
-        writes.or_else(|| has(READING, word).then_some(Effect::Read))
+        let writes = has(WRITE_WORDS, word).then_some(Effect::Write);
+        writes.or_else(|| has(READ_WORDS, word).then_some(Effect::Read))
     })
 }
 
 fn words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    let mut before_is_small = false;
+    let mut after_small = false;
     let mut open = false;
-    for sign in name.chars() {
-        let hump = before_is_small && sign.is_uppercase();
-        before_is_small = sign.is_lowercase();
-        if !sign.is_alphanumeric() {
+    for c in name.chars() {
+        let hump = after_small && c.is_uppercase();
+        after_small = c.is_lowercase();
+        if !c.is_alphanumeric() {
             open = false;
             continue;
         }
@@ -102,13 +104,13 @@ fn words(name: &str) -> Vec<String> {
             open = true;
         }
         if let Some(word) = words.last_mut() {
-            word.extend(sign.to_lowercase());
+            word.extend(c.to_lowercase());
         }
     }
     words
 }
 
-const DESTROYING: &[&str] = &[
+const DESTRUCTIVE_WORDS: &[&str] = &[
     "delete",
     "deletes",
     "remove",
@@ -135,7 +137,7 @@ const DESTROYING: &[&str] = &[
     "cleanup",
 ];
 
-const WRITING: &[&str] = &[
+const WRITE_WORDS: &[&str] = &[
     "create", "add", "set", "update", "write", "edit", "put", "post", "patch", "send", "insert",
     "upload", "move", "rename", "copy", "merge", "push", "commit", "apply", "start", "stop",
     "restart", "run", "execute", "exec", "install", "enable", "disable", "assign", "publish",
@@ -145,7 +147,7 @@ const WRITING: &[&str] = &[
     "import", "make", "mkdir", "touch",
 ];
 
-const READING: &[&str] = &[
+const READ_WORDS: &[&str] = &[
     "get",
     "list",
     "read",
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_believed_unless_the_name_is_worse() {
+    fn hints_apply_unless_the_name_is_worse() {
         check("look", r#"{"readOnlyHint":true}"#, Effect::Read);
         check("look", r#"{"readOnlyHint":false}"#, Effect::Write);
         check("look", r#"{"destructiveHint":true}"#, Effect::Destructive);
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_where_servers_do_not() {
+    fn without_hints_the_name_decides() {
         check("get_issue", "{}", Effect::Read);
         check("listPods", "null", Effect::Read);
         check("createPullRequest", "{}", Effect::Write);

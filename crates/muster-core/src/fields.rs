@@ -32,6 +32,8 @@ pub struct Field {
     pub nullable: bool,
     /// The least number of items in its list.
     pub min_items: usize,
+    /// Whether it is accepted for old files and callers only, and not shown in the schemas of core tools.
+    pub legacy: bool,
     /// What it is for. No full stop at the end.
     pub meaning: &'static str,
 }
@@ -62,6 +64,8 @@ pub enum FieldType {
     Any,
     /// One of a few words.
     Enum(&'static [&'static str]),
+    /// One of a few words; readers take any text, and the check of the whole definition refuses others.
+    EnumByCheck(&'static [&'static str]),
     /// A list of values of one type.
     List(&'static Self),
     /// A mapping from names to values of one type.
@@ -130,7 +134,16 @@ impl Field {
         default: FieldDefault,
         meaning: &'static str,
     ) -> Self {
-        Self { name, call_name: None, holds, default, nullable: false, min_items: 0, meaning }
+        Self {
+            name,
+            call_name: None,
+            holds,
+            default,
+            nullable: false,
+            min_items: 0,
+            legacy: false,
+            meaning,
+        }
     }
 
     /// This field, which may also be `null`.
@@ -151,6 +164,13 @@ impl Field {
     #[must_use]
     pub const fn at_least(mut self, items: usize) -> Self {
         self.min_items = items;
+        self
+    }
+
+    /// This field, accepted for old files and callers only.
+    #[must_use]
+    pub const fn legacy(mut self) -> Self {
+        self.legacy = true;
         self
     }
 

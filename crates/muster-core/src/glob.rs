@@ -1,76 +1,76 @@
-//! Shell patterns over whole names: `*`, `?`, `[a-z]`, `[^a-z]`, and `\` before a sign that is meant.
+//! Shell patterns over whole names: `*`, `?`, `[a-z]`, `[^a-z]` and `\` escapes.
 //!
-//! No wildcard stands for `/`, so a star never has to be tried again once a later one was reached:
-//! the time is bounded by the length of the pattern times the length of the name.
+//! No wildcard matches `/`. Matching backtracks to the last star only, so its time is bounded by
+//! the length of the pattern times the length of the name.
 
 use std::str::Chars;
 
 use memchr::memchr2_iter;
 use thiserror::Error;
 
-/// A pattern, read once.
+/// A compiled glob pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob {
     parts: Vec<Part>,
     case: CaseSensitivity,
-    /// The longest text of plain signs that every name must contain.
+    /// The longest literal that every matching name contains, for a fast pre-check.
     needle: Vec<u8>,
 }
 
-/// Whether capital letters differ from small ones.
+/// Whether matching is case-sensitive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaseSensitivity {
-    /// They do.
+    /// Capital and small letters differ.
     Sensitive,
-    /// They do not.
+    /// Capital and small letters are equal.
     Insensitive,
 }
 
-/// The pattern cannot be read.
+/// The pattern has a syntax error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("syntax error in pattern")]
 pub struct InvalidGlob;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
-    /// Any text.
+    /// Any text without `/`.
     Star,
-    /// Any one sign.
+    /// Any character but `/`.
     Any,
-    /// This sign.
+    /// A literal character.
     Char(char),
-    /// One of these, or one of all others.
+    /// A character class.
     Class { inverted: bool, ranges: Vec<(char, char)> },
 }
 
 impl Glob {
-    /// Reads a pattern.
+    /// Compiles a pattern.
     pub fn new(pattern: &str, case: CaseSensitivity) -> Result<Self, InvalidGlob> {
-        let mut signs = pattern.chars();
+        let mut chars = pattern.chars();
         let mut parts = Vec::new();
-        while let Some(sign) = signs.next() {
-            parts.push(match sign {
+        while let Some(c) = chars.next() {
+            parts.push(match c {
                 '*' if parts.last() == Some(&Part::Star) => continue,
                 '*' => Part::Star,
                 '?' => Part::Any,
-                '\\' => Part::Char(case.of(signs.next().ok_or(InvalidGlob)?)),
-                '[' => class(&mut signs, case)?,
-                sign => Part::Char(case.of(sign)),
+                '\\' => Part::Char(case.of(chars.next().ok_or(InvalidGlob)?)),
+                '[' => class(&mut chars, case)?,
+                c => Part::Char(case.of(c)),
             });
         }
         let needle = needle(&parts);
         Ok(Self { parts, case, needle })
     }
 
-    /// Whether the whole of `name` fits.
+    /// Whether the whole of `name` matches.
     pub fn matches(&self, name: &str) -> bool {
-        self.may_match(name) && self.does_match(name)
+        self.may_contain(name) && self.matches_parts(name)
     }
 
-    /// Tells most names of a long list apart without going through the pattern.
-    fn may_match(&self, name: &str) -> bool {
+    /// A fast pre-check that rejects most names of a long list.
+    fn may_contain(&self, name: &str) -> bool {
         let Some(&first) = self.needle.first() else { return true };
-        // Letters of other alphabets may have plain ones as their small forms.
+        // Non-ASCII letters may have ASCII lower-case forms.
         if !name.is_ascii() {
             return true;
         }
@@ -90,10 +90,10 @@ impl Glob {
         }
     }
 
-    fn does_match(&self, name: &str) -> bool {
+    fn matches_parts(&self, name: &str) -> bool {
         let mut parts = self.parts.as_slice();
         let mut text = name.chars();
-        // Where to go on after a mismatch: behind the last star, which takes one sign more.
+        // Where to resume after a mismatch: behind the last star, which takes one character more.
         let mut retry: Option<(&[Part], Chars<'_>)> = None;
         loop {
             match parts.split_first() {
@@ -104,7 +104,7 @@ impl Glob {
                 }
                 Some((part, rest)) => {
                     let mut after = text.clone();
-                    if after.next().is_some_and(|sign| part.takes(self.case.of(sign))) {
+                    if after.next().is_some_and(|c| part.takes(self.case.of(c))) {
                         (parts, text) = (rest, after);
                         continue;
                     }
@@ -113,7 +113,7 @@ impl Glob {
                 None => (),
             }
             let Some((rest, mut from)) = retry.take() else { return false };
-            if from.next().is_none_or(|sign| sign == '/') {
+            if from.next().is_none_or(|c| c == '/') {
                 return false;
             }
             (parts, text) = (rest, from.clone());
@@ -124,7 +124,7 @@ impl Glob {
 
 fn needle(parts: &[Part]) -> Vec<u8> {
     let plain = |part: &Part| match part {
-        Part::Char(sign) => u8::try_from(*sign).ok().filter(u8::is_ascii),
+        Part::Char(c) => u8::try_from(*c).ok().filter(u8::is_ascii),
         Part::Star | Part::Any | Part::Class { .. } => None,
     };
     let runs = parts.split(|part| plain(part).is_none());
@@ -133,48 +133,48 @@ fn needle(parts: &[Part]) -> Vec<u8> {
 }
 
 impl Part {
-    fn takes(&self, sign: char) -> bool {
+    fn takes(&self, c: char) -> bool {
         match self {
             Self::Star => false,
-            Self::Any => sign != '/',
-            Self::Char(wanted) => *wanted == sign,
+            Self::Any => c != '/',
+            Self::Char(wanted) => *wanted == c,
             Self::Class { inverted, ranges } => {
-                let inside = ranges.iter().any(|(low, high)| (*low..=*high).contains(&sign));
-                sign != '/' && inside != *inverted
+                let inside = ranges.iter().any(|(low, high)| (*low..=*high).contains(&c));
+                c != '/' && inside != *inverted
             }
         }
     }
 }
 
 impl CaseSensitivity {
-    fn of(self, sign: char) -> char {
+    fn of(self, c: char) -> char {
         match self {
-            Self::Sensitive => sign,
-            Self::Insensitive if sign.is_ascii() => sign.to_ascii_lowercase(),
-            Self::Insensitive => sign.to_lowercase().next().unwrap_or(sign),
+            Self::Sensitive => c,
+            Self::Insensitive if c.is_ascii() => c.to_ascii_lowercase(),
+            Self::Insensitive => c.to_lowercase().next().unwrap_or(c),
         }
     }
 }
 
-/// Reads a class behind its opening bracket.
-fn class(signs: &mut Chars<'_>, case: CaseSensitivity) -> Result<Part, InvalidGlob> {
-    let mut rest = signs.clone();
+/// Parses a class behind its opening bracket.
+fn class(chars: &mut Chars<'_>, case: CaseSensitivity) -> Result<Part, InvalidGlob> {
+    let mut rest = chars.clone();
     let inverted = rest.next() == Some('^');
     if inverted {
-        *signs = rest;
+        *chars = rest;
     }
     let mut ranges = Vec::new();
     loop {
-        let mut rest = signs.clone();
+        let mut rest = chars.clone();
         if rest.next() == Some(']') && !ranges.is_empty() {
-            *signs = rest;
+            *chars = rest;
             return Ok(Part::Class { inverted, ranges });
         }
-        let low = class_sign(signs)?;
-        let mut rest = signs.clone();
+        let low = class_char(chars)?;
+        let mut rest = chars.clone();
         let high = if rest.next() == Some('-') {
-            *signs = rest;
-            class_sign(signs)?
+            *chars = rest;
+            class_char(chars)?
         } else {
             low
         };
@@ -182,11 +182,11 @@ fn class(signs: &mut Chars<'_>, case: CaseSensitivity) -> Result<Part, InvalidGl
     }
 }
 
-fn class_sign(signs: &mut Chars<'_>) -> Result<char, InvalidGlob> {
-    match signs.next() {
+fn class_char(chars: &mut Chars<'_>) -> Result<char, InvalidGlob> {
+    match chars.next() {
         None | Some('-' | ']') => Err(InvalidGlob),
-        Some('\\') => signs.next().ok_or(InvalidGlob),
-        Some(sign) => Ok(sign),
+        Some('\\') => chars.next().ok_or(InvalidGlob),
+        Some(c) => Ok(c),
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_name_has_to_fit() {
+    fn the_whole_name_must_match() {
         check("", "", true);
         check("", "a", false);
         check("abc", "abc", true);
@@ -256,12 +256,12 @@ mod tests {
         assert!(glob.matches("core_list"));
         assert!(glob.matches("Core_Mist"));
         assert!(!glob.matches("core_get"));
-        // The Kelvin sign is a capital k.
+        // The Kelvin c is a capital k.
         assert!(Glob::new("*ok*", CaseSensitivity::Insensitive).unwrap().matches("tO\u{212a}en"));
     }
 
     #[test]
-    fn what_cannot_be_read() {
+    fn invalid_patterns_are_rejected() {
         for pattern in ["[", "[]", "[]a]", "[a", "[^]", "[a-", "[a-]", "[-a]", "a\\", "[\\"] {
             assert_eq!(
                 Glob::new(pattern, CaseSensitivity::Sensitive),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_take_no_time() {
+    fn many_stars_match_in_linear_time() {
         let name = "a".repeat(5_000);
         let glob =
             Glob::new(&format!("{}b", "*a".repeat(200)), CaseSensitivity::Sensitive).unwrap();
@@ -281,22 +281,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sorted_out_early_does_not_fit(pattern in "[aAbK*?_\u{212a}]{0,8}", name in "[aAbBkK_\u{212a}]{0,12}") {
+        fn the_pre_check_rejects_no_match(pattern in "[aAbK*?_\u{212a}]{0,8}", name in "[aAbBkK_\u{212a}]{0,12}") {
             for case in [CaseSensitivity::Sensitive, CaseSensitivity::Insensitive] {
                 let glob = Glob::new(&pattern, case).unwrap();
-                prop_assert!(glob.may_match(&name) || !glob.does_match(&name));
+                prop_assert!(glob.may_contain(&name) || !glob.matches_parts(&name));
             }
         }
 
         #[test]
-        fn any_pattern_ends(pattern in ".{0,20}", name in ".{0,40}") {
+        fn matching_terminates(pattern in ".{0,20}", name in ".{0,40}") {
             if let Ok(glob) = Glob::new(&pattern, CaseSensitivity::Insensitive) {
                 let _ = glob.matches(&name);
             }
         }
 
         #[test]
-        fn a_name_with_stars_put_in_fits_itself(name in "[a-z_]{1,20}", at in 0usize..20) {
+        fn a_name_matches_itself_with_a_star_inserted(name in "[a-z_]{1,20}", at in 0usize..20) {
             let at = at.min(name.len());
             let (head, tail) = name.split_at(at);
             let glob = Glob::new(&format!("{head}*{tail}"), CaseSensitivity::Sensitive).unwrap();

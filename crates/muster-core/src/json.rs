@@ -1,7 +1,7 @@
-//! JSON that passes through: raw values, and objects opened one level deep.
+//! Raw JSON values, and objects opened one level deep.
 //!
-//! What muster does not own it does not parse. An [`Object`] keeps the order and the exact bytes of
-//! every value; only the keys that are set or removed change.
+//! Values that muster does not own are not parsed. A [`RawObject`] preserves the order and the
+//! exact bytes of every value; only keys that are set or removed change.
 
 pub mod scan;
 pub mod unescape;
@@ -15,37 +15,37 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// A JSON value as it was written.
+/// A JSON value as written.
 pub type Raw = Box<RawValue>;
 
-/// A JSON object opened one level: ordered keys, untouched values.
+/// A JSON object opened one level: ordered keys and raw values.
 #[derive(Debug, Clone, Default)]
 pub struct RawObject<'a> {
     members: Vec<(Cow<'a, str>, Cow<'a, RawValue>)>,
 }
 
 impl<'a> RawObject<'a> {
-    /// An object without members.
+    /// An empty object.
     pub const fn new() -> Self {
         Self { members: Vec::new() }
     }
 
-    /// Opens `raw`; `None` when it is not an object.
+    /// Parses an object; `None` for other values.
     pub fn parse(raw: &'a RawValue) -> Option<Self> {
         serde_json::from_str(raw.get()).ok()
     }
 
-    /// The value of `key`; of equal keys the last one counts, as in every common JSON reader.
+    /// The value of `key`; the last of equal keys, as in most JSON parsers.
     pub fn get(&self, key: &str) -> Option<&RawValue> {
         self.members.iter().rev().find(|(name, _)| name == key).map(|(_, value)| &**value)
     }
 
-    /// The text of `key`, when it is there and is text.
+    /// The value of `key`, if it is text.
     pub fn get_text(&self, key: &str) -> Option<String> {
         self.get(key).and_then(|raw| serde_json::from_str(raw.get()).ok())
     }
 
-    /// Puts `value` in the place of `key`, or at the end.
+    /// Replaces the value of `key` or appends it.
     pub fn set(&mut self, key: impl Into<Cow<'a, str>>, value: impl Into<Cow<'a, RawValue>>) {
         let (key, value) = (key.into(), value.into());
         match self.members.iter_mut().rev().find(|(name, _)| *name == key) {
@@ -54,12 +54,12 @@ impl<'a> RawObject<'a> {
         }
     }
 
-    /// Sets `key` to anything that can be written as JSON.
+    /// Sets `key` to a serializable value.
     pub fn set_value(&mut self, key: impl Into<Cow<'a, str>>, value: &(impl Serialize + ?Sized)) {
         self.set(key, Cow::Owned(raw(value)));
     }
 
-    /// Takes `key` out, every time it occurs.
+    /// Removes all members with `key`.
     pub fn remove(&mut self, key: &str) {
         self.members.retain(|(name, _)| name != key);
     }
@@ -69,12 +69,12 @@ impl<'a> RawObject<'a> {
         self.members.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// Whether there is no member.
+    /// Whether there are no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
-    /// The members with each key once: at its first place, with its last value.
+    /// The members with each key once: at its first position, with its last value.
     pub fn deduplicated(self) -> Vec<(String, Raw)> {
         let mut members: indexmap::IndexMap<String, Raw> = indexmap::IndexMap::new();
         for (key, value) in self.members {
@@ -83,14 +83,14 @@ impl<'a> RawObject<'a> {
         members.into_iter().collect()
     }
 
-    /// Writes the object.
+    /// Serializes the object.
     pub fn to_raw(&self) -> Raw {
         raw(self)
     }
 }
 
-/// Writes a value as JSON. Serialising our own types cannot fail; should it ever, the reader gets
-/// `null`, never a torn message.
+/// Serializes a value. Serialization of our own types cannot fail; if it ever did, the result would
+/// be `null`, never invalid JSON.
 pub fn raw(value: &(impl Serialize + ?Sized)) -> Raw {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
@@ -129,7 +129,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
     }
 }
 
-/// A key, borrowed from the input unless it holds escapes.
+/// A key, borrowed from the input unless it contains escapes.
 struct Key<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Key<'de> {
@@ -163,7 +163,7 @@ mod tests {
     use super::{RawObject, raw};
 
     #[test]
-    fn only_the_keys_that_are_set_change() {
+    fn only_set_keys_change() {
         let input =
             r#"{"name":"a\u0062","big":12345678901234567890123,"x":{ "odd" : 1.0 },"n":null}"#;
         let parsed: Box<RawValue> = serde_json::from_str(input).unwrap();

@@ -1,7 +1,7 @@
-//! The nouns of muster and the decisions that need no I/O.
+//! The values and decisions of muster: everything that needs no I/O.
 //!
-//! **Invariant:** nothing here touches a clock, a socket, a file or a runtime. Everything is a
-//! value or a pure function, so everything can be tested with a table of inputs.
+//! **Invariant:** nothing here uses a clock, a socket, a file or a runtime. Everything is a value
+//! or a pure function, so everything can be tested with a table of inputs.
 
 pub mod arguments;
 pub mod backend;

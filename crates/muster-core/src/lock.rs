@@ -1,7 +1,7 @@
-//! A mutex that is held for a moment.
+//! The one mutex of the workspace.
 //!
-//! **Invariant:** it is held for the length of a few lines that cannot panic and never across an
-//! `await`, so a poisoned lock carries no broken state and is simply taken.
+//! **Invariant:** the lock is held for a few lines that cannot panic and never across an `await`,
+//! so a poisoned lock carries no broken state and is simply taken.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -11,17 +11,17 @@ use std::sync::{MutexGuard, PoisonError};
 )]
 type Mutex<T> = std::sync::Mutex<T>;
 
-/// A value that several tasks change, each for a moment.
+/// A mutex for short critical sections.
 #[derive(Debug, Default)]
 pub struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
-    /// A lock around `value`.
+    /// Creates a lock around `value`.
     pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 
-    /// Waits for whoever has the value, and has it until the guard is dropped.
+    /// Blocks until the lock is acquired.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,8 +1,7 @@
-//! The port to logins at servers outside: how a request of someone gets that person's token.
+//! The port to users' logins at upstream servers.
 //!
-//! Whoever keeps tokens, whoever speaks to servers and whoever decides what is shown do not know each
-//! other; all know this. A token travels from the first to the second only, for one server and one
-//! person.
+//! Token storage, MCP connections and surfaces do not depend on each other; all depend on this
+//! module. A token goes from the storage to one connection only, for one server and one user.
 
 use std::{fmt, sync::Arc};
 
@@ -15,42 +14,42 @@ use crate::{
     server_auth::ServerAuth,
 };
 
-/// Someone who is logged in, or wants to be.
+/// The user who logs in at a server.
 #[derive(Debug, Clone)]
 pub struct LoginSubject {
-    /// Whom their logins belong to.
+    /// The owner of the logins.
     pub owner: Owner,
-    /// Who they are, if they have logged in to the gateway.
+    /// The user's login at the gateway.
     pub principal: Option<Arc<Principal>>,
 }
 
 impl LoginSubject {
-    /// Whoever is calling.
+    /// The subject of a call.
     pub fn of(caller: &Caller) -> Self {
         Self { owner: caller.owner(), principal: caller.principal.clone() }
     }
 }
 
-/// A server that wants a login, as far as that needs to know it.
+/// A server that requires a login.
 #[derive(Debug, Clone, Default)]
 pub struct ProtectedServer {
-    /// What the gateway calls it.
+    /// Its name at the gateway.
     pub name: String,
-    /// Where it is.
+    /// Its URL.
     pub url: String,
-    /// How its file says that it is logged in to.
+    /// Its authentication settings.
     pub auth: ServerAuth,
-    /// What it said when it last refused a request.
+    /// The challenge of its last refusal.
     pub challenge: Option<String>,
 }
 
-/// The access that one person has to one server.
+/// A source of access tokens of one user for one server.
 pub trait AccessTokenSource: fmt::Debug + Send + Sync {
-    /// The token for the next request, renewed if it is about to end.
+    /// The token for the next request, refreshed if it is about to expire.
     fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>>;
 
-    /// The server did not take `token`; `challenge` is what it said. Another one, if that can be had
-    /// without asking the person.
+    /// Another token after the server rejected `token` with `challenge`, if it can be had without
+    /// the user.
     fn replace_rejected<'a>(
         &'a self,
         token: &'a BearerToken,
@@ -58,19 +57,19 @@ pub trait AccessTokenSource: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<BearerToken, LoginError>>;
 }
 
-/// How access came about.
+/// How a user gets access to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthMethod {
-    /// By a login of the person at the server's issuer.
+    /// By a login at the server's issuer.
     Login,
-    /// The token of the person's login to the gateway is shown to the server.
+    /// By forwarding the token of the gateway login.
     Forwarded,
-    /// That token was exchanged for one of the server's issuer.
+    /// By exchanging that token for one of the server's issuer.
     Exchanged,
 }
 
 impl AuthMethod {
-    /// How the file of a server says that it is logged in to.
+    /// The method that a server's settings ask for.
     pub fn of(auth: &ServerAuth) -> Self {
         let exchange = auth.token_exchange.as_ref().filter(|exchange| exchange.enabled);
         match exchange {
@@ -84,32 +83,32 @@ impl AuthMethod {
         }
     }
 
-    /// Whether nobody is asked for it.
+    /// Whether it works without the user.
     pub const fn is_silent(self) -> bool {
         matches!(self, Self::Forwarded | Self::Exchanged)
     }
 }
 
-/// What is known about who issues tokens for a server.
+/// The token issuer of a server, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IssuerInfo {
-    /// Its name, an address; empty until it is known.
+    /// Its identifier, a URL; empty until it is known.
     pub issuer: String,
-    /// What is asked for there.
+    /// The requested scope.
     pub scope: String,
 }
 
-/// Logs people in at servers.
+/// Logs users in at servers.
 pub trait LoginService: fmt::Debug + Send + Sync {
-    /// Access that can be had without asking the person: by a token that is kept, by one that is shown
-    /// or exchanged.
+    /// Access without the user's involvement: by a stored, forwarded or exchanged token.
     fn access<'a>(
         &'a self,
         person: &'a LoginSubject,
         site: &'a ProtectedServer,
     ) -> BoxFuture<'a, Result<Arc<dyn AccessTokenSource>, LoginError>>;
 
-    /// An address where the person logs in with a browser. `arrived` hears when they have.
+    /// Begins a login: the URL where the user logs in with a browser. `arrived` is notified at the
+    /// end.
     fn begin<'a>(
         &'a self,
         person: &'a LoginSubject,
@@ -117,60 +116,61 @@ pub trait LoginService: fmt::Debug + Send + Sync {
         arrived: Arc<dyn LoginObserver>,
     ) -> BoxFuture<'a, Result<String, LoginError>>;
 
-    /// Forgets every token that the person has of the server's issuer.
+    /// Deletes every token that the user has from the server's issuer.
     fn forget<'a>(
         &'a self,
         person: &'a LoginSubject,
         site: &'a ProtectedServer,
     ) -> BoxFuture<'a, ()>;
 
-    /// Forgets every token that the person has of anybody.
+    /// Deletes every token that the user has.
     fn forget_all<'a>(&'a self, person: &'a LoginSubject) -> BoxFuture<'a, ()>;
 
-    /// Whether the person has had access to this very server by a login that is kept. A login at another
-    /// server of the same issuer is not enough: that one they did not ask for.
+    /// Whether the user has logged in at this very server and the login is stored. A login at
+    /// another server of the same issuer does not count: the user did not ask for this one.
     fn has_stored_login<'a>(
         &'a self,
         person: &'a LoginSubject,
         site: &'a ProtectedServer,
     ) -> BoxFuture<'a, Result<bool, LoginError>>;
 
-    /// Whether the server wants more than the person has granted, and a login could give it.
+    /// Whether the server requires scopes that the user has not granted and a login could grant.
     fn needs_step_up<'a>(
         &'a self,
         person: &'a LoginSubject,
         site: &'a ProtectedServer,
     ) -> BoxFuture<'a, bool>;
 
-    /// What is known about who issues tokens for the server.
+    /// The token issuer of the server.
     fn issuer(&self, site: &ProtectedServer) -> IssuerInfo;
 }
 
-/// Hears that someone has come back from logging in.
+/// Receives completed logins.
 pub trait LoginObserver: fmt::Debug + Send + Sync {
-    /// They have, and a token is kept for `server`. Whether the server could be connected for them.
+    /// The login has completed and a token is stored for `server`. Fails if the server could not be
+    /// connected.
     fn logged_in(&self, person: LoginSubject, server: String) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// Why there is no access. Texts never hold a secret.
+/// Why there is no access. Messages never contain a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LoginError {
-    /// The person has to log in first.
+    /// The user has to log in first.
     #[error("authentication required")]
     Required,
-    /// Logins are not set up.
+    /// Logins at servers are not configured.
     #[error("logins at servers are not set up")]
     NotConfigured,
-    /// Nobody knows who issues tokens for the server.
+    /// The token issuer of the server cannot be discovered.
     #[error("unable to discover OAuth authorization server: {0}")]
     UnknownIssuer(String),
-    /// It cannot work like this: a refusal, or a server that breaks the rules.
+    /// A refusal, or a server that violates the protocol.
     #[error("{0}")]
     Refused(String),
-    /// What was granted does not do for this request. For others it does.
+    /// The granted scopes do not suffice for this request.
     #[error("{0}")]
     InsufficientScope(String),
-    /// It may work later.
+    /// A temporary failure.
     #[error("{0}")]
     Unavailable(String),
 }

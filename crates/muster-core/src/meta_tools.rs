@@ -1,6 +1,6 @@
-//! The names of the tools through which a gateway shows all others: part of what clients rely on.
+//! The names of the meta-tools, through which agents reach all other tools. Clients rely on them.
 
-/// Called by their own names; every other tool is called through `call_tool`.
+/// The meta-tools. Every other tool is called through `call_tool`.
 pub const NAMES: [&str; 12] = [
     "list_tools",
     "describe_tool",
@@ -16,7 +16,7 @@ pub const NAMES: [&str; 12] = [
     "get_output",
 ];
 
-/// Whether a tool is one of them.
+/// Whether a tool is a meta-tool.
 pub fn is_meta_tool(tool: &str) -> bool {
     NAMES.contains(&tool)
 }

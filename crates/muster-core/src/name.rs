@@ -1,27 +1,27 @@
-//! Names, checked once where they enter.
+//! Names of tools, backends and resources.
 
 use std::{fmt, sync::Arc};
 
 use serde::Serialize;
 use thiserror::Error;
 
-/// Names that the gateway uses itself.
+/// Names reserved by the gateway.
 const RESERVED: [&str; 2] = ["core", "mcp-aggregator"];
-/// The name becomes the name of a file, with an ending and a temporary prefix.
-const LONGEST_NAME: usize = 200;
+/// The limit leaves room for a file extension and a temporary prefix: names become file names.
+const MAX_NAME_LEN: usize = 200;
 
-/// The name of a tool as agents see it. Any text: CLI configs may name a tool as they like.
+/// The name of a tool as agents see it. Any text is valid.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct ToolName(Arc<str>);
 
 impl ToolName {
-    /// Takes a name as it is.
+    /// Wraps a name without checks.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
     }
 
-    /// The name as text.
+    /// The name as a string slice.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -39,25 +39,25 @@ impl std::borrow::Borrow<str> for ToolName {
     }
 }
 
-/// The name under which clients see something of an MCP server: `prefix_server_name`, or
-/// `prefix_name` where the name begins with the server's own prefix already.
+/// The name under which clients see an item of an MCP server: `prefix_server_name`, or
+/// `prefix_name` if the item's own name already begins with the server's.
 pub fn exposed_name(prefix: &str, server: &str, name: &str) -> String {
     let begins = name.strip_prefix(server).is_some_and(|rest| rest.starts_with('_'));
     if begins { format!("{prefix}_{name}") } else { format!("{prefix}_{server}_{name}") }
 }
 
-/// The name of a backend: unique among those that run at one time.
+/// The name of a backend, unique among running backends.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct BackendName(Arc<str>);
 
 impl BackendName {
-    /// Takes a name as it is.
+    /// Wraps a name without checks.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self(name.into())
     }
 
-    /// The name as text.
+    /// The name as a string slice.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -75,13 +75,13 @@ impl fmt::Display for BackendName {
     }
 }
 
-/// Why a resource cannot have a name.
+/// Why a resource name is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidName {
-    /// There is none.
+    /// The name is empty.
     #[error("name is required")]
     Missing,
-    /// It cannot be that of a file, or the gateway uses it itself.
+    /// The name cannot be used as a file name, or is reserved.
     #[error("invalid name '{name}': {reason}")]
     Unusable {
         /// The name.
@@ -99,7 +99,7 @@ pub fn check_resource_name(name: &str) -> Result<(), InvalidName> {
         _ if name.starts_with('.') => invalid("it must not begin with a dot"),
         _ if name.contains(['/', '\\']) => invalid("it must not hold `/` or `\\`"),
         _ if name.contains(char::is_control) => invalid("it must not hold control characters"),
-        _ if name.len() > LONGEST_NAME => invalid("it is too long"),
+        _ if name.len() > MAX_NAME_LEN => invalid("it is too long"),
         _ if RESERVED.contains(&name) => invalid("the gateway uses it itself"),
         _ => Ok(()),
     }

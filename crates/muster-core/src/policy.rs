@@ -1,4 +1,5 @@
-//! What is allowed. The only maker of [`Permitted`], without which nothing runs.
+//! Access policy. [`Policy::permit`] is the only way to create a [`Permitted`], without which
+//! nothing runs.
 
 pub mod constraint;
 mod denylist;
@@ -22,58 +23,58 @@ use crate::{
     schema,
 };
 
-/// Which tools exist for callers, and within which limits.
+/// Which tools callers may use, and with which arguments.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
     /// Where CLI commands run.
     pub executor: Executor,
-    /// What holds for a tool that no rule names.
+    /// The access to tools without a rule.
     pub default: DefaultAccess,
-    /// The most that a tool may do that no rule names. Without it, anything.
+    /// The worst effect allowed to tools without a rule; none for any.
     pub max_effect: Option<Effect>,
-    /// Rules in the order written, by the name that callers use or by the backend's own name of a tool.
+    /// Rules in file order, by a tool's exposed name or its backend's own name.
     pub rules: IndexMap<String, Rule>,
-    /// Whether tools that are known to destroy things may run.
+    /// Whether known destructive tools may run.
     pub destructive: DestructiveTools,
 }
 
-/// Whether tools that are known to destroy things may run.
+/// Whether known destructive tools may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, std::default::Default)]
 pub enum DestructiveTools {
-    /// They may: whoever wrote the config chose them.
+    /// They may: the config lists them explicitly.
     #[default]
     Allowed,
-    /// They may not, unless someone said so.
+    /// They may not, unless enabled by the user.
     Blocked,
 }
 
-/// What holds for a tool that no rule names.
+/// The access to tools without a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, std::default::Default)]
 pub enum DefaultAccess {
-    /// It may be called. Without a policy file this is how things are.
+    /// They may be called. The default without a policy file.
     #[default]
     Enabled,
-    /// It does not exist. A policy file that says nothing means this.
+    /// They are hidden. The default of a policy file.
     Disabled,
 }
 
-/// What a policy says about one tool.
+/// The policy for one tool.
 #[derive(Debug, Clone, std::default::Default)]
 pub struct Rule {
-    /// Words that replace the tool's own; empty counts as none.
+    /// Replaces the tool's description, unless empty.
     pub description: Option<String>,
-    /// What the tool may do, whatever it says of itself.
+    /// Overrides the tool's effect.
     pub effect: Option<Effect>,
-    /// Limits by argument, in the order written.
+    /// Constraints by argument, in file order.
     pub args: IndexMap<String, Constraint>,
 }
 
-/// Whether tools of that name are known to destroy things, whoever has them.
+/// Whether tools with this name are known to be destructive, whatever their backend.
 pub fn is_known_destructive(local_name: &str) -> bool {
-    denylist::names(local_name)
+    denylist::contains(local_name)
 }
 
-/// A call that may run. Its fields are private: only [`Policy::permit`] makes one.
+/// A call that may run. Its fields are private: only [`Policy::permit`] creates one.
 #[derive(Debug)]
 pub struct Permitted {
     entry: Arc<ToolEntry>,
@@ -89,60 +90,59 @@ impl Permitted {
         &self.entry
     }
 
-    /// The arguments as checked, and as converted where that was asked for. Only for tools that a CLI
-    /// definition describes.
+    /// The checked and, if requested, converted arguments. Only for tools with a CLI definition.
     pub fn arguments(&self) -> &Arguments {
         &self.arguments
     }
 
-    /// The arguments exactly as they were given.
+    /// The arguments exactly as given.
     pub fn raw_arguments(&self) -> &Raw {
         &self.raw
     }
 
-    /// What the client sent along about the request itself.
+    /// The `_meta` object of the request.
     pub fn meta(&self) -> Option<&Raw> {
         self.meta.as_ref()
     }
 
-    /// Answers to earlier questions of the same call.
+    /// Responses to input requests of an earlier attempt.
     pub fn continuation(&self) -> &Continuation {
         &self.continuation
     }
 }
 
 impl Policy {
-    /// What is said about a tool: about this very one, else about all that their backends name so.
+    /// The rule for a tool: by its exposed name, else by its backend's own name.
     pub fn rule(&self, entry: &ToolEntry) -> Option<&Rule> {
         self.rules.get(entry.name.as_str()).or_else(|| self.rules.get(&*entry.local_name))
     }
 
-    /// Whether a tool exists for callers.
+    /// Whether callers can see a tool.
     pub fn shows(&self, entry: &ToolEntry) -> bool {
         if self.shows_all() || self.rule(entry).is_some() {
             return true;
         }
-        let harmless = |most: Effect| Effect::of(entry) <= most;
-        self.default == DefaultAccess::Enabled && self.max_effect.is_some_and(harmless)
+        let within = |max: Effect| Effect::of(entry) <= max;
+        self.default == DefaultAccess::Enabled && self.max_effect.is_some_and(within)
     }
 
-    /// Whether every tool exists for callers, without a look at it.
+    /// Whether callers can see every tool.
     pub fn shows_all(&self) -> bool {
         self.default == DefaultAccess::Enabled && self.max_effect.is_none()
     }
 
-    /// What a tool may do: as the policy says, else as the tool and its name do.
+    /// The effect of a tool: by its rule, else by its hints and name.
     pub fn effect(&self, entry: &ToolEntry) -> Effect {
-        let said = self.rule(entry).and_then(|rule| rule.effect);
-        said.unwrap_or_else(|| Effect::of(entry))
+        let ruled = self.rule(entry).and_then(|rule| rule.effect);
+        ruled.unwrap_or_else(|| Effect::of(entry))
     }
 
-    /// Whether a tool is kept from running because it is known to destroy things.
+    /// Whether a tool is blocked as destructive.
     pub fn blocks(&self, entry: &ToolEntry) -> bool {
-        self.destructive == DestructiveTools::Blocked && denylist::names(&entry.local_name)
+        self.destructive == DestructiveTools::Blocked && denylist::contains(&entry.local_name)
     }
 
-    /// The words that describe a tool under this policy.
+    /// The description of a tool under this policy.
     pub fn description<'a>(&'a self, entry: &'a ToolEntry) -> &'a str {
         self.rule(entry)
             .and_then(|rule| rule.description.as_deref())
@@ -150,7 +150,7 @@ impl Policy {
             .unwrap_or(&entry.description)
     }
 
-    /// Resolves a call against what there is and decides about it.
+    /// Resolves a call in the catalog and decides whether it may run.
     pub fn permit(
         &self,
         catalog: &CatalogSnapshot,

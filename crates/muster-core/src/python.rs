@@ -1,15 +1,15 @@
-//! How Python prints and reads values.
+//! Formatting and parsing as in Python.
 //!
-//! CLImax is a Python program, and its files and calls show it: what a number looks like on a
-//! command line, which white space is cut off, which texts count as numbers. Everything that has to
-//! agree with that is here, and nothing else in the product needs to know about Python.
+//! CLImax is a Python program, and its users see it: how numbers print on a command line, which
+//! white space is stripped, which texts are numbers. Everything that must agree with Python is
+//! here.
 //!
-//! Lower-casing is not here: `str::to_lowercase` does what Python's `str.lower` does.
+//! `str::to_lowercase` is equal to Python's `str.lower`.
 
 use crate::value::{Value, YamlTimestamp};
 
-/// Python refuses to read integers of more digits than this.
-const MOST_DIGITS: usize = 4300;
+/// The most digits of an integer that Python parses.
+const MAX_DIGITS: usize = 4300;
 
 /// The zeros of all decimal digits in Unicode (general category Nd), ascending. Each begins a run
 /// of ten.
@@ -24,16 +24,16 @@ const ZEROS: [u32; 76] = [
     0x1D7EC, 0x1D7F6, 0x1E140, 0x1E2F0, 0x1E4F0, 0x1E5F1, 0x1E950, 0x1FBF0,
 ];
 
-/// A value as `str` prints it: text bare, everything else as [`repr`].
+/// Formats a value like `str`: text as is, everything else like [`repr`].
 pub fn text(value: &Value) -> String {
     match value {
         Value::Text(text) => text.clone(),
-        Value::Timestamp(stamp) => stamp.text.clone(),
+        Value::Timestamp(timestamp) => timestamp.text.clone(),
         _ => repr(value),
     }
 }
 
-/// A value as Python would write it in source.
+/// Formats a value as a Python literal.
 pub fn repr(value: &Value) -> String {
     let mut out = String::new();
     write_repr(&mut out, value);
@@ -45,8 +45,8 @@ pub fn float_text(float: f64) -> String {
     if float.is_nan() {
         return "nan".to_owned();
     }
-    // Rust finds how many digits it takes, and changes to exponents where Python does. But of two
-    // decimals equally near it takes the greater, Python the even one, as rounding does.
+    // Rust finds the shortest digits and uses exponents where Python does. But between two equally
+    // near decimals it takes the greater, Python the even one.
     let shortest = format!("{float:?}");
     let mantissa = shortest.split('e').next().unwrap_or_default();
     let decimals = mantissa.split_once('.').map_or(0, |(_, decimals)| decimals.len());
@@ -63,40 +63,40 @@ pub fn float_text(float: f64) -> String {
     }
 }
 
-/// Whether `str.strip`, `str.split` and `\s` take a character for white space.
+/// Whether `str.strip`, `str.split` and `\s` treat a character as white space.
 pub fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\u{1C}'..='\u{1F}')
 }
 
-/// The text without white space at both ends.
+/// Like `str.strip`.
 pub fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// The words of a text, without any white space.
+/// Like `str.split`.
 pub fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_space).filter(|word| !word.is_empty())
 }
 
-/// Reads an integer as `int` does; always a [`Value::Int`].
+/// Parses an integer like `int`; always a [`Value::Int`].
 pub fn parse_int(text: &str) -> Option<Value> {
     let text = plain_number(text)?;
     let digits = text.strip_prefix(['+', '-']).unwrap_or(&text);
     let good = !digits.is_empty()
-        && digits.len() <= MOST_DIGITS
+        && digits.len() <= MAX_DIGITS
         && digits.bytes().all(|byte| byte.is_ascii_digit());
     good.then(|| Value::integer(&text))
 }
 
-/// Reads a float as `float` does: infinities and NaN are floats too.
+/// Parses a float like `float`, including infinities and NaN.
 pub fn parse_float(text: &str) -> Option<f64> {
     plain_number(text)?.parse().ok()
 }
 
-/// A number in ASCII, trimmed, its underscores taken out; `None` when one of them is not between
-/// two digits, or when a character has no place in a number.
+/// Trims a number, converts its digits to ASCII and removes underscores between digits; `None` if
+/// it contains anything else.
 ///
-/// The white space here lacks the four separators that `strip` knows.
+/// Unlike `strip`, this does not trim the four ASCII separators.
 fn plain_number(text: &str) -> Option<String> {
     let text: String = text.trim().chars().map(ascii_digit).collect::<Option<_>>()?;
     let mut parts = text.split('_').peekable();
@@ -113,7 +113,7 @@ fn plain_number(text: &str) -> Option<String> {
     Some(plain)
 }
 
-/// A decimal digit of any script as one of ours; ASCII stays as it is.
+/// Converts a decimal digit of any script to ASCII; ASCII characters are unchanged.
 fn ascii_digit(character: char) -> Option<char> {
     if character.is_ascii() {
         return Some(character);
@@ -132,7 +132,7 @@ fn write_repr(out: &mut String, value: &Value) {
         Value::Int(digits) => out.push_str(digits),
         Value::Float(float) => out.push_str(&float_text(*float)),
         Value::Text(text) => write_quoted(out, text),
-        Value::Timestamp(stamp) => out.push_str(&stamp_repr(stamp)),
+        Value::Timestamp(timestamp) => out.push_str(&timestamp_repr(timestamp)),
         Value::List(items) => {
             out.push('[');
             write_joined(out, items, write_repr);
@@ -159,7 +159,7 @@ fn write_joined<T>(out: &mut String, items: &[T], write: impl Fn(&mut String, &T
     }
 }
 
-/// Text in single quotes, or in double ones when that saves an escape.
+/// Text in single quotes, or in double quotes if that saves an escape.
 fn write_quoted(out: &mut String, text: &str) {
     let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.push(quote);
@@ -185,11 +185,11 @@ fn escaped(character: char) -> String {
     }
 }
 
-/// Whether a character shows: neither control, format, private, unassigned nor a separator, but
-/// the plain blank does.
+/// Whether Python's `repr` prints a character unescaped: it is neither control, format, private,
+/// unassigned nor a separator other than the space.
 ///
-/// The standard library knows, and tells only through `escape_debug`. The letter in front keeps it
-/// from escaping combining marks, which do show.
+/// The standard library exposes this only through `escape_debug`. The letter in front keeps it from
+/// escaping combining marks.
 fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return matches!(character, ' '..='~');
@@ -198,9 +198,9 @@ fn is_printable(character: char) -> bool {
     text.escape_debug().eq(text.chars())
 }
 
-/// The constructor call of a date or a moment.
-fn stamp_repr(stamp: &YamlTimestamp) -> String {
-    let (date, time) = stamp.text.split_once(' ').unwrap_or((&stamp.text, ""));
+/// The constructor call of a date or a timestamp.
+fn timestamp_repr(timestamp: &YamlTimestamp) -> String {
+    let (date, time) = timestamp.text.split_once(' ').unwrap_or((&timestamp.text, ""));
     let (time, zone) = time.split_at(time.find(['+', '-']).unwrap_or(time.len()));
     let parts = date.split('-').chain(time.split([':', '.'])).map(str::parse::<u32>);
     let mut numbers: Vec<u32> = parts.filter_map(Result::ok).collect();
@@ -209,7 +209,7 @@ fn stamp_repr(stamp: &YamlTimestamp) -> String {
     }
     let mut fields: Vec<String> = numbers.iter().map(u32::to_string).collect();
     fields.extend(zone_repr(zone));
-    let class = if stamp.date_only { "date" } else { "datetime" };
+    let class = if timestamp.date_only { "date" } else { "datetime" };
     format!("datetime.{class}({})", fields.join(", "))
 }
 
@@ -238,7 +238,7 @@ mod tests {
         Value::List(items.iter().map(|item| Value::Text((*item).to_owned())).collect())
     }
 
-    fn moment(text: &str) -> Value {
+    fn timestamp(text: &str) -> Value {
         Value::Timestamp(YamlTimestamp {
             text: text.to_owned(),
             iso: text.replace(' ', "T"),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_bare_and_the_rest_is_literal() {
+    fn text_is_bare_and_other_values_are_literals() {
         #[track_caller]
         fn check(value: &Value, expect: &str) {
             assert_eq!(text(value), expect);
@@ -308,8 +308,8 @@ mod tests {
             ]),
             "{'k': ['n'], 1: 1e+20}",
         );
-        check(&moment("2024-01-02"), "2024-01-02");
-        check(&moment("2024-01-02 03:04:05+00:00"), "2024-01-02 03:04:05+00:00");
+        check(&timestamp("2024-01-02"), "2024-01-02");
+        check(&timestamp("2024-01-02 03:04:05+00:00"), "2024-01-02 03:04:05+00:00");
     }
 
     #[test]
@@ -332,10 +332,10 @@ mod tests {
     }
 
     #[test]
-    fn moments_in_lists_are_constructor_calls() {
+    fn timestamps_in_lists_are_constructor_calls() {
         #[track_caller]
         fn check(text: &str, expect: &str) {
-            assert_eq!(repr(&moment(text)), format!("datetime.{expect}"));
+            assert_eq!(repr(&timestamp(text)), format!("datetime.{expect}"));
         }
         check("2024-01-02", "date(2024, 1, 2)");
         check("2024-01-02 03:04:05", "datetime(2024, 1, 2, 3, 4, 5)");
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_is_that_of_python() {
+    fn white_space_matches_python() {
         assert_eq!(strip("\u{1C}\u{A0}\u{3000} a b\u{2028}\u{1F}\n"), "a b");
         assert_eq!(strip("\u{200B}a\u{FEFF}\0"), "\u{200B}a\u{FEFF}\0");
         assert_eq!(strip(" \t\r\n"), "");
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_read_as_in_python() {
+    fn integers_parse_as_in_python() {
         #[track_caller]
         fn check(text: &str, expect: Option<&str>) {
             assert_eq!(parse_int(text), expect.map(|digits| Value::Int(digits.to_owned())));
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_read_as_in_python() {
+    fn floats_parse_as_in_python() {
         #[track_caller]
         fn check(text: &str, expect: &str) {
             assert_eq!(parse_float(text).map(float_text).as_deref().unwrap_or("error"), expect);
@@ -447,9 +447,9 @@ mod tests {
         }
     }
 
-    /// `str::to_lowercase` serves wherever the original calls `str.lower`.
+    /// `str::to_lowercase` is used wherever CLImax calls `str.lower`.
     #[test]
-    fn rust_lowers_as_python_does() {
+    fn lowercasing_matches_python() {
         #[track_caller]
         fn check(text: &str, expect: &str) {
             assert_eq!(text.to_lowercase(), expect);
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_show_and_separators_do_not() {
+    fn marks_are_printable_and_separators_are_not() {
         assert!(
             ['a', ' ', '~', '\'', '"', '\\', 'é', '\u{301}', '日'].into_iter().all(is_printable)
         );
@@ -472,19 +472,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn printed_floats_read_back(float in any::<f64>()) {
+        fn printed_floats_parse_back(float in any::<f64>()) {
             let read = parse_float(&float_text(float)).unwrap();
             prop_assert!(float.is_nan() && read.is_nan() || read.to_bits() == float.to_bits());
         }
 
         #[test]
-        fn printed_integers_read_back(number in any::<i128>()) {
+        fn printed_integers_parse_back(number in any::<i128>()) {
             let digits = number.to_string();
             prop_assert_eq!(parse_int(&digits), Some(Value::Int(digits)));
         }
 
         #[test]
-        fn reading_never_panics(text in any::<String>(), near in "[ +-]?[0-9_.e٣]{0,9}(inf|nan)?") {
+        fn parsing_never_panics(text in any::<String>(), near in "[ +-]?[0-9_.e٣]{0,9}(inf|nan)?") {
             for text in [text, near] {
                 let int = parse_int(&text);
                 let float = parse_float(&text);

@@ -1,14 +1,14 @@
-//! The unbreakable call: what an agent meant by a call that it wrote down wrongly.
+//! Repair of malformed tool calls.
 //!
-//! A call is repaired where the tool's input schema leaves one reading, and refused with the way to
-//! put it right where it leaves none or two. What an agent gave is never passed over: a call goes out
-//! without arguments only if none were given. Arguments that are right stay as they are, byte for
-//! byte. Whether arguments *are* right is not decided here but where a call is permitted.
+//! A call is repaired where the tool's input schema allows one reading, and rejected with a fix
+//! where it allows none or several. Nothing that an agent sent is ignored: a call has no arguments
+//! only if none were sent. Valid arguments stay byte for byte as they are. Whether arguments are
+//! valid is decided by the policy, not here.
 
 pub mod advice;
 pub mod envelope;
-mod opened;
-mod shape;
+mod lenient_object;
+mod schema_view;
 #[cfg(test)]
 mod tests;
 pub mod values;
@@ -17,40 +17,40 @@ use crate::{catalog::ToolEntry, json::Raw};
 
 use advice::SchemaFragment;
 
-/// What an agent meant.
+/// A call as it was understood.
 #[derive(Debug)]
 pub struct RepairedCall {
     /// The tool.
     pub tool: String,
     /// Its arguments.
     pub arguments: Raw,
-    /// What was done to read it so; empty for a call that was right.
+    /// The repairs made; empty for a well-formed call.
     pub repairs: Vec<String>,
 }
 
-/// Why a call cannot be read.
+/// Why a call cannot be understood.
 #[derive(Debug)]
 pub enum UnreadableCall {
     /// It names no tool.
     MissingTool {
-        /// How to put it right; none where nothing was given at all.
+        /// How to fix it; none if no_arguments was sent.
         fix: Option<String>,
     },
     /// Its arguments are not an object.
     NotAnObject {
-        /// How to put it right.
+        /// How to fix it.
         fix: String,
     },
-    /// There are two ways to read it, or none.
+    /// It has several readings, or none.
     Ambiguous {
-        /// What is wrong.
+        /// The problem.
         problem: String,
-        /// How to put it right.
+        /// How to fix it.
         fix: String,
-        /// What the argument in question takes.
+        /// The schema of the argument in question.
         fragment: Option<SchemaFragment>,
     },
 }
 
-/// Finds a tool by its name.
+/// Looks up a tool by name.
 pub type ToolLookup<'a> = dyn Fn(&str) -> Option<&'a ToolEntry> + 'a;

@@ -1,7 +1,7 @@
-//! The inbound port: what a client may ask, whatever wire it came over.
+//! The inbound port: the requests of clients, independent of the transport.
 //!
-//! Transports turn bytes into a [`Request`] and a [`Response`] into bytes. Which protocol era the client
-//! speaks ends with them: nothing behind this port knows.
+//! Transports decode bytes into a [`Request`] and encode a [`Response`]. The protocol era of the
+//! client is known to them only.
 
 use std::{fmt, sync::Arc};
 
@@ -15,59 +15,58 @@ use crate::{
     json::Raw,
 };
 
-/// A request with what came along.
+/// A request with its metadata.
 #[derive(Debug, Clone)]
 pub struct ClientRequest {
-    /// What is asked.
+    /// The request.
     pub request: Request,
-    /// What the client sent about the request itself: progress token, trace context. Keys that belong
-    /// to the protocol era are gone.
+    /// The `_meta` object: progress token, trace context. Keys of the protocol era are removed.
     pub meta: Option<Raw>,
-    /// Answers to earlier questions of the same request.
+    /// Responses to input requests of an earlier attempt.
     pub continuation: Continuation,
 }
 
-/// Something a client asks for.
+/// A request of a client.
 #[derive(Debug, Clone)]
 pub enum Request {
-    /// The tools shown to this client.
+    /// Lists the tools shown to this client.
     ListTools {
-        /// Where an earlier page ended.
+        /// The cursor of the previous page.
         cursor: Option<String>,
     },
-    /// One tool to be run.
+    /// Calls a tool.
     CallTool {
-        /// Its name.
+        /// The name of the tool.
         name: String,
-        /// Its arguments: a JSON object, or nothing.
+        /// The arguments: a JSON object.
         arguments: Option<Raw>,
     },
-    /// The resources shown to this client.
+    /// Lists the resources shown to this client.
     ListResources {
-        /// Where an earlier page ended.
+        /// The cursor of the previous page.
         cursor: Option<String>,
     },
-    /// The templates of resources shown to this client.
+    /// Lists the resource templates shown to this client.
     ListTemplates {
-        /// Where an earlier page ended.
+        /// The cursor of the previous page.
         cursor: Option<String>,
     },
-    /// The prompts shown to this client.
+    /// Lists the prompts shown to this client.
     ListPrompts {
-        /// Where an earlier page ended.
+        /// The cursor of the previous page.
         cursor: Option<String>,
     },
-    /// Something else of a backend, in the names that clients are shown.
+    /// A resource, prompt or completion request, in the names that clients see.
     Resource(ResourceOperation),
-    /// How much a client wants to be told of what happens; legacy clients only.
+    /// Sets the minimum level of log notifications; legacy clients only.
     SetLogLevel {
-        /// The least severe level.
+        /// The minimum level.
         level: String,
     },
 }
 
 impl Request {
-    /// Whether a backend may ask the client something before it answers.
+    /// Whether a backend may request input before it responds.
     pub fn may_require_input(&self) -> bool {
         match self {
             Self::CallTool { .. }
@@ -84,66 +83,67 @@ impl Request {
     }
 }
 
-/// An answer.
+/// A successful response.
 #[derive(Debug)]
 pub enum Response {
-    /// The result object, without anything that belongs to a protocol era.
+    /// A result without anything that belongs to a protocol era.
     Done {
-        /// The object.
+        /// The result object.
         result: Raw,
-        /// How long a client may keep it; none for answers that are made anew each time.
+        /// How long a client may cache the result; none if it must not.
         cache: Option<CacheControl>,
     },
-    /// Questions first; only for clients that are asked by reply.
+    /// Input requests; only for clients in
+    /// [`InputMode::InResult`](crate::client::InputMode::InResult).
     InputRequired(InputRequired),
 }
 
-/// How long and for whom an answer may be kept.
+/// How long and for whom a result may be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheControl {
-    /// Milliseconds.
+    /// The TTL in milliseconds.
     pub ttl_ms: u64,
-    /// Whether others may be given the same answer.
+    /// Whether the same result may be given to other callers.
     pub shared: bool,
 }
 
-/// The request could not be served. What a *tool* reports is not a fault but a reply.
+/// A request that could not be served. A failure reported by a *tool* is a [`Response`].
 #[derive(Debug, Error)]
 pub enum RequestError {
-    /// The parameters do not fit the method.
+    /// The parameters are invalid for the method.
     #[error("{0}")]
     InvalidParams(String),
-    /// Something went wrong on our side.
+    /// An internal error.
     #[error("{0}")]
     Internal(String),
-    /// The method is known, but not here.
+    /// The method is not supported here.
     #[error("{0}")]
     Unsupported(String),
-    /// No such resource.
+    /// There is no such resource.
     #[error("Resource not found: {uri}")]
     ResourceNotFound {
-        /// The address asked for.
+        /// The requested URI.
         uri: String,
     },
-    /// The client would have to declare a capability first.
+    /// The request needs a capability that the client did not declare.
     #[error("the client did not declare the capability `{capability}`")]
     MissingCapability {
-        /// What it would have to declare.
+        /// The missing capability.
         capability: String,
     },
-    /// A backend's own error, to be passed on as it is.
+    /// An error of a backend, passed on unchanged.
     #[error("{message}")]
     Upstream {
-        /// Its code.
+        /// The error code.
         code: i64,
-        /// Its words.
+        /// The error message.
         message: String,
-        /// What it added.
+        /// The error data.
         data: Option<Raw>,
     },
 }
 
-/// What a server offers besides tools, so that clients may be told.
+/// The capabilities that a server declares to clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -152,47 +152,47 @@ pub enum RequestError {
 pub struct ServerCapabilities {
     /// The list of tools may change.
     pub tools_change: bool,
-    /// There are resources, and word when they change.
+    /// There are resources, and subscriptions to them.
     pub resources: bool,
     /// There are prompts.
     pub prompts: bool,
     /// Arguments can be completed.
     pub completions: bool,
-    /// Log lines can be had.
+    /// Log notifications are supported.
     pub logging: bool,
 }
 
-/// Something that changed behind the server, for whoever wants to know.
+/// A change that clients may be notified of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// The list of tools.
+    /// The list of tools changed.
     Tools,
-    /// The list of resources.
+    /// The list of resources changed.
     Resources,
-    /// The list of prompts.
+    /// The list of prompts changed.
     Prompts,
-    /// The contents of one resource.
+    /// The contents of a resource changed.
     Resource {
-        /// Its address.
+        /// The URI of the resource.
         uri: String,
     },
-    /// One of these for one owner alone: nobody else is told.
+    /// A change that is visible to one owner only.
     ForOwner {
-        /// Whose it is.
+        /// The owner.
         owner: Owner,
-        /// What has changed.
+        /// The change.
         change: Box<Self>,
     },
 }
 
 impl Change {
-    /// The same for `owner` alone.
+    /// Restricts the change to `owner`.
     #[must_use]
     pub fn for_owner(self, owner: Owner) -> Self {
         Self::ForOwner { owner, change: Box::new(self) }
     }
 
-    /// What `owner` is told of it.
+    /// The change as `owner` sees it, if it is visible.
     pub fn visible_to(&self, owner: &Owner) -> Option<&Self> {
         match self {
             Self::ForOwner { owner: whose, change } => (whose == owner).then_some(&**change),
@@ -201,35 +201,35 @@ impl Change {
     }
 }
 
-/// Hears of changes until it is dropped.
+/// A subscription to changes, ended by dropping it.
 pub trait ChangeStream: Send {
-    /// The next change; `None` when there will be no more.
+    /// The next change; `None` after the last.
     fn next(&mut self) -> BoxFuture<'_, Option<Change>>;
 }
 
-/// Who we say we are.
+/// How the server introduces itself.
 #[derive(Debug, Clone)]
 pub struct ServerInfo {
-    /// The server's name.
+    /// The name.
     pub name: String,
-    /// The server's version.
+    /// The version.
     pub version: String,
-    /// What an agent should know before its first call.
+    /// Instructions for agents.
     pub instructions: Option<String>,
 }
 
 /// The server behind the transports.
 pub trait RequestHandler: fmt::Debug + Send + Sync {
-    /// Who we say we are.
+    /// How the server introduces itself.
     fn server_info(&self) -> &ServerInfo;
 
-    /// What is on offer.
+    /// The capabilities that the server declares.
     fn capabilities(&self) -> ServerCapabilities;
 
-    /// Word of changes from now on.
+    /// Subscribes to changes.
     fn changes(&self) -> Box<dyn ChangeStream>;
 
-    /// The schema of the arguments of a tool that is shown as its server describes it.
+    /// The input schema of a tool that is shown under its own definition.
     fn schema(&self, _caller: &Caller, _tool: &str) -> Option<Arc<RawValue>> {
         None
     }

@@ -1,7 +1,7 @@
-//! Input schemas of CLI tools: made from a definition, and held against arguments.
+//! Input schemas of CLI tools: generation and validation.
 //!
-//! The words for what does not fit are those of Python's `jsonschema`, which answers for the
-//! original. It tells one thing at a time, and so does this.
+//! Error messages are those of Python's `jsonschema`, which CLImax uses; like it, only one error is
+//! reported at a time.
 
 pub mod signature;
 pub mod validator;
@@ -20,7 +20,7 @@ use crate::{
 
 /// The input schema of a tool with these parameters.
 ///
-/// Of two parameters with one name the last counts, at the place of the first.
+/// The last of several parameters with one name is used, at the position of the first.
 pub fn input_schema(params: &[Param]) -> Raw {
     let properties = params.iter().map(|param| (param.name.as_str(), Property::of(param)));
     let required = params.iter().filter(|param| param.required).map(|param| param.name.as_str());
@@ -31,18 +31,18 @@ pub fn input_schema(params: &[Param]) -> Raw {
     })
 }
 
-/// A value as JSON. Infinities and NaN, which JSON does not have, become `null`.
+/// A value as JSON. Infinities and NaN become `null`.
 pub fn to_json(value: &Value) -> Raw {
     json::raw(&Json(value))
 }
 
-/// Holds arguments against the input schema, without converting anything.
+/// Validates arguments against the input schema, without conversion.
 pub fn check(params: &[Param], mut given: Arguments) -> Result<Arguments, InvalidArguments> {
     let required = params.iter().filter(|param| param.required).map(|param| param.name.as_str());
     let message = missing(required, &given).or_else(|| {
-        last_unfit(&given, |name, value| {
+        last_error(&given, |name, value| {
             let param = arguments::definition(params, name)?;
-            unfit(value, param.kind.as_str()).or_else(|| not_among(value, &param.choices))
+            type_error(value, param.kind.as_str()).or_else(|| choice_error(value, &param.choices))
         })
     });
     if let Some(message) = message {
@@ -56,14 +56,14 @@ pub fn check(params: &[Param], mut given: Arguments) -> Result<Arguments, Invali
     Ok(given)
 }
 
-/// Holds arguments against a list of name, JSON type, and whether it is required. Says what is
-/// wrong, if something is; unknown names are passed over.
+/// Validates arguments against a list of name, JSON type and whether it is required: the error, if
+/// there is one. Unknown names are ignored.
 pub fn check_shape(shape: &[(&str, &str, bool)], given: &Arguments) -> Option<String> {
     let required = shape.iter().filter(|(_, _, required)| *required).map(|(name, _, _)| *name);
     missing(required, given).or_else(|| {
-        last_unfit(given, |name, value| {
+        last_error(given, |name, value| {
             let (_, kind, _) = shape.iter().rfind(|(known, _, _)| *known == name)?;
-            unfit(value, kind)
+            type_error(value, kind)
         })
     })
 }
@@ -73,14 +73,14 @@ fn missing<'a>(mut required: impl Iterator<Item = &'a str>, given: &Arguments) -
     Some(format!("{} is a required property", quoted(name)))
 }
 
-/// What `error` says about the argument whose name sorts last among those it says something about.
-fn last_unfit(given: &Arguments, error: impl Fn(&str, &Value) -> Option<String>) -> Option<String> {
+/// The error for the argument that sorts last by name among those with an error.
+fn last_error(given: &Arguments, error: impl Fn(&str, &Value) -> Option<String>) -> Option<String> {
     let errors = given.iter().filter_map(|(name, value)| Some((name, error(name, value)?)));
     errors.max_by_key(|(name, _)| *name).map(|(_, message)| message)
 }
 
-/// Says that a value is not of a JSON type, if it is not.
-fn unfit(value: &Value, kind: &str) -> Option<String> {
+/// The error for a value that is not of a JSON type.
+fn type_error(value: &Value, kind: &str) -> Option<String> {
     let fits = match kind {
         "string" => matches!(value, Value::Text(_)),
         "integer" => match value {
@@ -98,9 +98,9 @@ fn unfit(value: &Value, kind: &str) -> Option<String> {
     (!fits).then(|| format!("{} is not of type {}", python::repr(value), quoted(kind)))
 }
 
-/// Says that a value is not one of the choices, if there are some and it is not. Choices are text,
-/// so nothing but text is ever one of them.
-fn not_among(value: &Value, choices: &[String]) -> Option<String> {
+/// The error for a value that is not one of the choices. Choices are text, so other values never
+/// are.
+fn choice_error(value: &Value, choices: &[String]) -> Option<String> {
     if choices.is_empty() || choices.iter().any(|choice| value.as_text() == Some(choice)) {
         return None;
     }
@@ -144,7 +144,7 @@ impl<'a> Property<'a> {
     }
 }
 
-/// A value that writes itself as JSON.
+/// Serializes a value as JSON.
 struct Json<'a>(&'a Value);
 
 impl Serialize for Json<'_> {
@@ -166,12 +166,12 @@ impl Serialize for Json<'_> {
     }
 }
 
-/// A number as it is written, which keeps all its digits.
+/// A number with all its digits.
 fn verbatim(number: String) -> Raw {
     RawValue::from_string(number).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// A key of a mapping as JSON text.
+/// A mapping key as JSON text.
 fn key_text(key: &Value) -> String {
     match key {
         Value::Bool(true) => "true".to_owned(),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_say_only_what_there_is_to_say() {
+    fn schemas_omit_absent_fields() {
         #[track_caller]
         fn check(params: &[Param], expect: &str) {
             assert_eq!(input_schema(params).get(), expect);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_names_the_last_counts_at_the_first_place() {
+    fn the_last_of_equal_names_is_used_at_the_first_position() {
         let params = [
             required("a", ParamType::String),
             param("b", ParamType::String),
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn one_error_is_told() {
+    fn one_error_is_reported() {
         check_strict(r#"{"b": 5, "n": "q"}"#, "'a' is a required property");
         check_strict(r#"{"a": "x", "b": 5, "n": "q"}"#, "'q' is not of type 'number'");
         check_strict(r#"{"n": "q", "b": 5, "a": "x"}"#, "'q' is not of type 'number'");
@@ -372,14 +372,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mismatch_names_what_is_unknown() {
+    fn an_error_lists_unknown_names() {
         let params = [required("message", ParamType::String)];
         let mismatch = super::check(&params, arguments(r#"{"mesage": "x"}"#)).unwrap_err();
         assert_eq!(mismatch.unknown, [("mesage".to_owned(), Some("message".to_owned()))]);
     }
 
     #[test]
-    fn shapes_of_the_meta_tools() {
+    fn check_shape_reports_one_error() {
         const SEARCH: &[(&str, &str, bool)] = &[
             ("query", "string", false),
             ("category", "string", false),

@@ -1,36 +1,36 @@
-//! How an MCP server wants to be logged in to.
+//! The authentication settings of an MCP server.
 
 use serde::{Deserialize, Serialize};
 
-/// How a login goes. Only servers that are reached over the network have one.
+/// How to authenticate at a server that is reached over the network.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServerAuth {
-    /// Which kind.
-    #[serde(rename = "type", skip_serializing_if = "nothing")]
+    /// The kind of authentication.
+    #[serde(rename = "type", skip_serializing_if = "is_default")]
     pub kind: AuthType,
-    /// Whether the caller's own token is passed on.
-    #[serde(skip_serializing_if = "nothing")]
+    /// Whether to forward the caller's own token.
+    #[serde(skip_serializing_if = "is_default")]
     pub forward_token: bool,
-    /// Audiences that the token must name.
-    #[serde(skip_serializing_if = "nothing")]
+    /// Audiences that the forwarded token must have.
+    #[serde(skip_serializing_if = "is_default")]
     pub required_audiences: Vec<String>,
-    /// Who issues tokens for it, whatever it says itself.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The token issuer, overriding discovery.
+    #[serde(skip_serializing_if = "is_default")]
     pub authorization_server: Option<AuthorizationServer>,
-    /// The caller's token is exchanged for one of the server's own issuer.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The exchange of the caller's token for one of the server's issuer.
+    #[serde(skip_serializing_if = "is_default")]
     pub token_exchange: Option<TokenExchange>,
-    /// The way through Teleport.
-    #[serde(skip_serializing_if = "nothing")]
+    /// Access through Teleport.
+    #[serde(skip_serializing_if = "is_default")]
     pub teleport: Option<TeleportAuth>,
 }
 
-/// Which kind of login.
+/// A kind of authentication.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthType {
-    /// Nothing was said.
+    /// Not set.
     #[default]
     #[serde(rename = "")]
     Unset,
@@ -38,80 +38,80 @@ pub enum AuthType {
     OAuth,
     /// Teleport machine identities.
     Teleport,
-    /// None, explicitly.
+    /// No authentication.
     None,
 }
 
-/// Who issues tokens for a server that does not say so itself.
+/// A configured token issuer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AuthorizationServer {
-    /// Its name, an address.
+    /// Its identifier, a URL.
     pub issuer: String,
-    /// What is asked for there; empty for what the server wants.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The scopes to request; empty for those that the server asks for.
+    #[serde(skip_serializing_if = "is_default")]
     pub scopes: String,
 }
 
-/// An exchange of tokens by RFC 8693.
+/// A token exchange (RFC 8693).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TokenExchange {
-    /// Whether it is done.
+    /// Whether the exchange is enabled.
     pub enabled: bool,
-    /// Where.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The token endpoint.
+    #[serde(skip_serializing_if = "is_default")]
     pub dex_token_endpoint: String,
-    /// Who must have issued what comes back.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The issuer that the exchanged token must have.
+    #[serde(skip_serializing_if = "is_default")]
     pub expected_issuer: String,
-    /// The connector at the issuer.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The connector ID at the issuer.
+    #[serde(skip_serializing_if = "is_default")]
     pub connector_id: String,
-    /// What is asked for.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The scopes to request.
+    #[serde(skip_serializing_if = "is_default")]
     pub scopes: String,
-    /// Where our own credentials are.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The client credentials.
+    #[serde(skip_serializing_if = "is_default")]
     pub client_credentials_secret_ref: Option<SecretRef>,
 }
 
-/// A secret in a cluster.
+/// A reference to a Kubernetes secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SecretRef {
     /// Its name.
     pub name: String,
     /// Its namespace.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub namespace: String,
-    /// The key of the client's id.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The key of the client ID.
+    #[serde(skip_serializing_if = "is_default")]
     pub client_id_key: String,
-    /// The key of the client's secret.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The key of the client secret.
+    #[serde(skip_serializing_if = "is_default")]
     pub client_secret_key: String,
 }
 
-/// A machine identity that opens Teleport.
+/// A Teleport machine identity.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TeleportAuth {
-    /// A directory that holds it.
-    #[serde(skip_serializing_if = "nothing")]
+    /// A directory that contains it.
+    #[serde(skip_serializing_if = "is_default")]
     pub identity_dir: String,
-    /// A secret that holds it.
-    #[serde(skip_serializing_if = "nothing")]
+    /// A secret that contains it.
+    #[serde(skip_serializing_if = "is_default")]
     pub identity_secret_name: String,
     /// The namespace of the secret.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub identity_secret_namespace: String,
-    /// The application behind Teleport.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The application name at Teleport.
+    #[serde(skip_serializing_if = "is_default")]
     pub app_name: String,
 }
 
-/// Whether a value is the one that is not written.
-fn nothing<T: Default + PartialEq>(value: &T) -> bool {
+/// Whether a value is the default, which is not serialized.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -1,43 +1,43 @@
-//! Nearest names, for those who almost remembered one.
+//! "Did you mean" suggestions.
 
-/// At most three of `names` that `wanted` may have meant, nearest first.
+/// At most three of `names` that are similar to `wanted`, best first.
 pub fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
-    const AT_MOST: usize = 3;
-    const NEAR_ENOUGH: f64 = 0.75;
+    const MAX_SUGGESTIONS: usize = 3;
+    const MIN_SIMILARITY: f64 = 0.75;
     let wanted = normal(wanted);
     if wanted.is_empty() {
         return Vec::new();
     }
-    let mut near: Vec<(Nearness, &str)> = names
+    let mut near: Vec<(Similarity, &str)> = names
         .into_iter()
-        .map(|name| (Nearness::of(&wanted, &normal(name)), name))
-        .filter(|(nearness, _)| nearness.judged >= NEAR_ENOUGH)
+        .map(|name| (Similarity::of(&wanted, &normal(name)), name))
+        .filter(|(similarity, _)| similarity.combined >= MIN_SIMILARITY)
         .collect();
     near.sort_by(|(a, a_name), (b, b_name)| {
-        let nearest_first = b.judged.total_cmp(&a.judged).then(b.typed.total_cmp(&a.typed));
-        nearest_first.then_with(|| a_name.cmp(b_name))
+        let best_first = b.combined.total_cmp(&a.combined).then(b.edit.total_cmp(&a.edit));
+        best_first.then_with(|| a_name.cmp(b_name))
     });
     near.dedup_by(|(_, a), (_, b)| a == b);
-    near.into_iter().take(AT_MOST).map(|(_, name)| name).collect()
+    near.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name).collect()
 }
 
-/// How near two names are, from 0 to 1.
-struct Nearness {
-    /// All things considered; decides first.
-    judged: f64,
-    /// By the letters alone; decides between equals.
-    typed: f64,
+/// The similarity of two names, from 0 to 1.
+struct Similarity {
+    /// The combined score; decides first.
+    combined: f64,
+    /// The edit similarity; breaks ties.
+    edit: f64,
 }
 
-impl Nearness {
+impl Similarity {
     fn of(wanted: &str, name: &str) -> Self {
-        const AT_LEAST: f64 = 0.8;
-        let typed = strsim::normalized_damerau_levenshtein(wanted, name);
+        const FLOOR: f64 = 0.8;
+        let edit = strsim::normalized_damerau_levenshtein(wanted, name);
         let long_enough = wanted.len() >= 3 && name.len() >= 3;
         let inside = name.contains(wanted) || wanted.contains(name);
         let one_slip = strsim::damerau_levenshtein(wanted, name) <= 1;
-        let judged = if long_enough && (inside || one_slip) { typed.max(AT_LEAST) } else { typed };
-        Self { judged, typed }
+        let combined = if long_enough && (inside || one_slip) { edit.max(FLOOR) } else { edit };
+        Self { combined, edit }
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_told_once() {
+    fn a_name_is_suggested_once() {
         assert_eq!(similar("git_lo", ["git_log", "git_log"]), ["git_log"]);
     }
 
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_near_gives_nothing() {
+    fn nothing_similar_gives_no_suggestion() {
         check("kubectl_get", &[]);
         check("", &[]);
         check("ab", &[]);

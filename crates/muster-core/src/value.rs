@@ -1,25 +1,25 @@
-//! A value as a CLI definition or a call gives it, before it becomes text.
+//! A value from a CLI definition or a call, before it becomes text.
 //!
-//! JSON and YAML meet here. Numbers keep what the sender wrote: an integer of any size stays exact,
-//! and `5` and `5.0` stay different, because they print differently on a command line.
+//! Both JSON and YAML are read into it. Numbers keep their spelling: an integer of any size stays
+//! exact, and `5` and `5.0` stay different, because they print differently on a command line.
 
 use serde_json::value::RawValue;
 
 use crate::json::RawObject;
 
-/// How many levels a JSON value may have. Everything that walks a value does so by recursion.
-const DEEPEST: usize = 128;
+/// The maximum nesting of a JSON value: every traversal is recursive.
+const MAX_DEPTH: usize = 128;
 
-/// One value.
+/// A JSON or YAML value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// JSON `null`, YAML `~`.
     Null,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// An integer of any size, in canonical decimal: no leading zeros, no `+`, no `-0`.
     Int(String),
-    /// A floating point number; may be infinite or not a number when text was converted.
+    /// A floating point number; may be infinite or NaN when converted from text.
     Float(f64),
     /// Text.
     Text(String),
@@ -27,25 +27,25 @@ pub enum Value {
     Timestamp(YamlTimestamp),
     /// A list.
     List(Vec<Self>),
-    /// A mapping in the order given. YAML allows keys that are not text.
+    /// A mapping in source order. YAML allows keys that are not text.
     Map(Vec<(Self, Self)>),
 }
 
-/// A date or a moment, as YAML 1.1 reads it.
+/// A date or a timestamp as YAML 1.1 reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlTimestamp {
-    /// How it prints on a command line: `2024-01-02` or `2024-01-02 03:04:05+00:00`.
+    /// As printed on a command line: `2024-01-02` or `2024-01-02 03:04:05+00:00`.
     pub text: String,
-    /// How it prints in JSON: ISO 8601.
+    /// As printed in JSON: ISO 8601.
     pub iso: String,
     /// Whether it has no time of day.
     pub date_only: bool,
 }
 
 impl Value {
-    /// Reads one JSON value. What is nested too deep to be meant becomes null.
+    /// Reads one JSON value. Values nested too deep become null.
     pub fn from_json(raw: &RawValue) -> Self {
-        Self::nested(raw, DEEPEST)
+        Self::nested(raw, MAX_DEPTH)
     }
 
     fn nested(raw: &RawValue, levels: usize) -> Self {
@@ -75,7 +75,7 @@ impl Value {
         }
     }
 
-    /// A JSON number. What no float can hold arrives as null, as it does in the original.
+    /// A JSON number. One that overflows a float becomes null, as in CLImax.
     fn number(text: &str) -> Self {
         if text.contains(['.', 'e', 'E']) {
             return match text.parse::<f64>() {
@@ -98,7 +98,7 @@ impl Value {
         }
     }
 
-    /// The text inside, where it is text.
+    /// The text, if the value is text.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),

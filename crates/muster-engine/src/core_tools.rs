@@ -25,6 +25,7 @@ use muster_core::{
     name::{BackendName, ToolName},
     policy::Permitted,
     schema::validator::Validator,
+    spooled::ToolResult,
 };
 use muster_gateway::dispatch::CORE_BACKEND;
 use serde::Serialize;
@@ -34,7 +35,7 @@ pub(crate) use self::service::AGGREGATOR;
 use crate::handle::Handle;
 
 /// Every family, in the order that tools are listed.
-const FAMILIES: [&[Builtin]; 10] = [
+const FAMILIES: [&[CoreTool]; 10] = [
     workflow::TOOLS,
     workflow_execution::TOOLS,
     service::TOOLS,
@@ -48,7 +49,7 @@ const FAMILIES: [&[Builtin]; 10] = [
 ];
 
 /// One tool.
-struct Builtin {
+struct CoreTool {
     /// The name agents use.
     name: &'static str,
     /// What it does, for agents.
@@ -56,11 +57,11 @@ struct Builtin {
     /// What it takes.
     schema: fn() -> serde_json::Value,
     /// What it does.
-    run: for<'a> fn(&'a Handle, CallContext<'a>, Args) -> BoxFuture<'a, Answer>,
+    run: for<'a> fn(&'a Handle, CallContext<'a>, Args) -> BoxFuture<'a, ToolReply>,
 }
 
 /// What a tool says: a good answer, or what went wrong.
-type Answer = Result<String, String>;
+type ToolReply = Result<String, String>;
 
 /// The tools, and what runs them.
 pub(crate) fn offered(handle: Handle) -> (CatalogSource, Arc<dyn Backend>) {
@@ -93,13 +94,13 @@ pub(crate) fn source() -> CatalogSource {
     CatalogSource::new(backend, about, offer)
 }
 
-fn tools() -> impl Iterator<Item = &'static Builtin> {
+fn tools() -> impl Iterator<Item = &'static CoreTool> {
     FAMILIES.into_iter().flatten()
 }
 
 struct CoreTools {
     handle: Handle,
-    tools: BTreeMap<&'static str, &'static Builtin>,
+    tools: BTreeMap<&'static str, &'static CoreTool>,
 }
 
 impl std::fmt::Debug for CoreTools {
@@ -113,21 +114,22 @@ impl Backend for CoreTools {
         &'a self,
         cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             let name = &*call.entry().local_name;
             let Some(tool) = self.tools.get(name) else {
                 let known = name.strip_prefix("core_").unwrap_or(name);
-                return Ok(Outcome::failure(format!("unknown tool: {known}")));
+                return Ok(Outcome::failure(format!("unknown tool: {known}")).into());
             };
             let answer = (tool.run)(&self.handle, cx, Args::new(call.raw_arguments())).await;
-            Ok(match answer {
+            let outcome = match answer {
                 Ok(text) => {
                     let details = auth::details(name, &text);
                     Outcome::Text { text, failed: false, details }
                 }
                 Err(text) => Outcome::failure(text),
-            })
+            };
+            Ok(outcome.into())
         })
     }
 

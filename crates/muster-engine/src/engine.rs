@@ -12,8 +12,8 @@ use muster_core::{
 };
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_gateway::{
-    dispatch::{GatewaySnapshot, Tally},
-    meanings::Meanings,
+    dispatch::{CallMetrics, GatewaySnapshot},
+    embeddings::ToolEmbeddings,
 };
 use tokio::{
     sync::{broadcast, mpsc, oneshot, watch},
@@ -26,7 +26,7 @@ use crate::{
     events::Journal,
     handle::Handle,
     principals::{self, Principals},
-    reconcile::{self, Input, Outlets, Reconciler},
+    reconcile::{self, Input, Outputs, Reconciler},
     services::{self, Services},
     status_files,
     store::{Files, Store},
@@ -116,7 +116,7 @@ impl Engine {
         let (changes, _) = broadcast::channel(CHANGES);
         let (endpoint, endpoints) = watch::channel(None);
         let executions = Arc::new(workflows::Executions::new(store.root(), tasks.clone()));
-        let services = Services::new(services::Means {
+        let services = Services::new(services::Deps {
             store: Arc::clone(&store),
             journal: journal.clone(),
             view: views.clone(),
@@ -125,7 +125,7 @@ impl Engine {
             tasks: tasks.clone(),
             timing,
         });
-        let principals = Principals::new(principals::Tools {
+        let principals = Principals::new(principals::Deps {
             connect: Arc::clone(&connect),
             logins,
             timing,
@@ -136,7 +136,7 @@ impl Engine {
             journal: journal.clone(),
             tasks: tasks.clone(),
         });
-        tasks.spawn(principals::watch_over(Arc::downgrade(&principals), views.clone()));
+        tasks.spawn(principals::sweep_idle(Arc::downgrade(&principals), views.clone()));
         let handle = Handle {
             principals,
             inputs: inputs.clone(),
@@ -146,13 +146,13 @@ impl Engine {
             services: services.clone(),
             endpoint: endpoints,
             destructive,
-            tally: Tally::default(),
+            metrics: CallMetrics::default(),
             executions,
         };
-        let workflows = workflows::Means::of(&handle);
+        let workflows = workflows::Deps::of(&handle);
         workflows::take_up(&workflows, &files.definitions(), &tasks);
-        let outlets = Outlets { state, view, changes: changes.clone() };
-        let means = reconcile::Means {
+        let outputs = Outputs { state, view, changes: changes.clone() };
+        let deps = reconcile::Deps {
             store: Arc::clone(&store),
             journal,
             services,
@@ -165,7 +165,7 @@ impl Engine {
         };
         let supervisor = Supervisor::new(connect, timing, inputs.downgrade(), tasks.clone());
         let state = with_core_tools(&handle);
-        let reconciler = Reconciler::new(means, outlets, supervisor, state, files);
+        let reconciler = Reconciler::new(deps, outputs, supervisor, state, files);
         tasks.spawn(reconciler.run(received));
         tasks.spawn(files_watch::watch(Arc::clone(&store), inputs, timing));
         tasks.spawn(status_files::keep(store, views, timing.file_debounce));
@@ -193,8 +193,8 @@ impl Engine {
     }
 
     /// Has tools embedded as they come, until the engine ends.
-    pub fn embed(&self, meanings: Arc<Meanings>) {
-        self.tasks.spawn(meanings.follow(self.state()));
+    pub fn embed(&self, embeddings: Arc<ToolEmbeddings>) {
+        self.tasks.spawn(embeddings.follow(self.state()));
     }
 
     /// What happened.
@@ -202,9 +202,9 @@ impl Engine {
         &self.handle.journal
     }
 
-    /// Where calls are counted, for those who ask about it.
-    pub fn tally(&self) -> Tally {
-        self.handle.tally.clone()
+    /// The metrics of calls, which `core_stats` reads.
+    pub fn metrics(&self) -> CallMetrics {
+        self.handle.metrics.clone()
     }
 
     /// Notes where clients reach the gateway, for those who ask about it.

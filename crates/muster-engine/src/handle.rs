@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster_core::{call::Caller, policy::DestructiveTools};
-use muster_gateway::dispatch::{CallerSnapshots as _, GatewaySnapshot, Tally};
+use muster_gateway::dispatch::{CallMetrics, CallerSnapshots as _, GatewaySnapshot};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     principals::Principals,
     reconcile::{Edit, EditError, Input},
     services::Services,
-    view::{Known, View},
+    view::{ServerEntry, View},
     workflows::Executions,
 };
 
@@ -28,8 +28,8 @@ pub(crate) struct Handle {
     /// Where clients reach the gateway.
     pub(crate) endpoint: watch::Receiver<Option<String>>,
     pub(crate) destructive: DestructiveTools,
-    /// How many calls were run.
-    pub(crate) tally: Tally,
+    /// The metrics of calls.
+    pub(crate) metrics: CallMetrics,
     /// The records of workflow runs.
     pub(crate) executions: Arc<Executions>,
 }
@@ -62,7 +62,7 @@ impl Handle {
 
     /// Starts, restarts or stops a server and waits until it is up, down or failed. None if there is no
     /// such server, or no longer.
-    pub(crate) async fn set_running(&self, name: &str, running: bool) -> Option<Arc<Known>> {
+    pub(crate) async fn set_running(&self, name: &str, running: bool) -> Option<Arc<ServerEntry>> {
         let (answer, answered) = oneshot::channel();
         let input = Input::SetRunning { name: name.to_owned(), running, answer };
         self.inputs.send(input).await.ok()?;
@@ -75,7 +75,7 @@ impl Handle {
         &self,
         name: &str,
         generation: u64,
-    ) -> Option<Arc<Known>> {
+    ) -> Option<Arc<ServerEntry>> {
         let done = |view: &Arc<View>| {
             view.servers.get(name).is_none_or(|known| {
                 known.status.generation >= generation && !known.status.condition.is_transitional()

@@ -3,24 +3,24 @@
 //! **Invariant:** no wire, no terminal. [`engine::Engine`] starts and ends everything here; one task, the
 //! reconciler, writes the state that [`muster_gateway::dispatch::Dispatcher`] reads.
 
+mod call_limits;
 mod core_tools;
-mod draft;
 pub mod engine;
 pub mod events;
 mod handle;
-mod limited;
-pub mod offer;
 mod policies;
 pub mod principals;
 mod reconcile;
 pub mod redact;
+mod server_draft;
+pub mod server_offer;
 mod services;
 pub mod static_servers;
 pub mod status;
 mod status_files;
 pub mod store;
 pub mod supervisor;
-pub mod vain;
+pub mod unmatched_rules;
 pub mod view;
 mod watch;
 mod workflows;

@@ -4,10 +4,10 @@
 //! handed to nobody else. Who an owner is comes from a login or from a session that we named, never
 //! from what a request says about itself.
 
-mod access;
-mod keep;
-mod link;
-mod own;
+mod idle_sweep;
+mod owner_access;
+mod owner_connections;
+mod owner_unit;
 
 use std::{
     collections::BTreeMap,
@@ -34,23 +34,23 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use self::own::Own;
-pub(crate) use self::own::Standing;
+use self::owner_connections::OwnerConnections;
+pub(crate) use self::owner_connections::OwnerStanding;
 use crate::{
     events::{Journal, Reason},
     reconcile::Input,
     supervisor::Timing,
-    view::{Counts, Known, View},
+    view::{Counts, ServerEntry, View},
 };
 
 /// Who asked for nothing for so long is let go; their tokens are not.
-const IDLE: Duration = Duration::from_secs(30 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// No more owners than this have something of their own at once.
-const MOST: usize = 10_000;
+const MAX_OWNERS: usize = 10_000;
 
 /// What is needed to connect servers for someone.
 #[derive(Debug)]
-pub(crate) struct Tools {
+pub(crate) struct Deps {
     pub(crate) connect: Arc<dyn Connector>,
     pub(crate) logins: Option<Arc<dyn LoginService>>,
     pub(crate) timing: Timing,
@@ -65,8 +65,8 @@ pub(crate) struct Tools {
 /// Everybody who has something for themselves.
 #[derive(Debug)]
 pub struct Principals {
-    tools: Tools,
-    owners: RwLock<BTreeMap<Owner, Arc<Own>>>,
+    deps: Deps,
+    owners: RwLock<BTreeMap<Owner, Arc<OwnerConnections>>>,
     last_id: AtomicU64,
 }
 
@@ -82,7 +82,7 @@ pub(crate) enum NotConnected {
 impl CallerSnapshots for Principals {
     fn snapshot(&self, caller: &Caller, shared: Arc<GatewaySnapshot>) -> Arc<GatewaySnapshot> {
         match self.find(&caller.owner()) {
-            Some(own) => own.state(shared),
+            Some(own) => own.snapshot(shared),
             None => shared,
         }
     }
@@ -93,31 +93,31 @@ impl CallerSnapshots for Principals {
 }
 
 impl Principals {
-    pub(crate) fn new(tools: Tools) -> Arc<Self> {
-        Arc::new(Self { tools, owners: RwLock::default(), last_id: AtomicU64::new(0) })
+    pub(crate) fn new(deps: Deps) -> Arc<Self> {
+        Arc::new(Self { deps, owners: RwLock::default(), last_id: AtomicU64::new(0) })
     }
 
     /// How one server stands for one owner.
-    pub(crate) fn standing(&self, owner: &Owner, server: &str) -> Standing {
-        self.find(owner).map_or(Standing::None, |own| own.standing(server))
+    pub(crate) fn standing(&self, owner: &Owner, server: &str) -> OwnerStanding {
+        self.find(owner).map_or(OwnerStanding::None, |own| own.standing(server))
     }
 
     /// Whether `owner` may try to log in once more; how often then.
-    pub(crate) fn may_try(&self, owner: &Owner) -> Result<(), u64> {
-        self.own(owner).may_try(Instant::now())
+    pub(crate) fn check_login_rate(&self, owner: &Owner) -> Result<(), u64> {
+        self.own(owner).check_login_rate(Instant::now())
     }
 
     /// How people log in, if they can.
     pub(crate) fn logins(&self) -> Option<&Arc<dyn LoginService>> {
-        self.tools.logins.as_ref()
+        self.deps.logins.as_ref()
     }
 
     /// Connects the servers that accept the caller's login, or a stored one, in the background. Failed
     /// attempts are retried after a while, as long as the caller is active.
     fn connect_in_background(self: &Arc<Self>, caller: &Caller) {
         let Some(principal) = &caller.principal else { return };
-        let Some(logins) = &self.tools.logins else { return };
-        let view = Arc::clone(&self.tools.view.borrow());
+        let Some(logins) = &self.deps.logins else { return };
+        let view = Arc::clone(&self.deps.view.borrow());
         if !view.servers.values().any(|known| known.status.needs_login) {
             return;
         }
@@ -126,15 +126,15 @@ impl Principals {
         for known in self.own(&caller.owner()).due(login, wanting, Instant::now()) {
             let (this, logins) = (Arc::clone(self), Arc::clone(logins));
             let person = LoginSubject::of(caller);
-            self.tools.tasks.spawn(async move {
-                let site = site(&known);
-                let silent = AuthMethod::of(&site.auth).is_silent();
+            self.deps.tasks.spawn(async move {
+                let protected_server = protected_server(&known);
+                let silent = AuthMethod::of(&protected_server.auth).is_silent();
                 if silent && person.principal.as_ref().is_none_or(|who| who.identity.is_none()) {
                     return;
                 }
                 let remembered = match silent {
                     true => Ok(true),
-                    false => logins.has_stored_login(&person, &site).await,
+                    false => logins.has_stored_login(&person, &protected_server).await,
                 };
                 let connected = match remembered {
                     Ok(true) => this.connect_silently(&person, &known).await.map(drop),
@@ -142,11 +142,11 @@ impl Principals {
                 };
                 let own = this.own(&person.owner);
                 match connected {
-                    // What only the person can change is not tried again.
+                    // What only the person can change is not attempts again.
                     Ok(()) | Err(LoginError::Required | LoginError::NotConfigured) => {
-                        own.no_more_tries(&site.name);
+                        own.stop_retrying(&protected_server.name);
                     }
-                    Err(_) => own.try_later(&site.name, Instant::now()),
+                    Err(_) => own.schedule_retry(&protected_server.name, Instant::now()),
                 }
             });
         }
@@ -156,16 +156,16 @@ impl Principals {
     pub(crate) async fn connect_silently(
         self: &Arc<Self>,
         person: &LoginSubject,
-        known: &Arc<Known>,
+        known: &Arc<ServerEntry>,
     ) -> Result<Counts, LoginError> {
-        let logins = self.tools.logins.as_ref().ok_or(LoginError::NotConfigured)?;
-        let site = site(known);
-        let means = AuthMethod::of(&site.auth);
+        let logins = self.deps.logins.as_ref().ok_or(LoginError::NotConfigured)?;
+        let protected_server = protected_server(known);
+        let method = AuthMethod::of(&protected_server.auth);
         let connected = async {
-            let access = logins.access(person, &site).await?;
+            let access = logins.access(person, &protected_server).await?;
             match self.connect(person, known, access).await {
                 Ok(counts) => Ok(counts),
-                Err(NotConnected::Login) if means.is_silent() => {
+                Err(NotConnected::Login) if method.is_silent() => {
                     Err(LoginError::Refused("the server does not accept the token".to_owned()))
                 }
                 Err(NotConnected::Login) => Err(LoginError::Required),
@@ -173,10 +173,10 @@ impl Principals {
             }
         };
         let connected = connected.await;
-        if means.is_silent() {
+        if method.is_silent() {
             let own = self.own(&person.owner);
-            own.note_silent(&known.server.name, connected.is_err());
-            self.tell_of(means, known, connected.as_ref().err());
+            own.note_sso(&known.server.name, connected.is_err());
+            self.record_sso(method, known, connected.as_ref().err());
         }
         connected
     }
@@ -185,18 +185,18 @@ impl Principals {
     pub(crate) async fn connect(
         self: &Arc<Self>,
         person: &LoginSubject,
-        known: &Arc<Known>,
+        known: &Arc<ServerEntry>,
         access: Arc<dyn AccessTokenSource>,
     ) -> Result<Counts, NotConnected> {
         let own = self.own(&person.owner);
-        let turn = own.turn(&known.server.name);
-        let _turn = turn.lock().await;
-        if let Standing::Connected { counts, .. } = own.standing(&known.server.name) {
+        let lock = own.connect_lock(&known.server.name);
+        let _guard = lock.lock().await;
+        if let OwnerStanding::Connected { counts, .. } = own.standing(&known.server.name) {
             return Ok(counts);
         }
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let counts = link::connect(self, &own, known, access, id).await?;
-        if let Some(inputs) = self.tools.inputs.upgrade() {
+        let counts = owner_unit::connect(self, &own, known, access, id).await?;
+        if let Some(inputs) = self.deps.inputs.upgrade() {
             // Nobody hears it when the gateway is on its way out.
             drop(inputs.send(Input::LoggedIn { name: known.server.name.clone() }).await);
         }
@@ -206,20 +206,20 @@ impl Principals {
     /// Ends what someone has of a server.
     pub(crate) fn disconnect(&self, owner: &Owner, server: &str) {
         if let Some(own) = self.find(owner) {
-            own.let_go(server, &self.tools.changes);
-            own.no_more_tries(server);
+            own.disconnect(server, &self.deps.changes);
+            own.stop_retrying(server);
         }
     }
 
     /// Logs someone out from a server: its connection ends and its tokens are forgotten, for them alone.
     /// False if there is no such server.
     pub async fn log_out(&self, caller: &Caller, server: &str) -> bool {
-        let Some(known) = self.tools.view.borrow().servers.get(server).cloned() else {
+        let Some(known) = self.deps.view.borrow().servers.get(server).cloned() else {
             return false;
         };
         let person = LoginSubject::of(caller);
-        if let Some(logins) = &self.tools.logins {
-            logins.forget(&person, &site(&known)).await;
+        if let Some(logins) = &self.deps.logins {
+            logins.forget(&person, &protected_server(&known)).await;
         }
         self.disconnect(&person.owner, server);
         true
@@ -228,13 +228,13 @@ impl Principals {
     /// Logs someone out from every server.
     pub async fn log_out_everywhere(&self, caller: &Caller) {
         let person = LoginSubject::of(caller);
-        if let Some(logins) = &self.tools.logins {
+        if let Some(logins) = &self.deps.logins {
             logins.forget_all(&person).await;
         }
         let Some(own) = self.find(&person.owner) else { return };
-        for server in own.revise(|_| false) {
-            own.let_go(&server, &self.tools.changes);
-            own.no_more_tries(&server);
+        for server in own.outdated(|_| false) {
+            own.disconnect(&server, &self.deps.changes);
+            own.stop_retrying(&server);
         }
     }
 
@@ -243,27 +243,29 @@ impl Principals {
         self.owners.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    fn find(&self, owner: &Owner) -> Option<Arc<Own>> {
+    fn find(&self, owner: &Owner) -> Option<Arc<OwnerConnections>> {
         let owners = self.owners.read().unwrap_or_else(PoisonError::into_inner);
         owners.get(owner).map(Arc::clone)
     }
 
-    fn own(&self, owner: &Owner) -> Arc<Own> {
+    fn own(&self, owner: &Owner) -> Arc<OwnerConnections> {
         if let Some(own) = self.find(owner) {
             return own;
         }
         let mut owners = self.owners.write().unwrap_or_else(PoisonError::into_inner);
-        if owners.len() >= MOST && !owners.contains_key(owner) {
+        if owners.len() >= MAX_OWNERS && !owners.contains_key(owner) {
             let longest = owners.values().min_by_key(|own| own.used()).map(|own| own.owner.clone());
             if let Some(longest) = longest {
                 owners.remove(&longest);
             }
         }
-        let made = owners.entry(owner.clone()).or_insert_with(|| Arc::new(Own::new(owner.clone())));
+        let made = owners
+            .entry(owner.clone())
+            .or_insert_with(|| Arc::new(OwnerConnections::new(owner.clone())));
         Arc::clone(made)
     }
 
-    fn all(&self) -> Vec<Arc<Own>> {
+    fn all(&self) -> Vec<Arc<OwnerConnections>> {
         let owners = self.owners.read().unwrap_or_else(PoisonError::into_inner);
         owners.values().map(Arc::clone).collect()
     }
@@ -272,8 +274,8 @@ impl Principals {
         self.owners.write().unwrap_or_else(PoisonError::into_inner).remove(owner);
     }
 
-    fn tell_of(&self, means: AuthMethod, known: &Known, error: Option<&LoginError>) {
-        let reason = match (means, error.is_some()) {
+    fn record_sso(&self, method: AuthMethod, known: &ServerEntry, error: Option<&LoginError>) {
+        let reason = match (method, error.is_some()) {
             (AuthMethod::Exchanged, false) => Reason::McpServerTokenExchanged,
             (AuthMethod::Exchanged, true) => Reason::McpServerTokenExchangeFailed,
             (AuthMethod::Forwarded, false) => Reason::McpServerTokenForwarded,
@@ -283,12 +285,12 @@ impl Principals {
         let detail = error.map(|error| crate::redact::error(&error.to_string()));
         let server = &known.server;
         let detail = detail.unwrap_or_default();
-        self.tools.journal.tell(reason, &server.name, &server.namespace, &detail);
+        self.deps.journal.tell(reason, &server.name, &server.namespace, &detail);
     }
 }
 
 /// A server as far as a login needs to know it.
-pub(crate) fn site(known: &Known) -> ProtectedServer {
+pub(crate) fn protected_server(known: &ServerEntry) -> ProtectedServer {
     ProtectedServer {
         name: known.server.name.clone(),
         url: known.server.spec.url.clone(),
@@ -299,9 +301,9 @@ pub(crate) fn site(known: &Known) -> ProtectedServer {
 
 /// Hears of those who come back from a browser.
 #[derive(Debug)]
-pub(crate) struct Returning(pub(crate) Weak<Principals>);
+pub(crate) struct LoginCompleted(pub(crate) Weak<Principals>);
 
-impl LoginObserver for Returning {
+impl LoginObserver for LoginCompleted {
     fn logged_in(
         &self,
         person: LoginSubject,
@@ -310,7 +312,7 @@ impl LoginObserver for Returning {
         Box::pin(async move {
             let gone = || "the gateway is shutting down".to_owned();
             let principals = self.0.upgrade().ok_or_else(gone)?;
-            let known = principals.tools.view.borrow().servers.get(&server).cloned();
+            let known = principals.deps.view.borrow().servers.get(&server).cloned();
             let known = known.ok_or_else(|| format!("server '{server}' is not there any more"))?;
             let connected = principals.connect_silently(&person, &known).await;
             connected.map(drop).map_err(|error| error.to_string())
@@ -319,6 +321,6 @@ impl LoginObserver for Returning {
 }
 
 /// Lets go of what is no longer to be had, and of who is not there any more.
-pub(crate) async fn watch_over(principals: Weak<Principals>, view: watch::Receiver<Arc<View>>) {
-    keep::watch_over(principals, view).await;
+pub(crate) async fn sweep_idle(principals: Weak<Principals>, view: watch::Receiver<Arc<View>>) {
+    idle_sweep::sweep_idle(principals, view).await;
 }

@@ -8,7 +8,7 @@
 mod classes;
 mod edit;
 mod files;
-mod seen;
+mod list_hashes;
 mod unit_updates;
 mod workflows;
 
@@ -22,7 +22,7 @@ use muster_gateway::{
 };
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use self::seen::Seen;
+use self::list_hashes::ListHashes;
 pub(crate) use self::{
     classes::{ClassDraft, ClassEdit, ClassError, ServiceEdit},
     edit::{Edit, EditError},
@@ -34,8 +34,8 @@ use crate::{
     services::Services,
     store::{ClassFile, FileProblem, Files, Store},
     supervisor::{Supervisor, UnitId, UnitUpdate},
-    view::{Known, View},
-    workflows::{Definitions, Means as WorkflowMeans},
+    view::{ServerEntry, View},
+    workflows::{Definitions, Deps as WorkflowDeps},
 };
 
 /// Everything that can change the gateway's state.
@@ -76,7 +76,7 @@ pub(crate) enum Input {
 
 /// What the reconciler works with.
 #[derive(Debug)]
-pub(crate) struct Means {
+pub(crate) struct Deps {
     pub(crate) store: Arc<Store>,
     pub(crate) journal: Journal,
     pub(crate) services: Services,
@@ -86,12 +86,12 @@ pub(crate) struct Means {
     pub(crate) bundled: Vec<Arc<CliConfig>>,
     pub(crate) destructive: DestructiveTools,
     pub(crate) calls_at_once: usize,
-    pub(crate) workflows: WorkflowMeans,
+    pub(crate) workflows: WorkflowDeps,
 }
 
 /// Where what comes out goes.
 #[derive(Debug)]
-pub(crate) struct Outlets {
+pub(crate) struct Outputs {
     pub(crate) state: watch::Sender<Arc<GatewaySnapshot>>,
     pub(crate) view: watch::Sender<Arc<View>>,
     pub(crate) changes: broadcast::Sender<Change>,
@@ -100,12 +100,12 @@ pub(crate) struct Outlets {
 /// The task that owns the state.
 #[derive(Debug)]
 pub(crate) struct Reconciler {
-    means: Means,
-    outlets: Outlets,
+    deps: Deps,
+    outputs: Outputs,
     supervisor: Supervisor,
     files: Files,
     state: GatewaySnapshot,
-    servers: BTreeMap<String, Arc<Known>>,
+    servers: BTreeMap<String, Arc<ServerEntry>>,
     classes: Arc<BTreeMap<String, ClassFile>>,
     /// The CLI definitions that are served, by backend.
     clis: BTreeMap<BackendName, Arc<CliConfig>>,
@@ -113,12 +113,12 @@ pub(crate) struct Reconciler {
     /// What workflows say that will not work.
     findings: Vec<FileProblem>,
     /// What policies say in vain.
-    vain: Vec<FileProblem>,
-    seen: Seen,
+    unmatched: Vec<FileProblem>,
+    list_hashes: ListHashes,
 }
 
 /// Answers, if whoever asked still waits.
-fn tell<T>(answer: oneshot::Sender<T>, value: T) {
+fn reply<T>(answer: oneshot::Sender<T>, value: T) {
     if answer.send(value).is_err() {
         tracing::trace!("whoever asked is gone");
     }
@@ -127,15 +127,15 @@ fn tell<T>(answer: oneshot::Sender<T>, value: T) {
 impl Reconciler {
     /// A reconciler whose state begins as `state`, with what `files` say.
     pub(crate) fn new(
-        means: Means,
-        outlets: Outlets,
+        deps: Deps,
+        outputs: Outputs,
         supervisor: Supervisor,
         state: GatewaySnapshot,
         files: Files,
     ) -> Self {
         let mut reconciler = Self {
-            means,
-            outlets,
+            deps,
+            outputs,
             supervisor,
             files: Files::default(),
             state,
@@ -144,10 +144,10 @@ impl Reconciler {
             clis: BTreeMap::new(),
             workflows: Definitions::default(),
             findings: Vec::new(),
-            vain: Vec::new(),
-            seen: Seen::default(),
+            unmatched: Vec::new(),
+            list_hashes: ListHashes::default(),
         };
-        reconciler.take_in(files, files::Origin::Start);
+        reconciler.apply_files(files, files::Origin::Start);
         reconciler
     }
 
@@ -157,14 +157,14 @@ impl Reconciler {
                 Input::FilesChanged => self.read_files().await,
                 Input::Reload(answer) => {
                     self.read_files().await;
-                    tell(answer, ());
+                    reply(answer, ());
                 }
                 Input::Edit(edit, answer) => {
                     let done = self.edit(*edit).await;
-                    tell(answer, done);
+                    reply(answer, done);
                 }
                 Input::SetRunning { name, running, answer } => {
-                    tell(answer, self.supervisor.set_running(&name, running));
+                    reply(answer, self.supervisor.set_running(&name, running));
                 }
                 Input::Unit { name, id, update } => {
                     if self.supervisor.knows(&name, id) {
@@ -174,7 +174,7 @@ impl Reconciler {
                 Input::LoggedIn { name } => self.logged_in(&name),
                 Input::ShutDown(answer) => {
                     self.shut_down();
-                    tell(answer, ());
+                    reply(answer, ());
                     return;
                 }
             }
@@ -182,22 +182,22 @@ impl Reconciler {
     }
 
     async fn read_files(&mut self) {
-        let files = self.means.store.reload(&self.files).await;
-        self.take_in(files, files::Origin::Edited);
+        let files = self.deps.store.reload(&self.files).await;
+        self.apply_files(files, files::Origin::Edited);
     }
 
     /// Lets everything see what is now, and says what changed.
     fn publish(&mut self) {
         self.state.absent = Arc::new(self.absent());
         self.check_policies();
-        let seen = Seen::of(&self.state);
-        let changed = seen.changes_since(&self.seen);
-        self.seen = seen;
-        self.outlets.state.send_replace(Arc::new(self.state.clone()));
+        let hashes = ListHashes::of(&self.state);
+        let changed = hashes.changes_since(&self.list_hashes);
+        self.list_hashes = hashes;
+        self.outputs.state.send_replace(Arc::new(self.state.clone()));
         self.publish_view();
         for change in changed {
             // Nobody may be listening.
-            drop(self.outlets.changes.send(change));
+            drop(self.outputs.changes.send(change));
         }
     }
 
@@ -221,12 +221,12 @@ impl Reconciler {
     }
 
     fn publish_view(&self) {
-        self.outlets.view.send_replace(Arc::new(View {
+        self.outputs.view.send_replace(Arc::new(View {
             settings: Arc::clone(&self.files.settings),
             servers: self.servers.clone(),
             workflows: Arc::clone(&self.workflows),
             classes: Arc::clone(&self.classes),
-            problems: [&self.files.problems, &self.findings, &self.vain]
+            problems: [&self.files.problems, &self.findings, &self.unmatched]
                 .into_iter()
                 .flatten()
                 .cloned()

@@ -2,20 +2,20 @@
 //!
 //! Whoever asks for something runs the tools as themselves, through the one call path: what they may
 //! not call, a service does not call for them. What nobody asked for (starting with the gateway,
-//! checks of health) is called as [`OWN_NAME`], and policies hold for it too.
+//! checks of health) is called as [`SYSTEM_SUBJECT`], and policies hold for it too.
 //!
-//! **Invariant:** one thing happens to a service at a time. Whoever acts on it holds its turn; when
+//! **Invariant:** one thing apply to a service at a time. Whoever acts on it holds its turn; when
 //! they are gone before the end, it has failed.
 
-mod board;
 mod calls;
-mod care;
 mod classes;
-mod end;
+mod controller;
+mod dependencies;
 mod files;
-mod life;
-mod needs;
-mod turn;
+mod lease;
+mod lifecycle;
+mod registry;
+mod shutdown;
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ use muster_workflow::service::ServiceClass;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-use self::board::Board;
+use self::registry::Registry;
 pub(crate) use self::{
-    board::Instance,
-    life::{Began, Ended, Order, Problem},
-    needs::missing_tools,
+    dependencies::missing_tools,
+    lifecycle::{NewService, ServiceError, Started, Stopped},
+    registry::Instance,
 };
 use crate::{
     events::{Journal, Reason},
@@ -44,11 +44,11 @@ use crate::{
 };
 
 /// Who calls tools when nobody asked.
-const OWN_NAME: &str = "muster-services";
+const SYSTEM_SUBJECT: &str = "muster-services";
 
 /// What services work with.
 #[derive(Debug)]
-pub(crate) struct Means {
+pub(crate) struct Deps {
     pub(crate) store: Arc<Store>,
     pub(crate) journal: Journal,
     pub(crate) view: watch::Receiver<Arc<View>>,
@@ -66,40 +66,40 @@ pub(crate) struct Services {
 
 #[derive(Debug)]
 struct Inner {
-    means: Means,
-    board: watch::Sender<Board>,
-    own: Own,
+    deps: Deps,
+    registry: watch::Sender<Registry>,
+    system: SystemCaller,
 }
 
 /// What calls tools when nobody asked.
 #[derive(Debug)]
-struct Own {
+struct SystemCaller {
     dispatcher: Dispatcher,
     caller: Caller,
     client: Arc<dyn ClientHandle>,
 }
 
 impl Services {
-    pub(crate) fn new(means: Means) -> Self {
-        let own = Own {
-            dispatcher: Dispatcher::new(means.state.clone()),
-            caller: Caller { subject: OWN_NAME.into(), ..Caller::local() },
+    pub(crate) fn new(deps: Deps) -> Self {
+        let system = SystemCaller {
+            dispatcher: Dispatcher::new(deps.state.clone()),
+            caller: Caller { subject: SYSTEM_SUBJECT.into(), ..Caller::local() },
             client: NoClient::shared(),
         };
-        let (board, _) = watch::channel(Board::default());
-        let services = Self { inner: Arc::new(Inner { means, board, own }) };
-        services.inner.means.tasks.spawn(classes::follow(services.clone()));
+        let (registry, _) = watch::channel(Registry::default());
+        let services = Self { inner: Arc::new(Inner { deps, registry, system }) };
+        services.inner.deps.tasks.spawn(classes::follow(services.clone()));
         services
     }
 
     /// All of them, by name.
     pub(crate) fn all(&self) -> Vec<Arc<Instance>> {
-        self.inner.board.borrow().instances.values().cloned().collect()
+        self.inner.registry.borrow().instances.values().cloned().collect()
     }
 
     /// One of them.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Instance>> {
-        self.inner.board.borrow().instances.get(name).cloned()
+        self.inner.registry.borrow().instances.get(name).cloned()
     }
 
     /// The class of a service: as it is now, or as it was when it was last there.
@@ -109,24 +109,24 @@ impl Services {
 
     /// A class.
     pub(crate) fn class(&self, name: &str) -> Option<Arc<ServiceClass>> {
-        let view = self.inner.means.view.borrow();
+        let view = self.inner.deps.view.borrow();
         view.classes.get(name).map(|file| Arc::clone(&file.class))
     }
 
     /// For what nobody asked for.
-    fn own(&self) -> CallContext<'_> {
-        let Own { dispatcher, caller, client } = &self.inner.own;
+    fn system(&self) -> CallContext<'_> {
+        let SystemCaller { dispatcher, caller, client } = &self.inner.system;
         CallContext { client, caller, tools: dispatcher }
     }
 
-    fn tell(&self, reason: Reason, instance: &Instance, detail: &str) {
+    fn record(&self, reason: Reason, instance: &Instance, detail: &str) {
         let service = &instance.service;
-        self.inner.means.journal.tell(reason, &service.name, &service.namespace, detail);
+        self.inner.deps.journal.tell(reason, &service.name, &service.namespace, detail);
     }
 
     /// Has the reconciler write a file, and waits until it has taken effect.
     async fn edit(&self, edit: Edit) -> Result<(), EditError> {
-        let inputs = self.inner.means.inputs.upgrade().ok_or(EditError::Ending)?;
+        let inputs = self.inner.deps.inputs.upgrade().ok_or(EditError::Ending)?;
         let (answer, answered) = oneshot::channel();
         let input = Input::Edit(Box::new(edit), answer);
         inputs.send(input).await.map_err(|_| EditError::Ending)?;

@@ -21,8 +21,8 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    limited::Limited,
-    offer::{self, Naming},
+    call_limits::Limited,
+    server_offer::{self, Naming},
     status::ServerStatus,
     supervisor::{
         self, DesiredState, Timing, UnitId, UnitObserver, UnitUpdate,
@@ -172,8 +172,8 @@ impl Observer {
     fn publish(&self, listing: &ServerListing, backend: Option<Arc<dyn Backend>>) {
         let StaticServer { server, naming } = &self.server;
         let name = BackendName::new(server.name.as_str());
-        let offered = offer::offer(naming, &name, listing);
-        let source = CatalogSource::new(name.clone(), offer::about(server), offered);
+        let offered = server_offer::offer(naming, &name, listing);
+        let source = CatalogSource::new(name.clone(), server_offer::about(server), offered);
         self.shared.modify(|next| {
             next.catalog = next.catalog.with(source);
             if let Some(backend) = backend {

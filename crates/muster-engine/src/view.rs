@@ -16,7 +16,7 @@ pub struct View {
     /// How it is configured.
     pub settings: Arc<Settings>,
     /// The servers by name.
-    pub servers: BTreeMap<String, Arc<Known>>,
+    pub servers: BTreeMap<String, Arc<ServerEntry>>,
     /// The workflows by name.
     pub workflows: Arc<BTreeMap<String, Arc<Workflow>>>,
     /// The service classes by name.
@@ -27,7 +27,7 @@ pub struct View {
 
 /// A server that the gateway knows.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct ServerEntry {
     /// What its file says.
     pub server: Arc<McpServer>,
     /// Its file.

@@ -1,11 +1,11 @@
 //! Workflows as a backend: each is a tool, and its steps call tools through the front door.
 
+mod execution;
 mod executions;
 mod host;
 mod index;
-mod live;
-mod offer;
 mod resume;
+mod source;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,6 +13,7 @@ use muster_core::{
     backend::{Backend, BoxFuture, CallContext},
     call::{CallError, Caller, Outcome},
     policy::Permitted,
+    spooled::ToolResult,
 };
 use muster_gateway::dispatch::{CallerSnapshots as _, GatewaySnapshot};
 use muster_workflow::{
@@ -24,12 +25,12 @@ use muster_workflow::{
 use serde_json::{Value as Json, json};
 use tokio::sync::watch;
 
+use self::{execution::RunningExecution, host::Runner};
 pub(crate) use self::{
     executions::{Executions, Query, owner},
-    offer::source,
     resume::take_up,
+    source::source,
 };
-use self::{host::Runner, live::Live};
 use crate::{
     events::{Journal, Reason},
     handle::Handle,
@@ -41,14 +42,14 @@ pub(crate) type Definitions = Arc<BTreeMap<String, Arc<Workflow>>>;
 
 /// What workflows need to run. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Means {
+pub(crate) struct Deps {
     pub(crate) executions: Arc<Executions>,
     pub(crate) journal: Journal,
     pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
     pub(crate) principals: Arc<Principals>,
 }
 
-impl Means {
+impl Deps {
     /// What a gateway has for them.
     pub(crate) fn of(handle: &Handle) -> Self {
         Self {
@@ -69,12 +70,12 @@ impl Means {
 #[derive(Debug)]
 pub(crate) struct Workflows {
     definitions: Definitions,
-    means: Means,
+    deps: Deps,
 }
 
 impl Workflows {
-    pub(crate) fn new(definitions: Definitions, means: Means) -> Self {
-        Self { definitions, means }
+    pub(crate) fn new(definitions: Definitions, deps: Deps) -> Self {
+        Self { definitions, deps }
     }
 
     async fn start(&self, cx: CallContext<'_>, name: &str, given: Object) -> Outcome {
@@ -89,7 +90,7 @@ impl Workflows {
             Ok(input) => (input, None),
             Err(unfit) => (given, Some(unfit)),
         };
-        let live = match self.means.executions.begin(workflow, input.clone(), cx.caller).await {
+        let live = match self.deps.executions.begin(workflow, input.clone(), cx.caller).await {
             Ok(live) => live,
             Err(error) => {
                 return Outcome::failure(format!("the run cannot be recorded: {error}"));
@@ -108,16 +109,16 @@ impl Workflows {
         &self,
         cx: CallContext<'_>,
         workflow: &Workflow,
-        live: Live,
+        live: RunningExecution,
         input: Object,
         past: Past,
     ) -> Outcome {
-        let host = Runner::new(cx, workflow, &live, &self.means);
+        let host = Runner::new(cx, workflow, &live, &self.deps);
         let ended = run::run(workflow, input, &host, past).await;
         self.end(workflow, live, ended).await
     }
 
-    async fn end(&self, workflow: &Workflow, live: Live, ended: Ended) -> Outcome {
+    async fn end(&self, workflow: &Workflow, live: RunningExecution, ended: Ended) -> Outcome {
         let id = live.id().to_owned();
         let Ended { answer, error, reports } = ended;
         let failed = error.is_some();
@@ -141,7 +142,7 @@ impl Workflows {
     /// Why a workflow is not begun at all.
     fn hindered(&self, workflow: &Workflow, caller: &Caller) -> Option<String> {
         let name = &workflow.name;
-        let state = self.means.state_of(caller);
+        let state = self.deps.state_of(caller);
         if !workflow.is_available(|tool| is_shown(&state, tool)) {
             return Some(format!("workflow {name} is not available (missing required tools)"));
         }
@@ -153,7 +154,7 @@ impl Workflows {
     }
 
     fn tell(&self, workflow: &Workflow, reason: Reason, detail: &str) {
-        self.means.journal.tell(reason, &workflow.name, &workflow.namespace, detail);
+        self.deps.journal.tell(reason, &workflow.name, &workflow.namespace, detail);
     }
 }
 
@@ -162,10 +163,10 @@ impl Backend for Workflows {
         &'a self,
         cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             let given = serde_json::from_str(call.raw_arguments().get()).unwrap_or_default();
-            Ok(self.start(cx, &call.entry().local_name, given).await)
+            Ok(self.start(cx, &call.entry().local_name, given).await.into())
         })
     }
 }

@@ -12,6 +12,7 @@ use muster_core::{
     name::{BackendName, ToolName},
     policy::Permitted,
     python, schema,
+    spooled::ToolResult,
     value::Value,
 };
 
@@ -122,12 +123,12 @@ impl Backend for CliBackend {
         &'a self,
         _: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             let name = &*call.entry().local_name;
             let tool = self.tools.get(name).and_then(|index| self.config.tools.get(*index));
             match tool {
-                Some(tool) => Ok(self.run_tool(tool, &call).await),
+                Some(tool) => Ok(self.run_tool(tool, &call).await.into()),
                 None => Err(CallError::Unavailable {
                     backend: call.entry().backend.clone(),
                     reason: format!("it no longer has a tool named `{}`", python::strip(name)),

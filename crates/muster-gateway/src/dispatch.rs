@@ -1,7 +1,7 @@
 //! The call path: resolve, permit, run. There is no other.
 
 mod audit;
-mod tally;
+mod metrics;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -12,18 +12,20 @@ use muster_core::{
     client::ClientHandle,
     name::BackendName,
     policy::{Permitted, Policy},
-    spooled::{SpooledResult, ToolResult},
+    spooled::{MEMORY_LIMIT, ToolResult},
 };
 use tokio::sync::watch;
 
 use self::audit::Audit;
-pub use self::tally::{Counted, Tally};
+pub use self::metrics::{BackendMetrics, CallMetrics};
 use crate::condition::ServerCondition;
 
 /// The backend of the gateway's own tools.
 pub const CORE_BACKEND: &str = "core";
 
-/// How many calls deep a call may be.
+/// JSON-RPC's code for a failure on our side.
+const INTERNAL_ERROR: i64 = -32603;
+/// The depth limit of nested calls.
 const MAX_DEPTH: u8 = 8;
 
 /// Everything a call needs, as of one moment.
@@ -65,26 +67,26 @@ pub trait CallerSnapshots: fmt::Debug + Send + Sync {
 pub struct Dispatcher {
     state: watch::Receiver<Arc<GatewaySnapshot>>,
     principals: Option<Arc<dyn CallerSnapshots>>,
-    tally: Tally,
+    metrics: CallMetrics,
 }
 
 impl Dispatcher {
-    /// A dispatcher that follows `state`.
+    /// A dispatcher over the newest snapshot of `state`.
     pub fn new(state: watch::Receiver<Arc<GatewaySnapshot>>) -> Self {
-        Self { state, principals: None, tally: Tally::default() }
+        Self { state, principals: None, metrics: CallMetrics::default() }
     }
 
-    /// The same, where people also have servers for themselves.
+    /// Adds the connections that callers have for themselves.
     #[must_use]
     pub fn with_principals(mut self, principals: Arc<dyn CallerSnapshots>) -> Self {
         self.principals = Some(principals);
         self
     }
 
-    /// The same, with its calls counted where others can see it.
+    /// Counts calls in `metrics`, which others read.
     #[must_use]
-    pub fn with_tally(mut self, tally: Tally) -> Self {
-        self.tally = tally;
+    pub fn with_metrics(mut self, metrics: CallMetrics) -> Self {
+        self.metrics = metrics;
         self
     }
 
@@ -125,8 +127,8 @@ impl Dispatcher {
         found.request(CallContext { client, caller, tools: self }, ask).await
     }
 
-    /// Calls a tool of `snapshot`; its result may be spooled to disk.
-    pub(crate) async fn call_bulk_in(
+    /// Calls a tool of `snapshot`. Use [`in_memory`] where a spooled result cannot be read in pieces.
+    pub(crate) async fn call_in(
         &self,
         snapshot: &GatewaySnapshot,
         caller: &Caller,
@@ -136,36 +138,28 @@ impl Dispatcher {
         let audit = Audit::begin(caller, &call);
         let result = async {
             let (backend, call) = permitted(snapshot, caller, call)?;
-            let running = self.tally.begin(&call.entry().backend);
-            let result = backend.run_bulk(CallContext { client, caller, tools: self }, call).await;
-            running.end(Ending::of(&result));
-            result
-        };
-        let result = result.await;
-        audit.end(Ending::of(&result));
-        result
-    }
-
-    /// Calls a tool of `snapshot`.
-    pub(crate) async fn call_in(
-        &self,
-        snapshot: &GatewaySnapshot,
-        caller: &Caller,
-        client: &Arc<dyn ClientHandle>,
-        call: Call,
-    ) -> Result<Outcome, CallError> {
-        let audit = Audit::begin(caller, &call);
-        let result = async {
-            let (backend, call) = permitted(snapshot, caller, call)?;
-            let running = self.tally.begin(&call.entry().backend);
+            let running = self.metrics.begin(&call.entry().backend);
             let result = backend.run(CallContext { client, caller, tools: self }, call).await;
-            running.end(result.as_ref().into());
+            running.end(&result);
             result
         };
         let result = result.await;
-        audit.end(result.as_ref().into());
+        audit.end(&result);
         result
     }
+}
+
+/// Reads a spooled result into memory, within [`MEMORY_LIMIT`].
+pub(crate) async fn in_memory(result: ToolResult) -> Result<Outcome, CallError> {
+    if let ToolResult::Inline(outcome) = result {
+        return Ok(outcome);
+    }
+    let loading = tokio::task::spawn_blocking(move || result.load(MEMORY_LIMIT));
+    let loaded = match loading.await {
+        Ok(loaded) => loaded.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    loaded.map_err(|message| CallError::Upstream { code: INTERNAL_ERROR, message, data: None })
 }
 
 /// The backend of a call and the proof that the call is permitted, both of one snapshot.
@@ -199,31 +193,7 @@ impl ToolCaller for Dispatcher {
     ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
             let snapshot = self.snapshot(caller);
-            self.call_in(&snapshot, caller, client, call).await
+            in_memory(self.call_in(&snapshot, caller, client, call).await?).await
         })
-    }
-}
-
-/// How a call ended, for those who only look on.
-#[derive(Debug, Clone, Copy)]
-enum Ending<'a> {
-    Outcome(&'a Outcome),
-    Bulk(&'a dyn SpooledResult),
-    Error(&'a CallError),
-}
-
-impl<'a> Ending<'a> {
-    fn of(result: &'a Result<ToolResult, CallError>) -> Self {
-        match result {
-            Ok(ToolResult::Inline(outcome)) => Self::Outcome(outcome),
-            Ok(ToolResult::Spooled(bulk)) => Self::Bulk(&**bulk),
-            Err(error) => Self::Error(error),
-        }
-    }
-}
-
-impl<'a> From<Result<&'a Outcome, &'a CallError>> for Ending<'a> {
-    fn from(result: Result<&'a Outcome, &'a CallError>) -> Self {
-        result.map_or_else(Self::Error, Self::Outcome)
     }
 }

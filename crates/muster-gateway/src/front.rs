@@ -1,6 +1,6 @@
 //! What stands behind the transports: a surface over the call path.
 
-mod native;
+mod resources;
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
@@ -23,27 +23,27 @@ use serde_json::value::RawValue;
 use tokio::sync::{broadcast, watch};
 
 use crate::{
-    bridge,
     dispatch::Dispatcher,
-    parking::{self, Parking},
+    input_rounds,
     surface::{Surface, SurfaceContext, ToolCall},
+    suspended_calls::{self, SuspendedCalls},
 };
 
 /// How long an early request waits for backends that have just been started.
-const EARLY: Duration = Duration::from_secs(10);
+const STARTUP_WAIT: Duration = Duration::from_secs(10);
 
 /// A gateway as its clients see it.
 #[derive(Debug)]
 pub struct Front {
-    shown: Arc<Shown>,
-    parking: Parking,
+    frontend: Arc<Frontend>,
+    suspended: SuspendedCalls,
     /// How many backends have not been tried yet, where clients may wait for them.
     untried: Option<watch::Receiver<usize>>,
 }
 
 /// What there is to show, and the way to it.
 #[derive(Debug)]
-struct Shown {
+struct Frontend {
     identity: ServerInfo,
     offers: ServerCapabilities,
     surface: Box<dyn Surface>,
@@ -60,8 +60,8 @@ impl Front {
         dispatcher: Arc<Dispatcher>,
         changes: broadcast::Sender<Change>,
     ) -> Self {
-        let shown = Shown { identity, offers, surface, dispatcher, changes };
-        Self { shown: Arc::new(shown), parking: Parking::default(), untried: None }
+        let frontend = Frontend { identity, offers, surface, dispatcher, changes };
+        Self { frontend: Arc::new(frontend), suspended: SuspendedCalls::default(), untried: None }
     }
 
     /// Lets clients that ask early wait, for a while, until every backend has been tried once.
@@ -71,37 +71,37 @@ impl Front {
         self
     }
 
-    async fn settled(&self) {
+    async fn wait_for_first_attempts(&self) {
         let Some(untried) = &self.untried else { return };
         if *untried.borrow() > 0 {
             let mut untried = untried.clone();
             let all_tried = untried.wait_for(|left| *left == 0);
             // Who is slower than this shows up later.
-            drop(tokio::time::timeout(EARLY, all_tried).await);
+            drop(tokio::time::timeout(STARTUP_WAIT, all_tried).await);
         }
     }
 }
 
 impl RequestHandler for Front {
     fn server_info(&self) -> &ServerInfo {
-        &self.shown.identity
+        &self.frontend.identity
     }
 
     fn capabilities(&self) -> ServerCapabilities {
-        self.shown.offers
+        self.frontend.offers
     }
 
     fn changes(&self) -> Box<dyn ChangeStream> {
-        let (shown, changes) = (Arc::clone(&self.shown), self.shown.changes.subscribe());
-        let known = shown.advertised();
-        Box::new(Heard { shown, changes, known })
+        let (frontend, changes) = (Arc::clone(&self.frontend), self.frontend.changes.subscribe());
+        let last = frontend.advertised();
+        Box::new(ChangeFeed { frontend, changes, last })
     }
 
     fn schema(&self, caller: &Caller, tool: &str) -> Option<Arc<RawValue>> {
-        if !self.shown.surface.lists_catalog() {
+        if !self.frontend.surface.lists_catalog() {
             return None;
         }
-        let state = self.shown.dispatcher.snapshot(caller);
+        let state = self.frontend.dispatcher.snapshot(caller);
         let entry = state.catalog.get(tool).filter(|entry| state.policy.shows(entry))?;
         Some(Arc::clone(&entry.input_schema))
     }
@@ -113,34 +113,36 @@ impl RequestHandler for Front {
         asked: ClientRequest,
     ) -> BoxFuture<'a, Result<Response, RequestError>> {
         Box::pin(async move {
-            self.settled().await;
-            let shown = &self.shown;
-            shown.dispatcher.touch(caller);
-            if parking::is_ours(&asked.continuation) {
-                return self.parking.resume(caller, client, &asked.continuation).await;
+            self.wait_for_first_attempts().await;
+            let frontend = &self.frontend;
+            frontend.dispatcher.touch(caller);
+            if suspended_calls::is_suspended(&asked.continuation) {
+                return self.suspended.resume(caller, client, &asked.continuation).await;
             }
             match client.input_mode() {
                 InputMode::Direct => {
-                    let perform = |asked| shown.perform(caller, client, asked);
-                    bridge::ask_and_repeat(client, asked, perform).await
+                    let perform = |asked| frontend.perform(caller, client, asked);
+                    input_rounds::ask_and_repeat(client, asked, perform).await
                 }
                 InputMode::InResult if asked.request.may_require_input() => {
-                    let (shown, caller_then) = (Arc::clone(shown), caller.clone());
+                    let (frontend, caller_then) = (Arc::clone(frontend), caller.clone());
                     let perform = |client: Arc<dyn ClientHandle>| -> BoxFuture<'static, _> {
-                        Box::pin(async move { shown.perform(&caller_then, &client, asked).await })
+                        Box::pin(
+                            async move { frontend.perform(&caller_then, &client, asked).await },
+                        )
                     };
-                    self.parking.begin(caller, client, perform).await
+                    self.suspended.begin(caller, client, perform).await
                 }
                 InputMode::InResult | InputMode::Unsupported => {
-                    shown.perform(caller, client, asked).await
+                    frontend.perform(caller, client, asked).await
                 }
             }
         })
     }
 }
 
-impl Shown {
-    /// The tools shown, in a number; none where they are those of the catalog, which changes anyway.
+impl Frontend {
+    /// The tools frontend, in a number; none where they are those of the catalog, which changes anyway.
     fn advertised(&self) -> Option<u64> {
         if self.surface.lists_catalog() {
             return None;
@@ -171,17 +173,17 @@ impl Shown {
                 Ok(reply(self.surface.call(cx, call).await?))
             }
             Request::ListResources { .. } if self.offers.resources => {
-                Ok(listed("resources", &native::resources(&snapshot.catalog)))
+                Ok(listed("resources", &resources::resources(&snapshot.catalog)))
             }
             Request::ListTemplates { .. } if self.offers.resources => {
-                let templates = native::templates(&snapshot.catalog);
+                let templates = resources::templates(&snapshot.catalog);
                 Ok(listed("resourceTemplates", &templates))
             }
             Request::ListPrompts { .. } if self.offers.prompts => {
-                Ok(listed("prompts", &native::prompts(&snapshot.catalog)))
+                Ok(listed("prompts", &resources::prompts(&snapshot.catalog)))
             }
             Request::Resource(what) if self.offers.resources || self.offers.prompts => {
-                native::ask(cx, what, meta, continuation).await
+                resources::ask(cx, what, meta, continuation).await
             }
             Request::SetLogLevel { .. } if self.offers.logging => {
                 Ok(Response::Done { result: RawObject::new().to_raw(), cache: None })
@@ -200,30 +202,30 @@ impl Shown {
 /// What is listed may change with the next configuration, and belongs to the one who asked.
 const LIST_KEEP: CacheControl = CacheControl { ttl_ms: 0, shared: false };
 
-struct Heard {
-    shown: Arc<Shown>,
+struct ChangeFeed {
+    frontend: Arc<Frontend>,
     changes: broadcast::Receiver<Change>,
-    /// What the tools shown were the last time, where they are not those of the catalog.
-    known: Option<u64>,
+    /// What the tools frontend were the last time, where they are not those of the catalog.
+    last: Option<u64>,
 }
 
-impl Heard {
-    /// Whether the tools shown are others than before. Meta-tools stay the same whatever is behind, but
+impl ChangeFeed {
+    /// Whether the tools frontend are others than before. Meta-tools stay the same whatever is behind, but
     /// for the line that says what that is.
     fn differs(&mut self) -> bool {
-        let now = self.shown.advertised();
-        let differs = now.is_none() || now != self.known;
-        self.known = now;
+        let now = self.frontend.advertised();
+        let differs = now.is_none() || now != self.last;
+        self.last = now;
         differs
     }
 }
 
-impl ChangeStream for Heard {
+impl ChangeStream for ChangeFeed {
     fn next(&mut self) -> BoxFuture<'_, Option<Change>> {
         Box::pin(async move {
             loop {
                 match self.changes.recv().await {
-                    // Who logged in themselves wants to know, whatever is shown.
+                    // Who logged in themselves wants to know, whatever is frontend.
                     Ok(Change::Tools) if !self.differs() => (),
                     Ok(change) => return Some(change),
                     // Who missed some changes hears of the next; lists are asked for anew anyway.

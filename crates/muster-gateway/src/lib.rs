@@ -3,11 +3,11 @@
 //! **Invariant:** no store, no wire, no terminal, no process. Everything that runs a tool goes through
 //! [`dispatch::Dispatcher`]; surfaces only decide what a client is shown and how answers read.
 
-mod bridge;
 pub mod condition;
 pub mod dispatch;
+pub mod embeddings;
 pub mod front;
-pub mod meanings;
+mod input_rounds;
 pub mod outputs;
-mod parking;
 pub mod surface;
+mod suspended_calls;

@@ -6,7 +6,7 @@
 //!
 //! **Invariant:** whoever does not own a handle cannot tell it from one that never was.
 
-pub mod look;
+pub mod excerpt;
 pub mod preview;
 mod select;
 mod shape;
@@ -83,7 +83,7 @@ impl Default for Outputs {
 /// What an answer is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub enum Kind {
+pub enum OutputKind {
     /// Lines of text.
     Text,
     /// One JSON value.
@@ -97,7 +97,7 @@ pub enum Kind {
 }
 
 /// What is to be kept.
-pub enum Body {
+pub enum OutputBody {
     /// In memory.
     Text(String),
     /// A file that is given away.
@@ -106,7 +106,7 @@ pub enum Body {
     Stream(Box<dyn Read + Send>),
 }
 
-impl fmt::Debug for Body {
+impl fmt::Debug for OutputBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => write!(f, "{} bytes in memory", text.len()),
@@ -118,12 +118,12 @@ impl fmt::Debug for Body {
 
 /// An answer that is kept.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Kept {
+pub struct StoredOutput {
     /// What it is asked for by.
     pub handle: String,
     /// What it is.
     #[serde(flatten)]
-    pub kind: Kind,
+    pub kind: OutputKind,
     /// How long it is.
     pub bytes: u64,
     /// How many lines it has.
@@ -161,23 +161,28 @@ impl Outputs {
     }
 
     /// Keeps an answer for `owner`. Takes time; not for a task that others wait for.
-    pub fn keep(&self, owner: &str, kind: Kind, body: Body) -> io::Result<Kept> {
+    pub fn keep(
+        &self,
+        owner: &str,
+        kind: OutputKind,
+        body: OutputBody,
+    ) -> io::Result<StoredOutput> {
         let directory = self.directory.create()?;
         let mut random = [0_u8; 12];
         getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
         let handle = random.iter().fold(PREFIX.to_owned(), |id, byte| format!("{id}{byte:02x}"));
         let path = directory.join(&handle);
         match body {
-            Body::Text(text) => {
+            OutputBody::Text(text) => {
                 private(&path)?.write_all(text.as_bytes())?;
             }
-            Body::File(from) => {
+            OutputBody::File(from) => {
                 if fs::rename(&from, &path).is_err() {
                     io::copy(&mut fs::File::open(&from)?, &mut private(&path)?)?;
                     fs::remove_file(&from)?;
                 }
             }
-            Body::Stream(from) => {
+            OutputBody::Stream(from) => {
                 if let Err(error) = self.copy(from, &path) {
                     // What is kept by half is found by nobody.
                     drop(fs::remove_file(&path));
@@ -188,7 +193,8 @@ impl Outputs {
         let (bytes, lines) = measure(&path)?;
         let good_for = i64::try_from(self.good_for.as_secs()).unwrap_or(i64::MAX);
         let expires = Timestamp::now().as_second().saturating_add(good_for);
-        let kept = Kept { handle, kind, bytes, lines, expires, owner: owner.to_owned(), path };
+        let kept =
+            StoredOutput { handle, kind, bytes, lines, expires, owner: owner.to_owned(), path };
         private(&described(&kept.path))?.write_all(&serde_json::to_vec(&kept)?)?;
         self.make_room(&directory, &kept.handle);
         Ok(kept)
@@ -204,7 +210,7 @@ impl Outputs {
     }
 
     /// Finds an answer that `owner` may see.
-    pub fn find(&self, owner: &str, handle: &str) -> Result<Kept, NoSuchOutput> {
+    pub fn find(&self, owner: &str, handle: &str) -> Result<StoredOutput, NoSuchOutput> {
         let is_ours = handle.strip_prefix(PREFIX).is_some_and(|digits| {
             digits.len() == 24 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
         });
@@ -221,7 +227,7 @@ impl Outputs {
         let now = Timestamp::now().as_second();
         let paths = entries.flatten().map(|entry| entry.path());
         let described = paths.filter(|path| path.extension().is_some_and(|ext| ext == "json"));
-        let mut kept: Vec<Kept> =
+        let mut kept: Vec<StoredOutput> =
             described.filter_map(|path| read(&path.with_extension(""))).collect();
         kept.sort_by_key(|kept| kept.expires);
         let mut total: u64 = kept.iter().map(|kept| kept.bytes).sum();
@@ -235,13 +241,13 @@ impl Outputs {
 }
 
 /// What is kept at a path, if it is still there.
-fn read(path: &Path) -> Option<Kept> {
-    let mut kept: Kept = serde_json::from_slice(&fs::read(described(path)).ok()?).ok()?;
+fn read(path: &Path) -> Option<StoredOutput> {
+    let mut kept: StoredOutput = serde_json::from_slice(&fs::read(described(path)).ok()?).ok()?;
     kept.path = path.to_owned();
     path.exists().then_some(kept)
 }
 
-impl Kept {
+impl StoredOutput {
     /// Reads it from a byte on.
     pub fn open(&self) -> io::Result<fs::File> {
         fs::File::open(&self.path)

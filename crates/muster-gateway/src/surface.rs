@@ -1,9 +1,9 @@
 //! What a client is shown of the catalog, and how it calls what is there.
 
 pub mod classic;
+mod climax_errors;
 pub mod discovery;
 pub mod meta;
-mod texts;
 
 use std::{fmt, sync::Arc};
 
@@ -53,13 +53,8 @@ pub struct SurfaceContext<'a> {
 
 impl SurfaceContext<'_> {
     /// Calls a tool of the snapshot.
-    pub async fn call(self, call: Call) -> Result<Outcome, CallError> {
+    pub async fn call(self, call: Call) -> Result<ToolResult, CallError> {
         self.dispatcher.call_in(self.snapshot, self.caller, self.client, call).await
-    }
-
-    /// Calls a tool of the snapshot; its result may be spooled to disk.
-    pub async fn call_bulk(self, call: Call) -> Result<ToolResult, CallError> {
-        self.dispatcher.call_bulk_in(self.snapshot, self.caller, self.client, call).await
     }
 
     /// Requests a resource or a prompt from a backend of the snapshot, in the backend's own names.

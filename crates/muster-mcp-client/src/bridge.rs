@@ -1,24 +1,22 @@
-//! A client on a pair of pipes, carried to a server behind streamable HTTP.
+//! The bridge: serves a client on a pair of pipes by a server behind streamable HTTP.
 //!
-//! Messages of both eras pass both ways as they are written; only what HTTP adds is added and taken
-//! off here: headers, the session, the stream of what a legacy server says unasked.
+//! Messages of both eras pass in both directions as written. The bridge adds and removes only what HTTP
+//! needs: headers, the session, and the standalone event stream of a legacy server.
 //!
-//! A server that went away is waited for. A request of which nothing was sent is sent when the server
-//! is back, and so is one that cannot have had an effect. Any other is answered with an error that says
-//! so: nothing is done twice. A legacy server that does not know the session any more is introduced
-//! to with the client's own words.
+//! An unreachable server is retried for a while. A request that was not sent is sent once the server is
+//! back, and so is one that cannot have had an effect; any other fails with an error that says so, because
+//! nothing must be done twice. When a legacy server has lost the session, the client's own handshake is
+//! repeated.
 //!
-//! A server that wants a login which only a person can do is not waited for: meanwhile the client is
-//! served by whoever offers that login.
+//! While the server requires a login that only the user can do, a local server serves the client instead.
 
-mod asked;
-mod far;
-mod gate;
+mod client_session;
 mod login;
-mod questions;
-mod session;
-mod standing;
-mod trouble;
+mod login_gate;
+mod output;
+mod request;
+mod server_requests;
+mod upstream;
 
 use std::{
     collections::BTreeMap,
@@ -30,63 +28,60 @@ use std::{
     time::Duration,
 };
 
+use http::HeaderMap;
 use muster_core::request::RequestHandler;
 use muster_mcp::{
     stdio::{Input, LIMIT, Line, Lines, Output},
     version::Era,
     wire::{Message, RpcError, code, error_line},
 };
+use muster_net::{Dialer, TrustStore, Url};
 use serde_json::value::RawValue;
 use thiserror::Error;
-use tokio::{
-    sync::mpsc,
-    task::{AbortHandle, Id, JoinError, JoinSet},
-    time::timeout,
-};
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio_util::task::TaskTracker;
 
-pub use self::login::{Login, NoLogin, Renewal};
+pub use self::login::{LoginProvider, NoLogin, TokenRenewal};
 use self::{
-    asked::{Asked, Effect},
-    far::Far,
+    output::ClientOutput,
+    request::{BridgedRequest, RequestKind, cancelled_id, version_of},
+    upstream::Upstream,
 };
-use super::{address::Address, dial::Dialer, pool::Pool};
-
-/// Messages waiting for a client that reads slowly.
-const AHEAD: usize = 1024;
-/// How long the end of the session may take.
-const GOODBYE: Duration = Duration::from_secs(2);
+use crate::http::{
+    pool::{Authorization, Pool},
+    session::HttpSession,
+};
 
 /// Where a bridge leads, and how.
 #[derive(Debug)]
-pub struct Options {
-    /// The address of the server.
+pub struct BridgeOptions {
+    /// The URL of the server.
     pub url: String,
-    /// How to show who the client is.
-    pub login: Arc<dyn Login>,
-    /// Who serves the client while a person has to log in.
-    pub meanwhile: Option<Arc<dyn RequestHandler>>,
-    /// How long a server that cannot be reached is waited for.
-    pub patience: Duration,
+    /// Supplies the token of requests.
+    pub login: Arc<dyn LoginProvider>,
+    /// Serves the client while the user has to log in.
+    pub until_login: Option<Arc<dyn RequestHandler>>,
+    /// How long a request is retried while the server cannot be reached.
+    pub retry_window: Duration,
 }
 
-impl Options {
-    /// A bridge to `url` that never logs in.
+impl BridgeOptions {
+    /// A bridge to `url` without a login.
     pub fn new(url: impl Into<String>) -> Self {
-        let login = Arc::new(NoLogin);
-        Self { url: url.into(), login, meanwhile: None, patience: Duration::from_secs(15) }
+        let (login, retry_window) = (Arc::new(NoLogin), Duration::from_secs(15));
+        Self { url: url.into(), login, until_login: None, retry_window }
     }
 }
 
-/// Why there is no bridge.
+/// Why a bridge ended.
 #[derive(Debug, Error)]
 pub enum BridgeError {
-    /// The address is none.
+    /// The URL is invalid.
     #[error("`{url}` is no address of a server: {reason}")]
     Address {
-        /// What was given.
+        /// The URL.
         url: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         reason: String,
     },
     /// The client cannot be read from or written to.
@@ -94,109 +89,97 @@ pub enum BridgeError {
     Client(#[from] io::Error),
 }
 
-/// Carries one client until it leaves, or until `stop`.
+/// Serves one client until it leaves, or until `stop`.
 pub async fn serve(
-    options: Options,
+    options: BridgeOptions,
     input: Input,
     output: Output,
     stop: impl Future<Output = ()>,
 ) -> Result<(), BridgeError> {
-    let address = Address::parse(&options.url).map_err(|failure| BridgeError::Address {
+    let url = Url::parse(options.url.trim()).map_err(|error| BridgeError::Address {
         url: options.url.clone(),
-        reason: failure.to_string(),
+        reason: error.to_string(),
     })?;
-    let (out, waiting) = mpsc::channel(AHEAD);
     let tasks = TaskTracker::new();
-    let dialer = Arc::new(Dialer::new(tasks.clone()));
-    let pool = Pool::new(dialer, address, http::HeaderMap::new(), None);
-    let far = Arc::new(Far::new(pool, options, out.clone()));
+    let dialer = Dialer::new(Arc::new(TrustStore::system()));
+    let authorization = Authorization::Login(Arc::clone(&options.login));
+    let pool = Pool::new(dialer, tasks.clone(), url, HeaderMap::new(), authorization);
+    let session = HttpSession::new(pool, Arc::default(), tasks);
+    let session = session.with_retry_window(options.retry_window);
+    let (out, outgoing) = ClientOutput::new();
+    let upstream = Arc::new(Upstream::new(session, options, out.clone()));
     let mut writer = JoinSet::new();
-    writer.spawn(write(output, waiting));
-    let mut pump = Pump::new(Arc::clone(&far), out);
-    let carried = tokio::select! {
-        carried = pump.run(input) => carried,
+    writer.spawn(output::write(output, outgoing));
+    let mut bridge = Bridge::new(Arc::clone(&upstream), out);
+    let served = tokio::select! {
+        served = bridge.run(input) => served,
         () = stop => Ok(()),
     };
-    pump.end().await;
-    // What could not be said in time is not waited for.
-    drop(timeout(GOODBYE, far.close()).await);
-    drop((pump, far));
+    bridge.stop().await;
+    upstream.http.close().await;
+    drop((bridge, upstream));
     let written = writer.join_next().await;
-    carried?;
+    served?;
     match written {
         Some(Ok(result)) => Ok(result?),
         Some(Err(_)) | None => Ok(()),
     }
 }
 
-/// Writes what there is to say, until nobody can say more or nobody listens.
-async fn write(mut output: Output, mut waiting: mpsc::Receiver<Vec<u8>>) -> io::Result<()> {
-    loop {
-        tokio::select! {
-            biased;
-            line = waiting.recv() => match line {
-                Some(line) => output.write_all(&line).await?,
-                None => return Ok(()),
-            },
-            () = output.closed() => return Ok(()),
-        }
-    }
-}
-
-/// A request on its way.
-struct Flight {
-    handle: AbortHandle,
+/// A request that is being forwarded.
+struct Forwarding {
+    task: AbortHandle,
     era: Era,
-    effect: Effect,
-    withdrawn: Arc<AtomicBool>,
+    kind: RequestKind,
+    cancelled: Arc<AtomicBool>,
 }
 
-/// The client's side.
-struct Pump {
-    far: Arc<Far>,
-    out: mpsc::Sender<Vec<u8>>,
-    running: JoinSet<()>,
-    /// By task, to find the flight when it ends.
+/// Reads the client's messages and forwards them.
+struct Bridge {
+    upstream: Arc<Upstream>,
+    out: ClientOutput,
+    requests: JoinSet<()>,
+    /// The client's ids by task, to find a request when its task ends.
     ids: BTreeMap<Id, String>,
     /// By the client's id, for cancellation.
-    flights: BTreeMap<String, Flight>,
-    standing: JoinSet<()>,
-    keeping_gate: JoinSet<()>,
+    forwarding: BTreeMap<String, Forwarding>,
+    listener: JoinSet<()>,
+    gate_operator: JoinSet<()>,
 }
 
-/// Everything that can happen on the client's side.
+/// What can happen on the client's side.
 enum Event {
     Line(Line),
-    Ended(Result<(Id, ()), JoinError>),
+    RequestEnded(Result<(Id, ()), JoinError>),
     ClientGone,
 }
 
-impl Pump {
-    fn new(far: Arc<Far>, out: mpsc::Sender<Vec<u8>>) -> Self {
-        let mut keeping_gate = JoinSet::new();
-        keeping_gate.spawn(Arc::clone(&far).keep_gate());
+impl Bridge {
+    fn new(upstream: Arc<Upstream>, out: ClientOutput) -> Self {
+        let mut gate_operator = JoinSet::new();
+        gate_operator.spawn(Arc::clone(&upstream).operate_gate());
         Self {
-            far,
+            upstream,
             out,
-            running: JoinSet::new(),
+            requests: JoinSet::new(),
             ids: BTreeMap::new(),
-            flights: BTreeMap::new(),
-            standing: JoinSet::new(),
-            keeping_gate,
+            forwarding: BTreeMap::new(),
+            listener: JoinSet::new(),
+            gate_operator,
         }
     }
 
     async fn run(&mut self, input: Input) -> io::Result<()> {
         let mut lines = Lines::new(input);
         let mut reading = true;
-        while reading || !self.running.is_empty() {
+        while reading || !self.requests.is_empty() {
             let event = tokio::select! {
                 line = lines.next(), if reading => Event::Line(line?),
-                Some(ended) = self.running.join_next_with_id() => Event::Ended(ended),
+                Some(ended) = self.requests.join_next_with_id() => Event::RequestEnded(ended),
                 () = self.out.closed() => Event::ClientGone,
             };
             match event {
-                Event::Line(Line::Text(text)) => self.take(text).await,
+                Event::Line(Line::Text(text)) => self.handle(text).await,
                 Event::Line(Line::TooLong) => {
                     let message =
                         format!("Invalid Request: a message may have at most {LIMIT} bytes");
@@ -204,113 +187,119 @@ impl Pump {
                 }
                 Event::Line(Line::End) => {
                     reading = false;
-                    self.hang_up().await;
+                    self.close_input().await;
                 }
-                Event::Ended(ended) => self.ended(&ended),
+                Event::RequestEnded(ended) => self.request_ended(&ended),
                 Event::ClientGone => break,
             }
         }
         Ok(())
     }
 
-    async fn take(&mut self, text: String) {
+    async fn handle(&mut self, text: String) {
         if text.trim().is_empty() {
             return;
         }
         match Message::parse(&text) {
             Err(malformed) => self.refuse(&RpcError::from(&malformed)).await,
             Ok(Message::Request { id, method, params }) => {
-                let asked = Asked::new(&self.far.headed, (id, &method, params), &text);
-                self.start(asked).await;
+                let tools = &self.upstream.tool_headers;
+                let request = BridgedRequest::new(tools, (id, &method, params), &text);
+                self.forward(request).await;
             }
             Ok(Message::Notification { method, params }) => {
-                self.notice(&method, params, &text).await;
+                self.notify(&method, params, &text).await;
             }
             Ok(Message::Response { id, .. }) => {
-                self.far.questions.answered(id);
-                self.tell(&text, None).await;
+                self.upstream.server_requests.complete(id);
+                self.send(&text, None).await;
             }
         }
     }
 
-    async fn start(&mut self, asked: Asked) {
-        if asked.effect == Effect::Introduction {
-            // What follows belongs to the session that this begins.
+    async fn forward(&mut self, request: BridgedRequest) {
+        if request.kind == RequestKind::Initialize {
+            // Later messages belong to the session that this begins.
             tokio::select! {
-                () = self.far.carry(&asked) => (),
+                () = self.upstream.forward(&request) => (),
                 () = self.out.closed() => (),
             }
             return;
         }
-        let (id, era, effect) = (asked.id.get().to_owned(), asked.era, asked.effect);
-        let withdrawn = Arc::clone(&asked.withdrawn);
-        let far = Arc::clone(&self.far);
-        let handle = self.running.spawn(async move { far.carry(&asked).await });
-        self.ids.insert(handle.id(), id.clone());
-        self.flights.insert(id, Flight { handle, era, effect, withdrawn });
+        let (id, era, kind) = (request.id.get().to_owned(), request.era, request.kind);
+        let cancelled = Arc::clone(&request.cancelled);
+        let upstream = Arc::clone(&self.upstream);
+        let task = self.requests.spawn(async move { upstream.forward(&request).await });
+        self.ids.insert(task.id(), id.clone());
+        self.forwarding.insert(id, Forwarding { task, era, kind, cancelled });
     }
 
-    async fn notice(&mut self, method: &str, params: Option<&RawValue>, text: &str) {
-        if let Some(id) = asked::cancelled(method, params) {
-            let flight = self.flights.get(&id);
-            let flight = flight.inspect(|flight| flight.withdrawn.store(true, Ordering::Relaxed));
-            let flight = flight.map(|flight| (flight.handle.clone(), flight.era));
-            // In the modern era a request is taken back by closing its connection.
-            if !matches!(flight, Some((_, Era::Modern))) {
-                self.tell(text, None).await;
-            }
-            if let Some((handle, _)) = flight {
-                handle.abort();
-            }
-            return;
+    async fn notify(&mut self, method: &str, params: Option<&RawValue>, text: &str) {
+        if let Some(id) = cancelled_id(method, params) {
+            return self.cancel(&id, text).await;
         }
-        self.tell(text, asked::version_of(params)).await;
+        self.send(text, version_of(params)).await;
         if method == "notifications/initialized" {
-            self.far.session.initialized(text);
-            self.standing.abort_all();
-            self.standing.spawn(Arc::clone(&self.far).stand());
+            self.upstream.session.set_initialized(text);
+            self.listener.abort_all();
+            self.listener.spawn(Arc::clone(&self.upstream).listen());
         }
     }
 
-    /// Sends what has no answer, before anything that comes after it.
-    async fn tell(&self, text: &str, version: Option<String>) {
+    async fn cancel(&self, id: &str, text: &str) {
+        let request = self.forwarding.get(id);
+        if let Some(request) = request {
+            request.cancelled.store(true, Ordering::Relaxed);
+        }
+        // A modern request is cancelled by closing its connection.
+        if request.is_none_or(|request| request.era == Era::Legacy) {
+            self.send(text, None).await;
+        }
+        if let Some(request) = request {
+            request.task.abort();
+        }
+    }
+
+    /// Sends a message that has no response, before anything that follows it.
+    async fn send(&self, text: &str, version: Option<String>) {
         tokio::select! {
-            () = self.far.tell(text.to_owned(), version) => (),
+            () = self.upstream.notify(text.to_owned(), version) => (),
             () = self.out.closed() => (),
         }
     }
 
     async fn refuse(&self, error: &RpcError) {
-        // A client that left needs no answer.
-        drop(self.out.send(error_line(None, error)).await);
+        self.out.line(error_line(None, error)).await;
     }
 
-    /// The client says nothing more: what waits for its word, or would go on for ever, ends.
-    async fn hang_up(&self) {
-        self.far.session.leave();
-        for flight in self.flights.values().filter(|flight| flight.effect == Effect::Endless) {
-            flight.handle.abort();
+    /// The client closed its input: ends what waits for its messages or would run forever.
+    async fn close_input(&self) {
+        self.upstream.session.leave();
+        for request in self.forwarding.values() {
+            if request.kind == RequestKind::Subscription {
+                request.task.abort();
+            }
         }
-        for refusal in self.far.questions.close() {
-            self.far.tell(refusal, None).await;
+        for response in self.upstream.server_requests.close() {
+            self.upstream.notify(response, None).await;
         }
     }
 
-    fn ended(&mut self, ended: &Result<(Id, ()), JoinError>) {
+    fn request_ended(&mut self, ended: &Result<(Id, ()), JoinError>) {
         let task = match ended {
             Ok((task, ())) => *task,
             Err(err) => err.id(),
         };
         let Some(id) = self.ids.remove(&task) else { return };
-        if self.flights.get(&id).is_some_and(|flight| flight.handle.id() == task) {
-            self.flights.remove(&id);
+        if self.forwarding.get(&id).is_some_and(|request| request.task.id() == task) {
+            self.forwarding.remove(&id);
         }
     }
 
-    /// Lets go of all that still runs.
-    async fn end(&mut self) {
-        self.running.shutdown().await;
-        self.standing.shutdown().await;
-        self.keeping_gate.shutdown().await;
+    /// Cancels all tasks and waits for their end.
+    async fn stop(&mut self) {
+        self.requests.shutdown().await;
+        self.listener.shutdown().await;
+        self.gate_operator.shutdown().await;
     }
 }

@@ -1,4 +1,4 @@
-//! A connected server as the rest of the gateway knows it.
+//! The connection to an upstream, as the gateway uses it.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -8,12 +8,13 @@ use muster_core::{
     client::{Continuation, InputRequest, InputRequired},
     connect::{ConnectError, Connection, ServerListing},
     json::{Raw, RawObject},
+    lock::Lock,
     name::BackendName,
     policy::Permitted,
     spooled::ToolResult,
 };
 use muster_mcp::{
-    param_headers::{self, Headed},
+    param_headers::{self, ParamHeader},
     version::{Era, SERVER_INFO_KEY},
     wire::{RpcError, code},
 };
@@ -21,232 +22,258 @@ use serde_json::value::RawValue;
 use tokio::{sync::oneshot, task::AbortHandle, time::timeout};
 use tracing::{debug, warn};
 
-use super::{
-    failure::Failure,
-    link::Link,
-    listen::{self, Missed},
+use crate::{
+    error::TransportError,
     listing::{self, PROMPTS, RESOURCES, TEMPLATES, TOOLS},
-    message::Writing,
-    peer::{Peer, Want, asker},
-    stored::Taken,
+    message::MessageWriter,
+    peer::{OutgoingRequest, Peer, requester},
+    spooled_result::ResultBody,
+    subscription::{self, MayHaveChanged},
+    transport::Transport,
 };
-use crate::lock::Lock;
 
-/// How long a stream of changes may take to open before the server is listed anyway. What changes
-/// between the two is heard of by nobody.
-const OPEN_LIMIT: Duration = Duration::from_millis(500);
-/// How long a modern server may take to accept a subscription.
-const ACCEPT_LIMIT: Duration = Duration::from_secs(10);
+/// How long the stream of change notifications may take to open before the tools are listed anyway.
+/// Changes in between are missed.
+const OPEN_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a modern server may take to acknowledge a subscription.
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connected server. Dropping it ends whatever listens to it.
+/// A connection to an upstream. Dropping it ends its subscriptions.
 #[derive(Debug)]
-pub(super) struct Conn {
+pub(crate) struct UpstreamConnection {
     backend: BackendName,
-    pub(super) peer: Arc<Peer>,
+    pub(crate) peer: Arc<Peer>,
     /// How long a page of a list may take.
-    limit: Duration,
-    /// The arguments of its tools that headers repeat, by tool.
-    headed: Lock<Arc<BTreeMap<String, Vec<Headed>>>>,
-    /// What listens to it.
-    listening: Lock<Vec<AbortHandle>>,
-    /// What listens for changes of one resource, by its address.
-    watching: Lock<BTreeMap<String, AbortHandle>>,
+    page_timeout: Duration,
+    /// The arguments that headers repeat, by tool.
+    param_headers: Lock<Arc<BTreeMap<String, Vec<ParamHeader>>>>,
+    /// The tasks that receive change notifications.
+    listeners: Lock<Vec<AbortHandle>>,
+    /// The tasks that receive updates of one resource, by its URI.
+    subscriptions: Lock<BTreeMap<String, AbortHandle>>,
 }
 
-impl Conn {
-    /// A server that has just introduced itself.
-    pub(super) async fn new(name: &str, peer: Peer, limit: Duration) -> Self {
-        let conn = Self::unheard(name, peer, limit);
-        conn.listen().await;
-        conn.peer.link.introduced();
-        conn
+impl UpstreamConnection {
+    /// A connection that receives change notifications.
+    pub(crate) async fn new(name: &str, peer: Peer, page_timeout: Duration) -> Self {
+        let connection = Self::build(name, peer, page_timeout);
+        connection.listen().await;
+        connection.peer.transport.report_end();
+        connection
     }
 
-    /// The same, but nobody listens to what it says unasked.
-    pub(super) fn unheard(name: &str, peer: Peer, limit: Duration) -> Self {
+    /// A connection that receives no change notifications.
+    pub(crate) fn without_notifications(name: &str, peer: Peer, page_timeout: Duration) -> Self {
+        peer.transport.report_end();
+        Self::build(name, peer, page_timeout)
+    }
+
+    fn build(name: &str, peer: Peer, page_timeout: Duration) -> Self {
         Self {
             backend: BackendName::new(name),
             peer: Arc::new(peer),
-            limit,
-            headed: Lock::default(),
-            listening: Lock::default(),
-            watching: Lock::default(),
+            page_timeout,
+            param_headers: Lock::default(),
+            listeners: Lock::default(),
+            subscriptions: Lock::default(),
         }
     }
 
-    /// Listens for changes, in the way of its era.
+    /// Starts to receive change notifications, in the way of the era.
     async fn listen(&self) {
-        match (self.peer.about.era, &self.peer.link) {
-            (Era::Legacy, Link::Http(http)) => {
+        match (self.peer.profile.era, &self.peer.transport) {
+            (Era::Legacy, Transport::Http(http)) => {
                 let (sender, opened) = oneshot::channel();
-                let standing = self.peer.inbox.tasks.spawn(Arc::clone(http).stand(sender));
-                self.listening.lock().push(standing.abort_handle());
-                drop(timeout(OPEN_LIMIT, opened).await);
+                let listener = self.peer.router.tasks.spawn(Arc::clone(http).listen(sender));
+                self.listeners.lock().push(listener.abort_handle());
+                drop(timeout(OPEN_TIMEOUT, opened).await);
             }
-            (Era::Legacy, Link::Pipe(_) | Link::Sse(_)) => (),
+            (Era::Legacy, Transport::Process(_) | Transport::Sse(_)) => (),
             (Era::Modern, _) => {
-                let Some(filter) = listing::changes(&self.peer) else { return };
-                let begun = listen::listen(&self.peer, filter, Missed::Lists);
-                self.listening.lock().push(begun.task.clone());
-                if let Err(failure) = begun.accepted(OPEN_LIMIT).await {
-                    let name = &*self.peer.inbox.name;
-                    debug!(server = name, "it gives no word of changes yet: {failure}");
+                let Some(filter) = listing::change_filter(&self.peer) else { return };
+                let subscription =
+                    subscription::subscribe(&self.peer, filter, MayHaveChanged::Lists);
+                self.listeners.lock().push(subscription.task.clone());
+                if let Err(error) = subscription.acknowledged(OPEN_TIMEOUT).await {
+                    let name = &*self.peer.router.name;
+                    debug!(server = name, "no change notifications yet: {error}");
                 }
             }
         }
     }
 
-    async fn call_tool(&self, cx: CallContext<'_>, call: &Permitted) -> Result<Taken, Failure> {
+    async fn call_tool(
+        &self,
+        cx: CallContext<'_>,
+        call: &Permitted,
+    ) -> Result<ResultBody, TransportError> {
         let name = &*call.entry().local_name;
-        let once = || async {
+        let attempt = || async {
             let meta = call.meta().map(|meta| &**meta);
-            let want = Want {
+            let request = OutgoingRequest {
                 method: "tools/call",
                 name: Some(name),
                 headers: self.headers(name, call.raw_arguments()),
                 meta,
-                asker: Some(asker(cx, meta)),
-                accepted: None,
+                requester: Some(requester(cx, meta)),
+                acknowledged: None,
             };
-            let result = self.peer.ask(want, |writing| {
-                let writing = writing.text("name", name).raw("arguments", call.raw_arguments());
-                self.answered(writing, call.continuation())
+            let result = self.peer.send(request, |writer| {
+                let writer = writer.text("name", name).raw("arguments", call.raw_arguments());
+                self.add_continuation(writer, call.continuation())
             });
             result.await
         };
-        match once().await {
-            Err(failure) if failure.code() == Some(code::HEADER_MISMATCH) && self.is_mirrored() => {
-                // Its tools have changed since they were listed.
+        match attempt().await {
+            Err(error) if error.code() == Some(code::HEADER_MISMATCH) && self.has_routing() => {
+                // The tools have changed since they were listed.
                 self.tools().await?;
-                once().await
+                attempt().await
             }
             result => result,
         }
     }
 
-    /// The same, where a long result may stay on disk.
-    async fn call_tool_bulk(
+    /// Calls a tool; a long result stays on disk.
+    async fn run_tool(
         &self,
         cx: CallContext<'_>,
         call: &Permitted,
-    ) -> Result<ToolResult, Failure> {
-        let stored = match self.call_tool(cx, call).await? {
-            Taken::Raw(result) => return Ok(self.outcome(result).into()),
-            Taken::Stored(stored) => stored,
+    ) -> Result<ToolResult, TransportError> {
+        let spooled = match self.call_tool(cx, call).await? {
+            ResultBody::Inline(result) => return Ok(self.outcome(result).into()),
+            ResultBody::Spooled(spooled) => spooled,
         };
-        Ok(match self.peer.about.era {
-            Era::Modern if stored.asks() => self.outcome(stored.load().await?).into(),
-            Era::Modern => ToolResult::Spooled(Arc::new(stored.without_era())),
-            Era::Legacy => ToolResult::Spooled(Arc::new(stored)),
+        Ok(match self.peer.profile.era {
+            Era::Modern if spooled.requires_input() => self.outcome(spooled.load().await?).into(),
+            Era::Modern => ToolResult::Spooled(Arc::new(spooled.without_era())),
+            Era::Legacy => ToolResult::Spooled(Arc::new(spooled)),
         })
     }
 
-    async fn serve(&self, cx: CallContext<'_>, ask: &ResourceRequest) -> Result<Outcome, Failure> {
-        let ResourceRequest { operation: what, meta, continuation } = ask;
+    async fn serve(
+        &self,
+        cx: CallContext<'_>,
+        request: &ResourceRequest,
+    ) -> Result<Outcome, TransportError> {
+        let ResourceRequest { operation, meta, continuation } = request;
         let meta = meta.as_deref();
-        let want = |method, name| Want {
+        let request = |method, name| OutgoingRequest {
             method,
             name,
             meta,
-            asker: Some(asker(cx, meta)),
-            ..Want::default()
+            requester: Some(requester(cx, meta)),
+            ..OutgoingRequest::default()
         };
-        let result = match what {
+        let result = match operation {
             ResourceOperation::Read { uri } => {
-                let want = want("resources/read", Some(uri));
-                let write =
-                    |writing: Writing| self.answered(writing.text("uri", uri), continuation);
-                self.peer.request(want, write).await
+                let write = |writer: MessageWriter| {
+                    self.add_continuation(writer.text("uri", uri), continuation)
+                };
+                self.peer.request(request("resources/read", Some(uri)), write).await
             }
             ResourceOperation::Prompt { name, arguments } => {
-                let want = want("prompts/get", Some(name));
-                let write = |writing: Writing| {
-                    let writing = writing.text("name", name);
-                    self.answered(writing.maybe("arguments", arguments.as_deref()), continuation)
+                let write = |writer: MessageWriter| {
+                    let writer = writer.text("name", name);
+                    let writer = writer.maybe("arguments", arguments.as_deref());
+                    self.add_continuation(writer, continuation)
                 };
-                self.peer.request(want, write).await
+                self.peer.request(request("prompts/get", Some(name)), write).await
             }
             ResourceOperation::Complete { params } => {
-                let want = want("completion/complete", None);
-                self.peer.request(want, |writing| writing.members(params, &["_meta"])).await
+                let write = |writer: MessageWriter| writer.members(params, &["_meta"]);
+                self.peer.request(request("completion/complete", None), write).await
             }
             ResourceOperation::Subscribe { uri } => {
-                self.subscribe(uri, want("resources/subscribe", None)).await
+                self.subscribe(uri, request("resources/subscribe", None)).await
             }
             ResourceOperation::Unsubscribe { uri } => {
-                self.unsubscribe(uri, want("resources/unsubscribe", None)).await
+                self.unsubscribe(uri, request("resources/unsubscribe", None)).await
             }
         };
         result.map(|result| self.outcome(result))
     }
 
-    async fn subscribe(&self, uri: &str, want: Want<'_>) -> Result<Raw, Failure> {
-        if self.peer.about.era == Era::Legacy {
-            let result = self.peer.request(want, |writing| writing.text("uri", uri)).await?;
-            if let Link::Http(http) = &self.peer.link {
-                http.watch(uri);
+    async fn subscribe(
+        &self,
+        uri: &str,
+        request: OutgoingRequest<'_>,
+    ) -> Result<Raw, TransportError> {
+        if self.peer.profile.era == Era::Legacy {
+            let result = self.peer.request(request, |writer| writer.text("uri", uri)).await?;
+            if let Transport::Http(http) = &self.peer.transport {
+                http.add_subscription(uri);
             }
             return Ok(result);
         }
-        let nothing = RawObject::new().to_raw();
-        if self.watching.lock().contains_key(uri) {
-            return Ok(nothing);
+        let empty = RawObject::new().to_raw();
+        if self.subscriptions.lock().contains_key(uri) {
+            return Ok(empty);
         }
-        let missed = Missed::Resource(uri.to_owned());
-        let begun = listen::listen(&self.peer, listing::changes_of(uri), missed);
-        let task = begun.task.clone();
-        let refused = match begun.accepted(ACCEPT_LIMIT).await {
-            Ok(accepted) if listen::covers(&accepted, uri) => None,
+        let changed = MayHaveChanged::Resource(uri.to_owned());
+        let subscription =
+            subscription::subscribe(&self.peer, listing::resource_filter(uri), changed);
+        let task = subscription.task.clone();
+        let error = match subscription.acknowledged(ACKNOWLEDGE_TIMEOUT).await {
+            Ok(acknowledged) if subscription::covers(&acknowledged, uri) => None,
             Ok(_) => {
-                let message = format!("the server gives no word of changes of `{uri}`");
-                Some(Failure::refused(RpcError::new(code::INVALID_PARAMS, message)))
+                let message = format!("the server sends no updates of `{uri}`");
+                Some(TransportError::refused(RpcError::new(code::INVALID_PARAMS, message)))
             }
-            Err(failure) => Some(failure),
+            Err(error) => Some(error),
         };
-        if let Some(failure) = refused {
+        if let Some(error) = error {
             task.abort();
-            return Err(failure);
+            return Err(error);
         }
-        if let Some(other) = self.watching.lock().insert(uri.to_owned(), task) {
+        if let Some(other) = self.subscriptions.lock().insert(uri.to_owned(), task) {
             other.abort();
         }
-        Ok(nothing)
+        Ok(empty)
     }
 
-    async fn unsubscribe(&self, uri: &str, want: Want<'_>) -> Result<Raw, Failure> {
-        if self.peer.about.era == Era::Legacy {
-            if let Link::Http(http) = &self.peer.link {
-                http.unwatch(uri);
+    async fn unsubscribe(
+        &self,
+        uri: &str,
+        request: OutgoingRequest<'_>,
+    ) -> Result<Raw, TransportError> {
+        if self.peer.profile.era == Era::Legacy {
+            if let Transport::Http(http) = &self.peer.transport {
+                http.remove_subscription(uri);
             }
-            return self.peer.request(want, |writing| writing.text("uri", uri)).await;
+            return self.peer.request(request, |writer| writer.text("uri", uri)).await;
         }
-        if let Some(task) = self.watching.lock().remove(uri) {
+        if let Some(task) = self.subscriptions.lock().remove(uri) {
             task.abort();
         }
         Ok(RawObject::new().to_raw())
     }
 
-    /// Answers to earlier questions, which only a modern server has asked.
-    fn answered(&self, writing: Writing, continuation: &Continuation) -> Writing {
-        match self.peer.about.era {
-            Era::Legacy => writing,
-            Era::Modern => writing
+    /// Adds the responses to earlier input requests. Only a modern server makes those by its result.
+    fn add_continuation(
+        &self,
+        writer: MessageWriter,
+        continuation: &Continuation,
+    ) -> MessageWriter {
+        match self.peer.profile.era {
+            Era::Legacy => writer,
+            Era::Modern => writer
                 .maybe("inputResponses", continuation.responses.as_deref())
                 .maybe("requestState", continuation.state.as_deref()),
         }
     }
 
     fn outcome(&self, result: Raw) -> Outcome {
-        match self.peer.about.era {
-            Era::Modern if result.get().contains("input_required") => needs_input(result),
+        match self.peer.profile.era {
+            Era::Modern if result.get().contains("input_required") => input_required(result),
             Era::Modern => Outcome::Raw(without_era(result)),
             Era::Legacy => Outcome::Raw(result),
         }
     }
 
-    /// Whether its requests repeat themselves in headers.
-    fn is_mirrored(&self) -> bool {
-        self.peer.about.era == Era::Modern && matches!(self.peer.link, Link::Http(_))
+    /// Whether requests repeat parts of their body in headers.
+    fn has_routing(&self) -> bool {
+        self.peer.profile.era == Era::Modern && matches!(self.peer.transport, Transport::Http(_))
     }
 
     fn headers(
@@ -254,107 +281,95 @@ impl Conn {
         tool: &str,
         arguments: &RawValue,
     ) -> Vec<(http::HeaderName, http::HeaderValue)> {
-        let headed = Arc::clone(&self.headed.lock());
-        headed.get(tool).map_or_else(Vec::new, |headed| param_headers::values(headed, arguments))
+        let headers = Arc::clone(&self.param_headers.lock());
+        headers.get(tool).map_or_else(Vec::new, |params| param_headers::values(params, arguments))
     }
 
-    /// Its tools, without those that could not be called.
-    async fn tools(&self) -> Result<Vec<Raw>, Failure> {
-        let mut tools = listing::all(&self.peer, TOOLS, self.limit).await?;
-        if !self.is_mirrored() {
+    /// Lists the tools, without those that cannot be called.
+    async fn tools(&self) -> Result<Vec<Raw>, TransportError> {
+        let mut tools = listing::all(&self.peer, TOOLS, self.page_timeout).await?;
+        if !self.has_routing() {
             return Ok(tools);
         }
-        let mut all = BTreeMap::new();
+        let mut headers = BTreeMap::new();
         tools.retain(|tool| {
             let name = RawObject::parse(tool).and_then(|tool| tool.get_text("name"));
             let name = name.unwrap_or_default();
-            match param_headers::headed(tool) {
-                Ok(headed) if headed.is_empty() => true,
-                Ok(headed) => {
-                    all.insert(name, headed);
+            match param_headers::of_tool(tool) {
+                Ok(params) if params.is_empty() => true,
+                Ok(params) => {
+                    headers.insert(name, params);
                     true
                 }
                 Err(reason) => {
-                    let server = &*self.peer.inbox.name;
-                    warn!(server, "tool `{name}` is left out: {reason}");
+                    let server = &*self.peer.router.name;
+                    warn!(server, "tool `{name}` is omitted: {reason}");
                     false
                 }
             }
         });
-        *self.headed.lock() = Arc::new(all);
+        *self.param_headers.lock() = Arc::new(headers);
         Ok(tools)
     }
 
     async fn listing(&self) -> Result<ServerListing, ConnectError> {
-        let all = |list| Box::pin(listing::all(&self.peer, list, self.limit));
+        let all = |list| Box::pin(listing::all(&self.peer, list, self.page_timeout));
         let (tools, resources, templates, prompts) =
             tokio::join!(Box::pin(self.tools()), all(RESOURCES), all(TEMPLATES), all(PROMPTS));
-        let about = &self.peer.about;
+        let profile = &self.peer.profile;
         Ok(ServerListing {
-            tools: tools.map_err(|failure| failure.into_connect_error(TOOLS.method))?,
-            resources: resources.map_err(|failure| failure.into_connect_error(RESOURCES.method))?,
-            templates: templates.map_err(|failure| failure.into_connect_error(TEMPLATES.method))?,
-            prompts: prompts.map_err(|failure| failure.into_connect_error(PROMPTS.method))?,
-            instructions: about.instructions.clone(),
-            protocol: about.version.clone(),
-            subscriptions: about.can("resources.subscribe"),
-            completions: about.can("completions"),
-            logging: about.can("logging"),
+            tools: tools.map_err(|error| error.into_connect_error(TOOLS.method))?,
+            resources: resources.map_err(|error| error.into_connect_error(RESOURCES.method))?,
+            templates: templates.map_err(|error| error.into_connect_error(TEMPLATES.method))?,
+            prompts: prompts.map_err(|error| error.into_connect_error(PROMPTS.method))?,
+            instructions: profile.instructions.clone(),
+            protocol: profile.version.clone(),
+            subscriptions: profile.has_capability("resources.subscribe"),
+            completions: profile.has_capability("completions"),
+            logging: profile.has_capability("logging"),
         })
     }
 
     fn stop_listening(&self) {
-        let listening = std::mem::take(&mut *self.listening.lock());
-        let watching = std::mem::take(&mut *self.watching.lock());
-        for task in listening.into_iter().chain(watching.into_values()) {
+        let listeners = std::mem::take(&mut *self.listeners.lock());
+        let subscriptions = std::mem::take(&mut *self.subscriptions.lock());
+        for task in listeners.into_iter().chain(subscriptions.into_values()) {
             task.abort();
         }
     }
 }
 
-impl Drop for Conn {
+impl Drop for UpstreamConnection {
     fn drop(&mut self) {
         self.stop_listening();
     }
 }
 
-impl Backend for Conn {
+impl Backend for UpstreamConnection {
     fn run<'a>(
-        &'a self,
-        cx: CallContext<'a>,
-        call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
-        Box::pin(async move {
-            let result = async { self.call_tool(cx, &call).await?.load().await }.await;
-            let outcome = result.map(|result| self.outcome(result));
-            outcome.map_err(|failure| failure.into_call_error(&self.backend))
-        })
-    }
-
-    fn run_bulk<'a>(
         &'a self,
         cx: CallContext<'a>,
         call: Permitted,
     ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
-            let ran = self.call_tool_bulk(cx, &call).await;
-            ran.map_err(|failure| failure.into_call_error(&self.backend))
+            let result = self.run_tool(cx, &call).await;
+            result.map_err(|error| error.into_call_error(&self.backend))
         })
     }
 
     fn request<'a>(
         &'a self,
         cx: CallContext<'a>,
-        ask: ResourceRequest,
+        request: ResourceRequest,
     ) -> BoxFuture<'a, Result<Outcome, CallError>> {
         Box::pin(async move {
-            let outcome = self.serve(cx, &ask).await;
-            outcome.map_err(|failure| failure.into_call_error(&self.backend))
+            let outcome = self.serve(cx, &request).await;
+            outcome.map_err(|error| error.into_call_error(&self.backend))
         })
     }
 }
 
-impl Connection for Conn {
+impl Connection for UpstreamConnection {
     fn list(&self) -> BoxFuture<'_, Result<ServerListing, ConnectError>> {
         Box::pin(self.listing())
     }
@@ -362,42 +377,40 @@ impl Connection for Conn {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.stop_listening();
-            self.peer.link.close().await;
-            self.peer.inbox.calls.close("the connection was closed");
+            self.peer.transport.close().await;
+            self.peer.router.pending.close("the connection was closed");
         })
     }
 }
 
-/// Reads questions out of a result; one that has none after all is a result like any other.
-fn needs_input(result: Raw) -> Outcome {
+/// Reads the input requests of a result. A result without them is passed on as usual.
+fn input_required(result: Raw) -> Outcome {
     let found = {
         let object = RawObject::parse(&result).unwrap_or_default();
-        let asks = object.get_text("resultType").as_deref() == Some("input_required");
-        asks.then(|| {
+        let is_required = object.get_text("resultType").as_deref() == Some("input_required");
+        is_required.then(|| {
             let requests =
                 object.get("inputRequests").and_then(RawObject::parse).unwrap_or_default();
-            let questions = requests.iter().filter_map(|(key, request)| {
+            let input_requests = requests.iter().filter_map(|(key, request)| {
                 let request = RawObject::parse(request)?;
                 let method = request.get_text("method")?;
                 let params = request.get("params");
                 let params = params.map_or_else(|| RawObject::new().to_raw(), ToOwned::to_owned);
                 Some((key.to_owned(), InputRequest { method, params }))
             });
-            (questions.collect(), object.get("requestState").map(ToOwned::to_owned))
+            (input_requests.collect(), object.get("requestState").map(ToOwned::to_owned))
         })
     };
     match found {
-        Some((questions, state)) => Outcome::InputRequired(InputRequired {
-            requests: questions,
-            state,
-            result: Some(result),
-        }),
+        Some((requests, state)) => {
+            Outcome::InputRequired(InputRequired { requests, state, result: Some(result) })
+        }
         None => Outcome::Raw(without_era(result)),
     }
 }
 
-/// Takes out what belongs to the era and not to the result: that it is complete, and who made it.
-/// Whoever passes it on says both anew, in the way its own client expects.
+/// Removes the members that belong to the protocol era and not to the result: that it is complete, and
+/// the server's name. The gateway adds both as its own client expects them.
 fn without_era(result: Raw) -> Raw {
     let Some(mut object) = RawObject::parse(&result) else { return result };
     let complete = object.get_text("resultType").as_deref() == Some("complete");

@@ -1,89 +1,96 @@
-//! Getting to know a server: which era it speaks, and what it can do.
+//! The handshake: which protocol era an upstream speaks, and what it offers.
 //!
-//! A modern server answers `server/discover`; whatever else comes of that, short of a lost
-//! connection, means `initialize`. Error codes are no help: legacy servers refuse an unknown method
-//! in several ways, and some say nothing.
+//! A modern server answers `server/discover`. Any other reaction, short of a lost connection, leads to
+//! `initialize`. Error codes do not help: legacy servers reject an unknown method in several ways, and
+//! some do not respond.
 
 use std::sync::Arc;
 
 use muster_core::json::{Raw, RawObject};
 use muster_mcp::{
-    param_headers::Mirrored,
+    param_headers::RoutingHeaders,
     version::{Era, LEGACY, MODERN, SERVER_INFO_KEY},
     wire::{RpcError, code},
 };
 use serde_json::value::RawValue;
 
-use super::{
-    failure::Failure,
-    inbox::Inbox,
-    link::{Link, Sending, WhenDropped},
-    message::Writing,
-    peer::{About, Me, modern_meta},
+use crate::{
+    error::TransportError,
+    message::MessageWriter,
+    peer::{ClientIdentity, ServerProfile, modern_meta},
+    router::MessageRouter,
+    transport::{OnDrop, RequestOptions, Transport},
 };
 
 const DISCOVER: &str = "server/discover";
 
-/// What a probe came to.
+/// The result of a probe.
 #[derive(Debug)]
-pub(super) enum Verdict {
-    /// It is modern, and this is what it says about itself.
-    Modern(About),
-    /// It is to be introduced to.
+pub(crate) enum ProbeResult {
+    /// The upstream is modern.
+    Modern(ServerProfile),
+    /// The upstream needs the legacy handshake.
     Legacy,
 }
 
-/// Asks a server in the modern way.
-pub(super) async fn probe(link: &Link, inbox: &Arc<Inbox>, me: &Me) -> Result<Verdict, Failure> {
+/// Sends `server/discover`.
+pub(crate) async fn probe(
+    transport: &Transport,
+    router: &Arc<MessageRouter>,
+    identity: &ClientIdentity,
+) -> Result<ProbeResult, TransportError> {
     let [mut version, ..] = MODERN;
-    // A server may know another version than our newest, and says so once.
+    // A server may reject our newest version once and name another.
     for _ in 0..2 {
-        let mirrored = Mirrored::new(version, DISCOVER, None, Vec::new());
-        let sending = Sending {
-            mirrored: matches!(link, Link::Http(_)).then_some(mirrored),
-            end: WhenDropped::Leave,
-            ..Sending::default()
+        let routing = RoutingHeaders::new(Some(version), DISCOVER, None, Vec::new());
+        let options = RequestOptions {
+            routing: matches!(transport, Transport::Http(_)).then_some(routing),
+            on_drop: OnDrop::Leave,
+            ..RequestOptions::default()
         };
-        let answer = link.request(inbox, sending, |id| {
-            let meta = modern_meta(id, None, version, me, &me.capabilities).to_raw();
-            Writing::request(id, DISCOVER).raw("_meta", &meta).finish()
+        let result = transport.request(router, options, |id| {
+            let meta = modern_meta(id, None, version, identity, &identity.capabilities).to_raw();
+            MessageWriter::request(id, DISCOVER).raw("_meta", &meta).finish()
         });
-        let failure = match answer.await {
+        let error = match result.await {
             Ok(result) => return Ok(discovered(&result.load().await?)),
-            Err(failure) => failure,
+            Err(error) => error,
         };
-        match failure {
-            Failure::Lost(_)
-            | Failure::Insecure(_)
-            | Failure::Unauthorized { .. }
-            | Failure::NotAdmitted(_) => {
-                return Err(failure);
+        match error {
+            TransportError::Unreachable(_)
+            | TransportError::Lost(_)
+            | TransportError::Insecure(_)
+            | TransportError::Unauthorized { .. }
+            | TransportError::LoginFailed(_) => {
+                return Err(error);
             }
-            Failure::Refused { error, .. } if error.code == code::UNSUPPORTED_VERSION => {
-                match mutual(&error) {
-                    Some(mutual) if mutual != version => version = mutual,
-                    Some(_) | None => return Ok(Verdict::Legacy),
+            TransportError::Refused { error, .. } if error.code == code::UNSUPPORTED_VERSION => {
+                match common_version(&error) {
+                    Some(common) if common != version => version = common,
+                    Some(_) | None => return Ok(ProbeResult::Legacy),
                 }
             }
-            Failure::Refused { status: Some(status), error } if is_modern(status, error.code) => {
-                return Ok(Verdict::Modern(About {
+            TransportError::Refused { status: Some(status), error }
+                if is_modern(status, error.code) =>
+            {
+                return Ok(ProbeResult::Modern(ServerProfile {
                     era: Era::Modern,
                     version: version.to_owned(),
                     capabilities: None,
                     instructions: None,
-                    server: None,
+                    server_info: None,
                 }));
             }
-            Failure::Refused { .. }
-            | Failure::Status { .. }
-            | Failure::SessionGone { .. }
-            | Failure::Broken(_) => return Ok(Verdict::Legacy),
+            TransportError::Refused { .. }
+            | TransportError::Status { .. }
+            | TransportError::SessionGone { .. }
+            | TransportError::Invalid(_) => return Ok(ProbeResult::Legacy),
         }
     }
-    Ok(Verdict::Legacy)
+    Ok(ProbeResult::Legacy)
 }
 
-/// Whether only a modern server refuses like this.
+/// Whether only a modern server responds with this error.
 const fn is_modern(status: u16, error: i64) -> bool {
     match status {
         404 if error == code::METHOD_NOT_FOUND => true,
@@ -92,8 +99,8 @@ const fn is_modern(status: u16, error: i64) -> bool {
     }
 }
 
-/// The version that both sides speak, out of what a refusal says.
-fn mutual(error: &RpcError) -> Option<&'static str> {
+/// The newest version that both sides support, as an error names them.
+fn common_version(error: &RpcError) -> Option<&'static str> {
     let data = error.data.as_deref().and_then(RawObject::parse)?;
     newest_of(&MODERN, data.get("supported")?)
 }
@@ -103,17 +110,17 @@ fn newest_of(ours: &[&'static str], theirs: &RawValue) -> Option<&'static str> {
     ours.iter().copied().find(|version| theirs.iter().any(|other| other == version))
 }
 
-/// A server may also list legacy versions only, and means to be introduced to.
-fn discovered(result: &RawValue) -> Verdict {
+/// A server may also support legacy versions only, and then needs the legacy handshake.
+fn discovered(result: &RawValue) -> ProbeResult {
     let result = RawObject::parse(result).unwrap_or_default();
     let version = result.get("supportedVersions").and_then(|all| newest_of(&MODERN, all));
-    let Some(version) = version else { return Verdict::Legacy };
-    Verdict::Modern(About {
+    let Some(version) = version else { return ProbeResult::Legacy };
+    ProbeResult::Modern(ServerProfile {
         era: Era::Modern,
         version: version.to_owned(),
         capabilities: Some(capabilities(&result)),
         instructions: result.get_text("instructions"),
-        server: result
+        server_info: result
             .get("_meta")
             .and_then(RawObject::parse)
             .and_then(|meta| meta.get(SERVER_INFO_KEY).map(ToOwned::to_owned)),
@@ -124,43 +131,47 @@ fn capabilities(result: &RawObject<'_>) -> Raw {
     result.get("capabilities").map_or_else(|| RawObject::new().to_raw(), ToOwned::to_owned)
 }
 
-/// Introduces us to a legacy server.
-pub(super) async fn introduce(link: &Link, inbox: &Arc<Inbox>, me: &Me) -> Result<About, Failure> {
-    let result = match link {
-        Link::Http(http) => http.initialize().await?,
-        Link::Pipe(_) | Link::Sse(_) => {
-            let sending = Sending { end: WhenDropped::Leave, ..Sending::default() };
-            let result = link.request(inbox, sending, |id| initialize(id, me)).await?;
+/// Performs the legacy handshake.
+pub(crate) async fn legacy(
+    transport: &Transport,
+    router: &Arc<MessageRouter>,
+    identity: &ClientIdentity,
+) -> Result<ServerProfile, TransportError> {
+    let result = match transport {
+        Transport::Http(http) => http.initialize().await?,
+        Transport::Process(_) | Transport::Sse(_) => {
+            let options = RequestOptions { on_drop: OnDrop::Leave, ..RequestOptions::default() };
+            let result = transport.request(router, options, |id| initialize(id, identity)).await?;
             let result = result.load().await?;
-            link.notify(initialized()).await?;
+            transport.notify(initialized()).await?;
             result
         }
     };
     let result = RawObject::parse(&result).unwrap_or_default();
     let Some(version) = result.get_text("protocolVersion") else {
         let what = "its answer to `initialize` names no protocol version";
-        return Err(Failure::Broken(what.to_owned()));
+        return Err(TransportError::Invalid(what.to_owned()));
     };
-    Ok(About {
+    Ok(ServerProfile {
         era: Era::Legacy,
         version,
         capabilities: Some(capabilities(&result)),
         instructions: result.get_text("instructions"),
-        server: result.get("serverInfo").map(ToOwned::to_owned),
+        server_info: result.get("serverInfo").map(ToOwned::to_owned),
     })
 }
 
-/// The request that introduces us to a legacy server.
-pub(super) fn initialize(id: u64, me: &Me) -> Vec<u8> {
+/// The first request of the legacy handshake.
+pub(crate) fn initialize(id: u64, identity: &ClientIdentity) -> Vec<u8> {
     let [newest, ..] = LEGACY;
-    Writing::request(id, "initialize")
+    MessageWriter::request(id, "initialize")
         .text("protocolVersion", newest)
-        .raw("capabilities", &me.capabilities)
-        .raw("clientInfo", &me.info)
+        .raw("capabilities", &identity.capabilities)
+        .raw("clientInfo", &identity.info)
         .finish()
 }
 
-/// Tells a legacy server that its answer was understood.
-pub(super) fn initialized() -> Vec<u8> {
-    Writing::notification("notifications/initialized").finish()
+/// The notification that completes the legacy handshake.
+pub(crate) fn initialized() -> Vec<u8> {
+    MessageWriter::notification("notifications/initialized").finish()
 }

@@ -1,347 +1,234 @@
-//! A server behind streamable HTTP: every message a request of its own, answered by one document or
-//! by a stream of events.
+//! Upstreams behind streamable HTTP.
 //!
-//! A legacy server may keep a session. When it has forgotten it, which it says before it looks at a
-//! request, it is introduced to again and the request is sent once more.
+//! When a legacy upstream has lost the session, which it says before it processes a request, the session
+//! is replaced and the request is sent once more.
 
-mod standing;
+pub(crate) mod pool;
+pub(crate) mod response;
+pub(crate) mod server_stream;
+pub(crate) mod session;
+pub(crate) mod sse;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
-use http_body_util::Full;
-use hyper::body::Incoming;
 use muster_core::{
     backend::BoxFuture,
     connect::ConnectionEvent,
     json::{Raw, RawObject},
+    lock::Lock,
 };
-use muster_mcp::param_headers::Mirrored;
-use standing::Place;
-use tokio::{
-    sync::Mutex,
-    time::{sleep, timeout},
+use muster_mcp::{
+    param_headers::RoutingHeaders,
+    wire::{Message, RpcError},
 };
+use tokio::sync::oneshot;
 use tracing::debug;
 
-use super::{
-    calls::Flight,
-    dial::Sender,
-    failure::Failure,
-    handshake,
-    inbox::{Inbox, Outlet, Ticket},
-    message::Writing,
-    peer::Me,
-    pool::Pool,
-    response::{Document, Kind, refusal, retire, whole},
-    sse::Stream,
-    stored::Taken,
+use self::{
+    response::RequestId,
+    server_stream::{ReconnectPolicy, StreamHandler},
+    session::{Backoff, Context, HttpReply, HttpSession, ReplyBody, SessionId},
 };
-use crate::lock::Lock;
+use crate::{
+    error::TransportError,
+    handshake,
+    message::MessageWriter,
+    peer::ClientIdentity,
+    pending::{PendingRequest, RequestOutcome},
+    router::{MessageRouter, MessageSink, RequestGuard},
+    spool::Payload,
+    spooled_result::ResultBody,
+};
 
-pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-pub(super) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-pub(super) const JSON_OR_EVENTS: &str = "application/json, text/event-stream";
-pub(super) const EVENTS: &str = "text/event-stream";
-/// How often in a row a stream that breaks off without a word is taken up again.
-const RESUMES: u32 = 5;
-/// How long the end of a session may take.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// An upstream that cannot be reached so often in a row is reported as gone; the supervisor reconnects.
+const RECONNECT: ReconnectPolicy =
+    ReconnectPolicy { backoff: Backoff::STREAM, max_failures: Some(2), retry_unauthorized: false };
 
-/// A server behind streamable HTTP.
+/// The transport to an upstream behind streamable HTTP.
 #[derive(Debug)]
-pub(super) struct Http {
-    inbox: Arc<Inbox>,
-    pool: Pool,
-    me: Arc<Me>,
-    session: Lock<Session>,
-    /// Held while a lost session is replaced, so that one request does it for all.
-    renewing: Mutex<()>,
-    /// The resources that a legacy session gives word of.
-    watched: Lock<BTreeSet<String>>,
+pub(crate) struct HttpTransport {
+    router: Arc<MessageRouter>,
+    session: Arc<HttpSession>,
+    identity: Arc<ClientIdentity>,
+    /// The resources that the legacy session is subscribed to.
+    subscriptions: Lock<BTreeSet<String>>,
 }
 
-/// What a legacy server knows us by.
-#[derive(Debug, Clone, Default)]
-struct Session {
-    id: Option<HeaderValue>,
-    version: Option<HeaderValue>,
-    /// Which of our sessions it is.
-    serial: u64,
-}
-
-impl Session {
-    fn put(&self, headers: &mut HeaderMap) {
-        if let Some(id) = &self.id {
-            headers.insert(SESSION, id.clone());
-        }
-        if let Some(version) = &self.version {
-            headers.insert(VERSION, version.clone());
-        }
-    }
-}
-
-/// The first answer to a request, and the session that came with it.
-struct Reply {
-    result: Taken,
-    session: Option<HeaderValue>,
-}
-
-impl AsRef<Pool> for Http {
-    fn as_ref(&self) -> &Pool {
-        &self.pool
-    }
-}
-
-impl Http {
-    pub(super) fn new(pool: Pool, inbox: Arc<Inbox>, me: Arc<Me>) -> Self {
-        let (session, renewing) = (Lock::default(), Mutex::new(()));
-        Self { inbox, pool, me, session, renewing, watched: Lock::default() }
+impl HttpTransport {
+    pub(crate) fn new(
+        session: HttpSession,
+        router: Arc<MessageRouter>,
+        identity: Arc<ClientIdentity>,
+    ) -> Self {
+        Self { router, session: Arc::new(session), identity, subscriptions: Lock::default() }
     }
 
-    /// Sends a request and waits for its answer.
-    pub(super) async fn request(
+    /// Sends a request and waits for its response. `routing` is there for modern requests only.
+    pub(crate) async fn request(
         self: &Arc<Self>,
         id: u64,
         body: Bytes,
-        mirrored: Option<&Mirrored>,
-    ) -> Result<Taken, Failure> {
-        if mirrored.is_some() {
-            let reply = self.attempt(id, body, mirrored, &Session::default()).await?;
-            return Ok(reply.result);
+        routing: Option<&RoutingHeaders>,
+    ) -> Result<ResultBody, TransportError> {
+        if let Some(routing) = routing {
+            return Ok(self.attempt(id, &body, Context::Modern(routing)).await?.0);
         }
-        let session = self.session.lock().clone();
-        match self.attempt(id, body.clone(), None, &session).await {
-            Ok(reply) => Ok(reply.result),
-            Err(Failure::SessionGone { .. }) => {
-                let session = Box::pin(self.renew(&session)).await?;
-                Ok(self.attempt(id, body, None, &session).await?.result)
+        let session = self.session.id();
+        match self.attempt(id, &body, Context::Legacy(&session)).await {
+            Err(TransportError::SessionGone { .. }) => {
+                Box::pin(self.replace_session(&session)).await?;
+                Ok(self.attempt(id, &body, Context::Legacy(&self.session.id())).await?.0)
             }
-            Err(failure) => Err(failure),
+            done => Ok(done?.0),
         }
     }
 
-    /// Introduces us to a legacy server, whose words about itself are the answer.
-    pub(super) async fn initialize(self: &Arc<Self>) -> Result<Raw, Failure> {
-        let ticket = Ticket::new(&self.inbox, Flight::default(), None)?;
-        let body = handshake::initialize(ticket.id, &self.me).into();
-        let Reply { result, session } =
-            self.attempt(ticket.id, body, None, &Session::default()).await?;
+    /// Performs the legacy handshake; returns the upstream's result of `initialize`.
+    pub(crate) async fn initialize(self: &Arc<Self>) -> Result<Raw, TransportError> {
+        let guard = RequestGuard::new(&self.router, PendingRequest::default(), None)?;
+        let body = handshake::initialize(guard.id, &self.identity).into();
+        let no_session = SessionId::default();
+        let (result, id) = self.attempt(guard.id, &body, Context::Legacy(&no_session)).await?;
         let result = result.load().await?;
         let version =
             RawObject::parse(&result).and_then(|result| result.get_text("protocolVersion"));
-        {
-            let mut known = self.session.lock();
-            let version = version.and_then(|version| HeaderValue::from_str(&version).ok());
-            *known = Session { id: session, version, serial: known.serial + 1 };
-        }
-        self.post(handshake::initialized().into()).await?;
+        self.session.begin(id, version.as_deref());
+        self.notify(handshake::initialized().into()).await?;
         Ok(result)
     }
 
-    /// Replaces a session that the server has forgotten, unless that has been done.
-    async fn renew(self: &Arc<Self>, stale: &Session) -> Result<Session, Failure> {
-        let _turn = self.renewing.lock().await;
-        if self.session.lock().serial == stale.serial {
-            debug!(server = &*self.inbox.name, "its session is gone; introducing ourselves again");
+    /// Replaces a session that the upstream has lost, and subscribes to the same resources again.
+    async fn replace_session(self: &Arc<Self>, stale: &SessionId) -> Result<(), TransportError> {
+        let replaced = self.session.renew(stale, async || {
+            debug!(server = &*self.router.name, "the session is lost; initializing again");
             self.initialize().await?;
-            let watched = self.watched.lock().clone();
-            for uri in watched {
-                let ticket = Ticket::new(&self.inbox, Flight::default(), None)?;
-                let body = Writing::request(ticket.id, "resources/subscribe").text("uri", &uri);
-                let session = self.session.lock().clone();
-                if let Err(failure) =
-                    self.attempt(ticket.id, body.finish().into(), None, &session).await
-                {
-                    debug!(server = &*self.inbox.name, "`{uri}` is no longer watched: {failure}");
+            let subscriptions = self.subscriptions.lock().clone();
+            for uri in subscriptions {
+                let guard = RequestGuard::new(&self.router, PendingRequest::default(), None)?;
+                let writer = MessageWriter::request(guard.id, "resources/subscribe");
+                let body = writer.text("uri", &uri).finish().into();
+                let session = self.session.id();
+                if let Err(error) = self.attempt(guard.id, &body, Context::Legacy(&session)).await {
+                    debug!(server = &*self.router.name, "subscription to `{uri}` is lost: {error}");
                 }
             }
-            // It may have been restarted with something else on offer.
-            self.inbox.events.on_event(ConnectionEvent::ListChanged);
+            Ok(())
+        });
+        if replaced.await? {
+            // The upstream may have been restarted with other tools.
+            self.router.events.on_event(ConnectionEvent::ListChanged);
         }
-        Ok(self.session.lock().clone())
-    }
-
-    async fn attempt(
-        self: &Arc<Self>,
-        id: u64,
-        body: Bytes,
-        mirrored: Option<&Mirrored>,
-        session: &Session,
-    ) -> Result<Reply, Failure> {
-        let mut request = self.new_request(Method::POST, JSON_OR_EVENTS, body);
-        match mirrored {
-            Some(mirrored) => mirrored.put(request.headers_mut()),
-            None => session.put(request.headers_mut()),
-        }
-        let (response, sender) = self.pool.send(request).await?;
-        if !response.status().is_success() {
-            return Err(
-                refusal(&self.pool, (response, sender), Some(id), session.id.is_some()).await
-            );
-        }
-        let given = response.headers().get(SESSION).cloned();
-        let result = match Kind::of(response.headers()) {
-            Kind::Json => self.document(id, response.into_body(), sender).await,
-            Kind::Events => {
-                let session = mirrored.is_none().then_some(session);
-                Box::pin(self.stream(
-                    id,
-                    Stream::with_disk(response.into_body(), &self.inbox.disk),
-                    sender,
-                    session,
-                ))
-                .await
-            }
-            Kind::Other(kind) if response.status() == StatusCode::OK => {
-                Err(Failure::Broken(format!("it answered with `{kind}` instead of a message")))
-            }
-            Kind::Other(_) => {
-                let status = response.status().as_u16();
-                Err(Failure::Broken(format!("it answered a request with status {status} only")))
-            }
-        };
-        Ok(Reply { result: result?, session: given })
-    }
-
-    async fn document(
-        self: &Arc<Self>,
-        id: u64,
-        mut body: Incoming,
-        sender: Sender,
-    ) -> Result<Taken, Failure> {
-        let document = Document::read(&mut body, &self.inbox.disk).await?;
-        self.pool.give_back(sender);
-        let answer = match document {
-            Document::Short(bytes) => {
-                let text = String::from_utf8_lossy(&bytes);
-                self.inbox.take(&text, Some(id), &self.outlet())
-            }
-            Document::Long(spill) => {
-                Box::pin(self.inbox.take_long(spill, Some(id), &self.outlet())).await
-            }
-        };
-        match answer {
-            Some(answer) => answer.map_err(Failure::refused),
-            None => Err(Failure::Broken("its answer is not one to the request".to_owned())),
-        }
-    }
-
-    /// Reads events until the answer. A legacy server may let go of the stream and be asked for the
-    /// rest of it.
-    async fn stream(
-        self: &Arc<Self>,
-        id: u64,
-        mut stream: Stream,
-        mut sender: Sender,
-        session: Option<&Session>,
-    ) -> Result<Taken, Failure> {
-        let mut place = Place::default();
-        let mut in_vain = 0;
-        loop {
-            let end = loop {
-                match stream.next().await {
-                    Ok(Some(event)) => {
-                        place.note(&event);
-                        if event.is_silent() {
-                            continue;
-                        }
-                        in_vain = 0;
-                        let answer = self.inbox.hear(event, Some(id), &self.outlet()).await;
-                        if let Some(answer) = answer {
-                            retire(&self.inbox, self, stream.into_body(), sender).await;
-                            return answer.map_err(Failure::refused);
-                        }
-                    }
-                    Ok(None) => {
-                        break Failure::Lost("the stream ended before the answer".to_owned());
-                    }
-                    Err(failure) => break failure,
-                }
-            };
-            let (Some(session), Some(_)) = (session, &place.last) else { return Err(end) };
-            in_vain += 1;
-            if in_vain > RESUMES {
-                return Err(end);
-            }
-            sleep(place.wait(in_vain - 1)).await;
-            (stream, sender) = self.open(session, &place).await?;
-        }
-    }
-
-    /// Opens the stream of what a legacy server says unasked, or takes up one that broke off.
-    async fn open(&self, session: &Session, place: &Place) -> Result<(Stream, Sender), Failure> {
-        let mut request = self.new_request(Method::GET, EVENTS, Bytes::new());
-        session.put(request.headers_mut());
-        if let Some(last) = &place.last {
-            request.headers_mut().insert(LAST_EVENT, last.clone());
-        }
-        let (response, sender) = self.pool.send(request).await?;
-        if !response.status().is_success() {
-            return Err(refusal(&self.pool, (response, sender), None, session.id.is_some()).await);
-        }
-        match Kind::of(response.headers()) {
-            Kind::Events => Ok((Stream::with_disk(response.into_body(), &self.inbox.disk), sender)),
-            Kind::Json | Kind::Other(_) => {
-                Err(Failure::Status { status: StatusCode::NOT_ACCEPTABLE.as_u16() })
-            }
-        }
-    }
-
-    /// Sends a message that has no answer.
-    async fn post(&self, body: Bytes) -> Result<(), Failure> {
-        let session = self.session.lock().clone();
-        let mut request = self.new_request(Method::POST, JSON_OR_EVENTS, body);
-        session.put(request.headers_mut());
-        let (response, sender) = self.pool.send(request).await?;
-        if !response.status().is_success() {
-            return Err(refusal(&self.pool, (response, sender), None, session.id.is_some()).await);
-        }
-        whole(&mut response.into_body()).await?;
-        self.pool.give_back(sender);
         Ok(())
     }
 
-    /// Remembers which resources the session gives word of.
-    pub(super) fn watch(&self, uri: &str) {
-        self.watched.lock().insert(uri.to_owned());
+    /// Sends a request once; returns the result and the session id that came with it.
+    async fn attempt(
+        self: &Arc<Self>,
+        id: u64,
+        body: &Bytes,
+        context: Context<'_>,
+    ) -> Result<(ResultBody, Option<http::HeaderValue>), TransportError> {
+        let reply = self.session.request(RequestId::Number(id), body, context).await?;
+        let HttpReply { session, body } = reply;
+        let outcome = match body {
+            ReplyBody::Message(payload) => {
+                self.route(payload, Some(id)).await.ok_or_else(|| {
+                    TransportError::Invalid("its answer is not one to the request".to_owned())
+                })?
+            }
+            ReplyBody::Stream(mut stream) => loop {
+                let payload = stream.next().await?;
+                if let Some(outcome) = self.route(payload, Some(id)).await {
+                    stream.finish().await;
+                    break outcome;
+                }
+            },
+            ReplyBody::Failure { status, message } => {
+                let text = String::from_utf8_lossy(&message);
+                return Err(match Message::parse_lenient(&text) {
+                    Some(Message::Response { outcome: Err(error), .. }) => {
+                        let error = RpcError::parse(error);
+                        TransportError::Refused { status: Some(status), error }
+                    }
+                    Some(_) | None => TransportError::Status { status },
+                });
+            }
+        };
+        Ok((outcome.map_err(TransportError::refused)?, session))
     }
 
-    pub(super) fn unwatch(&self, uri: &str) {
-        self.watched.lock().remove(uri);
+    /// Routes a message; returns it if it is the response to `own`.
+    async fn route(self: &Arc<Self>, message: Payload, own: Option<u64>) -> Option<RequestOutcome> {
+        let sink: Arc<dyn MessageSink> = Arc::<Self>::clone(self);
+        self.router.route_payload(message, own, &sink).await
+    }
+
+    /// Sends a message that has no response.
+    async fn notify(&self, body: Bytes) -> Result<(), TransportError> {
+        self.session.notify(&body, Context::Legacy(&self.session.id())).await
+    }
+
+    /// Listens to the standalone stream for as long as the upstream offers one. `opened` is notified
+    /// once the stream is open.
+    pub(crate) async fn listen(self: Arc<Self>, opened: oneshot::Sender<()>) {
+        let handler = Listener { transport: &self, opened: Lock::new(Some(opened)) };
+        let error = server_stream::listen(&self.session, RECONNECT, &handler).await;
+        if error.is_disconnect() {
+            return self
+                .router
+                .events
+                .on_event(ConnectionEvent::Closed { reason: error.to_string() });
+        }
+        // Most servers have no such stream, and need not.
+        debug!(server = &*self.router.name, "no standalone stream: {error}");
+    }
+
+    /// Records a subscription of the legacy session.
+    pub(crate) fn add_subscription(&self, uri: &str) {
+        self.subscriptions.lock().insert(uri.to_owned());
+    }
+
+    pub(crate) fn remove_subscription(&self, uri: &str) {
+        self.subscriptions.lock().remove(uri);
     }
 
     /// Ends the session, if there is one.
-    pub(super) async fn close(&self) {
-        let session = std::mem::take(&mut *self.session.lock());
-        if session.id.is_none() {
-            return;
-        }
-        let mut request = self.new_request(Method::DELETE, JSON_OR_EVENTS, Bytes::new());
-        session.put(request.headers_mut());
-        if let Ok(Err(failure)) = timeout(GOODBYE, self.pool.send(request)).await {
-            debug!(server = &*self.inbox.name, "no goodbye: {failure}");
-        }
-    }
-
-    fn new_request(
-        &self,
-        method: Method,
-        accept: &'static str,
-        body: Bytes,
-    ) -> Request<Full<Bytes>> {
-        self.pool.request(method, &self.pool.address().path, accept, body)
-    }
-
-    fn outlet(self: &Arc<Self>) -> Arc<dyn Outlet> {
-        Arc::<Self>::clone(self)
+    pub(crate) async fn close(&self) {
+        self.session.close().await;
     }
 }
 
-impl Outlet for Http {
-    fn send(&self, message: Vec<u8>) -> BoxFuture<'_, Result<(), Failure>> {
-        Box::pin(self.post(message.into()))
+impl MessageSink for HttpTransport {
+    fn send(&self, message: Vec<u8>) -> BoxFuture<'_, Result<(), TransportError>> {
+        Box::pin(self.notify(message.into()))
+    }
+}
+
+/// Routes the messages of the standalone stream.
+struct Listener<'a> {
+    transport: &'a Arc<HttpTransport>,
+    opened: Lock<Option<oneshot::Sender<()>>>,
+}
+
+impl StreamHandler for Listener<'_> {
+    fn opened(&self) {
+        if let Some(opened) = self.opened.lock().take() {
+            // The receiver may have timed out.
+            opened.send(()).ok();
+        }
+    }
+
+    async fn message(&self, message: Payload) {
+        // No request is answered on this stream.
+        drop(self.transport.route(message, None).await);
+    }
+
+    async fn renew(&self, stale: &SessionId) -> Result<(), TransportError> {
+        self.transport.replace_session(stale).await
+    }
+
+    fn missed_messages(&self) {
+        self.transport.router.events.on_event(ConnectionEvent::ListChanged);
     }
 }

@@ -1,5 +1,5 @@
-//! A server behind HTTP+SSE, the transport of 2024-11-05: all it says comes on one stream of events,
-//! whose first one tells where messages are to be sent.
+//! Upstreams behind HTTP+SSE, the transport of 2024-11-05: all their messages arrive on one event
+//! stream, whose first event names the endpoint to post to.
 
 use std::sync::{
     Arc,
@@ -9,138 +9,157 @@ use std::sync::{
 use bytes::Bytes;
 use http::{Method, Uri};
 use muster_core::{backend::BoxFuture, connect::ConnectionEvent};
+use muster_net::Url;
 use tokio::task::AbortHandle;
 
-use super::{
-    address::Address,
-    dial::Sender,
-    failure::Failure,
-    inbox::{Inbox, Outlet},
-    pool::Pool,
-    response::{Kind, refusal, whole},
-    sse::Stream,
+use crate::{
+    error::TransportError,
+    http::{
+        pool::{Exchange, HttpConnection, Pool},
+        response::{MediaType, Rejection, read_body, rejection},
+        sse::EventReader,
+    },
+    router::{MessageRouter, MessageSink},
 };
 
-/// A server behind HTTP+SSE. Dropping it ends the stream.
+/// The transport to an upstream behind HTTP+SSE. Dropping it closes the stream.
 #[derive(Debug)]
-pub(super) struct HttpSse {
+pub(crate) struct SseTransport {
     poster: Arc<Poster>,
     reader: AbortHandle,
-    /// Whether the end of the stream is news: not before the introduction.
-    announced: Arc<AtomicBool>,
+    /// Whether the end of the stream is unexpected: not during the handshake, not after `close`.
+    report_end: Arc<AtomicBool>,
 }
 
-/// Sends messages.
+/// Posts messages to the endpoint.
 #[derive(Debug)]
 struct Poster {
     pool: Pool,
-    path: Uri,
+    endpoint: Uri,
 }
 
-impl HttpSse {
-    /// Opens the stream and waits until it is told where messages go.
-    pub(super) async fn connect(pool: Pool, inbox: &Arc<Inbox>) -> Result<Self, Failure> {
+impl SseTransport {
+    /// Opens the stream and waits for the endpoint.
+    pub(crate) async fn connect(
+        pool: Pool,
+        router: &Arc<MessageRouter>,
+    ) -> Result<Self, TransportError> {
         let accept = "text/event-stream";
-        let request = pool.request(Method::GET, &pool.address().path, accept, Bytes::new());
-        let (response, sender) = pool.send(request).await?;
-        if !response.status().is_success() {
-            return Err(refusal(&pool, (response, sender), None, false).await);
+        let request = pool.request(Method::GET, pool.url().request_target(), accept, Bytes::new());
+        let (response, connection) = succeeded(&pool, pool.send(request).await?).await?;
+        if MediaType::of(response.headers()) != MediaType::EventStream {
+            return Err(TransportError::Invalid(
+                "it did not answer with a stream of events".to_owned(),
+            ));
         }
-        if Kind::of(response.headers()) != Kind::Events {
-            return Err(Failure::Broken("it did not answer with a stream of events".to_owned()));
-        }
-        let mut stream = Stream::with_disk(response.into_body(), &inbox.disk);
-        let path = endpoint(&mut stream, pool.address()).await?;
-        let poster = Arc::new(Poster { pool, path });
-        let announced = Arc::new(AtomicBool::new(false));
-        let reading = Reading {
-            inbox: Arc::clone(inbox),
-            outlet: poster.clone(),
-            announced: Arc::clone(&announced),
+        let mut events = EventReader::new(response.into_body(), &router.spool);
+        let endpoint = read_endpoint(&mut events, pool.url()).await?;
+        let poster = Arc::new(Poster { pool, endpoint });
+        let report_end = Arc::new(AtomicBool::new(false));
+        let reader = StreamReader {
+            router: Arc::clone(router),
+            sink: poster.clone(),
+            report_end: Arc::clone(&report_end),
         };
-        let reader = inbox.tasks.spawn(reading.run(stream, sender)).abort_handle();
-        Ok(Self { poster, reader, announced })
+        let reader = router.tasks.spawn(reader.run(events, connection)).abort_handle();
+        Ok(Self { poster, reader, report_end })
     }
 
     /// Sends a message.
-    pub(super) async fn send(&self, message: Vec<u8>) -> Result<(), Failure> {
+    pub(crate) async fn send(&self, message: Vec<u8>) -> Result<(), TransportError> {
         self.poster.post(message.into()).await
     }
 
-    /// The way for messages that nobody waits for.
-    pub(super) fn outlet(&self) -> Arc<dyn Outlet> {
+    pub(crate) fn sink(&self) -> Arc<dyn MessageSink> {
         self.poster.clone()
     }
 
-    /// From now on its end is news.
-    pub(super) fn introduced(&self) {
-        self.announced.store(true, Ordering::Relaxed);
+    /// Reports an unexpected end of the stream from now on.
+    pub(crate) fn report_end(&self) {
+        self.report_end.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the stream, which ends the session.
-    pub(super) fn close(&self) {
-        self.announced.store(false, Ordering::Relaxed);
+    /// Closes the stream, which ends the session.
+    pub(crate) fn close(&self) {
+        self.report_end.store(false, Ordering::Relaxed);
         self.reader.abort();
     }
 }
 
-impl Drop for HttpSse {
+impl Drop for SseTransport {
     fn drop(&mut self) {
         self.reader.abort();
     }
 }
 
-/// The first event that tells where messages go.
-async fn endpoint(stream: &mut Stream, address: &Address) -> Result<Uri, Failure> {
-    while let Some(event) = stream.next().await? {
-        if event.kind == "endpoint" {
+/// Reads the event that names the endpoint. It must belong to the same server: requests may carry
+/// credentials.
+async fn read_endpoint(events: &mut EventReader, base: &Url) -> Result<Uri, TransportError> {
+    while let Some(event) = events.next().await? {
+        if event.event_type == "endpoint" {
             let reference = String::from_utf8_lossy(&event.data);
-            return Ok(address.join(reference.trim())?.path);
+            let endpoint = base.join(reference.trim())?;
+            if !endpoint.is_same_origin(base) {
+                let text = "it wants messages sent to another server";
+                return Err(TransportError::Invalid(text.to_owned()));
+            }
+            return Ok(endpoint.request_target().clone());
         }
     }
-    Err(Failure::Lost("the stream ended before it told where messages go".to_owned()))
+    Err(TransportError::Lost("the stream ended before it told where messages go".to_owned()))
+}
+
+/// A response with a success status; any other is an error.
+async fn succeeded(pool: &Pool, exchange: Exchange) -> Result<Exchange, TransportError> {
+    if exchange.0.status().is_success() {
+        return Ok(exchange);
+    }
+    match rejection(pool, exchange, None, false).await {
+        Rejection::Error(error) => Err(error),
+        Rejection::Response { status, .. } => Err(TransportError::Status { status }),
+    }
 }
 
 impl Poster {
-    async fn post(&self, body: Bytes) -> Result<(), Failure> {
-        let request = self.pool.request(Method::POST, &self.path, "*/*", body);
-        let (response, sender) = self.pool.send(request).await?;
-        if !response.status().is_success() {
-            return Err(refusal(&self.pool, (response, sender), None, false).await);
-        }
-        whole(&mut response.into_body()).await?;
-        self.pool.give_back(sender);
+    async fn post(&self, body: Bytes) -> Result<(), TransportError> {
+        let request = self.pool.request(Method::POST, &self.endpoint, "*/*", body);
+        let exchange = self.pool.send(request).await?;
+        let (response, connection) = succeeded(&self.pool, exchange).await?;
+        read_body(&mut response.into_body()).await?;
+        self.pool.release(connection);
         Ok(())
     }
 }
 
-impl Outlet for Poster {
-    fn send(&self, message: Vec<u8>) -> BoxFuture<'_, Result<(), Failure>> {
+impl MessageSink for Poster {
+    fn send(&self, message: Vec<u8>) -> BoxFuture<'_, Result<(), TransportError>> {
         Box::pin(self.post(message.into()))
     }
 }
 
-struct Reading {
-    inbox: Arc<Inbox>,
-    outlet: Arc<dyn Outlet>,
-    announced: Arc<AtomicBool>,
+struct StreamReader {
+    router: Arc<MessageRouter>,
+    sink: Arc<dyn MessageSink>,
+    report_end: Arc<AtomicBool>,
 }
 
-impl Reading {
-    /// Takes events in until the stream ends. The connection is held for as long.
-    async fn run(self, mut stream: Stream, _connection: Sender) {
+impl StreamReader {
+    /// Routes messages until the stream ends. The connection is held for as long.
+    async fn run(self, mut events: EventReader, _connection: HttpConnection) {
         let reason = loop {
-            match stream.next().await {
-                Ok(Some(event)) if event.is_silent() => (),
-                // Every answer goes to whom waits for it.
-                Ok(Some(event)) => drop(self.inbox.hear(event, None, &self.outlet).await),
+            match events.next().await {
+                Ok(Some(event)) => {
+                    if let Some(message) = event.into_payload() {
+                        drop(self.router.route_payload(message, None, &self.sink).await);
+                    }
+                }
                 Ok(None) => break "it ended its stream of events".to_owned(),
-                Err(failure) => break failure.to_string(),
+                Err(error) => break error.to_string(),
             }
         };
-        self.inbox.calls.close(&reason);
-        if self.announced.load(Ordering::Relaxed) {
-            self.inbox.events.on_event(ConnectionEvent::Closed { reason });
+        self.router.pending.close(&reason);
+        if self.report_end.load(Ordering::Relaxed) {
+            self.router.events.on_event(ConnectionEvent::Closed { reason });
         }
     }
 }

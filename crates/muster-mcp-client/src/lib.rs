@@ -1,46 +1,42 @@
-//! A client of MCP servers: processes of ours, streamable HTTP, and HTTP+SSE; of both eras.
+//! Connections to upstream MCP servers of both protocol eras: child processes, streamable HTTP, and
+//! HTTP+SSE; and the bridge from a client on pipes to a server behind HTTP.
 //!
-//! What a server says passes through as it was written: results, listed items, parameters of
-//! notifications and questions are never taken apart further than muster's own keys lie.
+//! **Invariant:** what an upstream sends passes through as written. Results, listed items, and the
+//! parameters of notifications and input requests are parsed only as deep as muster's own keys lie.
 //!
 //! ```text
-//! Connector ── connect ──▶ handshake ──▶ Conn (the port) ──▶ Peer (a request) ──▶ Link (a wire)
-//!                                                                                  │ pipe, http, http_sse
-//!                              client, events ◀── Inbox (everything that comes in) ◀┘
+//! McpConnector ── handshake ──▶ UpstreamConnection ──▶ Peer (requests) ──▶ Transport (process, http, http_sse)
+//!                                                                          │
+//!                         clients, events ◀── MessageRouter (all messages) ◀┘
 //! ```
 
-mod address;
 pub mod bridge;
-mod calls;
 mod connection;
-mod dial;
-mod disk;
-mod failure;
+pub mod direct_client;
+mod error;
 mod handshake;
 mod http;
 mod http_sse;
-mod inbox;
 mod lines;
-mod link;
-mod listen;
 mod listing;
 mod message;
-mod mouth;
-mod mutual;
+mod mtls;
 mod peer;
-mod pipe;
-mod pool;
-mod response;
-mod sse;
-mod stored;
-pub mod talk;
+mod pending;
+mod process;
+mod router;
+mod spool;
+mod spooled_result;
+mod stdin_writer;
+mod subscription;
+mod transport;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
     backend::BoxFuture,
     connect::{ConnectError, Connection, ConnectionObserver, Connector, Endpoint},
-    lock,
+    lock::Lock,
     logins::AccessTokenSource,
     request::ServerInfo,
 };
@@ -49,74 +45,76 @@ use muster_exec::{
     launcher::Launcher,
 };
 use muster_mcp::{version::Era, wire::code};
+use muster_net::{Dialer, TrustStore, Url};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::debug;
 
+pub use self::error::TransportError;
 use self::{
-    address::Address,
-    connection::Conn,
-    dial::Dialer,
-    disk::Disk,
-    failure::Failure,
-    handshake::Verdict,
-    http::Http,
-    http_sse::HttpSse,
-    inbox::Inbox,
-    link::Link,
-    peer::{About, Me, Peer},
-    pipe::Pipe,
-    pool::Pool,
+    connection::UpstreamConnection,
+    handshake::ProbeResult,
+    http::{
+        HttpTransport,
+        pool::{Authorization, Pool, parse_headers},
+        session::HttpSession,
+    },
+    http_sse::SseTransport,
+    peer::{ClientIdentity, Peer, ServerProfile},
+    process::ProcessTransport,
+    router::MessageRouter,
+    spool::Spool,
+    transport::Transport,
 };
-use crate::lock::Lock;
 
-/// How long a server may take to answer the first question, if that leaves as long for the next: some
-/// take seconds to start.
-const PROBE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a server may take to respond to the probe, if at least as much remains for the legacy
+/// handshake: some take seconds to start.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects to MCP servers. Everything that runs for its connections is waited for by
-/// [`Connector::shut_down`].
+/// Connects to upstream MCP servers. [`McpConnector::shut_down`] waits for the tasks of its connections.
 #[derive(Debug)]
 pub struct McpConnector {
     launcher: Launcher,
-    dialer: Arc<Dialer>,
+    dialer: Dialer,
     tasks: TaskTracker,
-    me: Arc<Me>,
-    /// Which era servers turned out to be of, by where they are.
+    identity: Arc<ClientIdentity>,
+    /// The protocol eras of known servers, by endpoint.
     eras: Lock<BTreeMap<String, Era>>,
-    /// Where long messages are put.
-    disk: Arc<Disk>,
+    spool: Arc<Spool>,
 }
 
 impl McpConnector {
-    /// A connector that starts processes by `launcher` and introduces itself as `identity`.
+    /// A connector that starts processes by `launcher` and identifies itself as `identity`.
     pub fn new(launcher: Launcher, identity: &ServerInfo) -> Self {
-        let tasks = TaskTracker::new();
-        let dialer = Arc::new(Dialer::new(tasks.clone()));
-        let me = Arc::new(Me::new(identity));
-        Self { launcher, dialer, tasks, me, eras: Lock::default(), disk: Arc::default() }
+        Self {
+            launcher,
+            dialer: Dialer::new(Arc::new(TrustStore::system())),
+            tasks: TaskTracker::new(),
+            identity: Arc::new(ClientIdentity::new(identity)),
+            eras: Lock::default(),
+            spool: Arc::default(),
+        }
     }
 
-    /// A connector for a program that only asks: it has nothing to offer to a server, and says so.
-    pub fn plain(launcher: Launcher, identity: &ServerInfo) -> Self {
-        let me = Arc::new(Me::plain(identity));
-        Self { me, ..Self::new(launcher, identity) }
+    /// A connector that declares no client capabilities, for programs that cannot respond to input
+    /// requests.
+    pub fn without_capabilities(launcher: Launcher, identity: &ServerInfo) -> Self {
+        let identity_without = Arc::new(ClientIdentity::without_capabilities(identity));
+        Self { identity: identity_without, ..Self::new(launcher, identity) }
     }
 
-    /// Trusts the certificates of a PEM file beside the system's; why not, if there are none in it.
-    #[must_use = "this is the connector that trusts them"]
-    pub fn trusting(self, pem: &[u8]) -> Result<Self, String> {
-        let dialer = Arc::new(Dialer::trusting(self.tasks.clone(), pem)?);
-        Ok(Self { dialer, ..self })
+    /// Verifies servers against `trust` instead of the system's certificate authorities.
+    #[must_use]
+    pub fn with_trust_store(self, trust: TrustStore) -> Self {
+        Self { dialer: Dialer::new(Arc::new(trust)), ..self }
     }
 
-    /// Waits until everything that ran for closed connections has ended, but not for servers that keep
-    /// their end open: those connections go with the process.
+    /// Waits for the tasks of closed connections, but not for servers that keep their end open.
     pub async fn shut_down(&self) {
-        const PATIENCE: Duration = Duration::from_secs(1);
+        const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
         self.tasks.close();
-        if timeout(PATIENCE, self.tasks.wait()).await.is_err() {
-            debug!("{} connections were left open by the other side", self.tasks.len());
+        if timeout(SHUTDOWN_TIMEOUT, self.tasks.wait()).await.is_err() {
+            debug!("{} connections were left open by the server", self.tasks.len());
         }
     }
 
@@ -127,9 +125,25 @@ impl McpConnector {
         access: Option<Arc<dyn AccessTokenSource>>,
         limit: Duration,
         events: &Arc<dyn ConnectionObserver>,
-    ) -> Result<Peer, Failure> {
-        let disk = &self.disk;
-        let inbox = || Inbox::new(name, self.tasks.clone(), Arc::clone(disk), Arc::clone(events));
+    ) -> Result<Peer, TransportError> {
+        let router = || {
+            let spool = Arc::clone(&self.spool);
+            MessageRouter::new(name, self.tasks.clone(), spool, Arc::clone(events))
+        };
+        let pool = |dialer: &Dialer, url: &str, headers: &[(String, String)]| {
+            let authorization = match access.clone() {
+                Some(access) => Authorization::Access(access),
+                None => Authorization::None,
+            };
+            let (url, headers) = (Url::parse(url.trim())?, parse_headers(headers)?);
+            Ok::<_, TransportError>(Pool::new(
+                dialer.clone(),
+                self.tasks.clone(),
+                url,
+                headers,
+                authorization,
+            ))
+        };
         match endpoint {
             Endpoint::Stdio { command, args, env } => {
                 let command = Command {
@@ -138,28 +152,27 @@ impl McpConnector {
                     stdin: Stdin::Piped,
                     ..Command::default()
                 };
-                Box::pin(self.open_pipe(&command, endpoint, limit, inbox)).await
+                Box::pin(self.open_process(&command, endpoint, limit, router)).await
             }
             Endpoint::Http { url, headers } => {
-                let (address, headers) = (Address::parse(url)?, pool::headers(headers)?);
-                let pool = Pool::new(Arc::clone(&self.dialer), address, headers, access);
-                self.open_http(pool, endpoint, limit, inbox()).await
+                self.open_http(pool(&self.dialer, url, headers)?, endpoint, limit, router()).await
             }
             Endpoint::Mtls { url, headers, identity, app } => {
-                let (address, headers) = (Address::parse(url)?, pool::headers(headers)?);
-                let address = mutual::address(address, app)?;
-                let identity = mutual::Identity::read(identity)?;
-                let dialer = Arc::new(self.dialer.as_machine(identity));
-                let pool = Pool::new(dialer, address, headers, access);
-                self.open_http(pool, endpoint, limit, inbox()).await
+                let proxied = Url::parse(url.trim())?;
+                let host = mtls::proxy_host(&proxied, app)?;
+                let dialer = Dialer::new(Arc::new(mtls::load_identity(identity)?));
+                let mut pool = pool(&dialer, url, headers)?;
+                if let Some(host) = host {
+                    pool = pool.with_host(host);
+                }
+                self.open_http(pool, endpoint, limit, router()).await
             }
             Endpoint::Sse { url, headers } => {
-                let (address, headers) = (Address::parse(url)?, pool::headers(headers)?);
-                let (dialer, inbox) = (Arc::clone(&self.dialer), inbox());
-                let pool = Pool::new(dialer, address, headers, access);
-                let sse = HttpSse::connect(pool, &inbox).await?;
-                let link = Link::Sse(Arc::new(sse));
-                self.introduced(Verdict::Legacy, link, inbox, endpoint).await
+                let router = router();
+                let pool = pool(&self.dialer, url, headers)?;
+                let sse = SseTransport::connect(pool, &router).await?;
+                let transport = Transport::Sse(Arc::new(sse));
+                self.complete_handshake(ProbeResult::Legacy, transport, router, endpoint).await
             }
         }
     }
@@ -169,110 +182,113 @@ impl McpConnector {
         pool: Pool,
         endpoint: &Endpoint,
         limit: Duration,
-        inbox: Arc<Inbox>,
-    ) -> Result<Peer, Failure> {
-        let http = Http::new(pool, Arc::clone(&inbox), Arc::clone(&self.me));
-        let link = Link::Http(Arc::new(http));
-        let verdict = match self.known(endpoint) {
-            Some(Era::Legacy) => Verdict::Legacy,
-            Some(Era::Modern) | None => self.probe_within(limit, &link, &inbox).await?,
+        router: Arc<MessageRouter>,
+    ) -> Result<Peer, TransportError> {
+        let session = HttpSession::new(pool, Arc::clone(&self.spool), self.tasks.clone());
+        let http = HttpTransport::new(session, Arc::clone(&router), Arc::clone(&self.identity));
+        let transport = Transport::Http(Arc::new(http));
+        let probed = match self.known_era(endpoint) {
+            Some(Era::Legacy) => ProbeResult::Legacy,
+            Some(Era::Modern) | None => self.probe_within(limit, &transport, &router).await?,
         };
-        self.introduced(verdict, link, inbox, endpoint).await
+        self.complete_handshake(probed, transport, router, endpoint).await
     }
 
-    async fn open_pipe(
+    async fn open_process(
         &self,
         command: &Command,
         endpoint: &Endpoint,
         limit: Duration,
-        inbox: impl Fn() -> Arc<Inbox>,
-    ) -> Result<Peer, Failure> {
+        router: impl Fn() -> Arc<MessageRouter>,
+    ) -> Result<Peer, TransportError> {
         let start = async || {
-            let inbox = inbox();
-            let pipe = Pipe::start(&self.launcher, &inbox, command.clone()).await?;
-            Ok((Link::Pipe(Arc::new(pipe)), inbox))
+            let router = router();
+            let process = ProcessTransport::start(&self.launcher, &router, command.clone()).await?;
+            Ok::<_, TransportError>((Transport::Process(Arc::new(process)), router))
         };
-        let (mut link, mut inbox) = start().await?;
-        let mut verdict = Verdict::Legacy;
-        if self.known(endpoint) != Some(Era::Legacy) {
-            match self.probe_within(limit, &link, &inbox).await {
-                Ok(found) => verdict = found,
-                Err(failure) => {
-                    // Some servers do not survive a question before the introduction.
-                    debug!(server = &*inbox.name, "started again: {failure}");
-                    (link, inbox) = start().await?;
+        let (mut transport, mut router) = start().await?;
+        let mut probed = ProbeResult::Legacy;
+        if self.known_era(endpoint) != Some(Era::Legacy) {
+            match self.probe_within(limit, &transport, &router).await {
+                Ok(found) => probed = found,
+                Err(error) => {
+                    // Some servers exit at any request before `initialize`.
+                    debug!(server = &*router.name, "started again: {error}");
+                    (transport, router) = start().await?;
                 }
             }
         }
-        self.introduced(verdict, link, inbox, endpoint).await
+        self.complete_handshake(probed, transport, router, endpoint).await
     }
 
-    async fn probe(&self, link: &Link, inbox: &Arc<Inbox>) -> Result<Verdict, Failure> {
-        Box::pin(handshake::probe(link, inbox, &self.me)).await
+    async fn probe(
+        &self,
+        transport: &Transport,
+        router: &Arc<MessageRouter>,
+    ) -> Result<ProbeResult, TransportError> {
+        Box::pin(handshake::probe(transport, router, &self.identity)).await
     }
 
-    /// Some servers never answer what they do not know.
+    /// Probes with a timeout: some servers never respond to an unknown method.
     async fn probe_within(
         &self,
         limit: Duration,
-        link: &Link,
-        inbox: &Arc<Inbox>,
-    ) -> Result<Verdict, Failure> {
-        match timeout(PROBE_LIMIT.min(limit / 2), self.probe(link, inbox)).await {
-            Ok(verdict) => verdict,
+        transport: &Transport,
+        router: &Arc<MessageRouter>,
+    ) -> Result<ProbeResult, TransportError> {
+        match timeout(PROBE_TIMEOUT.min(limit / 2), self.probe(transport, router)).await {
+            Ok(probed) => probed,
             Err(_) => {
-                debug!(server = &*inbox.name, "no answer to a modern question");
-                Ok(Verdict::Legacy)
+                debug!(server = &*router.name, "no response to the probe");
+                Ok(ProbeResult::Legacy)
             }
         }
     }
 
-    /// A server that is known, after an introduction if it wants one.
-    async fn introduced(
+    /// Performs the legacy handshake if necessary.
+    async fn complete_handshake(
         &self,
-        verdict: Verdict,
-        link: Link,
-        inbox: Arc<Inbox>,
+        probed: ProbeResult,
+        transport: Transport,
+        router: Arc<MessageRouter>,
         endpoint: &Endpoint,
-    ) -> Result<Peer, Failure> {
-        let about = match verdict {
-            Verdict::Modern(about) => about,
-            Verdict::Legacy => self.introduce(&link, &inbox, endpoint).await?,
+    ) -> Result<Peer, TransportError> {
+        let profile = match probed {
+            ProbeResult::Modern(profile) => profile,
+            ProbeResult::Legacy => self.legacy_handshake(&transport, &router, endpoint).await?,
         };
-        self.eras.lock().insert(key(endpoint), about.era);
-        debug!(server = &*inbox.name, "connected, protocol {}", about.version);
-        Ok(Peer::new(inbox, link, about, Arc::clone(&self.me)))
+        self.eras.lock().insert(era_key(endpoint), profile.era);
+        debug!(server = &*router.name, "connected, protocol {}", profile.version);
+        Ok(Peer::new(router, transport, profile, Arc::clone(&self.identity)))
     }
 
-    async fn introduce(
+    async fn legacy_handshake(
         &self,
-        link: &Link,
-        inbox: &Arc<Inbox>,
+        transport: &Transport,
+        router: &Arc<MessageRouter>,
         endpoint: &Endpoint,
-    ) -> Result<About, Failure> {
-        let failure = match Box::pin(handshake::introduce(link, inbox, &self.me)).await {
-            Ok(about) => return Ok(about),
-            Err(failure) => failure,
+    ) -> Result<ServerProfile, TransportError> {
+        let error = match Box::pin(handshake::legacy(transport, router, &self.identity)).await {
+            Ok(profile) => return Ok(profile),
+            Err(error) => error,
         };
-        // What was true of it may be so no longer.
-        self.eras.lock().remove(&key(endpoint));
-        if failure.code() != Some(code::UNSUPPORTED_VERSION) {
-            return Err(failure);
+        // The server may have been replaced by one of another era.
+        self.eras.lock().remove(&era_key(endpoint));
+        if error.code() != Some(code::UNSUPPORTED_VERSION) {
+            return Err(error);
         }
-        // It is modern after all: the first question was answered too late.
-        match self.probe(link, inbox).await? {
-            Verdict::Modern(about) => Ok(about),
-            Verdict::Legacy => Err(failure),
+        // It is modern after all: it responded to the probe too late.
+        match self.probe(transport, router).await? {
+            ProbeResult::Modern(profile) => Ok(profile),
+            ProbeResult::Legacy => Err(error),
         }
     }
 
-    fn known(&self, endpoint: &Endpoint) -> Option<Era> {
-        self.eras.lock().get(&key(endpoint)).copied()
+    fn known_era(&self, endpoint: &Endpoint) -> Option<Era> {
+        self.eras.lock().get(&era_key(endpoint)).copied()
     }
-}
 
-impl McpConnector {
-    async fn reach(
+    async fn connect_within(
         &self,
         name: &str,
         endpoint: &Endpoint,
@@ -282,14 +298,14 @@ impl McpConnector {
     ) -> Result<Arc<dyn Connection>, ConnectError> {
         let connecting = async {
             let peer = self.open(name, endpoint, access, limit, &events).await?;
-            Ok(Conn::new(name, peer, limit).await)
+            Ok(UpstreamConnection::new(name, peer, limit).await)
         };
         match timeout(limit, connecting).await {
-            Ok(Ok(conn)) => {
-                let conn: Arc<dyn Connection> = Arc::new(conn);
-                Ok(conn)
+            Ok(Ok(connection)) => {
+                let connection: Arc<dyn Connection> = Arc::new(connection);
+                Ok(connection)
             }
-            Ok(Err(failure)) => Err(not_connected(failure, endpoint)),
+            Ok(Err(error)) => Err(connect_error(error, endpoint)),
             Err(_) => {
                 let seconds = limit.as_secs_f64();
                 Err(ConnectError::Transient(format!(
@@ -308,7 +324,7 @@ impl Connector for McpConnector {
         limit: Duration,
         events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
-        Box::pin(self.reach(name, endpoint, None, limit, events))
+        Box::pin(self.connect_within(name, endpoint, None, limit, events))
     }
 
     fn connect_as<'a>(
@@ -319,24 +335,24 @@ impl Connector for McpConnector {
         limit: Duration,
         events: Arc<dyn ConnectionObserver>,
     ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
-        Box::pin(self.reach(name, endpoint, Some(access), limit, events))
+        Box::pin(self.connect_within(name, endpoint, Some(access), limit, events))
     }
 }
 
-/// A process that ends while it is being introduced to will do so again.
-fn not_connected(failure: Failure, endpoint: &Endpoint) -> ConnectError {
-    match failure {
-        Failure::Lost(reason) if endpoint.is_local() => ConnectError::Permanent(reason),
-        failure => failure.into_connect_error("initialize"),
+/// A process that exits during the handshake would do so again.
+fn connect_error(error: TransportError, endpoint: &Endpoint) -> ConnectError {
+    match error {
+        TransportError::Lost(reason) if endpoint.is_local() => ConnectError::Permanent(reason),
+        error => error.into_connect_error("initialize"),
     }
 }
 
-/// Where a server is, without what is secret.
-fn key(endpoint: &Endpoint) -> String {
+/// Identifies an endpoint without its secrets.
+fn era_key(endpoint: &Endpoint) -> String {
     match endpoint {
         Endpoint::Stdio { command, args, .. } => format!("{command} {args:?}"),
         Endpoint::Http { url, .. } | Endpoint::Sse { url, .. } => url.clone(),
-        // One proxy stands before many servers.
+        // One proxy stands in front of many servers.
         Endpoint::Mtls { url, app, .. } => format!("{app} {url}"),
     }
 }

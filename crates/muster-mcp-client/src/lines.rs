@@ -1,165 +1,164 @@
-//! Lines out of a stream of bytes, bounded: a long one goes to disk, where there is one.
+//! Splits a byte stream into lines. Long lines are spooled.
 
 use std::{borrow::Cow, sync::Arc};
 
 use bytes::BytesMut;
 use memchr::memchr;
 
-use super::{
-    disk::{Disk, Full, HELD, Spill},
-    failure::LARGEST,
-    message,
+use crate::{
+    error::MAX_IN_MEMORY,
+    message::response_id,
+    spool::{SPOOL_THRESHOLD, Spool, SpoolFile, SpoolFull},
 };
 
-/// How much of the beginning and of the end of a line that is too long is looked at for whose it is.
+/// How much of the beginning and the end of an oversized line is searched for its id.
 const ENDS: usize = 256;
-/// Room that is kept between lines; what a longer line needed is given back.
-const KEPT: usize = 256 * 1024;
-/// Room asked for before each read.
+/// A larger buffer is freed after its line.
+const MAX_IDLE_BUFFER: usize = 256 * 1024;
+/// The buffer space for one read.
 const READ: usize = 16 * 1024;
-/// The same while a line goes to disk.
-const READ_LONG: usize = 64 * 1024;
+/// The buffer space for one read while a line is spooled.
+const READ_SPOOLED: usize = 64 * 1024;
 
-/// Cuts bytes into lines.
+/// Splits bytes into lines.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(crate) struct LineSplitter {
     buffer: BytesMut,
-    /// How far the buffer is known to hold no line end.
+    /// Up to here the buffer contains no line end.
     scanned: usize,
-    /// The longest line that is held in memory, where it cannot be elsewhere.
+    /// The longest line that is held in memory.
     limit: usize,
-    disk: Option<Arc<Disk>>,
-    /// What has left the buffer of the line that is coming.
-    long: Option<Long>,
+    spool: Option<Arc<Spool>>,
+    /// The part of the current line that has left the buffer.
+    partial: Option<PartialLine>,
 }
 
-/// A line of which not all is in the buffer.
+/// An incomplete line that is too long for the buffer.
 #[derive(Debug)]
-struct Long {
+struct PartialLine {
     beginning: Vec<u8>,
-    /// All that came before the buffer; none if that was too much, and the line is passed over.
-    spill: Option<Spill>,
-    /// Whoever waits for it knows that it is too long.
-    told: bool,
+    /// The line so far; `None` if it exceeds the limits and is dropped.
+    file: Option<SpoolFile>,
+    /// The request has been told that its response is too long.
+    reported: bool,
 }
 
-/// A line, as far as it is taken.
+/// A complete line, or the report of an oversized one.
 #[derive(Debug)]
-pub(super) enum Line {
-    /// All of it, without its end.
-    Whole(BytesMut),
-    /// All of it, on disk.
-    Long(Spill),
-    /// It was too long. If it was an answer, this is the id of its request.
+pub(crate) enum SplitLine {
+    /// In memory, without the line end.
+    Memory(BytesMut),
+    /// On disk.
+    Spooled(SpoolFile),
+    /// Too long. If it was a response, the id of its request.
     TooLong(Option<u64>),
 }
 
-impl Lines {
-    /// Lines that are in memory; a longer one than `limit` is passed over.
-    pub(super) fn new(limit: usize) -> Self {
-        Self { buffer: BytesMut::new(), scanned: 0, limit, disk: None, long: None }
+impl LineSplitter {
+    /// Drops lines that are longer than `limit`.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { buffer: BytesMut::new(), scanned: 0, limit, spool: None, partial: None }
     }
 
-    /// Lines of which the long ones go to disk.
-    pub(super) fn with_disk(disk: Arc<Disk>) -> Self {
-        Self { buffer: BytesMut::new(), scanned: 0, limit: LARGEST, disk: Some(disk), long: None }
+    /// Spools long lines.
+    pub(crate) fn with_spool(spool: Arc<Spool>) -> Self {
+        Self { spool: Some(spool), ..Self::new(MAX_IN_MEMORY) }
     }
 
-    /// Where to put the bytes that come next.
-    pub(super) fn room(&mut self) -> &mut BytesMut {
-        if self.buffer.is_empty() && self.buffer.capacity() > KEPT {
+    /// The buffer to read the next bytes into.
+    pub(crate) fn buffer(&mut self) -> &mut BytesMut {
+        if self.buffer.is_empty() && self.buffer.capacity() > MAX_IDLE_BUFFER {
             self.buffer = BytesMut::new();
         }
-        self.buffer.reserve(if self.long.is_some() { READ_LONG } else { READ });
+        self.buffer.reserve(if self.partial.is_some() { READ_SPOOLED } else { READ });
         &mut self.buffer
     }
 
     /// The next line.
-    pub(super) fn next(&mut self) -> Option<Line> {
+    pub(crate) fn next(&mut self) -> Option<SplitLine> {
         loop {
             let unseen = self.buffer.get(self.scanned..).unwrap_or_default();
             let Some(end) = memchr(b'\n', unseen) else {
                 self.scanned = self.buffer.len();
-                self.relieve();
-                return self.long.as_mut().and_then(Long::tell);
+                self.spool_partial();
+                return self.partial.as_mut().and_then(PartialLine::report);
             };
             let mut line = self.buffer.split_to(self.scanned + end + 1);
             self.scanned = 0;
             line.truncate(line.len() - 1);
-            let Some(long) = self.long.take() else { return Some(Line::Whole(line)) };
-            if !long.told {
-                return Some(long.end(&line));
+            let Some(partial) = self.partial.take() else { return Some(SplitLine::Memory(line)) };
+            if !partial.reported {
+                return Some(partial.end(&line));
             }
         }
     }
 
-    /// Takes a line that has no end yet out of memory, once it is long.
-    fn relieve(&mut self) {
-        if self.long.is_none() {
-            let spill = match &self.disk {
-                Some(disk) if self.scanned > HELD => disk.begin(),
+    /// Moves an incomplete line out of memory once it is long.
+    fn spool_partial(&mut self) {
+        if self.partial.is_none() {
+            let file = match &self.spool {
+                Some(spool) if self.scanned > SPOOL_THRESHOLD => spool.create(),
                 _ => None,
             };
-            if spill.is_none() && self.scanned <= self.limit {
+            if file.is_none() && self.scanned <= self.limit {
                 return;
             }
             let beginning = ends(&self.buffer).0.to_vec();
-            self.long = Some(Long { beginning, spill, told: false });
+            self.partial = Some(PartialLine { beginning, file, reported: false });
         }
-        let Some(long) = &mut self.long else { return };
-        match &mut long.spill {
-            Some(spill) => match spill.write(&self.buffer) {
+        let Some(partial) = &mut self.partial else { return };
+        match &mut partial.file {
+            Some(file) => match file.write(&self.buffer) {
                 Ok(()) => self.buffer.clear(),
-                Err(Full) => long.spill = None,
+                Err(SpoolFull) => partial.file = None,
             },
             None => self.buffer = BytesMut::from(ends(&self.buffer).1),
         }
         self.scanned = self.buffer.len();
     }
 
-    /// What is left when there will be no more: a line without an end, if it is one.
-    pub(super) fn rest(&mut self) -> Line {
+    /// The last line, if the stream does not end with a line end.
+    pub(crate) fn rest(&mut self) -> SplitLine {
         let rest = std::mem::take(&mut self.buffer);
-        match self.long.take() {
-            Some(long) if long.told => Line::Whole(BytesMut::new()),
-            Some(long) => long.end(&rest),
-            None => Line::Whole(rest),
+        match self.partial.take() {
+            Some(partial) if partial.reported => SplitLine::Memory(BytesMut::new()),
+            Some(partial) => partial.end(&rest),
+            None => SplitLine::Memory(rest),
         }
     }
 }
 
-impl Long {
-    /// Says at once that a line is too long, if it is known whose it is: it may never end.
-    fn tell(&mut self) -> Option<Line> {
-        if self.told || self.spill.is_some() {
+impl PartialLine {
+    /// Reports an oversized response as soon as its id is known: the line may never end.
+    fn report(&mut self) -> Option<SplitLine> {
+        if self.reported || self.file.is_some() {
             return None;
         }
-        let whose = message::whose(&self.beginning, &[])?;
-        self.told = true;
-        Some(Line::TooLong(Some(whose)))
+        let id = response_id(&self.beginning, &[])?;
+        self.reported = true;
+        Some(SplitLine::TooLong(Some(id)))
     }
 
-    /// The line, of which this was the last piece.
-    fn end(mut self, last: &[u8]) -> Line {
-        match self.spill.take() {
-            Some(mut spill) => match spill.write(last) {
-                Ok(()) => Line::Long(spill),
-                Err(Full) => Line::TooLong(message::whose(&self.beginning, ends(last).1)),
-            },
-            None => Line::TooLong(message::whose(&self.beginning, ends(last).1)),
+    /// Completes the line with its last piece.
+    fn end(mut self, last: &[u8]) -> SplitLine {
+        if let Some(mut file) = self.file.take()
+            && file.write(last).is_ok()
+        {
+            return SplitLine::Spooled(file);
         }
+        SplitLine::TooLong(response_id(&self.beginning, ends(last).1))
     }
 }
 
-/// The first bytes of a line, and the last ones.
+/// The first and the last bytes of a line.
 fn ends(line: &[u8]) -> (&[u8], &[u8]) {
     let beginning = line.get(..ENDS).unwrap_or(line);
     let end = line.get(line.len().saturating_sub(ENDS)..).unwrap_or_default();
     (beginning, end)
 }
 
-/// Bytes that are not UTF-8 become replacement characters; the JSON reader then has its say.
-pub(super) fn text(line: &[u8]) -> Cow<'_, str> {
+/// Decodes a line. Bytes that are not UTF-8 become replacement characters, which JSON strings may contain.
+pub(crate) fn text(line: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(line)
 }
 
@@ -167,25 +166,25 @@ pub(super) fn text(line: &[u8]) -> Cow<'_, str> {
 mod tests {
     use std::{io::Read as _, sync::Arc};
 
-    use super::{Disk, HELD, Line, Lines};
+    use super::{LineSplitter, SPOOL_THRESHOLD, SplitLine, Spool};
 
     fn lines(chunks: &[&str], limit: usize) -> Vec<String> {
-        read(Lines::new(limit), chunks)
+        read(LineSplitter::new(limit), chunks)
     }
 
-    fn read(mut lines: Lines, chunks: &[&str]) -> Vec<String> {
+    fn read(mut lines: LineSplitter, chunks: &[&str]) -> Vec<String> {
         let mut found = Vec::new();
         for chunk in chunks {
-            lines.room().extend_from_slice(chunk.as_bytes());
+            lines.buffer().extend_from_slice(chunk.as_bytes());
             while let Some(line) = lines.next() {
                 found.push(match line {
-                    Line::Whole(line) => String::from_utf8(line.to_vec()).unwrap(),
-                    Line::Long(spill) => {
-                        let (mut text, size) = ("on disk: ".to_owned(), spill.size());
-                        Arc::new(spill).read(0..size).read_to_string(&mut text).unwrap();
+                    SplitLine::Memory(line) => String::from_utf8(line.to_vec()).unwrap(),
+                    SplitLine::Spooled(file) => {
+                        let (mut text, size) = ("on disk: ".to_owned(), file.size());
+                        Arc::new(file).read(0..size).read_to_string(&mut text).unwrap();
                         text
                     }
-                    Line::TooLong(whose) => format!("too long: {whose:?}"),
+                    SplitLine::TooLong(id) => format!("too long: {id:?}"),
                 });
             }
         }
@@ -193,18 +192,18 @@ mod tests {
     }
 
     #[test]
-    fn chunks_do_not_matter() {
+    fn chunk_boundaries_do_not_matter() {
         assert_eq!(lines(&["a\nb", "c\n", "\nd"], 9), ["a", "bc", ""]);
         assert_eq!(lines(&["a", "b", "\n"], 9), ["ab"]);
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_passed_over() {
+    fn an_oversized_line_is_dropped() {
         assert_eq!(lines(&["12345", "678", "9\nshort\n"], 6), ["too long: None", "short"]);
     }
 
     #[test]
-    fn it_is_known_whose_answer_was_too_long() {
+    fn the_request_of_an_oversized_response_is_found() {
         let long = "x".repeat(2_000);
         let first = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":"{long}"}}}}"#);
         let last = format!(r#"{{"result":{{"a":"{long}","id":5}},"jsonrpc":"2.0","id":8}}"#);
@@ -222,22 +221,23 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_never_ends_is_told_of() {
+    fn an_endless_response_is_reported_early() {
         let begun = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":"{}"#, "x".repeat(300));
         assert_eq!(lines(&[&begun], 100), ["too long: Some(7)"]);
         assert_eq!(lines(&[&begun, &begun, "\nshort\n"], 100), ["too long: Some(7)", "short"]);
     }
 
     #[test]
-    fn a_long_line_goes_to_disk_and_one_without_an_end_is_ended() {
-        let long = "x".repeat(HELD + (1 << 17));
+    fn a_long_line_is_spooled_and_an_endless_one_is_dropped() {
+        let long = "x".repeat(SPOOL_THRESHOLD + (1 << 17));
         let answer = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":"{long}"}}}}"#);
         let endless = format!(r#"{{"jsonrpc":"2.0","id":8,"result":{{"a":"{long}{long}"}}}}"#);
         let all = format!("{answer}\nshort\n{endless}\nshort\n");
         let chunks: Vec<&str> =
             all.as_bytes().chunks(1 << 16).map(|chunk| str::from_utf8(chunk).unwrap()).collect();
-        let most = answer.len() as u64;
-        let found = read(Lines::with_disk(Arc::new(Disk::within(most, 2 * most))), &chunks);
+        let limit = answer.len() as u64;
+        let found =
+            read(LineSplitter::with_spool(Arc::new(Spool::with_limits(limit, 2 * limit))), &chunks);
         let expect = [&*format!("on disk: {answer}"), "short", "too long: Some(8)", "short"];
         assert!(found == expect, "{:?}", found.iter().map(String::len).collect::<Vec<_>>());
     }

@@ -1,4 +1,4 @@
-//! What a server offers, all pages of it.
+//! Lists what an upstream offers, page by page.
 
 use std::time::Duration;
 
@@ -7,67 +7,72 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::{
-    failure::Failure,
-    peer::{Peer, Want},
+use crate::{
+    error::TransportError,
+    peer::{OutgoingRequest, Peer},
 };
 
-/// A list with more pages than this has no end.
-const PAGES: usize = 1000;
+/// A list with more pages is taken for endless.
+const MAX_PAGES: usize = 1000;
 
-/// A list that servers may have.
+/// A list that servers may offer.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct List {
-    pub(super) method: &'static str,
-    /// What a server must be able to do for it.
-    pub(super) capability: &'static str,
-    /// Where the items are.
-    pub(super) key: &'static str,
-    /// What every item must have.
-    pub(super) item: &'static str,
+pub(crate) struct List {
+    pub(crate) method: &'static str,
+    /// The capability that offers it.
+    pub(crate) capability: &'static str,
+    /// The member that holds the items.
+    pub(crate) key: &'static str,
+    /// The member that every item must have.
+    pub(crate) required: &'static str,
 }
 
-pub(super) const TOOLS: List =
-    List { method: "tools/list", capability: "tools", key: "tools", item: "name" };
-pub(super) const RESOURCES: List =
-    List { method: "resources/list", capability: "resources", key: "resources", item: "uri" };
-pub(super) const TEMPLATES: List = List {
+pub(crate) const TOOLS: List =
+    List { method: "tools/list", capability: "tools", key: "tools", required: "name" };
+pub(crate) const RESOURCES: List =
+    List { method: "resources/list", capability: "resources", key: "resources", required: "uri" };
+pub(crate) const TEMPLATES: List = List {
     method: "resources/templates/list",
     capability: "resources",
     key: "resourceTemplates",
-    item: "uriTemplate",
+    required: "uriTemplate",
 };
-pub(super) const PROMPTS: List =
-    List { method: "prompts/list", capability: "prompts", key: "prompts", item: "name" };
+pub(crate) const PROMPTS: List =
+    List { method: "prompts/list", capability: "prompts", key: "prompts", required: "name" };
 
-/// All items of a list, each as the server wrote it. A server that refuses to list something has
-/// none of it, and an item that is none is left out: neither hides the rest.
-pub(super) async fn all(peer: &Peer, list: List, limit: Duration) -> Result<Vec<Raw>, Failure> {
+/// All items of a list, each as written. A list that the server refuses is empty, and a malformed item is
+/// omitted: neither hides the rest.
+pub(crate) async fn all(
+    peer: &Peer,
+    list: List,
+    page_timeout: Duration,
+) -> Result<Vec<Raw>, TransportError> {
     let mut items = Vec::new();
-    if !peer.about.can(list.capability) {
+    if !peer.profile.has_capability(list.capability) {
         return Ok(items);
     }
     let mut cursor: Option<Raw> = None;
-    for _ in 0..PAGES {
-        let page = peer
-            .request(Want::own(list.method), |writing| writing.maybe("cursor", cursor.as_deref()));
-        let page = match timeout(limit, page).await {
+    for _ in 0..MAX_PAGES {
+        let page = peer.request(OutgoingRequest::own(list.method), |writer| {
+            writer.maybe("cursor", cursor.as_deref())
+        });
+        let page = match timeout(page_timeout, page).await {
             Ok(Ok(page)) => page,
-            Ok(Err(Failure::Refused { error, .. })) => {
+            Ok(Err(TransportError::Refused { error, .. })) => {
                 let reason = error.message;
-                warn!(server = &*peer.inbox.name, "it refused `{}`: {reason}", list.method);
+                warn!(server = &*peer.router.name, "it refused `{}`: {reason}", list.method);
                 return Ok(items);
             }
-            Ok(Err(failure)) => return Err(failure),
+            Ok(Err(error)) => return Err(error),
             Err(_) => {
-                let seconds = limit.as_secs();
-                let what = format!("no answer to `{}` within {seconds} s", list.method);
-                return Err(Failure::Lost(what));
+                let seconds = page_timeout.as_secs();
+                let text = format!("no answer to `{}` within {seconds} s", list.method);
+                return Err(TransportError::Lost(text));
             }
         };
         let page = RawObject::parse(&page).unwrap_or_default();
-        take(peer, list, page.get(list.key), &mut items);
-        // The empty text is a place like any other.
+        add_items(peer, list, page.get(list.key), &mut items);
+        // The empty string is a valid cursor.
         let next = page.get("nextCursor").filter(|next| next.get() != "null");
         match next {
             Some(next) if cursor.as_deref().is_none_or(|last| last.get() != next.get()) => {
@@ -76,39 +81,41 @@ pub(super) async fn all(peer: &Peer, list: List, limit: Duration) -> Result<Vec<
             Some(_) | None => return Ok(items),
         }
     }
-    warn!(server = &*peer.inbox.name, "`{}` has no end", list.method);
+    warn!(server = &*peer.router.name, "`{}` does not end", list.method);
     Ok(items)
 }
 
-fn take(peer: &Peer, list: List, page: Option<&RawValue>, items: &mut Vec<Raw>) {
+fn add_items(peer: &Peer, list: List, page: Option<&RawValue>, items: &mut Vec<Raw>) {
     let page: Option<Vec<&RawValue>> = page.and_then(|page| serde_json::from_str(page.get()).ok());
     for item in page.unwrap_or_default() {
-        let named = RawObject::parse(item).and_then(|object| object.get_text(list.item));
+        let named = RawObject::parse(item).and_then(|object| object.get_text(list.required));
         if named.is_some() {
             items.push(item.to_owned());
         } else {
-            let (list, item) = (list.method, list.item);
-            warn!(server = &*peer.inbox.name, "`{list}` has an item without `{item}`");
+            let (list, member) = (list.method, list.required);
+            warn!(server = &*peer.router.name, "`{list}` has an item without `{member}`");
         }
     }
 }
 
-/// What a modern server is to give word of: the lists that it says may change.
-pub(super) fn changes(peer: &Peer) -> Option<Raw> {
+/// The subscription filter for the lists that a modern server says may change.
+pub(crate) fn change_filter(peer: &Peer) -> Option<Raw> {
     let kinds = [
         ("tools.listChanged", "toolsListChanged"),
         ("resources.listChanged", "resourcesListChanged"),
         ("prompts.listChanged", "promptsListChanged"),
     ];
     let mut filter = RawObject::new();
-    for (_, key) in kinds.into_iter().filter(|(capability, _)| peer.about.can(capability)) {
+    for (_, key) in
+        kinds.into_iter().filter(|(capability, _)| peer.profile.has_capability(capability))
+    {
         filter.set_value(key, &true);
     }
     (!filter.is_empty()).then(|| filter.to_raw())
 }
 
-/// What a modern server is to give word of: one resource.
-pub(super) fn changes_of(uri: &str) -> Raw {
+/// The subscription filter for updates of one resource.
+pub(crate) fn resource_filter(uri: &str) -> Raw {
     let mut filter = RawObject::new();
     filter.set("resourceSubscriptions", std::borrow::Cow::Owned(raw(&[uri])));
     filter.to_raw()

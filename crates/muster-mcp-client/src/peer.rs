@@ -1,4 +1,4 @@
-//! A server that has introduced itself: what it can do, and how it is asked something.
+//! An upstream after the handshake: what it offers, and how requests to it are made.
 
 use std::sync::Arc;
 
@@ -8,39 +8,39 @@ use muster_core::{
     request::ServerInfo,
 };
 use muster_mcp::{
-    param_headers::Mirrored,
+    param_headers::RoutingHeaders,
     version::{CAPABILITIES_KEY, CLIENT_INFO_KEY, Era, LOG_LEVEL_KEY, VERSION_KEY},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use super::{
-    calls::Asker,
-    failure::Failure,
-    inbox::Inbox,
-    link::{Link, Sending, WhenDropped},
-    message::Writing,
-    stored::Taken,
+use crate::{
+    error::TransportError,
+    message::MessageWriter,
+    pending::Requester,
+    router::MessageRouter,
+    spooled_result::ResultBody,
+    transport::{OnDrop, RequestOptions, Transport},
 };
 
-/// Who we say we are.
+/// What the gateway says about itself to upstreams.
 #[derive(Debug)]
-pub(super) struct Me {
-    /// Our name and version.
-    pub(super) info: Raw,
-    /// What is declared where no client is behind a request: all that a client may have, so that a
-    /// server offers the tools that need it.
-    pub(super) capabilities: Raw,
+pub(crate) struct ClientIdentity {
+    /// Its name and version.
+    pub(crate) info: Raw,
+    /// The capabilities of requests without a client: all that a client may have, so that upstreams
+    /// offer the tools that need them.
+    pub(crate) capabilities: Raw,
 }
 
-impl Me {
-    /// One that declares nothing.
-    pub(super) fn plain(identity: &ServerInfo) -> Self {
+impl ClientIdentity {
+    /// An identity that declares no capabilities.
+    pub(crate) fn without_capabilities(identity: &ServerInfo) -> Self {
         Self { info: info(identity), capabilities: RawObject::new().to_raw() }
     }
 
-    pub(super) fn new(identity: &ServerInfo) -> Self {
+    pub(crate) fn new(identity: &ServerInfo) -> Self {
         #[derive(Serialize)]
         struct Nothing {}
         #[derive(Serialize)]
@@ -75,29 +75,29 @@ fn info(identity: &ServerInfo) -> Raw {
     info.to_raw()
 }
 
-/// What a server said about itself.
+/// What an upstream said about itself.
 #[derive(Debug, Clone)]
-pub(super) struct About {
-    pub(super) era: Era,
-    /// The version of the protocol that is spoken with it.
-    pub(super) version: String,
-    /// Its capabilities: an object. None where it did not say.
-    pub(super) capabilities: Option<Raw>,
-    pub(super) instructions: Option<String>,
+pub(crate) struct ServerProfile {
+    pub(crate) era: Era,
+    /// The negotiated protocol version.
+    pub(crate) version: String,
+    /// Its capabilities: an object. `None` if it did not say.
+    pub(crate) capabilities: Option<Raw>,
+    pub(crate) instructions: Option<String>,
     /// Its name and version: an object.
-    pub(super) server: Option<Raw>,
+    pub(crate) server_info: Option<Raw>,
 }
 
-impl About {
-    /// Whether it has a capability; a dot leads one level down. One that said nothing may have all.
-    pub(super) fn can(&self, capability: &str) -> bool {
+impl ServerProfile {
+    /// Whether it has a capability; a dot leads one level down. One that did not say may have all.
+    pub(crate) fn has_capability(&self, capability: &str) -> bool {
         let Some(capabilities) = &self.capabilities else { return true };
-        can(capabilities, capability)
+        has_capability(capabilities, capability)
     }
 }
 
-/// Whether an object of capabilities has one; a dot leads one level down.
-pub(super) fn can(capabilities: &RawValue, capability: &str) -> bool {
+/// Whether a capability is declared; a dot leads one level down.
+pub(crate) fn has_capability(capabilities: &RawValue, capability: &str) -> bool {
     let mut here = capabilities.to_owned();
     for key in capability.split('.') {
         let found =
@@ -110,103 +110,109 @@ pub(super) fn can(capabilities: &RawValue, capability: &str) -> bool {
     true
 }
 
-/// A server that has introduced itself.
+/// An upstream after the handshake.
 #[derive(Debug)]
-pub(super) struct Peer {
-    pub(super) inbox: Arc<Inbox>,
-    pub(super) link: Link,
-    pub(super) about: About,
-    me: Arc<Me>,
-    /// Whether it has log lines to be asked for.
+pub(crate) struct Peer {
+    pub(crate) router: Arc<MessageRouter>,
+    pub(crate) transport: Transport,
+    pub(crate) profile: ServerProfile,
+    identity: Arc<ClientIdentity>,
+    /// Whether it sends log messages on request.
     logs: bool,
 }
 
-/// A request, but for its parameters.
+/// A request without its parameters.
 #[derive(Debug, Default)]
-pub(super) struct Want<'a> {
-    pub(super) method: &'static str,
-    /// What it is about: the name of a tool, the address of a resource.
-    pub(super) name: Option<&'a str>,
-    /// Arguments that a header repeats.
-    pub(super) headers: Vec<(http::HeaderName, http::HeaderValue)>,
+pub(crate) struct OutgoingRequest<'a> {
+    pub(crate) method: &'static str,
+    /// The tool or prompt name, or the resource URI.
+    pub(crate) name: Option<&'a str>,
+    /// The headers that repeat arguments.
+    pub(crate) headers: Vec<(http::HeaderName, http::HeaderValue)>,
     /// The client's own `_meta`.
-    pub(super) meta: Option<&'a RawValue>,
-    /// Whom it is made for.
-    pub(super) asker: Option<Arc<Asker>>,
-    /// Where it is told which subscriptions the server accepted.
-    pub(super) accepted: Option<oneshot::Sender<Raw>>,
+    pub(crate) meta: Option<&'a RawValue>,
+    /// The client it is made for; `None` for the gateway's own requests.
+    pub(crate) requester: Option<Arc<Requester>>,
+    /// Receives the subscriptions that the upstream acknowledged.
+    pub(crate) acknowledged: Option<oneshot::Sender<Raw>>,
 }
 
-impl Want<'_> {
-    /// A request of our own.
-    pub(super) fn own(method: &'static str) -> Self {
+impl OutgoingRequest<'_> {
+    /// A request of the gateway itself.
+    pub(crate) fn own(method: &'static str) -> Self {
         Self { method, ..Self::default() }
     }
 }
 
-/// Whom a request is made for.
-pub(super) fn asker(cx: CallContext<'_>, meta: Option<&RawValue>) -> Arc<Asker> {
+/// The client of a call.
+pub(crate) fn requester(cx: CallContext<'_>, meta: Option<&RawValue>) -> Arc<Requester> {
     let meta = meta.and_then(RawObject::parse).unwrap_or_default();
-    Arc::new(Asker {
+    Arc::new(Requester {
         client: Arc::clone(cx.client),
         subject: Arc::clone(&cx.caller.subject),
-        token: meta.get("progressToken").map(ToOwned::to_owned),
+        progress_token: meta.get("progressToken").map(ToOwned::to_owned),
     })
 }
 
 impl Peer {
-    pub(super) fn new(inbox: Arc<Inbox>, link: Link, about: About, me: Arc<Me>) -> Self {
-        let logs = about.can("logging");
-        Self { inbox, link, about, me, logs }
+    pub(crate) fn new(
+        router: Arc<MessageRouter>,
+        transport: Transport,
+        profile: ServerProfile,
+        identity: Arc<ClientIdentity>,
+    ) -> Self {
+        let logs = profile.has_capability("logging");
+        Self { router, transport, profile, identity, logs }
     }
 
-    /// Asks something and waits for the answer.
-    pub(super) async fn request(
+    /// Sends a request and loads its result into memory.
+    pub(crate) async fn request(
         &self,
-        want: Want<'_>,
-        params: impl FnOnce(Writing) -> Writing,
-    ) -> Result<Raw, Failure> {
-        self.ask(want, params).await?.load().await
+        request: OutgoingRequest<'_>,
+        params: impl FnOnce(MessageWriter) -> MessageWriter,
+    ) -> Result<Raw, TransportError> {
+        self.send(request, params).await?.load().await
     }
 
-    /// The same, but a long answer stays where it is.
-    pub(super) async fn ask(
+    /// Sends a request; a long result stays on disk.
+    pub(crate) async fn send(
         &self,
-        want: Want<'_>,
-        params: impl FnOnce(Writing) -> Writing,
-    ) -> Result<Taken, Failure> {
-        let Want { method, name, headers, meta, asker, accepted } = want;
-        let capabilities = asker.as_ref().map(|asker| asker.client.capabilities());
-        let logs = asker.is_some() && self.logs;
+        request: OutgoingRequest<'_>,
+        params: impl FnOnce(MessageWriter) -> MessageWriter,
+    ) -> Result<ResultBody, TransportError> {
+        let OutgoingRequest { method, name, headers, meta, requester, acknowledged } = request;
+        let capabilities = requester.as_ref().map(|requester| requester.client.capabilities());
+        let logs = requester.is_some() && self.logs;
         let write = |id| {
-            let writing = params(Writing::request(id, method));
-            let meta = match self.about.era {
+            let writer = params(MessageWriter::request(id, method));
+            let meta = match self.profile.era {
                 Era::Legacy => legacy_meta(id, meta),
                 Era::Modern => {
-                    let capabilities = capabilities.as_deref().unwrap_or(&self.me.capabilities);
+                    let capabilities =
+                        capabilities.as_deref().unwrap_or(&self.identity.capabilities);
                     let mut meta =
-                        modern_meta(id, meta, &self.about.version, &self.me, capabilities);
+                        modern_meta(id, meta, &self.profile.version, &self.identity, capabilities);
                     if logs && meta.get(LOG_LEVEL_KEY).is_none() {
-                        // Which of them the client wants is for the client's side to say.
+                        // The client's own level is applied when messages are delivered to it.
                         meta.set_value(LOG_LEVEL_KEY, "debug");
                     }
                     Some(meta.to_raw())
                 }
             };
-            writing.maybe("_meta", meta.as_deref()).finish()
+            writer.maybe("_meta", meta.as_deref()).finish()
         };
-        let mirrored = match (self.about.era, &self.link) {
-            (Era::Modern, Link::Http(_)) => {
-                Some(Mirrored::new(&self.about.version, method, name, headers))
+        let routing = match (self.profile.era, &self.transport) {
+            (Era::Modern, Transport::Http(_)) => {
+                Some(RoutingHeaders::new(Some(&self.profile.version), method, name, headers))
             }
             (Era::Legacy | Era::Modern, _) => None,
         };
-        let sending = Sending { asker, accepted, mirrored, end: WhenDropped::Cancel };
-        self.link.request(&self.inbox, sending, write).await
+        let options = RequestOptions { requester, acknowledged, routing, on_drop: OnDrop::Cancel };
+        self.transport.request(&self.router, options, write).await
     }
 }
 
-/// What a request to a legacy server carries: what the client sent, with our own progress token.
+/// The `_meta` of a request to a legacy server: the client's, with our own progress token.
 fn legacy_meta(id: u64, given: Option<&RawValue>) -> Option<Raw> {
     let mut meta = with_own_token(id, given);
     for key in [VERSION_KEY, CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY] {
@@ -215,12 +221,12 @@ fn legacy_meta(id: u64, given: Option<&RawValue>) -> Option<Raw> {
     (!meta.is_empty()).then(|| meta.to_raw())
 }
 
-/// What a request to a modern server carries besides.
-pub(super) fn modern_meta<'a>(
+/// The `_meta` of a request to a modern server.
+pub(crate) fn modern_meta<'a>(
     id: u64,
     given: Option<&'a RawValue>,
     version: &str,
-    me: &'a Me,
+    identity: &'a ClientIdentity,
     capabilities: &'a RawValue,
 ) -> RawObject<'a> {
     use std::borrow::Cow;
@@ -235,12 +241,12 @@ pub(super) fn modern_meta<'a>(
         meta.remove(key);
     }
     meta.set_value(VERSION_KEY, version);
-    meta.set(CLIENT_INFO_KEY, Cow::Borrowed(&*me.info));
+    meta.set(CLIENT_INFO_KEY, Cow::Borrowed(&*identity.info));
     meta.set(CAPABILITIES_KEY, capabilities);
     meta
 }
 
-/// Progress is told to us by the id of our own request: the tokens of two clients may be equal.
+/// Replaces the client's progress token by the id of our request: the tokens of two clients may be equal.
 fn with_own_token(id: u64, given: Option<&RawValue>) -> RawObject<'_> {
     let mut meta = given.and_then(RawObject::parse).unwrap_or_default();
     if meta.get("progressToken").is_some() {

@@ -9,8 +9,8 @@
 )]
 
 mod suite {
-    mod machines;
     mod matrix;
+    mod mtls;
     mod odd;
     mod sse;
     mod tokens;

@@ -13,7 +13,7 @@ use crate::{
     level::Level,
     questions::{capability, declares},
     session::Session,
-    wire::notice_line,
+    wire::notification_line,
 };
 
 /// Messages waiting for a client that reads slowly. When it is full, answers wait, and what is only
@@ -99,7 +99,7 @@ impl ClientHandle for Back {
         if !self.wants(&notice) {
             return;
         }
-        if out.try_send(notice_line(&notice.method, Some(&notice.params))).is_err() {
+        if out.try_send(notification_line(&notice.method, Some(&notice.params))).is_err() {
             tracing::debug!("{} not delivered", notice.method);
         }
     }

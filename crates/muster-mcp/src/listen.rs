@@ -16,7 +16,7 @@ use crate::{
     model::invalid,
     server::{At, Server},
     version::SUBSCRIPTION_KEY,
-    wire::{RpcError, code, notice_line},
+    wire::{RpcError, code, notification_line},
 };
 
 /// The changes that a client wants to hear of.
@@ -129,7 +129,7 @@ fn not_streamed() -> RpcError {
 }
 
 async fn tell(back: &Back, method: &str, params: Option<Raw>) -> bool {
-    back.tell(notice_line(method, params.as_deref())).await
+    back.tell(notification_line(method, params.as_deref())).await
 }
 
 fn tag(id: &RawValue) -> Raw {
@@ -171,7 +171,7 @@ fn params(change: &Change, tag: Option<&RawValue>) -> Option<Raw> {
 
 /// A change as a legacy client is told.
 pub(crate) fn line(change: &Change) -> Vec<u8> {
-    notice_line(method(change), params(change, None).as_deref())
+    notification_line(method(change), params(change, None).as_deref())
 }
 
 /// The resources watched for one subscription. Dropping it ends the watch.

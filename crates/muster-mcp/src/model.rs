@@ -303,13 +303,17 @@ mod tests {
             r#"{"name":"t","arguments":[]}"#,
             "Invalid params: `arguments` must be an object",
         );
-        check("resources/read", r#"{"uri":"a:b"}"#, r#"Ask(Read { uri: "a:b" })"#);
+        check("resources/read", r#"{"uri":"a:b"}"#, r#"Resource(Read { uri: "a:b" })"#);
         check("resources/read", "{}", "Invalid params: `uri` must be the address of a resource");
-        check("prompts/get", r#"{"name":"p"}"#, r#"Ask(Prompt { name: "p", arguments: None })"#);
+        check(
+            "prompts/get",
+            r#"{"name":"p"}"#,
+            r#"Resource(Prompt { name: "p", arguments: None })"#,
+        );
         check(
             "completion/complete",
             r#"{"ref":{},"argument":{},"_meta":{}}"#,
-            r#"Ask(Complete { params: RawValue({"ref":{},"argument":{}}) })"#,
+            r#"Resource(Complete { params: RawValue({"ref":{},"argument":{}}) })"#,
         );
         check("completion/complete", "{}", "Invalid params: `ref` must be an object");
         check("logging/setLevel", r#"{"level":"info"}"#, r#"SetLogLevel { level: "info" }"#);

@@ -1,4 +1,5 @@
-//! Headers that repeat what a modern request says, so that what stands between need not read it.
+//! The headers in which a modern request repeats parts of its body, so that proxies can route it without
+//! parsing the body.
 
 use std::borrow::Cow;
 
@@ -15,33 +16,39 @@ pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// The schema annotation that names the header of an argument.
 pub const ANNOTATION: &str = "x-mcp-header";
 
-/// What one request repeats.
-#[derive(Debug)]
-pub struct Mirrored {
-    version: HeaderValue,
-    method: HeaderValue,
+/// The headers that repeat parts of one request.
+#[derive(Debug, Default)]
+pub struct RoutingHeaders {
+    version: Option<HeaderValue>,
+    method: Option<HeaderValue>,
     name: Option<HeaderValue>,
     params: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl Mirrored {
-    /// The headers of one request.
+impl RoutingHeaders {
+    /// The headers of a request: `name` is that of a tool or prompt, or a resource URI.
     pub fn new(
-        version: &str,
-        method: &'static str,
+        version: Option<&str>,
+        method: &str,
         name: Option<&str>,
         params: Vec<(HeaderName, HeaderValue)>,
     ) -> Self {
-        let method = HeaderValue::from_static(method);
-        Self { version: encoded(version), method, name: name.map(encoded), params }
+        let (version, name) = (version.map(encode), name.map(encode));
+        Self { version, method: Some(encode(method)), name, params }
     }
 
-    /// Puts it into a request.
-    pub fn put(&self, headers: &mut HeaderMap) {
-        headers.insert(VERSION, self.version.clone());
-        headers.insert(METHOD, self.method.clone());
-        if let Some(name) = &self.name {
-            headers.insert(NAME, name.clone());
+    /// The header of a notification.
+    pub fn version(version: &str) -> Self {
+        Self { version: Some(encode(version)), ..Self::default() }
+    }
+
+    /// Adds them to a request.
+    pub fn apply(&self, headers: &mut HeaderMap) {
+        let fixed = [(VERSION, &self.version), (METHOD, &self.method), (NAME, &self.name)];
+        for (name, value) in fixed {
+            if let Some(value) = value {
+                headers.insert(name, value.clone());
+            }
         }
         for (name, value) in &self.params {
             headers.insert(name, value.clone());
@@ -49,8 +56,8 @@ impl Mirrored {
     }
 }
 
-/// Text as a header can carry it: as it is, or in a wrapping that every reader undoes.
-pub fn encoded(text: &str) -> HeaderValue {
+/// Encodes text for a header: as it is, or in base64 between marks if a header cannot carry it.
+pub fn encode(text: &str) -> HeaderValue {
     let plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
         && text.trim_matches(' ') == text
         && !(text.starts_with("=?base64?") && text.ends_with("?="));
@@ -76,18 +83,18 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// An argument of a tool that a header repeats.
+/// A tool argument that a header repeats.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Headed {
-    /// The way to it through the arguments.
+pub struct ParamHeader {
+    /// The path to it through the arguments.
     path: Vec<String>,
     /// The header that repeats it.
     pub header: HeaderName,
 }
 
-impl Headed {
-    /// What stands there in the arguments; null counts as nothing.
-    pub fn of(&self, arguments: &RawValue) -> Option<Raw> {
+impl ParamHeader {
+    /// The value in the arguments; null counts as absent.
+    pub fn value(&self, arguments: &RawValue) -> Option<Raw> {
         let mut here = arguments.to_owned();
         for name in &self.path {
             let below = RawObject::parse(&here)?.get(name)?.to_owned();
@@ -97,15 +104,15 @@ impl Headed {
     }
 }
 
-/// The arguments of a tool that headers repeat, or what is wrong with its definition.
-pub fn headed(tool: &RawValue) -> Result<Vec<Headed>, String> {
+/// The arguments of a tool that headers repeat, or why its definition is invalid.
+pub fn of_tool(tool: &RawValue) -> Result<Vec<ParamHeader>, String> {
     let schema =
         RawObject::parse(tool).and_then(|tool| tool.get("inputSchema").map(ToOwned::to_owned));
-    schema.map_or_else(|| Ok(Vec::new()), |schema| headed_by(&schema))
+    schema.map_or_else(|| Ok(Vec::new()), |schema| of_schema(&schema))
 }
 
-/// The same, from the schema of its arguments alone.
-pub fn headed_by(schema: &RawValue) -> Result<Vec<Headed>, String> {
+/// The arguments that headers repeat, by the input schema of their tool.
+pub fn of_schema(schema: &RawValue) -> Result<Vec<ParamHeader>, String> {
     let mut found = Vec::new();
     if !schema.get().contains(ANNOTATION) {
         return Ok(found);
@@ -115,19 +122,19 @@ pub fn headed_by(schema: &RawValue) -> Result<Vec<Headed>, String> {
     Ok(found)
 }
 
-/// Goes through a schema. `path` is the way so far, none where arguments do not lead.
+/// Visits a schema and its subschemas. `path` is `None` where no path of arguments leads.
 fn walk(
     schema: &Value,
     mut path: Option<&mut Vec<String>>,
-    found: &mut Vec<Headed>,
+    found: &mut Vec<ParamHeader>,
 ) -> Result<(), String> {
     let Some(members) = schema.as_object() else { return Ok(()) };
     if let Some(annotation) = members.get(ANNOTATION) {
-        let headed = annotated(annotation, members.get("type"), path.as_deref())?;
-        if found.iter().any(|other| other.header == headed.header) {
-            return Err(format!("two arguments want the header `{}`", headed.header));
+        let header = annotated(annotation, members.get("type"), path.as_deref())?;
+        if found.iter().any(|other| other.header == header.header) {
+            return Err(format!("two arguments want the header `{}`", header.header));
         }
-        found.push(headed);
+        found.push(header);
     }
     for (key, below) in members {
         match (key.as_str(), below) {
@@ -177,7 +184,7 @@ fn annotated(
     annotation: &Value,
     kind: Option<&Value>,
     path: Option<&Vec<String>>,
-) -> Result<Headed, String> {
+) -> Result<ParamHeader, String> {
     let Some(path) = path.filter(|path| !path.is_empty()) else {
         return Err(format!("`{ANNOTATION}` stands where no argument is"));
     };
@@ -187,23 +194,23 @@ fn annotated(
         return Err(format!("{annotation} cannot be part of the name of a header"));
     };
     match kind.and_then(Value::as_str) {
-        Some("string" | "integer" | "boolean") => Ok(Headed { path: path.clone(), header }),
+        Some("string" | "integer" | "boolean") => Ok(ParamHeader { path: path.clone(), header }),
         Some(_) | None => {
             Err(format!("`{}` is of no type that a header can repeat", path.join(".")))
         }
     }
 }
 
-/// The headers for a call with these arguments. What is absent or null has none.
-pub fn values(headed: &[Headed], arguments: &RawValue) -> Vec<(HeaderName, HeaderValue)> {
-    let values = headed.iter().filter_map(|headed| {
-        let value = headed.of(arguments)?;
+/// The headers for a call with these arguments. An argument that is absent or null has none.
+pub fn values(params: &[ParamHeader], arguments: &RawValue) -> Vec<(HeaderName, HeaderValue)> {
+    let values = params.iter().filter_map(|param| {
+        let value = param.value(arguments)?;
         let text = match value.get() {
             text if text.starts_with('"') => Cow::Owned(serde_json::from_str(text).ok()?),
-            // Numbers and booleans are written as they are.
+            // Numbers and booleans as written.
             text => Cow::Borrowed(text),
         };
-        Some((headed.header.clone(), encoded(&text)))
+        Some((param.header.clone(), encode(&text)))
     });
     values.collect()
 }
@@ -212,15 +219,15 @@ pub fn values(headed: &[Headed], arguments: &RawValue) -> Vec<(HeaderName, Heade
 mod tests {
     use serde_json::value::RawValue;
 
-    use super::{base64, encoded, headed, values};
+    use super::{base64, encode, of_tool, values};
 
     fn raw(text: &str) -> Box<RawValue> {
         serde_json::from_str(text).unwrap()
     }
 
     #[test]
-    fn text_that_a_header_cannot_carry_is_wrapped() {
-        let check = |text: &str, expect: &str| assert_eq!(encoded(text).to_str().unwrap(), expect);
+    fn text_that_a_header_cannot_carry_is_encoded() {
+        let check = |text: &str, expect: &str| assert_eq!(encode(text).to_str().unwrap(), expect);
         check("us-west 1", "us-west 1");
         check("", "");
         check("Zürich", "=?base64?WsO8cmljaA==?=");
@@ -233,8 +240,8 @@ mod tests {
 
     #[track_caller]
     fn check(schema: &str, arguments: &str, expect: &[(&str, &str)]) {
-        let headed = headed(&raw(&format!(r#"{{"name":"t","inputSchema":{schema}}}"#))).unwrap();
-        let values = values(&headed, &raw(arguments));
+        let params = of_tool(&raw(&format!(r#"{{"name":"t","inputSchema":{schema}}}"#))).unwrap();
+        let values = values(&params, &raw(arguments));
         let found: Vec<(&str, &str)> =
             values.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
         assert_eq!(found, expect);
@@ -259,10 +266,10 @@ mod tests {
     }
 
     #[test]
-    fn wrong_definitions_are_told() {
+    fn invalid_definitions_are_explained() {
         let check = |property: &str, expect: &str| {
             let tool = raw(&format!(r#"{{"inputSchema":{{"properties":{{"p":{property}}}}}}}"#));
-            assert_eq!(headed(&tool).unwrap_err(), expect);
+            assert_eq!(of_tool(&tool).unwrap_err(), expect);
         };
         check(
             r#"{"type":"string","x-mcp-header":""}"#,

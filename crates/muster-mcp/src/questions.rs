@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     lock::Lock,
-    wire::{code, notice_line, question_line},
+    wire::{code, notification_line, request_line},
 };
 
 type Answer = Result<Raw, InputError>;
@@ -50,7 +50,7 @@ impl Questions {
             open.waiting.insert(number, sender);
         }
         let mut withdrawal = Withdrawal { questions: self, out, number, sent: false };
-        let line = question_line(&name(number), method, params);
+        let line = request_line(&name(number), method, params);
         out.send(line).await.map_err(|_| InputError::Disconnected)?;
         withdrawal.sent = true;
         tokio::select! {
@@ -90,7 +90,7 @@ impl Drop for Withdrawal<'_> {
         if open && self.sent {
             let mut params = RawObject::new();
             params.set_value("requestId", &name(self.number));
-            let line = notice_line("notifications/cancelled", Some(&params.to_raw()));
+            let line = notification_line("notifications/cancelled", Some(&params.to_raw()));
             // A client that reads so slowly will answer in vain.
             drop(self.out.try_send(line));
         }

@@ -1,8 +1,8 @@
-//! JSON-RPC messages: told apart by the keys they have, everything inside left raw.
+//! JSON-RPC messages, classified by their keys. Everything inside stays raw.
 
 use std::{borrow::Cow, fmt};
 
-use muster_core::json::Raw;
+use muster_core::json::{Raw, RawObject};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -10,35 +10,35 @@ use serde::{
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-/// A message as it came in.
+/// A received message.
 #[derive(Debug)]
 pub enum Message<'a> {
-    /// Wants an answer.
+    /// Expects a response.
     Request {
-        /// The sender's id, to be given back as it is.
+        /// The sender's id, which the response repeats as written.
         id: &'a RawValue,
-        /// What is asked.
+        /// The method.
         method: Cow<'a, str>,
-        /// With what.
+        /// Its parameters.
         params: Option<&'a RawValue>,
     },
-    /// Wants none.
+    /// Expects no response.
     Notification {
-        /// What happened.
+        /// The method.
         method: Cow<'a, str>,
-        /// With what.
+        /// Its parameters.
         params: Option<&'a RawValue>,
     },
-    /// Answers a request of ours.
+    /// Responds to one of our requests.
     Response {
-        /// The id we gave the request.
+        /// The id of the request; `null` if the peer could not read it.
         id: &'a RawValue,
         /// The result, or the error object.
         outcome: Result<&'a RawValue, &'a RawValue>,
     },
 }
 
-/// Why a message cannot be served at all.
+/// Why a text is not a message.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum Malformed {
     /// Not JSON.
@@ -59,7 +59,7 @@ impl Malformed {
     }
 }
 
-/// The codes of JSON-RPC and MCP that are sent.
+/// The error codes of JSON-RPC and MCP.
 pub mod code {
     /// Not JSON.
     pub const PARSE_ERROR: i64 = -32700;
@@ -69,20 +69,20 @@ pub mod code {
     pub const METHOD_NOT_FOUND: i64 = -32601;
     /// The parameters do not fit.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// Our fault.
+    /// A fault of the server.
     pub const INTERNAL_ERROR: i64 = -32603;
     /// No such resource, in the legacy era.
     pub const NO_RESOURCE: i64 = -32002;
-    /// A header does not repeat what the body says.
+    /// A header differs from the body that it repeats.
     pub const HEADER_MISMATCH: i64 = -32020;
     /// The client did not declare what the request needs.
     pub const MISSING_CAPABILITY: i64 = -32021;
-    /// A protocol version that is not spoken here.
+    /// The protocol version is not supported.
     pub const UNSUPPORTED_VERSION: i64 = -32022;
 }
 
 impl<'a> Message<'a> {
-    /// Reads one message.
+    /// Parses a message of a client.
     pub fn parse(text: &'a str) -> Result<Self, Malformed> {
         if text.trim_start().starts_with('[') {
             return Err(Malformed::NotAMessage(
@@ -116,6 +116,26 @@ impl<'a> Message<'a> {
             }
             Envelope { method: None, .. } => Err(Malformed::NotAMessage("`method` is missing")),
         }
+    }
+
+    /// Parses a message of an upstream, tolerating what servers in the wild get wrong: an id of `null`
+    /// is no id, an id may have any type, and a response may lack one.
+    pub fn parse_lenient(text: &'a str) -> Option<Self> {
+        let Envelope { id, method, params, result, error } = serde_json::from_str(text).ok()?;
+        let is_present = |value: &&RawValue| value.get() != "null";
+        let id = id.filter(is_present);
+        let params = params.filter(is_present);
+        Some(match (method, id, error.filter(is_present), result) {
+            (Some(method), Some(id), ..) => Self::Request { id, method, params },
+            (Some(method), None, ..) => Self::Notification { method, params },
+            (None, id, Some(error), _) => {
+                Self::Response { id: id.unwrap_or(RawValue::NULL), outcome: Err(error) }
+            }
+            (None, id, None, Some(result)) => {
+                Self::Response { id: id.unwrap_or(RawValue::NULL), outcome: Ok(result) }
+            }
+            (None, _, None, None) => return None,
+        })
     }
 }
 
@@ -202,7 +222,7 @@ struct ErrorMessage<'a> {
 }
 
 #[derive(Serialize)]
-struct Told<'a> {
+struct CallMessage<'a> {
     jsonrpc: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
@@ -211,51 +231,55 @@ struct Told<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// Writes a successful answer as one line.
+/// Serializes a result response as one line.
 pub fn result_line(id: &RawValue, result: &RawValue) -> Vec<u8> {
-    line(message(&ResultMessage { jsonrpc: "2.0", id, result }))
+    line(serialize(&ResultMessage { jsonrpc: "2.0", id, result }))
 }
 
-/// Writes a successful answer as a document of its own.
+/// Serializes a result response without a line end.
 pub fn result_body(id: &RawValue, result: &RawValue) -> Vec<u8> {
-    message(&ResultMessage { jsonrpc: "2.0", id, result })
+    serialize(&ResultMessage { jsonrpc: "2.0", id, result })
 }
 
-/// Writes an error answer as one line; without an id it answers something unreadable.
+/// Serializes an error response as one line; without an id it responds to an unreadable message.
 pub fn error_line(id: Option<&RawValue>, error: &RpcError) -> Vec<u8> {
     line(error_body(id, error))
 }
 
-/// Writes an error answer as a document of its own.
+/// Serializes an error response without a line end.
 pub fn error_body(id: Option<&RawValue>, error: &RpcError) -> Vec<u8> {
-    message(&ErrorMessage { jsonrpc: "2.0", id, error })
+    serialize(&ErrorMessage { jsonrpc: "2.0", id, error })
 }
 
-/// Writes a notification as one line.
-pub fn notice_line(method: &str, params: Option<&RawValue>) -> Vec<u8> {
-    line(message(&Told { jsonrpc: "2.0", id: None, method, params }))
+/// Serializes a notification as one line.
+pub fn notification_line(method: &str, params: Option<&RawValue>) -> Vec<u8> {
+    line(serialize(&CallMessage { jsonrpc: "2.0", id: None, method, params }))
 }
 
-/// Writes a request of ours as one line.
-pub fn question_line(id: &str, method: &str, params: &RawValue) -> Vec<u8> {
-    line(message(&Told { jsonrpc: "2.0", id: Some(id), method, params: Some(params) }))
+/// Serializes a request as one line.
+pub fn request_line(id: &str, method: &str, params: &RawValue) -> Vec<u8> {
+    line(serialize(&CallMessage { jsonrpc: "2.0", id: Some(id), method, params: Some(params) }))
 }
 
-fn message(message: &impl Serialize) -> Vec<u8> {
+fn serialize(message: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(message).unwrap_or_default()
 }
 
-/// A message as one line.
-pub fn line(mut line: Vec<u8>) -> Vec<u8> {
-    // A raw value may span lines: newlines between JSON tokens are white space, and inside strings
-    // they are escaped, so a blank keeps both the framing and the meaning.
-    for byte in &mut line {
+/// Frames a message as one line.
+pub fn line(mut message: Vec<u8>) -> Vec<u8> {
+    replace_newlines(&mut message);
+    message.push(b'\n');
+    message
+}
+
+/// Replaces newlines in a message by blanks. A raw value may span lines: newlines between JSON tokens
+/// are white space, and inside strings they are escaped, so a blank changes nothing but the framing.
+pub fn replace_newlines(message: &mut [u8]) {
+    for byte in message {
         if matches!(byte, b'\n' | b'\r') {
             *byte = b' ';
         }
     }
-    line.push(b'\n');
-    line
 }
 
 /// A JSON-RPC error.
@@ -263,9 +287,9 @@ pub fn line(mut line: Vec<u8>) -> Vec<u8> {
 pub struct RpcError {
     /// The code.
     pub code: i64,
-    /// One sentence.
+    /// One sentence for a person.
     pub message: String,
-    /// What a program may want to know.
+    /// Details for a program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Raw>,
 }
@@ -274,6 +298,19 @@ impl RpcError {
     /// An error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
+    }
+
+    /// Reads an error object as far as it is one.
+    pub fn parse(error: &RawValue) -> Self {
+        let Some(object) = RawObject::parse(error) else {
+            return Self::new(code::INTERNAL_ERROR, error.get());
+        };
+        let number = object.get("code").and_then(|raw| raw.get().parse().ok());
+        Self {
+            code: number.unwrap_or(code::INTERNAL_ERROR),
+            message: object.get_text("message").unwrap_or_default(),
+            data: object.get("data").map(ToOwned::to_owned),
+        }
     }
 }
 
@@ -287,7 +324,7 @@ impl From<&Malformed> for RpcError {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Malformed, Message, result_line};
+    use super::{Malformed, Message, RpcError, result_line};
 
     fn shape(text: &str) -> String {
         match Message::parse(text) {
@@ -307,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn told_apart_by_their_keys() {
+    fn messages_are_classified_by_their_keys() {
         check(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#, "request 1 ping -");
         check(
             r#"{"id":"a\u0062","method":"p\u0069ng","params":{}}"#,
@@ -327,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_named() {
+    fn malformed_messages_are_explained() {
         check("nope", "Parse error: the message is not valid JSON");
         check("[]", "Invalid Request: batches are not supported, send one message a line");
         check("5", "Invalid Request: not a JSON-RPC object");
@@ -341,12 +378,46 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_always_one_line() {
+    fn a_response_is_always_one_line() {
         let raw =
             serde_json::value::RawValue::from_string("{\n\"a\":\n\"x\\ny\"}".to_owned()).unwrap();
         let id = serde_json::value::RawValue::from_string("1".to_owned()).unwrap();
         let line = String::from_utf8(result_line(&id, &raw)).unwrap();
         assert_eq!(line, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{ \"a\": \"x\\ny\"}}\n");
+    }
+
+    #[test]
+    fn messages_of_servers_are_parsed_leniently() {
+        let shape = |text: &str| match Message::parse_lenient(text) {
+            Some(Message::Request { id, method, .. }) => format!("request {id} {method}"),
+            Some(Message::Notification { method, .. }) => format!("notification {method}"),
+            Some(Message::Response { id, outcome: Ok(result) }) => format!("result {id} {result}"),
+            Some(Message::Response { id, outcome: Err(error) }) => {
+                let RpcError { code, message, data } = RpcError::parse(error);
+                format!("error {id} {code} {message} {data:?}")
+            }
+            None => "none".to_owned(),
+        };
+        for (text, expect) in [
+            (r#"{"id":"a","method":"m\u0065","params":{}}"#, r#"request "a" me"#),
+            (r#"{"id":1.5,"method":"m"}"#, "request 1.5 m"),
+            (r#"{"id":null,"method":"n"}"#, "notification n"),
+            (
+                r#"{"id":7,"result":{ "big":12345678901234567890 }}"#,
+                r#"result 7 { "big":12345678901234567890 }"#,
+            ),
+            (r#"{"id":"7","result":null}"#, r#"result "7" null"#),
+            (r#"{"error":{"code":-32700,"message":"m"}}"#, "error null -32700 m None"),
+            (
+                r#"{"id":1,"error":{"code":5,"message":"m","data":{"x":[1]}}}"#,
+                r#"error 1 5 m Some(RawValue({"x":[1]}))"#,
+            ),
+            (r#"{"id":1,"error":"odd"}"#, "error 1 -32603 \"odd\" None"),
+            ("Server listening on stdio", "none"),
+            ("{}", "none"),
+        ] {
+            assert_eq!(shape(text), expect);
+        }
     }
 
     proptest! {

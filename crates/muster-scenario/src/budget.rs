@@ -1,6 +1,6 @@
-//! How large an answer is for the one who pays for it.
+//! The cost of a result in tokens.
 
-/// Tokens, roughly: four bytes each, which is about right for English and JSON.
+/// Estimates tokens as four bytes each, about right for English and JSON.
 pub const fn approximate_tokens(text: &str) -> usize {
     text.len().div_ceil(4)
 }

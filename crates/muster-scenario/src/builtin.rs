@@ -1,4 +1,4 @@
-//! The `test_*` tools: done by the runner, never sent to the instance.
+//! The built-in `test_*` tools, executed by the runner and never sent to the instance.
 
 mod backend;
 mod login;
@@ -8,17 +8,17 @@ mod user;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    client::{Answer, Failure},
+    client::{ClientError, ToolResponse},
+    context::ScenarioContext,
     duration,
-    expect::Outcome,
-    instance::Stop,
-    subject::Subject,
+    expect::CallOutcome,
+    instance::StopMode,
 };
 
-/// The prefix that marks them.
+/// The prefix of built-in tools.
 pub const PREFIX: &str = "test_";
 
-/// The tools there are, for messages and for the check of scenarios.
+/// All built-in tools, for messages and for validation.
 pub const TOOLS: [&str; 27] = [
     "test_create_user",
     "test_switch_user",
@@ -49,44 +49,48 @@ pub const TOOLS: [&str; 27] = [
     "test_reconnect_with_token",
 ];
 
-/// What a tool did, or why not.
-type Done = Result<Value, String>;
+/// The result of a built-in tool, or its error.
+type BuiltinResult = Result<Value, String>;
 
-/// Runs one of them. What it did counts as its answer; `success: false` in it as a failure.
-pub(crate) async fn run(subject: &mut Subject, tool: &str, args: &Map<String, Value>) -> Outcome {
+/// Runs a built-in tool. `success: false` in its result counts as an error.
+pub(crate) async fn run(
+    context: &mut ScenarioContext,
+    tool: &str,
+    args: &Map<String, Value>,
+) -> CallOutcome {
     let done = match tool {
-        "test_create_user" => user::create(subject, args).await,
-        "test_switch_user" => user::switch(subject, args),
-        "test_list_tools_for_user" => user::list_tools(subject, args).await,
-        "test_list_native_tools" => user::list_native(subject, args).await,
-        "test_get_current_user" => Ok(user::current(subject)),
-        "test_read_auth_status" => user::auth_status(subject, args).await,
-        "test_call_meta_tool" => return meta_tool(subject, args).await,
-        "test_restart_instance" => restart(subject, args).await,
-        "test_kill_backend" => backend::kill(subject, args).await,
-        "test_start_backend" => backend::start(subject, args).await,
-        "test_set_fault" => backend::set_fault(subject, args).await,
-        "test_add_mock_tool" => backend::add_tool(subject, args).await,
-        "test_remove_mock_tool" => backend::remove_tool(subject, args).await,
-        "test_write_file" => write_file(subject, args),
-        "test_delete_file" => delete_file(subject, args),
-        "test_wait" => wait(subject, args).await,
-        "test_get_oauth_server_info" => oauth::info(subject, args),
-        "test_inject_token" => oauth::inject(subject, args),
-        "test_mint_token" => oauth::mint(subject, args),
-        "test_advance_oauth_clock" => oauth::advance(subject, args),
-        "test_revoke_token" => oauth::revoke(subject, args),
-        "test_set_oauth_fault" => oauth::set_fault(subject, args),
-        "test_set_oauth_error" => oauth::set_error(subject, args),
-        "test_simulate_oauth_callback" => login::simulate_callback(subject, args).await,
-        "test_muster_auth_login" => login::into_muster(subject, args).await,
-        "test_simulate_muster_reauth" => login::again(subject).await,
-        "test_reconnect_with_token" => login::reconnect(subject, args).await,
+        "test_create_user" => user::create(context, args).await,
+        "test_switch_user" => user::switch(context, args),
+        "test_list_tools_for_user" => user::list_tools(context, args).await,
+        "test_list_native_tools" => user::list_native(context, args).await,
+        "test_get_current_user" => Ok(user::current(context)),
+        "test_read_auth_status" => user::auth_status(context, args).await,
+        "test_call_meta_tool" => return meta_tool(context, args).await,
+        "test_restart_instance" => restart(context, args).await,
+        "test_kill_backend" => backend::kill(context, args).await,
+        "test_start_backend" => backend::start(context, args).await,
+        "test_set_fault" => backend::set_fault(context, args).await,
+        "test_add_mock_tool" => backend::add_tool(context, args).await,
+        "test_remove_mock_tool" => backend::remove_tool(context, args).await,
+        "test_write_file" => write_file(context, args),
+        "test_delete_file" => delete_file(context, args),
+        "test_wait" => wait(context, args).await,
+        "test_get_oauth_server_info" => oauth::info(context, args),
+        "test_inject_token" => oauth::inject(context, args),
+        "test_mint_token" => oauth::mint(context, args),
+        "test_advance_oauth_clock" => oauth::advance(context, args),
+        "test_revoke_token" => oauth::revoke(context, args),
+        "test_set_oauth_fault" => oauth::set_fault(context, args),
+        "test_set_oauth_error" => oauth::set_error(context, args),
+        "test_simulate_oauth_callback" => login::simulate_callback(context, args).await,
+        "test_muster_auth_login" => login::log_in_to_muster(context, args).await,
+        "test_simulate_muster_reauth" => login::log_in_again(context).await,
+        "test_reconnect_with_token" => login::reconnect(context, args).await,
         other => Err(format!("unknown test tool: {other}")),
     };
-    let value = done.map_err(Failure::Wrong)?;
+    let value = done.map_err(ClientError::Protocol)?;
     let is_error = value.get("success") == Some(&Value::Bool(false));
-    Ok(Answer { is_error, texts: vec![value.to_string()] })
+    Ok(ToolResponse { is_error, texts: vec![value.to_string()] })
 }
 
 fn required<'a>(args: &'a Map<String, Value>, name: &str) -> Result<&'a str, String> {
@@ -97,39 +101,41 @@ fn optional<'a>(args: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     args.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-async fn meta_tool(subject: &Subject, args: &Map<String, Value>) -> Outcome {
-    let tool =
-        required(args, "tool").or_else(|_| required(args, "name")).map_err(Failure::Wrong)?;
+async fn meta_tool(context: &ScenarioContext, args: &Map<String, Value>) -> CallOutcome {
+    let tool = required(args, "tool")
+        .or_else(|_| required(args, "name"))
+        .map_err(ClientError::Protocol)?;
     let arguments = args.get("arguments").or_else(|| args.get("args")).and_then(Value::as_object);
-    subject.client()?.call_natively(tool, arguments, subject.limit(None)).await
+    context.client()?.call_direct(tool, arguments, context.limit(None)).await
 }
 
-async fn restart(subject: &mut Subject, args: &Map<String, Value>) -> Done {
+async fn restart(context: &mut ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
     let how = match optional(args, "how").unwrap_or("graceful") {
-        "graceful" => Stop::Asked,
-        "kill" => Stop::Killed,
+        "graceful" => StopMode::Graceful,
+        "kill" => StopMode::Kill,
         other => return Err(format!("how must be 'graceful' or 'kill', not '{other}'")),
     };
-    subject.restart(how).await.map_err(|err| err.to_string())?;
+    context.restart(how).await.map_err(|err| err.to_string())?;
     Ok(json!({"success": true, "message": "Restarted the muster instance"}))
 }
 
-fn write_file(subject: &Subject, args: &Map<String, Value>) -> Done {
+fn write_file(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
     let path = required(args, "path")?;
     let text = args.get("text").and_then(Value::as_str).unwrap_or_default();
-    subject.instance.write_file(path, text).map_err(|err| err.to_string())?;
+    context.instance.write_file(path, text).map_err(|err| err.to_string())?;
     Ok(json!({"success": true, "message": format!("Wrote {path}")}))
 }
 
-fn delete_file(subject: &Subject, args: &Map<String, Value>) -> Done {
+fn delete_file(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
     let path = required(args, "path")?;
-    subject.instance.delete_file(path).map_err(|err| err.to_string())?;
+    context.instance.delete_file(path).map_err(|err| err.to_string())?;
     Ok(json!({"success": true, "message": format!("Deleted {path}")}))
 }
 
-async fn wait(subject: &Subject, args: &Map<String, Value>) -> Done {
+async fn wait(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
     let text = required(args, "duration")?;
-    let span = duration::parse(text).ok_or_else(|| format!("`{text}` is no duration"))?;
-    tokio::time::sleep(span.min(subject.limit(Some(span)))).await;
+    let span =
+        duration::parse(text).ok_or_else(|| format!("`{text}` is not a duration such as `30s`"))?;
+    tokio::time::sleep(span.min(context.limit(Some(span)))).await;
     Ok(json!({"success": true, "waited": text}))
 }

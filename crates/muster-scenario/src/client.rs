@@ -1,6 +1,6 @@
-//! The tester's own MCP client: streamable HTTP in the era with `initialize`, and nothing more.
+//! The tester's own MCP client: streamable HTTP with `initialize`, and nothing more.
 
-mod answer;
+mod tool_response;
 
 use std::{
     fmt,
@@ -21,189 +21,188 @@ use crate::{
     http::{self as web, Response, events::Events},
     wire::{self, METHOD_NOT_FOUND, Message, RpcError},
 };
-pub use answer::{Answer, unwrap_envelope};
+pub use tool_response::{ToolResponse, unwrap_envelope};
 
-/// The version that is asked for.
+/// The requested protocol version.
 const VERSION: &str = "2024-11-05";
-/// How long the handshake may take.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
-/// How long a call may take where nothing else is said.
-pub const CALL_LIMIT: Duration = Duration::from_secs(120);
-/// How long a polite end may take.
-const FAREWELL_LIMIT: Duration = Duration::from_secs(1);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The default timeout of a call.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Why a request has no result.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Failure {
-    /// Nobody answered.
+pub enum ClientError {
+    /// The server cannot be reached, or the connection broke.
     #[error("{0}")]
-    Broken(String),
-    /// The server refused the request before it looked into it.
+    Transport(String),
+    /// The HTTP status is not a success.
     #[error("request failed with status {status}: {body}{challenge}")]
     Status {
         /// The HTTP status.
         status: u16,
-        /// What it said.
+        /// The response body.
         body: String,
-        /// What it wants, if it said so.
+        /// The `WWW-Authenticate` challenge, if any.
         challenge: String,
     },
-    /// The answer is an error.
+    /// The response is a JSON-RPC error.
     #[error("{message}")]
     Rpc {
         /// Its code.
         code: i64,
-        /// Its sentence.
+        /// Its message.
         message: String,
     },
-    /// What came is not what the protocol says.
+    /// The response violates the protocol.
     #[error("{0}")]
-    Wrong(String),
-    /// A meta-tool could not do its own work.
+    Protocol(String),
+    /// The meta-tool itself failed.
     #[error("meta-tool error: [{0}]")]
-    Meta(String),
-    /// It took too long.
-    #[error("no answer within {}", crate::duration::short(*.0))]
+    MetaTool(String),
+    /// The call timed out.
+    #[error("timed out after {}", crate::duration::short(*.0))]
     TimedOut(Duration),
 }
 
-impl From<web::Broken> for Failure {
-    fn from(broken: web::Broken) -> Self {
-        Self::Broken(broken.to_string())
+impl From<web::HttpError> for ClientError {
+    fn from(error: web::HttpError) -> Self {
+        Self::Transport(error.to_string())
     }
 }
 
-/// Where and as whom to connect.
+/// The address and identity of a session.
 #[derive(Debug, Clone)]
-pub struct Target {
-    /// The port on this machine.
+pub struct ClientTarget {
+    /// The port on localhost.
     pub port: u16,
-    /// The session that the client chooses for itself.
+    /// The session id chosen by the client.
     pub session: String,
-    /// The bearer token, if one is needed.
+    /// The bearer token, if required.
     pub bearer: Option<String>,
-    /// Whether a stream for notifications is opened.
-    pub listening: Listening,
+    /// Whether a notification stream is opened.
+    pub listening: NotificationStream,
 }
 
-/// Whether a stream for notifications is opened.
+/// Whether a notification stream is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listening {
-    /// It is.
+pub enum NotificationStream {
+    /// Opened after the handshake.
     Open,
-    /// It is not.
+    /// Not opened.
     Closed,
 }
 
-/// A notification that arrived.
+/// A received notification.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Heard {
+pub struct ReceivedNotification {
     /// Its method.
     pub method: String,
-    /// What it carries.
+    /// Its parameters.
     pub params: Value,
 }
 
-/// One session.
+/// One MCP session.
 pub struct Client {
-    link: Arc<Link>,
-    /// Kept so that it ends with the session.
+    session: Arc<Session>,
+    /// Dropped with the session, which ends the task.
     _listener: JoinSet<()>,
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("session", &self.link.target.session).finish_non_exhaustive()
+        f.debug_struct("Client")
+            .field("session", &self.session.target.session)
+            .finish_non_exhaustive()
     }
 }
 
-struct Link {
-    target: Target,
-    /// The session that the server chose.
+struct Session {
+    target: ClientTarget,
+    /// The session id assigned by the server.
     id: Option<String>,
     last_id: AtomicU64,
-    heard: watch::Sender<Vec<Heard>>,
+    notifications: watch::Sender<Vec<ReceivedNotification>>,
 }
 
 impl Client {
-    /// Connects and shakes hands.
-    pub async fn connect(target: Target) -> Result<Self, Failure> {
+    /// Connects and performs the handshake.
+    pub async fn connect(target: ClientTarget) -> Result<Self, ClientError> {
         let listening = target.listening;
-        let heard = watch::Sender::new(Vec::new());
-        let mut link = Link { target, id: None, last_id: AtomicU64::new(0), heard };
+        let notifications = watch::Sender::new(Vec::new());
+        let mut session = Session { target, id: None, last_id: AtomicU64::new(0), notifications };
         let params = json!({
             "protocolVersion": VERSION,
             "capabilities": {},
             "clientInfo": {"name": "muster-test-client", "version": "1.0.0"},
         });
-        let shake = async {
-            let id = link.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-            let response = link.post(wire::request(id, "initialize", &params)).await?;
-            let session = response.header("mcp-session-id").map(str::to_owned);
-            link.result(response, id).await?;
-            Ok(session)
+        let handshake = async {
+            let id = session.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+            let response = session.post(wire::request(id, "initialize", &params)).await?;
+            let session_id = response.header("mcp-session-id").map(str::to_owned);
+            session.result(response, id).await?;
+            Ok(session_id)
         };
-        link.id = within(HANDSHAKE_LIMIT, shake).await?;
+        session.id = with_timeout(HANDSHAKE_TIMEOUT, handshake).await?;
         let note = wire::notification("notifications/initialized", &Value::Null);
-        within(HANDSHAKE_LIMIT, async { link.post(note).await.map(drop) }).await?;
-        let link = Arc::new(link);
+        with_timeout(HANDSHAKE_TIMEOUT, async { session.post(note).await.map(drop) }).await?;
+        let session = Arc::new(session);
         let mut listener = JoinSet::new();
-        if listening == Listening::Open {
-            let response = link.listen().await?;
-            listener.spawn(Arc::clone(&link).hear(response));
+        if listening == NotificationStream::Open {
+            let response = session.listen().await?;
+            listener.spawn(Arc::clone(&session).read_stream(response));
         }
-        Ok(Self { link, _listener: listener })
+        Ok(Self { session, _listener: listener })
     }
 
-    /// Asks anything.
+    /// Sends a request and waits for its result.
     pub async fn request(
         &self,
         method: &str,
         params: &Value,
         limit: Duration,
-    ) -> Result<Value, Failure> {
-        let link = &self.link;
-        let id = link.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+    ) -> Result<Value, ClientError> {
+        let session = &self.session;
+        let id = session.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let ask = async {
-            let response = link.post(wire::request(id, method, params)).await?;
-            link.result(response, id).await
+            let response = session.post(wire::request(id, method, params)).await?;
+            session.result(response, id).await
         };
-        within(limit, ask).await
+        with_timeout(limit, ask).await
     }
 
-    /// Calls a tool: a meta-tool by its name, any other through `call_tool`, unwrapped.
+    /// Calls a tool: a meta-tool directly, any other through `call_tool`, with its result unwrapped.
     pub async fn call(
         &self,
         tool: &str,
         args: Option<&Map<String, Value>>,
         limit: Duration,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ToolResponse, ClientError> {
         if meta_tools::is_meta_tool(tool) {
-            return self.call_natively(tool, args, limit).await;
+            return self.call_direct(tool, args, limit).await;
         }
         let params = json!({"name": "call_tool", "arguments": {"name": tool, "arguments": args}});
         let result = self.request("tools/call", &params, limit).await?;
         unwrap_envelope(&result)
     }
 
-    /// Calls a tool by its own name, whatever it is.
-    pub async fn call_natively(
+    /// Calls a tool with `tools/call`, whatever it is.
+    pub async fn call_direct(
         &self,
         tool: &str,
         args: Option<&Map<String, Value>>,
         limit: Duration,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<ToolResponse, ClientError> {
         let args = args.cloned().unwrap_or_default();
         let params = json!({"name": tool, "arguments": args});
         let result = self.request("tools/call", &params, limit).await?;
-        Answer::read(&result)
+        ToolResponse::read(&result)
     }
 
-    /// The names of all tools that this session sees: those that `list_tools` tells, and those that
-    /// are listed natively.
-    pub async fn tool_names(&self, limit: Duration) -> Result<Vec<String>, Failure> {
+    /// All tool names visible in this session, from `list_tools` and `tools/list`.
+    pub async fn tool_names(&self, limit: Duration) -> Result<Vec<String>, ClientError> {
         let mut names = self.listed_names(limit).await.unwrap_or_default();
-        for name in self.native_names(limit).await? {
+        for name in self.direct_names(limit).await? {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -211,8 +210,8 @@ impl Client {
         Ok(names)
     }
 
-    /// The names that `tools/list` tells, page by page if it has pages.
-    pub async fn native_names(&self, limit: Duration) -> Result<Vec<String>, Failure> {
+    /// The tool names in `tools/list`, from all pages.
+    pub async fn direct_names(&self, limit: Duration) -> Result<Vec<String>, ClientError> {
         let mut names = Vec::new();
         let mut params = json!({});
         loop {
@@ -227,15 +226,15 @@ impl Client {
         }
     }
 
-    /// The names that `list_tools` tells, page by page if it has pages.
-    pub async fn listed_names(&self, limit: Duration) -> Result<Vec<String>, Failure> {
+    /// The tool names in `list_tools`, from all pages.
+    pub async fn listed_names(&self, limit: Duration) -> Result<Vec<String>, ClientError> {
         let mut names = Vec::new();
         let mut args = Map::new();
         loop {
             let answer = self.call("list_tools", Some(&args), limit).await?;
             let list = answer.first_object().unwrap_or_default();
             let page = names_in(&list);
-            // A page that has nothing is the last one, whatever it says.
+            // An empty page is the last one, whatever its cursor.
             let next = list.get("next_offset").filter(|next| next.is_u64() && !page.is_empty());
             names.extend(page);
             match next {
@@ -246,44 +245,44 @@ impl Client {
     }
 
     /// The text of a resource.
-    pub async fn read_resource(&self, uri: &str, limit: Duration) -> Result<String, Failure> {
+    pub async fn read_resource(&self, uri: &str, limit: Duration) -> Result<String, ClientError> {
         let result = self.request("resources/read", &json!({"uri": uri}), limit).await?;
         let contents = result.get("contents").and_then(Value::as_array);
         let text = contents.and_then(|contents| contents.first()?.get("text")?.as_str());
         text.map(str::to_owned)
-            .ok_or_else(|| Failure::Wrong(format!("resource {uri} has no text: {result}")))
+            .ok_or_else(|| ClientError::Protocol(format!("resource {uri} has no text: {result}")))
     }
 
-    /// How many notifications have arrived so far.
-    pub fn heard(&self) -> usize {
-        self.link.heard.borrow().len()
+    /// How many notifications have been received.
+    pub fn notification_count(&self) -> usize {
+        self.session.notifications.borrow().len()
     }
 
-    /// The notifications that have arrived, and those to come.
-    pub fn notifications(&self) -> watch::Receiver<Vec<Heard>> {
-        self.link.heard.subscribe()
+    /// The notifications received so far, and those to come.
+    pub fn notifications(&self) -> watch::Receiver<Vec<ReceivedNotification>> {
+        self.session.notifications.subscribe()
     }
 
-    /// As whom it is connected.
-    pub fn target(&self) -> &Target {
-        &self.link.target
+    /// The address and identity of this session.
+    pub fn target(&self) -> &ClientTarget {
+        &self.session.target
     }
 
-    /// Ends the session, if the server still listens.
+    /// Closes the session, if the server still responds.
     pub async fn close(self) {
-        if self.link.id.is_some() {
-            let request = self.link.head(Method::DELETE);
-            let bye = web::send(self.link.target.port, request, String::new());
-            let _gone = timeout(FAREWELL_LIMIT, bye).await;
+        if self.session.id.is_some() {
+            let request = self.session.head(Method::DELETE);
+            let request = web::send(self.session.target.port, request, String::new());
+            let _closed = timeout(CLOSE_TIMEOUT, request).await;
         }
     }
 }
 
-async fn within<T>(
+async fn with_timeout<T>(
     limit: Duration,
-    ask: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
-    timeout(limit, ask).await.unwrap_or(Err(Failure::TimedOut(limit)))
+    ask: impl Future<Output = Result<T, ClientError>>,
+) -> Result<T, ClientError> {
+    timeout(limit, ask).await.unwrap_or(Err(ClientError::TimedOut(limit)))
 }
 
 fn names_in(list: &Value) -> Vec<String> {
@@ -291,7 +290,7 @@ fn names_in(list: &Value) -> Vec<String> {
     tools.filter_map(|tool| tool.get("name")?.as_str().map(str::to_owned)).collect()
 }
 
-impl Link {
+impl Session {
     fn head(&self, method: Method) -> http::request::Builder {
         let mut head = Request::builder().method(method).uri("/mcp");
         head = head.header("x-muster-session-id", &self.target.session);
@@ -304,68 +303,77 @@ impl Link {
         head
     }
 
-    async fn post(&self, message: String) -> Result<Response, Failure> {
+    async fn post(&self, message: String) -> Result<Response, ClientError> {
         let request = self
             .head(Method::POST)
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream");
-        accepted(web::send(self.target.port, request, message).await?).await
+        require_success(web::send(self.target.port, request, message).await?).await
     }
 
-    async fn listen(&self) -> Result<Response, Failure> {
+    async fn listen(&self) -> Result<Response, ClientError> {
         let request = self.head(Method::GET).header("accept", "text/event-stream");
-        accepted(web::send(self.target.port, request, String::new()).await?).await
+        require_success(web::send(self.target.port, request, String::new()).await?).await
     }
 
-    /// The result of a request out of its response, which may be one message or a stream of them.
-    async fn result(&self, response: Response, id: u64) -> Result<Value, Failure> {
-        if !response.streams() {
+    /// Reads the result of a request from its response: one message, or a stream of them.
+    async fn result(&self, response: Response, id: u64) -> Result<Value, ClientError> {
+        if !response.is_event_stream() {
             let text = response.text().await?;
             return match wire::parse(&text) {
-                Some(Message::Answer { id: theirs, outcome }) if theirs == id => unwrapped(outcome),
-                Some(Message::Answer { id: theirs, .. }) => {
-                    Err(Failure::Wrong(format!("the answer is to request {theirs}, not to {id}")))
+                Some(Message::Answer { id: theirs, outcome }) if theirs == id => {
+                    into_result(outcome)
                 }
-                Some(_) | None => {
-                    Err(Failure::Wrong(format!("the answer is no message: {}", excerpt(&text))))
-                }
+                Some(Message::Answer { id: theirs, .. }) => Err(ClientError::Protocol(format!(
+                    "the response is to request {theirs}, expected {id}"
+                ))),
+                Some(_) | None => Err(ClientError::Protocol(format!(
+                    "the response is not a JSON-RPC message: {}",
+                    excerpt(&text)
+                ))),
             };
         }
         let mut events = Events::new(response);
         while let Some(event) = events.next().await? {
             match wire::parse(&event.data) {
                 Some(Message::Answer { id: theirs, outcome }) if theirs == id => {
-                    return unwrapped(outcome);
+                    return into_result(outcome);
                 }
-                Some(message) => self.take(message).await,
+                Some(message) => self.handle_message(message).await,
                 None => {
                     let text = excerpt(&event.data);
-                    return Err(Failure::Wrong(format!("an event is no message: {text}")));
+                    return Err(ClientError::Protocol(format!(
+                        "an event is not a JSON-RPC message: {text}"
+                    )));
                 }
             }
         }
-        Err(Failure::Broken("the stream ended before the answer".to_owned()))
+        Err(ClientError::Transport("the stream ended before the response".to_owned()))
     }
 
-    async fn hear(self: Arc<Self>, response: Response) {
+    async fn read_stream(self: Arc<Self>, response: Response) {
         let mut events = Events::new(response);
         while let Ok(Some(event)) = events.next().await {
             if let Some(message) = wire::parse(&event.data) {
-                self.take(message).await;
+                self.handle_message(message).await;
             }
         }
     }
 
-    /// Keeps notifications. Questions are refused, so that nobody waits for the tester.
-    async fn take(&self, message: Message) {
+    /// Records notifications. Requests of the server are refused, so that it does not wait for the tester.
+    async fn handle_message(&self, message: Message) {
         match message {
             Message::Notification { method, params } => {
-                self.heard.send_modify(|heard| heard.push(Heard { method, params }));
+                self.notifications.send_modify(|notifications| {
+                    notifications.push(ReceivedNotification { method, params });
+                });
             }
             Message::Request { id, method, .. } => {
                 let outcome = match method.as_str() {
                     "ping" => Ok(json!({})),
-                    _ => Err(RpcError::new(METHOD_NOT_FOUND, "the tester answers no questions")),
+                    _ => {
+                        Err(RpcError::new(METHOD_NOT_FOUND, "the tester does not answer requests"))
+                    }
                 };
                 let _unheard = self.post(wire::answer(&id, &outcome)).await;
             }
@@ -374,7 +382,7 @@ impl Link {
     }
 }
 
-async fn accepted(response: Response) -> Result<Response, Failure> {
+async fn require_success(response: Response) -> Result<Response, ClientError> {
     if response.status.is_success() {
         return Ok(response);
     }
@@ -382,11 +390,11 @@ async fn accepted(response: Response) -> Result<Response, Failure> {
     let challenge = response.header("www-authenticate");
     let challenge = challenge.map(|text| format!(" ({text})")).unwrap_or_default();
     let body = response.text().await.unwrap_or_default();
-    Err(Failure::Status { status, body: excerpt(&body), challenge })
+    Err(ClientError::Status { status, body: excerpt(&body), challenge })
 }
 
-fn unwrapped(outcome: Result<Value, RpcError>) -> Result<Value, Failure> {
-    outcome.map_err(|RpcError { code, message }| Failure::Rpc { code, message })
+fn into_result(outcome: Result<Value, RpcError>) -> Result<Value, ClientError> {
+    outcome.map_err(|RpcError { code, message }| ClientError::Rpc { code, message })
 }
 
 fn excerpt(text: &str) -> String {

@@ -13,7 +13,7 @@ const UNITS: &[(&str, f64)] = &[
     ("h", 3600.0),
 ];
 
-/// Reads a duration. `None` for what Go would refuse, and for negative ones.
+/// Parses a duration. `None` for text that Go refuses, and for negative durations.
 pub fn parse(text: &str) -> Option<Duration> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
@@ -35,7 +35,7 @@ pub fn parse(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-/// A duration for people: `12ms`, `1.2s`, `2m05s`.
+/// Formats a duration for display: `12ms`, `1.2s`, `2m05s`.
 pub fn short(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
@@ -52,7 +52,7 @@ mod tests {
     use super::{parse, short};
 
     #[test]
-    fn as_go_reads_them() {
+    fn go_durations_are_parsed() {
         for (text, millis) in [
             ("30s", Some(30_000)),
             ("1m30s", Some(90_000)),
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn for_people() {
+    fn durations_are_formatted() {
         assert_eq!(short(Duration::from_millis(12)), "12ms");
         assert_eq!(short(Duration::from_millis(1234)), "1.2s");
         assert_eq!(short(Duration::from_secs(125)), "2m05s");

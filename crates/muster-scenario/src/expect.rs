@@ -1,29 +1,29 @@
-//! Holding an answer against what was expected, and saying where they differ.
+//! Compares a result with the expectations and describes the differences.
 
 mod compare;
-mod fill;
+mod variables;
 
 use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::{
-    client::{Answer, Failure, Heard},
+    client::{ClientError, ReceivedNotification, ToolResponse},
     duration,
     scenario::{Budget, Expected, ExpectedNotification, Presence},
 };
 
-/// How much of an answer a difference shows.
+/// How much of a result a difference shows.
 const EXCERPT: usize = 400;
 
-/// One expectation that does not hold.
+/// An expectation that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Which one: `contains`, `json_path state`.
+    /// The expectation: `contains`, `json_path state`.
     pub at: String,
-    /// What was expected.
+    /// The expected value.
     pub expected: String,
-    /// What there was.
+    /// The actual value.
     pub got: String,
 }
 
@@ -37,14 +37,14 @@ impl Difference {
     }
 }
 
-/// What came of a call: an answer, or a failure of the call itself.
-pub type Outcome = Result<Answer, Failure>;
+/// The outcome of a call: a result, or a failure of the call itself.
+pub type CallOutcome = Result<ToolResponse, ClientError>;
 
-/// All expectations on the answer that do not hold. Notifications are looked at apart, because one
-/// may have to wait for them.
+/// All expectations on the result that do not hold. Notifications are checked separately, because they may
+/// still arrive.
 pub fn check(
     expected: &Expected,
-    outcome: &Outcome,
+    outcome: &CallOutcome,
     took: Duration,
     tokens: fn(&str) -> usize,
 ) -> Vec<Difference> {
@@ -63,21 +63,21 @@ pub fn check(
             differences.push(Difference::new(at, quoted(part), excerpt(&text)));
         }
     }
-    // A call that failed by itself has no answer to look at.
+    // A failed call has no content to check.
     if let Ok(answer) = outcome {
         content(expected, answer, &text, &mut differences);
         budget(&expected.budget, &text, tokens, &mut differences);
     }
-    if let Some(most) = expected.budget.max_duration
-        && took > most
+    if let Some(max) = expected.budget.max_duration
+        && took > max
     {
-        let (most, took) = (duration::short(most), duration::short(took));
-        differences.push(Difference::new("max_duration", format!("at most {most}"), took));
+        let (max, took) = (duration::short(max), duration::short(took));
+        differences.push(Difference::new("max_duration", format!("at most {max}"), took));
     }
     differences
 }
 
-fn success(expected: &Expected, outcome: &Outcome, text: &str) -> Option<Difference> {
+fn success(expected: &Expected, outcome: &CallOutcome, text: &str) -> Option<Difference> {
     let (failed, got) = match outcome {
         Err(_) => (true, "the call itself failed"),
         Ok(answer) if answer.is_error => (true, "an error"),
@@ -88,7 +88,12 @@ fn success(expected: &Expected, outcome: &Outcome, text: &str) -> Option<Differe
     (expected.success == failed).then(|| Difference::new("success", wanted, got()))
 }
 
-fn content(expected: &Expected, answer: &Answer, text: &str, differences: &mut Vec<Difference>) {
+fn content(
+    expected: &Expected,
+    answer: &ToolResponse,
+    text: &str,
+    differences: &mut Vec<Difference>,
+) {
     for part in &expected.contains {
         if !contains(text, part) {
             differences.push(Difference::new("contains", quoted(part), excerpt(text)));
@@ -130,9 +135,9 @@ fn budget(
     tokens: fn(&str) -> usize,
     differences: &mut Vec<Difference>,
 ) {
-    let mut hold = |at: &str, most: Option<usize>, is: usize, unit: &str| {
-        if let Some(most) = most.filter(|most| is > *most) {
-            let wanted = format!("at most {most} {unit}");
+    let mut hold = |at: &str, max: Option<usize>, is: usize, unit: &str| {
+        if let Some(max) = max.filter(|max| is > *max) {
+            let wanted = format!("at most {max} {unit}");
             differences.push(Difference::new(at, wanted, format!("{is} {unit}")));
         }
     };
@@ -142,28 +147,33 @@ fn budget(
     }
 }
 
-/// Whether a notification is the expected one.
-pub fn is_heard(expected: &ExpectedNotification, heard: &[Heard]) -> bool {
-    heard.iter().any(|heard| {
-        let params = heard.params.to_string();
-        heard.method == expected.method
+/// Whether the expected notification is among those received.
+pub fn is_received(expected: &ExpectedNotification, received: &[ReceivedNotification]) -> bool {
+    received.iter().any(|received| {
+        let params = received.params.to_string();
+        received.method == expected.method
             && expected.contains.iter().all(|part| contains(&params, part))
     })
 }
 
-/// What is wrong with the notifications, once there was time for them.
-pub fn check_notification(expected: &ExpectedNotification, heard: &[Heard]) -> Option<Difference> {
+/// Checks the notifications received in time.
+pub fn check_notification(
+    expected: &ExpectedNotification,
+    received: &[ReceivedNotification],
+) -> Option<Difference> {
     let at = format!("notifications {}", expected.method);
-    let all = || match heard {
+    let all = || match received {
         [] => "none at all".to_owned(),
-        heard => {
-            let heard: Vec<String> =
-                heard.iter().map(|heard| format!("{} {}", heard.method, heard.params)).collect();
-            excerpt(&heard.join(", "))
+        received => {
+            let received: Vec<String> = received
+                .iter()
+                .map(|received| format!("{} {}", received.method, received.params))
+                .collect();
+            excerpt(&received.join(", "))
         }
     };
     let within = duration::short(expected.within);
-    match (expected.presence, is_heard(expected, heard)) {
+    match (expected.presence, is_received(expected, received)) {
         (Presence::Present, true) | (Presence::Absent, false) => None,
         (Presence::Present, false) => {
             let with = expected.contains.iter().map(|part| format!(" with {}", quoted(part)));
@@ -176,7 +186,7 @@ pub fn check_notification(expected: &ExpectedNotification, heard: &[Heard]) -> O
     }
 }
 
-/// Whether `part` is in `text`, large and small letters of ASCII being the same.
+/// Whether `text` contains `part`, ignoring ASCII case.
 fn contains(text: &str, part: &str) -> bool {
     text.to_ascii_lowercase().contains(&part.to_ascii_lowercase())
 }
@@ -194,7 +204,7 @@ fn excerpt(text: &str) -> String {
     }
 }
 
-/// The place where `part` is, with what stands around it.
+/// The surroundings of `part` in `text`.
 fn around(text: &str, part: &str) -> String {
     const MARGIN: usize = 60;
     let lower = text.to_ascii_lowercase();

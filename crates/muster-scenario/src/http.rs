@@ -1,7 +1,6 @@
-//! One HTTP request at a time, each on a connection of its own, and events as they stream in.
+//! A minimal HTTP client: each request has a connection of its own.
 //!
-//! A connection lasts as long as its response, so nothing that went wrong once can spoil what comes
-//! after it.
+//! A connection lives as long as its response, so one failure cannot affect later requests.
 
 pub(crate) mod events;
 
@@ -18,18 +17,18 @@ use hyper_util::rt::TokioIo;
 use thiserror::Error;
 use tokio::{net::TcpStream, task::JoinSet, time::timeout};
 
-/// A connection on this machine takes no longer, unless nobody accepts.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// A loopback connection takes no longer, unless the server does not accept.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why there is no response.
 #[derive(Debug, Error)]
-pub(crate) enum Broken {
+pub(crate) enum HttpError {
     #[error("cannot connect to localhost:{port}: {source}")]
-    Unreachable { port: u16, source: std::io::Error },
+    Connect { port: u16, source: std::io::Error },
     #[error("the connection broke: {0}")]
-    Cut(#[from] hyper::Error),
+    Connection(#[from] hyper::Error),
     #[error("the request cannot be written: {0}")]
-    Unwritten(#[from] http::Error),
+    Request(#[from] http::Error),
 }
 
 /// A response whose body is still to be read.
@@ -38,17 +37,17 @@ pub(crate) struct Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Incoming,
-    /// Drives the connection, and ends with the response.
+    /// Drives the connection; dropped with the response.
     _connection: JoinSet<()>,
 }
 
-/// Sends a request to a port of this machine.
+/// Sends a request to a port on localhost.
 pub(crate) async fn send(
     port: u16,
     request: http::request::Builder,
     body: String,
-) -> Result<Response, Broken> {
-    let stream = connect(port).await.map_err(|source| Broken::Unreachable { port, source })?;
+) -> Result<Response, HttpError> {
+    let stream = connect(port).await.map_err(|source| HttpError::Connect { port, source })?;
     let request: Request<Full<Bytes>> = request
         .header(header::HOST, format!("localhost:{port}"))
         .body(Full::new(Bytes::from(body)))?;
@@ -56,7 +55,7 @@ pub(crate) async fn send(
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let mut driver = JoinSet::new();
     driver.spawn(async move {
-        // What goes wrong here shows where the response is read.
+        // Errors surface where the response is read.
         let _ended = connection.await;
     });
     let response = sender.send_request(request).await?;
@@ -64,14 +63,14 @@ pub(crate) async fn send(
     Ok(Response { status: parts.status, headers: parts.headers, body, _connection: driver })
 }
 
-/// Connects as `localhost` is meant: whichever of the two families listens.
+/// Connects to `localhost` over IPv4 or IPv6, whichever listens.
 pub(crate) async fn connect(port: u16) -> std::io::Result<TcpStream> {
     let mut failure = None;
     for address in [
         SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
         SocketAddr::from((Ipv6Addr::LOCALHOST, port)),
     ] {
-        match timeout(CONNECT_LIMIT, TcpStream::connect(address)).await {
+        match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 stream.set_nodelay(true)?;
                 return Ok(stream);
@@ -90,12 +89,12 @@ impl Response {
     }
 
     /// Whether the body is a stream of events.
-    pub(crate) fn streams(&self) -> bool {
+    pub(crate) fn is_event_stream(&self) -> bool {
         self.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"))
     }
 
     /// The whole body.
-    pub(crate) async fn text(self) -> Result<String, Broken> {
+    pub(crate) async fn text(self) -> Result<String, HttpError> {
         let Self { body, _connection, .. } = self;
         let bytes = body.collect().await?.to_bytes();
         Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -1,15 +1,15 @@
-//! One muster under test: its directory, its port, its mock servers, its process, its logs.
+//! One gateway under test: its directory, port, mock servers, process and logs.
 //!
-//! **Invariant:** whatever becomes of a scenario, its processes end with its [`Instance`], and those
-//! that a stopped instance has left behind are named.
+//! **Invariant:** the processes of a scenario end with its [`Instance`], and those that a stopped gateway left
+//! behind are reported.
 
 mod files;
 mod logs;
 mod oauth;
+mod orphans;
 mod ports;
 mod process;
 mod ready;
-mod survivors;
 mod yaml;
 
 use std::{
@@ -25,150 +25,150 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use crate::{
-    client::{Client, Failure, Listening, Target},
+    client::{Client, ClientError, ClientTarget, NotificationStream},
     duration,
-    mock::{control::Switchboard, remote::RemoteMock},
-    oauth::{Providers, book::Person, door::Door},
-    options::Directories,
+    mock::{control::ControlServer, remote::RemoteMock},
+    oauth::{Providers, records::UserIdentity, resource_guard::ResourceGuard},
+    options::DirectoryCleanup,
     scenario::{PreConfiguration, Scenario, ServerKind},
 };
-use files::Surroundings;
+use files::FileContext;
 use logs::Logs;
 use ports::{Port, Ports};
-use process::{Process, Signalled};
-use ready::Wanted;
+use process::{Process, Shutdown};
+use ready::ExpectedResources;
 
-/// How long an instance may take to open its port, where the scenario says nothing.
-const PORT_LIMIT: Duration = Duration::from_secs(60);
-/// Somebody else may take a port between our look and the start.
-const ATTEMPTS: u32 = 3;
+/// How long an instance may take to open its port.
+const PORT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Another process may take the port between our check and the start.
+const MAX_ATTEMPTS: u32 = 3;
 
-/// What all instances of a run share.
+/// The environment that all instances of a run share.
 #[derive(Debug)]
-pub struct Ground {
+pub struct RunEnvironment {
     launcher: Launcher,
     muster: PathBuf,
     root: PathBuf,
     ports: Ports,
-    directories: Directories,
+    directory_cleanup: DirectoryCleanup,
 }
 
-/// Why there is no instance.
+/// Why an instance is not running or not ready.
 #[derive(Debug, Error)]
-pub enum NotStarted {
-    /// A directory, a file or a port is not to be had.
+pub enum InstanceError {
+    /// A directory, a file or a port cannot be used.
     #[error("cannot prepare the muster instance: {0}")]
-    Unprepared(#[from] io::Error),
-    /// The program does not start.
+    Setup(#[from] io::Error),
+    /// The program cannot be started.
     #[error("cannot start `{}`: {source}", program.display())]
-    NoProcess {
-        /// Which program.
+    Spawn {
+        /// The program.
         program: PathBuf,
-        /// Why.
+        /// The cause.
         source: StartError,
     },
-    /// It ended before it was ready.
+    /// It exited before it was ready.
     #[error("muster instance ended before it was ready ({0})")]
-    Ended(String),
-    /// Its port stays closed.
+    Exited(String),
+    /// Its port did not open in time.
     #[error("timeout waiting for muster instance port to be ready")]
-    NoPort,
-    /// Its port is open, but it does not speak.
-    #[error("muster instance does not answer: {0}")]
-    Mute(Failure),
-    /// It speaks, but something is missing.
+    PortTimeout,
+    /// Its port is open, but the handshake fails.
+    #[error("muster instance does not respond: {0}")]
+    Unresponsive(ClientError),
+    /// It responds, but expected resources are missing.
     #[error(
         "muster instance not ready: timeout waiting for all expected resources to be available: {0}"
     )]
-    Incomplete(String),
+    NotReady(String),
 }
 
-/// A muster under test.
+/// A gateway under test.
 #[derive(Debug)]
 pub struct Instance {
-    ground: Arc<Ground>,
+    environment: Arc<RunEnvironment>,
     dir: PathBuf,
     port: Port,
-    mark: String,
-    before: PreConfiguration,
+    marker: String,
+    setup: PreConfiguration,
     providers: Providers,
-    /// What its users come with, if it asks for a login.
+    /// The default bearer token, if the gateway requires a login.
     bearer: Option<String>,
     remotes: BTreeMap<String, RemoteMock>,
-    switchboard: Switchboard,
+    control: ControlServer,
     logs: Logs,
     process: Option<Process>,
-    wanted: Wanted,
-    /// Processes that outlived an earlier life of it.
-    left: Vec<String>,
+    expected: ExpectedResources,
+    /// Processes left behind by earlier runs of its process.
+    orphans: Vec<String>,
     deadline: Instant,
 }
 
 /// How an instance is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
-    /// Asked to, and given time.
-    Asked,
-    /// Killed, without time for anything.
-    Killed,
+pub enum StopMode {
+    /// `SIGTERM`, with time to shut down.
+    Graceful,
+    /// `SIGKILL`.
+    Kill,
 }
 
-impl Ground {
-    /// Makes the directory of a run.
+impl RunEnvironment {
+    /// Creates the directory of a run.
     pub fn new(
         launcher: Launcher,
         muster: PathBuf,
         base_port: u16,
-        directories: Directories,
+        directory_cleanup: DirectoryCleanup,
     ) -> io::Result<Self> {
         let root = std::env::temp_dir().join(format!("muster-test-{}", random_hex()));
         fs::create_dir_all(&root)?;
-        // The command of a mock stands in a file and is run from elsewhere.
+        // The path is written to files and used from other directories.
         let muster = fs::canonicalize(&muster).unwrap_or(muster);
-        Ok(Self { launcher, muster, root, ports: Ports::from(base_port), directories })
+        Ok(Self { launcher, muster, root, ports: Ports::from(base_port), directory_cleanup })
     }
 
-    /// Where the directories of the instances are.
+    /// The parent of all instance directories.
     pub fn root(&self) -> &Path {
         &self.root
     }
 }
 
-impl Drop for Ground {
+impl Drop for RunEnvironment {
     fn drop(&mut self) {
-        if self.directories == Directories::Remove {
-            let _left = fs::remove_dir_all(&self.root);
+        if self.directory_cleanup == DirectoryCleanup::Remove {
+            let _removed = fs::remove_dir_all(&self.root);
         }
     }
 }
 
 impl Instance {
-    /// Prepares everything and starts the process, without waiting for it.
+    /// Writes the setup and starts the process, without waiting for it.
     pub async fn start(
-        ground: &Arc<Ground>,
+        environment: &Arc<RunEnvironment>,
         scenario: &Scenario,
         deadline: Instant,
-    ) -> Result<Self, NotStarted> {
-        let dir = ground.root.join(directory_name(&scenario.name));
+    ) -> Result<Self, InstanceError> {
+        let dir = environment.root.join(directory_name(&scenario.name));
         fs::create_dir_all(dir.join("muster"))?;
         fs::create_dir_all(dir.join("mocks"))?;
-        let providers = Providers::start(&scenario.before.oauth_servers).await?;
-        let remotes = remotes(&scenario.before, &providers).await?;
-        let idp = providers.muster().map(|provider| provider.core());
+        let providers = Providers::start(&scenario.setup.oauth_servers).await?;
+        let remotes = remotes(&scenario.setup, &providers).await?;
+        let idp = providers.muster().map(|provider| provider.state());
         let mut instance = Self {
-            ground: Arc::clone(ground),
+            environment: Arc::clone(environment),
             dir,
-            port: ground.ports.take()?,
-            mark: random_hex(),
-            before: scenario.before.clone(),
-            bearer: idp.map(|idp| idp.mint(&Person::default(), "").access),
+            port: environment.ports.reserve()?,
+            marker: random_hex(),
+            setup: scenario.setup.clone(),
+            bearer: idp.map(|idp| idp.mint(&UserIdentity::default(), "").access),
             providers,
             remotes,
-            switchboard: Switchboard::open().await?,
+            control: ControlServer::open().await?,
             logs: Logs::default(),
             process: None,
-            wanted: Wanted::by(&scenario.before),
-            left: Vec::new(),
+            expected: ExpectedResources::of(&scenario.setup),
+            orphans: Vec::new(),
             deadline,
         };
         instance.write_files()?;
@@ -176,94 +176,101 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Waits until it listens, speaks, and offers what the scenario has prepared.
-    pub async fn ready(&mut self, target: &Target) -> Result<Client, NotStarted> {
+    /// Waits until the gateway responds and offers everything in the setup.
+    pub async fn ready(&mut self, target: &ClientTarget) -> Result<Client, InstanceError> {
         let mut attempt = 1;
         loop {
-            match self.port_opens().await {
-                Err(NotStarted::Ended(_)) if attempt < ATTEMPTS && self.port.is_taken() => {
+            match self.wait_for_port().await {
+                Err(InstanceError::Exited(_))
+                    if attempt < MAX_ATTEMPTS && self.port.is_in_use() =>
+                {
                     attempt += 1;
-                    self.port = self.ground.ports.take()?;
+                    self.port = self.environment.ports.reserve()?;
                     self.write_files()?;
                     self.launch().await?;
                 }
                 opened => break opened?,
             }
         }
-        let target = Target { port: self.port.number(), ..target.clone() };
-        let client = ready::connect(&target, self.deadline).await.map_err(NotStarted::Mute)?;
-        ready::complete(&client, &self.wanted, self.deadline)
+        let target = ClientTarget { port: self.port.number(), ..target.clone() };
+        let client =
+            ready::connect(&target, self.deadline).await.map_err(InstanceError::Unresponsive)?;
+        ready::wait_for_resources(&client, &self.expected, self.deadline)
             .await
-            .map_err(NotStarted::Incomplete)?;
+            .map_err(InstanceError::NotReady)?;
         Ok(client)
     }
 
-    async fn port_opens(&mut self) -> Result<(), NotStarted> {
-        let limit = self.deadline.min(Instant::now() + PORT_LIMIT);
+    async fn wait_for_port(&mut self) -> Result<(), InstanceError> {
+        let limit = self.deadline.min(Instant::now() + PORT_TIMEOUT);
         let Some(process) = &mut self.process else {
-            return Err(NotStarted::Ended("it was never started".to_owned()));
+            return Err(InstanceError::Exited("it was never started".to_owned()));
         };
-        ready::port(self.port.number(), process, limit).await
+        ready::wait_for_port(self.port.number(), process, limit).await
     }
 
-    async fn launch(&mut self) -> Result<(), NotStarted> {
-        let program = self.ground.muster.clone();
-        let mut words = vec![
+    async fn launch(&mut self) -> Result<(), InstanceError> {
+        let program = self.environment.muster.clone();
+        let mut argv = vec![
             program.display().to_string(),
             "serve".to_owned(),
             "--config-path".to_owned(),
             self.dir.join("muster").display().to_string(),
             "--debug".to_owned(),
         ];
-        words.extend(self.before.serve_args.iter().cloned());
-        let mut env = self.before.env.clone();
-        env.push((survivors::VARIABLE.to_owned(), self.mark.clone()));
-        let process = Process::start(&self.ground.launcher, words, env, &self.logs)
+        argv.extend(self.setup.serve_args.iter().cloned());
+        let mut env = self.setup.env.clone();
+        env.push((orphans::MARKER_VARIABLE.to_owned(), self.marker.clone()));
+        let process = Process::start(&self.environment.launcher, argv, env, &self.logs)
             .await
-            .map_err(|source| NotStarted::NoProcess { program, source })?;
+            .map_err(|source| InstanceError::Spawn { program, source })?;
         self.process = Some(process);
         Ok(())
     }
 
     fn write_files(&self) -> io::Result<()> {
         let urls = self.remotes.iter().map(|(name, remote)| (name.clone(), remote.url()));
-        let surroundings = Surroundings {
+        let context = FileContext {
             dir: &self.dir,
-            muster: &self.ground.muster,
+            muster: &self.environment.muster,
             port: self.port.number(),
-            control: self.switchboard.port(),
+            control: self.control.port(),
             urls: urls.collect(),
             providers: &self.providers,
         };
-        files::write(&files::plan(&self.before, &surroundings)?)
+        files::write(&files::plan(&self.setup, &context)?)
     }
 
-    /// Stops the process and starts it again, with the same directory and port. What it leaves behind is
-    /// told when it stops for good.
-    pub async fn restart(&mut self, how: Stop, target: &Target) -> Result<Client, NotStarted> {
-        self.end_process(how).await;
+    /// Restarts the process with the same directory and port. Processes it leaves behind are reported by
+    /// [`Instance::stop`].
+    pub async fn restart(
+        &mut self,
+        how: StopMode,
+        target: &ClientTarget,
+    ) -> Result<Client, InstanceError> {
+        self.stop_process(how).await;
         self.launch().await?;
         self.ready(target).await
     }
 
-    /// Stops the process; the processes that it left behind, which are ended too.
+    /// Stops the process; returns the processes it left behind, which are ended too.
     pub async fn stop(&mut self) -> Vec<String> {
-        self.end_process(Stop::Asked).await;
-        std::mem::take(&mut self.left)
+        self.stop_process(StopMode::Graceful).await;
+        std::mem::take(&mut self.orphans)
     }
 
-    async fn end_process(&mut self, how: Stop) {
+    async fn stop_process(&mut self, how: StopMode) {
         let Some(mut process) = self.process.take() else { return };
-        let signalled = process.end(how).await;
-        if signalled == Signalled::Insisted {
-            let text = format!("did not end within {}", duration::short(process::STOP_LIMIT));
+        let shutdown = process.stop(how).await;
+        if shutdown == Shutdown::Forced {
+            let text = format!("did not end within {}", duration::short(process::STOP_TIMEOUT));
             self.logs.note(&text);
-            self.left.push(format!("muster itself {text}"));
+            self.orphans.push(format!("muster itself {text}"));
             return;
         }
-        self.left.extend(survivors::wait(&self.mark).await);
-        // The next life has a mark of its own, so that nothing is told twice.
-        self.mark = random_hex();
+        self.orphans.extend(orphans::wait(&self.marker).await);
+        // A new marker for the next process, so that no orphan is reported twice.
+        self.marker = random_hex();
         process.drain().await;
     }
 
@@ -272,48 +279,53 @@ impl Instance {
         self.port.number()
     }
 
-    /// A new session of its own.
-    pub fn target(&self, listening: Listening) -> Target {
-        Target { port: self.port(), session: session_id(), bearer: self.bearer.clone(), listening }
+    /// The target of a new session.
+    pub fn target(&self, listening: NotificationStream) -> ClientTarget {
+        ClientTarget {
+            port: self.port(),
+            session: session_id(),
+            bearer: self.bearer.clone(),
+            listening,
+        }
     }
 
-    /// Everything that its processes have printed.
+    /// The output of its processes.
     pub fn logs(&self) -> String {
         self.logs.text()
     }
 
-    /// The identity providers.
+    /// The mock identity providers.
     pub const fn providers(&self) -> &Providers {
         &self.providers
     }
 
-    /// The identity providers, to kill one or to bring it back.
+    /// The mock identity providers, to kill or restart one.
     pub const fn providers_mut(&mut self) -> &mut Providers {
         &mut self.providers
     }
 
-    /// What the scenario has prepared.
-    pub const fn before(&self) -> &PreConfiguration {
-        &self.before
+    /// The setup of the scenario.
+    pub const fn setup(&self) -> &PreConfiguration {
+        &self.setup
     }
 
-    /// A mock server that lives in this process.
+    /// A mock server in this process.
     pub fn remote(&mut self, name: &str) -> Option<&mut RemoteMock> {
         self.remotes.get_mut(name)
     }
 
-    /// The line to mock servers that are processes.
-    pub const fn switchboard(&self) -> &Switchboard {
-        &self.switchboard
+    /// The control server for mocks that are processes.
+    pub const fn control(&self) -> &ControlServer {
+        &self.control
     }
 
-    /// Writes a file of its configuration directory.
+    /// Writes a file below its configuration directory.
     pub fn write_file(&self, path: &str, text: &str) -> io::Result<()> {
         let path = files::below(&self.dir.join("muster"), path);
-        files::write(&[files::Planned { path, text: text.to_owned() }])
+        files::write(&[files::PlannedFile { path, text: text.to_owned() }])
     }
 
-    /// Deletes a file of its configuration directory.
+    /// Deletes a file below its configuration directory.
     pub fn delete_file(&self, path: &str) -> io::Result<()> {
         fs::remove_file(files::below(&self.dir.join("muster"), path))
     }
@@ -326,32 +338,32 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        if self.ground.directories == Directories::Remove {
-            let _left = fs::remove_dir_all(&self.dir);
+        if self.environment.directory_cleanup == DirectoryCleanup::Remove {
+            let _removed = fs::remove_dir_all(&self.dir);
         }
     }
 }
 
-/// Starts the mock servers that live in this process, each behind its door if it has one.
+/// Starts the mock servers of this process, protected ones behind their guards.
 async fn remotes(
-    before: &PreConfiguration,
+    setup: &PreConfiguration,
     providers: &Providers,
 ) -> io::Result<BTreeMap<String, RemoteMock>> {
     let mut remotes = BTreeMap::new();
-    for server in &before.mcp_servers {
+    for server in &setup.mcp_servers {
         let ServerKind::Remote { mock, transport, oauth } = &server.kind else { continue };
         let guard = oauth.as_deref().filter(|guard| guard.required);
-        let door = guard.and_then(|guard| {
+        let guard = guard.and_then(|guard| {
             let provider = providers.get(guard.provider.as_deref()?)?;
-            Some(Door::new(Arc::clone(provider.core()), guard.clone()))
+            Some(ResourceGuard::new(Arc::clone(provider.state()), guard.clone()))
         });
-        let remote = RemoteMock::behind(door, &server.name, mock, *transport).await?;
+        let remote = RemoteMock::behind(guard, &server.name, mock, *transport).await?;
         remotes.insert(server.name.clone(), remote);
     }
     Ok(remotes)
 }
 
-/// `test-<name>-<nanoseconds>`, the name cut and made harmless.
+/// `test-<name>-<nanoseconds>`, with the name truncated and sanitized.
 fn directory_name(scenario: &str) -> String {
     let harmless = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
     let name: String = scenario.chars().map(harmless).take(50).collect();
@@ -362,7 +374,7 @@ fn directory_name(scenario: &str) -> String {
 /// Sixteen random hexadecimal digits.
 pub fn random_hex() -> String {
     let mut bytes = [0; 8];
-    // Without randomness the time has to do: names only have to differ.
+    // Fall back to the time: names only have to differ.
     if getrandom::fill(&mut bytes).is_err() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         bytes = (now.as_nanos() as u64).to_be_bytes();
@@ -370,7 +382,7 @@ pub fn random_hex() -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Something that looks like a UUID.
+/// A random id in the form of a UUID.
 fn session_id() -> String {
     let digits = format!("{}{}", random_hex(), random_hex());
     let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default().to_owned();

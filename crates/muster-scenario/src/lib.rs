@@ -1,18 +1,18 @@
-//! `muster test`: scenarios run against a real `muster serve`, seen from outside only.
+//! `muster test`: a black-box tester that runs scenarios against a real `muster serve`.
 //!
-//! A scenario is a YAML file: what there is before ([`scenario::PreConfiguration`]), which tools are
-//! called one after the other, and what each answer must look like. Every scenario gets a process of
-//! its own, with its own directory, port and mock servers; nothing is shared and nothing is left.
+//! A scenario is a YAML file: the setup ([`scenario::PreConfiguration`]), the tools to call one after the
+//! other, and the expected result of each. Every scenario gets its own process, directory, port and mock
+//! servers; nothing is shared and nothing is left behind.
 //!
-//! **Invariant:** this crate never uses the code that it judges. It has its own client, its own mock
-//! servers and its own idea of the wire, so a mistake there cannot hide one here.
+//! **Invariant:** this crate never uses the code under test. It has its own client, its own mock servers and
+//! its own JSON-RPC reader, so a mistake in the gateway cannot be hidden by the same mistake here.
 
 pub mod budget;
 pub mod builtin;
 pub mod client;
 pub mod duration;
 pub mod expect;
-pub mod goform;
+pub mod go_format;
 pub mod instance;
 pub mod load;
 pub mod mcp_server;
@@ -26,6 +26,6 @@ pub mod schema;
 pub mod template;
 pub mod wire;
 
+mod context;
 mod http;
 mod step;
-mod subject;

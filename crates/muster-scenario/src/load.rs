@@ -1,4 +1,4 @@
-//! Reading scenario files: every problem with file, line and field, then the choice of what to run.
+//! Loads scenario files, reports problems by file, line and field, and selects what to run.
 
 pub(crate) mod node;
 mod scenario;
@@ -10,33 +10,33 @@ use std::{
 
 use muster_config::yaml;
 use muster_core::suggest::similar;
-use node::Notes;
 use thiserror::Error;
 
 use crate::{
-    options::{Selection, Skipped},
+    options::{Selection, SkipPolicy},
     scenario::Scenario,
 };
+use node::Diagnostics;
 
-/// How bad a problem is.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// The file cannot be used.
     Error,
-    /// It can, but probably not as it was meant.
+    /// It can be used, but probably not as intended.
     Warning,
 }
 
-/// Something wrong in a file.
+/// A problem in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
     /// The line, from 1.
     pub line: usize,
     /// The field, as in `steps[2].expected.contains`; empty for the whole file.
     pub field: String,
-    /// One sentence.
+    /// The message.
     pub message: String,
 }
 
@@ -50,18 +50,18 @@ impl fmt::Display for Problem {
     }
 }
 
-/// One file, read.
+/// A loaded file.
 #[derive(Debug)]
-pub struct Loaded {
-    /// Which file.
+pub struct LoadedFile {
+    /// Its path.
     pub file: PathBuf,
-    /// What it says, unless a problem is an error.
+    /// The scenario, unless there are errors.
     pub scenario: Option<Scenario>,
-    /// What is wrong with it.
+    /// Its problems.
     pub problems: Vec<Problem>,
 }
 
-impl Loaded {
+impl LoadedFile {
     /// The errors, each as one line with the file's name.
     pub fn errors(&self) -> impl Iterator<Item = String> {
         self.lines(Severity::Error)
@@ -78,18 +78,18 @@ impl Loaded {
     }
 }
 
-/// Why there is nothing to run.
+/// Why scenarios could not be loaded.
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// The files cannot be listed or read.
     #[error("cannot read `{}`: {source}", path.display())]
     Unreadable {
-        /// Which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Files that cannot be used.
+    /// Files with errors.
     #[error("failed to load test scenarios:\n  {}", .0.join("\n  "))]
     Invalid(Vec<String>),
     /// No scenario has that name.
@@ -97,7 +97,7 @@ pub enum LoadError {
     NotFound {
         /// The name.
         name: String,
-        /// Names that are similar.
+        /// Similar names.
         near: Vec<String>,
     },
 }
@@ -106,8 +106,8 @@ fn suggestion(near: &[String]) -> String {
     if near.is_empty() { String::new() } else { format!(". Did you mean: {}?", near.join(", ")) }
 }
 
-/// Reads a file, or every `.yaml` and `.yml` below a directory, in the order of their paths.
-pub fn load(path: &Path) -> Result<Vec<Loaded>, LoadError> {
+/// Loads a file, or every `.yaml` and `.yml` below a directory, ordered by path.
+pub fn load(path: &Path) -> Result<Vec<LoadedFile>, LoadError> {
     let unreadable = |path: &Path| {
         let path = path.to_owned();
         move |source| LoadError::Unreadable { path, source }
@@ -138,16 +138,16 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the text of one file.
-pub fn parse(file: &Path, text: &str) -> Loaded {
+/// Parses the text of one file.
+pub fn parse(file: &Path, text: &str) -> LoadedFile {
     let file = file.to_owned();
     match yaml::parse(text) {
         Ok(node) => {
-            let mut notes = Notes::default();
-            let scenario = scenario::read(&node, &file, &mut notes);
-            let problems = notes.into_problems();
+            let mut diagnostics = Diagnostics::default();
+            let scenario = scenario::read(&node, &file, &mut diagnostics);
+            let problems = diagnostics.into_problems();
             let usable = problems.iter().all(|problem| problem.severity == Severity::Warning);
-            Loaded { file, scenario: scenario.filter(|_| usable), problems }
+            LoadedFile { file, scenario: scenario.filter(|_| usable), problems }
         }
         Err(err) => {
             let problem = Problem {
@@ -156,18 +156,18 @@ pub fn parse(file: &Path, text: &str) -> Loaded {
                 field: String::new(),
                 message: err.message,
             };
-            Loaded { file, scenario: None, problems: vec![problem] }
+            LoadedFile { file, scenario: None, problems: vec![problem] }
         }
     }
 }
 
-/// The scenarios to run, and those that are left out because they say so themselves. One file that
-/// cannot be used stops everything: a run that silently leaves it out would look green.
+/// Splits the selected scenarios into those to run and those with `skip: true`. One file with errors fails
+/// everything: a run that ignores it would look green.
 pub fn choose(
-    loaded: Vec<Loaded>,
+    loaded: Vec<LoadedFile>,
     selection: &Selection,
 ) -> Result<(Vec<Scenario>, Vec<Scenario>), LoadError> {
-    let errors: Vec<String> = loaded.iter().flat_map(Loaded::errors).collect();
+    let errors: Vec<String> = loaded.iter().flat_map(LoadedFile::errors).collect();
     if !errors.is_empty() {
         return Err(LoadError::Invalid(errors));
     }
@@ -186,7 +186,7 @@ pub fn choose(
             && selection.category.is_none_or(|category| scenario.category == category.name())
             && selection.concept.is_none_or(|concept| scenario.concept == concept.name())
     };
-    let skips = |scenario: &Scenario| scenario.skip && selection.skipped == Skipped::LeaveOut;
+    let skips = |scenario: &Scenario| scenario.skip && selection.skipped == SkipPolicy::Honor;
     Ok(scenarios.into_iter().filter(fits).partition(|scenario| !skips(scenario)))
 }
 

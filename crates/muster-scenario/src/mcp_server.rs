@@ -1,5 +1,5 @@
-//! `muster test --mcp-server`: the runner as an MCP server on standard input and output, so that an
-//! agent can run scenarios and read what came of them.
+//! `muster test --mcp-server`: the runner as an MCP server on stdio, so that an agent can run scenarios and
+//! read the results.
 
 use std::{future::pending, io, path::PathBuf, time::Duration};
 
@@ -11,20 +11,19 @@ use tokio::{
 };
 
 use crate::{
-    load::{self, Loaded},
-    options::{Category, Concept, Detail, OnFailure, Options, Selection},
+    load::{self, LoadedFile},
+    options::{Category, Concept, OnFailure, Options, Selection, Verbosity},
     report::{Report, human, json as json_report},
     run,
     wire::{self, INVALID_PARAMS, METHOD_NOT_FOUND, Message, RpcError, text_result},
 };
 
-/// How long a run may take that was asked for in a conversation.
+/// The timeout of a run.
 const RUN_LIMIT: Duration = Duration::from_secs(30);
-/// How many scenarios such a run may have at once.
-const MOST_PARALLEL: u64 = 10;
+/// The upper limit of `parallel`.
+const MAX_PARALLEL: u64 = 10;
 
-/// Serves one client until it is gone. Requests are answered one after the other: runs share ports,
-/// and an agent reads one report at a time.
+/// Serves one client until it disconnects. Requests are handled one after the other: runs share ports.
 pub async fn serve(
     options: &Options,
     launcher: &Launcher,
@@ -90,7 +89,7 @@ impl Server<'_> {
         options.timeout = RUN_LIMIT;
         let parallel = args.get("parallel").and_then(Value::as_u64);
         if let Some(parallel) = parallel {
-            let allowed = (1..=MOST_PARALLEL).contains(&parallel);
+            let allowed = (1..=MAX_PARALLEL).contains(&parallel);
             let parallel = usize::try_from(parallel).ok().filter(|_| allowed);
             options.parallel = parallel.ok_or("parallel must be between 1 and 10")?;
         }
@@ -99,14 +98,14 @@ impl Server<'_> {
             options.on_failure = OnFailure::Stop;
         }
         if truth("verbose") {
-            options.detail = Detail::Verbose;
+            options.verbosity = Verbosity::Verbose;
         }
         let mut told = Vec::new();
-        // The run ends itself at its limit; this one is for a runner that does not.
+        // The run has its own timeout; this one guards against a stuck runner.
         let ran =
             timeout(RUN_LIMIT * 2, run::report(&options, self.launcher, pending(), &mut told))
                 .await;
-        let report = ran.map_err(|_| "the run does not end")?.map_err(|err| err.to_string())?;
+        let report = ran.map_err(|_| "the run did not stop")?.map_err(|err| err.to_string())?;
         let text = format!("{}{}", String::from_utf8_lossy(&told), human::summary(&report));
         self.last = Some(report);
         Ok(text)
@@ -145,8 +144,8 @@ impl Server<'_> {
 fn validate(args: &Map<String, Value>) -> Result<String, String> {
     let path = path(args, "scenario_path").ok_or("scenario_path argument is required")?;
     let loaded = load::load(&path).map_err(|err| err.to_string())?;
-    let errors: Vec<String> = loaded.iter().flat_map(Loaded::errors).collect();
-    let warnings: Vec<String> = loaded.iter().flat_map(Loaded::warnings).collect();
+    let errors: Vec<String> = loaded.iter().flat_map(LoadedFile::errors).collect();
+    let warnings: Vec<String> = loaded.iter().flat_map(LoadedFile::warnings).collect();
     let valid = errors.is_empty();
     Ok(json!({"valid": valid, "files": loaded.len(), "errors": errors, "warnings": warnings})
         .to_string())
@@ -176,7 +175,7 @@ fn tools() -> Value {
     });
     let mut running = filters.clone();
     if let Some(running) = running.as_object_mut() {
-        let number = json!({"type": "integer", "minimum": 1, "maximum": MOST_PARALLEL});
+        let number = json!({"type": "integer", "minimum": 1, "maximum": MAX_PARALLEL});
         running.insert("parallel".to_owned(), number);
         running.insert("fail_fast".to_owned(), json!({"type": "boolean"}));
         running.insert("verbose".to_owned(), json!({"type": "boolean"}));

@@ -1,11 +1,11 @@
-//! Mock MCP servers: tools that answer what a scenario says, and misbehave when it says so.
+//! Mock MCP servers: tools with scripted responses and injected faults.
 
 pub mod config;
+mod content;
 pub mod control;
 pub mod engine;
 pub mod fault;
 pub mod remote;
-mod shelf;
 pub mod stdio;
 
 use std::time::Duration;
@@ -14,42 +14,42 @@ use serde_json::{Map, Value};
 
 use fault::Fault;
 
-/// What a mock server answers.
+/// The definition of a mock server.
 #[derive(Debug, Clone, Default)]
 pub struct MockConfig {
     /// Its tools.
     pub tools: Vec<MockTool>,
-    /// What every call suffers.
+    /// A fault for every call.
     pub fault: Option<Fault>,
-    /// The prefix muster is told to use, if not the server's name.
+    /// The `toolPrefix` configured in muster, if not the server's name.
     pub prefix: Option<String>,
-    /// How the errors of its tools are told.
-    pub failing: Failing,
-    /// What else than tools it has.
-    pub shelf: Shelf,
-    /// What it has, as it was written, for the file of a mock that is a process.
+    /// How tool errors are returned.
+    pub error_style: ErrorStyle,
+    /// Its resources and prompts.
+    pub content: MockContent,
+    /// The definition as written, for the file of a mock process.
     pub written: Map<String, Value>,
 }
 
-/// Resources and prompts of a mock server, in the form of the protocol.
+/// Resources and prompts of a mock server, in protocol form.
 #[derive(Debug, Clone, Default)]
-pub struct Shelf {
+pub struct MockContent {
     /// With their `text` or `blob`.
     pub resources: Vec<Value>,
-    /// Addresses with parts that are left open.
+    /// Resource templates.
     pub templates: Vec<Value>,
-    /// With their `messages`, which may refer to arguments.
+    /// With their `messages`, which may contain templates.
     pub prompts: Vec<Value>,
 }
 
-/// How the errors of a mock's tools are told.
+/// How a mock returns tool errors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Failing {
-    /// As errors of the protocol.
+pub enum ErrorStyle {
+    /// As JSON-RPC errors.
     #[default]
-    AsError,
-    /// As results that say that they are errors, as protected servers do.
-    AsResult,
+    ProtocolError,
+    /// As results with `isError`, as protected servers do.
+    ToolResult,
 }
 
 /// One tool of a mock server.
@@ -59,40 +59,40 @@ pub struct MockTool {
     pub name: String,
     /// Its description.
     pub description: String,
-    /// What is put below the arguments of a call.
+    /// Default arguments.
     pub defaults: Map<String, Value>,
-    /// What clients are shown. The original showed no properties.
+    /// The schema shown to clients. The original showed no properties.
     pub shown_schema: Value,
-    /// What it may answer; the first that fits counts.
+    /// Its responses; the first that matches is used.
     pub responses: Vec<MockResponse>,
-    /// How it was written.
+    /// The definition as written.
     pub written: Value,
 }
 
-/// What an answer may carry beside its text.
+/// The parts of a response besides its text.
 #[derive(Debug, Clone, Default)]
-pub struct Extra {
-    /// Contents of any kind, in the place of the text.
+pub struct ResponseExtras {
+    /// Content of any kind, replacing the text.
     pub content: Option<Value>,
     /// Structured content.
     pub structured: Option<Value>,
-    /// Whether the tool says that it failed.
+    /// Whether the result has `isError`.
     pub is_error: bool,
 }
 
-/// One possible answer.
+/// A scripted response.
 #[derive(Debug, Clone, Default)]
 pub struct MockResponse {
-    /// It fits if all of these are among the arguments; without any it always does.
+    /// Matches if the arguments contain all of these; without a condition it always matches.
     pub condition: Option<Map<String, Value>>,
-    /// What is answered.
+    /// The response text or value.
     pub response: Value,
-    /// What is answered beside it, or instead of it.
-    pub extra: Extra,
-    /// What the error says, if it is one.
+    /// Other parts of the response.
+    pub extra: ResponseExtras,
+    /// The error message, if it is an error.
     pub error: Option<String>,
-    /// How long it takes.
+    /// The delay before it is sent.
     pub delay: Duration,
-    /// How the answer goes wrong.
+    /// The fault injected into it.
     pub fault: Option<Fault>,
 }

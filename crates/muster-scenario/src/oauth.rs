@@ -1,45 +1,45 @@
-//! Mock identity providers: authorization servers that are as strict as real ones, and run on a clock
-//! that a scenario can move.
+//! Mock identity providers: authorization servers as strict as real ones, with a clock that a scenario can
+//! advance.
 //!
-//! **Invariant:** a provider gives out nothing that was not asked for properly, and accepts nothing that it
-//! did not give out. What passes here passes because the gateway did its part.
+//! **Invariant:** a provider issues nothing for an invalid request, and accepts nothing that it did not issue.
+//! What passes here passes because the gateway is correct.
 
-pub mod authority;
-pub mod book;
+pub mod certificate_authority;
 pub mod clock;
 pub mod config;
-pub mod core;
-pub mod door;
-pub mod grant;
 pub mod jwt;
-pub mod server;
+pub mod provider;
+pub mod provider_state;
+pub mod records;
+pub mod resource_guard;
+pub mod token_endpoint;
 
 pub(crate) mod authorize;
 mod metadata;
-mod reply;
+mod responses;
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
-use authority::Authority;
+use certificate_authority::CertificateAuthority;
 use config::{Feature, ProviderConfig};
-use core::{Core, Trusted};
-use server::Provider;
+use provider::Provider;
+use provider_state::{ProviderState, Trusted};
 
-/// The providers of one scenario.
+/// The mock providers of one scenario.
 #[derive(Debug, Default)]
 pub struct Providers {
     all: BTreeMap<String, Provider>,
-    /// The provider that muster itself logs people in with.
+    /// The provider that muster itself authenticates users with.
     muster: Option<String>,
-    authority: Option<Authority>,
+    authority: Option<CertificateAuthority>,
 }
 
 impl Providers {
-    /// Starts all of them, each on a port of its own.
+    /// Starts all providers, each on a port of its own.
     pub async fn start(configs: &[ProviderConfig]) -> io::Result<Self> {
         let mut providers = Self::default();
         if configs.iter().any(ProviderConfig::uses_tls) {
-            providers.authority = Some(Authority::new()?);
+            providers.authority = Some(CertificateAuthority::new()?);
         }
         for config in configs {
             let provider = Provider::start(config, providers.authority.as_ref()).await?;
@@ -48,55 +48,55 @@ impl Providers {
             }
             providers.all.insert(config.name.clone(), provider);
         }
-        // Only now: a provider may trust one that comes after it.
+        // After the loop, because a provider may trust a later one.
         for config in configs {
             let trusted = config.trusted.iter().filter_map(|(connector, name)| {
-                let core = Arc::clone(providers.get(name)?.core());
-                Some(Trusted { connector: connector.clone(), core })
+                let state = Arc::clone(providers.get(name)?.state());
+                Some(Trusted { connector: connector.clone(), state })
             });
             let trusted = trusted.collect();
             if let Some(provider) = providers.get(&config.name) {
-                provider.core().trust(trusted);
+                provider.state().trust(trusted);
             }
         }
         Ok(providers)
     }
 
-    /// One of them.
+    /// The provider of this name.
     pub fn get(&self, name: &str) -> Option<&Provider> {
         self.all.get(name)
     }
 
-    /// One of them, to kill it or to bring it back.
+    /// The provider of this name, to kill or restart it.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Provider> {
         self.all.get_mut(name)
     }
 
-    /// All of them, by name.
+    /// All providers, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Provider)> {
         self.all.iter().map(|(name, provider)| (name.as_str(), provider))
     }
 
-    /// Whether there is none.
+    /// Whether there are no providers.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The provider that muster itself logs people in with.
+    /// The provider that muster itself authenticates users with.
     pub fn muster(&self) -> Option<&Provider> {
         self.muster.as_deref().and_then(|name| self.get(name))
     }
 
-    /// The certificate that vouches for those that use TLS.
+    /// The CA certificate for providers with TLS.
     pub fn ca_pem(&self) -> Option<&str> {
-        self.authority.as_ref().map(Authority::pem)
+        self.authority.as_ref().map(CertificateAuthority::pem)
     }
 
-    /// The provider at an address such as `https://localhost:4711`.
-    pub fn at(&self, url: &str) -> Option<&Arc<Core>> {
-        let all = self.all.values().map(Provider::core);
-        let mut found = all.filter(|core| {
-            let rest = url.strip_prefix(core.origin());
+    /// The provider of a URL such as `https://localhost:4711`.
+    pub fn at(&self, url: &str) -> Option<&Arc<ProviderState>> {
+        let all = self.all.values().map(Provider::state);
+        let mut found = all.filter(|state| {
+            let rest = url.strip_prefix(state.origin());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
         });
         found.next()

@@ -1,104 +1,104 @@
-//! What a run is asked to do.
+//! The options of a test run.
 
 use std::{num::NonZero, path::PathBuf, thread, time::Duration};
 
-/// How many scenarios may be asked to run at once.
-pub const MOST_PARALLEL: usize = 50;
-/// How many instances one core can serve: they wait most of the time.
-const PER_CORE: usize = 6;
+/// The upper limit of `--parallel`.
+pub const MAX_PARALLEL: usize = 50;
+/// Instances per core: they wait most of the time.
+const WORKERS_PER_CORE: usize = 6;
 
-/// Everything a run needs to know.
+/// The options of a test run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The program under test. It has to know `serve` and `test --mock-mcp-server`.
+    /// The program under test. It must support `serve` and `test --mock-mcp-server`.
     pub muster: PathBuf,
     /// A scenario file or a directory of them.
     pub config: PathBuf,
-    /// Which of them.
+    /// Which scenarios to run.
     pub selection: Selection,
-    /// How many at once; see [`Options::workers`].
+    /// The requested concurrency; see [`Options::workers`].
     pub parallel: usize,
-    /// Whether the first failure ends the run.
+    /// Whether the first failure stops the run.
     pub on_failure: OnFailure,
-    /// How long the whole run may take.
+    /// The timeout of the whole run.
     pub timeout: Duration,
-    /// The first port that is tried for an instance.
+    /// The first port to try for an instance.
     pub base_port: u16,
-    /// How much is told.
-    pub detail: Detail,
-    /// Where report files go.
+    /// How much to print.
+    pub verbosity: Verbosity,
+    /// The directory for report files.
     pub report: Option<PathBuf>,
-    /// What becomes of the directories of instances.
-    pub directories: Directories,
-    /// Counts the tokens of a text.
+    /// Whether instance directories are removed.
+    pub directory_cleanup: DirectoryCleanup,
+    /// StatusCounts the tokens of a text.
     pub tokens: fn(&str) -> usize,
 }
 
-/// Which scenarios of a directory run.
+/// Which scenarios to run.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Only those of this category.
+    /// Only this category.
     pub category: Option<Category>,
-    /// Only those about this.
+    /// Only this concept.
     pub concept: Option<Concept>,
-    /// Only those of this name.
+    /// Only the scenario of this name.
     pub scenario: Option<String>,
-    /// What happens to those that say `skip: true`.
-    pub skipped: Skipped,
+    /// Whether `skip: true` is honored.
+    pub skipped: SkipPolicy,
 }
 
-/// What happens to scenarios that say `skip: true`.
+/// Whether `skip: true` in a scenario is honored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Skipped {
-    /// They do not run.
+pub enum SkipPolicy {
+    /// Skip them.
     #[default]
-    LeaveOut,
-    /// They run like any other.
-    Run,
+    Honor,
+    /// Run them like any other.
+    Ignore,
 }
 
-/// Whether the first failure ends the run.
+/// Whether the first failure stops the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The others run too.
+    /// Run the remaining scenarios.
     #[default]
-    GoOn,
-    /// Nothing is started after it.
+    Continue,
+    /// Skip the remaining scenarios.
     Stop,
 }
 
-/// How much is told.
+/// How much to print.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Detail {
-    /// A line for each scenario, and what is wrong where one failed.
+pub enum Verbosity {
+    /// One line per scenario, and the details of failures.
     #[default]
     Normal,
-    /// Each step too.
+    /// Every step as well.
     Verbose,
-    /// And what the instances logged.
+    /// The logs of instances as well.
     Debug,
 }
 
-/// What becomes of the directories of instances.
+/// Whether instance directories are removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Directories {
-    /// They go.
+pub enum DirectoryCleanup {
+    /// Remove them.
     #[default]
     Remove,
-    /// They stay, to be looked at.
+    /// Keep them for inspection.
     Keep,
 }
 
-/// The categories that can be chosen.
+/// The categories to select by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Category {
-    /// What a user sees.
+    /// User-visible behavior.
     Behavioral,
-    /// Several parts together.
+    /// Several components together.
     Integration,
 }
 
-/// The concepts that can be chosen.
+/// The concepts to select by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Concept {
     /// Service classes.
@@ -112,7 +112,7 @@ pub enum Concept {
 }
 
 impl Category {
-    /// As files say it.
+    /// Its name in scenario files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Behavioral => "behavioral",
@@ -120,7 +120,7 @@ impl Category {
         }
     }
 
-    /// Reads what was typed; the error is the sentence to print.
+    /// Parses a command-line value; the error is the message to print.
     pub fn parse(text: &str) -> Result<Self, String> {
         [Self::Behavioral, Self::Integration]
             .into_iter()
@@ -132,7 +132,7 @@ impl Category {
 }
 
 impl Concept {
-    /// As files say it.
+    /// Its name in scenario files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ServiceClass => "serviceclass",
@@ -142,7 +142,7 @@ impl Concept {
         }
     }
 
-    /// Reads what was typed; the error is the sentence to print.
+    /// Parses a command-line value; the error is the message to print.
     pub fn parse(text: &str) -> Result<Self, String> {
         [Self::ServiceClass, Self::Workflow, Self::McpServer, Self::Service]
             .into_iter()
@@ -156,36 +156,36 @@ impl Concept {
 }
 
 impl Options {
-    /// The usual run of everything in `config` against `muster`.
+    /// The default options for running everything in `config` against `muster`.
     pub fn new(muster: impl Into<PathBuf>, config: impl Into<PathBuf>) -> Self {
         Self {
             muster: muster.into(),
             config: config.into(),
             selection: Selection::default(),
-            parallel: MOST_PARALLEL,
+            parallel: MAX_PARALLEL,
             on_failure: OnFailure::default(),
             timeout: Duration::from_secs(600),
             base_port: 18_000,
-            detail: Detail::default(),
+            verbosity: Verbosity::default(),
             report: None,
-            directories: Directories::default(),
+            directory_cleanup: DirectoryCleanup::default(),
             tokens: crate::budget::approximate_tokens,
         }
     }
 
-    /// Reads how many run at once; the error is the sentence to print.
+    /// Checks a `--parallel` value; the error is the message to print.
     pub fn parallel(number: usize) -> Result<usize, String> {
-        if (1..=MOST_PARALLEL).contains(&number) {
+        if (1..=MAX_PARALLEL).contains(&number) {
             Ok(number)
         } else {
             Err(format!("parallel workers must be between 1 and 50, got {number}"))
         }
     }
 
-    /// How many really run at once: more than the machine can start in time would only make them
-    /// miss their limits.
+    /// The effective concurrency, limited by the cores: more instances than the machine can start in time would
+    /// exceed their timeouts.
     pub fn workers(&self) -> usize {
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        self.parallel.clamp(1, cores * PER_CORE)
+        self.parallel.clamp(1, cores * WORKERS_PER_CORE)
     }
 }

@@ -1,4 +1,4 @@
-//! What came of a run: a value first, then words for people and files for machines.
+//! The results of a run, and their reports for people and programs.
 
 pub mod human;
 pub mod json;
@@ -17,105 +17,105 @@ use crate::{
     scenario::{Scenario, Step},
 };
 
-/// What came of a step or a scenario.
+/// The status of a step or a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
-    /// Everything is as expected.
+pub enum TestStatus {
+    /// All expectations hold.
     Passed,
-    /// Something is not as expected.
+    /// An expectation does not hold.
     Failed,
-    /// It could not be found out.
+    /// It could not be checked.
     Error,
     /// It did not run.
     Skipped,
 }
 
-/// Which part of a scenario a step belongs to.
+/// The part of a scenario that a step belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// The steps.
     Steps,
-    /// What is done at the end, whatever happened.
+    /// The cleanup steps.
     Cleanup,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug, Clone)]
 pub struct StepResult {
     /// The step.
     pub step: Step,
-    /// Where it belongs.
+    /// The part it belongs to.
     pub phase: Phase,
-    /// What came of it.
-    pub word: Word,
+    /// Its status.
+    pub status: TestStatus,
     /// When it began.
     pub started: Timestamp,
     /// How long it took.
     pub took: Duration,
-    /// The last answer.
+    /// The last result.
     pub response: Option<String>,
-    /// What is wrong, in one sentence.
+    /// The error message.
     pub error: Option<String>,
-    /// What is wrong, one by one.
+    /// Every expectation that does not hold.
     pub differences: Vec<Difference>,
-    /// How often the tool was called again.
+    /// How often the call was repeated.
     pub calls: u32,
 }
 
-/// What came of a scenario.
+/// The result of a scenario.
 #[derive(Debug, Clone)]
 pub struct ScenarioResult {
     /// The scenario.
     pub scenario: Scenario,
-    /// What came of it.
-    pub word: Word,
+    /// Its status.
+    pub status: TestStatus,
     /// When it began.
     pub started: Timestamp,
     /// How long it took.
     pub took: Duration,
-    /// Its steps, as far as they ran.
+    /// The steps that ran.
     pub steps: Vec<StepResult>,
-    /// What is wrong apart from steps, or why it did not run.
+    /// The error outside of steps, or why it did not run.
     pub error: Option<String>,
-    /// What the instance printed.
+    /// The logs of the instance.
     pub logs: String,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// When it began.
     pub started: Timestamp,
     /// How long it took.
     pub took: Duration,
-    /// The scenarios, in the order of their files.
+    /// The scenarios, ordered by file.
     pub results: Vec<ScenarioResult>,
 }
 
-/// How many scenarios ended how.
+/// The number of scenarios by status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct StatusCounts {
     /// Passed.
     pub passed: usize,
     /// Failed.
     pub failed: usize,
-    /// Not found out.
+    /// Could not be checked.
     pub errors: usize,
     /// Did not run.
     pub skipped: usize,
 }
 
-/// Whether a run is good.
+/// Whether a run passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing failed; also when nothing ran.
+    /// Nothing failed, or nothing ran.
     Passed,
-    /// Something failed, or could not be found out.
+    /// Something failed or could not be checked.
     Failed,
 }
 
-impl Word {
-    /// As reports write it.
+impl TestStatus {
+    /// Its name in report files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Passed => "PASSED",
@@ -125,7 +125,7 @@ impl Word {
         }
     }
 
-    /// As terminals show it.
+    /// Its symbol on a terminal.
     pub const fn symbol(self) -> &'static str {
         match self {
             Self::Passed => "✅",
@@ -135,7 +135,7 @@ impl Word {
         }
     }
 
-    /// Whether something is wrong.
+    /// Whether it is a failure or an error.
     pub const fn is_bad(self) -> bool {
         matches!(self, Self::Failed | Self::Error)
     }
@@ -146,7 +146,7 @@ impl StepResult {
         Self {
             step,
             phase,
-            word: Word::Skipped,
+            status: TestStatus::Skipped,
             started,
             took: Duration::ZERO,
             response: None,
@@ -161,7 +161,7 @@ impl ScenarioResult {
     pub(crate) fn new(scenario: Scenario) -> Self {
         Self {
             scenario,
-            word: Word::Skipped,
+            status: TestStatus::Skipped,
             started: Timestamp::now(),
             took: Duration::ZERO,
             steps: Vec::new(),
@@ -170,41 +170,41 @@ impl ScenarioResult {
         }
     }
 
-    /// One that does not run, and why.
+    /// A scenario that does not run, with the reason.
     pub(crate) fn skipped(scenario: Scenario, reason: &str) -> Self {
         Self { error: Some(reason.to_owned()), ..Self::new(scenario) }
     }
 
-    /// The steps that are not as expected.
+    /// The steps that failed.
     pub fn bad_steps(&self) -> impl Iterator<Item = &StepResult> {
-        self.steps.iter().filter(|step| step.word.is_bad())
+        self.steps.iter().filter(|step| step.status.is_bad())
     }
 }
 
 impl Report {
-    /// How many ended how.
-    pub fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+    /// The number of scenarios by status.
+    pub fn counts(&self) -> StatusCounts {
+        let mut counts = StatusCounts::default();
         for result in &self.results {
-            match result.word {
-                Word::Passed => counts.passed += 1,
-                Word::Failed => counts.failed += 1,
-                Word::Error => counts.errors += 1,
-                Word::Skipped => counts.skipped += 1,
+            match result.status {
+                TestStatus::Passed => counts.passed += 1,
+                TestStatus::Failed => counts.failed += 1,
+                TestStatus::Error => counts.errors += 1,
+                TestStatus::Skipped => counts.skipped += 1,
             }
         }
         counts
     }
 
-    /// Whether it is good.
+    /// Whether the run passed.
     pub fn verdict(&self) -> Verdict {
         match self.counts() {
-            Counts { failed: 0, errors: 0, .. } => Verdict::Passed,
+            StatusCounts { failed: 0, errors: 0, .. } => Verdict::Passed,
             _ => Verdict::Failed,
         }
     }
 
-    /// Writes the report files into a directory: one for programs, one for CI.
+    /// Writes the report files into a directory: JSON, and JUnit XML for CI.
     pub fn write(&self, dir: &Path, configuration: &serde_json::Value) -> io::Result<Vec<PathBuf>> {
         fs::create_dir_all(dir)?;
         let stamp = Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
@@ -220,13 +220,13 @@ impl Report {
     }
 }
 
-impl Counts {
+impl StatusCounts {
     /// All scenarios.
     pub const fn total(&self) -> usize {
         self.passed + self.failed + self.errors + self.skipped
     }
 
-    /// Of those that ran, how many in a hundred passed.
+    /// The percentage of scenarios that passed, of those that ran.
     pub fn rate(&self) -> f64 {
         let ran = self.passed + self.failed + self.errors;
         if ran == 0 { 0.0 } else { self.passed as f64 * 100.0 / ran as f64 }

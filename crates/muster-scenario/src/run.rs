@@ -1,6 +1,6 @@
-//! Many scenarios, some at once, and what came of them.
+//! Runs scenarios concurrently and collects their results.
 
-mod one;
+mod scenario_run;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,26 +22,26 @@ use tokio::{
 
 use crate::{
     duration,
-    instance::Ground,
-    load::{self, LoadError, Loaded},
-    options::{Category, Concept, Detail, Directories, OnFailure, Options},
-    report::{Report, ScenarioResult, Verdict, Word, human},
+    instance::RunEnvironment,
+    load::{self, LoadError, LoadedFile},
+    options::{Category, Concept, DirectoryCleanup, OnFailure, Options, Verbosity},
+    report::{Report, ScenarioResult, TestStatus, Verdict, human},
     scenario::Scenario,
 };
 
-/// Why nothing was run.
+/// Why a run could not start.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The scenarios are not to be had.
+    /// The scenarios cannot be loaded.
     #[error("test execution failed: {0}")]
     Load(#[from] LoadError),
-    /// A directory, or the place that output goes to, is not to be had.
+    /// A directory or the output cannot be written.
     #[error("test execution failed: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Runs what the options say and tells about it on the way. What `launcher` starts ends with each
-/// scenario; the launcher itself belongs to the caller.
+/// Runs the selected scenarios, prints progress and a summary, and writes the reports. Every process ends
+/// with its scenario; the launcher itself belongs to the caller.
 pub async fn run(
     options: &Options,
     launcher: &Launcher,
@@ -66,8 +66,7 @@ pub async fn run(
     Ok(report.verdict())
 }
 
-/// Runs what the options say unless it is interrupted, tells about each scenario, and gives back all
-/// there is to know.
+/// Runs the selected scenarios until done or interrupted, prints progress, and returns the full report.
 pub async fn report(
     options: &Options,
     launcher: &Launcher,
@@ -77,58 +76,58 @@ pub async fn report(
     let started = Timestamp::now();
     let begin = Instant::now();
     let loaded = load::load(&options.config)?;
-    if options.detail >= Detail::Verbose {
-        for warning in loaded.iter().flat_map(Loaded::warnings) {
+    if options.verbosity >= Verbosity::Verbose {
+        for warning in loaded.iter().flat_map(LoadedFile::warnings) {
             writeln!(out, "⚠️  {warning}")?;
         }
     }
     let (scenarios, left_out) = load::choose(loaded, &options.selection)?;
     write!(out, "{}", human::banner(options, scenarios.len()))?;
-    let ground = Ground::new(
+    let environment = RunEnvironment::new(
         launcher.clone(),
         options.muster.clone(),
         options.base_port,
-        options.directories,
+        options.directory_cleanup,
     )?;
-    let mut crowd = Crowd {
+    let mut scheduler = Scheduler {
         options,
-        ground: Arc::new(ground),
-        waiting: scenarios.into(),
+        environment: Arc::new(environment),
+        queued: scenarios.into(),
         running: JoinSet::new(),
         results: Vec::new(),
-        names: BTreeMap::new(),
+        running_scenarios: BTreeMap::new(),
     };
-    crowd.run(begin + options.timeout, interrupted, out).await?;
-    if options.directories == Directories::Keep {
-        writeln!(out, "📁 {}", crowd.ground.root().display())?;
+    scheduler.run(begin + options.timeout, interrupted, out).await?;
+    if options.directory_cleanup == DirectoryCleanup::Keep {
+        writeln!(out, "📁 {}", scheduler.environment.root().display())?;
     }
-    let mut results = crowd.results;
-    let skipped = |scenario| ScenarioResult::skipped(scenario, "it says `skip: true`");
+    let mut results = scheduler.results;
+    let skipped = |scenario| ScenarioResult::skipped(scenario, "`skip: true`");
     results.extend(left_out.into_iter().map(skipped));
     results.sort_by(|one, other| one.scenario.file.cmp(&other.scenario.file));
     Ok(Report { started, took: begin.elapsed(), results })
 }
 
-/// Scenarios that wait, run, and are done.
-struct Crowd<'a> {
+/// Runs queued scenarios, a limited number at a time.
+struct Scheduler<'a> {
     options: &'a Options,
-    ground: Arc<Ground>,
-    waiting: VecDeque<Scenario>,
+    environment: Arc<RunEnvironment>,
+    queued: VecDeque<Scenario>,
     running: JoinSet<ScenarioResult>,
     results: Vec<ScenarioResult>,
-    /// Of those that run, by task.
-    names: BTreeMap<Id, Scenario>,
+    /// By task.
+    running_scenarios: BTreeMap<Id, Scenario>,
 }
 
-/// What a crowd waits for.
+/// What the scheduler waits for.
 enum Event {
     Done(Box<Result<(Id, ScenarioResult), JoinError>>),
     AllDone,
-    OutOfTime,
+    Timeout,
     Interrupted,
 }
 
-impl Crowd<'_> {
+impl Scheduler<'_> {
     async fn run(
         &mut self,
         deadline: Instant,
@@ -139,40 +138,43 @@ impl Crowd<'_> {
         let mut interrupted = pin!(interrupted);
         loop {
             while self.running.len() < workers
-                && let Some(scenario) = self.waiting.pop_front()
+                && let Some(scenario) = self.queued.pop_front()
             {
                 if workers == 1 {
-                    write!(out, "{}", human::beginning(&scenario.name))?;
+                    write!(out, "{}", human::scenario_started(&scenario.name))?;
                     out.flush()?;
                 }
-                let task =
-                    one::run(Arc::clone(&self.ground), scenario.clone(), self.options.tokens);
+                let task = scenario_run::run(
+                    Arc::clone(&self.environment),
+                    scenario.clone(),
+                    self.options.tokens,
+                );
                 let id = self.running.spawn(task).id();
-                self.names.insert(id, scenario);
+                self.running_scenarios.insert(id, scenario);
             }
             let event = tokio::select! {
                 done = self.running.join_next_with_id() => {
                     done.map_or(Event::AllDone, |done| Event::Done(Box::new(done)))
                 }
-                () = sleep_until(deadline) => Event::OutOfTime,
+                () = sleep_until(deadline) => Event::Timeout,
                 () = &mut interrupted => Event::Interrupted,
             };
             match event {
-                Event::Done(done) => self.done(*done, workers, out)?,
+                Event::Done(done) => self.finish(*done, workers, out)?,
                 Event::AllDone => return Ok(()),
-                Event::OutOfTime => {
+                Event::Timeout => {
                     let limit = duration::short(self.options.timeout);
-                    return self.give_up(&format!("the run's time is up after {limit}"), out).await;
+                    return self.abort(&format!("the run timed out after {limit}"), out).await;
                 }
                 Event::Interrupted => {
                     writeln!(out, "\nReceived interrupt signal, stopping tests gracefully...")?;
-                    return self.give_up("the run was interrupted", out).await;
+                    return self.abort("the run was interrupted", out).await;
                 }
             }
         }
     }
 
-    fn done(
+    fn finish(
         &mut self,
         done: Result<(Id, ScenarioResult), JoinError>,
         workers: usize,
@@ -180,40 +182,42 @@ impl Crowd<'_> {
     ) -> io::Result<()> {
         let result = match done {
             Ok((id, result)) => {
-                self.names.remove(&id);
+                self.running_scenarios.remove(&id);
                 result
             }
-            // A mistake of the runner must not take the other scenarios along.
+            // A bug in the runner must not abort the other scenarios.
             Err(err) => {
-                let Some(scenario) = self.names.remove(&err.id()) else { return Ok(()) };
+                let Some(scenario) = self.running_scenarios.remove(&err.id()) else {
+                    return Ok(());
+                };
                 let mut result = ScenarioResult::skipped(scenario, &format!("the runner: {err}"));
-                result.word = Word::Error;
+                result.status = TestStatus::Error;
                 result
             }
         };
         if workers > 1 {
-            write!(out, "{}", human::beginning(&result.scenario.name))?;
+            write!(out, "{}", human::scenario_started(&result.scenario.name))?;
         }
-        write!(out, "{}", human::ending(&result, self.options.detail))?;
+        write!(out, "{}", human::scenario_finished(&result, self.options.verbosity))?;
         out.flush()?;
-        if result.word == Word::Failed && self.options.on_failure == OnFailure::Stop {
-            let waiting = self.waiting.drain(..);
-            let left = waiting.map(|s| ScenarioResult::skipped(s, "an earlier scenario failed"));
+        if result.status == TestStatus::Failed && self.options.on_failure == OnFailure::Stop {
+            let queued = self.queued.drain(..);
+            let left = queued.map(|s| ScenarioResult::skipped(s, "an earlier scenario failed"));
             self.results.extend(left);
         }
         self.results.push(result);
         Ok(())
     }
 
-    /// Ends what runs. What has not come to its end was not found out.
-    async fn give_up(&mut self, reason: &str, out: &mut (dyn Write + Send)) -> io::Result<()> {
+    /// Stops running scenarios; unfinished ones are reported as errors.
+    async fn abort(&mut self, reason: &str, out: &mut (dyn Write + Send)) -> io::Result<()> {
         self.running.shutdown().await;
-        let running = std::mem::take(&mut self.names).into_values();
-        for scenario in running.chain(self.waiting.drain(..)) {
+        let running = std::mem::take(&mut self.running_scenarios).into_values();
+        for scenario in running.chain(self.queued.drain(..)) {
             let mut result = ScenarioResult::skipped(scenario, reason);
-            result.word = Word::Error;
-            write!(out, "{}", human::beginning(&result.scenario.name))?;
-            write!(out, "{}", human::ending(&result, self.options.detail))?;
+            result.status = TestStatus::Error;
+            write!(out, "{}", human::scenario_started(&result.scenario.name))?;
+            write!(out, "{}", human::scenario_finished(&result, self.options.verbosity))?;
             self.results.push(result);
         }
         Ok(())

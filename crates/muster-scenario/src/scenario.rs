@@ -1,4 +1,4 @@
-//! The scenario file as values.
+//! A scenario file as typed values.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,167 +9,167 @@ use crate::{
     oauth::config::{GuardConfig, ProviderConfig},
 };
 
-/// One file.
+/// A scenario, read from one file.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// Where it was read from.
     pub file: PathBuf,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// `behavioral` or `integration`, or any other text.
     pub category: String,
-    /// What it is about: `workflow`, `mcpserver` and so on.
+    /// The concept under test: `workflow`, `mcpserver` and so on.
     pub concept: String,
-    /// For people.
+    /// Free text.
     pub description: String,
-    /// For people.
+    /// Free text.
     pub tags: Vec<String>,
-    /// Whether it is to be left out.
+    /// Whether it is skipped by default.
     pub skip: bool,
-    /// How long all of it may take.
+    /// The timeout of the whole scenario.
     pub timeout: Option<Duration>,
-    /// What there is before the first step.
-    pub before: PreConfiguration,
-    /// What is done.
+    /// The setup before the first step.
+    pub setup: PreConfiguration,
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// What is done at the end, whatever happened.
+    /// Steps that run at the end, whether or not the others passed.
     pub cleanup: Vec<Step>,
 }
 
-/// One call of a tool.
+/// One tool call.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// Its name, under which later steps find its result.
+    /// The id under which later steps refer to its result.
     pub id: String,
     /// The line it begins at.
     pub line: usize,
-    /// For people.
+    /// Free text.
     pub description: String,
-    /// Which tool.
+    /// The tool to call.
     pub tool: String,
-    /// With what; absent is sent as absent.
+    /// The arguments; an absent value is sent as absent.
     pub args: Option<Map<String, Value>>,
-    /// How the answer must be.
+    /// The expected result.
     pub expected: Expected,
-    /// How long the call may take.
+    /// The timeout of the call.
     pub timeout: Option<Duration>,
-    /// Who calls, from here on.
+    /// Switches to this user, for this step and the following ones.
     pub as_user: Option<String>,
 }
 
 /// How an answer must be.
 #[derive(Debug, Clone, Default)]
 pub struct Expected {
-    /// Whether the call succeeds. Where nothing is said it must fail.
+    /// Whether the call succeeds. By default it must fail.
     pub success: bool,
-    /// All of these are in the error.
+    /// Texts that the error must contain.
     pub error_contains: Vec<String>,
-    /// All of these are in the answer.
+    /// Texts that the result must contain.
     pub contains: Vec<String>,
-    /// None of these is in the answer.
+    /// Texts that the result must not contain.
     pub not_contains: Vec<String>,
-    /// Values at places of the answer.
+    /// Expected values by JSON path.
     pub json_path: Vec<(String, Value)>,
-    /// The tool is called again until the rest holds, this long.
+    /// Repeats the call for this long until the other expectations hold.
     pub wait_for_state: Option<Duration>,
-    /// How large the answer may be.
+    /// Limits on size and time.
     pub budget: Budget,
-    /// What else arrives, or does not.
+    /// Notifications that must or must not arrive.
     pub notifications: Vec<ExpectedNotification>,
 }
 
-/// How large and how late an answer may be.
+/// Limits on the size and the latency of a result.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Budget {
-    /// The texts of the answer, in bytes.
+    /// Of all texts together, in bytes.
     pub max_bytes: Option<usize>,
-    /// The texts of the answer, in tokens.
+    /// Of all texts together, in tokens.
     pub max_tokens: Option<usize>,
-    /// From the call to its answer.
+    /// From the call to its result.
     pub max_duration: Option<Duration>,
 }
 
-/// A notification that the server sends, or must not send, from the beginning of the step on.
+/// A notification that must or must not arrive after the start of the step.
 #[derive(Debug, Clone)]
 pub struct ExpectedNotification {
     /// Its method.
     pub method: String,
-    /// All of these are in its parameters.
+    /// Texts that its parameters must contain.
     pub contains: Vec<String>,
-    /// How long after the answer it may still arrive.
+    /// How long after the result to wait for it.
     pub within: Duration,
-    /// Whether it must arrive or must not.
+    /// Whether it must arrive or must not arrive.
     pub presence: Presence,
 }
 
-/// Whether something has to be there.
+/// Whether something must be present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It has to be.
+    /// It must be present.
     Present,
-    /// It must not be.
+    /// It must be absent.
     Absent,
 }
 
-/// What there is before the first step.
+/// The setup before the first step.
 #[derive(Debug, Clone, Default)]
 pub struct PreConfiguration {
-    /// Servers behind muster.
+    /// Upstream MCP servers.
     pub mcp_servers: Vec<Server>,
-    /// Objects that are written to files.
+    /// Objects written to files of their own.
     pub objects: Vec<Object>,
-    /// Keys of `config.yaml` that are replaced.
+    /// Top-level keys of `config.yaml` to replace.
     pub main_config: Map<String, Value>,
-    /// Identity providers.
+    /// Mock identity providers.
     pub oauth_servers: Vec<ProviderConfig>,
-    /// More files below the configuration directory: path and text.
+    /// Additional files below the configuration directory: path and text.
     pub files: Vec<(String, String)>,
-    /// More environment variables of the instance.
+    /// Additional environment variables of the instance.
     pub env: Vec<(String, String)>,
-    /// More arguments of `muster serve`.
+    /// Additional arguments of `muster serve`.
     pub serve_args: Vec<String>,
 }
 
-/// A server behind muster.
+/// An upstream MCP server.
 #[derive(Debug, Clone)]
 pub struct Server {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: ServerKind,
 }
 
-/// What a server behind muster is.
+/// The kind of an upstream server.
 #[derive(Debug, Clone)]
 pub enum ServerKind {
     /// A mock that muster starts as a process.
     Stdio(MockConfig),
-    /// A mock in this process, reached over HTTP.
+    /// A mock in this process, served over HTTP.
     Remote {
-        /// What it answers.
+        /// Its tools and responses.
         mock: MockConfig,
-        /// How it is spoken to.
+        /// Its transport.
         transport: Transport,
-        /// What `oauth` says, if it is there.
+        /// Its `oauth` section, if present.
         oauth: Option<Box<GuardConfig>>,
     },
-    /// No mock: written as it is.
+    /// Not a mock: its configuration is written as given.
     Plain(Map<String, Value>),
 }
 
-/// How a remote mock is spoken to.
+/// The transport of a remote mock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// One address for everything.
+    /// One endpoint for everything.
     StreamableHttp,
-    /// A stream, and an address for messages.
+    /// An event stream, and an endpoint for messages.
     Sse,
 }
 
-/// Something that is written to a file of its own.
+/// An object written to a file of its own.
 #[derive(Debug, Clone)]
 pub struct Object {
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
     /// Its name.
     pub name: String,
@@ -177,19 +177,19 @@ pub struct Object {
     pub spec: Map<String, Value>,
 }
 
-/// The kinds of objects beside servers.
+/// The kinds of objects besides servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ObjectKind {
     /// A workflow.
     Workflow,
     /// A service class.
     ServiceClass,
-    /// A service, which nothing reads.
+    /// A service, which the gateway does not read from files.
     Service,
 }
 
 impl Transport {
-    /// As the `type` of a server says it.
+    /// Its name in the `type` of a server.
     pub const fn name(self) -> &'static str {
         match self {
             Self::StreamableHttp => "streamable-http",
@@ -197,7 +197,7 @@ impl Transport {
         }
     }
 
-    /// Where the mock listens.
+    /// The path of the mock's endpoint.
     pub const fn path(self) -> &'static str {
         match self {
             Self::StreamableHttp => "/mcp",
@@ -207,7 +207,7 @@ impl Transport {
 }
 
 impl Server {
-    /// The mock behind it, if it is one.
+    /// Its mock, if it is one.
     pub const fn mock(&self) -> Option<&MockConfig> {
         match &self.kind {
             ServerKind::Stdio(mock) | ServerKind::Remote { mock, .. } => Some(mock),
@@ -215,12 +215,12 @@ impl Server {
         }
     }
 
-    /// Whether it wants a login.
+    /// Whether it requires a login.
     pub fn is_protected(&self) -> bool {
         self.guard().is_some_and(|guard| guard.required)
     }
 
-    /// What it says about logins, if it says anything.
+    /// Its authorization settings, if any.
     pub fn guard(&self) -> Option<&GuardConfig> {
         match &self.kind {
             ServerKind::Remote { oauth, .. } => oauth.as_deref(),
@@ -230,7 +230,7 @@ impl Server {
 }
 
 impl Scenario {
-    /// One that prepares nothing and does nothing.
+    /// A scenario without setup and steps.
     pub fn empty(name: &str) -> Self {
         Self {
             file: PathBuf::new(),
@@ -241,7 +241,7 @@ impl Scenario {
             tags: Vec::new(),
             skip: false,
             timeout: None,
-            before: PreConfiguration::default(),
+            setup: PreConfiguration::default(),
             steps: Vec::new(),
             cleanup: Vec::new(),
         }
@@ -252,7 +252,7 @@ impl Scenario {
         self.steps.iter().chain(&self.cleanup)
     }
 
-    /// Whether any step looks at notifications, so that somebody has to listen.
+    /// Whether any step expects notifications, so that the client must open a stream.
     pub fn listens(&self) -> bool {
         self.all_steps().any(|step| !step.expected.notifications.is_empty())
     }

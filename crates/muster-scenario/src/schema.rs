@@ -1,7 +1,7 @@
-//! The tools of an instance as a file, and scenarios held against it.
+//! Writes the core tools of an instance to a schema file, and validates scenarios against it.
 //!
-//! A scenario that calls a tool which does not exist, or misspells an argument, is found without
-//! running it. Steps that expect a failure may do both on purpose.
+//! Unknown tools and misspelled arguments are found without running a scenario. Steps that expect a failure
+//! may have both on purpose.
 
 use std::{
     fs,
@@ -19,79 +19,78 @@ use tokio::time::Instant;
 
 use crate::{
     builtin,
-    client::{CALL_LIMIT, Client, Failure, Listening},
-    instance::{Ground, Instance, NotStarted},
+    client::{CALL_TIMEOUT, Client, ClientError, NotificationStream},
+    instance::{Instance, InstanceError, RunEnvironment},
     load::{self, LoadError},
     options::Options,
     report::Verdict,
     scenario::{Scenario, Step},
 };
 
-/// How long an instance may take to tell its tools.
+/// The timeout for listing the tools.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Tools whose names depend on what a scenario has prepared.
+/// Prefixes of tools that depend on the setup of a scenario.
 const PREPARED: [&str; 3] = ["x_", "workflow_", "api_"];
 
-/// Why there is no schema.
+/// Why a schema cannot be written or used.
 #[derive(Debug, Error)]
-pub enum NoSchema {
-    /// A file is not to be had.
+pub enum SchemaError {
+    /// The file cannot be read or written.
     #[error("cannot use `{}`: {source}", path.display())]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The file is none of ours.
-    #[error("`{}` is no schema of tools; make one with `muster test --generate-schema`", .0.display())]
+    /// The file is not a schema.
+    #[error("`{}` is not a tool schema; create one with `muster test --generate-schema`", .0.display())]
     NotOurs(PathBuf),
-    /// No instance came up.
+    /// The instance did not start.
     #[error(transparent)]
-    NotStarted(#[from] NotStarted),
-    /// It does not tell its tools.
-    #[error("the instance does not tell its tools: {0}")]
-    Untold(#[from] Failure),
-    /// The scenarios are not to be had.
+    InstanceError(#[from] InstanceError),
+    /// The tools cannot be listed.
+    #[error("cannot list the tools of the instance: {0}")]
+    Untold(#[from] ClientError),
+    /// The scenarios cannot be loaded.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// There is nowhere to write to.
+    /// The output cannot be written.
     #[error(transparent)]
     Output(#[from] io::Error),
 }
 
-/// Starts an empty instance, asks for its core tools, and writes what they take.
+/// Starts an empty instance, lists its core tools, and writes their schemas.
 pub async fn generate(
     options: &Options,
     launcher: &Launcher,
     file: &Path,
     out: &mut (dyn Write + Send),
-) -> Result<(), NoSchema> {
-    let ground = Ground::new(
+) -> Result<(), SchemaError> {
+    let environment = RunEnvironment::new(
         launcher.clone(),
         options.muster.clone(),
         options.base_port,
-        options.directories,
+        options.directory_cleanup,
     )?;
     let deadline = Instant::now() + LIMIT;
     let scenario = Scenario::empty("generate-schema");
-    let mut instance = Instance::start(&Arc::new(ground), &scenario, deadline).await?;
-    let target = instance.target(Listening::Closed);
+    let mut instance = Instance::start(&Arc::new(environment), &scenario, deadline).await?;
+    let target = instance.target(NotificationStream::Closed);
     let client = instance.ready(&target).await?;
     let tools = core_tools(&client).await?;
     let schema = document(&tools);
     let count = schema.get("tools").and_then(Value::as_object).map_or(0, Map::len);
     fs::write(file, format!("{schema:#}\n"))
-        .map_err(|source| NoSchema::File { path: file.to_owned(), source })?;
+        .map_err(|source| SchemaError::File { path: file.to_owned(), source })?;
     writeln!(out, "📄 {}: {count} tools", file.display())?;
     drop(client);
     instance.stop().await;
     Ok(())
 }
 
-/// All core tools with what they take. An answer may hold fewer than there are; then it says where the next
-/// begins.
-async fn core_tools(client: &Client) -> Result<Vec<Value>, Failure> {
+/// All core tools with their schemas, from all pages.
+async fn core_tools(client: &Client) -> Result<Vec<Value>, ClientError> {
     let mut args = Map::new();
     args.insert("pattern".to_owned(), "core_*".into());
     args.insert("include_schema".to_owned(), true.into());
@@ -99,7 +98,7 @@ async fn core_tools(client: &Client) -> Result<Vec<Value>, Failure> {
     let mut tools = Vec::new();
     let mut offset = 0;
     loop {
-        let answer = client.call("filter_tools", Some(&args), CALL_LIMIT).await?;
+        let answer = client.call("filter_tools", Some(&args), CALL_TIMEOUT).await?;
         let page = answer.first_object().unwrap_or_default();
         tools.extend(page.get("tools").and_then(Value::as_array).into_iter().flatten().cloned());
         match page.get("next_offset").and_then(Value::as_u64) {
@@ -123,12 +122,12 @@ fn document(tools: &[Value]) -> Value {
     json!({"title": "tools of muster", "tools": tools})
 }
 
-/// Checks the format of every scenario, and the steps against a schema if there is one.
+/// Checks the format of every scenario, and its steps against a schema if there is one.
 pub fn validate(
     scenarios: &Path,
     schema: Option<&Path>,
     out: &mut (dyn Write + Send),
-) -> Result<Verdict, NoSchema> {
+) -> Result<Verdict, SchemaError> {
     let tools = schema.map(read).transpose()?;
     let loaded = load::load(scenarios)?;
     let mut errors = 0;
@@ -155,15 +154,15 @@ pub fn validate(
     Ok(if errors == 0 { Verdict::Passed } else { Verdict::Failed })
 }
 
-fn read(file: &Path) -> Result<Map<String, Value>, NoSchema> {
+fn read(file: &Path) -> Result<Map<String, Value>, SchemaError> {
     let text = fs::read_to_string(file)
-        .map_err(|source| NoSchema::File { path: file.to_owned(), source })?;
+        .map_err(|source| SchemaError::File { path: file.to_owned(), source })?;
     let schema: Option<Value> = serde_json::from_str(&text).ok();
     let tools = schema.as_ref().and_then(|schema| schema.get("tools")?.as_object());
-    tools.cloned().ok_or_else(|| NoSchema::NotOurs(file.to_owned()))
+    tools.cloned().ok_or_else(|| SchemaError::NotOurs(file.to_owned()))
 }
 
-/// What is wrong with a step, if its tool is one that is known beforehand.
+/// The problem of a step, if its tool does not depend on the setup.
 fn check(step: &Step, tools: &Map<String, Value>) -> Option<String> {
     let (id, tool) = (&step.id, step.tool.as_str());
     let near = |names: &[&str]| match similar(tool, names.iter().copied()).first() {
@@ -218,7 +217,7 @@ mod tests {
     use crate::report::Verdict;
 
     #[test]
-    fn steps_are_held_against_the_schema() {
+    fn steps_are_validated_against_the_schema() {
         let dir = tempfile::tempdir().unwrap();
         let schema = dir.path().join("schema.json");
         let tools = [

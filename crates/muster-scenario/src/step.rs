@@ -1,4 +1,4 @@
-//! One step: who calls, with what, and whether the answer is as expected.
+//! Runs one step and checks its result.
 
 use std::time::Duration;
 
@@ -8,68 +8,68 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
     builtin,
-    client::{Client, Failure, Heard},
-    expect::{self, Difference, Outcome},
-    report::{Phase, StepResult, Word},
+    client::{Client, ClientError, ReceivedNotification},
+    context::ScenarioContext,
+    expect::{self, CallOutcome, Difference},
+    report::{Phase, StepResult, TestStatus},
     scenario::{ExpectedNotification, Step},
-    subject::Subject,
     template,
 };
 
-/// How long a step that waits for a state leaves between two calls.
-const BETWEEN_CALLS: Duration = Duration::from_secs(1);
+/// Between two calls of a step with `wait_for_state`.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Counts the tokens of a text.
-pub(crate) type Tokens = fn(&str) -> usize;
+/// StatusCounts the tokens of a text.
+pub(crate) type TokenCounter = fn(&str) -> usize;
 
 pub(crate) async fn run(
-    subject: &mut Subject,
+    context: &mut ScenarioContext,
     step: &Step,
     phase: Phase,
-    tokens: Tokens,
+    tokens: TokenCounter,
 ) -> StepResult {
     let (started, begin) = (Timestamp::now(), Instant::now());
     let mut result = StepResult::new(step.clone(), phase, started);
-    let judged = attempt(subject, step, tokens, &mut result).await;
-    (result.word, result.error) = match judged {
-        Ok(()) if result.differences.is_empty() => (Word::Passed, None),
-        Ok(()) => (Word::Failed, Some("step expectations not met".to_owned())),
-        Err(error) => (Word::Error, Some(error)),
+    let judged = attempt(context, step, tokens, &mut result).await;
+    (result.status, result.error) = match judged {
+        Ok(()) if result.differences.is_empty() => (TestStatus::Passed, None),
+        Ok(()) => (TestStatus::Failed, Some("step expectations not met".to_owned())),
+        Err(error) => (TestStatus::Error, Some(error)),
     };
     result.took = begin.elapsed();
     result
 }
 
-/// The error is what kept the step from being judged.
+/// The error says why the step could not be checked.
 async fn attempt(
-    subject: &mut Subject,
+    context: &mut ScenarioContext,
     step: &Step,
-    tokens: Tokens,
+    tokens: TokenCounter,
     result: &mut StepResult,
 ) -> Result<(), String> {
     if let Some(user) = &step.as_user
-        && !subject.switch(user)
+        && !context.switch(user)
     {
         return Err(format!("as_user '{user}' not found; use test_create_user first"));
     }
-    let given = step.args.clone().map(Value::Object).unwrap_or_default();
-    let args = template::substitute(&given, &subject.variables)
+    let args = step.args.clone().map(Value::Object).unwrap_or_default();
+    let args = template::substitute(&args, &context.variables)
         .map_err(|err| format!("failed to resolve template variables: {err}"))?;
-    let expected = step.expected.filled(&subject.variables);
+    let expected = step.expected.resolved(&context.variables);
     let expected =
         &expected.map_err(|err| format!("failed to resolve template variables: {err}"))?;
-    let already = subject.client().map_or(0, Client::heard);
+    let already = context.client().map_or(0, Client::notification_count);
     let begin = Instant::now();
-    let mut outcome = call(subject, step, &args).await;
+    let mut outcome = call(context, step, &args).await;
     let mut took = begin.elapsed();
     let mut differences = expect::check(expected, &outcome, took, tokens);
     if let Some(limit) = expected.wait_for_state {
-        // The first answer may still be the one from before, so only later ones count.
-        let end = Instant::now() + subject.limit(Some(limit));
+        // The first result may predate the change, so only later ones count.
+        let end = Instant::now() + context.limit(Some(limit));
         loop {
-            sleep(BETWEEN_CALLS).await;
+            sleep(POLL_INTERVAL).await;
             let begin = Instant::now();
-            outcome = call(subject, step, &args).await;
+            outcome = call(context, step, &args).await;
             took = begin.elapsed();
             result.calls += 1;
             differences = expect::check(expected, &outcome, took, tokens);
@@ -79,7 +79,7 @@ async fn attempt(
         }
     }
     for expected in &expected.notifications {
-        differences.extend(notified(subject, expected, already).await);
+        differences.extend(check_notification(context, expected, already).await);
     }
     result.response = Some(match &outcome {
         Ok(answer) => answer.text(),
@@ -90,42 +90,43 @@ async fn attempt(
         return Err(format!("tool call failed: {failure}"));
     }
     if let (Ok(answer), true) = (&outcome, differences.is_empty()) {
-        // A number that came as JSON prints as a float, as it always did.
-        let value = crate::goform::as_received(answer.to_value());
-        subject.variables.insert(step.id.clone(), value);
+        // Numbers received as JSON print as floats, as in the original.
+        let value = crate::go_format::as_received(answer.to_value());
+        context.variables.insert(step.id.clone(), value);
     }
     result.differences = differences;
     Ok(())
 }
 
-async fn call(subject: &mut Subject, step: &Step, args: &Value) -> Outcome {
+async fn call(context: &mut ScenarioContext, step: &Step, args: &Value) -> CallOutcome {
     let args = args.as_object();
-    let limit = subject.limit(step.timeout);
+    let limit = context.limit(step.timeout);
     if step.tool.starts_with(builtin::PREFIX) {
         let args = args.cloned().unwrap_or_default();
-        let run = timeout(limit, builtin::run(subject, &step.tool, &args)).await;
-        return run.unwrap_or(Err(Failure::TimedOut(limit)));
+        let run = timeout(limit, builtin::run(context, &step.tool, &args)).await;
+        return run.unwrap_or(Err(ClientError::TimedOut(limit)));
     }
-    subject.client()?.call(&step.tool, args, limit).await
+    context.client()?.call(&step.tool, args, limit).await
 }
 
-/// Looks at the notifications since the step began, and waits for them as long as is said.
-async fn notified(
-    subject: &Subject,
+/// Checks the notifications since the start of the step, waiting for up to `within`.
+async fn check_notification(
+    context: &ScenarioContext,
     expected: &ExpectedNotification,
     already: usize,
 ) -> Option<Difference> {
-    let mut all = match subject.client() {
+    let mut all = match context.client() {
         Ok(client) => client.notifications(),
         Err(failure) => {
             return Some(Difference::new("notifications", "a connection", failure.to_string()));
         }
     };
-    // After a restart the session is new, and so is its list.
-    let since = |heard: &Vec<Heard>| heard.get(already..).unwrap_or(heard).to_vec();
-    let arrives = all.wait_for(|heard| expect::is_heard(expected, &since(heard)));
-    // Whether it came or not is judged below, by what has arrived.
-    drop(timeout(expected.within, arrives).await);
-    let heard = since(&all.borrow());
-    expect::check_notification(expected, &heard)
+    // After a restart the session is new, and its list starts empty.
+    let since =
+        |received: &Vec<ReceivedNotification>| received.get(already..).unwrap_or(received).to_vec();
+    let arrival = all.wait_for(|received| expect::is_received(expected, &since(received)));
+    // Whether it arrived in time is decided below.
+    drop(timeout(expected.within, arrival).await);
+    let received = since(&all.borrow());
+    expect::check_notification(expected, &received)
 }

@@ -1,147 +1,78 @@
-//! The simple template engine of mock servers and of variables between steps.
+//! Templates in scenarios: the responses of mock servers, and results of earlier steps.
 //!
-//! `{{ path }}`, `{{ .path }}`, `{{path}}` and `{{.path}}` stand for a value; anything else between
-//! braces stays as it is. The result of text is always text.
+//! `{{ path }}`, `{{ .path }}`, `{{path}}` and `{{.path}}` are replaced; anything else between braces is left
+//! unchanged.
 
+use muster_template::simple::{self, Unfilled};
 use serde_json::{Map, Value};
-use thiserror::Error;
 
-use crate::goform;
+use crate::go_format;
 
-/// What a template needs and does not have.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unrendered {
-    /// Paths that lead nowhere, in the order written.
-    #[error("missing template variables: {}", .0.join(", "))]
-    Missing(Vec<String>),
-    /// Something is wrong below a key.
-    #[error("error in key '{key}': {source}")]
-    Key {
-        /// The key.
-        key: String,
-        /// What is wrong there.
-        source: Box<Self>,
-    },
-    /// Something is wrong in a list.
-    #[error("error at index {index}: {source}")]
-    Index {
-        /// The place, from 0.
-        index: usize,
-        /// What is wrong there.
-        source: Box<Self>,
-    },
-}
-
-/// Renders every text inside `value`; keys stay as they are.
-pub fn render(value: &Value, variables: &Map<String, Value>) -> Result<Value, Unrendered> {
-    match value {
-        Value::String(text) => render_text(text, variables).map(Value::String),
-        Value::Array(items) => {
-            let items = items.iter().enumerate().map(|(index, item)| {
-                render(item, variables)
-                    .map_err(|source| Unrendered::Index { index, source: Box::new(source) })
-            });
-            Ok(Value::Array(items.collect::<Result<_, _>>()?))
-        }
-        Value::Object(map) => {
-            let members = map.iter().map(|(key, value)| match render(value, variables) {
-                Ok(value) => Ok((key.clone(), value)),
-                Err(source) => Err(Unrendered::Key { key: key.clone(), source: Box::new(source) }),
-            });
-            Ok(Value::Object(members.collect::<Result<_, _>>()?))
-        }
-        other => Ok(other.clone()),
-    }
+/// Renders every text inside `value`; keys are left unchanged.
+pub fn render(value: &Value, variables: &Map<String, Value>) -> Result<Value, Unfilled> {
+    simple::replace_all(value, &|text| render_text(text, variables))
 }
 
 /// Renders one text.
-pub fn render_text(text: &str, variables: &Map<String, Value>) -> Result<String, Unrendered> {
-    render_as(text, variables, goform::in_template)
+pub fn render_text(text: &str, variables: &Map<String, Value>) -> Result<String, Unfilled> {
+    simple::replace(text, |path| Ok(lookup(path, variables).map(go_format::in_template)))
 }
 
-/// Renders one text, with the values in the form that `form` gives them.
-fn render_as(
-    text: &str,
-    variables: &Map<String, Value>,
-    form: fn(&Value) -> String,
-) -> Result<String, Unrendered> {
-    let mut rendered = String::new();
-    let mut missing: Vec<String> = Vec::new();
-    for piece in pieces(text) {
-        let path = match piece {
-            Piece::Braces { path: Some(path), .. } => path,
-            Piece::Braces { whole, path: None, .. } | Piece::Text(whole) => {
-                rendered.push_str(whole);
-                continue;
-            }
-        };
-        match lookup(path, variables) {
-            Some(value) => rendered.push_str(&form(value)),
-            None if missing.iter().any(|known| known == path) => {}
-            None => missing.push(path.to_owned()),
-        }
-    }
-    if missing.is_empty() { Ok(rendered) } else { Err(Unrendered::Missing(missing)) }
-}
-
-/// Replaces variables in the texts of `value`, each text only if all of its braces begin with a
-/// known variable. Other texts may be templates of somebody else, such as those of a workflow.
-pub fn substitute(value: &Value, variables: &Map<String, Value>) -> Result<Value, Unrendered> {
-    match value {
-        Value::String(text) if all_known(text, variables) => {
-            render_text(text, variables).map(Value::String)
-        }
-        Value::Array(items) => {
-            let items = items.iter().map(|item| substitute(item, variables));
-            Ok(Value::Array(items.collect::<Result<_, _>>()?))
-        }
-        Value::Object(map) => {
-            let members = map
-                .iter()
-                .map(|(key, value)| substitute(value, variables).map(|value| (key.clone(), value)));
-            Ok(Value::Object(members.collect::<Result<_, _>>()?))
-        }
-        other => Ok(other.clone()),
-    }
-}
-
-/// Replaces variables in something that is expected. Only texts whose braces all begin with a known
-/// variable are touched, numbers print as they came, and a text that is one variable becomes its value.
-pub fn expectation(value: &Value, variables: &Map<String, Value>) -> Result<Value, Unrendered> {
-    match value {
-        Value::String(text) if text.contains("{{") && all_known(text, variables) => {
-            if let [Piece::Text(""), Piece::Braces { path: Some(path), .. }] = *pieces(text) {
-                let missing = || Unrendered::Missing(vec![path.to_owned()]);
-                return lookup(path, variables).cloned().ok_or_else(missing);
-            }
-            render_as(text, variables, goform::default).map(Value::String)
-        }
-        Value::Array(items) => {
-            let items = items.iter().map(|item| expectation(item, variables));
-            Ok(Value::Array(items.collect::<Result<_, _>>()?))
-        }
-        Value::Object(map) => {
-            let members = map.iter().map(|(key, value)| {
-                expectation(value, variables).map(|value| (key.clone(), value))
-            });
-            Ok(Value::Object(members.collect::<Result<_, _>>()?))
-        }
-        other => Ok(other.clone()),
-    }
-}
-
-fn all_known(text: &str, variables: &Map<String, Value>) -> bool {
-    pieces(text).iter().all(|piece| match piece {
-        Piece::Text(_) => true,
-        Piece::Braces { inside, .. } => {
-            let inside = inside.trim();
-            let path = inside.strip_prefix('.').unwrap_or(inside);
-            path.split('.').next().is_some_and(|root| variables.contains_key(root))
-        }
+/// Replaces variables in the texts of `value`, each text only if all of its braces begin with a known
+/// variable. Other texts may be templates of the gateway, such as those of a workflow.
+pub fn substitute(value: &Value, variables: &Map<String, Value>) -> Result<Value, Unfilled> {
+    map_texts(value, &|text| match all_known(text, variables) {
+        true => render_text(text, variables).map(Value::String),
+        false => Ok(Value::String(text.to_owned())),
     })
 }
 
-/// Walks maps along a dotted path. A variable may have dots in its own name.
+/// Replaces variables in an expectation, as [`substitute`] does, except that numbers print as received and a
+/// text that is a single variable becomes its value.
+pub fn expectation(value: &Value, variables: &Map<String, Value>) -> Result<Value, Unfilled> {
+    map_texts(value, &|text| {
+        if !text.contains("{{") || !all_known(text, variables) {
+            return Ok(Value::String(text.to_owned()));
+        }
+        if let Some(path) = simple::single_path(text) {
+            let missing = || Unfilled::Missing(vec![path.to_owned()]);
+            return lookup(path, variables).cloned().ok_or_else(missing);
+        }
+        let display = |path: &str| Ok(lookup(path, variables).map(go_format::display));
+        simple::replace(text, display).map(Value::String)
+    })
+}
+
+fn map_texts(
+    value: &Value,
+    map: &impl Fn(&str) -> Result<Value, Unfilled>,
+) -> Result<Value, Unfilled> {
+    match value {
+        Value::String(text) => map(text),
+        Value::Array(items) => items.iter().map(|item| map_texts(item, map)).collect(),
+        Value::Object(members) => {
+            let members = members
+                .iter()
+                .map(|(key, value)| map_texts(value, map).map(|value| (key.clone(), value)));
+            Ok(Value::Object(members.collect::<Result<_, _>>()?))
+        }
+        other => Ok(other.clone()),
+    }
+}
+
+/// Whether every `{{ … }}` begins with the name of a variable.
+fn all_known(text: &str, variables: &Map<String, Value>) -> bool {
+    // Of `{{{ x }}` the innermost braces count.
+    let mut heads: Vec<&str> = text.split("}}").collect();
+    heads.pop();
+    heads.iter().filter_map(|head| head.rsplit_once("{{")).all(|(_, inside)| {
+        let inside = inside.trim();
+        let path = inside.strip_prefix('.').unwrap_or(inside);
+        path.split('.').next().is_some_and(|root| variables.contains_key(root))
+    })
+}
+
+/// Walks maps along a dotted path. The name of a variable may contain dots itself.
 fn lookup<'a>(path: &str, variables: &'a Map<String, Value>) -> Option<&'a Value> {
     if let Some(value) = variables.get(path) {
         return Some(value);
@@ -151,54 +82,12 @@ fn lookup<'a>(path: &str, variables: &'a Map<String, Value>) -> Option<&'a Value
     names.try_fold(first, |value, name| value.as_object()?.get(name))
 }
 
-/// A part of a text.
-#[derive(Debug, PartialEq, Eq)]
-enum Piece<'a> {
-    Text(&'a str),
-    /// `{{…}}`, with the path inside if it has one of the four forms.
-    Braces {
-        whole: &'a str,
-        inside: &'a str,
-        path: Option<&'a str>,
-    },
-}
-
-fn pieces(text: &str) -> Vec<Piece<'_>> {
-    let mut pieces = Vec::new();
-    let mut rest = text;
-    while let Some((head, next)) = rest.split_once("}}") {
-        // Of `{{{ x }}` the innermost braces count.
-        let Some((before, inside)) = head.rsplit_once("{{") else {
-            pieces.push(Piece::Text(rest.strip_suffix(next).unwrap_or(rest)));
-            rest = next;
-            continue;
-        };
-        let whole = rest.strip_prefix(before).and_then(|whole| whole.strip_suffix(next));
-        pieces.push(Piece::Text(before));
-        pieces.push(Piece::Braces { whole: whole.unwrap_or_default(), inside, path: path(inside) });
-        rest = next;
-    }
-    if !rest.is_empty() {
-        pieces.push(Piece::Text(rest));
-    }
-    pieces
-}
-
-fn path(inside: &str) -> Option<&str> {
-    let spaced = inside.strip_prefix(' ').and_then(|inside| inside.strip_suffix(' '));
-    let path = spaced.unwrap_or(inside);
-    let path = path.strip_prefix('.').unwrap_or(path);
-    let begins = path.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
-    let goes_on = path.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
-    (begins && goes_on).then_some(path)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Map, Value, json};
 
     use super::{expectation, render, render_text, substitute};
-    use crate::goform::as_received;
+    use crate::go_format::as_received;
 
     fn variables() -> Map<String, Value> {
         let value = as_received(json!({
@@ -217,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn four_forms_and_nothing_else() {
+    fn four_forms_are_replaced() {
         check("a {{ name }} b", "a web b");
         check("{{ .name }}{{name}}{{.name}}", "webwebweb");
         check("{{  name  }} {{name }} {{ name}}", "{{  name  }} {{name }} {{ name}}");
@@ -242,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_missing_is_named() {
+    fn all_missing_variables_are_named() {
         check("{{ a }} {{ name }} {{ b.c }} {{ a }}", "error: missing template variables: a, b.c");
         check("{{ list.0 }}", "error: missing template variables: list.0");
         let nested = json!({"k": ["{{ name }}", {"z": "{{ gone }}"}]});
@@ -254,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn expectations_keep_the_kind_of_a_value() {
+    fn expectations_keep_the_type_of_a_value() {
         let expected = json!({
             "count": "{{ count }}", "text": "{{ name }}-{{ count }}", "other": "{{ .input.x }}",
             "list": ["{{ list }}", "{{ step-1.id }}"], "plain": 7,

@@ -1,39 +1,38 @@
-//! JSON-RPC as the tester speaks it: plain values, nothing clever.
+//! The tester's own JSON-RPC messages, over plain values.
 //!
-//! It is written apart from the wire of the gateway on purpose: two readings of the specification
-//! check each other.
+//! It shares no code with the gateway on purpose: two implementations of the specification check each other.
 
 use serde_json::{Value, json};
 
-/// Not a method of this server.
+/// JSON-RPC: method not found.
 pub const METHOD_NOT_FOUND: i64 = -32601;
-/// Parameters that do not fit.
+/// JSON-RPC: invalid params.
 pub const INVALID_PARAMS: i64 = -32602;
-/// A failure inside the server.
+/// JSON-RPC: internal error.
 pub const INTERNAL_ERROR: i64 = -32603;
 
-/// A message that came in.
+/// A received message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// Wants an answer.
+    /// A request.
     Request {
-        /// To be given back.
+        /// Returned in the response.
         id: Value,
-        /// What is asked.
+        /// The method.
         method: String,
-        /// With what.
+        /// Its parameters.
         params: Value,
     },
-    /// Wants none.
+    /// A notification.
     Notification {
-        /// What happened.
+        /// The method.
         method: String,
-        /// With what.
+        /// Its parameters.
         params: Value,
     },
-    /// Answers a request.
+    /// A response.
     Answer {
-        /// Which request.
+        /// The id of the request.
         id: Value,
         /// The result, or the error.
         outcome: Result<Value, RpcError>,
@@ -45,11 +44,11 @@ pub enum Message {
 pub struct RpcError {
     /// Its code.
     pub code: i64,
-    /// Its sentence.
+    /// Its message.
     pub message: String,
 }
 
-/// Reads one message; `None` for what is none.
+/// Parses a message; `None` if it is not one.
 pub fn parse(text: &str) -> Option<Message> {
     let mut message: Value = serde_json::from_str(text).ok()?;
     let message = message.as_object_mut()?;
@@ -71,12 +70,12 @@ pub fn parse(text: &str) -> Option<Message> {
     }
 }
 
-/// Writes a request.
+/// Encodes a request.
 pub fn request(id: u64, method: &str, params: &Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
-/// Writes a notification.
+/// Encodes a notification.
 pub fn notification(method: &str, params: &Value) -> String {
     match params {
         Value::Null => json!({"jsonrpc": "2.0", "method": method}).to_string(),
@@ -84,7 +83,7 @@ pub fn notification(method: &str, params: &Value) -> String {
     }
 }
 
-/// Writes an answer.
+/// Encodes a response.
 pub fn answer(id: &Value, outcome: &Result<Value, RpcError>) -> String {
     match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string(),
@@ -96,7 +95,7 @@ pub fn answer(id: &Value, outcome: &Result<Value, RpcError>) -> String {
 }
 
 impl RpcError {
-    /// An error.
+    /// An error with this code and message.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
@@ -108,7 +107,7 @@ impl RpcError {
     }
 }
 
-/// A result with one text.
+/// A tool result with one text.
 pub fn text_result(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }

@@ -1,5 +1,5 @@
-//! A muster that is good enough to run scenarios against, and that lies about one thing if it is told
-//! to: `lie: <what>` in its `config.yaml`.
+//! A fake muster, complete enough to run scenarios against. `defect: <name>` in its `config.yaml` makes it
+//! misbehave in one way.
 
 mod backends;
 mod login;
@@ -26,9 +26,9 @@ use muster_scenario::wire::{self, Message, RpcError, text_result};
 use serde_json::{Value, json};
 use tokio::{sync::broadcast, task::JoinSet};
 
-/// All that the fake knows.
+/// The state of the fake.
 pub(crate) struct Fake {
-    lie: String,
+    defect: String,
     backends: Backends,
     logins: Logins,
     calls: AtomicU64,
@@ -40,17 +40,17 @@ pub(crate) async fn serve(dir: &Path) -> Result<ExitCode, String> {
     let config = read(&dir.join("config.yaml"))?;
     let port = text(&config, &["aggregator", "port"]).and_then(|port| port.parse().ok());
     let port: u16 = port.ok_or("no port")?;
-    let lie = text(&config, &["lie"]).unwrap_or_default();
-    eprintln!("fake muster on port {port}, lie: {lie:?}");
-    if lie == "crash" {
+    let defect = text(&config, &["defect"]).unwrap_or_default();
+    eprintln!("fake muster on port {port}, defect: {defect:?}");
+    if defect == "crash" {
         eprintln!("something terrible happened");
         return Ok(ExitCode::FAILURE);
     }
     let launcher = Launcher::new();
     let fake = Fake {
         backends: Backends::load(dir, &launcher).await?,
-        logins: Logins::new(port, &lie),
-        lie,
+        logins: Logins::new(port, &defect),
+        defect,
         calls: AtomicU64::new(0),
         notes: broadcast::Sender::new(16),
     };
@@ -65,8 +65,8 @@ pub(crate) async fn serve(dir: &Path) -> Result<ExitCode, String> {
     loop {
         tokio::select! {
             _ = term.recv() => {
-                eprintln!("asked to end");
-                if fake.lie != "deaf" {
+                eprintln!("received SIGTERM");
+                if fake.defect != "deaf" {
                     break;
                 }
             }
@@ -78,10 +78,10 @@ pub(crate) async fn serve(dir: &Path) -> Result<ExitCode, String> {
 }
 
 impl Fake {
-    /// A process that nobody keeps an eye on, as a careless gateway would leave it.
+    /// Leaves an orphan process behind, as a careless gateway would.
     #[expect(clippy::disallowed_methods, reason = "this is what the tester has to find")]
     fn leave_an_orphan(&self) -> Result<(), String> {
-        if self.lie == "orphan" {
+        if self.defect == "orphan" {
             let mut command = process::Command::new("sleep");
             let started = command.arg("60").process_group(0).stdout(Stdio::null()).spawn();
             drop(started.map_err(|err| err.to_string())?);
@@ -89,8 +89,8 @@ impl Fake {
         Ok(())
     }
 
-    /// Answers one message of the session `session`.
-    pub(crate) async fn answer(&self, message: Message, session: &str) -> Option<String> {
+    /// Handles one message of a session.
+    pub(crate) async fn handle(&self, message: Message, session: &str) -> Option<String> {
         let Message::Request { id, method, params } = message else { return None };
         let outcome = match method.as_str() {
             "initialize" => Ok(json!({
@@ -106,17 +106,18 @@ impl Fake {
             "tools/call" => self.call(&params, session).await,
             _ => Err(RpcError::new(wire::METHOD_NOT_FOUND, "no such method")),
         };
-        let id = if self.lie == "wrong-id" && method == "tools/call" { json!(999_999) } else { id };
+        let id =
+            if self.defect == "wrong-id" && method == "tools/call" { json!(999_999) } else { id };
         Some(wire::answer(&id, &outcome))
     }
 
     async fn list(&self, session: &str) -> Value {
         let mut names = vec!["core_echo".to_owned(), "core_count".to_owned()];
         names.extend(self.backends.tool_names(&self.logins.tokens(session).await).await);
-        if self.lie == "nothing" {
+        if self.defect == "nothing" {
             names.clear();
         }
-        if self.lie == "leak" || session.starts_with("privileged") {
+        if self.defect == "leak" || session.starts_with("privileged") {
             names.push("x_private_tool".to_owned());
         }
         let tools: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
@@ -144,7 +145,7 @@ impl Fake {
     }
 
     fn envelope(&self, failed: bool, text: &str) -> Value {
-        match self.lie.as_str() {
+        match self.defect.as_str() {
             "no-envelope" => text_result(text),
             "never-fails" => {
                 let inner = json!({"isError": false, "content": [{"type": "text", "text": text}]});
@@ -163,11 +164,11 @@ impl Fake {
             "core_echo" => Ok(self.echo(args).await),
             "core_count" => Ok(json!({"count": count}).to_string()),
             "core_state" => {
-                let state = if count < 3 || self.lie == "stuck" { "stopped" } else { "running" };
+                let state = if count < 3 || self.defect == "stuck" { "stopped" } else { "running" };
                 Ok(json!({"name": at(args, "/name"), "state": state}).to_string())
             }
             "core_note" => {
-                if self.lie != "silent" {
+                if self.defect != "silent" {
                     let note = wire::notification("notifications/tools/list_changed", &Value::Null);
                     let _nobody = self.notes.send(note);
                 }
@@ -187,7 +188,7 @@ impl Fake {
     }
 
     async fn echo(&self, args: &Value) -> String {
-        match self.lie.as_str() {
+        match self.defect.as_str() {
             "wrong-text" => "something else".to_owned(),
             "big" => "x".repeat(10_000),
             "slow" => {
@@ -198,8 +199,8 @@ impl Fake {
         }
     }
 
-    pub(crate) fn lie(&self) -> &str {
-        &self.lie
+    pub(crate) fn defect(&self) -> &str {
+        &self.defect
     }
 
     pub(crate) const fn logins(&self) -> &Logins {
@@ -211,7 +212,7 @@ impl Fake {
     }
 }
 
-/// One tool of a list, and where the next one is: a muster with pages, as small as they can be.
+/// A page of a tool list with a single tool, to test paging.
 fn page(list: &Value, offset: u64) -> Value {
     let tools = at(list, "/tools").as_array().map_or(&[][..], Vec::as_slice);
     let here = usize::try_from(offset).ok().and_then(|offset| tools.get(offset..));
@@ -222,7 +223,7 @@ fn page(list: &Value, offset: u64) -> Value {
     }
 }
 
-/// The value at a pointer, or null.
+/// The value at a JSON pointer, or null.
 pub(crate) fn at<'a>(value: &'a Value, pointer: &str) -> &'a Value {
     value.pointer(pointer).unwrap_or(&Value::Null)
 }
@@ -232,7 +233,7 @@ fn read(path: &Path) -> Result<Node, String> {
     yaml::parse(&text).map_err(|err| err.to_string())
 }
 
-/// The value at a path of keys, as it was written.
+/// The scalar at a path of keys, as written.
 fn text(node: &Node, path: &[&str]) -> Option<String> {
     let found = path.iter().try_fold(node, |node, key| child(node, key))?;
     found.written().map(str::to_owned)
@@ -249,7 +250,7 @@ fn child<'a>(node: &'a Node, key: &str) -> Option<&'a Node> {
     }
 }
 
-/// Files of a directory, by the name without extension.
+/// The files of a directory, by name without extension.
 fn files(dir: &Path) -> BTreeMap<String, Node> {
     let Ok(entries) = fs::read_dir(dir) else { return BTreeMap::new() };
     let files = entries.filter_map(|entry| {

@@ -1,5 +1,4 @@
-//! A program that can be what the tester deals with: a launcher, a mock server, and a muster that
-//! lies when its configuration says so.
+//! A test program: the launcher, a mock server, and a fake muster with injected defects.
 
 mod fake;
 
@@ -22,7 +21,7 @@ fn main() -> ExitCode {
             ["test", "--mock-mcp-server", "--mock-config", file] => {
                 mock::stdio::serve(&PathBuf::from(file)).await
             }
-            other => Err(format!("what is {other:?}?")),
+            other => Err(format!("unexpected arguments {other:?}")),
         }
     });
     // Standard input is read by a thread that nothing can interrupt.

@@ -1,27 +1,27 @@
-//! The tester from outside: mocks spoken to, scenarios run, and a muster that lies.
+//! The tester from outside: its mocks, whole runs, and a fake muster with injected defects.
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
-    reason = "a test that cannot go on should fail where it stands"
+    reason = "a test may panic"
 )]
 
+#[path = "suite/defects.rs"]
+mod defects;
 #[path = "suite/docs.rs"]
 mod docs;
-#[path = "suite/doors.rs"]
-mod doors;
-#[path = "suite/lies.rs"]
-mod lies;
+#[path = "suite/given_scenarios.rs"]
+mod given_scenarios;
+#[path = "suite/http_client.rs"]
+mod http_client;
 #[path = "suite/mocks.rs"]
 mod mocks;
 #[path = "suite/oauth.rs"]
 mod oauth;
+#[path = "suite/protected_mocks.rs"]
+mod protected_mocks;
 #[path = "suite/runs.rs"]
 mod runs;
-#[path = "suite/shared.rs"]
-mod shared;
 #[path = "suite/support.rs"]
 mod support;
-#[path = "suite/web.rs"]
-mod web;

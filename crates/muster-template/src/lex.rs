@@ -194,7 +194,7 @@ impl<'a> Lexer<'a> {
             '|' => self.emit(TokenKind::Pipe),
             '"' => self.quoted('"', "unterminated quoted string", TokenKind::String)?,
             '\'' => {
-                self.quoted('\'', "unterminated character constant", TokenKind::CharConstant)?
+                self.quoted('\'', "unterminated character constant", TokenKind::CharConstant)?;
             }
             '`' => self.raw_string()?,
             '$' => self.name(TokenKind::Variable, TokenKind::Variable)?,

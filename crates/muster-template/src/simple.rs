@@ -38,6 +38,18 @@ pub enum Unfilled {
 ///
 /// All paths without a value.
 pub fn render(text: &str, data: &Json) -> Result<String, Unfilled> {
+    replace(text, |path| find(data, path).map(shown).transpose())
+}
+
+/// Replaces every path in `text` with the text that `value` returns for it.
+///
+/// # Errors
+///
+/// The error of `value`, or all paths for which it returns `None`.
+pub fn replace(
+    text: &str,
+    value: impl Fn(&str) -> Result<Option<String>, Unfilled>,
+) -> Result<String, Unfilled> {
     let (mut out, mut missing) = (String::with_capacity(text.len()), Vec::new());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("{{") {
@@ -48,8 +60,8 @@ pub fn render(text: &str, data: &Json) -> Result<String, Unfilled> {
             rest = rest.get(before.len() + 1..).unwrap_or_default();
             continue;
         };
-        match find(data, path) {
-            Some(value) => out.push_str(&shown(value)?),
+        match value(path)? {
+            Some(value) => out.push_str(&value),
             None if missing.iter().any(|known| known == path) => {}
             None => missing.push(path.to_owned()),
         }
@@ -65,17 +77,29 @@ pub fn render(text: &str, data: &Json) -> Result<String, Unfilled> {
 ///
 /// The first text that fails, with the path to it.
 pub fn render_all(value: &Json, data: &Json) -> Result<Json, Unfilled> {
+    replace_all(value, &|text| render(text, data))
+}
+
+/// Replaces every text in `value` with the result of `render`; keys are left unchanged.
+///
+/// # Errors
+///
+/// The first text that fails, with the path to it.
+pub fn replace_all(
+    value: &Json,
+    render: &impl Fn(&str) -> Result<String, Unfilled>,
+) -> Result<Json, Unfilled> {
     Ok(match value {
-        Json::String(text) => Json::String(render(text, data)?),
+        Json::String(text) => Json::String(render(text)?),
         Json::Array(items) => {
             let items = items.iter().enumerate().map(|(i, item)| {
-                render_all(item, data).map_err(|unfilled| Unfilled::Index(i, unfilled.into()))
+                replace_all(item, render).map_err(|unfilled| Unfilled::Index(i, unfilled.into()))
             });
             Json::Array(items.collect::<Result<_, _>>()?)
         }
         Json::Object(entries) => {
             let entries = entries.iter().map(|(key, item)| {
-                let rendered = render_all(item, data);
+                let rendered = replace_all(item, render);
                 let rendered =
                     rendered.map_err(|unfilled| Unfilled::Key(key.clone(), unfilled.into()));
                 Ok((key.clone(), rendered?))
@@ -84,6 +108,12 @@ pub fn render_all(value: &Json, data: &Json) -> Result<Json, Unfilled> {
         }
         Json::Null | Json::Bool(_) | Json::Number(_) => value.clone(),
     })
+}
+
+/// The path in `text`, if the text is a single reference and nothing else.
+pub fn single_path(text: &str) -> Option<&str> {
+    let (path, tail) = path(text.strip_prefix("{{")?)?;
+    tail.is_empty().then_some(path)
 }
 
 /// Splits the text after `{{` into the path and the text after its `}}`.

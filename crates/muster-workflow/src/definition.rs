@@ -3,9 +3,13 @@
 
 use std::fmt::Display;
 
+use muster_core::{fields::FieldTable, suggest};
 use serde_json::Value as Json;
 
-use super::{Action, Arg, Condition, Expectation, Object, Spec, Step};
+use super::{
+    Action, Arg, Condition, Expectation, Object, Spec, Step,
+    fields::{ARGUMENT, CONDITION, EXPECTATION, FOR_EACH, SPEC, STEP},
+};
 
 /// Something wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,26 +30,6 @@ pub struct Read {
     /// Where fields are that nothing reads, with the names that may have been meant.
     pub unknown: Vec<(Vec<String>, Option<&'static str>)>,
 }
-
-const SPEC: &[&str] = &["description", "args", "steps", "onFailure", "output"];
-const ARG: &[&str] = &["type", "required", "default", "description"];
-const STEP: &[&str] = &[
-    "id",
-    "tool",
-    "args",
-    "condition",
-    "store",
-    "output",
-    "allowFailure",
-    "idempotent",
-    "outputs",
-    "description",
-    "forEach",
-    "parallel",
-];
-const FOR_EACH: &[&str] = &["items", "as", "steps"];
-const CONDITION: &[&str] = &["template", "tool", "args", "fromStep", "expect", "expectNot"];
-const EXPECTATION: &[&str] = &["success", "jsonPath"];
 
 /// Reads a spec. Every problem is told at once.
 pub fn read(spec: &Json) -> Result<Read, Vec<Issue>> {
@@ -78,14 +62,15 @@ impl Walk {
         done
     }
 
-    fn object<'j>(&mut self, json: &'j Json, known: &'static [&'static str]) -> Option<&'j Object> {
+    fn object<'j>(&mut self, json: &'j Json, table: &'static FieldTable) -> Option<&'j Object> {
         let Json::Object(object) = json else {
             return self.refuse("Input should be a mapping", "write `field: value` lines");
         };
-        for name in object.keys().filter(|name| canonical(known, name).is_none()) {
+        for name in object.keys().filter(|name| !table.all().any(|field| is(name, field.name))) {
             let mut path = self.path.clone();
             path.push(name.clone());
-            let meant = muster_core::suggest::similar(name, known.iter().copied()).first().copied();
+            let meant =
+                suggest::similar(name, table.all().map(|field| field.name)).first().copied();
             self.unknown.push((path, meant));
         }
         Some(object)
@@ -142,7 +127,7 @@ impl Walk {
     }
 
     fn spec(&mut self, json: &Json) -> Option<Spec> {
-        let object = self.object(json, SPEC)?;
+        let object = self.object(json, &SPEC)?;
         let description = self.text(object, "description");
         let args = self.args(object);
         let steps = self.list(object, "steps", |walk, step| walk.step(step, Place::Top));
@@ -176,7 +161,7 @@ impl Walk {
         if let Json::String(kind) = json {
             return Some(Arg { kind: kind.clone(), ..Arg::default() });
         }
-        let object = self.object(json, ARG)?;
+        let object = self.object(json, &ARGUMENT)?;
         let (kind, required) = (self.text(object, "type"), self.flag(object, "required"));
         let description = self.text(object, "description");
         let default = object.get("default").filter(|default| !default.is_null()).cloned();
@@ -184,7 +169,7 @@ impl Walk {
     }
 
     fn step(&mut self, json: &Json, place: Place) -> Option<Step> {
-        let object = self.object(json, STEP)?;
+        let object = self.object(json, &STEP)?;
         let id = self.text(object, "id");
         let action = self.action(object, place);
         let condition = match get(object, "condition") {
@@ -237,7 +222,7 @@ impl Walk {
     }
 
     fn for_each(&mut self, json: &Json) -> Option<Action> {
-        let object = self.object(json, FOR_EACH)?;
+        let object = self.object(json, &FOR_EACH)?;
         let name = self.text(object, "as");
         let steps = self.list(object, "steps", |walk, step| walk.step(step, Place::Inside));
         let items = match object.get("items") {
@@ -254,7 +239,7 @@ impl Walk {
     }
 
     fn condition(&mut self, json: &Json) -> Option<Condition> {
-        let object = self.object(json, CONDITION)?;
+        let object = self.object(json, &CONDITION)?;
         let template = self.text(object, "template");
         let (tool, args) = (self.text(object, "tool"), self.free(object, "args"));
         let from_step = self.text(object, "fromStep");
@@ -277,7 +262,7 @@ impl Walk {
             return Some(None);
         };
         self.within(name, |walk| {
-            let object = walk.object(json, EXPECTATION)?;
+            let object = walk.object(json, &EXPECTATION)?;
             let success = walk.flag(object, "success");
             let json_path = walk.free(object, "jsonPath");
             Some(Some(Expectation { success: success?, json_path: json_path? }))
@@ -296,10 +281,6 @@ enum Place {
 fn get<'j>(object: &'j Object, name: &str) -> Option<&'j Json> {
     let found = object.iter().find(|(key, _)| is(key, name));
     found.map(|(_, value)| value)
-}
-
-fn canonical(known: &'static [&'static str], key: &str) -> Option<&'static str> {
-    known.iter().copied().find(|name| is(key, name))
 }
 
 /// Whether a key is a name, whatever its case, and with or without `_` between its words.

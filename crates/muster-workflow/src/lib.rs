@@ -11,6 +11,7 @@ pub mod check;
 mod condition;
 pub mod content;
 pub mod definition;
+pub mod fields;
 mod fit;
 mod join;
 pub mod record;

@@ -386,7 +386,7 @@ fn object(record: &Record) -> Object {
 }
 
 /// What a list shows of a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Which run.
     pub execution_id: String,

@@ -16,6 +16,7 @@ pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod models;
 pub(crate) mod resource_kinds;
+pub(crate) mod schema;
 pub(crate) mod search;
 pub(crate) mod self_update;
 pub(crate) mod serve;

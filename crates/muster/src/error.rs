@@ -1,8 +1,9 @@
-//! The one error a person sees, and the exit codes.
+//! The error type of commands, and the exit codes.
 
 use std::process::ExitCode;
 
 use muster_client::{
+    connect::FileError,
     contexts::ContextError,
     login::{UnknownAuthMode, server_logins::ServerLoginError, token_store::TokenError},
     remote::{error::RemoteError, target::TargetError},
@@ -10,24 +11,24 @@ use muster_client::{
 };
 use thiserror::Error;
 
-/// What an exit code means. The reference page is made from this table.
+/// The exit codes and their meaning. The reference page is generated from this table.
 pub const EXIT_CODES: [(u8, &str); 10] = [
-    (0, "It worked; a server ended because its client left or someone asked it to"),
+    (0, "Success; a server stopped because its client disconnected or it was asked to"),
     (
         1,
-        "It failed: a file could not be loaded, a check found something invalid; of `muster` also: the command line was not understood",
+        "Failure: a file could not be loaded, a check found errors; `muster` also: invalid command line",
     ),
-    (2, "`climax`: the command line was not understood. `muster`: the gateway wants a login"),
-    (3, "`muster`: a login failed"),
-    (10, "`muster doctor`: a file of the configuration cannot be used"),
-    (11, "`muster doctor`: a program is not there"),
+    (2, "`climax`: invalid command line. `muster`: the gateway requires a login"),
+    (3, "`muster`: the login failed"),
+    (10, "`muster doctor`: a configuration file is invalid"),
+    (11, "`muster doctor`: a program was not found"),
     (12, "`muster doctor`: the gateway cannot be reached"),
     (13, "`muster doctor`: a certificate is not trusted"),
-    (14, "`muster doctor`: a server cannot be reached, or does not answer as an MCP server does"),
+    (14, "`muster doctor`: a server cannot be reached or does not speak MCP"),
     (15, "`muster doctor`: a login is missing or has expired"),
 ];
 
-/// A command that failed, and what the person can do about it.
+/// The failure of a command: a message, hints for the user, an exit code.
 #[derive(Debug, Error)]
 #[error("{message}")]
 pub struct CommandError {
@@ -37,37 +38,37 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    /// A failure in one sentence.
+    /// A failure with exit code 1.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), hints: Vec::new(), code: 1 }
     }
 
-    /// Adds a next step.
+    /// Adds a hint.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// Ends the process with another code than 1.
+    /// Sets the exit code.
     #[must_use]
     pub const fn code(mut self, code: u8) -> Self {
         self.code = code;
         self
     }
 
-    /// Ends the process as another error does.
+    /// Sets the exit code of another error.
     #[must_use]
     pub const fn code_of(self, other: &Self) -> Self {
         self.code(other.code)
     }
 
-    /// The next steps.
+    /// The hints.
     pub fn hints(&self) -> &[String] {
         &self.hints
     }
 
-    /// The code the process ends with.
+    /// The exit code.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
@@ -81,7 +82,13 @@ impl From<std::io::Error> for CommandError {
 
 impl From<NoHome> for CommandError {
     fn from(error: NoHome) -> Self {
-        Self::new(error.to_string()).hint("set HOME, or name a folder with --config-path")
+        Self::new(error.to_string()).hint("set HOME, or name a directory with --config-path")
+    }
+}
+
+impl From<FileError> for CommandError {
+    fn from(error: FileError) -> Self {
+        Self::new(error.to_string())
     }
 }
 
@@ -117,10 +124,10 @@ impl From<TargetError> for CommandError {
             TargetError::NoHome(error) => error.into(),
             TargetError::Config { .. } => Self::new(text),
             TargetError::UnknownContext(_) => {
-                Self::new(text).hint("see all of them with `muster context list`")
+                Self::new(text).hint("list the contexts with `muster context list`")
             }
             TargetError::Stdio => Self::new(text).hint(
-                "a gateway on standard input and output has no address; name another with --endpoint",
+                "a gateway on standard input and output has no URL; name another gateway with --endpoint",
             ),
         }
     }
@@ -145,12 +152,12 @@ impl From<RemoteError> for CommandError {
     }
 }
 
-/// The next steps after a failure at a gateway.
+/// The hints for a failed request to a gateway.
 fn hints(error: &RemoteError) -> Vec<String> {
     match error {
         RemoteError::AuthRequired { endpoint, .. } => vec![
             format!("log in with `muster auth login --endpoint {endpoint}`"),
-            "see where you are logged in with `muster auth status`".to_owned(),
+            "check your logins with `muster auth status`".to_owned(),
         ],
         RemoteError::AuthExpired { endpoint } => vec![
             format!("log in again with `muster auth login --endpoint {endpoint}`"),
@@ -160,8 +167,7 @@ fn hints(error: &RemoteError) -> Vec<String> {
             vec![format!("try again with `muster auth login --endpoint {endpoint}`")]
         }
         RemoteError::Connect(_) => vec![
-            "see whether the address is right with `muster context list`, or name one with --endpoint"
-                .to_owned(),
+            "check the endpoint with `muster context list`, or set one with --endpoint".to_owned(),
         ],
         RemoteError::NotRunning
         | RemoteError::NotResponding { .. }

@@ -5,7 +5,7 @@ use std::{convert::Infallible, time::Duration};
 
 use muster_core::backend::BoxFuture;
 use muster_exec::browser;
-use muster_mcp_client::bridge::{Login, Renewal};
+use muster_mcp_client::bridge::{LoginProvider, TokenRenewal};
 use tokio::{
     sync::{Mutex, watch},
     task::JoinSet,
@@ -139,7 +139,7 @@ impl UserLogin {
         let remote = Remote::connect(&self.target, &auth).await?;
         let say = |text: &str| tracing::info!("{text}");
         let waiting =
-            server_logins::all(&remote).await?.into_iter().filter(ServerLogin::wants_login);
+            server_logins::list(&remote).await?.into_iter().filter(ServerLogin::needs_login);
         for server in waiting.filter(|server| server.sso().is_none()) {
             if let Err(err) = server_logins::log_in(&remote, &server, &say).await {
                 tracing::warn!("{}: {err}", server.name);
@@ -149,10 +149,10 @@ impl UserLogin {
         Ok(())
     }
 
-    async fn try_renewal(&self, refused: Option<&str>, challenge: Option<&str>) -> Renewal {
+    async fn try_renewal(&self, refused: Option<&str>, challenge: Option<&str>) -> TokenRenewal {
         if self.mode == AuthMode::None {
             let hint = format!("run `muster auth login --endpoint {}`", self.target.url);
-            return Renewal::Never(format!("the gateway wants a login; {hint}"));
+            return TokenRenewal::Unavailable(format!("the gateway wants a login; {hint}"));
         }
         self.wanted.send_replace(Wanted {
             challenge: challenge.map(str::to_owned),
@@ -167,9 +167,9 @@ impl UserLogin {
         match found {
             Some(found) => {
                 self.token.send_replace(Some(found));
-                Renewal::Done
+                TokenRenewal::Renewed
             }
-            None => Renewal::Wanted,
+            None => TokenRenewal::LoginRequired,
         }
     }
 
@@ -178,8 +178,8 @@ impl UserLogin {
         let refused = refused?;
         let tokens = TokenStore::of_user().ok()?;
         let old = tokens.load(&self.target.url).filter(|old| shown(old) == refused)?;
-        if old.can_renew()
-            && let Ok(made) = flow::renew(&self.target, &old).await
+        if old.can_refresh()
+            && let Ok(made) = flow::refresh(&self.target, &old).await
         {
             return Some(shown(&made));
         }
@@ -222,7 +222,7 @@ async fn token(target: &Target) -> Option<String> {
     }
 }
 
-impl Login for UserLogin {
+impl LoginProvider for UserLogin {
     fn token(&self) -> Option<String> {
         self.token.borrow().clone()
     }
@@ -231,7 +231,7 @@ impl Login for UserLogin {
         &'a self,
         refused: Option<&'a str>,
         challenge: Option<&'a str>,
-    ) -> BoxFuture<'a, Renewal> {
+    ) -> BoxFuture<'a, TokenRenewal> {
         Box::pin(self.try_renewal(refused, challenge))
     }
 

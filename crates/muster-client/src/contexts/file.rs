@@ -1,4 +1,4 @@
-//! The text of `contexts.yaml`.
+//! Reading and writing `contexts.yaml`.
 
 use muster_config::{
     writer,
@@ -8,14 +8,14 @@ use muster_core::value::Value;
 
 use super::{Context, Contexts};
 
-/// Reads the file. What is wrong is said with its line.
+/// Parses the file. Errors name the line.
 pub(super) fn parse(text: &str) -> Result<Contexts, String> {
     let root = yaml::parse(text).map_err(|err| err.to_string())?;
     let mut contexts = Contexts::default();
     for (key, value) in members(&root, "the file")? {
         match key.as_str() {
             "current-context" => {
-                contexts.current = Some(word(value, &key)?).filter(|name| !name.is_empty());
+                contexts.current = Some(scalar_text(value, &key)?).filter(|name| !name.is_empty());
             }
             "contexts" => contexts.all = list(value)?,
             _ => (),
@@ -38,8 +38,8 @@ fn context(node: &Node) -> Result<Context, String> {
     let (mut name, mut endpoint, mut settings) = (None, String::new(), Vec::new());
     for (key, value) in members(node, "a context")? {
         match key.as_str() {
-            "name" => name = Some(word(value, &key)?),
-            "endpoint" => endpoint = word(value, &key)?,
+            "name" => name = Some(scalar_text(value, &key)?),
+            "endpoint" => endpoint = scalar_text(value, &key)?,
             "settings" => {
                 let inner = members(value, "`settings`")?;
                 settings = inner.into_iter().map(|(key, value)| (key, value.to_value())).collect();
@@ -51,7 +51,7 @@ fn context(node: &Node) -> Result<Context, String> {
     Ok(Context { name, endpoint, settings })
 }
 
-/// The members of a mapping; nothing at all is an empty one.
+/// The members of a mapping. Null counts as an empty mapping.
 fn members<'a>(node: &'a Node, what: &str) -> Result<Vec<(String, &'a Node)>, String> {
     match &node.value {
         NodeValue::Map(pairs) => {
@@ -64,11 +64,11 @@ fn members<'a>(node: &'a Node, what: &str) -> Result<Vec<(String, &'a Node)>, St
     }
 }
 
-fn word(node: &Node, key: &str) -> Result<String, String> {
+fn scalar_text(node: &Node, key: &str) -> Result<String, String> {
     text(node).ok_or_else(|| format!("line {}: `{key}` must be text", node.line))
 }
 
-/// What was written, even where it means a number.
+/// The scalar as it was written, even if it is a number.
 fn text(node: &Node) -> Option<String> {
     match &node.value {
         NodeValue::Scalar(scalar) => match &scalar.value {
@@ -79,7 +79,7 @@ fn text(node: &Node) -> Option<String> {
     }
 }
 
-/// Writes the file.
+/// Serializes the file.
 pub(super) fn write(contexts: &Contexts) -> String {
     let text = |text: &str| Value::Text(text.to_owned());
     let all = contexts.all.iter().map(|context| {
@@ -114,7 +114,7 @@ contexts:
 ";
 
     #[test]
-    fn what_is_read_is_written() {
+    fn round_trip() {
         let contexts = parse(FILE).unwrap();
         assert_eq!(contexts.current().unwrap().name, "lab");
         assert_eq!(write(&contexts), FILE);
@@ -124,7 +124,7 @@ contexts:
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_line() {
         let wrong = |text: &str| parse(text).unwrap_err();
         expect!["line 1: `contexts` must be a list of contexts"].assert_eq(&wrong("contexts: x"));
         expect!["line 2: a context has no `name`"].assert_eq(&wrong("contexts:\n- endpoint: x"));

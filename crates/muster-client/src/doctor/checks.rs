@@ -1,4 +1,4 @@
-//! Checks of what is on this machine: files, programs, the gateway, logins.
+//! Checks of the local setup: files, programs, the gateway, logins.
 
 use std::{collections::BTreeMap, net::TcpListener, path::Path, sync::Arc};
 
@@ -6,7 +6,7 @@ use muster_config::mcpserver::ServerType;
 use muster_core::{cli::CliConfig, connect::ServerListing};
 use muster_engine::{
     store::{FileProblem, Files, Severity},
-    vain,
+    unmatched_rules,
 };
 use muster_exec::{environment::Environment, lookup};
 
@@ -18,46 +18,49 @@ use crate::{
     secrets::{self, SecretStore},
 };
 
-/// The files of the configuration, and the secrets that they name.
+/// Checks the configuration files and the secrets they reference.
 pub(super) fn config(root: &Path, files: &Files) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !root.exists() {
-        let said = "it does not exist: the defaults hold";
+        let message = "it does not exist: defaults are used";
         return vec![
-            Finding::warning(Hop::Config, root.display().to_string(), said)
-                .fix("take over the servers of another client with `muster import`"),
+            Finding::warning(Hop::Config, root.display().to_string(), message)
+                .fix("import the servers of another client with `muster import`"),
         ];
     }
-    findings.extend(files.problems.iter().map(found));
+    findings.extend(files.problems.iter().map(file_finding));
     let secrets = SecretStore::of(root);
     for file in files.servers.values() {
         let spec = &file.server.spec;
         let values = spec.env.values().chain(spec.headers.values()).chain(&spec.args);
         for value in values.filter(|value| secrets::is_reference(value)) {
-            if let Err(err) = secrets.fill(value) {
-                let what = file.path.display().to_string();
-                findings.push(Finding::bad(Hop::Config, what, err.to_string()));
+            if let Err(err) = secrets.resolve(value) {
+                let subject = file.path.display().to_string();
+                findings.push(Finding::bad(Hop::Config, subject, err.to_string()));
             }
         }
     }
     if findings.is_empty() {
         let clis = files.clis.as_ref().map_or(0, BTreeMap::len);
-        let said = format!(
+        let message = format!(
             "{} servers, {clis} CLIs, {} policies",
             files.servers.len(),
             files.policies.len()
         );
-        findings.push(Finding::good(Hop::Config, root.display().to_string(), said));
+        findings.push(Finding::good(Hop::Config, root.display().to_string(), message));
     }
     findings
 }
 
-fn found(problem: &FileProblem) -> Finding {
-    let (what, said) = (problem.path.display().to_string(), &problem.message);
-    let what = problem.line.map_or(what.clone(), |line| format!("{what}:{line}"));
+fn file_finding(problem: &FileProblem) -> Finding {
+    let path = problem.path.display();
+    let subject = match problem.line {
+        Some(line) => format!("{path}:{line}"),
+        None => path.to_string(),
+    };
     let finding = match problem.severity {
-        Severity::Error => Finding::bad(Hop::Config, what, said),
-        Severity::Warning => Finding::warning(Hop::Config, what, said),
+        Severity::Error => Finding::bad(Hop::Config, subject, &problem.message),
+        Severity::Warning => Finding::warning(Hop::Config, subject, &problem.message),
     };
     match &problem.fix {
         Some(fix) => finding.fix(fix),
@@ -65,28 +68,28 @@ fn found(problem: &FileProblem) -> Finding {
     }
 }
 
-/// What policies say about tools and arguments that are not there, by what the servers list.
+/// Checks for policy rules that match no tool or argument of the servers.
 pub(super) fn policies(
     files: &Files,
     bundled: &[Arc<CliConfig>],
     listings: &BTreeMap<String, ServerListing>,
 ) -> Vec<Finding> {
-    vain::examined(files, bundled, listings).iter().map(found).collect()
+    unmatched_rules::examined(files, bundled, listings).iter().map(file_finding).collect()
 }
 
-/// The programs of CLI definitions and of local servers.
+/// Checks that the programs of CLI configs and stdio servers are installed.
 pub(super) fn programs(files: &Files, environment: &Environment) -> Vec<Finding> {
     let path = env_vars::get("PATH");
     let mut findings = Vec::new();
-    let mut check = |what: String, command: &str, own_path: Option<&str>| {
+    let mut check = |subject: String, command: &str, own_path: Option<&str>| {
         let program = environment.expand(command);
         let program = program.split_whitespace().next().unwrap_or_default().to_owned();
         let path = own_path.or(path.as_deref());
         findings.push(if lookup::exists(&program, path) {
-            Finding::good(Hop::Programs, what, format!("`{program}` is there"))
+            Finding::good(Hop::Programs, subject, format!("found `{program}`"))
         } else {
-            Finding::bad(Hop::Programs, what, format!("`{program}` is not there"))
-                .fix("install it, or write its whole path")
+            Finding::bad(Hop::Programs, subject, format!("`{program}` was not found"))
+                .fix("install it, or use its full path")
         });
     };
     for file in files.servers.values() {
@@ -105,37 +108,37 @@ pub(super) fn programs(files: &Files, environment: &Environment) -> Vec<Finding>
     findings
 }
 
-/// Whether a gateway runs, or could.
+/// Checks whether the gateway runs, or could be started.
 pub(super) async fn gateway(target: &Target) -> Vec<Finding> {
     let error = match Remote::connect(target, &login(target).await).await {
         Ok(remote) => {
             let about = remote.about();
-            let said = format!("{} {} answers", about.name, about.version);
+            let message = format!("{} {} responds", about.name, about.version);
             remote.close().await;
-            return vec![Finding::good(Hop::Gateway, &target.url, said)];
+            return vec![Finding::good(Hop::Gateway, &target.url, message)];
         }
         Err(error) => error,
     };
-    let (what, said) = (&target.url, error.to_string());
+    let (url, message) = (&target.url, error.to_string());
     vec![match error {
         RemoteError::AuthRequired { .. } | RemoteError::AuthExpired { .. } => {
-            Finding::bad(Hop::Login, what, said)
+            Finding::bad(Hop::Login, url, message)
                 .fix(format!("log in with `muster auth login --endpoint {}`", target.url))
         }
         RemoteError::NotRunning => match port(target) {
             Some(port) if TcpListener::bind(("127.0.0.1", port)).is_err() => {
-                Finding::bad(Hop::Gateway, what, format!("port {port} is taken by another program"))
-                    .fix("stop it, or choose another `aggregator.port` in config.yaml")
+                Finding::bad(Hop::Gateway, url, format!("port {port} is in use by another program"))
+                    .fix("stop that program, or set another `aggregator.port` in config.yaml")
             }
-            _ => Finding::warning(Hop::Gateway, what, "no gateway runs")
+            _ => Finding::warning(Hop::Gateway, url, "no gateway is running")
                 .fix("start one with `muster serve`"),
         },
-        _ if said.contains("TLS") || said.contains("certificate") => {
-            Finding::bad(Hop::Certificates, what, said)
-                .fix("the machine has to trust who signed it")
+        _ if message.contains("TLS") || message.contains("certificate") => {
+            Finding::bad(Hop::Certificates, url, message)
+                .fix("add the CA that signed it to the certificates this machine trusts")
         }
-        _ => Finding::bad(Hop::Gateway, what, said)
-            .fix("see whether the address is right: `muster context list`"),
+        _ => Finding::bad(Hop::Gateway, url, message)
+            .fix("check the endpoint with `muster context list`"),
     }]
 }
 
@@ -148,18 +151,18 @@ fn port(target: &Target) -> Option<u16> {
     authority.rsplit_once(':')?.1.parse().ok()
 }
 
-/// The logins of the user that are kept.
+/// Checks the stored logins of the user.
 pub(super) fn logins() -> Vec<Finding> {
     let Ok(tokens) = TokenStore::of_user() else { return Vec::new() };
     let findings = tokens.all().into_iter().map(|token| {
-        let what = &token.server_url;
-        let fix = format!("log in again with `muster auth login --endpoint {what}`");
-        match (token.is_valid(), token.can_renew()) {
-            (true, _) => Finding::good(Hop::Login, what, "the login is good"),
+        let url = &token.server_url;
+        let fix = format!("log in again with `muster auth login --endpoint {url}`");
+        match (token.is_valid(), token.can_refresh()) {
+            (true, _) => Finding::good(Hop::Login, url, "the login is valid"),
             (false, true) => {
-                Finding::warning(Hop::Login, what, "the login has expired and will be renewed")
+                Finding::warning(Hop::Login, url, "the login has expired and will be refreshed")
             }
-            (false, false) => Finding::bad(Hop::Login, what, "the login has expired").fix(fix),
+            (false, false) => Finding::bad(Hop::Login, url, "the login has expired").fix(fix),
         }
     });
     findings.collect()

@@ -1,10 +1,10 @@
-//! The MCP clients that are known, and where they keep their servers.
+//! The supported MCP clients and their configuration files.
 
 use std::path::{Path, PathBuf};
 
 /// An MCP client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Client {
+pub enum McpClient {
     /// Claude Desktop
     ClaudeDesktop,
     /// Claude Code
@@ -21,16 +21,16 @@ pub enum Client {
     GeminiCli,
 }
 
-/// How a file holds servers.
+/// The format of a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
-    /// An object below this key.
+pub enum ConfigFormat {
+    /// JSON, with the servers in an object under this key.
     Json(&'static str),
-    /// Tables below this key.
+    /// TOML, with the servers in tables under this key.
     Toml(&'static str),
 }
 
-impl Client {
+impl McpClient {
     /// Every client.
     pub const ALL: [Self; 7] = [
         Self::ClaudeDesktop,
@@ -60,7 +60,7 @@ impl Client {
         Self::ALL.into_iter().find(|client| client.name() == name)
     }
 
-    /// Its name as its makers write it.
+    /// Its product name.
     pub const fn title(self) -> &'static str {
         match self {
             Self::ClaudeDesktop => "Claude Desktop",
@@ -73,22 +73,22 @@ impl Client {
         }
     }
 
-    /// How its file holds servers.
-    pub const fn shape(self) -> Shape {
+    /// The format of its configuration file.
+    pub const fn format(self) -> ConfigFormat {
         match self {
             Self::ClaudeDesktop
             | Self::ClaudeCode
             | Self::Cursor
             | Self::Windsurf
-            | Self::GeminiCli => Shape::Json("mcpServers"),
-            Self::VsCode => Shape::Json("servers"),
-            Self::Codex => Shape::Toml("mcp_servers"),
+            | Self::GeminiCli => ConfigFormat::Json("mcpServers"),
+            Self::VsCode => ConfigFormat::Json("servers"),
+            Self::Codex => ConfigFormat::Toml("mcp_servers"),
         }
     }
 
-    /// Where its file may be, the usual place first.
+    /// The paths of its configuration file, the most common first.
     pub fn paths(self, home: &Path) -> Vec<PathBuf> {
-        let places: &[&str] = match self {
+        let paths: &[&str] = match self {
             Self::ClaudeDesktop => &[
                 ".config/Claude/claude_desktop_config.json",
                 "Library/Application Support/Claude/claude_desktop_config.json",
@@ -102,13 +102,13 @@ impl Client {
             Self::Codex => &[".codex/config.toml"],
             Self::GeminiCli => &[".gemini/settings.json"],
         };
-        places.iter().map(|place| home.join(place)).collect()
+        paths.iter().map(|path| home.join(path)).collect()
     }
 
-    /// Its file: the one that is there, else the usual place.
+    /// The path of its configuration file: the one that exists, else the most common.
     pub fn path(self, home: &Path) -> PathBuf {
         let paths = self.paths(home);
-        let there = paths.iter().find(|path| path.exists()).or(paths.first());
-        there.cloned().unwrap_or_else(|| home.to_owned())
+        let found = paths.iter().find(|path| path.exists()).or(paths.first());
+        found.cloned().unwrap_or_else(|| home.to_owned())
     }
 }

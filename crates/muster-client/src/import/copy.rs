@@ -1,72 +1,74 @@
-//! Files of muster's own on their way into another configuration, with the secrets that they name.
+//! Copying the files of another muster configuration, with the secrets they reference.
 
 use std::{fs, path::Path};
 
 use muster_config::mcpserver;
 
-use super::plan::{Copied, Moved, What};
+use super::plan::{CopiedFile, ImportAction, MovedSecret};
 use crate::secrets::{self, SecretError, SecretStore};
 
-/// What becomes of the file `from`, which would be `to` in the configuration in `root`.
-pub(super) fn file(from: &Path, to: &Path, root: &Path) -> What {
+/// Plans the copy of the file `from` to `to`, in the configuration in `root`.
+pub(super) fn file(from: &Path, to: &Path, root: &Path) -> ImportAction {
     let text = match fs::read_to_string(from) {
         Ok(text) => text,
-        Err(err) => return What::Skip { reason: err.to_string() },
+        Err(err) => return ImportAction::Skip { reason: err.to_string() },
     };
-    let is_there = match fs::read_to_string(to) {
-        Ok(there) if there == text => true,
+    let exists = match fs::read_to_string(to) {
+        Ok(existing) if existing == text => true,
         Ok(_) => {
-            let reason = format!("{} is there and says something else", to.display());
-            return What::Skip { reason };
+            let reason = format!("{} exists with other contents", to.display());
+            return ImportAction::Skip { reason };
         }
         Err(_) => false,
     };
-    // A file lies in a folder of its configuration, and the secrets lie beside that folder.
+    // The file is in a resource directory, and `secrets` is beside that directory.
     let Some(source) = from.parent().and_then(Path::parent) else {
-        return What::Skip { reason: "it lies in no folder".to_owned() };
+        return ImportAction::Skip { reason: "it is not in a configuration directory".to_owned() };
     };
-    let (mut moved, mut notes) = (Vec::new(), folders(&text, root));
-    for name in secrets::named(&text) {
-        match brought(&name, &SecretStore::of(source), &SecretStore::of(root)) {
-            Brought::There => (),
-            Brought::Comes(one) => moved.push(one),
-            Brought::Lost(note) => notes.push(note),
-            Brought::Other(reason) => return What::Skip { reason },
+    let (mut moved, mut notes) = (Vec::new(), directory_notes(&text, root));
+    for name in secrets::referenced(&text) {
+        match plan_secret(&name, &SecretStore::of(source), &SecretStore::of(root)) {
+            SecretAction::Exists => (),
+            SecretAction::Copy(one) => moved.push(one),
+            SecretAction::Missing(note) => notes.push(note),
+            SecretAction::Conflict(reason) => return ImportAction::Skip { reason },
         }
     }
-    let copied = Copied { from: from.to_owned(), path: to.to_owned(), is_there, moved, notes };
-    What::Copy(Box::new(copied))
+    let copied = CopiedFile { from: from.to_owned(), path: to.to_owned(), exists, moved, notes };
+    ImportAction::Copy(Box::new(copied))
 }
 
-/// What becomes of a secret.
-enum Brought {
-    There,
-    Comes(Moved),
-    /// Nobody has it.
-    Lost(String),
-    /// There is another one of that name.
-    Other(String),
+/// What happens to a referenced secret.
+enum SecretAction {
+    Exists,
+    Copy(MovedSecret),
+    /// Neither side has it.
+    Missing(String),
+    /// It cannot be copied: the target has another secret of that name, or a file cannot be read.
+    Conflict(String),
 }
 
-fn brought(name: &str, source: &SecretStore, target: &SecretStore) -> Brought {
+fn plan_secret(name: &str, source: &SecretStore, target: &SecretStore) -> SecretAction {
     match (source.get(name), target.get(name)) {
-        (Ok(one), Ok(other)) if one != other => Brought::Other(format!(
-            "{} is there and holds another secret",
+        (Ok(one), Ok(other)) if one != other => SecretAction::Conflict(format!(
+            "{} exists and holds another secret",
             target.path(name).display()
         )),
-        (_, Ok(_)) => Brought::There,
-        (Ok(value), Err(SecretError::Missing { .. })) => {
-            Brought::Comes(Moved::new(source.path(name).display().to_string(), name, value))
-        }
+        (_, Ok(_)) => SecretAction::Exists,
+        (Ok(value), Err(SecretError::Missing { .. })) => SecretAction::Copy(MovedSecret::new(
+            source.path(name).display().to_string(),
+            name,
+            value,
+        )),
         (Ok(_), Err(err)) | (Err(err), Err(SecretError::Io { .. })) => {
-            Brought::Other(err.to_string())
+            SecretAction::Conflict(err.to_string())
         }
-        (Err(_), Err(err)) => Brought::Lost(err.to_string()),
+        (Err(_), Err(err)) => SecretAction::Missing(err.to_string()),
     }
 }
 
-/// Secrets that are whole folders stay where they are.
-fn folders(text: &str, root: &Path) -> Vec<String> {
+/// Notes about secrets that are directories: they are not copied.
+fn directory_notes(text: &str, root: &Path) -> Vec<String> {
     let auth = mcpserver::parse(text, "x").ok().and_then(|loaded| loaded.value.spec.auth);
     let Some(auth) = auth else { return Vec::new() };
     let exchange = auth.token_exchange.and_then(|own| own.client_credentials_secret_ref);
@@ -75,7 +77,7 @@ fn folders(text: &str, root: &Path) -> Vec<String> {
     let folder = root.join("secrets");
     names
         .filter(|name| !name.is_empty())
-        .map(|name| format!("secret `{name}` is a folder: put it into {}", folder.display()))
+        .map(|name| format!("secret `{name}` is a directory: copy it into {}", folder.display()))
         .collect()
 }
 
@@ -84,9 +86,9 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::file;
-    use crate::{import::plan::What, secrets::SecretStore};
+    use crate::{import::plan::ImportAction, secrets::SecretStore};
 
-    /// What becomes of a file that names the secret `t`, by what each side holds of it.
+    /// The plan for a file that references the secret `t`, by the value each side has.
     fn planned(source: Option<&str>, target: Option<&str>, there: bool) -> String {
         let folder = tempfile::tempdir().unwrap();
         let text = "url: http://h/mcp\nheaders: {A: 'Bearer secret://t', B: 'secret://t'}\n";
@@ -106,29 +108,29 @@ mod tests {
         let (root, to) = side("two", target, there);
         let short = |text: &str| text.replace(&folder.path().display().to_string(), "");
         match file(&from, &to, &root) {
-            What::Copy(copy) => {
+            ImportAction::Copy(copy) => {
                 let moved = copy.moved.iter().map(|moved| format!(" + {}", moved.name));
                 let notes = copy.notes.iter().map(|note| format!(" ! {}", short(note)));
                 let rest: String = moved.chain(notes).collect();
-                format!("{}{rest}", if copy.is_there { "same" } else { "copy" })
+                format!("{}{rest}", if copy.exists { "same" } else { "copy" })
             }
-            What::Skip { reason } => format!("skip: {}", short(&reason)),
+            ImportAction::Skip { reason } => format!("skip: {}", short(&reason)),
             other => format!("{other:?}"),
         }
     }
 
     #[test]
-    fn secrets_come_along() {
+    fn referenced_secrets_are_copied() {
         assert_eq!(planned(Some("s"), None, false), "copy + t");
         assert_eq!(planned(Some("s"), Some("s"), false), "copy");
         assert_eq!(planned(None, Some("s"), false), "copy");
         assert_eq!(planned(Some("s"), None, true), "same + t");
         assert_eq!(planned(Some("s"), Some("s"), true), "same");
-        let other = "skip: /two/secrets/t is there and holds another secret";
+        let other = "skip: /two/secrets/t exists and holds another secret";
         assert_eq!(planned(Some("s"), Some("z"), false), other);
-        let lost = "copy ! secret `t` is not there: put it into /two/secrets/t";
+        let lost = "copy ! secret `t` does not exist: write it to /two/secrets/t";
         assert_eq!(planned(None, None, false), lost);
         let gone = file(Path::new("/none/mcpservers/a"), Path::new("/x"), Path::new("/"));
-        assert!(matches!(gone, What::Skip { .. }), "{gone:?}");
+        assert!(matches!(gone, ImportAction::Skip { .. }), "{gone:?}");
     }
 }

@@ -1,41 +1,41 @@
-//! JSON as editors write it: with comments and commas too many.
+//! JSON with comments and trailing commas, as editors write it.
 
 use serde_json::Value;
 
-/// A document, and whether it is more than JSON.
+/// A parsed document and its dialect.
 #[derive(Debug, PartialEq)]
-pub(super) struct Document {
+pub(super) struct JsoncDocument {
     pub(super) value: Value,
-    pub(super) dialect: Dialect,
+    pub(super) dialect: JsonDialect,
 }
 
-/// What a document is written in.
+/// Whether a document is plain JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(super) enum JsonDialect {
     Json,
     WithComments,
 }
 
-/// Reads a document. An empty one is an empty object.
-pub(super) fn parse(text: &str) -> Result<Document, serde_json::Error> {
+/// Parses a document. An empty one is an empty object.
+pub(super) fn parse(text: &str) -> Result<JsoncDocument, serde_json::Error> {
     let text = text.trim_start_matches('\u{feff}');
     if text.trim().is_empty() {
-        return Ok(Document {
+        return Ok(JsoncDocument {
             value: Value::Object(serde_json::Map::new()),
-            dialect: Dialect::Json,
+            dialect: JsonDialect::Json,
         });
     }
     match serde_json::from_str(text) {
-        Ok(value) => Ok(Document { value, dialect: Dialect::Json }),
-        Err(error) => match serde_json::from_str(&plain(text)) {
-            Ok(value) => Ok(Document { value, dialect: Dialect::WithComments }),
+        Ok(value) => Ok(JsoncDocument { value, dialect: JsonDialect::Json }),
+        Err(error) => match serde_json::from_str(&strip(text)) {
+            Ok(value) => Ok(JsoncDocument { value, dialect: JsonDialect::WithComments }),
             Err(_) => Err(error),
         },
     }
 }
 
 /// The document without comments and without commas before a closing bracket.
-fn plain(text: &str) -> String {
+fn strip(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut letters = text.chars().peekable();
     let mut quoted = false;
@@ -67,9 +67,9 @@ fn plain(text: &str) -> String {
                 out.push(' ');
             }
             ('}' | ']', _) => {
-                let kept = out.trim_end();
-                if let Some(kept) = kept.strip_suffix(',') {
-                    out.truncate(kept.len());
+                let written = out.trim_end();
+                if let Some(written) = written.strip_suffix(',') {
+                    out.truncate(written.len());
                 }
                 out.push(letter);
             }
@@ -83,15 +83,15 @@ fn plain(text: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{Dialect, parse};
+    use super::{JsonDialect, parse};
 
     #[test]
-    fn comments_and_commas_are_passed_over() {
+    fn comments_and_trailing_commas_are_accepted() {
         let text = "{ // a \"quote\n \"u\": \"http://x/*y*/\", /* b\n */ \"l\": [1, 2, ],\n}";
         let document = parse(text).unwrap();
         assert_eq!(document.value, json!({"u": "http://x/*y*/", "l": [1, 2]}));
-        assert_eq!(document.dialect, Dialect::WithComments);
-        assert_eq!(parse(r#"{"a": "\"//"}"#).unwrap().dialect, Dialect::Json);
+        assert_eq!(document.dialect, JsonDialect::WithComments);
+        assert_eq!(parse(r#"{"a": "\"//"}"#).unwrap().dialect, JsonDialect::Json);
         assert_eq!(parse(" ").unwrap().value, json!({}));
         assert!(parse("{").is_err());
     }

@@ -1,4 +1,4 @@
-//! What an import will do, known before anything is done.
+//! The plan of an import: shown first, then applied.
 
 use std::{
     fmt, fs, io,
@@ -10,102 +10,102 @@ use muster_config::mcpserver::{self, McpServer, ServerType, Spec};
 use muster_core::connect::Endpoint;
 use thiserror::Error;
 
-use super::{copy, read::Found, secret_detection};
+use super::{copy, read::ImportItem, secret_detection};
 use crate::secrets::{self, SecretError, SecretStore};
 
-/// Where resources belong that say nothing about it.
+/// The namespace of imported servers.
 const NAMESPACE: &str = "default";
 
-/// What an import will do.
+/// Everything an import will do.
 #[derive(Debug, Default)]
-pub struct Plan {
-    /// What becomes of each thing found.
-    pub steps: Vec<Step>,
+pub struct ImportPlan {
+    /// One step for each item found, in order.
+    pub steps: Vec<ImportStep>,
 }
 
-/// What becomes of one thing.
+/// One item, and what the import does with it.
 #[derive(Debug)]
-pub struct Step {
-    /// What it is called there.
+pub struct ImportStep {
+    /// The name of the item at its source.
     pub name: String,
-    /// What is done with it.
-    pub what: What,
+    /// The action for it.
+    pub action: ImportAction,
 }
 
-/// What is done with it.
+/// What an import does with one item.
 #[derive(Debug)]
-pub enum What {
-    /// A server gets a file.
-    Write(Box<Write>),
-    /// A file of muster's own is copied.
-    Copy(Box<Copied>),
-    /// It is there already.
+pub enum ImportAction {
+    /// Write the file of a new server.
+    Write(Box<NewServer>),
+    /// Copy a file of another muster configuration.
+    Copy(Box<CopiedFile>),
+    /// Nothing: the same item exists.
     Same {
         /// The file.
         path: PathBuf,
     },
-    /// It is left out.
+    /// Skip the item.
     Skip {
-        /// Why.
+        /// Why it is skipped.
         reason: String,
     },
 }
 
-/// A server that gets a file.
+/// A server to be written.
 #[derive(Debug)]
-pub struct Write {
+pub struct NewServer {
     /// The server.
     pub server: McpServer,
     /// Its file.
     pub path: PathBuf,
-    /// The secrets that are moved out of it.
-    pub moved: Vec<Moved>,
-    /// What a person has to look at.
+    /// The secrets moved out of the file.
+    pub moved: Vec<MovedSecret>,
+    /// What the user has to check.
     pub notes: Vec<String>,
 }
 
-/// A file of muster's own, with the secrets that it names.
+/// A file to be copied, with the secrets it references.
 #[derive(Debug)]
-pub struct Copied {
+pub struct CopiedFile {
     pub(super) from: PathBuf,
     /// The copy.
     pub path: PathBuf,
-    /// Whether only its secrets are missing.
-    pub is_there: bool,
-    /// The secrets that come along.
-    pub moved: Vec<Moved>,
-    /// What a person has to look at.
+    /// Whether the file exists, so that at most its secrets are copied.
+    pub exists: bool,
+    /// The secrets copied with it.
+    pub moved: Vec<MovedSecret>,
+    /// What the user has to check.
     pub notes: Vec<String>,
 }
 
-/// A secret on its way into a file of its own.
-pub struct Moved {
-    /// Where it stood.
-    pub place: String,
-    /// What it is called from now on.
+/// A secret to be stored in a file of its own. `Debug` omits its value.
+pub struct MovedSecret {
+    /// Where it was found: a variable, header, option or file.
+    pub origin: String,
+    /// Its name in the secret store.
     pub name: String,
     value: String,
 }
 
-impl Moved {
-    pub(super) fn new(place: impl Into<String>, name: &str, value: String) -> Self {
-        Self { place: place.into(), name: name.to_owned(), value }
+impl MovedSecret {
+    pub(super) fn new(origin: impl Into<String>, name: &str, value: String) -> Self {
+        Self { origin: origin.into(), name: name.to_owned(), value }
     }
 }
 
-impl fmt::Debug for Moved {
+impl fmt::Debug for MovedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Moved")
-            .field("place", &self.place)
+        f.debug_struct("MovedSecret")
+            .field("origin", &self.origin)
             .field("name", &self.name)
             .finish_non_exhaustive()
     }
 }
 
-/// Why a plan could not be carried out.
+/// Why a plan could not be applied.
 #[derive(Debug, Error)]
 pub enum ApplyError {
-    /// A secret could not be kept.
+    /// A secret could not be stored.
     #[error(transparent)]
     Secret(#[from] SecretError),
     /// A file could not be written.
@@ -113,36 +113,36 @@ pub enum ApplyError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-impl Plan {
-    /// Plans what was found at `source` into the configuration in `root`.
-    pub fn add(&mut self, root: &Path, source: &str, found: Vec<Found>) {
+impl ImportPlan {
+    /// Plans the items found at `source` for the configuration in `root`.
+    pub fn add(&mut self, root: &Path, source: &str, found: Vec<ImportItem>) {
         for one in found {
-            let (name, what) = match one {
-                Found::File { folder, path } => {
+            let (name, action) = match one {
+                ImportItem::File { folder, path } => {
                     let file = path.file_name().unwrap_or_default();
                     let to = root.join(folder).join(file);
                     (file.to_string_lossy().into_owned(), copy::file(&path, &to, root))
                 }
-                Found::Server { name, endpoint } => {
-                    let what = match endpoint {
+                ImportItem::Server { name, endpoint } => {
+                    let action = match endpoint {
                         Ok(endpoint) => self.server(root, source, &name, &endpoint),
-                        Err(reason) => What::Skip { reason },
+                        Err(reason) => ImportAction::Skip { reason },
                     };
-                    (name, what)
+                    (name, action)
                 }
             };
-            self.steps.push(Step { name, what });
+            self.steps.push(ImportStep { name, action });
         }
     }
 
-    fn server(&self, root: &Path, source: &str, name: &str, endpoint: &Endpoint) -> What {
-        if is_ours(endpoint) {
-            return What::Skip { reason: "it is muster itself".to_owned() };
+    fn server(&self, root: &Path, source: &str, name: &str, endpoint: &Endpoint) -> ImportAction {
+        if is_muster(endpoint) {
+            return ImportAction::Skip { reason: "it is muster itself".to_owned() };
         }
         let wanted = server_name(name);
         let clean: String = source
@@ -152,63 +152,64 @@ impl Plan {
         let others = (2..).map(|number| format!("{wanted}-{number}"));
         let names = [wanted.clone(), format!("{wanted}-{clean}")].into_iter().chain(others);
         for name in names.take(50) {
-            let write = written(root, &name, endpoint.clone());
+            let write = new_server(root, &name, endpoint.clone());
             let planned = self.writes().find(|other| other.path == write.path);
-            let there =
-                planned.map(|other| other.server.spec.clone()).or_else(|| read(&write.path));
+            let there = planned
+                .map(|other| other.server.spec.clone())
+                .or_else(|| existing_spec(&write.path));
             match there {
-                None => return What::Write(Box::new(write)),
+                None => return ImportAction::Write(Box::new(write)),
                 Some(there) if there.endpoint() == write.server.spec.endpoint() => {
-                    return What::Same { path: write.path };
+                    return ImportAction::Same { path: write.path };
                 }
                 Some(_) => (),
             }
         }
-        What::Skip { reason: "there are too many servers of that name".to_owned() }
+        ImportAction::Skip { reason: "too many servers have this name".to_owned() }
     }
 
-    fn writes(&self) -> impl Iterator<Item = &Write> {
-        self.steps.iter().filter_map(|step| match &step.what {
-            What::Write(write) => Some(&**write),
-            What::Copy(_) | What::Same { .. } | What::Skip { .. } => None,
+    fn writes(&self) -> impl Iterator<Item = &NewServer> {
+        self.steps.iter().filter_map(|step| match &step.action {
+            ImportAction::Write(write) => Some(&**write),
+            ImportAction::Copy(_) | ImportAction::Same { .. } | ImportAction::Skip { .. } => None,
         })
     }
 
-    /// Whether there is anything to do.
+    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.steps.iter().all(|step| match &step.what {
-            What::Write(_) => false,
-            What::Copy(copied) => copied.is_there && copied.moved.is_empty(),
-            What::Same { .. } | What::Skip { .. } => true,
+        self.steps.iter().all(|step| match &step.action {
+            ImportAction::Write(_) => false,
+            ImportAction::Copy(copied) => copied.exists && copied.moved.is_empty(),
+            ImportAction::Same { .. } | ImportAction::Skip { .. } => true,
         })
     }
 
-    /// Does it. Secrets come first: no file names one that is not there.
+    /// Writes everything. Secrets first, so that no file references one that does not exist.
     pub fn apply(&self, root: &Path) -> Result<(), ApplyError> {
         let secrets = SecretStore::of(root);
         for step in &self.steps {
-            match &step.what {
-                What::Write(write) => {
-                    keep(&secrets, &write.moved)?;
+            match &step.action {
+                ImportAction::Write(write) => {
+                    store(&secrets, &write.moved)?;
                     create(&write.path, &mcpserver::text(&write.server))?;
                 }
-                What::Copy(copied) => {
-                    keep(&secrets, &copied.moved)?;
-                    if !copied.is_there {
+                ImportAction::Copy(copied) => {
+                    store(&secrets, &copied.moved)?;
+                    if !copied.exists {
                         let text = fs::read_to_string(&copied.from).map_err(|source| {
                             ApplyError::Io { path: copied.from.clone(), source }
                         })?;
                         create(&copied.path, &text)?;
                     }
                 }
-                What::Same { .. } | What::Skip { .. } => (),
+                ImportAction::Same { .. } | ImportAction::Skip { .. } => (),
             }
         }
         Ok(())
     }
 }
 
-fn keep(secrets: &SecretStore, moved: &[Moved]) -> Result<(), SecretError> {
+fn store(secrets: &SecretStore, moved: &[MovedSecret]) -> Result<(), SecretError> {
     moved.iter().try_for_each(|moved| secrets.put(&moved.name, &moved.value))
 }
 
@@ -222,65 +223,65 @@ fn create(path: &Path, text: &str) -> Result<(), ApplyError> {
     io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)
 }
 
-fn read(path: &Path) -> Option<Spec> {
+fn existing_spec(path: &Path) -> Option<Spec> {
     let text = fs::read_to_string(path).ok()?;
     let stem = path.file_stem()?.to_str()?;
     mcpserver::parse(&text, stem).ok().map(|loaded| loaded.value.spec)
 }
 
-/// A server as its file will say it, with its secrets moved out.
-fn written(root: &Path, name: &str, endpoint: Endpoint) -> Write {
-    let mut moving = Moving { server: name, moved: Vec::new(), notes: Vec::new() };
+/// The new server, with its secrets moved out.
+fn new_server(root: &Path, name: &str, endpoint: Endpoint) -> NewServer {
+    let mut extractor = SecretExtractor { server: name, moved: Vec::new(), notes: Vec::new() };
     let mut spec = match endpoint {
         Endpoint::Stdio { command, args, env } => {
             let mut spec = Spec::of(ServerType::Stdio);
             spec.command = command;
-            spec.args = moving.args(args);
-            spec.env = env.into_iter().map(|pair| moving.pair(pair)).collect();
+            spec.args = extractor.args(args);
+            spec.env = env.into_iter().map(|pair| extractor.pair(pair)).collect();
             spec
         }
         Endpoint::Http { url, headers } | Endpoint::Mtls { url, headers, .. } => {
             let mut spec = Spec::of(ServerType::StreamableHttp);
             spec.url = url;
-            spec.headers = headers.into_iter().map(|pair| moving.pair(pair)).collect();
+            spec.headers = headers.into_iter().map(|pair| extractor.pair(pair)).collect();
             spec
         }
         Endpoint::Sse { url, headers } => {
             let mut spec = Spec::of(ServerType::Sse);
             spec.url = url;
-            spec.headers = headers.into_iter().map(|pair| moving.pair(pair)).collect();
+            spec.headers = headers.into_iter().map(|pair| extractor.pair(pair)).collect();
             spec
         }
     };
     spec.auto_start = true;
-    let Moving { moved, notes, .. } = moving;
+    let SecretExtractor { moved, notes, .. } = extractor;
     let path = root.join("mcpservers").join(format!("{name}.yaml"));
-    Write { server: McpServer::new(name, NAMESPACE, spec), path, moved, notes }
+    NewServer { server: McpServer::new(name, NAMESPACE, spec), path, moved, notes }
 }
 
-/// Moves secrets out of a server.
-struct Moving<'a> {
+/// Replaces the secrets of a server by references.
+struct SecretExtractor<'a> {
     server: &'a str,
-    moved: Vec<Moved>,
+    moved: Vec<MovedSecret>,
     notes: Vec<String>,
 }
 
-impl Moving<'_> {
+impl SecretExtractor<'_> {
     fn pair(&mut self, (key, value): (String, String)) -> (String, String) {
         if value.contains("${") || (value.starts_with('$') && value.len() > 1) {
             self.notes.push(format!(
-                "{key} is filled in by the client: write its value, or {} and put the secret there",
-                secrets::reference(&self.name(&key))
+                "{key} was filled in by the client: set its value, or use {} and store the secret there",
+                secrets::reference(&self.secret_name(&key))
             ));
         }
         let Some(secret) = secret_detection::secret_part(&key, &value) else { return (key, value) };
-        let kept = value.replacen(secret, &self.take(&key, secret), 1);
-        (key, kept)
+        let stored = value.replacen(secret, &self.extract(&key, secret), 1);
+        (key, stored)
     }
 
     fn args(&mut self, args: Vec<String>) -> Vec<String> {
         let mut before = String::new();
-        let mut kept = Vec::with_capacity(args.len());
+        let mut replaced = Vec::with_capacity(args.len());
         for arg in args {
             let option = arg.split_once('=').filter(|(option, _)| option.starts_with('-'));
             let arg = match option {
@@ -288,19 +289,19 @@ impl Moving<'_> {
                     let (option, value) = self.pair((option.to_owned(), value.to_owned()));
                     format!("{option}={value}")
                 }
-                // The value of an option that stands before it; an option itself is never a secret.
+                // The value of the option before it; an option itself is never a secret.
                 _ if before.starts_with('-') && !arg.starts_with('-') => {
                     self.pair((before.clone(), arg)).1
                 }
                 _ => arg,
             };
             before.clone_from(&arg);
-            kept.push(arg);
+            replaced.push(arg);
         }
-        kept
+        replaced
     }
 
-    fn name(&self, key: &str) -> String {
+    fn secret_name(&self, key: &str) -> String {
         let key: String = key
             .trim_start_matches('-')
             .chars()
@@ -309,15 +310,15 @@ impl Moving<'_> {
         format!("{}.{key}", self.server)
     }
 
-    fn take(&mut self, key: &str, secret: &str) -> String {
-        let name = self.name(key);
+    fn extract(&mut self, key: &str, secret: &str) -> String {
+        let name = self.secret_name(key);
         let reference = secrets::reference(&name);
-        self.moved.push(Moved::new(key, &name, secret.to_owned()));
+        self.moved.push(MovedSecret::new(key, &name, secret.to_owned()));
         reference
     }
 }
 
-/// A name that files and tools can have.
+/// The name as it can be used in file and tool names.
 fn server_name(name: &str) -> String {
     let letters = name
         .to_lowercase()
@@ -331,8 +332,8 @@ fn server_name(name: &str) -> String {
     if name.is_empty() { "server".to_owned() } else { name.chars().take(60).collect() }
 }
 
-/// Whether a server is muster.
-fn is_ours(endpoint: &Endpoint) -> bool {
+/// Whether a server is muster itself.
+fn is_muster(endpoint: &Endpoint) -> bool {
     let Endpoint::Stdio { command, args, .. } = endpoint else { return false };
     let program = Path::new(command).file_name().unwrap_or_default();
     let first = args.first().map(String::as_str);
@@ -344,26 +345,26 @@ mod tests {
     use muster_config::mcpserver;
     use muster_core::connect::Endpoint;
 
-    use super::{Plan, What, server_name};
-    use crate::import::read::Found;
+    use super::{ImportAction, ImportPlan, server_name};
+    use crate::import::read::ImportItem;
 
-    fn found(name: &str, env: &[(&str, &str)], args: &[&str]) -> Found {
+    fn found(name: &str, env: &[(&str, &str)], args: &[&str]) -> ImportItem {
         let env = env.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let endpoint = Endpoint::Stdio { command: "npx".to_owned(), args, env };
-        Found::Server { name: name.to_owned(), endpoint: Ok(endpoint) }
+        ImportItem::Server { name: name.to_owned(), endpoint: Ok(endpoint) }
     }
 
     #[test]
-    fn secrets_leave_the_file() {
+    fn secrets_are_moved_out_of_the_file() {
         let root = tempfile::tempdir().unwrap();
-        let mut plan = Plan::default();
+        let mut plan = ImportPlan::default();
         let env = [("API_KEY", "canary-key"), ("LEVEL", "info"), ("T_TOKEN", "${T}")];
         let args =
             ["-y", "pkg", "--token", "canary-token", "--password=canary-pass", "--port", "80"];
         plan.add(root.path(), "cursor", vec![found("Git Hub", &env, &args)]);
         let [step] = &plan.steps[..] else { panic!("one step") };
-        let What::Write(write) = &step.what else { panic!("{step:?}") };
+        let ImportAction::Write(write) = &step.action else { panic!("{step:?}") };
         let text = mcpserver::text(&write.server);
         for secret in ["canary-key", "canary-token", "canary-pass"] {
             assert!(!text.contains(secret), "{text}");
@@ -373,33 +374,33 @@ mod tests {
         assert!(text.contains("--password=secret://git-hub.password"), "{text}");
         assert_eq!(write.notes.len(), 1, "{:?}", write.notes);
         plan.apply(root.path()).unwrap();
-        let kept = std::fs::read_to_string(root.path().join("secrets/git-hub.token")).unwrap();
-        assert_eq!(kept, "canary-token");
-        let mut again = Plan::default();
+        let stored = std::fs::read_to_string(root.path().join("secrets/git-hub.token")).unwrap();
+        assert_eq!(stored, "canary-token");
+        let mut again = ImportPlan::default();
         again.add(root.path(), "cursor", vec![found("git-hub", &env, &args)]);
-        assert!(matches!(again.steps[0].what, What::Same { .. }), "{again:?}");
+        assert!(matches!(again.steps[0].action, ImportAction::Same { .. }), "{again:?}");
     }
 
     #[test]
     fn another_server_of_the_same_name_gets_another_name() {
         let root = tempfile::tempdir().unwrap();
-        let mut plan = Plan::default();
+        let mut plan = ImportPlan::default();
         plan.add(root.path(), "cursor", vec![found("a", &[], &["1"])]);
         plan.add(root.path(), "codex", vec![found("a", &[], &["1"]), found("a", &[], &["2"])]);
-        let what: Vec<String> = plan
+        let actions: Vec<String> = plan
             .steps
             .iter()
-            .map(|step| match &step.what {
-                What::Write(write) => write.server.name.clone(),
-                What::Same { .. } => "same".to_owned(),
+            .map(|step| match &step.action {
+                ImportAction::Write(write) => write.server.name.clone(),
+                ImportAction::Same { .. } => "same".to_owned(),
                 other => panic!("{other:?}"),
             })
             .collect();
-        assert_eq!(what, ["a", "same", "a-codex"]);
+        assert_eq!(actions, ["a", "same", "a-codex"]);
     }
 
     #[test]
-    fn names_fit_files_and_tools() {
+    fn server_names_are_valid_in_files_and_tools() {
         assert_eq!(server_name("My Server!"), "my-server");
         assert_eq!(server_name("ü"), "server");
     }

@@ -1,4 +1,4 @@
-//! What the configurations of clients say, whatever their form.
+//! Reading MCP client configurations of every format.
 
 use std::{
     fs,
@@ -15,26 +15,26 @@ use thiserror::Error;
 
 use super::jsonc;
 
-/// Something that can be taken over.
+/// Something that can be imported.
 #[derive(Debug)]
-pub enum Found {
-    /// A server, or what is wrong with it.
+pub enum ImportItem {
+    /// A server of a client.
     Server {
-        /// Its name there.
+        /// Its name in the client.
         name: String,
-        /// How it is reached.
+        /// How to reach it, or why its entry cannot be used.
         endpoint: Result<Endpoint, String>,
     },
-    /// A file of muster's own, to be copied into a folder of the configuration.
+    /// A file of a muster configuration.
     File {
-        /// The folder that it is copied into.
+        /// The resource directory it belongs to.
         folder: &'static str,
         /// The file.
         path: PathBuf,
     },
 }
 
-/// Why a file cannot be taken over.
+/// Why a file cannot be imported.
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// It cannot be read.
@@ -42,27 +42,27 @@ pub enum ReadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// It makes no sense.
+    /// It is malformed.
     #[error("{}: {reason}", .path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What is wrong.
         reason: String,
     },
 }
 
-/// Keys below which clients keep servers.
+/// Keys under which clients list their servers.
 const KEYS: [&str; 4] = ["mcpServers", "servers", "mcp_servers", "mcp"];
-/// The folders of a configuration of muster.
+/// The resource directories of a muster configuration.
 const FOLDERS: [&str; 6] =
     ["mcpservers", "clis", "policies", "workflows", "serviceclasses", "services"];
 
-/// Everything in a file or folder.
-pub fn read(path: &Path) -> Result<Vec<Found>, ReadError> {
+/// Reads the items of a file or directory.
+pub fn read(path: &Path) -> Result<Vec<ImportItem>, ReadError> {
     if path.is_dir() {
         return folder(path);
     }
@@ -75,7 +75,7 @@ pub fn read(path: &Path) -> Result<Vec<Found>, ReadError> {
                 text.parse().map_err(|err: toml_edit::TomlError| wrong(err.to_string()))?;
             Ok(entries(&json(document.as_item())))
         }
-        Some("yaml" | "yml") => described(path, &text).map_err(wrong),
+        Some("yaml" | "yml") => yaml_file(path, &text).map_err(wrong),
         _ => {
             let document = jsonc::parse(&text).map_err(|err| wrong(format!("not JSON: {err}")))?;
             Ok(entries(&document.value))
@@ -83,8 +83,8 @@ pub fn read(path: &Path) -> Result<Vec<Found>, ReadError> {
     }
 }
 
-/// A folder of muster's own.
-fn folder(path: &Path) -> Result<Vec<Found>, ReadError> {
+/// The files of a muster configuration directory.
+fn folder(path: &Path) -> Result<Vec<ImportItem>, ReadError> {
     let mut found = Vec::new();
     for folder in FOLDERS {
         let Ok(files) = fs::read_dir(path.join(folder)) else { continue };
@@ -92,17 +92,19 @@ fn folder(path: &Path) -> Result<Vec<Found>, ReadError> {
         files.sort();
         let is_yaml =
             |file: &PathBuf| file.extension().is_some_and(|end| end == "yaml" || end == "yml");
-        found.extend(files.into_iter().filter(is_yaml).map(|path| Found::File { folder, path }));
+        found.extend(
+            files.into_iter().filter(is_yaml).map(|path| ImportItem::File { folder, path }),
+        );
     }
     if found.is_empty() {
-        let reason = format!("there is none of the folders {}", FOLDERS.join(", "));
+        let reason = format!("it has none of the directories {}", FOLDERS.join(", "));
         return Err(ReadError::Format { path: path.to_owned(), reason });
     }
     Ok(found)
 }
 
-/// A YAML file: an MCP server, a CLI, or something else of muster's.
-fn described(path: &Path, text: &str) -> Result<Vec<Found>, String> {
+/// A YAML file of muster: an MCP server, a CLI, a workflow, a service class or a service.
+fn yaml_file(path: &Path, text: &str) -> Result<Vec<ImportItem>, String> {
     let kind = yaml::parse(text).ok().and_then(|document| match &document.value {
         NodeValue::Map(members) => {
             let kind = members.iter().find(|(key, _)| key.as_text() == Some("kind"));
@@ -115,7 +117,7 @@ fn described(path: &Path, text: &str) -> Result<Vec<Found>, String> {
         Some("Workflow") => "workflows",
         Some("ServiceClass") => "serviceclasses",
         Some("Service") => "services",
-        Some(other) => return Err(format!("`kind: {other}` is not known")),
+        Some(other) => return Err(format!("unknown `kind: {other}`")),
         None => {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             match (cli::parse(text), mcpserver::parse(text, &stem)) {
@@ -125,11 +127,11 @@ fn described(path: &Path, text: &str) -> Result<Vec<Found>, String> {
             }
         }
     };
-    Ok(vec![Found::File { folder, path: path.to_owned() }])
+    Ok(vec![ImportItem::File { folder, path: path.to_owned() }])
 }
 
-/// The servers of a document: at the top, and, as Claude Code has them, for each project.
-fn entries(document: &Value) -> Vec<Found> {
+/// The servers of a document: at the top level and, for Claude Code, of each project.
+fn entries(document: &Value) -> Vec<ImportItem> {
     let mut found = Vec::new();
     let mut take = |holder: &Value| {
         let servers = KEYS.iter().find_map(|key| {
@@ -137,13 +139,13 @@ fn entries(document: &Value) -> Vec<Found> {
             below.as_object().map(|own| (*key, own))
         });
         let servers = match servers {
-            // VS Code's settings have one more level.
+            // VS Code settings nest the servers one level deeper.
             Some(("mcp", own)) => own.get("servers").and_then(Value::as_object),
             Some((_, own)) => Some(own),
             None => None,
         };
         for (name, entry) in servers.into_iter().flatten() {
-            found.push(Found::Server { name: name.clone(), endpoint: endpoint(entry) });
+            found.push(ImportItem::Server { name: name.clone(), endpoint: endpoint(entry) });
         }
     };
     take(document);
@@ -158,7 +160,7 @@ fn endpoint(entry: &Value) -> Result<Endpoint, String> {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
     if let Some(command) = text("command") {
         let mut words = words(entry)?;
-        // Some put the whole line into `command`.
+        // Some configurations put the whole command line into `command`.
         let (command, mut first) = split_command(&command, words.is_empty());
         first.append(&mut words);
         return Ok(Endpoint::Stdio { command, args: first, env: pairs(entry, "env")? });
@@ -168,7 +170,7 @@ fn endpoint(entry: &Value) -> Result<Endpoint, String> {
     if let Some(variable) = text("bearer_token_env_var") {
         headers.push(("Authorization".to_owned(), format!("Bearer ${{{variable}}}")));
     }
-    // Gemini CLI says `httpUrl` for streamable HTTP, and `url` for the older transport.
+    // Gemini CLI uses `httpUrl` for streamable HTTP and `url` for HTTP+SSE.
     if let Some(url) = text("httpUrl") {
         return Ok(Endpoint::Http { url, headers });
     }
@@ -210,7 +212,7 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// TOML as JSON has it.
+/// Converts TOML to JSON.
 fn json(item: &toml_edit::Item) -> Value {
     match item {
         toml_edit::Item::None => Value::Null,
@@ -240,13 +242,13 @@ fn json_value(value: &toml_edit::Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{Found, entries, json};
+    use super::{ImportItem, entries, json};
     use crate::import::jsonc;
 
-    fn seen(found: Vec<Found>) -> Vec<String> {
+    fn seen(found: Vec<ImportItem>) -> Vec<String> {
         let shown = found.into_iter().map(|found| match found {
-            Found::Server { name, endpoint } => format!("{name}: {endpoint:?}"),
-            Found::File { folder, path } => format!("{folder}: {}", path.display()),
+            ImportItem::Server { name, endpoint } => format!("{name}: {endpoint:?}"),
+            ImportItem::File { folder, path } => format!("{folder}: {}", path.display()),
         });
         shown.collect()
     }
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn every_client_has_its_own_words() {
+    fn reads_the_format_of_every_client() {
         check(
             r#"{"mcpServers": {"a": {"command": "npx", "args": ["-y", "x"], "env": {"N": 1}}}}"#,
             &[r#"a: Ok(Stdio { command: "npx", args: ["-y", "x"], env: [("N", "1")] })"#],
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn toml_says_the_same() {
+    fn reads_toml() {
         let text = "model = \"x\"\n[mcp_servers.f]\ncommand = \"a\"\nargs = [\"b\"]\nenv = { K = \"v\" }\n\
                     [mcp_servers.g]\nurl = \"https://h/mcp\"\nbearer_token_env_var = \"T\"\n";
         let document: toml_edit::DocumentMut = text.parse().unwrap();

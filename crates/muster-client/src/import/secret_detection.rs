@@ -1,6 +1,6 @@
-//! Which values of a configuration are secrets.
+//! Detects which values of a configuration are secrets.
 
-/// Parts of names of variables, headers and options that hold a secret.
+/// Substrings of the names of variables, headers and options that hold a secret.
 const NAMES: [&str; 11] = [
     "token",
     "secret",
@@ -15,8 +15,8 @@ const NAMES: [&str; 11] = [
     "access_key",
 ];
 
-/// How secrets of known issuers begin.
-const BEGINNINGS: [&str; 14] = [
+/// Prefixes of tokens from well-known issuers.
+const PREFIXES: [&str; 14] = [
     "ghp_",
     "gho_",
     "ghs_",
@@ -33,30 +33,30 @@ const BEGINNINGS: [&str; 14] = [
     "pypi-",
 ];
 
-/// The part of a value that is secret, if there is one: the whole, or what stands behind the scheme of
-/// an `Authorization` header.
+/// The secret part of a value, if there is one: the whole value, or what follows the scheme of an
+/// `Authorization` header.
 pub(super) fn secret_part<'a>(name: &str, value: &'a str) -> Option<&'a str> {
-    let is_open = value.trim().is_empty()
+    let is_public = value.trim().is_empty()
         || value.contains("${")
         || value.starts_with('$')
         || crate::secrets::is_reference(value);
-    if is_open {
+    if is_public {
         return None;
     }
     let bare = value.split_once(' ').filter(|(scheme, _)| {
         ["bearer", "basic", "token"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
     });
     let bare = bare.map_or(value, |(_, rest)| rest.trim_start());
-    (is_secret_name(name) || BEGINNINGS.iter().any(|begin| bare.starts_with(begin))).then_some(bare)
+    (is_secret_name(name) || PREFIXES.iter().any(|begin| bare.starts_with(begin))).then_some(bare)
 }
 
-/// Whether what has this name is a secret.
+/// Whether a value of this name is a secret.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let name = name.trim_start_matches('-').to_lowercase();
-    // The name of a file that holds a secret is none.
-    let is_place = ["file", "path", "dir", "url"].iter().any(|end| name.ends_with(end));
+    // The path of a secret file is not a secret.
+    let is_path = ["file", "path", "dir", "url"].iter().any(|end| name.ends_with(end));
     let is_key = name == "key" || name.ends_with("_key") || name.ends_with("-key");
-    !is_place
+    !is_path
         && (name == "authorization"
             || name.ends_with("_pat")
             || is_key
@@ -68,7 +68,7 @@ mod tests {
     use super::secret_part;
 
     #[test]
-    fn secrets_are_known_by_name_or_by_beginning() {
+    fn secrets_are_detected_by_name_or_prefix() {
         for (name, value, secret) in [
             ("GITHUB_PERSONAL_ACCESS_TOKEN", "abc", Some("abc")),
             ("OPENAI_API_KEY", "x", Some("x")),

@@ -4,7 +4,7 @@ use muster_auth::oauth::covers_server;
 use muster_net::{AddressPolicy, HttpClient, HttpRequest};
 use serde::Deserialize;
 
-use super::token_store::base;
+use super::token_store::base_url;
 
 /// What is asked for where the gateway names nothing.
 const SCOPES: &str = "openid profile email groups offline_access";
@@ -85,7 +85,7 @@ async fn described(
     challenge: &str,
 ) -> Result<Resource, String> {
     const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
-    let base = base(endpoint);
+    let base = base_url(endpoint);
     let path = endpoint.strip_prefix(base).unwrap_or_default().trim_end_matches('/');
     let usual = [format!("{base}{WELL_KNOWN}{path}"), format!("{base}{WELL_KNOWN}")];
     for url in parameter(challenge, "resource_metadata").into_iter().chain(usual) {

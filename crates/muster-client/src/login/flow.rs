@@ -12,7 +12,7 @@ use super::{
     LoginUi,
     callback_server::{CallbackParams, CallbackServer},
     discovery::{self, Issuer, Place},
-    token_store::{StoredToken, TokenStore, base},
+    token_store::{StoredToken, TokenStore, base_url},
 };
 use crate::remote::{error::RemoteError, target::Target};
 
@@ -128,7 +128,7 @@ impl PendingLogin {
 }
 
 /// Makes a new token of an old one, without the user, and keeps it.
-pub async fn renew(target: &Target, old: &StoredToken) -> Result<StoredToken, String> {
+pub async fn refresh(target: &Target, old: &StoredToken) -> Result<StoredToken, String> {
     let refresh = old.refresh_token.as_ref().ok_or("no refresh token available")?;
     let dialer = dialer();
     let issuer = discovery::issuer_at(&dialer, &old.issuer_url).await?;
@@ -329,7 +329,7 @@ impl Given {
             token_type: "Bearer".to_owned(),
             expiry: self.expires_in.and_then(until),
             id_token: id.or_else(|| old.and_then(|old| old.id_token.clone())),
-            server_url: base(&target.url).to_owned(),
+            server_url: base_url(&target.url).to_owned(),
             issuer_url: issuer.to_owned(),
             client_id: Some(client.id.clone()),
             client_secret: client.secret.clone().map(Into::into),

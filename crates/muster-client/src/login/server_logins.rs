@@ -1,5 +1,4 @@
-//! Servers behind a gateway that want logins of their own: the resource `auth://status`, and the login
-//! at one of them.
+//! Logins at the servers behind a gateway: the resource `auth://status`, and the login at one server.
 
 use std::time::Duration;
 
@@ -12,11 +11,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::remote::{Remote, error::RemoteError};
 
-/// How long a login at a server behind the gateway may take, and how often it is looked at.
-const PATIENCE: Duration = Duration::from_secs(120);
-const EVERY: Duration = Duration::from_millis(500);
+/// The timeout of a login at a server, and the polling interval.
+const TIMEOUT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A server behind the gateway, and how the user stands with it.
+/// The user's login state at a server behind the gateway.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a member of its own in the resource")]
@@ -25,29 +24,29 @@ pub struct ServerLogin {
     pub name: String,
     /// `connected`, `auth_required`, `disconnected` or `error`.
     pub status: String,
-    /// Who lets users in.
+    /// The OAuth issuer.
     pub issuer: Option<String>,
-    /// The tool that begins a login.
+    /// The tool that starts a login.
     pub auth_tool: Option<String>,
     token_forwarding_enabled: bool,
     token_exchange_enabled: bool,
     sso_attempt_failed: bool,
 }
 
-/// How a server learns who the user is without being asked.
+/// The single sign-on of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sso {
     /// The gateway forwards the user's token.
     Forwarded,
-    /// The gateway exchanges the user's token for one of the server.
+    /// The gateway exchanges the user's token for one for the server.
     Exchanged,
-    /// Either was tried and failed.
+    /// Forwarding or exchange failed.
     Failed,
 }
 
 impl Sso {
-    /// Its name for people.
-    pub const fn word(self) -> &'static str {
+    /// Its display name.
+    pub const fn label(self) -> &'static str {
         match self {
             Self::Forwarded => "Forwarded",
             Self::Exchanged => "Exchanged",
@@ -57,7 +56,7 @@ impl Sso {
 }
 
 impl ServerLogin {
-    /// How the server learns about the user, if by single sign-on.
+    /// Its single sign-on, if any.
     pub const fn sso(&self) -> Option<Sso> {
         match self {
             Self { sso_attempt_failed: true, .. } => Some(Sso::Failed),
@@ -67,14 +66,14 @@ impl ServerLogin {
         }
     }
 
-    /// Whether the user has to log in there by hand.
-    pub fn wants_login(&self) -> bool {
-        let by_hand = matches!(self.sso(), None | Some(Sso::Failed));
-        self.status == "auth_required" && self.auth_tool.is_some() && by_hand
+    /// Whether the user has to log in interactively.
+    pub fn needs_login(&self) -> bool {
+        let interactive = matches!(self.sso(), None | Some(Sso::Failed));
+        self.status == "auth_required" && self.auth_tool.is_some() && interactive
     }
 
-    /// Its status for people.
-    pub fn status_word(&self) -> &str {
+    /// The display name of its status.
+    pub fn status_label(&self) -> &str {
         match self.status.as_str() {
             "connected" => "Connected",
             "auth_required" => "Not authenticated",
@@ -85,15 +84,15 @@ impl ServerLogin {
     }
 }
 
-/// How the user stands with a gateway and the servers behind it.
+/// The document of `auth://status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Status {
+struct AuthStatus {
     servers: Vec<ServerLogin>,
     user: Option<String>,
 }
 
-async fn status(remote: &Remote) -> Result<Status, RemoteError> {
+async fn status(remote: &Remote) -> Result<AuthStatus, RemoteError> {
     let result = remote.read("auth://status").await?;
     let result = RawObject::parse(&result).unwrap_or_default();
     let contents = result.get("contents").map(RawValue::get).unwrap_or_default();
@@ -102,12 +101,12 @@ async fn status(remote: &Remote) -> Result<Status, RemoteError> {
     Ok(serde_json::from_str(&text.unwrap_or_default()).unwrap_or_default())
 }
 
-/// All servers that a gateway tells about.
-pub async fn all(remote: &Remote) -> Result<Vec<ServerLogin>, RemoteError> {
+/// Lists the login state of all servers.
+pub async fn list(remote: &Remote) -> Result<Vec<ServerLogin>, RemoteError> {
     Ok(status(remote).await?.servers)
 }
 
-/// Who the user is, if the gateway knows.
+/// The name of the user, if the gateway knows it.
 pub async fn user(remote: &Remote) -> Option<String> {
     status(remote).await.ok()?.user
 }
@@ -115,13 +114,13 @@ pub async fn user(remote: &Remote) -> Option<String> {
 /// Why a login at a server behind the gateway failed.
 #[derive(Debug, Error)]
 pub enum ServerLoginError {
-    /// The gateway could not be asked.
+    /// A request to the gateway failed.
     #[error(transparent)]
     Remote(#[from] RemoteError),
     /// The auth tool reported an error.
     #[error("{0}")]
     Tool(String),
-    /// The auth tool answered without an address to open.
+    /// The response of the auth tool has no URL.
     #[error("auth tool did not return an auth URL")]
     NoUrl,
     /// The server was not connected in time.
@@ -132,7 +131,7 @@ pub enum ServerLoginError {
     },
 }
 
-/// Logs in at a server by the tool that it names, and waits until it is connected.
+/// Logs in at a server with its auth tool and waits until the server is connected.
 pub async fn log_in(
     remote: &Remote,
     server: &ServerLogin,
@@ -145,11 +144,11 @@ pub async fn log_in(
     if answer.failed {
         return Err(ServerLoginError::Tool(text));
     }
-    if is_done(&text) {
+    if is_connected(&text) {
         say(&format!("✓ {name} is already connected."));
         return Ok(());
     }
-    let url = address(&text).ok_or(ServerLoginError::NoUrl)?;
+    let url = auth_url(&text).ok_or(ServerLoginError::NoUrl)?;
     say("Opening browser for authentication...");
     if browser::open(&url).is_err() {
         say(&format!(
@@ -157,27 +156,27 @@ pub async fn log_in(
         ));
     }
     say(&format!("Waiting for {name} authentication to complete..."));
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while Instant::now() < end {
-        let servers = all(remote).await.unwrap_or_default();
+        let servers = list(remote).await.unwrap_or_default();
         if servers.iter().any(|server| server.name == *name && server.status == "connected") {
             say(&format!("✓ {name} authenticated successfully."));
             return Ok(());
         }
-        sleep(EVERY).await;
+        sleep(POLL_INTERVAL).await;
     }
     Err(ServerLoginError::Timeout { server: name.clone() })
 }
 
-fn is_done(text: &str) -> bool {
+fn is_connected(text: &str) -> bool {
     let text = text.to_lowercase();
     ["already connected", "successfully connected", "already authenticated"]
         .iter()
         .any(|mark| text.contains(mark))
 }
 
-/// The address in the answer of an auth tool: a member of it, or a line of its own.
-fn address(text: &str) -> Option<String> {
+/// The URL in the response of an auth tool: a member of the JSON, or a line of the text.
+fn auth_url(text: &str) -> Option<String> {
     let json: Option<Value> = serde_json::from_str(text).ok();
     let member = json.as_ref().and_then(|json| json.get("auth_url")?.as_str());
     let line = || {
@@ -190,23 +189,23 @@ fn address(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ServerLogin, address, is_done};
+    use super::{ServerLogin, auth_url, is_connected};
 
     #[test]
-    fn words_for_how_servers_are() {
-        let word = |status: &str| {
+    fn status_labels() {
+        let label = |status: &str| {
             let status = serde_json::json!({"name": "a", "status": status});
-            serde_json::from_value::<ServerLogin>(status).unwrap().status_word().to_owned()
+            serde_json::from_value::<ServerLogin>(status).unwrap().status_label().to_owned()
         };
-        let all = ["connected", "auth_required", "disconnected", "error", "failed"].map(word);
+        let all = ["connected", "auth_required", "disconnected", "error", "failed"].map(label);
         assert_eq!(all, ["Connected", "Not authenticated", "Disconnected", "Error", "Error"]);
     }
 
     #[test]
-    fn answers_of_auth_tools() {
-        assert_eq!(address(r#"{"auth_url": "https://i/a"}"#).as_deref(), Some("https://i/a"));
-        assert_eq!(address("Open this:\n  https://i/b\n").as_deref(), Some("https://i/b"));
-        assert_eq!(address("nothing"), None);
-        assert!(is_done("Server 'x' is already connected"));
+    fn responses_of_auth_tools() {
+        assert_eq!(auth_url(r#"{"auth_url": "https://i/a"}"#).as_deref(), Some("https://i/a"));
+        assert_eq!(auth_url("Open this:\n  https://i/b\n").as_deref(), Some("https://i/b"));
+        assert_eq!(auth_url("nothing"), None);
+        assert!(is_connected("Server 'x' is already connected"));
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens of the user, one file for each gateway.
+//! The token store: one private file per gateway.
 
 use std::{
     fs, io,
@@ -15,59 +15,59 @@ use thiserror::Error;
 
 use crate::user_dirs::{self, NoHome};
 
-/// How long a token must still be good to be used.
-const MARGIN: Duration = Duration::from_secs(60);
-/// When a token is renewed, if it can be.
-const SOON: Duration = Duration::from_secs(5 * 60);
+/// A token with less time left is not used.
+const MIN_LIFETIME: Duration = Duration::from_secs(60);
+/// A token with less time left is refreshed, if possible.
+const REFRESH_BEFORE: Duration = Duration::from_secs(5 * 60);
 
-/// What a gateway knows the user by.
+/// A token of the user for one gateway.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StoredToken {
-    /// What is sent.
+    /// The access token.
     pub access_token: Secret,
-    /// What a new one is made of.
+    /// The refresh token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh_token: Option<Secret>,
     /// Always `Bearer`.
     pub token_type: String,
-    /// Until when it is good; none where nobody said so.
+    /// When it expires, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expiry: Option<Timestamp>,
-    /// Who the user is.
+    /// The ID token, which identifies the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id_token: Option<Secret>,
-    /// The gateway.
+    /// The base URL of the gateway.
     pub server_url: String,
-    /// Who made it.
+    /// The issuer.
     pub issuer_url: String,
-    /// Whom it was made for.
+    /// The OAuth client it was issued to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
-    /// What this client proves itself with, if it was given something.
+    /// The secret of that client, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<Secret>,
-    /// When it was made.
+    /// When it was issued.
     pub created_at: Timestamp,
 }
 
 impl StoredToken {
-    /// Whether it is good for a while.
+    /// Whether it can be used.
     pub fn is_valid(&self) -> bool {
-        self.left().is_none_or(|left| left > MARGIN)
+        self.time_left().is_none_or(|left| left > MIN_LIFETIME)
     }
 
-    /// Whether it should be renewed.
-    pub fn is_ending(&self) -> bool {
-        self.left().is_some_and(|left| left < SOON)
+    /// Whether it should be refreshed.
+    pub fn expires_soon(&self) -> bool {
+        self.time_left().is_some_and(|left| left < REFRESH_BEFORE)
     }
 
-    /// Whether it can be renewed.
-    pub const fn can_renew(&self) -> bool {
+    /// Whether it can be refreshed.
+    pub const fn can_refresh(&self) -> bool {
         self.refresh_token.is_some()
     }
 
-    /// How long it is still good, if there is an end.
-    fn left(&self) -> Option<Duration> {
+    /// The remaining lifetime, if it expires.
+    fn time_left(&self) -> Option<Duration> {
         let expiry = self.expiry.filter(|expiry| *expiry > Timestamp::UNIX_EPOCH)?;
         let left = expiry.as_second().saturating_sub(Timestamp::now().as_second());
         Some(Duration::from_secs(u64::try_from(left).unwrap_or(0)))
@@ -98,14 +98,14 @@ pub enum TokenError {
     },
 }
 
-/// All tokens of the user.
+/// The stored tokens of the user.
 #[derive(Debug, Clone)]
 pub struct TokenStore {
     folder: PathBuf,
 }
 
 impl TokenStore {
-    /// Those in the user's own folder.
+    /// The store in the user's configuration directory.
     pub fn of_user() -> Result<Self, NoHome> {
         Ok(Self { folder: user_dirs::config()?.join("tokens") })
     }
@@ -114,11 +114,11 @@ impl TokenStore {
     pub fn load(&self, endpoint: &str) -> Option<StoredToken> {
         let text = fs::read_to_string(self.file(endpoint)).ok()?;
         let token: StoredToken = serde_json::from_str(&text).ok()?;
-        // A file under a wrong name must not send a token elsewhere.
-        (token.server_url == base(endpoint)).then_some(token)
+        // A renamed file must not send a token to another gateway.
+        (token.server_url == base_url(endpoint)).then_some(token)
     }
 
-    /// Keeps a token.
+    /// Stores a token.
     pub fn store(&self, token: &StoredToken) -> Result<(), TokenError> {
         let path = self.file(&token.server_url);
         let text = serde_json::to_string_pretty(token).map_err(io::Error::from);
@@ -126,7 +126,7 @@ impl TokenStore {
             .map_err(|source| TokenError::Write { path, source })
     }
 
-    /// Forgets the token for a gateway; whether there was one.
+    /// Deletes the token for a gateway. Returns whether there was one.
     pub fn remove(&self, endpoint: &str) -> Result<bool, TokenError> {
         let path = self.file(endpoint);
         match fs::remove_file(&path) {
@@ -136,7 +136,7 @@ impl TokenStore {
         }
     }
 
-    /// All of them, by gateway.
+    /// All tokens, sorted by gateway.
     pub fn all(&self) -> Vec<StoredToken> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let files = entries.map(|entry| entry.path());
@@ -148,17 +148,17 @@ impl TokenStore {
     }
 
     fn file(&self, endpoint: &str) -> PathBuf {
-        let digest = sha256(base(endpoint).as_bytes());
+        let digest = sha256(base_url(endpoint).as_bytes());
         let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         self.folder.join(format!("{name}.json"))
     }
 }
 
-/// Nobody else can read the file, not even for the moment it is written.
+/// Writes a private file atomically. It is never readable by others, not even while it is written.
 fn write(folder: &Path, file: &Path, text: &str) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let next = file.with_extension(format!("{}.tmp", std::process::id()));
-    // What an earlier attempt left behind may have other permissions.
+    // A file left by a crash may have other permissions.
     drop(fs::remove_file(&next));
     let mut options = fs::OpenOptions::new();
     let mut out = options.write(true).create_new(true).mode(0o600).open(&next)?;
@@ -167,8 +167,8 @@ fn write(folder: &Path, file: &Path, text: &str) -> io::Result<()> {
     fs::rename(&next, file)
 }
 
-/// The address of a gateway without the path of its transport.
-pub fn base(endpoint: &str) -> &str {
+/// The base URL of a gateway: its endpoint without the path of the transport.
+pub fn base_url(endpoint: &str) -> &str {
     let cut = endpoint.strip_suffix('/').unwrap_or(endpoint);
     cut.strip_suffix("/mcp").or_else(|| cut.strip_suffix("/sse")).unwrap_or(cut)
 }
@@ -179,7 +179,7 @@ mod tests {
 
     use jiff::Timestamp;
 
-    use super::{StoredToken, TokenStore, base};
+    use super::{StoredToken, TokenStore, base_url};
 
     fn token(expiry: Option<i64>) -> StoredToken {
         let now = Timestamp::now().as_second();
@@ -198,15 +198,15 @@ mod tests {
     }
 
     #[test]
-    fn one_gateway_has_one_name() {
+    fn base_urls() {
         for url in ["https://g", "https://g/", "https://g/mcp", "https://g/sse", "https://g/mcp/"] {
-            assert_eq!(base(url), "https://g", "{url}");
+            assert_eq!(base_url(url), "https://g", "{url}");
         }
-        assert_eq!(base("https://g/x"), "https://g/x");
+        assert_eq!(base_url("https://g/x"), "https://g/x");
     }
 
     #[test]
-    fn only_the_user_can_read_it() {
+    fn files_are_private_and_bound_to_their_gateway() {
         let folder = tempfile::tempdir().unwrap();
         let tokens = TokenStore { folder: folder.path().join("tokens") };
         tokens.store(&token(Some(3600))).unwrap();
@@ -216,7 +216,7 @@ mod tests {
         let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&file), mode(&tokens.folder)), (0o600, 0o700));
         assert_eq!(file.file_stem().unwrap().len(), 32);
-        // Under another gateway's name it is worth nothing.
+        // Under the name of another gateway the file is ignored.
         std::fs::copy(&file, tokens.file("https://other.example")).unwrap();
         assert!(tokens.load("https://other.example/mcp").is_none());
         assert!(tokens.remove("https://g.example/mcp").unwrap());
@@ -224,8 +224,8 @@ mod tests {
     }
 
     #[test]
-    fn times() {
-        let is = |left| (token(left).is_valid(), token(left).is_ending());
+    fn expiry() {
+        let is = |left| (token(left).is_valid(), token(left).expires_soon());
         assert_eq!(is(Some(3600)), (true, false));
         assert_eq!(is(Some(120)), (true, true));
         assert_eq!(is(Some(30)), (false, true));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_it_is_printed() {
+    fn debug_output_hides_the_tokens() {
         assert!(!format!("{:?}", token(None)).contains("canary"));
     }
 }

@@ -1,25 +1,25 @@
-//! Why a gateway could not be asked.
+//! Errors of requests to a gateway.
 
-use muster_mcp_client::talk::TalkError;
+use muster_mcp_client::TransportError;
 use thiserror::Error;
 
 use super::target::Target;
 
-/// Why a gateway could not be asked, or had no answer.
+/// Why a request to a gateway failed.
 #[derive(Debug, Error)]
 pub enum RemoteError {
     /// Nothing listens on this machine.
     #[error("muster server is not running. Start it with: muster serve")]
     NotRunning,
-    /// Something listens on this machine that is no gateway, or a broken one.
+    /// Something listens on this machine that is not a working gateway.
     #[error(
         "muster server is not responding correctly (status: {status}). Try restarting with: muster serve"
     )]
     NotResponding {
-        /// What it answered.
+        /// The HTTP status of its response.
         status: u16,
     },
-    /// It wants a login first.
+    /// The gateway requires a login.
     #[error("Authentication required for {endpoint}")]
     AuthRequired {
         /// The gateway.
@@ -27,80 +27,88 @@ pub enum RemoteError {
         /// Its challenge, if it sent one.
         challenge: Option<String>,
     },
-    /// What was known of the user is no longer good.
+    /// The token of the user is no longer accepted.
     #[error("Authentication expired for {endpoint}")]
     AuthExpired {
         /// The gateway.
         endpoint: String,
     },
-    /// The login did not work.
+    /// The login failed.
     #[error("Authentication failed for {endpoint}: {reason}")]
     AuthFailed {
         /// The gateway.
         endpoint: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// No connection.
+    /// The connection failed.
     #[error("initialization failed: {0}")]
     Connect(String),
-    /// A tool call did not get through.
+    /// The request of a tool call failed.
     #[error("failed to execute tool {tool}: tool call failed: {reason}")]
     Call {
         /// The tool.
         tool: String,
-        /// Why.
+        /// The cause.
         reason: String,
     },
-    /// The gateway did not take the call.
+    /// The gateway refused the call.
     #[error("meta-tool error for {tool}: {reason}")]
     Meta {
         /// The tool.
         tool: String,
-        /// The gateway's words.
+        /// The error text of the gateway.
         reason: String,
     },
-    /// The gateway answered with nothing.
+    /// The response has no content.
     #[error("empty content from call_tool for {tool}")]
     Empty {
         /// The tool.
         tool: String,
     },
-    /// The gateway answered with something that holds no result.
+    /// The response has content of an unexpected type.
     #[error("unexpected content type from call_tool for {tool}")]
     Unexpected {
         /// The tool.
         tool: String,
     },
-    /// A list or a resource did not come.
+    /// Another request failed: a list, a resource, a prompt.
     #[error("{0}")]
     Request(String),
 }
 
 impl RemoteError {
-    pub(super) fn connecting(error: TalkError, target: &Target) -> Self {
+    pub(super) fn connecting(error: TransportError, target: &Target) -> Self {
         let endpoint = || target.url.clone();
         match error {
-            TalkError::Unauthorized { challenge } => {
+            TransportError::Unauthorized { challenge } => {
                 Self::AuthRequired { endpoint: endpoint(), challenge }
             }
-            TalkError::Lost(_) if target.is_local() => Self::NotRunning,
-            TalkError::Status { status } if target.is_local() => Self::NotResponding { status },
+            TransportError::Unreachable(_) | TransportError::Lost(_) if target.is_local() => {
+                Self::NotRunning
+            }
+            TransportError::Status { status } if target.is_local() => {
+                Self::NotResponding { status }
+            }
             other => Self::Connect(other.to_string()),
         }
     }
 
-    /// Who was let in and is no longer has to log in again.
-    pub(super) fn calling(error: TalkError, tool: &str, endpoint: &str) -> Self {
+    /// A session that was accepted before needs a new login.
+    pub(super) fn calling(error: TransportError, tool: &str, endpoint: &str) -> Self {
         match error {
-            TalkError::Unauthorized { .. } => Self::AuthExpired { endpoint: endpoint.to_owned() },
+            TransportError::Unauthorized { .. } => {
+                Self::AuthExpired { endpoint: endpoint.to_owned() }
+            }
             other => Self::Call { tool: tool.to_owned(), reason: other.to_string() },
         }
     }
 
-    pub(super) fn asking(error: TalkError, endpoint: &str) -> Self {
+    pub(super) fn request(error: TransportError, endpoint: &str) -> Self {
         match error {
-            TalkError::Unauthorized { .. } => Self::AuthExpired { endpoint: endpoint.to_owned() },
+            TransportError::Unauthorized { .. } => {
+                Self::AuthExpired { endpoint: endpoint.to_owned() }
+            }
             other => Self::Request(other.to_string()),
         }
     }

@@ -1,4 +1,4 @@
-//! Which gateway is meant: an address that was typed, a context, or the configuration.
+//! The gateway to use: an explicit endpoint, a context, or the local configuration.
 
 use std::path::PathBuf;
 
@@ -12,27 +12,27 @@ use crate::{
     user_dirs::{self, NoHome},
 };
 
-/// Where a gateway is.
+/// The endpoint of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its address.
+    /// Its URL.
     pub url: String,
-    /// What is spoken there.
+    /// The transport at this URL.
     pub transport: Transport,
-    /// Who said so.
+    /// Where the URL comes from.
     pub origin: Origin,
 }
 
-/// Where an address comes from.
+/// The origin of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Someone named it.
+    /// The user or a context named it.
     Named,
-    /// `config.yaml` of the gateway itself.
+    /// The `config.yaml` of the gateway.
     Configured,
 }
 
-/// What is spoken with a gateway.
+/// The transport to a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// Streamable HTTP.
@@ -41,10 +41,10 @@ pub enum Transport {
     Sse,
 }
 
-/// What was typed about the gateway that is meant.
+/// The options that select a gateway.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TargetOptions<'a> {
-    /// An address.
+    /// An endpoint.
     pub endpoint: Option<&'a str>,
     /// The name of a context.
     pub context: Option<&'a str>,
@@ -58,10 +58,10 @@ pub enum TargetError {
     /// The contexts cannot be read.
     #[error(transparent)]
     Contexts(#[from] ContextError),
-    /// There is no context of that name.
+    /// There is no context of this name.
     #[error("context \"{0}\" not found")]
     UnknownContext(String),
-    /// The configured gateway speaks on standard input and output, so it has no address.
+    /// The configured gateway serves standard input and output, so it has no URL.
     #[error("unsupported transport: stdio")]
     Stdio,
     /// `config.yaml` cannot be read.
@@ -78,32 +78,32 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// The gateway at an address.
+    /// The gateway at a URL.
     pub fn at(url: &str) -> Self {
         let transport =
             if url.ends_with("/sse") { Transport::Sse } else { Transport::StreamableHttp };
         Self { url: url.to_owned(), transport, origin: Origin::Named }
     }
 
-    /// Finds the gateway that is meant. What is said first wins: an address, a named context,
+    /// Resolves the gateway. The first of these wins: the endpoint, the named context,
     /// `MUSTER_CONTEXT`, the current context, the configuration.
-    pub fn resolve(wish: TargetOptions<'_>) -> Result<Self, TargetError> {
-        if let Some(url) = wish.endpoint.filter(|url| !url.is_empty()) {
+    pub fn resolve(options: TargetOptions<'_>) -> Result<Self, TargetError> {
+        if let Some(url) = options.endpoint.filter(|url| !url.is_empty()) {
             return Ok(Self::at(url));
         }
-        let named = wish.context.filter(|name| !name.is_empty()).map(str::to_owned);
+        let named = options.context.filter(|name| !name.is_empty()).map(str::to_owned);
         if let Some(name) = named.or_else(|| env_vars::get("MUSTER_CONTEXT")) {
             let contexts = Contexts::load()?;
             let context = contexts.get(&name);
             let context = context.ok_or_else(|| TargetError::UnknownContext(name.clone()))?;
             return Ok(Self::at(&context.endpoint));
         }
-        // A current context that cannot be read is as good as none.
+        // An unreadable contexts file counts as no current context.
         let current = Contexts::load().ok().and_then(|all| all.current().cloned());
         if let Some(context) = current {
             return Ok(Self::at(&context.endpoint));
         }
-        Self::configured(&settings(wish.config_path)?)
+        Self::configured(&settings(options.config_path)?)
     }
 
     fn configured(settings: &Settings) -> Result<Self, TargetError> {
@@ -123,7 +123,7 @@ impl Target {
         Ok(Self { url, transport, origin: Origin::Configured })
     }
 
-    /// The same gateway where streamable HTTP is spoken, if that is known: a gateway of ours has both.
+    /// The same gateway over streamable HTTP, if its URL is known: a configured gateway serves both.
     pub fn streamable(&self) -> Option<Self> {
         match (self.transport, self.origin) {
             (Transport::StreamableHttp, _) => Some(self.clone()),
@@ -149,7 +149,7 @@ impl Target {
     }
 }
 
-/// What `config.yaml` says; without a file, the defaults.
+/// The settings of `config.yaml`, or the defaults if there is none.
 fn settings(folder: Option<&PathBuf>) -> Result<Settings, TargetError> {
     let folder = match folder {
         Some(folder) => folder.clone(),
@@ -174,7 +174,7 @@ mod tests {
     use super::{Target, Transport};
 
     #[test]
-    fn local_is_what_never_leaves_the_machine() {
+    fn local_urls() {
         let local = |url: &str| Target::at(url).is_local();
         for url in
             ["http://localhost:1/mcp", "http://LOCALHOST", "http://127.0.0.1/", "http://[::1]:2/x"]
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_names_an_address() {
+    fn url_of_the_configured_gateway() {
         let url = |text: &str| {
             let settings = settings::parse(text).unwrap().value;
             Target::configured(&settings).map(|target| target.url).map_err(|err| err.to_string())

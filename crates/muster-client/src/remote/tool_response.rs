@@ -1,46 +1,46 @@
-//! What a tool answered, taken out of the envelope of `call_tool`.
+//! The response of a tool, unwrapped from `call_tool`.
 
 use muster_core::json::{Raw, RawObject};
 use serde_json::value::RawValue;
 
 use super::error::RemoteError;
 
-/// What a tool answered.
+/// The response of a tool.
 #[derive(Debug, Clone)]
 pub struct ToolResponse {
-    /// Its content in order.
-    pub content: Vec<Content>,
-    /// The same as it came.
+    /// Its content blocks, parsed.
+    pub content: Vec<ContentBlock>,
+    /// Its content blocks, unchanged.
     pub blocks: Vec<Raw>,
-    /// Whether the tool says that it failed.
+    /// Whether the tool reported an error.
     pub failed: bool,
-    /// The same for programs, if the tool gave it.
+    /// Its structured content, if any.
     pub structured: Option<Raw>,
 }
 
-/// A piece of what a tool answered.
+/// A content block.
 #[derive(Debug, Clone)]
-pub enum Content {
+pub enum ContentBlock {
     /// Text.
     Text(String),
-    /// A picture.
-    Image(Blob),
-    /// A sound.
-    Audio(Blob),
+    /// An image.
+    Image(BinaryContent),
+    /// Audio.
+    Audio(BinaryContent),
     /// A resource with its contents, or a link to one.
     Resource {
-        /// Its address.
+        /// Its URI.
         uri: String,
-        /// Its text, if it came along and is text.
+        /// Its text, if it is embedded and is text.
         text: Option<String>,
     },
-    /// Something else, as it came.
+    /// Another block, unchanged.
     Other(Raw),
 }
 
-/// Bytes of some kind.
+/// Binary content.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blob {
+pub struct BinaryContent {
     /// Its MIME type.
     pub mime: String,
     /// How many bytes it has.
@@ -48,22 +48,22 @@ pub struct Blob {
 }
 
 impl ToolResponse {
-    /// Reads the result of a tool.
-    pub fn of(result: &RawValue) -> Self {
+    /// Parses the result of a tool.
+    pub fn parse(result: &RawValue) -> Self {
         Self::read(&RawObject::parse(result).unwrap_or_default())
     }
 
-    /// Reads the result of `call_tool` as the result of the tool inside.
+    /// Parses the result of `call_tool` as the result of the called tool.
     pub fn unwrapped(result: &RawValue, tool: &str) -> Result<Self, RemoteError> {
         let tool = || tool.to_owned();
-        let outer = Self::of(result);
+        let outer = Self::parse(result);
         let Some(first) = outer.content.first() else {
             return Err(RemoteError::Empty { tool: tool() });
         };
-        let Content::Text(text) = first else {
+        let ContentBlock::Text(text) = first else {
             return Err(RemoteError::Unexpected { tool: tool() });
         };
-        if let Some(inner) = enclosed(text) {
+        if let Some(inner) = wrapped_result(text) {
             return Ok(inner);
         }
         if outer.failed {
@@ -76,28 +76,28 @@ impl ToolResponse {
         let items = result.get("content").map(RawValue::get).unwrap_or_default();
         let items: Vec<&RawValue> = serde_json::from_str(items).unwrap_or_default();
         Self {
-            content: items.iter().copied().map(Content::read).collect(),
+            content: items.iter().copied().map(ContentBlock::read).collect(),
             blocks: items.into_iter().map(ToOwned::to_owned).collect(),
             failed: result.get("isError").is_some_and(|flag| flag.get() == "true"),
             structured: result.get("structuredContent").map(ToOwned::to_owned),
         }
     }
 
-    /// Its texts in order.
+    /// Its text blocks.
     pub fn texts(&self) -> Vec<&str> {
         let texts = self.content.iter().filter_map(|content| match content {
-            Content::Text(text) => Some(text.as_str()),
-            Content::Image(_)
-            | Content::Audio(_)
-            | Content::Resource { .. }
-            | Content::Other(_) => None,
+            ContentBlock::Text(text) => Some(text.as_str()),
+            ContentBlock::Image(_)
+            | ContentBlock::Audio(_)
+            | ContentBlock::Resource { .. }
+            | ContentBlock::Other(_) => None,
         });
         texts.collect()
     }
 }
 
-/// The result inside a text of `call_tool`.
-fn enclosed(text: &str) -> Option<ToolResponse> {
+/// The result that `call_tool` wraps as JSON text.
+fn wrapped_result(text: &str) -> Option<ToolResponse> {
     let inner: RawObject<'_> = serde_json::from_str(text).ok()?;
     let said = inner.get("isError")?.get();
     let listed = inner.get("content")?.get();
@@ -105,14 +105,14 @@ fn enclosed(text: &str) -> Option<ToolResponse> {
     fits.then(|| ToolResponse::read(&inner))
 }
 
-impl Content {
+impl ContentBlock {
     fn read(item: &RawValue) -> Self {
         let Some(object) = RawObject::parse(item) else { return Self::Other(item.to_owned()) };
         let text = |key: &str| object.get_text(key).unwrap_or_default();
         match text("type").as_str() {
             "text" => Self::Text(text("text")),
-            "image" => Self::Image(Blob::of(&text("mimeType"), &text("data"))),
-            "audio" => Self::Audio(Blob::of(&text("mimeType"), &text("data"))),
+            "image" => Self::Image(BinaryContent::of(&text("mimeType"), &text("data"))),
+            "audio" => Self::Audio(BinaryContent::of(&text("mimeType"), &text("data"))),
             "resource_link" => Self::Resource { uri: text("uri"), text: None },
             "resource" => {
                 let inner = object.get("resource").and_then(RawObject::parse).unwrap_or_default();
@@ -127,8 +127,12 @@ impl Content {
     pub fn shown(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Image(Blob { mime, size }) => format!("[Image: MIME type {mime}, {size} bytes]"),
-            Self::Audio(Blob { mime, size }) => format!("[Audio: MIME type {mime}, {size} bytes]"),
+            Self::Image(BinaryContent { mime, size }) => {
+                format!("[Image: MIME type {mime}, {size} bytes]")
+            }
+            Self::Audio(BinaryContent { mime, size }) => {
+                format!("[Audio: MIME type {mime}, {size} bytes]")
+            }
             Self::Resource { text: Some(text), .. } => text.clone(),
             Self::Resource { uri, text: None } => format!("[Resource: {uri}]"),
             Self::Other(raw) => raw.get().to_owned(),
@@ -136,7 +140,7 @@ impl Content {
     }
 }
 
-impl Blob {
+impl BinaryContent {
     /// Four letters of base64 hold three bytes.
     fn of(mime: &str, data: &str) -> Self {
         let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
@@ -156,7 +160,8 @@ mod tests {
     fn seen(result: Value) -> String {
         match ToolResponse::unwrapped(&raw(&result), "x_tool") {
             Ok(answer) => {
-                let shown: Vec<String> = answer.content.iter().map(super::Content::shown).collect();
+                let shown: Vec<String> =
+                    answer.content.iter().map(super::ContentBlock::shown).collect();
                 let structured =
                     answer.structured.map_or("-".to_owned(), |raw| raw.get().to_owned());
                 format!(
@@ -174,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_content_comes_out_of_the_envelope() {
+    fn content_is_unwrapped() {
         let content = json!([
             {"type": "text", "text": "a"},
             {"type": "image", "mimeType": "image/png", "data": "AAAA"},
@@ -189,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_told_apart() {
+    fn tool_errors_and_gateway_errors_are_distinguished() {
         let inner = json!({"isError": true, "content": [{"type": "text", "text": "no such pod"}]});
         expect![[r#"failed ["no such pod"] -"#]].assert_eq(&seen(wrapped(inner)));
         let text = |text: &str| json!({"type": "text", "text": text});

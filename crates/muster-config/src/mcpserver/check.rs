@@ -1,11 +1,11 @@
-//! What must hold for an MCP server before anything is done with it.
+//! Validation of MCP server definitions.
 
 use muster_core::{name::InvalidName, server_auth::AuthType};
 use thiserror::Error;
 
 use super::{ServerType, Spec};
 
-/// Why a definition cannot be used.
+/// Why a definition is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Invalid {
     /// Its name cannot be used.

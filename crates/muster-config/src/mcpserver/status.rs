@@ -1,58 +1,55 @@
-//! What became of an MCP server, as its file keeps it. Only muster writes it.
+//! The `status` of an MCP server file, which only muster writes.
 
 use muster_core::value::Value;
 use serde::Serialize;
 
-use super::nothing;
-use crate::{
-    reader::Reader,
-    yaml::{Node, NodeValue},
-};
+use super::is_default;
+use crate::yaml::{Node, NodeValue};
 
-/// What became of an MCP server. Moments are RFC 3339.
+/// The last known state of an MCP server. Times are RFC 3339.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// Capitalised: `Connected`, `Auth Required`.
     pub state: String,
-    /// Why it is not as it should be.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The error behind that state.
+    #[serde(skip_serializing_if = "is_default")]
     pub last_error: String,
-    /// When it was last up.
-    #[serde(skip_serializing_if = "nothing")]
+    /// When it was last connected.
+    #[serde(skip_serializing_if = "is_default")]
     pub last_connected: Option<String>,
-    /// How often it was started anew.
-    #[serde(skip_serializing_if = "nothing")]
+    /// How often it was restarted.
+    #[serde(skip_serializing_if = "is_default")]
     pub restart_count: u64,
-    /// How often in a row it could not be started.
-    #[serde(skip_serializing_if = "nothing")]
+    /// Failed connection attempts in a row.
+    #[serde(skip_serializing_if = "is_default")]
     pub consecutive_failures: u64,
-    /// When it was last tried.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The last connection attempt.
+    #[serde(skip_serializing_if = "is_default")]
     pub last_attempt: Option<String>,
-    /// When it is tried again.
-    #[serde(skip_serializing_if = "nothing")]
+    /// The next connection attempt.
+    #[serde(skip_serializing_if = "is_default")]
     pub next_retry_after: Option<String>,
 }
 
-/// A status is read as far as it can be: it is no reason to refuse a file.
-pub(super) fn read(_: &mut Reader, node: &Node) -> Option<Status> {
-    let NodeValue::Map(pairs) = &node.value else { return Some(Status::default()) };
+/// Reads a status as far as possible: a broken one does not invalidate the file.
+pub(super) fn read(node: &Node) -> Status {
+    let NodeValue::Map(pairs) = &node.value else { return Status::default() };
     let find = |name: &str| {
         pairs.iter().find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)
     };
     let text = |name: &str| find(name).and_then(written).unwrap_or_default();
-    let moment = |name: &str| find(name).and_then(written).filter(|text| !text.is_empty());
+    let time = |name: &str| find(name).and_then(written).filter(|text| !text.is_empty());
     let count = |name: &str| text(name).parse().unwrap_or_default();
-    Some(Status {
+    Status {
         state: text("state"),
         last_error: text("lastError"),
-        last_connected: moment("lastConnected"),
+        last_connected: time("lastConnected"),
         restart_count: count("restartCount"),
         consecutive_failures: count("consecutiveFailures"),
-        last_attempt: moment("lastAttempt"),
-        next_retry_after: moment("nextRetryAfter"),
-    })
+        last_attempt: time("lastAttempt"),
+        next_retry_after: time("nextRetryAfter"),
+    }
 }
 
 fn written(node: &Node) -> Option<String> {

@@ -206,7 +206,7 @@ fn what_is_wrong_is_said() {
         "url: x\ntimeout: 1.5\nargs: x\ncomand: y\n",
         expect![[r#"
             3: args: Input should be a valid list (write a list: `[x]`)
-            2: timeout: Input should be a whole number of seconds (write a whole number)
+            2: timeout: Input should be a whole number (write a whole number)
         "#]],
     );
     refused("name: a/b\nurl: x\n", "1: invalid name 'a/b': it must not hold `/` or `\\`");

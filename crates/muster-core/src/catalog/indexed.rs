@@ -1,7 +1,7 @@
-//! The index for ranked search, made when someone first searches.
+//! The search index of a catalog, built lazily.
 //!
-//! A catalog that nobody searches costs no index. One that differs from an indexed one by a source is
-//! indexed in the time that this source takes.
+//! A catalog that is never searched needs no index. If the catalog changes by one source, only that
+//! source is indexed again.
 
 use std::{
     fmt,
@@ -18,30 +18,30 @@ use serde_json::Value;
 use super::{CatalogSource, ToolEntry};
 use crate::{json::RawObject, name::BackendName};
 
-/// An index, or what it takes to make it.
+/// A lazily built search index.
 #[derive(Clone, Default)]
-pub(super) struct Indexed {
+pub(super) struct LazyIndex {
     base: Index,
-    /// What has changed since then.
-    since: RedBlackTreeMapSync<BackendName, Option<Arc<CatalogSource>>>,
-    made: Arc<OnceLock<Index>>,
+    /// Sources that changed since `base` was built; none for a removed one.
+    pending: RedBlackTreeMapSync<BackendName, Option<Arc<CatalogSource>>>,
+    built: Arc<OnceLock<Index>>,
 }
 
-impl Indexed {
-    /// The same, but for what one backend offers.
+impl LazyIndex {
+    /// Replaces or removes the source of one backend.
     pub(super) fn with(&self, backend: BackendName, source: Option<Arc<CatalogSource>>) -> Self {
-        let (base, mut since) = match self.made.get() {
-            Some(made) => (made.clone(), RedBlackTreeMapSync::new_sync()),
-            None => (self.base.clone(), self.since.clone()),
+        let (base, mut pending) = match self.built.get() {
+            Some(built) => (built.clone(), RedBlackTreeMapSync::new_sync()),
+            None => (self.base.clone(), self.pending.clone()),
         };
-        since.insert_mut(backend, source);
-        Self { base, since, made: Arc::default() }
+        pending.insert_mut(backend, source);
+        Self { base, pending, built: Arc::default() }
     }
 
-    /// The index.
+    /// The index, built on first use.
     pub(super) fn get(&self) -> &Index {
-        self.made.get_or_init(|| {
-            self.since.iter().fold(self.base.clone(), |index, (backend, source)| match source {
+        self.built.get_or_init(|| {
+            self.pending.iter().fold(self.base.clone(), |index, (backend, source)| match source {
                 Some(source) => with_source(&index, source, |entry| &entry.description),
                 None => index.without(backend.as_str()),
             })
@@ -49,32 +49,35 @@ impl Indexed {
     }
 }
 
-impl fmt::Debug for Indexed {
+impl fmt::Debug for LazyIndex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Indexed").field("made", &self.made.get().is_some()).finish_non_exhaustive()
+        f.debug_struct("LazyIndex")
+            .field("built", &self.built.get().is_some())
+            .finish_non_exhaustive()
     }
 }
 
-/// An index in which a source stands, with `words` to describe its tools.
+/// Adds a source to an index, with `words` as the description of a tool.
 pub(super) fn with_source<'a>(
     index: &Index,
     source: &'a CatalogSource,
     words: impl Fn(&'a ToolEntry) -> &'a str,
 ) -> Index {
-    let about = &source.info;
-    let category = about.category.as_deref();
-    let tags: Vec<&str> = about.tags.iter().map(String::as_str).chain(category).collect();
-    let read: Vec<Read<'_>> = source.entries.iter().map(|entry| Read::of(entry)).collect();
-    let taken: Vec<_> = read.iter().map(|read| parameters(&read.schema)).collect();
+    let info = &source.info;
+    let category = info.category.as_deref();
+    let tags: Vec<&str> = info.tags.iter().map(String::as_str).chain(category).collect();
+    let fields: Vec<IndexedFields<'_>> =
+        source.entries.iter().map(|entry| IndexedFields::of(entry)).collect();
+    let params: Vec<_> = fields.iter().map(|fields| parameters(&fields.schema)).collect();
     let documents: Vec<Document<'_>> = source
         .entries
         .iter()
-        .zip(read.iter().zip(&taken))
-        .map(|(entry, (read, parameters))| Document {
+        .zip(fields.iter().zip(&params))
+        .map(|(entry, (fields, parameters))| Document {
             name: &entry.local_name,
-            full_names: &read.names,
-            title: &read.title,
-            server: &about.title,
+            full_names: &fields.names,
+            title: &fields.title,
+            server: &info.title,
             description: words(entry),
             parameters,
             tags: &tags,
@@ -84,14 +87,14 @@ pub(super) fn with_source<'a>(
     index.with(source.backend.as_str(), &documents)
 }
 
-/// What has to be read of a tool before it can be described.
-struct Read<'a> {
+/// The parts of a tool's definition that are indexed.
+struct IndexedFields<'a> {
     names: [&'a str; 1],
     title: String,
     schema: Value,
 }
 
-impl<'a> Read<'a> {
+impl<'a> IndexedFields<'a> {
     fn of(entry: &'a ToolEntry) -> Self {
         let definition = entry.definition.as_deref().and_then(RawObject::parse);
         Self {

@@ -1,4 +1,4 @@
-//! Which tool a name stands for, as an immutable value that is cheap to change.
+//! Resolution of tool names, as a persistent map.
 
 use std::sync::Arc;
 
@@ -7,31 +7,31 @@ use rpds::RedBlackTreeMapSync;
 use super::{NameCollision, ToolEntry};
 use crate::name::{BackendName, ToolName};
 
-/// Who claims each name, and whose the names were that nobody claims any more.
+/// The claims of sources on tool names.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Names {
+pub(super) struct ToolNames {
     collision: NameCollision,
-    /// For each name at least one claim, in the order of their sources.
+    /// The claims on each name, at least one, in source order.
     claims: RedBlackTreeMapSync<ToolName, Arc<[Claim]>>,
-    gone: RedBlackTreeMapSync<ToolName, BackendName>,
-    /// How many claims are beaten by another.
-    beaten: usize,
+    former: RedBlackTreeMapSync<ToolName, BackendName>,
+    /// The number of claims that lost a collision.
+    shadowed: usize,
 }
 
 #[derive(Debug, Clone)]
 struct Claim {
-    /// When its source was added.
+    /// The insertion order of the source.
     order: u64,
     entry: Arc<ToolEntry>,
 }
 
-impl Names {
-    /// No names yet.
+impl ToolNames {
+    /// An empty map with a collision rule.
     pub(super) fn with_collisions(collision: NameCollision) -> Self {
         Self { collision, ..Self::default() }
     }
 
-    /// A source has these tools in place of those.
+    /// Replaces the tools of one source.
     pub(super) fn replace(
         &mut self,
         order: u64,
@@ -46,30 +46,30 @@ impl Names {
         }
     }
 
-    /// The tool that a name stands for.
+    /// The tool with this name.
     pub(super) fn get(&self, name: &str) -> Option<&Arc<ToolEntry>> {
         self.winner(self.claims.get(name)?)
     }
 
-    /// How many names there are.
+    /// The number of names.
     pub(super) fn len(&self) -> usize {
         self.claims.size()
     }
 
-    /// The tools that names stand for, sorted by name.
+    /// The callable tools, sorted by name.
     pub(super) fn winners(&self) -> impl Iterator<Item = &Arc<ToolEntry>> {
         self.claims.values().filter_map(|claims| self.winner(claims))
     }
 
-    /// Whether a tool is the one that its name stands for.
+    /// Whether a tool is the one called by its name.
     pub(super) fn is_callable(&self, entry: &Arc<ToolEntry>) -> bool {
-        self.beaten == 0
+        self.shadowed == 0
             || self.get(entry.name.as_str()).is_some_and(|winner| Arc::ptr_eq(winner, entry))
     }
 
-    /// Whose tool it was, if it is no longer there.
+    /// The backend that last offered a tool that is former.
     pub(super) fn former_backend(&self, name: &str) -> Option<&BackendName> {
-        self.gone.get(name)
+        self.former.get(name)
     }
 
     fn winner<'a>(&self, claims: &'a [Claim]) -> Option<&'a Arc<ToolEntry>> {
@@ -80,20 +80,20 @@ impl Names {
         winner.map(|claim| &claim.entry)
     }
 
-    /// Of one source, the tool that is named later stands behind the others.
+    /// Inserts a claim behind earlier ones of the same source.
     fn claim(&mut self, order: u64, entry: &Arc<ToolEntry>) {
         let claim = Claim { order, entry: Arc::clone(entry) };
         let claims = match self.claims.get(&entry.name) {
             None => Arc::from([claim]),
             Some(others) => {
-                self.beaten += 1;
+                self.shadowed += 1;
                 let at = others.partition_point(|other| other.order <= order);
                 let mut claims = others.to_vec();
                 claims.insert(at, claim);
                 claims.into()
             }
         };
-        self.gone.remove_mut(&entry.name);
+        self.former.remove_mut(&entry.name);
         self.claims.insert_mut(entry.name.clone(), claims);
     }
 
@@ -103,13 +103,13 @@ impl Names {
         let stays = |claim: &&Claim| claim.order != order || !Arc::ptr_eq(&claim.entry, entry);
         let left: Vec<Claim> = claims.iter().filter(stays).cloned().collect();
         if !left.is_empty() {
-            self.beaten -= claims.len() - left.len();
+            self.shadowed -= claims.len() - left.len();
             self.claims.insert_mut(entry.name.clone(), left.into());
             return;
         }
         self.claims.remove_mut(&entry.name);
         if let Some(backend) = winner {
-            self.gone.insert_mut(entry.name.clone(), backend);
+            self.former.insert_mut(entry.name.clone(), backend);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From what an MCP server lists to what the catalog holds.
+//! Conversion of a server's lists to catalog entries.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use crate::{
     name::{BackendName, ToolName},
 };
 
-/// What a server offers, under the names that clients are to see. `rename` makes them out of the
-/// server's own; an address is kept, unless it is none but a mere name.
+/// Converts the lists of a server. `rename` maps the server's own names to those that clients see.
+/// URIs are not renamed, unless they have no scheme.
 pub fn offer(
     listing: &ServerListing,
     backend: &BackendName,
@@ -60,7 +60,7 @@ fn entry(
     })
 }
 
-/// What a tool takes that does not say it.
+/// The schema of a tool that declares none.
 fn any_object() -> Box<RawValue> {
     let mut schema = RawObject::new();
     schema.set_value("type", "object");

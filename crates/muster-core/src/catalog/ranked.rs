@@ -1,4 +1,4 @@
-//! The tools that fit a question in words, best first.
+//! Ranked search over the catalog.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -12,46 +12,46 @@ use muster_search::{
 use super::{CatalogSnapshot, CatalogSource, ToolEntry, indexed};
 use crate::name::BackendName;
 
-/// Words of a question, and the index they are looked for in.
+/// A catalog with an index to search.
 #[derive(Debug, Clone, Copy)]
 pub struct Ranker<'a> {
     catalog: &'a CatalogSnapshot,
     index: &'a Index,
 }
 
-/// What a question came to.
+/// The result of a ranked search.
 #[derive(Debug)]
 pub struct RankedTools<'a> {
-    /// What fits, best first. With no such tool, what comes nearest.
+    /// The best tools, best first. Without a match, the nearest ones.
     pub found: Vec<RankedTool<'a>>,
-    /// How many tools have anything of what was asked for.
+    /// The number of tools that match at all.
     pub total: usize,
-    /// Whether it is what was asked for.
+    /// Whether the query was matched.
     pub verdict: Verdict<'a>,
-    /// How well the best one fits, from 0 to 1.
+    /// The match strength of the best tool, from 0 to 1.
     pub strength: f32,
 }
 
-/// A tool that fits.
+/// A tool in a search result.
 #[derive(Debug, Clone, Copy)]
 pub struct RankedTool<'a> {
-    /// Who offers it.
+    /// Its source.
     pub source: &'a CatalogSource,
     /// The tool.
     pub entry: &'a Arc<ToolEntry>,
-    /// How well it fits; only to be compared with others of the same answer.
+    /// Its score; comparable only within one result.
     pub score: f32,
-    /// Whether no word is there as it was asked for, only some that are written alike.
+    /// Whether it matches by prefix or similar spelling only.
     pub guessed: bool,
 }
 
 impl CatalogSnapshot {
-    /// The index over all tools, in the words of those who offer them.
+    /// The index over all tools, by their own descriptions.
     pub fn index(&self) -> &Index {
         self.indexed.get()
     }
 
-    /// The index as if the tools of some backends were described in other words.
+    /// An index in which the tools of some backends have other descriptions.
     #[must_use]
     pub fn index_with_descriptions<'a>(
         &'a self,
@@ -65,18 +65,18 @@ impl CatalogSnapshot {
             })
     }
 
-    /// Looks for words in an index of this catalog.
+    /// Searches an index of this catalog.
     pub fn ranker<'a>(&'a self, index: &'a Index) -> Ranker<'a> {
         Ranker { catalog: self, index }
     }
 }
 
-/// How near a tool is in meaning to what is looked for, where anybody knows.
+/// The semantic similarity of a tool to the query, if it is known.
 pub type Similarity<'a> = dyn Fn(&ToolEntry) -> Option<f32> + 'a;
 
 impl<'a> Ranker<'a> {
-    /// The `limit` tools that fit `text` best, among those that `admit` lets through. `near` says how
-    /// near a tool is in meaning, where anybody knows.
+    /// The best `limit` tools for `text` among those that `admit` accepts. `near` adds semantic
+    /// similarity.
     pub fn search(
         self,
         text: &str,
@@ -111,7 +111,7 @@ impl<'a> Ranker<'a> {
             Some(RankedTool { source, entry, score: hit.score, guessed })
         });
         let found: Vec<RankedTool<'a>> = found.collect();
-        // What is near in meaning need not have a word in common.
+        // A semantically similar tool need not share a word with the query.
         let total = self.index.matching(text, &admitted).max(found.len());
         RankedTools { found, total, verdict: answer.verdict, strength: answer.strength }
     }

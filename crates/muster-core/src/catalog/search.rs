@@ -1,10 +1,10 @@
-//! The substring search of CLImax: literal, in load order, filters combined with AND.
+//! CLImax's substring search: literal, in load order, filters combined with AND.
 
 use std::sync::Arc;
 
 use super::{BackendInfo, CatalogSnapshot, CatalogSource, ToolEntry};
 
-/// What to look for. An absent filter lets everything through.
+/// A filter over tools. An absent criterion accepts everything.
 #[derive(Debug, Clone, Default)]
 pub struct ToolFilter {
     query: Option<String>,
@@ -13,15 +13,15 @@ pub struct ToolFilter {
 }
 
 impl ToolFilter {
-    /// A filter from what a caller gave. Case does not matter; blanks do.
+    /// Creates a filter. Case is ignored, white space is significant.
     pub fn new(query: Option<&str>, category: Option<&str>, title: Option<&str>) -> Self {
-        // An empty filter is one that was given, but it keeps nothing back.
+        // An empty criterion accepts everything.
         let lower =
             |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_lowercase);
         Self { query: lower(query), category: lower(category), title: lower(title) }
     }
 
-    /// Whether the tools of a source may pass.
+    /// Whether the tools of a source are candidates.
     pub fn matches_source(&self, source: &CatalogSource) -> bool {
         let same = |wanted: &Option<String>, got: Option<&str>| {
             wanted
@@ -38,7 +38,7 @@ impl ToolFilter {
 }
 
 impl CatalogSnapshot {
-    /// The tools that pass `filter`, in load order.
+    /// The tools that match `filter`, in load order.
     pub fn search<'a>(
         &'a self,
         filter: &ToolFilter,
@@ -54,12 +54,12 @@ impl CatalogSnapshot {
     }
 }
 
-/// The text in which a query is looked for. Fields are joined by one blank, so a query may span two
-/// neighbours.
-pub(super) fn haystack(about: &BackendInfo, entry: &ToolEntry) -> String {
-    let mut text = format!("{} {} {}", entry.name, entry.description, about.title);
-    let category = about.category.as_deref().filter(|category| !category.is_empty());
-    for word in category.into_iter().chain(about.tags.iter().map(String::as_str)) {
+/// The text that a query is matched against. Fields are joined by one space, so a query may span
+/// two of them.
+pub(super) fn haystack(info: &BackendInfo, entry: &ToolEntry) -> String {
+    let mut text = format!("{} {} {}", entry.name, entry.description, info.title);
+    let category = info.category.as_deref().filter(|category| !category.is_empty());
+    for word in category.into_iter().chain(info.tags.iter().map(String::as_str)) {
         text.push(' ');
         text.push_str(word);
     }

@@ -1,8 +1,8 @@
-//! Whether an address may have been made from a template (RFC 6570).
+//! Matching of URIs against URI templates (RFC 6570).
 
-/// Whether `uri` fits `template`: its literal parts occur in order, and each expression in between
-/// stands for something. What exactly, the backend decides.
-pub(super) fn fits(template: &str, uri: &str) -> bool {
+/// Whether `uri` may be an expansion of `template`: its literals occur in order, with at least one
+/// character for each expression. The backend decides what an expression may expand to.
+pub(super) fn matches(template: &str, uri: &str) -> bool {
     let mut literals = template.split('{').enumerate().map(|(number, part)| match number {
         0 => part,
         _ => part.split_once('}').map_or("", |(_, literal)| literal),
@@ -14,8 +14,8 @@ pub(super) fn fits(template: &str, uri: &str) -> bool {
         return rest.is_empty();
     }
     while let Some(literal) = literals.next() {
-        // An expression stands for one character at least. The last literal ends the address; one
-        // before it is taken where it first occurs, so that no template makes this slow.
+        // The last literal must end the URI. Earlier ones are taken at their first occurrence,
+        // which keeps the match linear.
         let Some(after) = rest.chars().next().map(char::len_utf8).and_then(|at| rest.get(at..))
         else {
             return false;
@@ -37,11 +37,11 @@ pub(super) fn fits(template: &str, uri: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::fits;
+    use super::matches;
 
     #[track_caller]
     fn check(template: &str, uri: &str, expect: bool) {
-        assert_eq!(fits(template, uri), expect, "{template} ~ {uri}");
+        assert_eq!(matches(template, uri), expect, "{template} ~ {uri}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Catalogs that grow and shrink: who has a name, what is found, what is shared.
+//! Name resolution, search and sharing across catalog changes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
 
 fn source(backend: &str, tools: &[(&str, &str)]) -> CatalogSource {
     let backend = BackendName::new(backend);
-    let about = BackendInfo {
+    let info = BackendInfo {
         title: backend.as_str().into(),
         description: "".into(),
         category: None,
@@ -29,47 +29,51 @@ fn source(backend: &str, tools: &[(&str, &str)]) -> CatalogSource {
         validator: Arc::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };
-    CatalogSource::new(backend, about, offer)
+    CatalogSource::new(backend, info, offer)
 }
 
-fn who(catalog: &CatalogSnapshot, name: &str) -> Option<String> {
+fn called(catalog: &CatalogSnapshot, name: &str) -> Option<String> {
     catalog.get(name).map(|entry| format!("{} {}", entry.backend, entry.description))
 }
 
 #[test]
-fn names_go_back_to_whoever_is_left() {
+fn removing_the_winner_reveals_the_other() {
     for (collision, wins, then) in
         [(NameCollision::LastWins, "b 2", "a 1"), (NameCollision::FirstWins, "a 1", "b 2")]
     {
         let catalog = CatalogSnapshot::with_collisions(collision)
             .with(source("a", &[("same", "1"), ("mine", "")]))
             .with(source("b", &[("same", "2")]));
-        assert_eq!(who(&catalog, "same").as_deref(), Some(wins));
+        assert_eq!(called(&catalog, "same").as_deref(), Some(wins));
         assert_eq!(catalog.len(), 2);
         assert_eq!(catalog.callable().count(), 2);
         let [winner, other] = [wins, then].map(|text| text.split_once(' ').unwrap().0);
         let without = catalog.without(&BackendName::new(winner));
-        assert_eq!(who(&without, "same").as_deref(), Some(then));
+        assert_eq!(called(&without, "same").as_deref(), Some(then));
         assert!(without.former_backend("same").is_none());
         let none = without.without(&BackendName::new(other));
         assert!(none.is_empty());
         assert_eq!(none.former_backend("same").map(|backend| backend.as_str()), Some(other));
         assert!(none.with(source("c", &[("same", "3")])).former_backend("same").is_none());
-        assert_eq!(who(&catalog, "same").as_deref(), Some(wins), "the old one stays as it was");
+        assert_eq!(
+            called(&catalog, "same").as_deref(),
+            Some(wins),
+            "the old snapshot is unchanged"
+        );
     }
 }
 
 #[test]
-fn who_comes_again_keeps_the_place() {
+fn a_replaced_source_keeps_its_position() {
     let catalog = CatalogSnapshot::default()
         .with(source("a", &[("same", "1")]))
         .with(source("b", &[("same", "2")]))
         .with(source("a", &[("same", "3"), ("same", "4"), ("new", "")]));
-    assert_eq!(who(&catalog, "same").as_deref(), Some("b 2"));
+    assert_eq!(called(&catalog, "same").as_deref(), Some("b 2"));
     let backends: Vec<_> = catalog.sources().map(|source| source.backend.to_string()).collect();
     assert_eq!(backends, ["a", "b"]);
     let alone = catalog.without(&BackendName::new("b"));
-    assert_eq!(who(&alone, "same").as_deref(), Some("a 4"));
+    assert_eq!(called(&alone, "same").as_deref(), Some("a 4"));
     assert_eq!(alone.callable().count(), 2);
 }
 
@@ -80,24 +84,24 @@ fn found(catalog: &CatalogSnapshot, query: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_found_follows_the_changes() {
+fn search_follows_catalog_changes() {
     let first = CatalogSnapshot::default().with(source("a", &[("read_file", "Read a file")]));
     assert_eq!(found(&first, "read file"), ["Read a file"]);
     let second = first
         .with(source("b", &[("read_file", "Read another file"), ("send_mail", "Send mail")]))
         .with(source("c", &[("list_pods", "List pods")]));
-    assert_eq!(found(&second, "read file"), ["Read another file"], "who lost is not found");
+    assert_eq!(found(&second, "read file"), ["Read another file"], "a shadowed tool is not found");
     assert_eq!(found(&second.without(&BackendName::new("b")), "read file"), ["Read a file"]);
     assert_eq!(found(&second.without(&BackendName::new("b")), "send mail"), [""; 0]);
     assert_eq!(found(&first, "read file"), ["Read a file"]);
-    let answer = second.ranker(second.index());
-    let hidden = answer.search("pods", |source, _| source.backend.as_str() != "c", None, 10);
+    let ranker = second.ranker(second.index());
+    let hidden = ranker.search("pods", |source, _| source.backend.as_str() != "c", None, 10);
     assert!(hidden.found.is_empty() && hidden.total == 0);
     assert!(matches!(hidden.verdict, Verdict::NoSuchTool { .. }));
 }
 
 #[test]
-fn other_words_are_found_in_place_of_a_tools_own() {
+fn replaced_descriptions_are_searched() {
     let catalog =
         CatalogSnapshot::default().with(source("a", &[("x", "Read a file"), ("y", "Mail")]));
     let words = |entry: &'_ ToolEntry| if &*entry.local_name == "x" { "Weather" } else { "Mail" };

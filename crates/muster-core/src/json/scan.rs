@@ -1,9 +1,8 @@
-//! JSON that is too long for memory, passed over byte by byte: where its parts begin and end.
+//! A streaming JSON scanner for documents that are too large for memory.
 //!
-//! Only the structure is followed. Whether what stands between the signs is good JSON is for whoever
-//! reads a part of it to say.
+//! Only the structure is checked: readers of a part validate it themselves.
 //!
-//! **Invariant:** however long a value is, no more of it is in memory than the input buffers.
+//! **Invariant:** memory use is bounded by the input buffer, whatever the length of a value.
 
 use std::{
     io::{self, BufRead},
@@ -12,10 +11,10 @@ use std::{
 
 use memchr::memchr2;
 
-/// So much of a key is kept; longer ones are nobody's that we know.
-const MOST_KEY: usize = 1024;
+/// The longest prefix of a key that is read; no known key is longer.
+const MAX_KEY: usize = 1024;
 
-/// A reader of JSON that knows where it is.
+/// A JSON scanner that tracks its byte offset.
 #[derive(Debug)]
 pub struct JsonScanner<R> {
     input: R,
@@ -23,17 +22,17 @@ pub struct JsonScanner<R> {
 }
 
 impl<R: BufRead> JsonScanner<R> {
-    /// Reads `input`, whose first byte is counted as `at`.
+    /// Scans `input`, whose first byte has the offset `at`.
     pub const fn new(input: R, at: u64) -> Self {
         Self { input, at }
     }
 
-    /// Where the next byte is.
+    /// The offset of the next byte.
     pub const fn at(&self) -> u64 {
         self.at
     }
 
-    /// The next byte that is no blank; it is still there.
+    /// The next byte that is not white space, without consuming it.
     pub fn peek(&mut self) -> io::Result<u8> {
         loop {
             let chunk = self.input.fill_buf()?;
@@ -43,14 +42,14 @@ impl<R: BufRead> JsonScanner<R> {
             let size = chunk.len();
             let blanks = chunk.iter().position(|byte| !byte.is_ascii_whitespace());
             let found = blanks.and_then(|at| chunk.get(at).copied());
-            self.pass(blanks.unwrap_or(size));
+            self.consume(blanks.unwrap_or(size));
             if let Some(byte) = found {
                 return Ok(byte);
             }
         }
     }
 
-    /// Whether only blanks are left.
+    /// Whether only white space is left.
     pub fn is_at_end(&mut self) -> io::Result<bool> {
         match self.peek() {
             Ok(_) => Ok(false),
@@ -59,12 +58,12 @@ impl<R: BufRead> JsonScanner<R> {
         }
     }
 
-    /// Passes over one value; where it is.
+    /// Skips one value and returns its byte range.
     pub fn skip(&mut self) -> io::Result<Range<u64>> {
         self.skip_into(&mut |_| ())
     }
 
-    /// Passes over one value and tells what it is, piece by piece; where it is.
+    /// Skips one value, passes its bytes to `sink` in chunks and returns its byte range.
     pub fn skip_into(&mut self, sink: &mut dyn FnMut(&[u8])) -> io::Result<Range<u64>> {
         let first = self.peek()?;
         let begin = self.at;
@@ -76,7 +75,7 @@ impl<R: BufRead> JsonScanner<R> {
         Ok(begin..self.at)
     }
 
-    /// One value, if it has no more than `most` bytes; it is passed over in any case.
+    /// Skips one value and returns it if it has at most `most` bytes.
     pub fn read_short(&mut self, most: usize) -> io::Result<Option<Vec<u8>>> {
         let mut value = Vec::new();
         let mut fits = true;
@@ -89,70 +88,69 @@ impl<R: BufRead> JsonScanner<R> {
         Ok(fits.then_some(value))
     }
 
-    /// Opens an object. `each` is given every key and must read or skip its value.
+    /// Visits the members of an object. `each` receives every key and must consume its value.
     pub fn members(
         &mut self,
         mut each: impl FnMut(&mut Self, &str) -> io::Result<()>,
     ) -> io::Result<()> {
-        self.sign(b'{')?;
+        self.expect(b'{')?;
         if self.peek()? == b'}' {
-            return self.sign(b'}');
+            return self.expect(b'}');
         }
         loop {
             if self.peek()? != b'"' {
                 return Err(malformed());
             }
             let key = self.key()?;
-            self.sign(b':')?;
+            self.expect(b':')?;
             each(self, &key)?;
             match self.peek()? {
-                b',' => self.sign(b',')?,
-                _ => return self.sign(b'}'),
+                b',' => self.expect(b',')?,
+                _ => return self.expect(b'}'),
             }
         }
     }
 
-    /// Opens a list. `each` must read or skip an item.
+    /// Visits the items of an array. `each` must consume an item.
     pub fn items(&mut self, mut each: impl FnMut(&mut Self) -> io::Result<()>) -> io::Result<()> {
-        self.sign(b'[')?;
+        self.expect(b'[')?;
         if self.peek()? == b']' {
-            return self.sign(b']');
+            return self.expect(b']');
         }
         loop {
             each(self)?;
             match self.peek()? {
-                b',' => self.sign(b',')?,
-                _ => return self.sign(b']'),
+                b',' => self.expect(b',')?,
+                _ => return self.expect(b']'),
             }
         }
     }
 
-    /// Takes one sign of structure.
-    fn sign(&mut self, sign: u8) -> io::Result<()> {
-        if self.peek()? != sign {
+    /// Consumes one structural character.
+    fn expect(&mut self, byte: u8) -> io::Result<()> {
+        if self.peek()? != byte {
             return Err(malformed());
         }
-        self.pass(1);
+        self.consume(1);
         Ok(())
     }
 
     fn key(&mut self) -> io::Result<String> {
         let mut key = Vec::new();
         self.text(&mut |bytes| {
-            let room = MOST_KEY.saturating_sub(key.len());
+            let room = MAX_KEY.saturating_sub(key.len());
             key.extend(bytes.iter().take(room));
         })?;
         let read = serde_json::from_slice(&key);
         Ok(read.unwrap_or_else(|_| String::from_utf8_lossy(&key).into_owned()))
     }
 
-    fn pass(&mut self, size: usize) {
+    fn consume(&mut self, size: usize) {
         self.input.consume(size);
         self.at += size as u64;
     }
 
-    /// Hands what is in memory to `end_of`, which says how much of it still belongs and whether that
-    /// is the end, until it is.
+    /// Consumes chunks until `end_of` returns the end within one.
     fn until(
         &mut self,
         sink: &mut dyn FnMut(&[u8]),
@@ -166,7 +164,7 @@ impl<R: BufRead> JsonScanner<R> {
             let end = end_of(chunk);
             let size = end.unwrap_or(chunk.len());
             sink(chunk.get(..size).unwrap_or_default());
-            self.pass(size);
+            self.consume(size);
             if end.is_some() {
                 return Ok(());
             }
@@ -174,7 +172,7 @@ impl<R: BufRead> JsonScanner<R> {
     }
 
     fn text(&mut self, sink: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-        let mut text = Text::default();
+        let mut text = StringState::default();
         let mut opened = false;
         self.until(sink, |chunk| {
             let from = usize::from(!std::mem::replace(&mut opened, true));
@@ -183,7 +181,7 @@ impl<R: BufRead> JsonScanner<R> {
     }
 
     fn compound(&mut self, sink: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-        let (mut depth, mut text) = (0_u64, None::<Text>);
+        let (mut depth, mut text) = (0_u64, None::<StringState>);
         self.until(sink, |chunk| {
             let mut at = 0;
             loop {
@@ -194,7 +192,7 @@ impl<R: BufRead> JsonScanner<R> {
                 let rest = chunk.get(at..).unwrap_or_default();
                 at += rest.iter().position(|byte| is_structure(*byte))?;
                 match chunk.get(at) {
-                    Some(b'"') => text = Some(Text::default()),
+                    Some(b'"') => text = Some(StringState::default()),
                     Some(b'{' | b'[') => depth += 1,
                     _ => depth = depth.saturating_sub(1),
                 }
@@ -206,7 +204,8 @@ impl<R: BufRead> JsonScanner<R> {
         })
     }
 
-    /// A number or a word. It ends with the first sign that cannot be part of it, or with the input.
+    /// A number or a literal. It ends at the first byte that cannot be part of it, or at the end of
+    /// input.
     fn scalar(&mut self, sink: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         let belongs = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
         let begin = self.at;
@@ -219,14 +218,14 @@ impl<R: BufRead> JsonScanner<R> {
     }
 }
 
-/// A text on its way, across chunks.
+/// The state of a string that may span chunks.
 #[derive(Default)]
-struct Text {
+struct StringState {
     escaped: bool,
 }
 
-impl Text {
-    /// Behind its end, if that is in the chunk.
+impl StringState {
+    /// The position behind the closing quote, if it is in the chunk.
     fn end(&mut self, chunk: &[u8], mut at: usize) -> Option<usize> {
         loop {
             if std::mem::take(&mut self.escaped) {
@@ -263,7 +262,7 @@ mod tests {
 
     use super::JsonScanner;
 
-    /// Every member of an object with the part of the text that it is.
+    /// Every member of an object with its text.
     fn members(text: &str, buffer: usize) -> Option<Vec<(String, String)>> {
         let mut scan = JsonScanner::new(BufReader::with_capacity(buffer, text.as_bytes()), 0);
         let mut found = Vec::new();
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_found_as_they_are_written() {
+    fn members_are_found_verbatim() {
         let text = r#" { "a" : 1.50e+3 ,"b\n":"x\"y\\","c":[ {"}":"]"} , "\\" ],"d":null,"e":{}} "#;
         let expect = [
             ("a", "1.50e+3"),
@@ -294,14 +293,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_or_has_no_end_is_refused() {
+    fn malformed_and_truncated_input_is_rejected() {
         for text in ["", "[]", "5", r#"{"a"}"#, r#"{"a":}"#, r#"{"a":"x"#, r#"{"a":[1}"#, "{1:2}"] {
             assert_eq!(members(text, 4), None, "{text}");
         }
     }
 
     #[test]
-    fn short_values_are_given_and_long_ones_passed_over() {
+    fn short_values_are_read_and_long_ones_skipped() {
         let text = r#"[12,"long enough",true]"#;
         let mut scan = JsonScanner::new(BufReader::with_capacity(3, text.as_bytes()), 100);
         let mut found = Vec::new();

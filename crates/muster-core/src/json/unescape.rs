@@ -1,20 +1,19 @@
-//! The text that a JSON string stands for, read piece by piece.
+//! A reader that decodes the escapes of a JSON string.
 
 use std::io::{self, BufRead, Read};
 
 use memchr::memchr;
 
-/// Reads what stands between the quotes of a JSON string as the text that it means. What is no
-/// escape stays as it is; half a surrogate pair becomes the sign for what cannot be read.
+/// Decodes the contents of a JSON string. An unpaired surrogate becomes U+FFFD.
 #[derive(Debug)]
 pub struct UnescapeReader<R> {
     input: R,
-    /// Signs that were escaped and have not been read yet.
+    /// Decoded bytes that have not been read yet.
     pending: Vec<u8>,
 }
 
 impl<R: BufRead> UnescapeReader<R> {
-    /// Reads `input`, which holds no quotes.
+    /// Decodes `input`, the text between the quotes.
     pub const fn new(input: R) -> Self {
         Self { input, pending: Vec::new() }
     }
@@ -25,17 +24,17 @@ impl<R: BufRead> UnescapeReader<R> {
         Ok(byte)
     }
 
-    /// Reads what is behind a backslash.
+    /// Decodes an escape behind its backslash.
     fn escape(&mut self) -> io::Result<()> {
         let Some(letter) = self.byte()? else { return Ok(()) };
-        match simple(&letter) {
-            Some(sign) => self.pending.push(sign),
+        match one_letter(&letter) {
+            Some(c) => self.pending.push(c),
             None => self.unit()?,
         }
         Ok(())
     }
 
-    /// Reads four digits, and the second half of a pair if they are the first.
+    /// Decodes `\u`, including a surrogate pair.
     fn unit(&mut self) -> io::Result<()> {
         let mut first = self.digits()?;
         loop {
@@ -55,8 +54,8 @@ impl<R: BufRead> UnescapeReader<R> {
             self.input.consume(1);
             let second = self.digits()?;
             if (0xDC00..0xE000).contains(&second) {
-                let sign = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
-                self.put(char::from_u32(sign).unwrap_or(char::REPLACEMENT_CHARACTER));
+                let c = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+                self.put(char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER));
                 return Ok(());
             }
             self.put(char::REPLACEMENT_CHARACTER);
@@ -76,13 +75,13 @@ impl<R: BufRead> UnescapeReader<R> {
         Ok(unit)
     }
 
-    fn put(&mut self, sign: char) {
-        self.pending.extend_from_slice(sign.encode_utf8(&mut [0; 4]).as_bytes());
+    fn put(&mut self, c: char) {
+        self.pending.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
     }
 }
 
-/// The sign that a letter behind a backslash stands for.
-const fn simple(letter: &u8) -> Option<u8> {
+/// The character of a one-letter escape.
+const fn one_letter(letter: &u8) -> Option<u8> {
     Some(match letter {
         b'b' => 8,
         b'f' => 12,
@@ -112,8 +111,8 @@ impl<R: BufRead> Read for UnescapeReader<R> {
             }
             let plain = memchr(b'\\', chunk).unwrap_or(chunk.len());
             if plain == 0 {
-                if let (Some(sign), Some(to)) = (chunk.get(1).and_then(simple), room.first_mut()) {
-                    *to = sign;
+                if let (Some(c), Some(to)) = (chunk.get(1).and_then(one_letter), room.first_mut()) {
+                    *to = c;
                     self.input.consume(2);
                     written += 1;
                     continue;
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_become_signs() {
+    fn escapes_are_decoded() {
         let cases = [
             ("plain é 日本", "plain é 日本"),
             (r#"\"\\\/\b\f\n\r\t"#, "\"\\/\u{8}\u{c}\n\r\t"),

@@ -1,4 +1,4 @@
-//! Limits on one argument.
+//! Constraints on one argument.
 
 use crate::{
     policy::pattern::{InvalidPattern, Pattern},
@@ -6,19 +6,19 @@ use crate::{
     value::Value,
 };
 
-/// What a value must satisfy.
+/// A constraint on the value of an argument.
 #[derive(Debug, Clone, Default)]
 pub struct Constraint {
-    /// The whole text must match. What is not text passes.
+    /// The pattern that the whole text must match. Values that are not text pass.
     pub pattern: Option<Pattern>,
-    /// The least number allowed. What cannot be read as a number passes.
+    /// The minimum. Values that are not numeric pass.
     pub min: Option<f64>,
-    /// The greatest number allowed. What cannot be read as a number passes.
+    /// The maximum. Values that are not numeric pass.
     pub max: Option<f64>,
 }
 
 impl Constraint {
-    /// One sentence for each limit that `value` breaks.
+    /// One sentence for each violation by `value`.
     pub fn check(&self, name: &str, value: &Value) -> Result<Vec<String>, InvalidPattern> {
         let mut violations = Vec::new();
         if let (Some(pattern), Value::Text(text)) = (&self.pattern, value)
@@ -45,8 +45,8 @@ fn out_of_bounds(name: &str, value: &Value, how: &str, bound: f64) -> String {
     format!("Argument '{name}': value {value} {how} {bound}")
 }
 
-/// The value as a number, if Python's `float` takes it. An integer too large for a float counts as
-/// infinite, so that no bound lets it through by accident.
+/// The value as Python's `float` converts it. An integer too large for a float is infinite, so that
+/// no bound accepts it.
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Bool(truth) => Some(f64::from(u8::from(*truth))),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_for_whatever_reads_as_a_number() {
+    fn bounds_apply_to_numeric_text() {
         let most_ten = bounds(None, 10.0);
         check(&most_ten, &text("5"), &[]);
         check(&most_ten, &text("50"), &["Argument 'x': value 50 exceeds maximum 10.0"]);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_passes() {
+    fn values_that_are_not_numeric_pass() {
         let never = bounds(f64::INFINITY, f64::NEG_INFINITY);
         for value in [
             Value::Null,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_hold_for_text_only() {
+    fn patterns_apply_to_text_only() {
         let digits = Constraint { pattern: Some(Pattern::new("[0-9]+")), ..Constraint::default() };
         check(&digits, &text("123"), &[]);
         check(
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_limit_speaks_in_order() {
+    fn violations_are_reported_in_order() {
         let limits = Constraint { pattern: Some(Pattern::new("[a-z]+")), ..bounds(1000.0, 10.0) };
         check(
             &limits,
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_pattern_fails_when_it_is_needed() {
+    fn an_invalid_pattern_fails_on_use() {
         let broken = Constraint { pattern: Some(Pattern::new("(")), ..Constraint::default() };
         assert!(broken.check("x", &text("a")).is_err());
         check(&broken, &int("1"), &[]);

@@ -1,7 +1,7 @@
-//! Tools that are known to destroy things, by the name their backend gives them.
+//! Tools that are known to be destructive, by their backend's own names.
 
-/// Whether a tool is one of them.
-pub(super) fn names(local_name: &str) -> bool {
+/// Whether a tool is on the list.
+pub(super) fn contains(local_name: &str) -> bool {
     DESTRUCTIVE.contains(&local_name)
 }
 

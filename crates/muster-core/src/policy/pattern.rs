@@ -1,7 +1,7 @@
-//! Patterns written for Python's `re`, matched against the whole text.
+//! Python regular expressions, matched against the whole text.
 //!
-//! A pattern guards what an agent may ask for, so it has to mean here what it means in the
-//! original, and nothing that an agent sends may keep it busy for long.
+//! Policies limit what agents may do, so a pattern must mean exactly what it means in CLImax, and
+//! no input may keep it busy for long.
 
 mod flags;
 mod piece;
@@ -16,28 +16,28 @@ use thiserror::Error;
 
 use crate::policy::pattern::{flags::Flags, set::NEVER};
 
-/// How often matching may go back and try another way before it is given up.
-const MOST_BACKTRACKS: usize = 200_000;
-/// How many bytes of text a pattern may see that has to try one way after the other.
-const LONGEST_TEXT: usize = 32 * 1024;
-/// How many instructions a pattern may need.
-const LARGEST_PROGRAM: usize = 100_000;
-/// How many bytes a pattern may need that is matched in one go.
-const LARGEST_WHOLE: usize = 10 * 1024 * 1024;
-/// How many bytes each part of a pattern may need that is matched step by step.
-const LARGEST_PART: usize = 64 * 1024 * 1024;
+/// The backtracking limit of a match.
+const MAX_BACKTRACKS: usize = 200_000;
+/// The longest text, in bytes, for a pattern that backtracks.
+const MAX_BACKTRACKING_TEXT: usize = 32 * 1024;
+/// The most instructions of a compiled pattern.
+const MAX_PROGRAM: usize = 100_000;
+/// The size limit, in bytes, of a pattern that does not backtrack.
+const MAX_AUTOMATON: usize = 10 * 1024 * 1024;
+/// The size limit, in bytes, of each part of a pattern that backtracks.
+const MAX_DELEGATE: usize = 64 * 1024 * 1024;
 
-/// A pattern as written, ready to be matched.
+/// A compiled pattern.
 ///
-/// It is compiled at the first match; copies share the result.
+/// Compiled at the first match; clones share the result.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     source: Arc<str>,
     compiled: Arc<Compiled>,
 }
 
-/// What has been compiled so far. Nearly all values are ASCII, and for those a pattern with
-/// classes like `\w` is far smaller.
+/// The compiled forms. Nearly all values are ASCII, and for them classes such as `\w` are far
+/// smaller.
 #[derive(Debug, Default)]
 struct Compiled {
     for_ascii: OnceLock<Result<Matcher, InvalidPattern>>,
@@ -47,10 +47,10 @@ struct Compiled {
 #[derive(Debug)]
 struct Matcher {
     regex: Regex,
-    longest_text: usize,
+    max_text: usize,
 }
 
-/// A pattern that cannot be used. It is found when it is used, as in the original.
+/// A pattern that cannot be used. As in CLImax this is reported when the pattern is used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{reason}")]
 pub struct InvalidPattern {
@@ -58,22 +58,22 @@ pub struct InvalidPattern {
 }
 
 impl Pattern {
-    /// Takes a pattern as written; a broken one shows itself at the first match.
+    /// Wraps a pattern. Errors are reported by the first match.
     pub fn new(source: &str) -> Self {
         Self { source: source.into(), compiled: Arc::default() }
     }
 
-    /// The pattern as written.
+    /// The source of the pattern.
     pub fn as_str(&self) -> &str {
         &self.source
     }
 
-    /// Whether it can be used at all. What is compiled for that is there for the first match.
+    /// Compiles the pattern for the first match.
     pub fn check(&self) -> Result<(), InvalidPattern> {
         self.matches("").map(drop)
     }
 
-    /// Whether all of `text` matches.
+    /// Whether the whole of `text` matches.
     pub fn matches(&self, text: &str) -> Result<bool, InvalidPattern> {
         let compiled = if text.is_ascii() {
             self.compiled.for_ascii.get_or_init(|| self.compile(Flags::ASCII_TEXT))
@@ -81,34 +81,34 @@ impl Pattern {
             self.compiled.for_any.get_or_init(|| self.compile(Flags::default()))
         };
         let matcher = compiled.as_ref().map_err(Clone::clone)?;
-        let too_expensive = || self.broken("too expensive for this value");
-        if text.len() > matcher.longest_text {
+        let too_expensive = || self.invalid("too expensive for this value");
+        if text.len() > matcher.max_text {
             return Err(too_expensive());
         }
-        // Nothing stops a match but the limit on its steps.
+        // The only possible error is an exceeded backtracking limit.
         matcher.regex.is_match(text).map_err(|_| too_expensive())
     }
 
     fn compile(&self, flags: Flags) -> Result<Matcher, InvalidPattern> {
         let pattern = translate::translate(&self.source, flags)
-            .map_err(|reason| self.broken(&format!("broken: {reason}")))?;
+            .map_err(|reason| self.invalid(&format!("broken: {reason}")))?;
         let mut builder = RegexBuilder::new(&pattern);
-        builder.backtrack_limit(MOST_BACKTRACKS).max_prog_size(LARGEST_PROGRAM);
+        builder.backtrack_limit(MAX_BACKTRACKS).max_prog_size(MAX_PROGRAM);
         if !translate::backtracks(&pattern) {
-            if let Ok(regex) = builder.delegate_size_limit(LARGEST_WHOLE).build() {
-                return Ok(Matcher { regex, longest_text: usize::MAX });
+            if let Ok(regex) = builder.delegate_size_limit(MAX_AUTOMATON).build() {
+                return Ok(Matcher { regex, max_text: usize::MAX });
             }
-            // Too large for one go. Asserting what always holds makes the engine take steps, and
-            // count repetitions instead of laying them out.
+            // Too large for a single automaton. Look-arounds that always hold make the engine
+            // backtrack and count repetitions instead of unrolling them.
             builder.pattern(format!("(?!{NEVER}){pattern}(?!{NEVER})"));
         }
-        let regex = builder.delegate_size_limit(LARGEST_PART).build();
+        let regex = builder.delegate_size_limit(MAX_DELEGATE).build();
         regex
-            .map(|regex| Matcher { regex, longest_text: LONGEST_TEXT })
-            .map_err(|err| self.broken(&format!("not supported: {err}")))
+            .map(|regex| Matcher { regex, max_text: MAX_BACKTRACKING_TEXT })
+            .map_err(|err| self.invalid(&format!("not supported: {err}")))
     }
 
-    fn broken(&self, how: &str) -> InvalidPattern {
+    fn invalid(&self, how: &str) -> InvalidPattern {
         InvalidPattern { reason: format!("pattern `{}` is {how}", self.source) }
     }
 }
@@ -119,7 +119,7 @@ mod tests {
 
     use super::Pattern;
 
-    /// Holds a pattern against texts that match and texts that do not, by what Python says.
+    /// Checks texts that match and texts that do not, by the results of Python.
     #[track_caller]
     fn check(pattern: &str, matching: &[&str], other: &[&str]) {
         let compiled = Pattern::new(pattern);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_the_text_must_match() {
+    fn the_whole_text_must_match() {
         check("[a-z]+", &["abc"], &["abc1", "ABC", "", "abc\n", "1abc"]);
         check("a|b", &["a", "b"], &["ab", "ac", ""]);
         check("a|ab", &["a", "ab"], &["abb"]);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn boundaries_are_those_of_python() {
+    fn boundaries_match_python() {
         check(r".*\bfoo\b.*", &["foo", "a foo.", "é foo"], &["food", "éfoo", "foo_"]);
         check(r"\b", &[], &["", "a"]);
         check(r"\B", &[], &["", "a"]);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_those_of_python() {
+    fn classes_match_python() {
         check(
             r"\w+",
             &["é日本", "٣", "_x", "²", "a1_"],
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_are_those_of_python() {
+    fn brackets_match_python() {
         check("[[]", &["["], &["]"]);
         check("[]a]", &["]", "a"], &["[", "b"]);
         check("[^]a]", &["b", "["], &["]", "a"]);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_around() {
+    fn look_around() {
         check("(?!-).*", &["a", "", "a-"], &["-", "--force"]);
         check(r"(?:(?!\.\.).)*", &["a.b", ""], &["a..b"]);
         check("(?=.*[0-9]).{3,}", &["ab1"], &["abc", "1"]);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_in_the_pattern() {
+    fn inline_flags() {
         check("(?i)abc", &["ABC", "aBc"], &["abd"]);
         check("(?i)straße", &["STRAẞE", "Straße"], &["strasse"]);
         check("(?i)k", &["k", "K", "\u{212A}"], &["x"]);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_python_refuses_is_broken() {
+    fn patterns_that_python_rejects_are_invalid() {
         for (pattern, reason) in [
             ("[", "unterminated character set"),
             ("[]", "unterminated character set"),
@@ -347,14 +347,14 @@ mod tests {
     }
 
     #[test]
-    fn large_counts_of_wide_classes_fit() {
+    fn large_repetitions_of_unicode_classes_compile() {
         let host = r"(?:[\w-]{1,63}\.){1,10}\w{2,63}";
         check(host, &["www.example.org", "bücher.example"], &["example", "bücher", "a..b.c"]);
         check(r".{1,65535}", &["a", "é", &"a".repeat(65_535)], &["", &"a".repeat(65_536)]);
     }
 
     #[test]
-    fn no_value_keeps_a_pattern_busy() {
+    fn backtracking_is_limited() {
         let long = "a".repeat(40);
         for pattern in [r"(a|a)*\1b", r"(.*)*\1x", r"(?=a)(?:a|aa)+(?!z)b", r"\b(\w+\s*)+!"] {
             let refused = Pattern::new(pattern).matches(&long).unwrap_err().to_string();
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_share_what_is_compiled() {
+    fn clones_share_the_compiled_pattern() {
         let pattern = Pattern::new("a+");
         let copy = pattern.clone();
         assert_eq!(copy.matches("aa"), Ok(true));

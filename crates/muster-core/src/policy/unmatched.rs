@@ -1,5 +1,5 @@
-//! What a policy says in vain: rules for tools, and limits on arguments, that are not there. Most often a
-//! typing error, and then a limit that was meant to hold does not.
+//! Policy rules that match no tool and limits that match no argument: most often typos, and then an
+//! intended restriction does not hold.
 
 use serde_json::Value;
 
@@ -9,26 +9,26 @@ use crate::{
     suggest::similar,
 };
 
-/// A rule or a limit that nothing falls under.
+/// A rule that matches no tool, or a limit that matches no argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmatchedRule {
-    /// The tool that the rule names.
+    /// The tool name of the rule.
     pub tool: String,
-    /// The argument that the limit names; none where there is no such tool.
+    /// The argument of the limit; none if there is no such tool.
     pub argument: Option<String>,
-    /// What may have been meant.
+    /// The nearest existing name.
     pub similar: Option<String>,
 }
 
 impl UnmatchedRule {
-    /// Where it stands in the file.
+    /// The path in the policy file.
     pub fn path(&self) -> Vec<String> {
         let mut path = vec!["tools".to_owned(), self.tool.clone()];
         path.extend(self.argument.iter().flat_map(|name| ["args".to_owned(), name.clone()]));
         path
     }
 
-    /// What is wrong.
+    /// The problem.
     pub const fn message(&self) -> &'static str {
         match self.argument {
             None => "there is no such tool",
@@ -36,48 +36,52 @@ impl UnmatchedRule {
         }
     }
 
-    /// What to do about it.
+    /// The suggested fix.
     pub fn fix(&self) -> Option<String> {
         self.similar.as_ref().map(|name| format!("did you mean `{name}`?"))
     }
 }
 
 impl Policy {
-    /// What the policy says in vain about the tools that there are.
+    /// The rules and limits that match nothing in the catalog.
     pub fn unmatched_rules(&self, catalog: &CatalogSnapshot) -> Vec<UnmatchedRule> {
-        let mut vain = Vec::new();
+        let mut unmatched = Vec::new();
         for (tool, rule) in &self.rules {
-            let about: Vec<&ToolEntry> = match catalog.get(tool) {
+            let named: Vec<&ToolEntry> = match catalog.get(tool) {
                 Some(entry) => vec![entry],
                 None => {
                     let all = catalog.sorted().map(|entry| &**entry);
                     all.filter(|entry| *entry.local_name == **tool).collect()
                 }
             };
-            if about.is_empty() {
-                let near = catalog.similar(tool, |_| true).first().map(ToString::to_string);
-                vain.push(UnmatchedRule { tool: tool.clone(), argument: None, similar: near });
+            if named.is_empty() {
+                let nearest = catalog.similar(tool, |_| true).first().map(ToString::to_string);
+                unmatched.push(UnmatchedRule {
+                    tool: tool.clone(),
+                    argument: None,
+                    similar: nearest,
+                });
                 continue;
             }
-            // A tool that does not say what it takes may take anything.
-            let Some(known) = about.into_iter().map(arguments).collect::<Option<Vec<_>>>() else {
+            // A tool without a closed schema may take any argument.
+            let Some(known) = named.into_iter().map(arguments).collect::<Option<Vec<_>>>() else {
                 continue;
             };
             let known: Vec<String> = known.into_iter().flatten().collect();
             for argument in rule.args.keys().filter(|name| !known.contains(name)) {
-                let near = similar(argument, known.iter().map(String::as_str)).first().copied();
-                vain.push(UnmatchedRule {
+                let nearest = similar(argument, known.iter().map(String::as_str)).first().copied();
+                unmatched.push(UnmatchedRule {
                     tool: tool.clone(),
                     argument: Some(argument.clone()),
-                    similar: near.map(str::to_owned),
+                    similar: nearest.map(str::to_owned),
                 });
             }
         }
-        vain
+        unmatched
     }
 }
 
-/// The arguments of a tool, if it says so.
+/// The argument names of a tool, if it declares them.
 fn arguments(entry: &ToolEntry) -> Option<Vec<String>> {
     if let Some(params) = entry.params.as_deref() {
         return Some(params.iter().map(|param| param.name.clone()).collect());

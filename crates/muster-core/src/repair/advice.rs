@@ -1,39 +1,39 @@
-//! How to put arguments right that do not fit: one line, and what the argument in question takes.
+//! Advice on invalid arguments: a fix, and the schema of the argument in question.
 
 use jsonschema::error::ValidationErrorKind;
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
-use super::{opened::members, shape::Shape};
+use super::{lenient_object::members, schema_view::SchemaView};
 use crate::{
     json::{Raw, raw},
     suggest,
 };
 
-/// A schema longer than this is not shown with an error.
-const LONGEST_SCHEMA: usize = 1_500;
+/// The longest schema shown with an error.
+const MAX_SCHEMA_LEN: usize = 1_500;
 
-/// A line that helps, and a piece of the schema.
+/// How to fix invalid arguments.
 #[derive(Debug)]
 pub struct Advice {
-    /// What to do.
+    /// The fix, in one line.
     pub fix: String,
-    /// What the argument in question takes.
+    /// The schema of the argument in question.
     pub fragment: Option<SchemaFragment>,
 }
 
-/// What one argument takes.
+/// The schema of one argument.
 #[derive(Debug)]
 pub struct SchemaFragment {
     /// Its name.
     pub argument: String,
-    /// Its schema; none where it is too long to be shown.
+    /// Its schema; none if it is too long.
     pub schema: Option<Raw>,
 }
 
-/// What to do about arguments that do not fit a schema; nothing if they fit.
+/// How to fix arguments that violate a schema; none if they are valid.
 pub fn advice(tool: &str, schema: &RawValue, arguments: &RawValue) -> Option<Advice> {
-    let shape = Shape::of(schema);
+    let shape = SchemaView::of(schema);
     let given: Value = serde_json::from_str(arguments.get()).ok()?;
     let validator = jsonschema::draft202012::new(shape.root()).ok()?;
     let error = validator.iter_errors(&given).next()?;
@@ -60,13 +60,13 @@ pub fn advice(tool: &str, schema: &RawValue, arguments: &RawValue) -> Option<Adv
     Some(Advice { fix, fragment: fragment(&shape, &argument) })
 }
 
-/// What is said of an argument that is not declared.
-pub(super) fn undeclared(tool: &str, shape: &Shape, name: &str) -> Advice {
+/// The advice on an undeclared argument.
+pub(super) fn undeclared(tool: &str, shape: &SchemaView, name: &str) -> Advice {
     if let Some(&near) = suggest::similar(name, shape.names()).first() {
         let fix = format!("there is no argument `{name}`; did you mean `{near}`?");
         return Advice { fix, fragment: fragment(shape, near) };
     }
-    let names: Vec<&str> = shape.names().take(MOST_NAMES).collect();
+    let names: Vec<&str> = shape.names().take(MAX_NAMES).collect();
     let fix = match names.as_slice() {
         [] if shape.is_open() => format!("put `{name}` into `arguments` if it is one"),
         [] => format!("`{tool}` takes no arguments: leave out `{name}`"),
@@ -75,9 +75,9 @@ pub(super) fn undeclared(tool: &str, shape: &Shape, name: &str) -> Advice {
     Advice { fix, fragment: None }
 }
 
-const MOST_NAMES: usize = 20;
+const MAX_NAMES: usize = 20;
 
-fn at_top(tool: &str, shape: &Shape, given: &RawValue, kind: &ValidationErrorKind) -> Advice {
+fn at_top(tool: &str, shape: &SchemaView, given: &RawValue, kind: &ValidationErrorKind) -> Advice {
     match kind {
         ValidationErrorKind::Required { property } => {
             missing(tool, shape, given, property.as_str().unwrap_or_default())
@@ -91,30 +91,30 @@ fn at_top(tool: &str, shape: &Shape, given: &RawValue, kind: &ValidationErrorKin
     }
 }
 
-fn missing(tool: &str, shape: &Shape, given: &RawValue, name: &str) -> Advice {
+fn missing(tool: &str, shape: &SchemaView, given: &RawValue, name: &str) -> Advice {
     let given = members(given).unwrap_or_default();
-    let strangers = given.iter().map(|(key, _)| key.as_str()).filter(|key| !shape.declares(key));
-    let fix = match suggest::similar(name, strangers).first() {
+    let unknown_keys = given.iter().map(|(key, _)| key.as_str()).filter(|key| !shape.declares(key));
+    let fix = match suggest::similar(name, unknown_keys).first() {
         Some(near) => format!("`{near}` is called `{name}`"),
         None => format!("add `{name}`: {}", example(tool, shape)),
     };
     Advice { fix, fragment: fragment(shape, name) }
 }
 
-fn fragment(shape: &Shape, argument: &str) -> Option<SchemaFragment> {
+fn fragment(shape: &SchemaView, argument: &str) -> Option<SchemaFragment> {
     let schema = raw(shape.resolved(shape.property(argument)?));
-    let schema = (schema.get().len() <= LONGEST_SCHEMA).then_some(schema);
+    let schema = (schema.get().len() <= MAX_SCHEMA_LEN).then_some(schema);
     Some(SchemaFragment { argument: argument.to_owned(), schema })
 }
 
-/// The types that an argument may have, in words; only for the argument itself, not for what is in it.
-fn expected(shape: &Shape, argument: &str, place: &str) -> Option<String> {
+/// The types of an argument, as text; only for the argument itself, not its members.
+fn expected(shape: &SchemaView, argument: &str, place: &str) -> Option<String> {
     let kinds = shape.types(shape.property(argument)?).filter(|_| argument == place)?;
     Some(kinds.join(" or "))
 }
 
-/// A call of the tool as it should look.
-pub(super) fn example(tool: &str, shape: &Shape) -> String {
+/// An example call of the tool.
+pub(super) fn example(tool: &str, shape: &SchemaView) -> String {
     #[derive(Serialize)]
     struct Call<'a> {
         name: &'a str,
@@ -128,7 +128,7 @@ pub(super) fn example(tool: &str, shape: &Shape) -> String {
     };
     let arguments = shown
         .into_iter()
-        .take(MOST_NAMES)
+        .take(MAX_NAMES)
         .map(|name| (name.to_owned(), Value::String(placeholder(name))))
         .collect();
     raw(&Call { name: tool, arguments }).get().to_owned()

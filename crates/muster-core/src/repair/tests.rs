@@ -1,4 +1,4 @@
-//! Calls as agents write them, and how they are read.
+//! Malformed calls and their repairs.
 
 mod properties;
 mod values;
@@ -75,8 +75,8 @@ fn tools() -> Vec<ToolEntry> {
 
 fn understood(given: &str) -> String {
     let tools = tools();
-    let look = |name: &str| tools.iter().find(|entry| entry.name.as_str() == name);
-    match read(&raw(given), &look) {
+    let lookup = |name: &str| tools.iter().find(|entry| entry.name.as_str() == name);
+    match read(&raw(given), &lookup) {
         Ok(RepairedCall { tool, arguments, repairs }) => {
             [tool + " " + arguments.get()].into_iter().chain(repairs).collect::<Vec<_>>().join("; ")
         }
@@ -99,7 +99,7 @@ fn check(given: &str, expect: &str) {
 }
 
 #[test]
-fn what_is_right_stays() {
+fn valid_calls_are_unchanged() {
     check(r#"{"name":"files","arguments":{"path":"a"}}"#, r#"files {"path":"a"}"#);
     check(r#"{"arguments":{ "path" : "a" },"name":"files"}"#, r#"files { "path" : "a" }"#);
     check(r#"{"name":"files","arguments":{"path":5}}"#, r#"files {"path":5}"#);
@@ -198,7 +198,7 @@ fn arguments_in_other_forms() {
 }
 
 #[test]
-fn other_names_for_the_two_keys() {
+fn aliases_of_the_two_keys() {
     for key in
         ["args", "params", "parameters", "input", "tool_args", "toolArgs", "Arguments", "kwargs"]
     {
@@ -238,7 +238,7 @@ fn other_names_for_the_two_keys() {
 }
 
 #[test]
-fn names_that_the_tool_has_itself() {
+fn keys_that_the_tool_declares_itself() {
     check(
         r#"{"name":"wraps","input":"text"}"#,
         r#"wraps {"input":"text"}; moved `input` into `arguments`"#,
@@ -339,7 +339,7 @@ fn arguments_inside_arguments() {
 }
 
 #[test]
-fn a_cli_tool_would_pass_over_what_it_does_not_know() {
+fn unknown_arguments_of_a_cli_tool_are_rejected() {
     check(
         r#"{"name":"cli","arguments":{"pth":"a"}}"#,
         r#"unclear: `cli` does not take `pth`: there is no argument `pth`; did you mean `path`? path={"type":"string"}"#,
@@ -355,7 +355,7 @@ fn a_cli_tool_would_pass_over_what_it_does_not_know() {
 }
 
 #[test]
-fn no_tool_or_none_that_is_there() {
+fn missing_and_unknown_tools() {
     const FIX: &str = r#"no name: send {"name":"<tool>","arguments":{…}}"#;
     check("{}", "no name: ");
     check("null", "no name: ");

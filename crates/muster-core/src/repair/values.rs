@@ -1,72 +1,72 @@
-//! Values of the wrong type that can only be meant one way: `"5"` where a number is wanted.
+//! Repair of values whose type is wrong but whose meaning is clear, such as `"5"` for a number.
 
 use std::borrow::Cow;
 
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    opened::{Kind, Opened, items, text},
-    shape::{Shape, required},
+    lenient_object::{JsonType, LenientObject, items, text},
+    schema_view::{SchemaView, required},
 };
 use crate::{
     catalog::ToolEntry,
     json::{Raw, RawObject, raw},
 };
 
-/// How deep in the arguments values are looked at.
-const DEEPEST: usize = 16;
+/// The maximum depth of repairs.
+const MAX_DEPTH: usize = 16;
 
-/// Arguments with their values put right.
+/// Repaired arguments.
 #[derive(Debug)]
 pub struct RepairedArguments {
-    /// The arguments, which now fit the schema.
+    /// The arguments, now valid.
     pub arguments: Raw,
-    /// What was done.
+    /// The repairs made.
     pub repairs: Vec<String>,
 }
 
-/// Puts right what can be. `None` where there is nothing to do, or where it would not be enough.
+/// Repairs values. `None` if no_arguments is wrong or the result would still be invalid.
 pub fn repair(entry: &ToolEntry, arguments: &RawValue) -> Option<RepairedArguments> {
-    if fits(entry, arguments) {
+    if is_valid(entry, arguments) {
         return None;
     }
-    let shape = Shape::of(&entry.input_schema);
+    let shape = SchemaView::of(&entry.input_schema);
     let mut mender = ValueRepairer { shape: &shape, repairs: Vec::new() };
-    let arguments = mender.object(shape.root(), arguments, "", DEEPEST)?;
+    let arguments = mender.object(shape.root(), arguments, "", MAX_DEPTH)?;
     let repairs = mender.repairs;
-    fits(entry, &arguments).then_some(RepairedArguments { arguments, repairs })
+    is_valid(entry, &arguments).then_some(RepairedArguments { arguments, repairs })
 }
 
-/// Whether arguments fit a tool's schema.
-pub(super) fn fits(entry: &ToolEntry, arguments: &RawValue) -> bool {
+/// Whether arguments are valid by a tool's schema.
+pub(super) fn is_valid(entry: &ToolEntry, arguments: &RawValue) -> bool {
     entry.validator.check(&entry.input_schema, arguments).is_ok()
 }
 
 struct ValueRepairer<'a> {
-    shape: &'a Shape,
+    shape: &'a SchemaView,
     repairs: Vec<String>,
 }
 
 impl ValueRepairer<'_> {
-    /// The value with what could be put right; `None` if that is nothing.
+    /// Repairs a value; `None` if no_arguments changed.
     fn value(&mut self, schema: &Value, value: &RawValue, at: &str, depth: usize) -> Option<Raw> {
         let depth = depth.checked_sub(1)?;
         let kinds = self.shape.types(schema);
         let wants = |kind: &str| kinds.as_ref().is_some_and(|kinds| kinds.contains(&kind));
-        match Kind::of(value) {
-            Kind::Object => self.object(schema, value, at, depth),
-            Kind::Array => self.list(schema, value, at, depth),
-            Kind::Text if kinds.is_some() && !wants("string") => {
+        match JsonType::of(value) {
+            JsonType::Object => self.object(schema, value, at, depth),
+            JsonType::Array => self.list(schema, value, at, depth),
+            JsonType::Text if kinds.is_some() && !wants("string") => {
                 let (made, kind) = unquoted(value, wants)?;
                 self.repairs.push(format!("read the text in `{at}` as {}", kind.as_str()));
                 Some(self.value(schema, &made, at, depth).unwrap_or(made))
             }
-            Kind::Number if wants("string") && !wants("number") && !wants("integer") => {
+            JsonType::Number if wants("string") && !wants("number") && !wants("integer") => {
                 let made = quoted(value)?;
                 self.repairs.push(format!("wrote the number in `{at}` as text"));
                 Some(made)
             }
-            Kind::Null | Kind::Boolean | Kind::Number | Kind::Text => None,
+            JsonType::Null | JsonType::Boolean | JsonType::Number | JsonType::Text => None,
         }
     }
 
@@ -81,7 +81,7 @@ impl ValueRepairer<'_> {
         for (name, value) in given.iter() {
             let Some(property) = properties.get(name) else { continue };
             let at = if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
-            if Kind::of(value) == Kind::Null && self.is_left_out(name, property, &required) {
+            if JsonType::of(value) == JsonType::Null && self.is_absent(name, property, &required) {
                 self.repairs.push(format!("left out `{at}`, which was null"));
                 made.remove(name);
                 changed = true;
@@ -93,8 +93,8 @@ impl ValueRepairer<'_> {
         changed.then(|| made.to_raw())
     }
 
-    /// Whether a null says that there is no value: one is not needed, and null would not be one.
-    fn is_left_out(&self, name: &str, property: &Value, required: &[&str]) -> bool {
+    /// Whether a null stands for an absent value: it is optional and not nullable.
+    fn is_absent(&self, name: &str, property: &Value, required: &[&str]) -> bool {
         let kinds = self.shape.types(property);
         !required.contains(&name) && kinds.is_some_and(|kinds| !kinds.contains(&"null"))
     }
@@ -114,31 +114,31 @@ impl ValueRepairer<'_> {
     }
 }
 
-/// What text stands for, if it is written exactly as a value of a kind that is wanted.
-fn unquoted(value: &RawValue, wants: impl Fn(&str) -> bool) -> Option<(Raw, Kind)> {
+/// The value that a text encodes exactly, if its type is expected.
+fn unquoted(value: &RawValue, wants: impl Fn(&str) -> bool) -> Option<(Raw, JsonType)> {
     let text = text(value)?;
     if wants("boolean") && ["true", "false"].contains(&text.to_ascii_lowercase().as_str()) {
-        return Some((raw(&text.eq_ignore_ascii_case("true")), Kind::Boolean));
+        return Some((raw(&text.eq_ignore_ascii_case("true")), JsonType::Boolean));
     }
     if wants("object")
-        && let Opened::Object(made) | Opened::Text(made) = Opened::of(value)
+        && let LenientObject::Object(made) | LenientObject::Text(made) = LenientObject::of(value)
     {
-        return Some((made, Kind::Object));
+        return Some((made, JsonType::Object));
     }
-    // Blanks around a number or a list may be meant as text; an object with them is still an object.
+    // White space around a number or a list may be intended; around an object it is not.
     let begins = text.bytes().next()?;
     let made: Raw = serde_json::from_str(&text).ok()?;
     let number = wants("number") || wants("integer");
-    match Kind::of(&made) {
-        Kind::Number if number && (begins == b'-' || begins.is_ascii_digit()) => {
-            (made.get() == text).then_some((made, Kind::Number))
+    match JsonType::of(&made) {
+        JsonType::Number if number && (begins == b'-' || begins.is_ascii_digit()) => {
+            (made.get() == text).then_some((made, JsonType::Number))
         }
-        Kind::Array if wants("array") => Some((made, Kind::Array)),
+        JsonType::Array if wants("array") => Some((made, JsonType::Array)),
         _ => None,
     }
 }
 
-/// A whole number as the text that it is written as.
+/// An integer as text.
 fn quoted(value: &RawValue) -> Option<Raw> {
     let digits = value.get().strip_prefix('-').unwrap_or(value.get());
     digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| raw(value.get()))

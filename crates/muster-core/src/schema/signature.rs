@@ -1,13 +1,13 @@
-//! What a tool takes, in one short line.
+//! A tool's arguments in one short line.
 
 use serde_json::{Value, value::RawValue};
 
-/// So many values of a choice are shown.
-const CHOICES: usize = 4;
+/// The number of enum values shown.
+const MAX_CHOICES: usize = 4;
 
-/// The arguments that a JSON Schema describes: `path, mode: fast|slow, lines?: integer`. Those that
-/// must be given come first. A line that would be longer than `most` letters ends with `…`.
-pub fn line(schema: &RawValue, most: usize) -> String {
+/// The arguments of a JSON Schema: `path, mode: fast|slow, lines?: integer`. Required ones come
+/// first. A line longer than `max_chars` characters ends with `…`.
+pub fn line(schema: &RawValue, max_chars: usize) -> String {
     let schema: Value = serde_json::from_str(schema.get()).unwrap_or_default();
     let required: Vec<&str> = schema
         .get("required")
@@ -17,14 +17,14 @@ pub fn line(schema: &RawValue, most: usize) -> String {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
         return String::new();
     };
-    let must = properties.iter().filter(|(name, _)| required.contains(&name.as_str()));
-    let may = properties.iter().filter(|(name, _)| !required.contains(&name.as_str()));
-    let must = must.map(|(name, property)| argument(name, "", property));
-    let may = may.map(|(name, property)| argument(name, "?", property));
+    let required_args = properties.iter().filter(|(name, _)| required.contains(&name.as_str()));
+    let optional_args = properties.iter().filter(|(name, _)| !required.contains(&name.as_str()));
+    let required_args = required_args.map(|(name, property)| argument(name, "", property));
+    let optional_args = optional_args.map(|(name, property)| argument(name, "?", property));
     let mut text = String::new();
-    for argument in must.chain(may) {
+    for argument in required_args.chain(optional_args) {
         let comma = if text.is_empty() { "" } else { ", " };
-        if text.chars().count() + comma.len() + argument.chars().count() > most {
+        if text.chars().count() + comma.len() + argument.chars().count() > max_chars {
             text.push_str(comma);
             text.push('…');
             break;
@@ -35,7 +35,7 @@ pub fn line(schema: &RawValue, most: usize) -> String {
     text
 }
 
-/// Text is what most arguments are, so it is not said.
+/// The type `string` is the most common and left out.
 fn argument(name: &str, mark: &str, property: &Value) -> String {
     match kind(property) {
         Some(kind) if kind != "string" => format!("{name}{mark}: {kind}"),
@@ -49,8 +49,8 @@ fn kind(property: &Value) -> Option<String> {
         other => other.to_string(),
     };
     if let Some(choices) = property.get("enum").and_then(Value::as_array) {
-        let mut shown: Vec<String> = choices.iter().take(CHOICES).map(text).collect();
-        if choices.len() > CHOICES {
+        let mut shown: Vec<String> = choices.iter().take(MAX_CHOICES).map(text).collect();
+        if choices.len() > MAX_CHOICES {
             shown.push("…".to_owned());
         }
         return Some(shown.join("|"));
@@ -77,13 +77,13 @@ mod tests {
     use super::line;
 
     #[track_caller]
-    fn check(schema: &str, most: usize, expect: &str) {
+    fn check(schema: &str, max_chars: usize, expect: &str) {
         let schema = RawValue::from_string(schema.to_owned()).unwrap();
-        assert_eq!(line(&schema, most), expect);
+        assert_eq!(line(&schema, max_chars), expect);
     }
 
     #[test]
-    fn arguments_in_a_line() {
+    fn required_arguments_come_first() {
         const SCHEMA: &str = r#"{"properties":{"lines":{"type":"integer"},"path":{"type":"string"},
             "mode":{"enum":["a","b",3,null,5,6]},"tags":{"type":"array","items":{"type":"string"}},
             "any":true,"either":{"type":["string","null"]}},"required":["path","mode"]}"#;
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn no_arguments_no_line() {
+    fn no_arguments_give_an_empty_line() {
         for schema in ["{}", "true", "[]", r#"{"properties":{}}"#, r#"{"properties":3}"#] {
             check(schema, 100, "");
         }

@@ -1,4 +1,4 @@
-//! Arguments held against a JSON Schema, before anything is sent.
+//! Validation of arguments against JSON Schema.
 
 use std::{fmt, sync::OnceLock};
 
@@ -6,12 +6,11 @@ use serde_json::value::RawValue;
 
 use crate::arguments::{ArgumentProblem, InvalidArguments};
 
-/// At most this many problems are told; the rest would only repeat them.
-const MOST_TOLD: usize = 5;
+/// The maximum number of problems reported.
+const MAX_PROBLEMS: usize = 5;
 
-/// Checks arguments against one schema. The schema is compiled at the first call and never fetched
-/// from anywhere: one that refers to the network, or that is broken, checks nothing, and the backend
-/// has its say.
+/// Validates arguments against one schema, compiled at the first call. A schema that is invalid or
+/// refers to the network validates nothing, and the backend decides.
 #[derive(Default)]
 pub struct Validator {
     compiled: OnceLock<Option<jsonschema::Validator>>,
@@ -24,12 +23,12 @@ impl fmt::Debug for Validator {
 }
 
 impl Validator {
-    /// One that checks nothing: the tool words what is wrong with its arguments itself.
+    /// A validator that accepts everything: the tool reports invalid arguments itself.
     pub fn unchecked() -> Self {
         Self { compiled: OnceLock::from(None) }
     }
 
-    /// Holds `arguments` against `schema`, which must be the same at every call.
+    /// Validates `arguments` against `schema`, which must be the same at every call.
     pub fn check(&self, schema: &RawValue, arguments: &RawValue) -> Result<(), InvalidArguments> {
         let compiled = self.compiled.get_or_init(|| {
             let schema = serde_json::from_str(schema.get()).ok()?;
@@ -40,10 +39,10 @@ impl Validator {
         if validator.is_valid(&arguments) {
             return Ok(());
         }
-        let problems = validator.iter_errors(&arguments).take(MOST_TOLD).map(|error| {
+        let problems = validator.iter_errors(&arguments).take(MAX_PROBLEMS).map(|error| {
             let at = error.instance_path().to_string();
-            let place = if at.is_empty() { String::new() } else { format!(" (at `{at}`)") };
-            ArgumentProblem::Schema { message: format!("{error}{place}") }
+            let location = if at.is_empty() { String::new() } else { format!(" (at `{at}`)") };
+            ArgumentProblem::Schema { message: format!("{error}{location}") }
         });
         Err(InvalidArguments { problems: problems.collect(), unknown: Vec::new() })
     }

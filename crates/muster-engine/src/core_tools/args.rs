@@ -1,9 +1,10 @@
-//! Arguments of the gateway's own tools, read in one of two ways.
+//! Arguments of core tools, read in one of two ways.
 //!
-//! *Loose*: each is picked by itself; what is unknown or of another type is as if it were not there.
-//! *Strict*: all are held against a shape, and what does not fit is said in the words that users of
-//! the original know.
+//! *Loose*: each is read by itself; unknown ones and those of another type are ignored. *Strict*: all are
+//! checked against the field table of a file format, with the error messages that users of the original
+//! know.
 
+use muster_core::fields::{Field, FieldTable, FieldType};
 use muster_workflow::service::class::Span;
 use serde_json::{Map, Value, value::RawValue};
 
@@ -16,12 +17,12 @@ impl Args {
         Self(serde_json::from_str(raw.get()).unwrap_or_default())
     }
 
-    /// Text that is there and is not empty.
+    /// Text that is given and not empty.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
     }
 
-    /// A truth value; what is none is false.
+    /// A boolean; `false` if it is missing or of another type.
     pub(super) fn flag(&self, name: &str) -> bool {
         self.0.get(name).and_then(Value::as_bool).unwrap_or_default()
     }
@@ -40,140 +41,134 @@ impl Args {
         whole.and_then(|whole| usize::try_from(whole).ok()).filter(|whole| *whole > 0)
     }
 
-    /// Whatever was sent, null included.
+    /// Any value, `null` included.
     pub(super) fn any(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
 
-    /// An object, as it was sent.
+    /// An object.
     pub(super) fn object(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| value.is_object())
     }
 
-    /// The arguments with every name spelled as in `fields`, if all of them fit. The case of names
-    /// does not matter.
-    pub(super) fn strict(self, request: &str, fields: &[Field]) -> Result<Value, String> {
+    /// The arguments under their names in files, if all of them fit the fields of `tables`. The case of
+    /// names does not matter.
+    pub(super) fn strict(
+        self,
+        request: &str,
+        tables: &[&'static FieldTable],
+    ) -> Result<Value, String> {
         let unknown: Vec<&str> =
-            self.0.keys().map(String::as_str).filter(|name| find(fields, name).is_none()).collect();
+            self.0.keys().map(String::as_str).filter(|name| find(tables, name).is_none()).collect();
         if !unknown.is_empty() {
-            let allowed: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+            let allowed: Vec<&str> = tables.iter().flat_map(|table| table.names()).collect();
             let (unknown, allowed) = (unknown.join(" "), allowed.join(" "));
             return Err(format!("unknown args: [{unknown}]. Allowed args: [{allowed}]"));
         }
-        object(self.0, request, fields).map_err(unfit)
+        object(self.0, request, tables).map_err(unfit)
     }
 }
 
-/// What is wrong with arguments that have the right names.
+/// The error for arguments with valid names and invalid values.
 pub(super) fn unfit(problem: impl std::fmt::Display) -> String {
     format!("failed to parse request: json: {problem}")
 }
 
-/// A name and what it holds.
-pub(super) type Field = (&'static str, Shape);
-
-/// What an argument may hold.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Shape {
-    Text,
-    Flag,
-    Whole,
-    Texts,
-    TextMap,
-    Object(&'static str, &'static [Field]),
-    /// Anything at all.
-    Any,
-    /// Anything, by name.
-    AnyMap,
-    /// Objects by name.
-    MapOf(&'static str, &'static [Field]),
-    /// A list of objects: the name of the list, and what they hold.
-    List(&'static str, &'static [Field]),
-    /// Nanoseconds.
-    Span,
-}
-
-impl Shape {
-    /// What the original calls it.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Text => "string",
-            Self::Flag => "bool",
-            Self::Whole => "int",
-            Self::Texts => "[]string",
-            Self::TextMap => "map[string]string",
-            Self::Object(name, _) | Self::MapOf(name, _) | Self::List(name, _) => name,
-            Self::Any => "interface {}",
-            Self::AnyMap => "map[string]interface {}",
-            Self::Span => "time.Duration",
-        }
+/// The Go name of a type, which error messages use.
+fn go_name(holds: &FieldType) -> String {
+    match holds {
+        FieldType::Boolean => "bool".to_owned(),
+        FieldType::Integer { .. } => "int".to_owned(),
+        FieldType::Number => "float64".to_owned(),
+        FieldType::Duration => "time.Duration".to_owned(),
+        FieldType::Any => "interface {}".to_owned(),
+        FieldType::List(of) => format!("[]{}", go_name(of)),
+        FieldType::Map(of) => format!("map[string]{}", go_name(of)),
+        FieldType::Object(table) => format!("api.{}", table.model),
+        FieldType::Either(types) => types.first().map(go_name).unwrap_or_default(),
+        FieldType::String
+        | FieldType::Secret
+        | FieldType::Scalar
+        | FieldType::Enum(_)
+        | FieldType::EnumByCheck(_) => "string".to_owned(),
     }
 }
 
-fn find(fields: &[Field], name: &str) -> Option<Field> {
-    fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).copied()
+/// The field of a name, and that name in the spelling of the table.
+fn find(tables: &[&'static FieldTable], name: &str) -> Option<(&'static str, &'static Field)> {
+    tables.iter().flat_map(|table| table.all()).find_map(|field| {
+        let names = [Some(field.name), field.call_name];
+        let known = names.into_iter().flatten().find(|known| known.eq_ignore_ascii_case(name))?;
+        Some((known, field))
+    })
 }
 
-fn object(given: Map<String, Value>, owner: &str, fields: &[Field]) -> Result<Value, String> {
+fn object(
+    given: Map<String, Value>,
+    owner: &str,
+    tables: &[&'static FieldTable],
+) -> Result<Value, String> {
     let mut taken = Map::new();
     for (name, value) in given {
-        let Some((known, shape)) = find(fields, &name) else {
+        let Some((known, field)) = find(tables, &name) else {
             return Err(format!("unknown field \"{name}\""));
         };
-        // What is null is not given.
+        // Null equals leaving the argument out.
         if value.is_null() {
             continue;
         }
-        taken.insert(known.to_owned(), fit(value, &format!("{owner}.{known}"), shape)?);
+        let fitted = fit(value, &format!("{owner}.{known}"), &field.holds)?;
+        taken.insert(field.name.to_owned(), fitted);
     }
     Ok(Value::Object(taken))
 }
 
-fn fit(value: Value, place: &str, shape: Shape) -> Result<Value, String> {
-    match (shape, value) {
-        (Shape::Text, value @ Value::String(_))
-        | (Shape::Flag, value @ Value::Bool(_))
-        | (Shape::AnyMap, value @ Value::Object(_))
-        | (Shape::Any, value) => Ok(value),
-        (Shape::Whole | Shape::Span, Value::Number(number)) => match whole(&number) {
-            Some(whole) => Ok(Value::from(whole)),
-            None => Err(format!(
-                "cannot unmarshal number {number} into Go struct field {place} of type {}",
-                shape.name()
-            )),
-        },
-        (Shape::Span, Value::String(text)) => {
+fn fit(value: Value, path: &str, holds: &'static FieldType) -> Result<Value, String> {
+    match (holds, value) {
+        (
+            FieldType::String
+            | FieldType::Secret
+            | FieldType::Scalar
+            | FieldType::Enum(_)
+            | FieldType::EnumByCheck(_),
+            value @ Value::String(_),
+        )
+        | (FieldType::Boolean, value @ Value::Bool(_))
+        | (FieldType::Number, value @ Value::Number(_))
+        | (FieldType::Any, value) => Ok(value),
+        (FieldType::Integer { .. } | FieldType::Duration, Value::Number(number)) => {
+            match (whole(&number), holds) {
+                (Some(whole), FieldType::Integer { min, max }) => {
+                    Ok(Value::from(whole.clamp(*min, *max)))
+                }
+                (Some(whole), _) => Ok(Value::from(whole)),
+                (None, _) => Err(format!(
+                    "cannot unmarshal number {number} into Go struct field {path} of type {}",
+                    go_name(holds)
+                )),
+            }
+        }
+        (FieldType::Duration, Value::String(text)) => {
             let example = Span::parse(&text).map(|span| (text, span.as_nanoseconds()));
             let (text, example) = example.unwrap_or_else(|_| ("30s".to_owned(), 30_000_000_000));
             Err(format!(
-                "cannot unmarshal string into Go struct field {place} of type time.Duration (write nanoseconds: {example} for {text})"
+                "cannot unmarshal string into Go struct field {path} of type time.Duration (write nanoseconds: {example} for {text})"
             ))
         }
-        (Shape::MapOf(name, fields), Value::Object(pairs)) => {
-            let fitted: Result<Map<String, Value>, String> = pairs
-                .into_iter()
-                .map(|(key, value)| Ok((key, fit(value, place, Shape::Object(name, fields))?)))
-                .collect();
-            fitted.map(Value::Object)
+        (FieldType::Map(of), Value::Object(pairs)) => {
+            let pairs = pairs.into_iter().map(|(name, value)| Ok((name, fit(value, path, of)?)));
+            pairs.collect::<Result<Map<String, Value>, String>>().map(Value::Object)
         }
-        (Shape::Texts, Value::Array(items)) => {
-            items.into_iter().map(|item| fit(item, place, Shape::Text)).collect()
+        (FieldType::List(of), Value::Array(items)) => {
+            items.into_iter().map(|item| fit(item, path, of)).collect()
         }
-        (Shape::TextMap, Value::Object(pairs)) => {
-            let pairs = pairs.into_iter();
-            let fitted: Result<Map<String, Value>, String> =
-                pairs.map(|(name, value)| Ok((name, fit(value, place, Shape::Text)?))).collect();
-            fitted.map(Value::Object)
-        }
-        (Shape::Object(_, fields), Value::Object(pairs)) => object(pairs, place, fields),
-        (Shape::List(name, fields), Value::Array(items)) => {
-            let shape = Shape::Object(name.trim_start_matches("[]"), fields);
-            items.into_iter().map(|item| fit(item, place, shape)).collect()
-        }
-        (shape, value) => Err(format!(
-            "cannot unmarshal {} into Go struct field {place} of type {}",
+        (FieldType::Object(table), Value::Object(pairs)) => object(pairs, path, &[table]),
+        // Calls take the first form only.
+        (FieldType::Either([first, ..]), value) => fit(value, path, first),
+        (holds, value) => Err(format!(
+            "cannot unmarshal {} into Go struct field {path} of type {}",
             kind(&value),
-            shape.name()
+            go_name(holds)
         )),
     }
 }
@@ -202,20 +197,31 @@ const fn kind(value: &Value) -> &'static str {
 mod tests {
     use serde_json::json;
 
-    use super::{Args, Field, Shape};
+    use muster_core::fields::{FALSE, Field, FieldTable, FieldType, NONE};
 
-    const FIELDS: &[Field] = &[
-        ("name", Shape::Text),
-        ("timeout", Shape::Whole),
-        ("args", Shape::Texts),
-        ("env", Shape::TextMap),
-        ("auth", Shape::Object("api.Auth", &[("forwardToken", Shape::Flag)])),
-    ];
+    use super::Args;
+
+    static FIELDS: FieldTable = FieldTable::new(
+        "Request",
+        "request",
+        &[
+            Field::optional("name", FieldType::String, NONE, ""),
+            Field::optional("timeout", FieldType::Integer { min: 0, max: i64::MAX }, NONE, ""),
+            Field::optional("args", FieldType::List(&FieldType::String), NONE, ""),
+            Field::optional("env", FieldType::Map(&FieldType::String), NONE, ""),
+            Field::optional("auth", FieldType::Object(&AUTH), NONE, ""),
+        ],
+    );
+    static AUTH: FieldTable = FieldTable::new(
+        "Auth",
+        "auth",
+        &[Field::optional("forwardToken", FieldType::Boolean, FALSE, "").in_calls("forward_token")],
+    );
 
     #[track_caller]
     fn check(args: serde_json::Value, expect: &str) {
         let serde_json::Value::Object(map) = args else { panic!("not an object") };
-        let said = match Args(map).strict("Request", FIELDS) {
+        let said = match Args(map).strict("Request", &[&FIELDS]) {
             Ok(value) => value.to_string(),
             Err(error) => error,
         };

@@ -15,15 +15,15 @@ use muster_core::{
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Answer, Args, Builtin};
+use super::{Args, CoreTool, ToolReply};
 use crate::{
     handle::Handle,
-    principals::{Returning, Standing, site},
-    view::{Counts, Known},
+    principals::{LoginCompleted, OwnerStanding, protected_server},
+    view::{Counts, ServerEntry},
 };
 
-pub(super) const TOOLS: &[Builtin] = &[
-    Builtin {
+pub(super) const TOOLS: &[CoreTool] = &[
+    CoreTool {
         name: "core_auth_login",
         summary: "Log in to an MCP server that requires it. If a browser is needed, the answer holds \
                   the address to open; call this again afterwards. The resource auth://status shows \
@@ -31,7 +31,7 @@ pub(super) const TOOLS: &[Builtin] = &[
         schema: || named("Name of the MCP server to log in to"),
         run: |handle, cx, args| Box::pin(login(handle, cx, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_auth_logout",
         summary: "Log out from an MCP server: its connection ends and its tokens are forgotten, for \
                   this caller alone.",
@@ -48,10 +48,10 @@ fn named(description: &str) -> serde_json::Value {
     }})
 }
 
-async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
+async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let server = args.text("server").ok_or(NO_SERVER)?;
     let person = LoginSubject::of(cx.caller);
-    handle.principals.may_try(&person.owner).map_err(|seconds| {
+    handle.principals.check_login_rate(&person.owner).map_err(|seconds| {
         format!(
             "Rate limit exceeded. There may be 10 attempts to log in within 60 seconds; 0 remain. Try \
              again in {seconds} seconds."
@@ -72,12 +72,12 @@ async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     let logins = handle.principals.logins();
     let means = AuthMethod::of(&known.server.spec.auth.clone().unwrap_or_default());
     let wants_more = async || match logins.filter(|_| !means.is_silent()) {
-        Some(logins) => logins.needs_step_up(&person, &site(&known)).await,
+        Some(logins) => logins.needs_step_up(&person, &protected_server(&known)).await,
         None => false,
     };
     let more = wants_more().await;
     let standing = handle.principals.standing(&person.owner, server);
-    if matches!(standing, Standing::Connected { .. }) && !more {
+    if matches!(standing, OwnerStanding::Connected { .. }) && !more {
         return Ok(format!("Server '{server}' is already authenticated for this session."));
     }
     let Some(logins) = logins else {
@@ -103,7 +103,7 @@ async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
 }
 
 /// A server that has just been started is asked first whether it wants a login.
-async fn settled(handle: &Handle, server: &str) -> Option<Arc<Known>> {
+async fn settled(handle: &Handle, server: &str) -> Option<Arc<ServerEntry>> {
     let generation = handle.now().servers.get(server)?.status.generation;
     handle.wait_until_settled(server, generation).await
 }
@@ -141,11 +141,11 @@ async fn challenge(
     handle: &Handle,
     logins: &Arc<dyn LoginService>,
     person: &LoginSubject,
-    known: &Known,
-) -> Answer {
+    known: &ServerEntry,
+) -> ToolReply {
     let server = &known.server.name;
-    let arrived = Arc::new(Returning(Arc::downgrade(&handle.principals)));
-    match logins.begin(person, &site(known), arrived).await {
+    let arrived = Arc::new(LoginCompleted(Arc::downgrade(&handle.principals)));
+    match logins.begin(person, &protected_server(known), arrived).await {
         Ok(url) => Ok(format!(
             "Authentication Required\n\nServer: {server}\nStatus: Authentication required for \
              {server}. Please sign in.\n\nOpen this address in a browser to sign in:\n\n{url}\n\nAfter \
@@ -168,7 +168,7 @@ pub(super) fn details(tool: &str, text: &str) -> Option<Raw> {
     Some(raw(&Details { auth_url }))
 }
 
-async fn logout(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
+async fn logout(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let server = args.text("server").ok_or(NO_SERVER)?;
     if !handle.principals.log_out(cx.caller, server).await {
         return Err(format!("Server '{server}' not found."));

@@ -2,17 +2,17 @@
 
 use serde_json::json;
 
-use super::{Answer, Args, Builtin, object};
+use super::{Args, CoreTool, ToolReply, object};
 use crate::{handle::Handle, reconcile::Edit, store::Severity};
 
-pub(super) const TOOLS: &[Builtin] = &[
-    Builtin {
+pub(super) const TOOLS: &[CoreTool] = &[
+    CoreTool {
         name: "core_config_get",
         summary: "Show the gateway's whole configuration. Secrets are hidden.",
         schema: nothing,
         run: |handle, _, _| Box::pin(async { Ok(handle.now().settings.view().to_string()) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_config_get_aggregator",
         summary: "Show how the gateway is reached: address, transport, prefix of tool names, logins. \
                   Secrets are hidden.",
@@ -21,7 +21,7 @@ pub(super) const TOOLS: &[Builtin] = &[
             Box::pin(async { Ok(handle.now().settings.aggregator.view().to_string()) })
         },
     },
-    Builtin {
+    CoreTool {
         name: "core_config_update_aggregator",
         summary: "Change how the gateway is reached, and save it. Keys that are not given keep their \
                   values. A new prefix counts at once, a new address or transport with the next start.",
@@ -33,13 +33,13 @@ pub(super) const TOOLS: &[Builtin] = &[
         },
         run: |handle, _, args| Box::pin(update(handle, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_config_save",
         summary: "Write the configuration to config.yaml.",
         schema: nothing,
         run: |handle, _, _| Box::pin(save(handle)),
     },
-    Builtin {
+    CoreTool {
         name: "core_config_reload",
         summary: "Read config.yaml and all other files again. Edits are noticed without it, too.",
         schema: nothing,
@@ -51,7 +51,7 @@ fn nothing() -> serde_json::Value {
     json!({"type": "object"})
 }
 
-async fn update(handle: &Handle, args: Args) -> Answer {
+async fn update(handle: &Handle, args: Args) -> ToolReply {
     let given = object(args.object("aggregator").ok_or("aggregator is required")?);
     let failed = |problem: String| format!("Failed to parse aggregator config: {problem}");
     let updated = handle.now().settings.aggregator.updated(&given);
@@ -65,13 +65,13 @@ async fn update(handle: &Handle, args: Args) -> Answer {
     Ok("Successfully updated aggregator configuration".to_owned())
 }
 
-async fn save(handle: &Handle) -> Answer {
+async fn save(handle: &Handle) -> ToolReply {
     let written = handle.edit(Edit::Settings(None)).await;
     written.map_err(|error| format!("failed to write config file: {error}"))?;
     Ok("Configuration saved successfully".to_owned())
 }
 
-async fn reload(handle: &Handle) -> Answer {
+async fn reload(handle: &Handle) -> ToolReply {
     let failed = |reason: String| format!("failed to reload configuration: {reason}");
     handle.reload().await.map_err(|error| failed(error.to_string()))?;
     let view = handle.now();

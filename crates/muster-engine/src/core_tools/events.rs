@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Answer, Args, Builtin, object};
+use super::{Args, CoreTool, ToolReply, object};
 use crate::{
     events::{Event, Filter, Following, duration, parse_time},
     handle::Handle,
@@ -25,7 +25,7 @@ const FOUND: &str = "notifications/muster/events";
 /// What a client is told of each event while it follows them.
 const NOTICE: &str = "notifications/muster/event";
 
-pub(super) const TOOLS: &[Builtin] = &[Builtin {
+pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
     name: "core_events",
     summary: "Show what happened in the gateway, newest first: servers started, failed, lost and \
               found again, services, definitions created, changed and deleted. All filters must match.",
@@ -71,7 +71,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-async fn find(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
+async fn find(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let text = |name: &str| args.text(name).map(str::to_owned);
     let now = Timestamp::now();
     let moment = |name: &str| match args.text(name) {

@@ -1,27 +1,31 @@
 //! `core_mcpserver_*`: the definitions of the servers behind the gateway.
 
 use indexmap::IndexMap;
-use muster_config::mcpserver::Status;
-use muster_core::{backend::CallContext, server_auth::ServerAuth};
+use muster_config::{
+    mcpserver::{Status, fields::SPEC},
+    schema::arguments,
+};
+use muster_core::{
+    backend::CallContext,
+    fields::{Field, FieldTable, FieldType},
+    server_auth::ServerAuth,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{
-    Answer, Args, Builtin,
-    args::{Field, Shape, unfit},
-    object,
-};
+use super::{Args, CoreTool, ToolReply, args::unfit, object};
 use crate::{
-    draft::Draft,
     handle::Handle,
-    principals::Standing,
+    principals::OwnerStanding,
     reconcile::{Edit, EditError},
-    redact, status,
-    view::Known,
+    redact,
+    server_draft::ServerDraft,
+    status,
+    view::ServerEntry,
 };
 
-pub(super) const TOOLS: &[Builtin] = &[
-    Builtin {
+pub(super) const TOOLS: &[CoreTool] = &[
+    CoreTool {
         name: "core_mcpserver_list",
         summary: "List the MCP servers behind the gateway with their definitions and states. Servers \
                   that failed are left out unless showAll is true. Secrets are hidden.",
@@ -33,32 +37,32 @@ pub(super) const TOOLS: &[Builtin] = &[
         },
         run: |handle, cx, args| Box::pin(async move { Ok(list(handle, cx, &args)) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_mcpserver_get",
         summary: "Show the definition and the state of one MCP server. Secrets are hidden.",
         schema: || named("Name of the MCP server"),
         run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_mcpserver_validate",
         summary: "Check the definition of an MCP server without storing it.",
-        schema: || definition(&["name", "type"]),
+        schema: || arguments(FIELDS, &["name", "type"], true),
         run: |handle, _, args| Box::pin(async move { validate(handle, args) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_mcpserver_create",
         summary: "Add an MCP server. Its file is written, and with autoStart it is connected at once.",
-        schema: || definition(&["name", "type"]),
+        schema: || arguments(FIELDS, &["name", "type"], true),
         run: |handle, _, args| Box::pin(create(handle, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_mcpserver_update",
         summary: "Change an MCP server. What is not given stays as it is; `auth` is replaced as a \
                   whole. A server that runs is connected anew if it has to be.",
-        schema: || definition(&["name"]),
+        schema: || arguments(FIELDS, &["name"], false),
         run: |handle, _, args| Box::pin(update(handle, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_mcpserver_delete",
         summary: "Take an MCP server away: it is disconnected, and its file is deleted.",
         schema: || named("Name of the MCP server"),
@@ -66,108 +70,22 @@ pub(super) const TOOLS: &[Builtin] = &[
     },
 ];
 
-const FIELDS: &[Field] = &[
-    ("name", Shape::Text),
-    ("type", Shape::Text),
-    ("toolPrefix", Shape::Text),
-    ("description", Shape::Text),
-    ("autoStart", Shape::Flag),
-    ("command", Shape::Text),
-    ("args", Shape::Texts),
-    ("url", Shape::Text),
-    ("env", Shape::TextMap),
-    ("headers", Shape::TextMap),
-    ("timeout", Shape::Whole),
-    ("callTimeout", Shape::Whole),
-    ("auth", Shape::Object("api.MCPServerAuth", AUTH)),
-];
-const AUTH: &[Field] = &[
-    ("type", Shape::Text),
-    ("forwardToken", Shape::Flag),
-    ("requiredAudiences", Shape::Texts),
-    ("authorizationServer", Shape::Object("api.AuthorizationServerConfig", PIN)),
-    ("tokenExchange", Shape::Object("api.TokenExchangeConfig", EXCHANGE)),
-    ("teleport", Shape::Object("api.TeleportAuth", TELEPORT)),
-];
-const PIN: &[Field] = &[("issuer", Shape::Text), ("scopes", Shape::Text)];
-const EXCHANGE: &[Field] = &[
-    ("enabled", Shape::Flag),
-    ("dexTokenEndpoint", Shape::Text),
-    ("expectedIssuer", Shape::Text),
-    ("connectorId", Shape::Text),
-    ("scopes", Shape::Text),
-    ("clientCredentialsSecretRef", Shape::Object("api.ClientCredentialsSecretRef", SECRET)),
-];
-const SECRET: &[Field] = &[
-    ("name", Shape::Text),
-    ("namespace", Shape::Text),
-    ("clientIdKey", Shape::Text),
-    ("clientSecretKey", Shape::Text),
-];
-const TELEPORT: &[Field] = &[
-    ("identityDir", Shape::Text),
-    ("identitySecretName", Shape::Text),
-    ("identitySecretNamespace", Shape::Text),
-    ("appName", Shape::Text),
-];
+static NAME: FieldTable = FieldTable::new(
+    "MCPServer",
+    "MCP server",
+    &[Field::required(
+        "name",
+        FieldType::String,
+        "Name of the MCP server; it is part of the names of its tools",
+    )],
+);
+
+const FIELDS: &[&FieldTable] = &[&NAME, &SPEC];
 
 /// A schema with nothing but a name.
 pub(super) fn named(description: &str) -> Value {
     json!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string", "description": description},
-    }})
-}
-
-fn definition(required: &[&str]) -> Value {
-    let text = |description: &str| json!({"type": "string", "description": description});
-    let texts = |description: &str| json!({"type": "array", "items": {"type": "string"}, "description": description});
-    let map = |description: &str| json!({"type": "object", "additionalProperties": {"type": "string"}, "description": description});
-    json!({"type": "object", "required": required, "properties": {
-        "name": text("Name of the MCP server; it stands in the names of its tools"),
-        "type": {"type": "string", "enum": ["stdio", "streamable-http", "sse"],
-            "description": "How it is reached: a child process, streamable HTTP, or the older HTTP+SSE"},
-        "toolPrefix": text("Stands in the names of its tools in place of its name"),
-        "description": text("One line about it"),
-        "autoStart": {"type": "boolean", "description": "Whether it is connected with the gateway, and now"},
-        "command": text("Program to run (stdio)"),
-        "args": texts("Arguments of the program (stdio)"),
-        "url": text("Address (streamable-http, sse)"),
-        "env": map("Variables added to the program's environment (stdio)"),
-        "headers": map("HTTP headers sent with every request (streamable-http, sse)"),
-        "timeout": {"type": "integer", "description": "Seconds that connecting may take; 30 unless given"},
-        "callTimeout": {"type": "integer", "description": "Seconds that a call may take; no limit unless given"},
-        "auth": auth(),
-    }})
-}
-
-fn auth() -> Value {
-    json!({"type": "object", "description": "How it is logged in to (streamable-http, sse)", "properties": {
-        "type": {"type": "string", "enum": ["oauth", "teleport", "none"]},
-        "forwardToken": {"type": "boolean", "description": "Pass the caller's own token on"},
-        "requiredAudiences": {"type": "array", "items": {"type": "string"}, "description": "Audiences that the token must name"},
-        "authorizationServer": {"type": "object", "description": "Who issues tokens for it, if it does not say so itself", "properties": {
-            "issuer": {"type": "string"},
-            "scopes": {"type": "string"},
-        }},
-        "tokenExchange": {"type": "object", "description": "Exchange the caller's token (RFC 8693)", "properties": {
-            "enabled": {"type": "boolean"},
-            "dexTokenEndpoint": {"type": "string"},
-            "expectedIssuer": {"type": "string"},
-            "connectorId": {"type": "string"},
-            "scopes": {"type": "string"},
-            "clientCredentialsSecretRef": {"type": "object", "properties": {
-                "name": {"type": "string"},
-                "namespace": {"type": "string"},
-                "clientIdKey": {"type": "string"},
-                "clientSecretKey": {"type": "string"},
-            }},
-        }},
-        "teleport": {"type": "object", "description": "Identity that opens Teleport", "properties": {
-            "identityDir": {"type": "string"},
-            "identitySecretName": {"type": "string"},
-            "identitySecretNamespace": {"type": "string"},
-            "appName": {"type": "string"},
-        }},
     }})
 }
 
@@ -228,15 +146,15 @@ struct Session {
 impl Session {
     fn of(handle: &Handle, cx: CallContext<'_>, name: &str) -> Option<Self> {
         match handle.principals.standing(&cx.caller.owner(), name) {
-            Standing::Connected { counts, since } => Some(Self {
+            OwnerStanding::Connected { counts, since } => Some(Self {
                 session_status: "connected",
                 connected_at: Some(status::moment(since)),
                 tools_count: Some(counts.tools),
             }),
-            Standing::Connecting | Standing::InVain => {
+            OwnerStanding::Connecting | OwnerStanding::SsoFailed => {
                 Some(Self { session_status: "pending_auth", connected_at: None, tools_count: None })
             }
-            Standing::None => None,
+            OwnerStanding::None => None,
         }
     }
 }
@@ -252,7 +170,7 @@ const fn is_zero(number: &u64) -> bool {
 }
 
 impl<'a> Info<'a> {
-    fn of(known: &'a Known) -> Self {
+    fn of(known: &'a ServerEntry) -> Self {
         let spec = &known.server.spec;
         let Status {
             state, last_error, consecutive_failures, last_attempt, next_retry_after, ..
@@ -325,7 +243,7 @@ fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> String {
     })
 }
 
-fn get(handle: &Handle, args: &Args) -> Answer {
+fn get(handle: &Handle, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     match handle.now().servers.get(name) {
         Some(known) => Ok(object(&Info::of(known))),
@@ -333,19 +251,18 @@ fn get(handle: &Handle, args: &Args) -> Answer {
     }
 }
 
-fn draft(args: Args, request: &str) -> Result<Draft, String> {
-    let fitted = args.strict(request, FIELDS)?;
-    serde_json::from_value(fitted).map_err(unfit)
+fn draft(args: Args, request: &str) -> Result<ServerDraft, String> {
+    ServerDraft::new(args.strict(request, FIELDS)?).map_err(unfit)
 }
 
-fn validate(handle: &Handle, args: Args) -> Answer {
+fn validate(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "MCPServerValidateRequest")?;
     let checked = draft.create(handle.now().settings.namespace());
     let server = checked.map_err(|invalid| format!("Validation failed: {invalid}"))?;
     Ok(format!("Validation successful for mcpserver {}", server.name))
 }
 
-async fn create(handle: &Handle, args: Args) -> Answer {
+async fn create(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "MCPServerCreateRequest")?;
     let name = draft.name.clone();
     match handle.edit(Edit::Create(Box::new(draft))).await {
@@ -358,7 +275,7 @@ async fn create(handle: &Handle, args: Args) -> Answer {
     }
 }
 
-async fn update(handle: &Handle, args: Args) -> Answer {
+async fn update(handle: &Handle, args: Args) -> ToolReply {
     let draft = draft(args, "MCPServerUpdateRequest")?;
     let name = draft.name.clone();
     if name.is_empty() {
@@ -373,7 +290,7 @@ async fn update(handle: &Handle, args: Args) -> Answer {
     }
 }
 
-async fn delete(handle: &Handle, args: Args) -> Answer {
+async fn delete(handle: &Handle, args: Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     match handle.edit(Edit::Delete(name.to_owned())).await {
         Ok(()) => Ok(format!("MCP server '{name}' deleted successfully")),

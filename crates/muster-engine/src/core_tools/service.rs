@@ -11,16 +11,16 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
-    Answer, Args, Builtin,
+    Args, CoreTool, ToolReply,
     mcpserver::{hidden, named},
     object,
 };
 use crate::{
     handle::Handle,
     redact,
-    services::{Began, Ended},
+    services::{Started, Stopped},
     status::moment,
-    view::{Known, View},
+    view::{ServerEntry, View},
 };
 
 pub(super) use self::instance::TOOLS as INSTANCE_TOOLS;
@@ -28,33 +28,33 @@ pub(super) use self::instance::TOOLS as INSTANCE_TOOLS;
 /// The gateway itself, as a service.
 pub(crate) const AGGREGATOR: &str = "mcp-aggregator";
 
-pub(super) const TOOLS: &[Builtin] = &[
-    Builtin {
+pub(super) const TOOLS: &[CoreTool] = &[
+    CoreTool {
         name: "core_service_list",
         summary: "List everything that runs or could: the gateway itself, every MCP server and every \
                   service made from a class, with state and health.",
         schema: || json!({"type": "object"}),
         run: |handle, _, _| Box::pin(async { Ok(list(handle)) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_service_start",
         summary: "Start a service, and wait until it is up or cannot be.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(start(handle, cx, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_service_stop",
         summary: "Stop a service. Its tools are gone until it is started again.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(stop(handle, cx, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_service_restart",
         summary: "Stop a service and start it again.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(restart(handle, cx, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_service_status",
         summary: "Show state, health and details of one service.",
         schema: || named("Name of the service"),
@@ -88,7 +88,7 @@ fn find(handle: &Handle, name: &str) -> Option<Status> {
     handle.services.get(name).map(|instance| instance::status(handle, &instance))
 }
 
-fn server(known: &Known) -> Status {
+fn server(known: &ServerEntry) -> Status {
     let (spec, report) = (&known.server.spec, &known.status);
     let mut metadata = Map::new();
     let mut put = |name: &str, value: Value| drop(metadata.insert(name.to_owned(), value));
@@ -196,7 +196,7 @@ fn name(args: &Args) -> Result<&str, String> {
     args.text("name").ok_or_else(|| "name is required".to_owned())
 }
 
-async fn status(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
+async fn status(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let name = name(&args)?;
     let problem = handle.services.refresh(cx, name).await;
     match find(handle, name) {
@@ -210,13 +210,13 @@ fn is_instance(handle: &Handle, name: &str) -> bool {
     handle.services.get(name).is_some() && !handle.services.is_static(name)
 }
 
-async fn start(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
+async fn start(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let name = name(&args)?;
     let already = || Ok(format!("Service '{name}' is already running"));
     if is_instance(handle, name) {
         return match handle.services.start(cx, name).await {
-            Ok(Began::Now) => Ok(format!("Successfully started service '{name}'")),
-            Ok(Began::Before) => already(),
+            Ok(Started::Now) => Ok(format!("Successfully started service '{name}'")),
+            Ok(Started::Already) => already(),
             Err(problem) => Err(instance::unable("start", name, &problem)),
         };
     }
@@ -235,7 +235,7 @@ async fn start(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     Ok(format!("Successfully started service '{name}'"))
 }
 
-async fn restart(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
+async fn restart(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let name = name(&args)?;
     if is_instance(handle, name) {
         let restarted = handle.services.restart(cx, name).await;
@@ -251,12 +251,12 @@ async fn restart(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     Ok(format!("Successfully restarted service '{name}'"))
 }
 
-async fn stop(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
+async fn stop(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let name = name(&args)?;
     if is_instance(handle, name) {
         return match handle.services.stop(cx, name).await {
-            Ok(Ended::Now) => Ok(format!("Successfully stopped service '{name}'")),
-            Ok(Ended::Before) => Ok(format!("Service '{name}' is already stopped")),
+            Ok(Stopped::Now) => Ok(format!("Successfully stopped service '{name}'")),
+            Ok(Stopped::Already) => Ok(format!("Service '{name}' is already stopped")),
             Err(problem) => Err(instance::unable("stop", name, &problem)),
         };
     }
@@ -280,7 +280,7 @@ fn itself(what: &str) -> String {
 }
 
 /// Whether a server that was started is up, or why not.
-fn began(known: &Known, what: &str) -> Result<(), String> {
+fn began(known: &ServerEntry, what: &str) -> Result<(), String> {
     let name = &known.server.name;
     match known.status.condition {
         ServerCondition::Running | ServerCondition::Connected => Ok(()),

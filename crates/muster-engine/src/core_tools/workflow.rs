@@ -2,21 +2,20 @@
 
 use std::cell::Cell;
 
-use muster_config::workflow::shown_yaml;
-use muster_core::backend::CallContext;
+use muster_config::{schema::arguments, workflow::shown_yaml};
+use muster_core::{
+    backend::CallContext,
+    fields::{Field, FieldTable, FieldType, NONE},
+};
 use muster_workflow::{
     Workflow,
     check::check,
+    fields::SPEC,
     request::{self, Invalid},
 };
 use serde_json::{Map, Value, json};
 
-use super::{
-    Answer, Args, Builtin,
-    args::{Field, Shape},
-    mcpserver::named,
-    object,
-};
+use super::{Args, CoreTool, ToolReply, mcpserver::named, object};
 use crate::{
     events::Reason,
     handle::Handle,
@@ -24,8 +23,8 @@ use crate::{
     workflows::{is_shown, not_found},
 };
 
-pub(super) const TOOLS: &[Builtin] = &[
-    Builtin {
+pub(super) const TOOLS: &[CoreTool] = &[
+    CoreTool {
         name: "core_workflow_list",
         summary: "List the workflows with what they are for, and whether all their tools are there. \
                   Run one with call_tool and the name workflow_<name>.",
@@ -36,13 +35,13 @@ pub(super) const TOOLS: &[Builtin] = &[
         },
         run: |handle, cx, _| Box::pin(async move { Ok(list(handle, cx)) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_workflow_get",
         summary: "Show the definition of one workflow, as an object and as YAML.",
         schema: || named("Name of the workflow"),
         run: |handle, cx, args| Box::pin(async move { get(handle, cx, &args) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_workflow_create",
         summary: "Save a task as a workflow: steps that call tools one after the other, with arguments \
                   and conditions written as Go templates ({{ .input.x }}, {{ .results.step.field }}). \
@@ -50,26 +49,26 @@ pub(super) const TOOLS: &[Builtin] = &[
         schema: definition,
         run: |handle, _, args| Box::pin(create(handle, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_workflow_update",
         summary: "Replace the definition of a workflow as a whole.",
         schema: definition,
         run: |handle, _, args| Box::pin(update(handle, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_workflow_delete",
         summary: "Delete a workflow. The records of its runs stay.",
         schema: || named("Name of the workflow"),
         run: |handle, _, args| Box::pin(delete(handle, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_workflow_validate",
         summary: "Check the definition of a workflow without storing it: its form, the tools it calls \
                   and their arguments, its templates and what they refer to.",
         schema: definition,
         run: |handle, cx, args| Box::pin(async move { validate(handle, cx, args) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_workflow_available",
         summary: "Say whether all tools of a workflow are there.",
         schema: || named("Name of the workflow"),
@@ -77,130 +76,23 @@ pub(super) const TOOLS: &[Builtin] = &[
     },
 ];
 
-const FIELDS: &[Field] = &[
-    ("name", Shape::Text),
-    ("description", Shape::Text),
-    ("version", Shape::Text),
-    ("args", Shape::MapOf("api.ArgDefinition", ARGUMENT)),
-    ("steps", Shape::List("[]api.WorkflowStep", STEP)),
-    ("on_failure", Shape::List("[]api.WorkflowStep", PLAIN)),
-    ("onFailure", Shape::List("[]api.WorkflowStep", PLAIN)),
-    ("output", Shape::Any),
-];
-const ARGUMENT: &[Field] = &[
-    ("type", Shape::Text),
-    ("required", Shape::Flag),
-    ("default", Shape::Any),
-    ("description", Shape::Text),
-];
-const STEP: &[Field] = &[
-    ("id", Shape::Text),
-    ("tool", Shape::Text),
-    ("args", Shape::AnyMap),
-    ("condition", Shape::Object("api.WorkflowCondition", CONDITION)),
-    ("allow_failure", Shape::Flag),
-    ("allowFailure", Shape::Flag),
-    ("outputs", Shape::AnyMap),
-    ("store", Shape::Flag),
-    ("output", Shape::Flag),
-    ("idempotent", Shape::Flag),
-    ("description", Shape::Text),
-    ("for_each", Shape::Object("api.WorkflowForEach", FOR_EACH)),
-    ("forEach", Shape::Object("api.WorkflowForEach", FOR_EACH)),
-    ("parallel", Shape::List("[]api.WorkflowStep", PLAIN)),
-];
-/// What a step inside another one may have.
-const PLAIN: &[Field] = &[
-    ("id", Shape::Text),
-    ("tool", Shape::Text),
-    ("args", Shape::AnyMap),
-    ("condition", Shape::Object("api.WorkflowCondition", CONDITION)),
-    ("allow_failure", Shape::Flag),
-    ("allowFailure", Shape::Flag),
-    ("outputs", Shape::AnyMap),
-    ("store", Shape::Flag),
-    ("output", Shape::Flag),
-    ("idempotent", Shape::Flag),
-    ("description", Shape::Text),
-];
-const FOR_EACH: &[Field] = &[
-    ("items", Shape::Any),
-    ("as", Shape::Text),
-    ("steps", Shape::List("[]api.WorkflowStep", PLAIN)),
-];
-const CONDITION: &[Field] = &[
-    ("template", Shape::Text),
-    ("tool", Shape::Text),
-    ("from_step", Shape::Text),
-    ("fromStep", Shape::Text),
-    ("args", Shape::AnyMap),
-    ("expect", Shape::Object("api.WorkflowConditionExpectation", EXPECTATION)),
-    ("expect_not", Shape::Object("api.WorkflowConditionExpectation", EXPECTATION)),
-    ("expectNot", Shape::Object("api.WorkflowConditionExpectation", EXPECTATION)),
-];
-const EXPECTATION: &[Field] =
-    &[("success", Shape::Flag), ("json_path", Shape::AnyMap), ("jsonPath", Shape::AnyMap)];
+static NAME: FieldTable = FieldTable::new(
+    "Workflow",
+    "workflow",
+    &[
+        Field::required(
+            "name",
+            FieldType::String,
+            "Name of the workflow; its tool is workflow_<name>",
+        ),
+        Field::optional("version", FieldType::String, NONE, "Accepted and ignored").legacy(),
+    ],
+);
+
+const FIELDS: &[&FieldTable] = &[&NAME, &SPEC];
 
 fn definition() -> Value {
-    let text = |description: &str| json!({"type": "string", "description": description});
-    let plain = step(&json!({}));
-    let steps = step(&json!({
-        "for_each": {"type": "object", "additionalProperties": false, "required": ["items", "steps"],
-            "description": "In place of `tool`: do steps for each item of a list", "properties": {
-            "items": {"description": "The list, or a template that is one: {{ .input.clusters }}"},
-            "as": text("What an item is called: {{ .vars.<as> }}; `item` unless given"),
-            "steps": {"type": "array", "items": plain},
-        }},
-        "parallel": {"type": "array", "items": plain,
-            "description": "In place of `tool`: do steps at the same time"},
-    }));
-    json!({"type": "object", "required": ["name", "steps"], "properties": {
-        "name": text("Name of the workflow; its tool is workflow_<name>"),
-        "description": text("What it is for; agents find it by this"),
-        "args": {"type": "object", "description": "What it takes, by name",
-            "additionalProperties": {"type": "object", "additionalProperties": false, "required": ["type"], "properties": {
-                "type": {"type": "string", "enum": ["string", "integer", "boolean", "number", "object", "array"]},
-                "required": {"type": "boolean"},
-                "default": {"description": "What holds when it is not given"},
-                "description": text("What it is for"),
-            }}},
-        "steps": {"type": "array", "minItems": 1, "items": steps, "description": "What it does, in order"},
-        "on_failure": {"type": "array", "items": plain, "description": "What it does when a step fails that must not"},
-        "output": {"description": "What it answers in place of the usual: a value with templates inside"},
-    }})
-}
-
-/// One step, with further properties.
-fn step(more: &Value) -> Value {
-    let text = |description: &str| json!({"type": "string", "description": description});
-    let expectation = json!({"type": "object", "additionalProperties": false, "properties": {
-        "success": {"type": "boolean", "description": "Whether the result is a good one"},
-        "json_path": {"type": "object", "description": "Values by path: {\"pod.state\": \"ready\"}"},
-    }});
-    let mut properties = json!({
-        "id": text("Its name; later steps see its result as {{ .results.<id> }}"),
-        "tool": text("The tool it calls"),
-        "args": {"type": "object", "description": "The tool's arguments, templates inside"},
-        "condition": {"type": "object", "additionalProperties": false,
-            "description": "When it is done: if a template is true, or a tool or an earlier step answers as expected",
-            "properties": {
-                "template": text("A template that is true or false"),
-                "tool": {"type": "string"}, "args": {"type": "object"},
-                "from_step": text("An earlier step"),
-                "expect": expectation, "expect_not": expectation,
-            }},
-        "allow_failure": {"type": "boolean", "description": "Whether the workflow goes on when it fails"},
-        "outputs": {"type": "object", "description": "Accepted for compatibility"},
-        "store": {"type": "boolean", "description": "Whether its result is part of the answer"},
-        "idempotent": {"type": "boolean", "description": "Whether doing it twice is as good as once"},
-        "description": text("What it is for"),
-    });
-    let is_plain = more.as_object().is_none_or(Map::is_empty);
-    if let (Some(properties), Some(more)) = (properties.as_object_mut(), more.as_object()) {
-        properties.extend(more.clone());
-    }
-    let required: &[&str] = if is_plain { &["id", "tool"] } else { &["id"] };
-    json!({"type": "object", "additionalProperties": false, "required": required, "properties": properties})
+    arguments(FIELDS, &["name", "steps"], true)
 }
 
 fn is_available(handle: &Handle, cx: CallContext<'_>, workflow: &Workflow) -> bool {
@@ -224,7 +116,7 @@ fn list(handle: &Handle, cx: CallContext<'_>) -> String {
     object(&json!({"workflows": shown.collect::<Vec<_>>()}))
 }
 
-fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Answer {
+fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name is required")?;
     let view = handle.now();
     let workflow = view
@@ -232,17 +124,17 @@ fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Answer {
         .get(name)
         .ok_or_else(|| format!("Failed to get workflow: {}", not_found(name)))?;
     let shown = workflow.shown(is_available(handle, cx, workflow));
-    Ok(object(&json!({"workflow": shown, "yaml": shown_yaml(&workflow)})))
+    Ok(object(&json!({"workflow": shown, "yaml": shown_yaml(workflow)})))
 }
 
-fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> Answer {
+fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     let view = handle.now();
     let workflow = view.workflows.get(name).ok_or_else(|| not_found(name))?;
     Ok(object(&json!({"available": is_available(handle, cx, workflow), "name": name})))
 }
 
-async fn create(handle: &Handle, args: Args) -> Answer {
+async fn create(handle: &Handle, args: Args) -> ToolReply {
     let request = args.strict("WorkflowCreateRequest", FIELDS)?;
     let failed = |text: String| format!("Tool execution failed: failed to create workflow: {text}");
     let (name, spec) = request::read(&request).map_err(|invalid| {
@@ -260,7 +152,7 @@ async fn create(handle: &Handle, args: Args) -> Answer {
     }
 }
 
-async fn update(handle: &Handle, args: Args) -> Answer {
+async fn update(handle: &Handle, args: Args) -> ToolReply {
     let request = args.strict("WorkflowUpdateRequest", FIELDS)?;
     let (name, spec) = request::read(&request).map_err(|invalid| {
         tell_invalid(handle, &request, &invalid);
@@ -275,7 +167,7 @@ async fn update(handle: &Handle, args: Args) -> Answer {
     }
 }
 
-async fn delete(handle: &Handle, args: Args) -> Answer {
+async fn delete(handle: &Handle, args: Args) -> ToolReply {
     let name = args.text("name").ok_or("name is required")?;
     let failed =
         |text: String| format!("Failed to delete workflow: failed to delete workflow: {text}");
@@ -286,7 +178,7 @@ async fn delete(handle: &Handle, args: Args) -> Answer {
     }
 }
 
-fn validate(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
+fn validate(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let request = args.strict("WorkflowValidateRequest", FIELDS)?;
     let (name, spec) = request::read(&request).map_err(|invalid| {
         tell_invalid(handle, &request, &invalid);

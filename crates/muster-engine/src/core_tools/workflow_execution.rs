@@ -4,7 +4,7 @@ use muster_core::backend::CallContext;
 use muster_workflow::record::State;
 use serde_json::{Value, json};
 
-use super::{Answer, Args, Builtin, object};
+use super::{Args, CoreTool, ToolReply, object};
 use crate::{
     handle::Handle,
     workflows::{Query, owner},
@@ -13,8 +13,8 @@ use crate::{
 const USUAL_LIMIT: f64 = 50.0;
 const MOST: f64 = 1000.0;
 
-pub(super) const TOOLS: &[Builtin] = &[
-    Builtin {
+pub(super) const TOOLS: &[CoreTool] = &[
+    CoreTool {
         name: "core_workflow_execution_list",
         summary: "List the runs of workflows, newest first.",
         schema: || {
@@ -27,7 +27,7 @@ pub(super) const TOOLS: &[Builtin] = &[
         },
         run: |handle, cx, args| Box::pin(list(handle, cx, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_workflow_execution_get",
         summary: "Show one run of a workflow: its arguments, its steps and what it answered.",
         schema: || {
@@ -41,7 +41,7 @@ pub(super) const TOOLS: &[Builtin] = &[
     },
 ];
 
-async fn list(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
+async fn list(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let state = match args.any("status") {
         None => None,
         Some(word) => Some(
@@ -86,7 +86,7 @@ fn number(args: &Args, name: &str, usual: f64) -> Result<f64, String> {
     }
 }
 
-async fn get(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
+async fn get(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let id = args.text("execution_id").ok_or("execution_id is required")?;
     let include_steps = match args.any("include_steps") {
         None => true,

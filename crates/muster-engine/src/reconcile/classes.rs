@@ -92,7 +92,7 @@ impl ClassDraft {
 
 impl Reconciler {
     pub(super) async fn write_class(&self, edit: &ClassEdit) -> Result<(), EditError> {
-        let store = &self.means.store;
+        let store = &self.deps.store;
         let unknown = |name: &String| ClassError::Unknown(name.clone());
         match edit {
             ClassEdit::Create(draft) => {
@@ -127,9 +127,9 @@ impl Reconciler {
 
     pub(super) async fn write_service(&self, edit: &ServiceEdit) -> Result<(), EditError> {
         match edit {
-            ServiceEdit::Create(file) => Ok(self.means.store.create_service(file).await?),
+            ServiceEdit::Create(file) => Ok(self.deps.store.create_service(file).await?),
             ServiceEdit::Delete(name) => match self.files.services.get(name) {
-                Some((path, _)) => match self.means.store.delete(path).await {
+                Some((path, _)) => match self.deps.store.delete(path).await {
                     Err(WriteError::Gone(_)) => Ok(()),
                     written => Ok(written?),
                 },
@@ -148,7 +148,7 @@ impl Reconciler {
             return;
         }
         let tell = |reason: Reason, class: &ServiceClass| {
-            self.means.journal.tell(reason, &class.name, &class.namespace, "");
+            self.deps.journal.tell(reason, &class.name, &class.namespace, "");
         };
         for (name, file) in &*self.classes {
             match before.get(name) {

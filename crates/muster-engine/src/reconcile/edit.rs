@@ -4,15 +4,15 @@ use muster_config::{LoadError, mcpserver::Invalid, settings::Settings};
 use thiserror::Error;
 
 use super::{ClassEdit, ClassError, Reconciler, ServiceEdit, WorkflowEdit};
-use crate::{draft::Draft, events::Reason, store::WriteError};
+use crate::{events::Reason, server_draft::ServerDraft, store::WriteError};
 
 /// What a tool may write.
 #[derive(Debug)]
 pub(crate) enum Edit {
     /// A server that is not there yet.
-    Create(Box<Draft>),
+    Create(Box<ServerDraft>),
     /// A server that is.
-    Update(Box<Draft>),
+    Update(Box<ServerDraft>),
     /// A server to take away.
     Delete(String),
     /// `config.yaml`, with other values for some keys of its section `aggregator`: a JSON object. Only
@@ -71,14 +71,14 @@ impl Reconciler {
         if let (Some(name), Err(error @ EditError::Write(_))) = (name, &written) {
             let namespace = self.files.settings.namespace();
             let reason = Reason::McpServerFailed;
-            self.means.journal.tell(reason, &name, namespace, &error.to_string());
+            self.deps.journal.tell(reason, &name, namespace, &error.to_string());
         }
         self.read_files().await;
         written
     }
 
     async fn write(&self, edit: &Edit) -> Result<(), EditError> {
-        let store = &self.means.store;
+        let store = &self.deps.store;
         match edit {
             Edit::Create(draft) => {
                 let server = draft.clone().create(self.files.settings.namespace())?;
@@ -115,7 +115,7 @@ impl Reconciler {
     }
 
     async fn write_settings(&self, keys: Option<&str>) -> Result<(), EditError> {
-        let (store, before) = (&self.means.store, &self.files.settings);
+        let (store, before) = (&self.deps.store, &self.files.settings);
         if let Some(problem) = self.files.config_error() {
             return Err(EditError::Broken(problem));
         }

@@ -16,13 +16,13 @@ use muster_exec::{
 
 use super::Reconciler;
 use crate::{
+    call_limits::Limited,
     events::Reason,
-    limited::Limited,
-    offer, policies,
+    policies, server_offer,
     status::ServerStatus,
     store::{FileProblem, Files, ServerFile, Severity},
-    vain,
-    view::{Counts, Known},
+    unmatched_rules,
+    view::{Counts, ServerEntry},
 };
 
 /// Where files come from.
@@ -35,7 +35,7 @@ pub(super) enum Origin {
 }
 
 impl Reconciler {
-    pub(super) fn take_in(&mut self, files: Files, origin: Origin) {
+    pub(super) fn apply_files(&mut self, files: Files, origin: Origin) {
         log_new(&files.problems, &self.files.problems);
         let before = std::mem::replace(&mut self.files, files);
         let policies_differ = before.policies != self.files.policies;
@@ -69,7 +69,7 @@ impl Reconciler {
         } else {
             self.publish_view();
         }
-        self.means.services.take(&self.files.services, origin == Origin::Start);
+        self.deps.services.take(&self.files.services, origin == Origin::Start);
     }
 
     /// Whether any server came, went or changed.
@@ -102,7 +102,7 @@ impl Reconciler {
 
     fn take_policies(&mut self) {
         let policies = self.files.policies.values().map(|file| file.policy.as_deref());
-        self.state.policy = Arc::new(policies::merged(policies, self.means.destructive));
+        self.state.policy = Arc::new(policies::merged(policies, self.deps.destructive));
     }
 
     /// Says which rules and limits nothing falls under.
@@ -112,10 +112,10 @@ impl Reconciler {
                 self.state.backends.contains_key(&BackendName::new(server.name.as_str()))
             });
         let prefix = self.files.settings.aggregator.prefix();
-        let may_come = |tool: &str| vain::may_come(prefix, tool, &there, &away);
-        let found = vain::problems(&self.files, &self.state.catalog, may_come);
-        log_new(&found, &self.vain);
-        self.vain = found;
+        let may_come = |tool: &str| unmatched_rules::may_come(prefix, tool, &there, &away);
+        let found = unmatched_rules::problems(&self.files, &self.state.catalog, may_come);
+        log_new(&found, &self.unmatched);
+        self.unmatched = found;
     }
 
     fn take_clis(&mut self) {
@@ -143,15 +143,14 @@ impl Reconciler {
                 clis.iter().map(|(path, config)| (stem(path), Arc::clone(config))).collect()
             }
             None => {
-                let installed =
-                    self.means.bundled.iter().filter(|config| self.is_installed(config));
+                let installed = self.deps.bundled.iter().filter(|config| self.is_installed(config));
                 installed.map(|config| (name(&config.name), Arc::clone(config))).collect()
             }
         }
     }
 
     fn is_installed(&self, config: &CliConfig) -> bool {
-        let environment = &self.means.environment;
+        let environment = &self.deps.environment;
         let words = environment.command_words(&config.command);
         words.first().is_some_and(|program| lookup::exists(program, environment.get("PATH")))
     }
@@ -160,10 +159,10 @@ impl Reconciler {
         let backend = CliBackend::new(
             Arc::clone(config),
             Arc::clone(place),
-            Arc::clone(&self.means.environment),
-            self.means.launcher.clone(),
+            Arc::clone(&self.deps.environment),
+            self.deps.launcher.clone(),
         );
-        Arc::new(Limited::new(Arc::new(backend), self.means.calls_at_once))
+        Arc::new(Limited::new(Arc::new(backend), self.deps.calls_at_once))
     }
 
     fn rename_all(&mut self) {
@@ -174,7 +173,7 @@ impl Reconciler {
             .sources()
             .filter_map(|source| {
                 let known = self.servers.get(source.backend.as_str())?;
-                Some(offer::renamed(settings.aggregator.prefix(), &known.server, source))
+                Some(server_offer::renamed(settings.aggregator.prefix(), &known.server, source))
             })
             .collect();
         for source in sources {
@@ -186,9 +185,9 @@ impl Reconciler {
         let ServerFile { path, server } = file;
         // It has its place from now on, so that which of two tools with one name is called does not
         // depend on who connects first.
-        self.state.catalog = self.state.catalog.with(offer::nothing(&server));
+        self.state.catalog = self.state.catalog.with(server_offer::nothing(&server));
         self.supervisor.add(&server);
-        let known = Known {
+        let known = ServerEntry {
             server: Arc::clone(&server),
             path,
             status: ServerStatus::idle(server.spec.kind),
@@ -203,7 +202,7 @@ impl Reconciler {
         }
     }
 
-    fn change(&mut self, known: &Known, file: ServerFile) {
+    fn change(&mut self, known: &ServerEntry, file: ServerFile) {
         let ServerFile { path, server } = file;
         let (before, after) = (&known.server.spec, &server.spec);
         let name = &server.name;
@@ -225,7 +224,8 @@ impl Reconciler {
         let source = self.state.catalog.sources().find(|source| source.backend.as_str() == name);
         if let Some(source) = source {
             let prefix = self.files.settings.aggregator.prefix();
-            self.state.catalog = self.state.catalog.with(offer::renamed(prefix, &server, source));
+            self.state.catalog =
+                self.state.catalog.with(server_offer::renamed(prefix, &server, source));
         }
         if begins || anew {
             self.supervisor.set_running(name, true);
@@ -244,7 +244,7 @@ impl Reconciler {
     }
 
     fn tell_of(&self, reason: Reason, server: &McpServer) {
-        self.means.journal.tell(reason, &server.name, &server.namespace, "");
+        self.deps.journal.tell(reason, &server.name, &server.namespace, "");
     }
 }
 

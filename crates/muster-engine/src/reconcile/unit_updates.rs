@@ -12,12 +12,12 @@ use muster_gateway::condition::ServerCondition;
 
 use super::Reconciler;
 use crate::{
+    call_limits::Limited,
     events::Reason,
-    limited::Limited,
-    offer,
+    server_offer,
     status::ServerStatus,
     supervisor::UnitUpdate,
-    view::{Counts, Known},
+    view::{Counts, ServerEntry},
 };
 
 impl Reconciler {
@@ -31,7 +31,7 @@ impl Reconciler {
             }
             UnitUpdate::Connected(status, listing, backend) => {
                 self.tell(&known, &status);
-                let at_once = self.means.calls_at_once;
+                let at_once = self.deps.calls_at_once;
                 let limited = Limited::for_server(backend, &known.server, at_once);
                 let backend: Arc<dyn Backend> = Arc::new(limited);
                 self.state.backends.insert(BackendName::new(name), backend);
@@ -42,7 +42,7 @@ impl Reconciler {
             UnitUpdate::Disconnected(status) => {
                 self.tell(&known, &status);
                 self.state.backends.remove(&BackendName::new(name));
-                self.state.catalog = self.state.catalog.with(offer::nothing(&known.server));
+                self.state.catalog = self.state.catalog.with(server_offer::nothing(&known.server));
                 self.note(name, |known| {
                     known.status = status;
                     known.counts = Counts::default();
@@ -56,7 +56,7 @@ impl Reconciler {
                     false => exposed_name(prefix, known.server.prefix(), &uri),
                 };
                 // Nobody may be listening.
-                drop(self.outlets.changes.send(Change::Resource { uri }));
+                drop(self.outputs.changes.send(Change::Resource { uri }));
             }
         }
     }
@@ -73,9 +73,9 @@ impl Reconciler {
         self.publish_view();
     }
 
-    fn offers(&mut self, known: &Known, listing: &ServerListing) {
+    fn offers(&mut self, known: &ServerEntry, listing: &ServerListing) {
         let prefix = self.files.settings.aggregator.prefix().to_owned();
-        let source = offer::source(&prefix, &known.server, listing);
+        let source = server_offer::source(&prefix, &known.server, listing);
         let counts = Counts {
             tools: source.entries().len(),
             resources: source.resources.len(),
@@ -86,7 +86,7 @@ impl Reconciler {
         self.note(&known.server.name, |known| known.counts = counts);
         let server = &known.server;
         let found = format!("{} tools", counts.tools);
-        self.means.journal.tell(
+        self.deps.journal.tell(
             Reason::McpServerToolsDiscovered,
             &server.name,
             &server.namespace,
@@ -110,17 +110,17 @@ impl Reconciler {
         }
     }
 
-    pub(super) fn note(&mut self, name: &str, change: impl FnOnce(&mut Known)) {
+    pub(super) fn note(&mut self, name: &str, change: impl FnOnce(&mut ServerEntry)) {
         if let Some(known) = self.servers.get_mut(name) {
             change(Arc::make_mut(known));
         }
     }
 
-    /// Takes down what a status means after what was.
-    fn tell(&self, known: &Known, next: &ServerStatus) {
+    /// Takes down what a status deps after what was.
+    fn tell(&self, known: &ServerEntry, next: &ServerStatus) {
         let (before, server) = (&known.status, &known.server);
         let tell = |reason: Reason, detail: &str| {
-            self.means.journal.tell(reason, &server.name, &server.namespace, detail);
+            self.deps.journal.tell(reason, &server.name, &server.namespace, detail);
         };
         let error = next.error.as_deref().unwrap_or_default();
         if known.counts != Counts::default() && !next.condition.is_up() {

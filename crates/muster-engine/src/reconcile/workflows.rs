@@ -54,8 +54,8 @@ impl Reconciler {
         let source = source(self.workflows.values());
         let name = source.backend.clone();
         self.state.catalog = self.state.catalog.with(source);
-        let means = self.means.workflows.clone();
-        let backend = Workflows::new(Arc::clone(&self.workflows), means);
+        let deps = self.deps.workflows.clone();
+        let backend = Workflows::new(Arc::clone(&self.workflows), deps);
         self.state.backends.insert(name, Arc::new(backend));
         self.findings.clear();
         self.check_workflows(|_| true);
@@ -64,7 +64,7 @@ impl Reconciler {
 
     fn tell_of_workflows(&self, before: &BTreeMap<String, WorkflowFile>) {
         let tell = |reason: Reason, workflow: &Workflow, detail: &str| {
-            self.means.journal.tell(reason, &workflow.name, &workflow.namespace, detail);
+            self.deps.journal.tell(reason, &workflow.name, &workflow.namespace, detail);
         };
         let files = &self.files.workflows;
         for (name, file) in files {
@@ -123,7 +123,7 @@ impl Reconciler {
     }
 
     pub(super) async fn write_workflow(&self, edit: &WorkflowEdit) -> Result<(), EditError> {
-        let store = &self.means.store;
+        let store = &self.deps.store;
         let known = &self.files.workflows;
         match edit {
             WorkflowEdit::Create(name, spec) => {

@@ -18,7 +18,7 @@ use muster_workflow::service::{
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::{Services, turn::Turn};
+use super::{Services, lease::Lease};
 use crate::events::Reason;
 
 /// What a tool is called for.
@@ -66,11 +66,11 @@ impl Phase {
 
 /// What a tool said.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct ToolReply {
     pub(super) success: bool,
     pub(super) text: String,
-    /// The same in structure, where the text is none.
-    structure: Option<String>,
+    /// The same in structured, where the text is none.
+    structured: Option<String>,
 }
 
 impl Services {
@@ -78,10 +78,10 @@ impl Services {
     pub(super) async fn perform(
         &self,
         cx: CallContext<'_>,
-        turn: &Turn,
+        lease: &Lease,
         phase: Phase,
     ) -> Result<(), String> {
-        let instance = turn.now().map_err(|problem| problem.to_string())?;
+        let instance = lease.now().map_err(|problem| problem.to_string())?;
         let class = self.class_of(&instance).ok_or_else(|| {
             format!(
                 "ServiceClass {0} not found: service class {0} not found",
@@ -93,22 +93,22 @@ impl Services {
         let seen = values::seen(&instance.service, &instance.given);
         let args = values::filled(spec.args.as_ref(), &seen)
             .map_err(|error| format!("failed to process {phase} tool arguments: {error}"))?;
-        self.tell(Reason::ServiceInstanceToolExecutionStarted, &instance, &spec.tool);
+        self.record(Reason::ServiceInstanceToolExecutionStarted, &instance, &spec.tool);
         let said = self.ask(cx, &spec.tool, &args, phase.limit(config)).await;
         let failed = |text: &str| {
             let detail = format!("{}: {text}", spec.tool);
-            self.tell(Reason::ServiceInstanceToolExecutionFailed, &instance, &detail);
+            self.record(Reason::ServiceInstanceToolExecutionFailed, &instance, &detail);
             Err(format!("{phase} tool failed: {text}"))
         };
         match said {
             Ok(said) if said.success => {
-                let text = said.structure.as_deref().unwrap_or(&said.text);
+                let text = said.structured.as_deref().unwrap_or(&said.text);
                 let kept = values::kept(&spec.outputs, text);
-                turn.change(|instance| {
+                lease.change(|instance| {
                     instance.class = Some(Arc::clone(&class));
                     instance.given.insert(phase.as_str().to_owned(), Value::Object(kept));
                 });
-                self.tell(Reason::ServiceInstanceToolExecutionCompleted, &instance, &spec.tool);
+                self.record(Reason::ServiceInstanceToolExecutionCompleted, &instance, &spec.tool);
                 Ok(())
             }
             Ok(said) => failed(&said.text),
@@ -122,8 +122,8 @@ impl Services {
         let class = self.class_of(&instance)?;
         class.spec.service_config.lifecycle_tools.status.as_ref()?;
         // Whoever acts on it knows better, and whoever asks does not wait for them.
-        let turn = self.try_turn(name)?;
-        self.perform(cx, &turn, Phase::Status).await.err()
+        let lease = self.try_lease(name)?;
+        self.perform(cx, &lease, Phase::Status).await.err()
     }
 
     /// Calls a tool. An error says why it did not run.
@@ -133,13 +133,13 @@ impl Services {
         tool: &str,
         args: &Value,
         limit: Duration,
-    ) -> Result<Said, String> {
+    ) -> Result<ToolReply, String> {
         let caller = Caller { depth: cx.caller.depth.saturating_add(1), ..cx.caller.clone() };
         let args = raw(args);
         let calling = self.call(cx, &caller, cx.client, tool, args);
         match timeout(limit, calling).await {
             Ok(Ok(outcome)) => said(outcome),
-            Ok(Err(error)) => Err(worded(tool, &error)),
+            Ok(Err(error)) => Err(error_text(tool, &error)),
             Err(_) => Err(format!("tool {tool} took longer than {limit:?}")),
         }
     }
@@ -155,23 +155,25 @@ impl Services {
         let call = |args: Raw| Call::new(ToolName::new(tool), args, Checking::Coerce);
         let said = cx.tools.call(caller, client, call(args.clone())).await;
         // Templates make texts of everything, also where a tool wants a number.
-        let mended = match &said {
+        let repaired = match &said {
             Err(CallError::InvalidArguments { .. }) => {
-                let state = Arc::clone(&self.inner.means.state.borrow());
+                let state = Arc::clone(&self.inner.deps.state.borrow());
                 state.catalog.get(tool).and_then(|entry| repair(entry, &args))
             }
             _ => None,
         };
-        match mended {
-            Some(mended) => cx.tools.call(caller, client, call(mended.arguments)).await,
+        match repaired {
+            Some(repaired) => cx.tools.call(caller, client, call(repaired.arguments)).await,
             None => said,
         }
     }
 }
 
-fn said(outcome: Outcome) -> Result<Said, String> {
+fn said(outcome: Outcome) -> Result<ToolReply, String> {
     match outcome {
-        Outcome::Text { text, failed, .. } => Ok(Said { success: !failed, text, structure: None }),
+        Outcome::Text { text, failed, .. } => {
+            Ok(ToolReply { success: !failed, text, structured: None })
+        }
         Outcome::Raw(result) => Ok(of_result(&result)),
         Outcome::InputRequired(_) => {
             Err("the tool asks for input, which a service cannot give".to_owned())
@@ -180,7 +182,7 @@ fn said(outcome: Outcome) -> Result<Said, String> {
 }
 
 /// The result object of an MCP server.
-fn of_result(result: &Raw) -> Said {
+fn of_result(result: &Raw) -> ToolReply {
     let object = RawObject::parse(result).unwrap_or_default();
     let read = |key: &str| -> Value {
         let value = object.get(key).and_then(|raw| serde_json::from_str(raw.get()).ok());
@@ -190,15 +192,16 @@ fn of_result(result: &Raw) -> Said {
     let items = content.as_array().map(Vec::as_slice).unwrap_or_default();
     let text = items.iter().find_map(|item| item.get("text")?.as_str()).unwrap_or_default();
     let is_object = serde_json::from_str::<Value>(text).is_ok_and(|value| value.is_object());
-    let structure = Some(read("structuredContent")).filter(|value| value.is_object() && !is_object);
-    Said {
+    let structured =
+        Some(read("structuredContent")).filter(|value| value.is_object() && !is_object);
+    ToolReply {
         success: read("isError") != Value::Bool(true),
         text: text.to_owned(),
-        structure: structure.map(|value| value.to_string()),
+        structured: structured.map(|value| value.to_string()),
     }
 }
 
-fn worded(tool: &str, error: &CallError) -> String {
+fn error_text(tool: &str, error: &CallError) -> String {
     match error {
         CallError::UnknownTool { .. } => format!("tool {tool} is not available"),
         CallError::InvalidArguments { problems, .. } => {

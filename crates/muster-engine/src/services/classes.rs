@@ -7,15 +7,15 @@ use crate::events::Reason;
 
 /// Follows classes and tools until there are no more.
 pub(super) async fn follow(services: Services) {
-    let means = &services.inner.means;
-    let (mut views, mut states) = (means.view.clone(), means.state.clone());
+    let deps = &services.inner.deps;
+    let (mut views, mut states) = (deps.view.clone(), deps.state.clone());
     let mut known: BTreeMap<String, Vec<String>> = BTreeMap::new();
     loop {
         let (view, state) = (views.borrow_and_update().clone(), states.borrow_and_update().clone());
         for (name, file) in &*view.classes {
             let missing = missing_tools(&state, &file.class.spec);
             let tell = |reason: Reason, detail: &str| {
-                means.journal.tell(reason, name, &file.class.namespace, detail);
+                deps.journal.tell(reason, name, &file.class.namespace, detail);
             };
             let before = known.get(name);
             if before == Some(&missing) {

@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use muster_config::service::ServiceFile;
 use muster_workflow::service::{Record, State};
 
-use super::{Instance, Services, board::Id};
+use super::{Instance, Services, registry::Id};
 use crate::{events::Reason, store::WriteError};
 
 impl Services {
-    /// Takes in what files say: what is new is put on the board, what is gone is stopped.
+    /// Takes in what files say: what is new is put on the registry, what is gone is stopped.
     pub(crate) fn take(&self, files: &BTreeMap<String, (PathBuf, Arc<ServiceFile>)>, first: bool) {
         for (name, (path, file)) in files {
             match self.get(name) {
@@ -24,7 +24,7 @@ impl Services {
         }
         for known in self.all() {
             let name = &known.service.name;
-            if known.path.is_some() && !known.leaving && !files.contains_key(name) {
+            if known.path.is_some() && !known.deleting && !files.contains_key(name) {
                 self.take_away(&known);
             }
         }
@@ -33,7 +33,7 @@ impl Services {
     fn take_again(&self, known: &Instance, path: &Path, file: &ServiceFile) {
         let newest = known.edited.as_ref().unwrap_or(&known.service);
         let same = known.path.as_deref() == Some(path) && **newest == file.service;
-        if same || known.leaving {
+        if same || known.deleting {
             return;
         }
         let service = Arc::new(file.service.clone());
@@ -70,11 +70,11 @@ impl Services {
         instance.outputs = outputs;
         instance.error = Some(last_error).filter(|error| !error.is_empty());
         instance.created = created_at.parse().unwrap_or_else(|_| Timestamp::now());
-        if let Some(placed) = self.put(instance) {
+        if let Some(register) = self.insert(instance) {
             if !first {
-                self.tell(Reason::ServiceInstanceCreated, &placed, "");
+                self.record(Reason::ServiceInstanceCreated, &register, "");
             }
-            self.look_after(&placed);
+            self.spawn_controller(&register);
         }
     }
 
@@ -82,12 +82,12 @@ impl Services {
     fn take_away(&self, known: &Instance) {
         let (name, id): (String, Id) = (known.service.name.clone(), known.id);
         self.change(&name, id, |instance| {
-            instance.leaving = true;
+            instance.deleting = true;
             instance.path = None;
         });
         let services = self.clone();
-        self.inner.means.tasks.spawn(async move {
-            if let Err(error) = services.delete(services.own(), &name).await {
+        self.inner.deps.tasks.spawn(async move {
+            if let Err(error) = services.delete(services.system(), &name).await {
                 tracing::debug!(service = name, "{error}");
             }
         });
@@ -96,7 +96,7 @@ impl Services {
     /// Writes down what became of a service, if it outlives the gateway.
     pub(super) async fn save(&self, instance: &Instance) {
         let Some(path) = &instance.path else { return };
-        match self.inner.means.store.write_record(path, &instance.record()).await {
+        match self.inner.deps.store.write_record(path, &instance.record()).await {
             // The next change is written again, over what was edited meanwhile.
             Ok(()) | Err(WriteError::Gone(_) | WriteError::Changed(_)) => (),
             Err(error) => tracing::warn!("{error}"),

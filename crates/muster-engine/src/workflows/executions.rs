@@ -23,8 +23,8 @@ use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 
 use super::{
+    execution::{RunningExecution, Written, now, write},
     index::Index,
-    live::{Live, Written, now, write},
 };
 
 /// Records may hold what nobody else has to read.
@@ -124,7 +124,7 @@ impl Executions {
         workflow: &Workflow,
         input: Object,
         caller: &Caller,
-    ) -> io::Result<Live> {
+    ) -> io::Result<RunningExecution> {
         let id = uuid()?;
         let began = now();
         let record = Record {
@@ -152,7 +152,7 @@ impl Executions {
         match file.await {
             Ok(file) => {
                 let written = Written { file, times: BTreeMap::new(), failed: false };
-                Ok(Live::new(Arc::clone(self), record, began, written))
+                Ok(RunningExecution::new(Arc::clone(self), record, began, written))
             }
             Err(error) => {
                 self.live.lock().await.remove(&id);
@@ -162,7 +162,7 @@ impl Executions {
     }
 
     /// Goes on with a run that was left behind.
-    pub(super) async fn reopen(self: &Arc<Self>, left: &Left) -> io::Result<Live> {
+    pub(super) async fn reopen(self: &Arc<Self>, left: &Left) -> io::Result<RunningExecution> {
         let record = left.opened.record.clone();
         let id = record.execution_id.clone();
         self.live.lock().await.insert(id.clone());
@@ -172,7 +172,7 @@ impl Executions {
         let times =
             ended.map(|(report, _, from, to)| (report.id.clone(), (from.clone(), to.clone())));
         let written = Written { file, times: times.collect(), failed: false };
-        Ok(Live::new(Arc::clone(self), record, left.story.last.clone(), written))
+        Ok(RunningExecution::new(Arc::clone(self), record, left.story.last.clone(), written))
     }
 
     /// Writes the record of a run that is at its end; its journal is needed no more.

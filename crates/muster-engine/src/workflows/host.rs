@@ -16,7 +16,7 @@ use muster_workflow::{
     run::{Called, Host, Note},
 };
 
-use super::{Means, live::Live, not_found};
+use super::{Deps, execution::RunningExecution, not_found};
 use crate::events::Reason;
 
 /// A tool that still asks after this many rounds will never be satisfied.
@@ -27,20 +27,20 @@ pub(super) struct Runner<'a> {
     cx: CallContext<'a>,
     caller: Caller,
     workflow: &'a Workflow,
-    live: &'a Live,
-    means: &'a Means,
+    live: &'a RunningExecution,
+    deps: &'a Deps,
 }
 
 impl<'a> Runner<'a> {
     pub(super) fn new(
         cx: CallContext<'a>,
         workflow: &'a Workflow,
-        live: &'a Live,
-        means: &'a Means,
+        live: &'a RunningExecution,
+        deps: &'a Deps,
     ) -> Self {
         let depth = cx.caller.depth.saturating_add(1);
         let caller = Caller { depth, ..cx.caller.clone() };
-        Self { cx, caller, workflow, live, means }
+        Self { cx, caller, workflow, live, deps }
     }
 
     async fn called(&self, tool: &str, arguments: Object) -> Called {
@@ -50,7 +50,7 @@ impl<'a> Runner<'a> {
         let refused = matches!(&answer, Err(CallError::InvalidArguments { tool: of, .. }) if of.as_str() == tool);
         let mended = match refused {
             true => {
-                let state = self.means.state_of(&self.caller);
+                let state = self.deps.state_of(&self.caller);
                 state.catalog.get(tool).and_then(|entry| values::repair(entry, &arguments))
             }
             false => None,
@@ -105,7 +105,7 @@ impl<'a> Runner<'a> {
 
     fn tell(&self, reason: Reason, detail: &str) {
         let Workflow { name, namespace, .. } = self.workflow;
-        self.means.journal.tell(reason, name, namespace, detail);
+        self.deps.journal.tell(reason, name, namespace, detail);
     }
 
     fn tell_end(&self, report: &Report) {

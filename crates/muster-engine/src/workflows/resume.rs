@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::{
-    Definitions, Means, Workflows,
+    Definitions, Deps, Workflows,
     executions::{Left, Query, Why},
     is_shown,
 };
@@ -20,11 +20,11 @@ use crate::events::Reason;
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Looks after what was left behind. Blocks on files; what goes on does so beside.
-pub(crate) fn take_up(means: &Means, definitions: &Definitions, tasks: &TaskTracker) {
-    let executions = Arc::clone(&means.executions);
+pub(crate) fn take_up(deps: &Deps, definitions: &Definitions, tasks: &TaskTracker) {
+    let executions = Arc::clone(&deps.executions);
     // What cannot be read is set aside now, not when somebody asks.
     tasks.spawn(async move { drop(executions.list(Query::default()).await) });
-    for left in means.executions.sweep() {
+    for left in deps.executions.sweep() {
         let workflow = definitions.get(&left.opened.record.workflow_name);
         let past = workflow.and_then(|workflow| {
             let is_ours = left.opened.subject == *Caller::local().subject;
@@ -32,21 +32,21 @@ pub(crate) fn take_up(means: &Means, definitions: &Definitions, tasks: &TaskTrac
         });
         match (workflow, past) {
             (Some(workflow), Some(past)) => {
-                let workflows = Workflows::new(Arc::clone(definitions), means.clone());
+                let workflows = Workflows::new(Arc::clone(definitions), deps.clone());
                 tasks.spawn(go_on(workflows, Arc::clone(workflow), left, past));
             }
-            _ => give_up(means, workflow.map(|workflow| &**workflow), &left),
+            _ => give_up(deps, workflow.map(|workflow| &**workflow), &left),
         }
     }
 }
 
 async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: Past) {
-    let means = &workflows.means;
-    let mut states = means.state.clone();
+    let deps = &workflows.deps;
+    let mut states = deps.state.clone();
     let is_there = states.wait_for(|state| workflow.is_available(|tool| is_shown(state, tool)));
     let is_there = timeout(LONGEST_WAIT, is_there).await.is_ok_and(|state| state.is_ok());
     let live = match is_there {
-        true => means.executions.reopen(&left).await,
+        true => deps.executions.reopen(&left).await,
         false => Err(std::io::Error::other("its tools are not there")),
     };
     let id = &left.opened.record.execution_id;
@@ -54,14 +54,14 @@ async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: 
         Ok(live) => live,
         Err(error) => {
             tracing::warn!("run {id} of workflow {} does not go on: {error}", workflow.name);
-            let (executions, id) = (Arc::clone(&means.executions), id.clone());
+            let (executions, id) = (Arc::clone(&deps.executions), id.clone());
             executions.abandon(id, Why::Interrupted);
             return;
         }
     };
     tracing::info!("run {id} of workflow {} goes on where it was interrupted", workflow.name);
-    let dispatcher = Dispatcher::new(means.state.clone());
-    let dispatcher = dispatcher.with_principals(means.principals.clone());
+    let dispatcher = Dispatcher::new(deps.state.clone());
+    let dispatcher = dispatcher.with_principals(deps.principals.clone());
     let client = NoClient::shared();
     let caller = Caller::local();
     let cx = CallContext { client: &client, caller: &caller, tools: &dispatcher };
@@ -69,14 +69,14 @@ async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: 
     drop(workflows.run(cx, &workflow, live, input, past).await);
 }
 
-fn give_up(means: &Means, workflow: Option<&Workflow>, left: &Left) {
+fn give_up(deps: &Deps, workflow: Option<&Workflow>, left: &Left) {
     let record = &left.opened.record;
     let (id, name) = (&record.execution_id, &record.workflow_name);
     tracing::warn!("run {id} of workflow {name} was interrupted when the gateway ended");
-    if let Err(error) = means.executions.give_up(id, Why::Interrupted) {
+    if let Err(error) = deps.executions.give_up(id, Why::Interrupted) {
         tracing::warn!("the record of run {id} cannot be written: {error}");
     }
     let namespace = workflow.map_or("default", |workflow| workflow.namespace.as_str());
     let detail = format!("run {id} was interrupted when the gateway ended");
-    means.journal.tell(Reason::WorkflowExecutionFailed, name, namespace, &detail);
+    deps.journal.tell(Reason::WorkflowExecutionFailed, name, namespace, &detail);
 }

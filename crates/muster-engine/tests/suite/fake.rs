@@ -16,6 +16,7 @@ use muster_core::{
     json::raw,
     logins::AccessTokenSource,
     policy::Permitted,
+    spooled::ToolResult,
 };
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -228,7 +229,7 @@ impl Backend for Connected {
         &'a self,
         _: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             {
                 let mut calls = self.link.calls.lock().unwrap();
@@ -238,13 +239,13 @@ impl Backend for Connected {
             sleep(Duration::from_millis(1)).await;
             self.link.calls.lock().unwrap().0 -= 1;
             match self.fake.reply(&call) {
-                Some(Said::Text(text)) => return Ok(Outcome::text(text)),
-                Some(Said::Failure(text)) => return Ok(Outcome::failure(text)),
+                Some(Said::Text(text)) => return Ok(Outcome::text(text).into()),
+                Some(Said::Failure(text)) => return Ok(Outcome::failure(text).into()),
                 Some(Said::Nothing) => std::future::pending().await,
                 None => (),
             }
             let text = format!("{} did {}", self.link.name, call.entry().local_name);
-            Ok(Outcome::text(text))
+            Ok(Outcome::text(text).into())
         })
     }
 }

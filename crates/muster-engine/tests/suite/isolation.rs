@@ -100,7 +100,7 @@ impl World {
     /// Waits until every server has been tried.
     pub(crate) async fn settled(&self) {
         let mut views = self.engine.view();
-        let tried = |known: &Arc<muster_engine::view::Known>| {
+        let tried = |known: &Arc<muster_engine::view::ServerEntry>| {
             known.status.needs_login && !known.status.condition.is_transitional()
         };
         let done = views.wait_for(|view| {

@@ -21,6 +21,7 @@ use muster_core::{
     },
     name::BackendName,
     policy::Permitted,
+    spooled::ToolResult,
 };
 use serde_json::json;
 
@@ -192,7 +193,7 @@ impl Backend for Own {
         &'a self,
         _: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         Box::pin(async move {
             let silent = self.guarded.0.lock().unwrap().silent;
             if silent {
@@ -208,7 +209,9 @@ impl Backend for Own {
                 who => who,
             };
             match who {
-                Ok(who) => Ok(Outcome::text(format!("{} did {tool} for only-{who}", self.server))),
+                Ok(who) => {
+                    Ok(Outcome::text(format!("{} did {tool} for only-{who}", self.server)).into())
+                }
                 Err(error) => Err(CallError::Unavailable {
                     backend: BackendName::new(self.server.as_str()),
                     reason: error.to_string(),

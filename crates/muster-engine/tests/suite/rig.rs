@@ -14,7 +14,7 @@ use muster_engine::{
     engine::{Engine, Options},
     store::{Files, Store},
     supervisor::Timing,
-    view::{Known, View},
+    view::{ServerEntry, View},
 };
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_gateway::dispatch::Dispatcher;
@@ -125,7 +125,11 @@ impl Rig {
 
     /// Waits until a server is as `word` says.
     #[track_caller]
-    pub(crate) fn until_is(&self, name: &str, word: &str) -> impl Future<Output = Arc<Known>> {
+    pub(crate) fn until_is(
+        &self,
+        name: &str,
+        word: &str,
+    ) -> impl Future<Output = Arc<ServerEntry>> {
         let (owned, word) = (name.to_owned(), word.to_owned());
         let name = owned.clone();
         let done = move |view: &View| {

@@ -12,7 +12,7 @@ use muster_core::{
     name::ToolName,
 };
 use muster_engine::{
-    offer::Naming,
+    server_offer::Naming,
     static_servers::{StaticServer, StaticServers},
 };
 use muster_gateway::dispatch::{Dispatcher, GatewaySnapshot};

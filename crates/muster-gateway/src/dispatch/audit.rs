@@ -1,4 +1,5 @@
-//! One line for each call: who, what, how it ended, how long it took. Never what it was given.
+//! The audit log: one line per call with its subject, tool, outcome and duration. Argument values are never
+//! logged.
 
 use std::{sync::Arc, time::Instant};
 
@@ -6,12 +7,11 @@ use muster_core::{
     call::{Call, CallError, Caller, Outcome},
     json::RawObject,
     name::ToolName,
+    spooled::ToolResult,
 };
 use serde_json::value::RawValue;
 
-use super::Ending;
-
-/// A call that is being served. When it is dropped before its end, it was cancelled.
+/// A call in progress. A call that is dropped before its end is logged as cancelled.
 pub(super) struct Audit(Option<Line>);
 
 struct Line {
@@ -25,7 +25,7 @@ struct Line {
 
 impl Audit {
     pub(super) fn begin(caller: &Caller, call: &Call) -> Self {
-        // Nobody may be reading.
+        // Parsing the arguments is not free.
         if !tracing::enabled!(target: "audit", tracing::Level::INFO) {
             return Self(None);
         }
@@ -40,8 +40,8 @@ impl Audit {
         }))
     }
 
-    pub(super) fn end(mut self, ending: Ending<'_>) {
-        self.write(word(ending));
+    pub(super) fn end(mut self, result: &Result<ToolResult, CallError>) {
+        self.write(outcome(result));
     }
 
     fn write(&mut self, outcome: &str) {
@@ -66,18 +66,18 @@ impl Drop for Audit {
     }
 }
 
-fn word(ending: Ending<'_>) -> &'static str {
+fn outcome(result: &Result<ToolResult, CallError>) -> &'static str {
     let of_tool = |failed: bool| if failed { "failed" } else { "ok" };
-    match ending {
-        Ending::Outcome(Outcome::Text { failed, .. }) => of_tool(*failed),
-        Ending::Outcome(Outcome::Raw(result)) => of_tool(is_failure(result)),
-        Ending::Outcome(Outcome::InputRequired(_)) => "needs_input",
-        Ending::Bulk(bulk) => of_tool(bulk.failed()),
-        Ending::Error(error) => word_of(error),
+    match result {
+        Ok(ToolResult::Inline(Outcome::Text { failed, .. })) => of_tool(*failed),
+        Ok(ToolResult::Inline(Outcome::Raw(result))) => of_tool(is_failure(result)),
+        Ok(ToolResult::Inline(Outcome::InputRequired(_))) => "needs_input",
+        Ok(ToolResult::Spooled(spooled)) => of_tool(spooled.failed()),
+        Err(error) => error_outcome(error),
     }
 }
 
-const fn word_of(error: &CallError) -> &'static str {
+const fn error_outcome(error: &CallError) -> &'static str {
     match error {
         CallError::UnknownTool { .. } => "unknown",
         CallError::InvalidArguments { .. } => "arguments",
@@ -90,7 +90,7 @@ const fn word_of(error: &CallError) -> &'static str {
     }
 }
 
-/// Whether a server's own result says that the tool failed. Most results have no such word in them.
+/// Whether an MCP result is an error. The search is a shortcut: most results have no such key.
 fn is_failure(result: &RawValue) -> bool {
     result.get().contains("isError")
         && RawObject::parse(result)

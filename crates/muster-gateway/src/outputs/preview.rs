@@ -5,8 +5,8 @@ use std::io::{self, BufRead, BufReader};
 use muster_core::token_estimate;
 
 use super::{
-    CHUNK, Kept, Kind,
-    look::Look,
+    CHUNK, OutputKind, StoredOutput,
+    excerpt::ExcerptRequest,
     shape::{DEEPEST, Shape},
 };
 
@@ -15,22 +15,22 @@ const TAIL: usize = 5;
 
 /// The beginning and the end of text, the shape of JSON, nothing of anything else; in no more than
 /// `budget` tokens.
-pub fn of(kind: &Kind, text: &str, budget: usize) -> String {
+pub fn of(kind: &OutputKind, text: &str, budget: usize) -> String {
     match kind {
-        Kind::Binary { .. } => String::new(),
-        Kind::Json => shaped(text.as_bytes(), budget).unwrap_or_else(|_| ends(text, budget)),
-        Kind::Text => ends(text, budget),
+        OutputKind::Binary { .. } => String::new(),
+        OutputKind::Json => shaped(text.as_bytes(), budget).unwrap_or_else(|_| ends(text, budget)),
+        OutputKind::Text => ends(text, budget),
     }
 }
 
 /// The same of an answer that is not in memory. Of text the beginning may be known already.
-pub fn of_kept(kept: &Kept, beginning: &str, budget: usize) -> String {
+pub fn of_kept(kept: &StoredOutput, beginning: &str, budget: usize) -> String {
     let shape = match kept.kind {
-        Kind::Binary { .. } => return String::new(),
-        Kind::Json => {
+        OutputKind::Binary { .. } => return String::new(),
+        OutputKind::Json => {
             kept.open().and_then(|file| shaped(BufReader::with_capacity(CHUNK, file), budget)).ok()
         }
-        Kind::Text => None,
+        OutputKind::Text => None,
     };
     shape.unwrap_or_else(|| ends_of_kept(kept, beginning, budget))
 }
@@ -42,32 +42,32 @@ fn shaped(json: impl BufRead, budget: usize) -> io::Result<String> {
     Ok(shown.find(|shown| !token_estimate::exceeds(shown, budget)).unwrap_or_default())
 }
 
-fn ends_of_kept(kept: &Kept, beginning: &str, budget: usize) -> String {
-    let piece = |look: &Look, budget| kept.look(look, budget).map(|piece| piece.text);
+fn ends_of_kept(kept: &StoredOutput, beginning: &str, budget: usize) -> String {
+    let piece = |look: &ExcerptRequest, budget| kept.look(look, budget).map(|piece| piece.text);
     let room = budget * 7 / 10;
     let head = match beginning.is_empty() {
-        true => piece(&Look::default(), room).unwrap_or_default(),
+        true => piece(&ExcerptRequest::default(), room).unwrap_or_default(),
         false => token_estimate::prefix(beginning, room).to_owned(),
     };
     let head = head.rfind('\n').and_then(|end| head.get(..end)).unwrap_or(&head);
-    let tail = Look { tail: Some(TAIL), ..Look::default() };
+    let tail = ExcerptRequest { tail: Some(TAIL), ..ExcerptRequest::default() };
     let tail = piece(&tail, budget / 5).unwrap_or_default();
     format!("{head}\n…\n{tail}")
 }
 
 /// How to get at the rest.
-pub fn note(kept: &Kept) -> String {
-    let Kept { handle, bytes, lines, kind, .. } = kept;
+pub fn note(kept: &StoredOutput) -> String {
+    let StoredOutput { handle, bytes, lines, kind, .. } = kept;
     let (what, how) = match kind {
-        Kind::Text => (
+        OutputKind::Text => (
             format!("text, {lines} lines, {bytes} bytes"),
             "page with offset or line, or use grep, tail, count",
         ),
-        Kind::Json => (
+        OutputKind::Json => (
             format!("JSON, {bytes} bytes; its shape is above"),
             "select with path such as $.items[0], or use grep, count, offset",
         ),
-        Kind::Binary { mime_type } => {
+        OutputKind::Binary { mime_type } => {
             (format!("{mime_type}, {bytes} bytes of Base64"), "page with offset")
         }
     };

@@ -16,8 +16,8 @@ use serde_json::Value;
 use serde_json_path::JsonPath;
 
 use super::{
-    CHUNK, Kept,
-    look::{BYTES_PER_TOKEN, Look, Piece, valid},
+    CHUNK, StoredOutput,
+    excerpt::{BYTES_PER_TOKEN, Excerpt, ExcerptRequest, valid},
     shape::Shape,
 };
 
@@ -31,9 +31,14 @@ enum Step {
     Item(u64),
 }
 
-impl Kept {
+impl StoredOutput {
     /// What a path selects, or how much of it there is.
-    pub(super) fn select(&self, path: &str, look: &Look, budget: usize) -> Result<Piece, String> {
+    pub(super) fn select(
+        &self,
+        path: &str,
+        look: &ExcerptRequest,
+        budget: usize,
+    ) -> Result<Excerpt, String> {
         let wrong = |error| format!("path must be a JSON path such as $.items[0].name: {error}");
         JsonPath::parse(path).map_err(wrong)?;
         let (steps, rest) = plain(path);
@@ -46,7 +51,7 @@ impl Kept {
         {
             let length = self.part(place).and_then(Shape::read).map_err(unread)?.length();
             let (text, note) = (length.to_string(), "1 selected".to_owned());
-            return Ok(Piece { text, note, next: None });
+            return Ok(Excerpt { text, note, next: None });
         }
         let value: Option<Value> = match place {
             Some(place)
@@ -86,7 +91,12 @@ impl Kept {
     }
 
     /// A page of a text that is too long to be read.
-    fn page_of_text(&self, place: &Range<u64>, look: &Look, budget: usize) -> io::Result<Piece> {
+    fn page_of_text(
+        &self,
+        place: &Range<u64>,
+        look: &ExcerptRequest,
+        budget: usize,
+    ) -> io::Result<Excerpt> {
         let mut text =
             UnescapeReader::new(self.part(&(place.start + 1..place.end.saturating_sub(1)))?);
         let skipped = look.offset.unwrap_or(0);
@@ -100,7 +110,7 @@ impl Kept {
         let more = !at_end || piece.len() < page.len();
         let next = (more && !piece.is_empty()).then(|| skipped + piece.len() as u64);
         let note = format!("1 selected, {} bytes as written", place.end - place.start);
-        Ok(Piece { text: piece.to_owned(), note, next })
+        Ok(Excerpt { text: piece.to_owned(), note, next })
     }
 
     fn part(&self, part: &Range<u64>) -> io::Result<impl BufRead + use<>> {
@@ -175,7 +185,7 @@ fn bracket(path: &str) -> Option<(Step, &str)> {
     Some((Step::Item(number.parse().ok()?), rest))
 }
 
-fn shown(found: &[&Value], look: &Look, budget: usize) -> Piece {
+fn shown(found: &[&Value], look: &ExcerptRequest, budget: usize) -> Excerpt {
     if look.count {
         let inside = match found {
             [Value::Array(items)] => items.len(),
@@ -183,7 +193,7 @@ fn shown(found: &[&Value], look: &Look, budget: usize) -> Piece {
             found => found.len(),
         };
         let note = format!("{} selected", found.len());
-        return Piece { text: inside.to_string(), note, next: None };
+        return Excerpt { text: inside.to_string(), note, next: None };
     }
     let text = match found {
         [Value::String(text)] => text.clone(),
@@ -195,7 +205,7 @@ fn shown(found: &[&Value], look: &Look, budget: usize) -> Piece {
     let piece = token_estimate::prefix(rest, budget);
     let next = (piece.len() < rest.len()).then_some((skipped + piece.len()) as u64);
     let note = format!("{} selected, {} bytes", found.len(), text.len());
-    Piece { text: piece.to_owned(), note, next }
+    Excerpt { text: piece.to_owned(), note, next }
 }
 
 #[cfg(test)]

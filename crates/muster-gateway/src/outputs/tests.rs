@@ -2,7 +2,10 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 
-use super::{Body, Kept, Kind, Outputs, look::Look, preview, temporary::TemporaryOutputs};
+use super::{
+    OutputBody, OutputKind, Outputs, StoredOutput, excerpt::ExcerptRequest, preview,
+    temporary::TemporaryOutputs,
+};
 
 fn outputs() -> (tempfile::TempDir, Outputs) {
     let folder = tempfile::tempdir().unwrap();
@@ -10,8 +13,8 @@ fn outputs() -> (tempfile::TempDir, Outputs) {
     (folder, outputs)
 }
 
-fn text(outputs: &Outputs, text: &str) -> Kept {
-    outputs.keep("ada", Kind::Text, Body::Text(text.to_owned())).unwrap()
+fn text(outputs: &Outputs, text: &str) -> StoredOutput {
+    outputs.keep("ada", OutputKind::Text, OutputBody::Text(text.to_owned())).unwrap()
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn a_file_is_taken_over() {
     let (folder, outputs) = outputs();
     let spilled = folder.path().join("spilled");
     fs::write(&spilled, "one\ntwo\n").unwrap();
-    let kept = outputs.keep("ada", Kind::Text, Body::File(spilled.clone())).unwrap();
+    let kept = outputs.keep("ada", OutputKind::Text, OutputBody::File(spilled.clone())).unwrap();
     assert!(!spilled.exists());
     assert_eq!((kept.bytes, kept.lines), (8, 2));
 }
@@ -76,21 +79,21 @@ fn a_file_is_taken_over() {
 #[test]
 fn a_stream_is_kept_within_bounds() {
     let (_folder, outputs) = outputs();
-    let stream = |text: &'static str| Body::Stream(Box::new(text.as_bytes()));
+    let stream = |text: &'static str| OutputBody::Stream(Box::new(text.as_bytes()));
     let small = outputs.clone().within(Duration::from_secs(4000), 8);
-    let kept = small.keep("ada", Kind::Text, stream("one\ntwo\n")).unwrap();
+    let kept = small.keep("ada", OutputKind::Text, stream("one\ntwo\n")).unwrap();
     assert_eq!((kept.bytes, kept.lines), (8, 2));
     assert!(outputs.find("bob", &kept.handle).is_err());
-    assert!(small.keep("ada", Kind::Text, stream("one\ntwo\n3")).is_err());
+    assert!(small.keep("ada", OutputKind::Text, stream("one\ntwo\n3")).is_err());
     let files = fs::read_dir(small.directory.path().unwrap()).unwrap().count();
     assert_eq!(files, 2, "nothing is left of what was too long");
     let gone = outputs.clone().within(Duration::ZERO, 8);
-    let gone = gone.keep("ada", Kind::Text, stream("x")).unwrap();
+    let gone = gone.keep("ada", OutputKind::Text, stream("x")).unwrap();
     assert!(outputs.find("ada", &gone.handle).is_err());
 }
 
 #[track_caller]
-fn look(kept: &Kept, look: &Look, budget: usize) -> (String, Option<u64>) {
+fn look(kept: &StoredOutput, look: &ExcerptRequest, budget: usize) -> (String, Option<u64>) {
     let piece = kept.look(look, budget).unwrap();
     (piece.text, piece.next)
 }
@@ -103,7 +106,8 @@ fn pages_follow_each_other_and_nothing_is_lost() {
         let kept = text(&outputs, &whole);
         let (mut read, mut offset) = (String::new(), Some(0));
         while let Some(at) = offset {
-            let (piece, next) = look(&kept, &Look { offset: Some(at), ..Look::default() }, 100);
+            let (piece, next) =
+                look(&kept, &ExcerptRequest { offset: Some(at), ..ExcerptRequest::default() }, 100);
             assert!(!piece.is_empty());
             read.push_str(&piece);
             offset = next;
@@ -116,26 +120,30 @@ fn pages_follow_each_other_and_nothing_is_lost() {
 fn lines_are_found() {
     let (_folder, outputs) = outputs();
     let kept = text(&outputs, "alpha\nbeta\ngamma\nbeta 2\n");
-    let from_line = Look { line: Some(3), limit: Some(1), ..Look::default() };
+    let from_line = ExcerptRequest { line: Some(3), limit: Some(1), ..ExcerptRequest::default() };
     assert_eq!(look(&kept, &from_line, 100), ("gamma\n".to_owned(), Some(17)));
-    let grep = |offset, count| Look {
+    let grep = |offset, count| ExcerptRequest {
         grep: Some("^b.ta".to_owned()),
         limit: Some(1),
         offset,
         count,
-        ..Look::default()
+        ..ExcerptRequest::default()
     };
     assert_eq!(look(&kept, &grep(None, false), 100), ("2: beta\n".to_owned(), Some(1)));
     assert_eq!(look(&kept, &grep(Some(1), false), 100), ("4: beta 2\n".to_owned(), None));
     assert_eq!(look(&kept, &grep(None, true), 100), ("2".to_owned(), None));
-    let tail = Look { tail: Some(2), ..Look::default() };
+    let tail = ExcerptRequest { tail: Some(2), ..ExcerptRequest::default() };
     assert_eq!(look(&kept, &tail, 100), ("gamma\nbeta 2".to_owned(), None));
-    let count = Look { count: true, ..Look::default() };
+    let count = ExcerptRequest { count: true, ..ExcerptRequest::default() };
     assert_eq!(look(&kept, &count, 100), ("4".to_owned(), None));
-    let bad = Look { grep: Some("(".to_owned()), ..Look::default() };
+    let bad = ExcerptRequest { grep: Some("(".to_owned()), ..ExcerptRequest::default() };
     assert!(kept.look(&bad, 100).unwrap_err().starts_with("grep must be a regular expression"));
     let long = text(&outputs, &format!("{}needle{}", "x".repeat(5000), "y".repeat(5000)));
-    let (found, _) = look(&long, &Look { grep: Some("needle".to_owned()), ..Look::default() }, 900);
+    let (found, _) = look(
+        &long,
+        &ExcerptRequest { grep: Some("needle".to_owned()), ..ExcerptRequest::default() },
+        900,
+    );
     assert!(found.contains("needle") && found.len() < 600, "{found}");
 }
 
@@ -143,8 +151,12 @@ fn lines_are_found() {
 fn parts_of_json_are_selected() {
     let (_folder, outputs) = outputs();
     let json = r#"{"items":[{"name":"a","n":1},{"name":"b","n":2}],"big":"xyz"}"#;
-    let kept = outputs.keep("ada", Kind::Json, Body::Text(json.to_owned())).unwrap();
-    let path = |path: &str, count| Look { path: Some(path.to_owned()), count, ..Look::default() };
+    let kept = outputs.keep("ada", OutputKind::Json, OutputBody::Text(json.to_owned())).unwrap();
+    let path = |path: &str, count| ExcerptRequest {
+        path: Some(path.to_owned()),
+        count,
+        ..ExcerptRequest::default()
+    };
     assert_eq!(look(&kept, &path("$.items[1]", false), 100).0, r#"{"name":"b","n":2}"#);
     assert_eq!(look(&kept, &path("$.items[*].name", false), 100).0, r#"["a","b"]"#);
     assert_eq!(look(&kept, &path("$.big", false), 100).0, "xyz");
@@ -164,35 +176,35 @@ fn a_text_in_json_that_is_too_long_to_be_read_is_paged() {
     let (_folder, outputs) = outputs();
     let text = format!("{}{}the end", "größe\n".repeat(10), "x".repeat(17 << 20));
     let json = serde_json::json!({"items": [{"blob": text}]}).to_string();
-    let kept = outputs.keep("ada", Kind::Json, Body::Text(json)).unwrap();
-    let page = |offset| Look {
+    let kept = outputs.keep("ada", OutputKind::Json, OutputBody::Text(json)).unwrap();
+    let page = |offset| ExcerptRequest {
         path: Some("$.items[0].blob".to_owned()),
         offset: Some(offset),
-        ..Look::default()
+        ..ExcerptRequest::default()
     };
     let (first, next) = look(&kept, &page(0), 100);
     assert!(first.starts_with("größe\ngröße\n"), "{first}");
     assert_eq!(next, Some(first.len() as u64));
     let last = look(&kept, &page(text.len() as u64 - 10), 100);
     assert_eq!(last, ("xxxthe end".to_owned(), None));
-    let whole = Look { path: Some("$.items".to_owned()), ..Look::default() };
+    let whole = ExcerptRequest { path: Some("$.items".to_owned()), ..ExcerptRequest::default() };
     assert!(kept.look(&whole, 100).unwrap_err().contains("go deeper"));
 }
 
 #[test]
 fn previews_are_short_and_typed() {
     let lines: String = (0..1000).map(|n| format!("line {n}\n")).collect();
-    let shown = preview::of(&Kind::Text, &lines, 60);
+    let shown = preview::of(&OutputKind::Text, &lines, 60);
     assert!(shown.starts_with("line 0\n") && shown.trim_end().ends_with("line 999"), "{shown}");
     assert!(muster_core::token_estimate::estimate(&shown) <= 60);
     let items: Vec<String> =
         (0..100).map(|n| format!(r#"{{"id":{n},"tags":["a","b"]}}"#)).collect();
     let json = format!(r#"{{"items":[{}],"text":"{}"}}"#, items.join(","), "z".repeat(500));
-    let shown = preview::of(&Kind::Json, &json, 200);
+    let shown = preview::of(&OutputKind::Json, &json, 200);
     assert!(
         shown.starts_with(r#"{"items":[{"id":0,"tags":["a","… 2 items"]},"… 100 items"],"#),
         "{shown}"
     );
-    let binary = Kind::Binary { mime_type: "image/png".to_owned() };
+    let binary = OutputKind::Binary { mime_type: "image/png".to_owned() };
     assert_eq!(preview::of(&binary, "AAAA", 100), "");
 }

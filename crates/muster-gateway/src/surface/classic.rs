@@ -12,8 +12,8 @@ use muster_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Surface, SurfaceContext, ToolCall, passed, texts};
-use crate::dispatch::GatewaySnapshot;
+use super::{Surface, SurfaceContext, ToolCall, climax_errors, passed};
+use crate::dispatch::{GatewaySnapshot, in_memory};
 
 /// Shows every tool that the policy lets through.
 #[derive(Debug)]
@@ -46,12 +46,13 @@ impl Surface for Classic {
         Box::pin(async move {
             let (name, arguments) = (call.name.clone(), call.arguments.clone());
             let call = call.of(name, arguments, Checking::Strict);
-            match cx.call(call).await {
+            let result = async { in_memory(cx.call(call).await?).await };
+            match result.await {
                 Ok(outcome) => Ok(outcome),
                 Err(CallError::UnknownTool { tool, .. }) => Ok(unknown(cx.snapshot, &tool)),
                 Err(error) => match passed(error) {
                     Ok(fault) => Err(fault),
-                    Err(error) => Ok(texts::outcome(&error)),
+                    Err(error) => Ok(climax_errors::outcome(&error)),
                 },
             }
         })

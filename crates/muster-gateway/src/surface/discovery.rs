@@ -20,16 +20,19 @@ use serde_json::value::RawValue;
 
 use self::bounds::Bounds;
 use super::{
-    Surface, SurfaceContext, ToolCall,
+    Surface, SurfaceContext, ToolCall, climax_errors,
     meta::{
+        arguments::MetaArguments,
         budget::Budget,
-        fitting::{Keeper, fit_ran},
+        fitting::{OutputSink, fit_result},
         get_output,
-        given::Given,
     },
-    passed, texts,
+    passed,
 };
-use crate::{dispatch::GatewaySnapshot, outputs::Outputs};
+use crate::{
+    dispatch::{GatewaySnapshot, in_memory},
+    outputs::Outputs,
+};
 
 /// What reads long answers, called as if it were a tool.
 const GET_OUTPUT: &str = "get_output";
@@ -42,7 +45,7 @@ pub struct Discovery {
 
 impl Discovery {
     /// Keeps answers in `outputs` that are longer than a caller wants them.
-    pub fn keeping(outputs: Outputs) -> Self {
+    pub fn storing(outputs: Outputs) -> Self {
         Self { outputs: Arc::new(outputs) }
     }
 }
@@ -100,37 +103,39 @@ impl Discovery {
         if let Some(message) = schema::check_shape(&shape, &checked) {
             return Ok(Outcome::failure(format!("Input validation error: {message}")));
         }
-        let bounds = match Bounds::read(&Given::read(&envelope)) {
+        let bounds = match Bounds::read(&MetaArguments::read(&envelope)) {
             Ok(bounds) => bounds,
             Err(problem) => return Ok(Outcome::failure(problem)),
         };
         let tool = given.get_text("tool_name").unwrap_or_default();
         let arguments =
             given.get("args").map_or_else(|| RawObject::new().to_raw(), ToOwned::to_owned);
-        let keeper =
-            Keeper { outputs: Arc::clone(&self.outputs), owner: Arc::clone(&cx.caller.subject) };
+        let sink = OutputSink {
+            outputs: Arc::clone(&self.outputs),
+            owner: Arc::clone(&cx.caller.subject),
+        };
         let state = cx.snapshot;
         let entry = state.catalog.get(&tool).filter(|entry| state.policy.shows(entry));
         if tool == GET_OUTPUT && entry.is_none() {
             let budget = bounds.budget.unwrap_or(Budget(get_output::BUDGET));
-            return Ok(get_output::looked(&Given::read(&arguments), budget, keeper).await);
+            return Ok(get_output::looked(&MetaArguments::read(&arguments), budget, sink).await);
         }
         if let Some(refusal) = entry.and_then(|entry| bounds.refusal(state, entry)) {
             return Ok(Outcome::failure(refusal));
         }
         let call = call.of(tool, arguments, Checking::Coerce);
-        let answer = match bounds.budget {
-            Some(budget) => match cx.call_bulk(call).await {
-                Ok(ran) => Ok(fit_ran(ran, budget, &keeper).await),
-                Err(error) => Err(error),
-            },
-            None => cx.call(call).await,
+        let result = async {
+            let result = cx.call(call).await?;
+            match bounds.budget {
+                Some(budget) => Ok(fit_result(result, budget, &sink).await),
+                None => in_memory(result).await,
+            }
         };
-        match answer {
+        match result.await {
             Ok(outcome) => Ok(outcome),
             Err(error) => match passed(error) {
                 Ok(fault) => Ok(Outcome::failure(fault.to_string())),
-                Err(error) => Ok(texts::outcome(&error)),
+                Err(error) => Ok(climax_errors::outcome(&error)),
             },
         }
     }

@@ -5,26 +5,26 @@
 //! they answer costs no more tokens than it may, whatever there is behind them.
 
 mod advert;
+pub(super) mod arguments;
 pub(super) mod budget;
 mod call_tool;
 mod describe_prompt;
 mod describe_resource;
 mod describe_tool;
 mod envelope;
+mod error_text;
 mod filter_tools;
 pub(super) mod fitting;
 pub(super) mod get_output;
 mod get_prompt;
 mod get_resource;
-pub(super) mod given;
 mod list_core_tools;
 mod list_prompts;
 mod list_resources;
 mod list_tools;
 mod listing;
 mod page;
-pub(super) mod shelf;
-mod words;
+pub(super) mod tool_index;
 
 use std::sync::{Arc, RwLock, Weak};
 
@@ -38,20 +38,20 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use self::{
+    arguments::MetaArguments,
     budget::Budget,
-    fitting::{Keeper, fit},
-    given::Given,
-    shelf::Shelf,
+    fitting::{OutputSink, fit},
+    tool_index::ToolIndex,
 };
 use super::{Surface, SurfaceContext, ToolCall};
 use crate::{
     dispatch::GatewaySnapshot,
-    meanings::{self, Meanings},
+    embeddings::{self, ToolEmbeddings},
     outputs::Outputs,
 };
 
 /// The tools, in the order they are listed.
-const TOOLS: [&Builtin; 12] = [
+const TOOLS: [&MetaTool; 12] = [
     &list_tools::TOOL,
     &describe_tool::TOOL,
     &list_core_tools::TOOL,
@@ -67,23 +67,23 @@ const TOOLS: [&Builtin; 12] = [
 ];
 
 /// So many states are remembered: callers may each have their own.
-const MOST_SHELVES: usize = 16;
+const MAX_INDEXES: usize = 16;
 
-/// A shelf, and the state it was made of.
-type MadeOf = (Weak<GatewaySnapshot>, Arc<Shelf>);
+/// A index, and the state it was made of.
+type MadeOf = (Weak<GatewaySnapshot>, Arc<ToolIndex>);
 
 /// Shows the meta-tools.
 #[derive(Debug, Default)]
 pub struct Meta {
     /// What was last made of states, the newest last. The lock is held to look, never to make one.
-    shelves: RwLock<Vec<MadeOf>>,
+    indexes: RwLock<Vec<MadeOf>>,
     outputs: Arc<Outputs>,
     /// What tools mean, where there is a model.
-    meanings: Option<Arc<Meanings>>,
+    embeddings: Option<Arc<ToolEmbeddings>>,
 }
 
 /// One of the tools.
-struct Builtin {
+struct MetaTool {
     name: &'static str,
     description: &'static str,
     /// As JSON Schema.
@@ -94,20 +94,20 @@ struct Builtin {
 }
 
 /// An answer to come.
-type Answer<'a> = BoxFuture<'a, Result<Outcome, RequestError>>;
+type OutcomeFuture<'a> = BoxFuture<'a, Result<Outcome, RequestError>>;
 
 /// How a tool answers.
 enum Run {
     /// From what there is.
-    Now(fn(&MetaContext<'_>, &Given<'_>) -> Outcome),
+    Now(fn(&MetaContext<'_>, &MetaArguments<'_>) -> Outcome),
     /// With a list that keeps to the budget by itself.
-    List(fn(&MetaContext<'_>, &Given<'_>) -> Outcome),
+    List(fn(&MetaContext<'_>, &MetaArguments<'_>) -> Outcome),
     /// By asking a backend for something that does not change anything.
-    Ask(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> Answer<'a>),
+    Ask(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> OutcomeFuture<'a>),
     /// With a piece of what is kept, which keeps to the budget by itself.
-    Look(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> Answer<'a>),
+    Look(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> OutcomeFuture<'a>),
     /// By running a tool, whatever that does.
-    Call(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> Answer<'a>),
+    Call(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> OutcomeFuture<'a>),
 }
 
 /// The context of one call of a meta-tool.
@@ -118,19 +118,19 @@ struct MetaContext<'a> {
     /// Whether the caller has set the budget.
     budget_given: bool,
     /// What the question means, and what the tools do.
-    meant: Option<(Vec<f32>, meanings::Snapshot)>,
+    meant: Option<(Vec<f32>, embeddings::EmbeddingSnapshot)>,
 }
 
 impl MetaContext<'_> {
     /// What has been made of the state.
-    fn shelf(&self) -> Arc<Shelf> {
-        self.meta.shelf(self.request.snapshot)
+    fn index(&self) -> Arc<ToolIndex> {
+        self.meta.index(self.request.snapshot)
     }
 
     /// Stores results of this caller that exceed the budget.
-    fn keeper(&self) -> Keeper {
+    fn sink(&self) -> OutputSink {
         let owner = Arc::clone(&self.request.caller.subject);
-        Keeper { outputs: Arc::clone(&self.meta.outputs), owner }
+        OutputSink { outputs: Arc::clone(&self.meta.outputs), owner }
     }
 
     /// The budget that the caller has set, or a default of at least so much.
@@ -141,41 +141,42 @@ impl MetaContext<'_> {
 
 impl Meta {
     /// Keeps long answers in `outputs`.
-    pub fn keeping(outputs: Outputs) -> Self {
+    pub fn storing(outputs: Outputs) -> Self {
         Self { outputs: Arc::new(outputs), ..Self::default() }
     }
 
     /// Searches by meaning too.
     #[must_use]
-    pub fn knowing(self, meanings: Arc<Meanings>) -> Self {
-        Self { meanings: Some(meanings), ..self }
+    pub fn with_embeddings(self, embeddings: Arc<ToolEmbeddings>) -> Self {
+        Self { embeddings: Some(embeddings), ..self }
     }
 
     /// What a question means. A model thinks for some milliseconds, which others do not wait for.
     async fn meant(
         &self,
-        tool: &Builtin,
-        given: &Given<'_>,
-    ) -> Option<(Vec<f32>, meanings::Snapshot)> {
-        let meanings = self.meanings.as_ref().filter(|_| tool.name == filter_tools::TOOL.name)?;
-        let (query, model) = (given.text("query")?, Arc::clone(meanings));
-        let vector = tokio::task::spawn_blocking(move || model.of_question(&query)).await;
-        Some((vector.ok().flatten()?, meanings.snapshot()))
+        tool: &MetaTool,
+        given: &MetaArguments<'_>,
+    ) -> Option<(Vec<f32>, embeddings::EmbeddingSnapshot)> {
+        let embeddings =
+            self.embeddings.as_ref().filter(|_| tool.name == filter_tools::TOOL.name)?;
+        let (query, model) = (given.text("query")?, Arc::clone(embeddings));
+        let vector = tokio::task::spawn_blocking(move || model.embed_query(&query)).await;
+        Some((vector.ok().flatten()?, embeddings.snapshot()))
     }
 
-    fn shelf(&self, state: &Arc<GatewaySnapshot>) -> Arc<Shelf> {
-        let known = |kept: &&(Weak<GatewaySnapshot>, Arc<Shelf>)| {
+    fn index(&self, state: &Arc<GatewaySnapshot>) -> Arc<ToolIndex> {
+        let known = |kept: &&(Weak<GatewaySnapshot>, Arc<ToolIndex>)| {
             std::ptr::eq(kept.0.as_ptr(), Arc::as_ptr(state))
         };
-        if let Ok(kept) = self.shelves.read()
-            && let Some((_, shelf)) = kept.iter().find(known)
+        if let Ok(kept) = self.indexes.read()
+            && let Some((_, index)) = kept.iter().find(known)
         {
-            return Arc::clone(shelf);
+            return Arc::clone(index);
         }
-        let made = Arc::new(Shelf::default());
-        if let Ok(mut kept) = self.shelves.write() {
+        let made = Arc::new(ToolIndex::default());
+        if let Ok(mut kept) = self.indexes.write() {
             kept.retain(|(state, _)| state.strong_count() > 0);
-            let over = (kept.len() + 1).saturating_sub(MOST_SHELVES);
+            let over = (kept.len() + 1).saturating_sub(MAX_INDEXES);
             kept.drain(..over);
             kept.push((Arc::downgrade(state), Arc::clone(&made)));
         }
@@ -186,7 +187,7 @@ impl Meta {
 impl Surface for Meta {
     fn tools(&self, state: &GatewaySnapshot) -> Vec<Raw> {
         let advert = advert::line(state);
-        let definition = |tool: &Builtin| match tool.name == filter_tools::TOOL.name {
+        let definition = |tool: &MetaTool| match tool.name == filter_tools::TOOL.name {
             true => tool.definition(&advert),
             false => tool.definition(""),
         };
@@ -202,7 +203,7 @@ impl Surface for Meta {
             let Some(tool) = TOOLS.into_iter().find(|tool| tool.name == call.name) else {
                 return Err(not_shown(request.snapshot, &call.name));
             };
-            let given = Given::read(&call.arguments);
+            let given = MetaArguments::read(&call.arguments);
             let budget = match Budget::of(&given, tool.budget) {
                 Ok(budget) => budget,
                 Err(problem) => return Ok(Outcome::failure(problem)),
@@ -210,11 +211,11 @@ impl Surface for Meta {
             let budget_given = given.raw("max_tokens").is_some();
             let meant = self.meant(tool, &given).await;
             let cx = MetaContext { request, meta: self, budget, budget_given, meant };
-            let keeper = cx.keeper();
+            let sink = cx.sink();
             match tool.run {
                 Run::List(answer) => Ok(answer(&cx, &given)),
-                Run::Now(answer) => Ok(fit(answer(&cx, &given), budget, &keeper).await),
-                Run::Ask(run) => Ok(fit(run(&cx, call).await?, budget, &keeper).await),
+                Run::Now(answer) => Ok(fit(answer(&cx, &given), budget, &sink).await),
+                Run::Ask(run) => Ok(fit(run(&cx, call).await?, budget, &sink).await),
                 // What it runs is made to fit before it is wrapped.
                 Run::Call(run) | Run::Look(run) => run(&cx, call).await,
             }
@@ -226,7 +227,7 @@ impl Surface for Meta {
     }
 }
 
-impl Builtin {
+impl MetaTool {
     fn definition(&self, advert: &str) -> Raw {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]

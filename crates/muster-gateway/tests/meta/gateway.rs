@@ -16,6 +16,7 @@ use muster_core::{
     name::{BackendName, ToolName},
     policy::{Permitted, Policy},
     request::RequestError,
+    spooled::ToolResult,
 };
 use muster_gateway::{
     dispatch::{Dispatcher, GatewaySnapshot},
@@ -54,13 +55,17 @@ impl fmt::Debug for Fake {
 }
 
 impl Backend for Fake {
-    fn run<'a>(&'a self, _: CallContext<'a>, call: Permitted) -> BoxFuture<'a, Answer> {
+    fn run<'a>(
+        &'a self,
+        _: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         let meta = call.meta().map(|meta| format!(" meta={meta}")).unwrap_or_default();
         let state = call.continuation().state.as_ref();
         let state = state.map(|state| format!(" state={state}")).unwrap_or_default();
         let heard = format!("{} {}{meta}{state}", call.entry().local_name, call.raw_arguments());
         self.tell.send(heard).unwrap();
-        Box::pin(std::future::ready((self.run)(&call)))
+        Box::pin(std::future::ready((self.run)(&call).map(Into::into)))
     }
 
     fn request<'a>(&'a self, _: CallContext<'a>, ask: ResourceRequest) -> BoxFuture<'a, Answer> {

@@ -271,7 +271,7 @@ fn a_long_answer_is_kept_for_who_wants_it_short() {
     let world = World::new(None);
     let folder = tempfile::tempdir().unwrap();
     let call = |args: &Value| {
-        let surface = Discovery::keeping(Outputs::at(folder.path()));
+        let surface = Discovery::storing(Outputs::at(folder.path()));
         let name = "climax_call".to_owned();
         world.ask(Box::new(surface), Request::CallTool { name, arguments: Some(raw(args)) })
     };

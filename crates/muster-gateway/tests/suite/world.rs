@@ -18,6 +18,7 @@ use muster_core::{
         ClientRequest, Request, RequestHandler as _, Response, ServerCapabilities, ServerInfo,
     },
     schema,
+    spooled::ToolResult,
 };
 use muster_gateway::{
     dispatch::{Dispatcher, GatewaySnapshot},
@@ -57,7 +58,7 @@ impl Backend for Notes {
         &'a self,
         cx: CallContext<'a>,
         call: Permitted,
-    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
         let arguments = call.arguments().iter();
         let arguments: String =
             arguments.map(|(name, value)| format!(" {name}={}", python::repr(value))).collect();
@@ -67,9 +68,9 @@ impl Backend for Notes {
             if &*call.entry().local_name == "nest" {
                 let inner = Caller { depth: cx.caller.depth + 1, ..cx.caller.clone() };
                 let call = request("nest", serde_json::json!({}));
-                return cx.tools.call(&inner, cx.client, call).await;
+                return cx.tools.call(&inner, cx.client, call).await.map(Into::into);
             }
-            Ok(Outcome::text(note))
+            Ok(Outcome::text(note).into())
         })
     }
 }

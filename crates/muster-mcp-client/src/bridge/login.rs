@@ -1,52 +1,52 @@
-//! The port to whoever can log in at a server.
+//! The port to the login at the upstream.
 
 use std::fmt;
 
 use muster_core::backend::BoxFuture;
 
-/// Shows a server who its client is.
-pub trait Login: fmt::Debug + Send + Sync {
+/// Supplies the token of the bridge's requests.
+pub trait LoginProvider: fmt::Debug + Send + Sync {
     /// The token to send with each request, if there is one.
     fn token(&self) -> Option<String>;
 
-    /// Gets another token without a person, after the server refused to answer without one or with
-    /// `refused`. What it says about that is `challenge`.
+    /// Obtains another token without the user, after the upstream rejected the token `rejected`, or a
+    /// request without one. `challenge` is what the upstream answered.
     fn renew<'a>(
         &'a self,
-        refused: Option<&'a str>,
+        rejected: Option<&'a str>,
         challenge: Option<&'a str>,
-    ) -> BoxFuture<'a, Renewal>;
+    ) -> BoxFuture<'a, TokenRenewal>;
 
-    /// Waits until there is another token than `refused`.
-    fn changed<'a>(&'a self, refused: Option<&'a str>) -> BoxFuture<'a, ()>;
+    /// Waits until there is another token than `rejected`.
+    fn changed<'a>(&'a self, rejected: Option<&'a str>) -> BoxFuture<'a, ()>;
 
-    /// The token that was waited for is used from now on.
+    /// The upstream accepts the token that [`Self::changed`] waited for.
     fn accepted(&self);
 }
 
-/// What came of a renewal.
+/// The result of a renewal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Renewal {
+pub enum TokenRenewal {
     /// There is another token.
-    Done,
-    /// A person has to log in. Until then the client is served by [`super::Options::meanwhile`].
-    Wanted,
+    Renewed,
+    /// The user has to log in. Until then [`super::BridgeOptions::until_login`] serves the client.
+    LoginRequired,
     /// There will be no other token, for this reason: one sentence for a person.
-    Never(String),
+    Unavailable(String),
 }
 
-/// Has nothing to show.
+/// A provider without a token.
 #[derive(Debug, Clone, Copy)]
 pub struct NoLogin;
 
-impl Login for NoLogin {
+impl LoginProvider for NoLogin {
     fn token(&self) -> Option<String> {
         None
     }
 
-    fn renew<'a>(&'a self, _: Option<&'a str>, _: Option<&'a str>) -> BoxFuture<'a, Renewal> {
-        let never = Renewal::Never("there is no way to log in".to_owned());
-        Box::pin(std::future::ready(never))
+    fn renew<'a>(&'a self, _: Option<&'a str>, _: Option<&'a str>) -> BoxFuture<'a, TokenRenewal> {
+        let unavailable = TokenRenewal::Unavailable("there is no way to log in".to_owned());
+        Box::pin(std::future::ready(unavailable))
     }
 
     fn changed<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, ()> {

@@ -20,6 +20,7 @@ use muster_core::{
     name::{BackendName, ToolName},
     policy::{Permitted, Policy},
     request::ServerInfo,
+    spooled::MEMORY_LIMIT,
 };
 use muster_exec::{launcher::Launcher, serve::LAUNCHER_ARG};
 use muster_mcp_client::McpConnector;
@@ -205,7 +206,9 @@ impl World {
         let caller = Caller { subject: subject.into(), ..Caller::local() };
         let client: Arc<dyn ClientHandle> = client.clone();
         let cx = CallContext { client: &client, caller: &caller, tools: &NoTools };
-        timeout(LIMIT, self.connection.run(cx, call)).await.expect("an answer in time")
+        let result =
+            timeout(LIMIT, self.connection.run(cx, call)).await.expect("an answer in time");
+        Ok(result?.load(MEMORY_LIMIT).expect("a result that fits"))
     }
 
     /// Calls a tool and gives its result as text.

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     headers::decode,
-    param_headers::headed_by,
+    param_headers::of_schema,
     wire::{RpcError, code},
 };
 
@@ -19,9 +19,9 @@ pub(super) fn check(
     headers: &HeaderMap,
 ) -> Result<(), RpcError> {
     // Clients take no notice of a tool that is annotated wrongly.
-    for headed in headed_by(schema).unwrap_or_default() {
-        let wanted = arguments.and_then(|arguments| headed.of(arguments));
-        let mut given = headers.get_all(&headed.header).iter().map(http::HeaderValue::as_bytes);
+    for param in of_schema(schema).unwrap_or_default() {
+        let wanted = arguments.and_then(|arguments| param.value(arguments));
+        let mut given = headers.get_all(&param.header).iter().map(http::HeaderValue::as_bytes);
         let problem = match (wanted, given.next(), given.next()) {
             (None, None, _) => continue,
             (Some(wanted), Some(given), None) if says(given, &wanted) => continue,
@@ -29,7 +29,7 @@ pub(super) fn check(
             (_, Some(_), Some(_)) => "is there twice",
             (_, Some(_), None) => "does not match the body",
         };
-        let message = format!("Header mismatch: {} {problem}", headed.header);
+        let message = format!("Header mismatch: {} {problem}", param.header);
         return Err(RpcError::new(code::HEADER_MISMATCH, message));
     }
     Ok(())

@@ -1,41 +1,47 @@
-//! Mock identity providers: looked at, moved in time, and made to forget.
+//! Built-in tools that inspect and change mock identity providers.
 
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 
-use super::{Done, optional, required, user};
+use super::{BuiltinResult, optional, required, user};
 use crate::{
+    context::ScenarioContext,
     duration,
     mock::fault::Fault,
-    oauth::{book::Endpoint, core::Core},
+    oauth::{provider_state::ProviderState, records::Endpoint},
     scenario::Server,
-    subject::Subject,
 };
 
-/// The provider that a name stands for: its own, or that of an MCP server that asks for its tokens.
-pub(super) fn provider(subject: &Subject, name: &str) -> Result<Arc<Core>, String> {
-    let providers = subject.instance.providers();
-    let guarded = subject.instance.before().mcp_servers.iter().find(|server| server.name == name);
+/// The provider of this name, or the one whose tokens an MCP server of this name accepts.
+pub(super) fn provider(
+    context: &ScenarioContext,
+    name: &str,
+) -> Result<Arc<ProviderState>, String> {
+    let providers = context.instance.providers();
+    let guarded = context.instance.setup().mcp_servers.iter().find(|server| server.name == name);
     let behind = guarded.and_then(Server::guard).and_then(|guard| guard.provider.as_deref());
     let found = providers.get(name).or_else(|| providers.get(behind?));
     found
-        .map(|provider| Arc::clone(provider.core()))
+        .map(|provider| Arc::clone(provider.state()))
         .ok_or_else(|| format!("mock OAuth server '{name}' not found"))
 }
 
-/// The provider that is named, or all of them.
-fn chosen(subject: &Subject, args: &Map<String, Value>) -> Result<Vec<Arc<Core>>, String> {
+/// The named provider, or all of them.
+fn chosen(
+    context: &ScenarioContext,
+    args: &Map<String, Value>,
+) -> Result<Vec<Arc<ProviderState>>, String> {
     if let Some(name) = optional(args, "server") {
-        return Ok(vec![provider(subject, name)?]);
+        return Ok(vec![provider(context, name)?]);
     }
-    let all = subject.instance.providers().iter();
-    let all: Vec<_> = all.map(|(_, provider)| Arc::clone(provider.core())).collect();
-    if all.is_empty() { Err("there is no mock OAuth server".to_owned()) } else { Ok(all) }
+    let all = context.instance.providers().iter();
+    let all: Vec<_> = all.map(|(_, provider)| Arc::clone(provider.state())).collect();
+    if all.is_empty() { Err("the scenario has no mock OAuth server".to_owned()) } else { Ok(all) }
 }
 
-pub(super) fn info(subject: &Subject, args: &Map<String, Value>) -> Done {
-    let about = |core: &Core| {
+pub(super) fn info(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
+    let about = |core: &ProviderState| {
         let port = core.origin().rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
         json!({
             "success": true,
@@ -46,17 +52,17 @@ pub(super) fn info(subject: &Subject, args: &Map<String, Value>) -> Done {
         })
     };
     if let Some(name) = optional(args, "server") {
-        return Ok(about(&*provider(subject, name)?));
+        return Ok(about(&*provider(context, name)?));
     }
-    let all = subject.instance.providers().iter();
+    let all = context.instance.providers().iter();
     let all: Map<String, Value> =
-        all.map(|(name, provider)| (name.to_owned(), about(provider.core()))).collect();
+        all.map(|(name, provider)| (name.to_owned(), about(provider.state()))).collect();
     Ok(json!({"success": true, "oauth_servers": all}))
 }
 
-pub(super) fn inject(subject: &Subject, args: &Map<String, Value>) -> Done {
+pub(super) fn inject(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
     let (server, token) = (required(args, "server")?, required(args, "token")?);
-    let core = provider(subject, server)?;
+    let core = provider(context, server)?;
     let scope = optional(args, "scope").unwrap_or_default();
     let lifetime = args.get("expires_in").and_then(Value::as_f64);
     let lifetime = match lifetime {
@@ -64,7 +70,7 @@ pub(super) fn inject(subject: &Subject, args: &Map<String, Value>) -> Done {
             .map_err(|_| "expires_in must be a number of seconds".to_owned())?,
         None => core.config().lifetime,
     };
-    core.inject(token, &subject.person(), scope, lifetime);
+    core.inject(token, &context.identity(), scope, lifetime);
     Ok(json!({
         "success": true,
         "server": server,
@@ -72,10 +78,10 @@ pub(super) fn inject(subject: &Subject, args: &Map<String, Value>) -> Done {
     }))
 }
 
-pub(super) fn mint(subject: &Subject, args: &Map<String, Value>) -> Done {
-    let core = provider(subject, required(args, "server")?)?;
-    let person = user::person("minted", args).unwrap_or_else(|| subject.person());
-    let minted = core.mint(&person, optional(args, "scope").unwrap_or_default());
+pub(super) fn mint(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
+    let core = provider(context, required(args, "server")?)?;
+    let identity = user::identity("minted", args).unwrap_or_else(|| context.identity());
+    let minted = core.mint(&identity, optional(args, "scope").unwrap_or_default());
     Ok(json!({
         "success": true,
         "access_token": minted.access,
@@ -86,12 +92,13 @@ pub(super) fn mint(subject: &Subject, args: &Map<String, Value>) -> Done {
     }))
 }
 
-pub(super) fn advance(subject: &Subject, args: &Map<String, Value>) -> Done {
+pub(super) fn advance(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
     let text = required(args, "duration")?;
-    let by = duration::parse(text).ok_or_else(|| format!("`{text}` is no duration"))?;
+    let by =
+        duration::parse(text).ok_or_else(|| format!("`{text}` is not a duration such as `30s`"))?;
     let named = optional(args, "server").is_some();
     let mut advanced = Vec::new();
-    for core in chosen(subject, args)? {
+    for core in chosen(context, args)? {
         let name = &core.config().name;
         if core.advance(by) {
             advanced.push(name.clone());
@@ -110,8 +117,8 @@ pub(super) fn advance(subject: &Subject, args: &Map<String, Value>) -> Done {
     }))
 }
 
-pub(super) fn revoke(subject: &Subject, args: &Map<String, Value>) -> Done {
-    let cores = chosen(subject, args)?;
+pub(super) fn revoke(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
+    let cores = chosen(context, args)?;
     let count: usize = cores.iter().map(|core| core.revoke_all()).sum();
     let names: Vec<&str> = cores.iter().map(|core| &*core.config().name).collect();
     Ok(json!({
@@ -122,24 +129,24 @@ pub(super) fn revoke(subject: &Subject, args: &Map<String, Value>) -> Done {
     }))
 }
 
-pub(super) fn set_fault(subject: &Subject, args: &Map<String, Value>) -> Done {
+pub(super) fn set_fault(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
     let (server, endpoint) = (required(args, "server")?, required(args, "endpoint")?);
     let fault = args.get("fault").filter(|fault| !fault.is_null()).map(Fault::read).transpose()?;
     let known = Endpoint::named(endpoint);
-    let known = known.ok_or_else(|| format!("a provider has no endpoint `{endpoint}`"))?;
-    provider(subject, server)?.set_fault(known, fault);
+    let known = known.ok_or_else(|| format!("unknown provider endpoint `{endpoint}`"))?;
+    provider(context, server)?.set_fault(known, fault);
     Ok(
         json!({"success": true, "message": format!("Changed the {endpoint} endpoint of '{server}'")}),
     )
 }
 
-pub(super) fn set_error(subject: &Subject, args: &Map<String, Value>) -> Done {
+pub(super) fn set_error(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
     let server = required(args, "server")?;
     let error = optional(args, "error");
-    provider(subject, server)?.fail_with(error);
+    provider(context, server)?.fail_with(error);
     let message = match error {
-        Some(error) => format!("'{server}' answers every token request with {error}"),
-        None => format!("'{server}' answers token requests again"),
+        Some(error) => format!("'{server}' responds to every token request with {error}"),
+        None => format!("'{server}' responds to token requests normally again"),
     };
     Ok(json!({"success": true, "message": message}))
 }

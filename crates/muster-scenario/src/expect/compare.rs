@@ -1,19 +1,19 @@
-//! Finding a value by its path, and comparing it the way scenarios mean it.
+//! Looks up JSON paths and compares values loosely, as scenarios expect.
 
 use serde_json::{Number, Value};
 
-use crate::goform;
+use crate::go_format;
 
-/// Where two values differ, below the place where comparing began.
+/// The first difference between two values.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mismatch {
-    /// `.key`, `.0.key`, or nothing.
+    /// The path to it, relative to the compared values: `.key`, `.0.key`, or empty.
     pub(super) below: String,
     pub(super) expected: String,
     pub(super) got: String,
 }
 
-/// Follows a dotted path; numbers are places in lists. The error says how far it leads.
+/// Follows a dotted path; numbers index lists. The error says where it ends.
 pub(super) fn walk<'a>(value: &'a Value, path: &str) -> Result<&'a Value, String> {
     if let Some(found) = value.get(path) {
         return Ok(found);
@@ -34,7 +34,7 @@ pub(super) fn walk<'a>(value: &'a Value, path: &str) -> Result<&'a Value, String
 
 fn missing(here: &Value, name: &str, walked: &[&str]) -> String {
     let place = match walked {
-        [] => "the answer".to_owned(),
+        [] => "the result".to_owned(),
         walked => format!("`{}`", walked.join(".")),
     };
     match here {
@@ -48,7 +48,7 @@ fn missing(here: &Value, name: &str, walked: &[&str]) -> String {
     }
 }
 
-/// The first place where `got` is not as expected.
+/// The first difference, if any.
 pub(super) fn mismatch(expected: &Value, got: &Value) -> Option<Mismatch> {
     match (expected, got) {
         (Value::Array(wanted), Value::Array(items)) => {
@@ -91,17 +91,17 @@ fn is_same(expected: &Value, got: &Value) -> bool {
         (Value::Bool(truth), Value::String(text)) | (Value::String(text), Value::Bool(truth)) => {
             *text == truth.to_string()
         }
-        // A number that came as JSON prints as a float did; its plain digits are meant as well.
+        // Go prints a JSON number as a float; its plain digits are accepted as well.
         (Value::String(text), Value::Number(number))
         | (Value::Number(number), Value::String(text)) => {
-            *text == number.to_string() || *text == goform::default(&received(number))
+            *text == number.to_string() || *text == go_format::display(&received(number))
         }
-        _ => goform::default(expected) == goform::default(got),
+        _ => go_format::display(expected) == go_format::display(got),
     }
 }
 
 fn received(number: &Number) -> Value {
-    goform::as_received(Value::Number(number.clone()))
+    go_format::as_received(Value::Number(number.clone()))
 }
 
 fn same_number(one: &Number, other: &Number) -> bool {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_meant_the_same() {
+    fn loosely_equal_values() {
         same(json!(null), json!(null));
         same(json!(5), json!(5.0));
         same(json!("5"), json!(5));
@@ -148,13 +148,13 @@ mod tests {
     }
 
     #[test]
-    fn values_that_differ() {
+    fn different_values() {
         differs(json!(null), json!(0), " | null | 0");
         differs(json!("x"), json!(null), r#" | "x" | null"#);
         differs(json!("running"), json!("Running"), r#" | "running" | "Running""#);
         differs(json!([1]), json!([1, 2]), " | 1 elements: [1] | 2 elements: [1,2]");
         differs(json!({"a": {"b": [1, 2]}}), json!({"a": {"b": [1, 3]}}), ".a.b.1 | 2 | 3");
-        differs(json!({"a": 1}), json!({"b": 1}), ".a | 1 | no `a`: the answer has b");
+        differs(json!({"a": 1}), json!({"b": 1}), ".a | 1 | no `a`: the result has b");
         differs(json!(true), json!("True"), r#" | true | "True""#);
     }
 
@@ -171,6 +171,6 @@ mod tests {
         assert_eq!(show("a.x"), "no `x`: `a` has b");
         assert_eq!(show("n.x"), "no `x`: `n` is 3");
         assert_eq!(show("e.x"), "no `x`: `e` is empty");
-        assert_eq!(show("z"), "no `z`: the answer has a, dotted.key, n, e");
+        assert_eq!(show("z"), "no `z`: the result has a, dotted.key, n, e");
     }
 }

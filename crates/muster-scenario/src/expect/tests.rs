@@ -1,4 +1,4 @@
-//! Expectations, and how differences read.
+//! Expectations and the text of differences.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::{Difference, check, check_notification};
 use crate::{
     budget::approximate_tokens,
-    client::{Answer, Failure, Heard},
+    client::{ClientError, ReceivedNotification, ToolResponse},
     scenario::{Budget, Expected, ExpectedNotification, Presence},
 };
 
-fn answer(is_error: bool, texts: &[&str]) -> Result<Answer, Failure> {
-    Ok(Answer { is_error, texts: texts.iter().map(|text| (*text).to_owned()).collect() })
+fn answer(is_error: bool, texts: &[&str]) -> Result<ToolResponse, ClientError> {
+    Ok(ToolResponse { is_error, texts: texts.iter().map(|text| (*text).to_owned()).collect() })
 }
 
 fn shown(differences: &[Difference]) -> String {
@@ -25,7 +25,7 @@ fn shown(differences: &[Difference]) -> String {
 
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
-fn differs(expected: &Expected, outcome: Result<Answer, Failure>, expect: Expect) {
+fn differs(expected: &Expected, outcome: Result<ToolResponse, ClientError>, expect: Expect) {
     let took = Duration::from_millis(250);
     expect.assert_eq(&shown(&check(expected, &outcome, took, approximate_tokens)));
 }
@@ -35,10 +35,10 @@ fn texts(texts: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn success_is_false_where_nothing_is_said() {
+fn failure_is_expected_by_default() {
     let nothing = Expected::default();
     differs(&nothing, answer(true, &["no"]), expect![[""]]);
-    differs(&nothing, Err(Failure::Broken("gone".to_owned())), expect![[""]]);
+    differs(&nothing, Err(ClientError::Transport("gone".to_owned())), expect![[""]]);
     differs(
         &nothing,
         answer(false, &["fine"]),
@@ -61,7 +61,7 @@ fn success_is_false_where_nothing_is_said() {
     );
     differs(
         &success,
-        Err(Failure::Broken("gone".to_owned())),
+        Err(ClientError::Transport("gone".to_owned())),
         expect![[r#"
         success
           expected a success
@@ -99,9 +99,9 @@ fn errors() {
           got      no error: server not found
     "#]],
     );
-    // A failure of the call has a text too, but no content.
+    // A failed call has a text but no content.
     let expected = Expected { contains: texts(&["never"]), ..expected };
-    differs(&expected, Err(Failure::Meta("server not found".to_owned())), expect![[""]]);
+    differs(&expected, Err(ClientError::MetaTool("server not found".to_owned())), expect![[""]]);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn budgets() {
 }
 
 #[test]
-fn long_answers_are_cut() {
+fn long_results_are_shortened() {
     let long = format!("{}needle{}", "x".repeat(500), "y".repeat(500));
     let expected = Expected {
         success: true,
@@ -219,9 +219,9 @@ fn long_answers_are_cut() {
 
 #[test]
 fn notifications() {
-    let heard = [
-        Heard { method: "a/b".to_owned(), params: json!({"level": "Info"}) },
-        Heard { method: "c".to_owned(), params: Value::Null },
+    let received = [
+        ReceivedNotification { method: "a/b".to_owned(), params: json!({"level": "Info"}) },
+        ReceivedNotification { method: "c".to_owned(), params: Value::Null },
     ];
     let expected = |method: &str, contains: &[&str], presence| ExpectedNotification {
         method: method.to_owned(),
@@ -229,11 +229,11 @@ fn notifications() {
         within: Duration::from_secs(2),
         presence,
     };
-    assert_eq!(check_notification(&expected("a/b", &["info"], Presence::Present), &heard), None);
-    assert_eq!(check_notification(&expected("d", &[], Presence::Absent), &heard), None);
+    assert_eq!(check_notification(&expected("a/b", &["info"], Presence::Present), &received), None);
+    assert_eq!(check_notification(&expected("d", &[], Presence::Absent), &received), None);
     let wrong = [
-        check_notification(&expected("a/b", &["debug"], Presence::Present), &heard),
-        check_notification(&expected("c", &[], Presence::Absent), &heard),
+        check_notification(&expected("a/b", &["debug"], Presence::Present), &received),
+        check_notification(&expected("c", &[], Presence::Absent), &received),
         check_notification(&expected("c", &[], Presence::Present), &[]),
     ];
     let wrong: Vec<Difference> = wrong.into_iter().flatten().collect();

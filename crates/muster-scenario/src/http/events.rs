@@ -1,18 +1,18 @@
-//! Server-sent events, as they stream in.
+//! A parser for server-sent events.
 
 use http_body_util::BodyExt;
 
-use super::{Broken, Response};
+use super::{HttpError, Response};
 
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// `message` where nothing is said.
+    /// `message` by default.
     pub(crate) kind: String,
     pub(crate) data: String,
 }
 
-/// The events of a response.
+/// The event stream of a response.
 #[derive(Debug)]
 pub(crate) struct Events {
     response: Response,
@@ -24,8 +24,8 @@ impl Events {
         Self { response, buffer: Buffer::default() }
     }
 
-    /// The next event; `None` when the stream has come to its end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Event>, Broken> {
+    /// The next event; `None` at the end of the stream.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>, HttpError> {
         loop {
             if let Some(event) = self.buffer.next() {
                 return Ok(Some(event));
@@ -42,14 +42,14 @@ impl Events {
     }
 }
 
-/// Bytes that may end anywhere.
+/// Received bytes that may end in the middle of an event.
 #[derive(Debug, Default)]
 struct Buffer {
     bytes: Vec<u8>,
 }
 
 impl Buffer {
-    /// Takes the first whole event that has data.
+    /// Removes the first complete event that has data.
     fn next(&mut self) -> Option<Event> {
         loop {
             let (end, separator) = self.end()?;
@@ -61,7 +61,7 @@ impl Buffer {
         }
     }
 
-    /// Where the first event ends, and how long the blank line after it is.
+    /// The end of the first event, and the length of the blank line after it.
     fn end(&self) -> Option<(usize, usize)> {
         let find = |blank: &[u8]| {
             let at = self.bytes.windows(blank.len()).position(|window| window == blank)?;

@@ -1,4 +1,4 @@
-//! The files of an instance: what a scenario has prepared, as muster reads it.
+//! The configuration files of an instance, generated from the setup of a scenario.
 
 use std::{
     collections::BTreeMap,
@@ -15,27 +15,27 @@ use crate::{
     template,
 };
 
-/// What files refer to.
-pub(super) struct Surroundings<'a> {
+/// The addresses and paths that files refer to.
+pub(super) struct FileContext<'a> {
     pub(super) dir: &'a Path,
     pub(super) muster: &'a Path,
     pub(super) port: u16,
-    /// Where mock processes call.
+    /// The port of the control server.
     pub(super) control: u16,
-    /// Where remote mocks listen.
+    /// The URLs of remote mocks.
     pub(super) urls: BTreeMap<String, String>,
-    /// Who logs people in.
+    /// The mock identity providers.
     pub(super) providers: &'a Providers,
 }
 
-/// A file that is to be written.
+/// A file to write.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct PlannedFile {
     pub(super) path: PathBuf,
     pub(super) text: String,
 }
 
-pub(super) fn write(files: &[Planned]) -> io::Result<()> {
+pub(super) fn write(files: &[PlannedFile]) -> io::Result<()> {
     for file in files {
         if let Some(dir) = file.path.parent() {
             fs::create_dir_all(dir)?;
@@ -47,27 +47,27 @@ pub(super) fn write(files: &[Planned]) -> io::Result<()> {
 
 /// All files of an instance.
 pub(super) fn plan(
-    before: &PreConfiguration,
-    around: &Surroundings<'_>,
-) -> io::Result<Vec<Planned>> {
-    let config_dir = around.dir.join("muster");
-    let variables = oauth::variables(around);
+    setup: &PreConfiguration,
+    context: &FileContext<'_>,
+) -> io::Result<Vec<PlannedFile>> {
+    let config_dir = context.dir.join("muster");
+    let variables = oauth::variables(context);
     let fill = |value: &Value| {
         let wrong = |err| io::Error::new(io::ErrorKind::InvalidInput, format!("{err}"));
         template::substitute(value, &variables).map_err(wrong)
     };
-    let given = object(fill(&Value::Object(before.main_config.clone()))?);
-    let config = main_config(&given, around);
+    let given = object(fill(&Value::Object(setup.main_config.clone()))?);
+    let config = main_config(&given, context);
     let mut files =
-        vec![Planned { path: config_dir.join("config.yaml"), text: yaml::document(&config) }];
-    if let Some(pem) = around.providers.ca_pem() {
-        files.push(Planned { path: oauth::ca_file(around), text: pem.to_owned() });
+        vec![PlannedFile { path: config_dir.join("config.yaml"), text: yaml::document(&config) }];
+    if let Some(pem) = context.providers.ca_pem() {
+        files.push(PlannedFile { path: oauth::ca_file(context), text: pem.to_owned() });
     }
-    for server in &before.mcp_servers {
-        let spec = object(fill(&Value::Object(server_spec(server, around, &mut files)))?);
+    for server in &setup.mcp_servers {
+        let spec = object(fill(&Value::Object(server_spec(server, context, &mut files)))?);
         files.push(object_file(&config_dir, "mcpservers", "MCPServer", &server.name, &spec));
     }
-    for object in &before.objects {
+    for object in &setup.objects {
         let (kind, folder) = match object.kind {
             ObjectKind::Workflow => ("Workflow", "workflows"),
             ObjectKind::ServiceClass => ("ServiceClass", "serviceclasses"),
@@ -75,20 +75,20 @@ pub(super) fn plan(
         };
         files.push(object_file(&config_dir, folder, kind, &object.name, &object.spec));
     }
-    for (path, text) in &before.files {
+    for (path, text) in &setup.files {
         let text = fill(&Value::String(text.clone()))?;
         let text = text.as_str().unwrap_or_default().to_owned();
-        files.push(Planned { path: below(&config_dir, path), text });
+        files.push(PlannedFile { path: below(&config_dir, path), text });
     }
     Ok(files)
 }
 
-/// Keys of the scenario replace whole keys of ours. What an instance needs to be reached is put back,
-/// and the port is always ours: many instances run at once.
-fn main_config(given: &Map<String, Value>, around: &Surroundings<'_>) -> Value {
-    let port = around.port;
+/// Top-level keys of the scenario replace the generated ones. What an instance needs to be reached is restored,
+/// and the port is never taken from the scenario: many instances run at once.
+fn main_config(given: &Map<String, Value>, context: &FileContext<'_>) -> Value {
+    let port = context.port;
     let mut own = json!({"host": "localhost", "port": port, "transport": "streamable-http"});
-    if let (Some(own), Some(oauth)) = (own.as_object_mut(), oauth::section(around)) {
+    if let (Some(own), Some(oauth)) = (own.as_object_mut(), oauth::section(context)) {
         own.insert("oauth".to_owned(), oauth);
     }
     let mut config = json!({"aggregator": own});
@@ -108,34 +108,34 @@ fn main_config(given: &Map<String, Value>, around: &Surroundings<'_>) -> Value {
 
 fn server_spec(
     server: &Server,
-    around: &Surroundings<'_>,
-    files: &mut Vec<Planned>,
+    context: &FileContext<'_>,
+    files: &mut Vec<PlannedFile>,
 ) -> Map<String, Value> {
     let mut spec = match &server.kind {
         ServerKind::Plain(spec) => spec.clone(),
         ServerKind::Stdio(mock) => {
-            let path = below(&around.dir.join("mocks"), &format!("{}.yaml", server.name));
+            let path = below(&context.dir.join("mocks"), &format!("{}.yaml", server.name));
             let mut file = mock.written.clone();
-            file.insert("control".to_owned(), around.control.into());
+            file.insert("control".to_owned(), context.control.into());
             file.extend(mock.fault.map(|fault| ("fault".to_owned(), fault.to_json())));
             let spec = json!({
                 "type": "stdio",
                 "autoStart": true,
-                "command": around.muster.display().to_string(),
+                "command": context.muster.display().to_string(),
                 "args": ["test", "--mock-mcp-server", "--mock-config", path.display().to_string()],
             });
-            files.push(Planned { path, text: yaml::document(&file.into()) });
+            files.push(PlannedFile { path, text: yaml::document(&file.into()) });
             object(spec)
         }
         ServerKind::Remote { transport, .. } => {
-            let url = around.urls.get(&server.name);
+            let url = context.urls.get(&server.name);
             object(json!({"type": transport.name(), "autoStart": true, "url": url}))
         }
     };
     if let Some(prefix) = server.mock().and_then(|mock| mock.prefix.as_ref()) {
         spec.insert("toolPrefix".to_owned(), prefix.as_str().into());
     }
-    if let Some(auth) = server.guard().and_then(|guard| oauth::auth(guard, around)) {
+    if let Some(auth) = server.guard().and_then(|guard| oauth::auth(guard, context)) {
         spec.insert("auth".to_owned(), auth);
     }
     spec
@@ -147,7 +147,7 @@ fn object_file(
     kind: &str,
     name: &str,
     spec: &Map<String, Value>,
-) -> Planned {
+) -> PlannedFile {
     let object = json!({
         "apiVersion": "muster.giantswarm.io/v1alpha1",
         "kind": kind,
@@ -155,7 +155,7 @@ fn object_file(
         "spec": spec,
     });
     let path = below(&config_dir.join(folder), &format!("{name}.yaml"));
-    Planned { path, text: yaml::document(&object) }
+    PlannedFile { path, text: yaml::document(&object) }
 }
 
 fn object(value: Value) -> Map<String, Value> {
@@ -165,7 +165,7 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-/// A path that stays below `dir`, whatever a scenario writes.
+/// A path that cannot leave `dir`.
 pub(super) fn below(dir: &Path, path: &str) -> PathBuf {
     let parts = Path::new(path).components().filter_map(|part| match part {
         Component::Normal(part) => Some(part),

@@ -1,4 +1,4 @@
-//! What the processes of an instance print, kept as far as it is useful.
+//! The logs of an instance, limited in size.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -7,10 +7,10 @@ use tokio::{
     sync::watch,
 };
 
-/// How much is kept; of more the end counts.
-const KEPT: usize = 2 << 20;
+/// When the limit is exceeded, the oldest lines are dropped.
+const MAX_BYTES: usize = 2 << 20;
 
-/// Lines of all outputs, in the order they came. Clones are the same logs.
+/// Lines of all outputs in order of arrival. Clones share the same logs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Logs(Arc<watch::Sender<Lines>>);
 
@@ -22,7 +22,7 @@ struct Lines {
 }
 
 impl Logs {
-    /// Reads an output to its end. Lines of any length are taken, and never block the writer.
+    /// Reads an output to its end. Lines of any length are accepted, so the writer never blocks.
     pub(super) async fn read(self, mut output: impl AsyncRead + Unpin) {
         let mut pending = Vec::new();
         let mut chunk = vec![0; 16 << 10];
@@ -32,7 +32,7 @@ impl Logs {
                 let line: Vec<u8> = pending.drain(..=end).collect();
                 self.push(&line);
             }
-            if pending.len() > KEPT {
+            if pending.len() > MAX_BYTES {
                 self.push(&std::mem::take(&mut pending));
             }
         }
@@ -46,7 +46,7 @@ impl Logs {
         self.0.send_modify(|lines| {
             lines.bytes += line.len() + 1;
             lines.lines.push_back(line);
-            while lines.bytes > KEPT
+            while lines.bytes > MAX_BYTES
                 && let Some(first) = lines.lines.pop_front()
             {
                 lines.bytes -= first.len() + 1;
@@ -55,7 +55,7 @@ impl Logs {
         });
     }
 
-    /// A line of our own.
+    /// Adds a line of the tester's own.
     pub(super) fn note(&self, text: &str) {
         self.push(format!("--- {text} ---").as_bytes());
     }
@@ -64,7 +64,7 @@ impl Logs {
         let lines = self.0.borrow();
         let mut text = String::new();
         if lines.dropped > 0 {
-            text = format!("--- {} earlier lines are not kept ---\n", lines.dropped);
+            text = format!("--- {} earlier lines were dropped ---\n", lines.dropped);
         }
         for line in &lines.lines {
             text.push_str(line);

@@ -1,24 +1,24 @@
-//! What an instance is told about the mock providers.
+//! The OAuth configuration of an instance.
 
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 
-use super::files::Surroundings;
+use super::files::FileContext;
 use crate::oauth::config::GuardConfig;
 
-/// Where the certificate of the providers is.
-pub(super) fn ca_file(around: &Surroundings<'_>) -> PathBuf {
-    around.dir.join("muster").join("mock-oauth-ca.pem")
+/// The CA certificate of the mock providers.
+pub(super) fn ca_file(context: &FileContext<'_>) -> PathBuf {
+    context.dir.join("muster").join("mock-oauth-ca.pem")
 }
 
 /// `aggregator.oauth`, if there are providers.
-pub(super) fn section(around: &Surroundings<'_>) -> Option<Value> {
-    if around.providers.is_empty() {
+pub(super) fn section(context: &FileContext<'_>) -> Option<Value> {
+    if context.providers.is_empty() {
         return None;
     }
-    let base = format!("http://localhost:{}", around.port);
-    let ca = around.providers.ca_pem().map(|_| ca_file(around).display().to_string());
+    let base = format!("http://localhost:{}", context.port);
+    let ca = context.providers.ca_pem().map(|_| ca_file(context).display().to_string());
     let with_ca = |mut section: Value| {
         if let (Some(section), Some(ca)) = (section.as_object_mut(), &ca) {
             section.insert("caFile".to_owned(), ca.as_str().into());
@@ -29,8 +29,8 @@ pub(super) fn section(around: &Surroundings<'_>) -> Option<Value> {
         "enabled": true, "publicUrl": base, "callbackPath": "/oauth/proxy/callback",
     });
     let mut section = json!({"mcpClient": with_ca(client)});
-    if let (Some(idp), Some(section)) = (around.providers.muster(), section.as_object_mut()) {
-        let idp = idp.core();
+    if let (Some(idp), Some(section)) = (context.providers.muster(), section.as_object_mut()) {
+        let idp = idp.state();
         let dex = json!({
             "issuerUrl": idp.issuer(),
             "clientId": idp.config().client_id,
@@ -50,8 +50,8 @@ pub(super) fn section(around: &Surroundings<'_>) -> Option<Value> {
     Some(section)
 }
 
-/// `spec.auth` of a server, if there is anything to say.
-pub(super) fn auth(guard: &GuardConfig, around: &Surroundings<'_>) -> Option<Value> {
+/// `spec.auth` of a server, if it is not empty.
+pub(super) fn auth(guard: &GuardConfig, context: &FileContext<'_>) -> Option<Value> {
     let mut auth = Map::new();
     if guard.forward_token {
         auth.insert("forwardToken".to_owned(), true.into());
@@ -60,8 +60,8 @@ pub(super) fn auth(guard: &GuardConfig, around: &Surroundings<'_>) -> Option<Val
         auth.insert("requiredAudiences".to_owned(), json!(guard.required_audiences));
     }
     if let Some(exchange) = &guard.exchange {
-        let provider = exchange.provider.as_deref().and_then(|name| around.providers.get(name));
-        let issuer = provider.map(|provider| provider.core().issuer());
+        let provider = exchange.provider.as_deref().and_then(|name| context.providers.get(name));
+        let issuer = provider.map(|provider| provider.state().issuer());
         let endpoint = issuer.map(|issuer| format!("{issuer}/token"));
         let pairs = [
             ("dexTokenEndpoint", endpoint.or_else(|| exchange.endpoint.clone())),
@@ -78,10 +78,10 @@ pub(super) fn auth(guard: &GuardConfig, around: &Surroundings<'_>) -> Option<Val
     (!auth.is_empty()).then(|| auth.into())
 }
 
-/// What files may refer to in double braces.
-pub(super) fn variables(around: &Surroundings<'_>) -> Map<String, Value> {
-    let oauth = around.providers.iter().map(|(name, provider)| {
-        let (core, issuer) = (provider.core(), provider.core().issuer());
+/// The variables that files may refer to.
+pub(super) fn variables(context: &FileContext<'_>) -> Map<String, Value> {
+    let oauth = context.providers.iter().map(|(name, provider)| {
+        let (core, issuer) = (provider.state(), provider.state().issuer());
         let about = json!({
             "issuer_url": issuer,
             "token_endpoint": format!("{issuer}/token"),
@@ -91,12 +91,12 @@ pub(super) fn variables(around: &Surroundings<'_>) -> Map<String, Value> {
         });
         (name.to_owned(), about)
     });
-    let servers = around.urls.iter().map(|(name, url)| (name.clone(), json!({"url": url})));
+    let servers = context.urls.iter().map(|(name, url)| (name.clone(), json!({"url": url})));
     let instance = json!({
-        "url": format!("http://localhost:{}", around.port),
-        "port": around.port.to_string(),
-        "config_path": around.dir.join("muster").display().to_string(),
-        "ca_file": ca_file(around).display().to_string(),
+        "url": format!("http://localhost:{}", context.port),
+        "port": context.port.to_string(),
+        "config_path": context.dir.join("muster").display().to_string(),
+        "ca_file": ca_file(context).display().to_string(),
     });
     Map::from_iter([
         ("oauth".to_owned(), Value::Object(oauth.collect())),

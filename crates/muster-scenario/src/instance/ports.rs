@@ -1,5 +1,4 @@
-//! Ports for instances: each is looked at before it is given out, and two runs on one machine do not
-//! give out the same.
+//! Reserves ports for instances: each is checked first, and concurrent runs on one machine do not share any.
 
 use std::{
     fs::{self, File},
@@ -13,24 +12,23 @@ use rustix::{
     process::getuid,
 };
 
-/// How many ports are tried before giving up.
-const TRIES: u16 = 1000;
-/// Ports from here on belong to the kernel, which gives them to anybody.
-const LAST: u16 = 32_000;
+const MAX_TRIES: u16 = 1000;
+/// Ports from here on are the kernel's ephemeral range.
+const LAST_PORT: u16 = 32_000;
 
-/// Gives out ports from a number upwards, and begins again when it is through.
+/// Reserves ports from a number upwards, and wraps around.
 #[derive(Debug)]
 pub(super) struct Ports {
     first: u16,
     next: AtomicU16,
 }
 
-/// A port that is ours until this is dropped.
+/// A reserved port, released when dropped.
 #[derive(Debug)]
 pub(super) struct Port {
     number: u16,
-    /// Held while the port is used; other runs see it.
-    _lock: Lock,
+    /// Held while the port is in use, so that other runs skip it.
+    _lock: PortLock,
 }
 
 impl Ports {
@@ -38,19 +36,20 @@ impl Ports {
         Self { first, next: AtomicU16::new(first) }
     }
 
-    pub(super) fn take(&self) -> io::Result<Port> {
-        for _ in 0..TRIES {
+    pub(super) fn reserve(&self) -> io::Result<Port> {
+        for _ in 0..MAX_TRIES {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
-            if number >= LAST.max(self.first.saturating_add(TRIES)) || number < self.first {
+            if number >= LAST_PORT.max(self.first.saturating_add(MAX_TRIES)) || number < self.first
+            {
                 self.next.store(self.first, Ordering::Relaxed);
                 continue;
             }
-            let lock = Lock::of(number);
-            if !matches!(lock, Lock::Theirs) && is_free(number) {
+            let lock = PortLock::of(number);
+            if !matches!(lock, PortLock::Foreign) && is_free(number) {
                 return Ok(Port { number, _lock: lock });
             }
         }
-        let text = format!("no free port from {} on", self.first);
+        let text = format!("no free port from {} upwards", self.first);
         Err(io::Error::new(io::ErrorKind::AddrInUse, text))
     }
 }
@@ -60,37 +59,37 @@ impl Port {
         self.number
     }
 
-    /// Whether somebody listens on it.
-    pub(super) fn is_taken(&self) -> bool {
+    /// Whether a process listens on it.
+    pub(super) fn is_in_use(&self) -> bool {
         !is_free(self.number)
     }
 }
 
-/// Who has a port, as far as runs on this machine agree about it.
+/// The cross-process lock on a port.
 #[derive(Debug)]
-enum Lock {
-    /// This run, as long as the file is open.
-    Ours { _file: File },
-    /// Another run.
-    Theirs,
-    /// No lock file can be made; a look at the port has to do.
+enum PortLock {
+    /// Held by this run, as long as the file is open.
+    Held { _file: File },
+    /// Held by another run.
+    Foreign,
+    /// No lock file can be created; only the port itself is checked.
     Unknown,
 }
 
-impl Lock {
+impl PortLock {
     fn of(number: u16) -> Self {
         let dir = std::env::temp_dir().join(format!("muster-test-ports-{}", getuid().as_raw()));
         let file =
             fs::create_dir_all(&dir).and_then(|()| File::create(dir.join(number.to_string())));
         let Ok(file) = file else { return Self::Unknown };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Self::Ours { _file: file },
-            Err(_) => Self::Theirs,
+            Ok(()) => Self::Held { _file: file },
+            Err(_) => Self::Foreign,
         }
     }
 }
 
-/// On all interfaces, and on both loopbacks.
+/// Checks all interfaces and both loopback addresses.
 fn is_free(number: u16) -> bool {
     let free = |address: io::Result<TcpListener>| match address {
         Ok(_) => true,
@@ -108,14 +107,14 @@ mod tests {
     use super::Ports;
 
     #[test]
-    fn taken_ports_are_passed_over() {
+    fn ports_in_use_are_skipped() {
         let ports = Ports::from(23_100);
-        let first = ports.take().unwrap();
+        let first = ports.reserve().unwrap();
         let occupied = TcpListener::bind(("127.0.0.1", first.number() + 1)).unwrap();
-        let second = ports.take().unwrap();
+        let second = ports.reserve().unwrap();
         assert!(second.number() > occupied.local_addr().unwrap().port());
-        // Another run begins at the same number and finds the lock.
-        let other = Ports::from(23_100).take().unwrap();
+        // Another run starts at the same number and finds the lock.
+        let other = Ports::from(23_100).reserve().unwrap();
         assert!(other.number() > second.number());
         drop(first);
     }

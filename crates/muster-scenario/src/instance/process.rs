@@ -1,4 +1,4 @@
-//! The process of an instance, from its start to its end.
+//! The gateway process of an instance.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use muster_exec::{
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{task::JoinSet, time::timeout};
 
-use super::{Stop, logs::Logs};
+use super::{StopMode, logs::Logs};
 
-/// How long an instance may take to end after it was asked to.
-pub(super) const STOP_LIMIT: Duration = Duration::from_secs(10);
-/// How long its outputs may take to end after it has.
-const DRAIN_LIMIT: Duration = Duration::from_millis(500);
+/// From `SIGTERM` to exit.
+pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// From exit to the end of its output.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A running instance. Dropping it kills it and everything below it.
+/// A running gateway. Dropping it kills its process tree.
 #[derive(Debug)]
 pub(super) struct Process {
     pid: u32,
@@ -25,23 +25,23 @@ pub(super) struct Process {
     outputs: JoinSet<()>,
 }
 
-/// What it took to end a process.
+/// How a process shut down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Signalled {
-    /// It ended.
-    Once,
-    /// It had to be killed.
-    Insisted,
+pub(super) enum Shutdown {
+    /// It exited after the signal.
+    Clean,
+    /// It did not exit in time and must be killed.
+    Forced,
 }
 
 impl Process {
     pub(super) async fn start(
         launcher: &Launcher,
-        words: Vec<String>,
+        argv: Vec<String>,
         env: Vec<(String, String)>,
         logs: &Logs,
     ) -> Result<Self, StartError> {
-        let command = Command { env, ..Command::new(words) };
+        let command = Command { env, ..Command::new(argv) };
         let child = launcher.start(command).await?;
         let mut outputs = JoinSet::new();
         outputs.spawn(logs.clone().read(child.stdout));
@@ -49,8 +49,8 @@ impl Process {
         Ok(Self { pid: child.pid, tree: child.tree, outputs })
     }
 
-    /// How it ended, if it has.
-    pub(super) async fn ended_within(&mut self, limit: Duration) -> Option<String> {
+    /// Its exit status, if it exits within the limit.
+    pub(super) async fn exited_within(&mut self, limit: Duration) -> Option<String> {
         let exit = timeout(limit, self.tree.exit()).await.ok()?;
         Some(match exit {
             Exit::Code(code) => format!("exit code {code}"),
@@ -59,25 +59,26 @@ impl Process {
         })
     }
 
-    /// Signals its group and waits for it. What is below it is its own business for now: a good
-    /// instance takes it along.
-    pub(super) async fn end(&mut self, how: Stop) -> Signalled {
+    /// Signals its process group and waits for the root process. Descendants are not touched: a correct gateway
+    /// ends them itself.
+    pub(super) async fn stop(&mut self, how: StopMode) -> Shutdown {
         let signal = match how {
-            Stop::Asked => Signal::TERM,
-            Stop::Killed => Signal::KILL,
+            StopMode::Graceful => Signal::TERM,
+            StopMode::Kill => Signal::KILL,
         };
         if let Some(group) = Pid::from_raw(self.pid.cast_signed()) {
-            let _gone = kill_process_group(group, signal);
+            let _sent = kill_process_group(group, signal);
         }
-        match self.ended_within(STOP_LIMIT).await {
-            Some(_) => Signalled::Once,
-            None => Signalled::Insisted,
+        match self.exited_within(STOP_TIMEOUT).await {
+            Some(_) => Shutdown::Clean,
+            None => Shutdown::Forced,
         }
     }
 
-    /// Waits for what it has printed last.
+    /// Waits for the rest of its output.
     pub(super) async fn drain(&mut self) {
-        let _late =
-            timeout(DRAIN_LIMIT, async { while self.outputs.join_next().await.is_some() {} }).await;
+        let _timed_out =
+            timeout(DRAIN_TIMEOUT, async { while self.outputs.join_next().await.is_some() {} })
+                .await;
     }
 }

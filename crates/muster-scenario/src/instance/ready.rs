@@ -1,60 +1,60 @@
-//! When an instance counts as ready: it listens, it speaks, and it offers what was prepared.
+//! Readiness of an instance: it listens, responds, and offers everything in the setup.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 
-use super::{NotStarted, process::Process};
+use super::{InstanceError, process::Process};
 use crate::{
-    client::{Client, Failure, Target},
+    client::{Client, ClientError, ClientTarget},
     http,
     scenario::{ObjectKind, PreConfiguration},
 };
 
-const PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-const COMPLETE_LIMIT: Duration = Duration::from_secs(15);
-const CALL_LIMIT: Duration = Duration::from_secs(10);
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(100);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const RESOURCES_TIMEOUT: Duration = Duration::from_secs(15);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What an instance has to offer before the first step.
+/// The resources that an instance must offer before the first step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct ExpectedResources {
     pub(super) tools: Vec<String>,
     pub(super) servers: Vec<String>,
     pub(super) classes: Vec<String>,
     pub(super) workflows: Vec<String>,
 }
 
-impl Wanted {
-    pub(super) fn by(before: &PreConfiguration) -> Self {
-        let mut wanted = Self::default();
-        let prefix = before.main_config.get("aggregator");
+impl ExpectedResources {
+    pub(super) fn of(setup: &PreConfiguration) -> Self {
+        let mut expected = Self::default();
+        let prefix = setup.main_config.get("aggregator");
         let prefix = prefix.and_then(|aggregator| aggregator.get("musterPrefix")?.as_str());
         let prefix = prefix.filter(|prefix| !prefix.is_empty()).unwrap_or("x");
-        for server in &before.mcp_servers {
-            wanted.servers.push(server.name.clone());
+        for server in &setup.mcp_servers {
+            expected.servers.push(server.name.clone());
             let Some(mock) = server.mock().filter(|_| !server.is_protected()) else { continue };
             let own = mock.prefix.as_deref().filter(|own| !own.is_empty());
             let own = own.unwrap_or(&server.name);
             for tool in &mock.tools {
-                wanted.tools.push(exposed(prefix, own, &tool.name));
+                expected.tools.push(exposed_name(prefix, own, &tool.name));
             }
         }
-        for object in &before.objects {
+        for object in &setup.objects {
             match object.kind {
-                ObjectKind::ServiceClass => wanted.classes.push(object.name.clone()),
-                ObjectKind::Workflow => wanted.workflows.push(object.name.clone()),
+                ObjectKind::ServiceClass => expected.classes.push(object.name.clone()),
+                ObjectKind::Workflow => expected.workflows.push(object.name.clone()),
                 ObjectKind::Service => {}
             }
         }
-        wanted
+        expected
     }
 }
 
-/// The name under which muster shows a tool: the prefix of the server is not doubled.
-fn exposed(prefix: &str, server: &str, tool: &str) -> String {
+/// The name under which muster exposes a tool: the server's prefix is not repeated.
+fn exposed_name(prefix: &str, server: &str, tool: &str) -> String {
     if tool.starts_with(&format!("{server}_")) {
         format!("{prefix}_{tool}")
     } else {
@@ -62,71 +62,74 @@ fn exposed(prefix: &str, server: &str, tool: &str) -> String {
     }
 }
 
-/// Waits until the port is open, or the process has ended.
-pub(super) async fn port(
+/// Waits until the port is open or the process has exited.
+pub(super) async fn wait_for_port(
     port: u16,
     process: &mut Process,
     limit: Instant,
-) -> Result<(), NotStarted> {
-    let mut pause = PAUSE;
+) -> Result<(), InstanceError> {
+    let mut interval = MIN_POLL_INTERVAL;
     loop {
         if http::connect(port).await.is_ok() {
-            // Somebody listens; it is not this process if that has just ended.
-            return match process.ended_within(Duration::ZERO).await {
-                Some(end) => Err(NotStarted::Ended(end)),
+            // If our process has just exited, another one is listening.
+            return match process.exited_within(Duration::ZERO).await {
+                Some(end) => Err(InstanceError::Exited(end)),
                 None => Ok(()),
             };
         }
-        if let Some(end) = process.ended_within(pause).await {
-            return Err(NotStarted::Ended(end));
+        if let Some(end) = process.exited_within(interval).await {
+            return Err(InstanceError::Exited(end));
         }
         if Instant::now() >= limit {
-            return Err(NotStarted::NoPort);
+            return Err(InstanceError::PortTimeout);
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        interval = (interval * 2).min(MAX_POLL_INTERVAL);
     }
 }
 
-/// Shakes hands, again and again for a while.
-pub(super) async fn connect(target: &Target, deadline: Instant) -> Result<Client, Failure> {
-    let limit = deadline.min(Instant::now() + CONNECT_LIMIT);
+/// Connects, retrying for a while.
+pub(super) async fn connect(
+    target: &ClientTarget,
+    deadline: Instant,
+) -> Result<Client, ClientError> {
+    let limit = deadline.min(Instant::now() + CONNECT_TIMEOUT);
     loop {
         match Client::connect(target.clone()).await {
             Ok(client) => return Ok(client),
             Err(failure) if Instant::now() >= limit => return Err(failure),
-            Err(_) => sleep(LONGEST_PAUSE).await,
+            Err(_) => sleep(MAX_POLL_INTERVAL).await,
         }
     }
 }
 
-/// Waits until everything is there. The error says what is not.
-pub(super) async fn complete(
+/// Waits until all resources are available. The error lists the missing ones.
+pub(super) async fn wait_for_resources(
     client: &Client,
-    wanted: &Wanted,
+    expected: &ExpectedResources,
     deadline: Instant,
 ) -> Result<(), String> {
-    let limit = deadline.min(Instant::now() + COMPLETE_LIMIT);
-    let mut missing = wanted.clone();
-    let mut pause = PAUSE;
+    let limit = deadline.min(Instant::now() + RESOURCES_TIMEOUT);
+    let mut missing = expected.clone();
+    let mut interval = MIN_POLL_INTERVAL;
     loop {
-        missing = look(client, missing).await;
-        if missing == Wanted::default() {
+        missing = still_missing(client, missing).await;
+        if missing == ExpectedResources::default() {
             return Ok(());
         }
         if Instant::now() >= limit {
             return Err(describe(&missing));
         }
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        sleep(interval).await;
+        interval = (interval * 2).min(MAX_POLL_INTERVAL);
     }
 }
 
-/// What is still missing.
-async fn look(client: &Client, mut missing: Wanted) -> Wanted {
+/// The resources that are still missing.
+async fn still_missing(client: &Client, mut missing: ExpectedResources) -> ExpectedResources {
     if !missing.tools.is_empty() {
-        let listed = match client.listed_names(CALL_LIMIT).await {
+        let listed = match client.listed_names(CALL_TIMEOUT).await {
             Ok(names) => Ok(names),
-            Err(_) => client.tool_names(CALL_LIMIT).await,
+            Err(_) => client.tool_names(CALL_TIMEOUT).await,
         };
         if let Ok(names) = listed {
             missing.tools.retain(|tool| !names.contains(tool));
@@ -151,7 +154,7 @@ async fn look(client: &Client, mut missing: Wanted) -> Wanted {
 }
 
 async fn names(client: &Client, tool: &str, key: &str) -> Vec<String> {
-    let Ok(answer) = client.call(tool, Some(&Map::new()), CALL_LIMIT).await else {
+    let Ok(answer) = client.call(tool, Some(&Map::new()), CALL_TIMEOUT).await else {
         return Vec::new();
     };
     let list = answer.first_object().unwrap_or_default();
@@ -162,12 +165,12 @@ async fn names(client: &Client, tool: &str, key: &str) -> Vec<String> {
 async fn is_available(client: &Client, class: &str) -> bool {
     let mut args = Map::new();
     args.insert("name".to_owned(), class.into());
-    let answer = client.call("core_serviceclass_available", Some(&args), CALL_LIMIT).await;
+    let answer = client.call("core_serviceclass_available", Some(&args), CALL_TIMEOUT).await;
     let object = answer.ok().and_then(|answer| answer.first_object());
     object.and_then(|object| object.get("available")?.as_bool()).unwrap_or_default()
 }
 
-fn describe(missing: &Wanted) -> String {
+fn describe(missing: &ExpectedResources) -> String {
     let parts = [
         ("tools", &missing.tools),
         ("servers", &missing.servers),
@@ -182,12 +185,12 @@ fn describe(missing: &Wanted) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::exposed;
+    use super::exposed_name;
 
     #[test]
     fn prefixes_are_not_doubled() {
-        assert_eq!(exposed("x", "mock1", "create"), "x_mock1_create");
-        assert_eq!(exposed("x", "mock1", "mock1_create"), "x_mock1_create");
-        assert_eq!(exposed("m", "a-b", "c"), "m_a-b_c");
+        assert_eq!(exposed_name("x", "mock1", "create"), "x_mock1_create");
+        assert_eq!(exposed_name("x", "mock1", "mock1_create"), "x_mock1_create");
+        assert_eq!(exposed_name("m", "a-b", "c"), "m_a-b_c");
     }
 }

@@ -1,4 +1,4 @@
-//! Writing YAML that every reader takes for the same: texts in double quotes, the rest as in JSON.
+//! A YAML writer whose output every reader agrees on: quoted strings, everything else as in JSON.
 
 use std::fmt::Write;
 
@@ -46,7 +46,7 @@ fn member(value: &Value, depth: usize, text: &mut String) {
     }
 }
 
-/// Keys that nobody takes for anything else stay bare.
+/// Only unambiguous keys are left unquoted.
 fn name(key: &str) -> String {
     const WORDS: [&str; 9] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
     let plain = key.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -58,7 +58,7 @@ fn name(key: &str) -> String {
 fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
-        // Without a point, YAML 1.1 takes an exponent for text.
+        // YAML 1.1 reads an exponent without a decimal point as text.
         Value::Number(number) => {
             let written = number.to_string();
             match written.split_once(['e', 'E']) {
@@ -99,7 +99,7 @@ mod tests {
     use crate::load::node;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn documents_round_trip() {
         let value = json!({
             "aggregator": {"port": 18000, "enabled": true, "host": "localhost"},
             "no": "yes", "on": null, "1": [1, 2.5, 1e300, -1e-9, "x: y\n# z", [], {}, [[1], {"a": {}}]],

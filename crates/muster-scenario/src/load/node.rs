@@ -1,30 +1,30 @@
-//! From YAML nodes to typed values; what does not fit is noted with its place, and reading goes on.
+//! Reads typed values from YAML nodes; problems are collected with their position.
 
 use std::time::Duration;
 
 use muster_config::yaml::{Node, NodeValue};
-use muster_core::{suggest::similar, value::Value as Written};
+use muster_core::{suggest::similar, value::Value as YamlValue};
 use serde_json::{Map, Number, Value};
 
 use super::{Problem, Severity};
 use crate::duration;
 
-/// Notes problems of one file.
+/// Collects the problems of one file.
 #[derive(Debug, Default)]
-pub(crate) struct Notes {
+pub(crate) struct Diagnostics {
     problems: Vec<Problem>,
 }
 
-impl Notes {
+impl Diagnostics {
     pub(crate) fn error(&mut self, line: usize, field: &str, message: impl Into<String>) {
-        self.note(Severity::Error, line, field, message.into());
+        self.report(Severity::Error, line, field, message.into());
     }
 
     pub(crate) fn warning(&mut self, line: usize, field: &str, message: impl Into<String>) {
-        self.note(Severity::Warning, line, field, message.into());
+        self.report(Severity::Warning, line, field, message.into());
     }
 
-    fn note(&mut self, severity: Severity, line: usize, field: &str, message: String) {
+    fn report(&mut self, severity: Severity, line: usize, field: &str, message: String) {
         self.problems.push(Problem { severity, line, field: field.to_owned(), message });
     }
 
@@ -36,29 +36,33 @@ impl Notes {
     }
 }
 
-/// A mapping that is being read key by key.
+/// Reads a mapping key by key, and reports unknown keys.
 pub(crate) struct Fields<'a> {
     path: String,
     line: usize,
     members: Vec<(&'a str, &'a Node)>,
-    asked: Vec<&'static str>,
+    requested: Vec<&'static str>,
 }
 
 impl<'a> Fields<'a> {
-    /// Opens a mapping. Null is an empty one, as an empty key in a file is.
-    pub(crate) fn open(node: &'a Node, path: &str, notes: &mut Notes) -> Option<Self> {
+    /// Opens a mapping. Null counts as an empty mapping.
+    pub(crate) fn open(node: &'a Node, path: &str, diagnostics: &mut Diagnostics) -> Option<Self> {
         let path = path.to_owned();
         match &node.value {
             NodeValue::Map(pairs) => {
                 let members = pairs.iter().filter_map(|(key, value)| Some((key.written()?, value)));
                 let members = members.collect();
-                Some(Self { path, line: node.line, members, asked: Vec::new() })
+                Some(Self { path, line: node.line, members, requested: Vec::new() })
             }
             _ if is_null(node) => {
-                Some(Self { path, line: node.line, members: Vec::new(), asked: Vec::new() })
+                Some(Self { path, line: node.line, members: Vec::new(), requested: Vec::new() })
             }
             NodeValue::Scalar(_) | NodeValue::List(_) => {
-                notes.error(node.line, &path, format!("expected a mapping, found {}", kind(node)));
+                diagnostics.error(
+                    node.line,
+                    &path,
+                    format!("expected a mapping, found {}", kind(node)),
+                );
                 None
             }
         }
@@ -75,110 +79,110 @@ impl<'a> Fields<'a> {
 
     /// The node of a key, unless it is null.
     pub(crate) fn get(&mut self, key: &'static str) -> Option<&'a Node> {
-        self.asked.push(key);
+        self.requested.push(key);
         let (_, node) = self.members.iter().find(|(name, _)| *name == key)?;
         (!is_null(node)).then_some(*node)
     }
 
-    /// Reads a key that need not be there.
+    /// Reads an optional key.
     pub(crate) fn read<T>(
         &mut self,
         key: &'static str,
-        notes: &mut Notes,
+        diagnostics: &mut Diagnostics,
         read: impl FnOnce(&Node) -> Result<T, String>,
     ) -> Option<T> {
         let node = self.get(key)?;
         match read(node) {
             Ok(value) => Some(value),
             Err(message) => {
-                notes.error(node.line, &self.at(key), message);
+                diagnostics.error(node.line, &self.at(key), message);
                 None
             }
         }
     }
 
-    /// Reads a text that has to be there; `message` says so when it is not.
+    /// Reads a required text; `message` is reported if it is missing.
     pub(crate) fn required(
         &mut self,
         key: &'static str,
-        notes: &mut Notes,
+        diagnostics: &mut Diagnostics,
         message: &str,
     ) -> String {
         match self.get(key).map(text) {
             Some(Ok(text)) if !text.is_empty() => text,
             Some(Err(message)) => {
-                notes.error(self.line, &self.at(key), message);
+                diagnostics.error(self.line, &self.at(key), message);
                 String::new()
             }
             Some(Ok(_)) | None => {
-                notes.error(self.line, &self.at(key), message);
+                diagnostics.error(self.line, &self.at(key), message);
                 String::new()
             }
         }
     }
 
-    /// The items of a list, each with its path. A single value is no list.
+    /// The items of a list, each with its path. A single value is not a list.
     pub(crate) fn items(
         &mut self,
         key: &'static str,
-        notes: &mut Notes,
+        diagnostics: &mut Diagnostics,
     ) -> Vec<(String, &'a Node)> {
         let Some(node) = self.get(key) else { return Vec::new() };
         let path = self.at(key);
         let NodeValue::List(items) = &node.value else {
-            notes.error(node.line, &path, format!("expected a list, found {}", kind(node)));
+            diagnostics.error(node.line, &path, format!("expected a list, found {}", kind(node)));
             return Vec::new();
         };
         let items = items.iter().enumerate();
         items.map(|(index, item)| (format!("{path}[{index}]"), item)).collect()
     }
 
-    /// Warns of keys that nobody asked for. `inert` are known and do nothing.
-    pub(crate) fn finish(self, inert: &[&str], notes: &mut Notes) {
+    /// Warns about keys that were not read. `inert` keys are known and have no effect.
+    pub(crate) fn finish(self, inert: &[&str], diagnostics: &mut Diagnostics) {
         for (key, node) in &self.members {
-            if self.asked.contains(key) {
+            if self.requested.contains(key) {
                 continue;
             }
             let message = if inert.contains(key) {
                 "has no effect".to_owned()
             } else {
-                let near = similar(key, self.asked.iter().copied());
+                let near = similar(key, self.requested.iter().copied());
                 near.first().map_or_else(
                     || "unknown key".to_owned(),
                     |near| format!("unknown key, did you mean `{near}`?"),
                 )
             };
-            notes.warning(node.line, &self.at(key), message);
+            diagnostics.warning(node.line, &self.at(key), message);
         }
     }
 
-    /// All members that nobody has asked for.
+    /// All members that were not read.
     pub(crate) fn rest(&self) -> Map<String, Value> {
-        let members = self.members.iter().filter(|(key, _)| !self.asked.contains(key));
+        let members = self.members.iter().filter(|(key, _)| !self.requested.contains(key));
         members.map(|(key, node)| ((*key).to_owned(), json(node))).collect()
     }
 }
 
 fn is_null(node: &Node) -> bool {
-    matches!(&node.value, NodeValue::Scalar(scalar) if scalar.value == Written::Null)
+    matches!(&node.value, NodeValue::Scalar(scalar) if scalar.value == YamlValue::Null)
 }
 
-/// What a node is, for messages.
+/// The kind of a node, for messages.
 pub(crate) fn kind(node: &Node) -> &'static str {
     match &node.value {
         NodeValue::List(_) => "a list",
         NodeValue::Map(_) => "a mapping",
         NodeValue::Scalar(scalar) => match &scalar.value {
-            Written::Null => "nothing",
-            Written::Bool(_) => "a truth value",
-            Written::Int(_) | Written::Float(_) => "a number",
-            Written::Timestamp(_) => "a date",
-            Written::Text(_) | Written::List(_) | Written::Map(_) => "text",
+            YamlValue::Null => "nothing",
+            YamlValue::Bool(_) => "a boolean",
+            YamlValue::Int(_) | YamlValue::Float(_) => "a number",
+            YamlValue::Timestamp(_) => "a date",
+            YamlValue::Text(_) | YamlValue::List(_) | YamlValue::Map(_) => "text",
         },
     }
 }
 
-/// Any scalar, as it was written.
+/// Any scalar, as written.
 pub(crate) fn text(node: &Node) -> Result<String, String> {
     node.written().map(str::to_owned).ok_or_else(|| format!("expected text, found {}", kind(node)))
 }
@@ -198,11 +202,11 @@ pub(crate) fn texts(node: &Node) -> Result<Vec<String>, String> {
     }
 }
 
-/// A truth value; `yes` and `on` count as such where one is wanted.
-pub(crate) fn truth(node: &Node) -> Result<bool, String> {
+/// A boolean; `yes` and `on` are accepted.
+pub(crate) fn boolean(node: &Node) -> Result<bool, String> {
     match &node.value {
         NodeValue::Scalar(scalar) => match scalar.value {
-            Written::Bool(truth) => Ok(truth),
+            YamlValue::Bool(truth) => Ok(truth),
             _ => Err(format!("expected true or false, found {}", kind(node))),
         },
         NodeValue::List(_) | NodeValue::Map(_) => {
@@ -218,10 +222,10 @@ pub(crate) fn span(node: &Node) -> Result<Duration, String> {
         return Ok(Duration::from_nanos(nanos));
     }
     duration::parse(&written)
-        .ok_or_else(|| format!("`{written}` is no duration such as `30s` or `1m30s`"))
+        .ok_or_else(|| format!("`{written}` is not a duration such as `30s` or `1m30s`"))
 }
 
-/// A number that counts something.
+/// A non-negative whole number.
 pub(crate) fn count(node: &Node) -> Result<usize, String> {
     text(node)?.parse().map_err(|_| "expected a whole number of at least 0".to_owned())
 }
@@ -235,8 +239,7 @@ pub(crate) fn object(node: &Node) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// A node as JSON, by the rules of the Go reader: `yes` and `1:30` are text, a date is what was
-/// written.
+/// A node as JSON, by the rules of Go's YAML reader: `yes`, `1:30` and dates are text.
 pub(crate) fn json(node: &Node) -> Value {
     match &node.value {
         NodeValue::List(items) => Value::Array(items.iter().map(json).collect()),
@@ -252,17 +255,19 @@ pub(crate) fn json(node: &Node) -> Value {
                 value.map_or_else(|| Value::String(written.to_owned()), Value::Number)
             };
             match &scalar.value {
-                Written::Null => Value::Null,
-                Written::Bool(truth) if is_true_or_false(written) => Value::Bool(*truth),
-                Written::Int(digits) if !written.contains(':') => plain(integer(digits)),
-                Written::Float(float) if !written.contains(':') => plain(Number::from_f64(*float)),
-                Written::Text(text) => Value::String(text.clone()),
-                Written::Bool(_)
-                | Written::Int(_)
-                | Written::Float(_)
-                | Written::Timestamp(_)
-                | Written::List(_)
-                | Written::Map(_) => Value::String(written.to_owned()),
+                YamlValue::Null => Value::Null,
+                YamlValue::Bool(truth) if is_true_or_false(written) => Value::Bool(*truth),
+                YamlValue::Int(digits) if !written.contains(':') => plain(integer(digits)),
+                YamlValue::Float(float) if !written.contains(':') => {
+                    plain(Number::from_f64(*float))
+                }
+                YamlValue::Text(text) => Value::String(text.clone()),
+                YamlValue::Bool(_)
+                | YamlValue::Int(_)
+                | YamlValue::Float(_)
+                | YamlValue::Timestamp(_)
+                | YamlValue::List(_)
+                | YamlValue::Map(_) => Value::String(written.to_owned()),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What the loader takes, and what it says about the rest.
+//! Valid scenario files, and the problems reported for invalid ones.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ fn problems(text: &str, expect: Expect) {
 }
 
 #[test]
-fn everything_a_scenario_can_say() {
+fn every_key_of_a_scenario_is_read() {
     let scenario = load(
         r#"
 name: "full"
@@ -98,7 +98,7 @@ cleanup:
 }
 
 #[test]
-fn everything_that_can_be_there_before() {
+fn every_key_of_the_setup_is_read() {
     let scenario = load(&format!(
         "{HEAD}steps: [{{id: a, tool: t}}]\n{}",
         r#"
@@ -119,7 +119,7 @@ pre_configuration:
   serve_args: [--yolo]
 "#
     ));
-    let before = &scenario.before;
+    let before = &scenario.setup;
     let kinds: Vec<&str> = before
         .mcp_servers
         .iter()
@@ -146,7 +146,7 @@ pre_configuration:
 }
 
 #[test]
-fn every_problem_has_its_place() {
+fn every_problem_has_a_line_and_a_field() {
     problems(
         "",
         expect![[r#"
@@ -183,7 +183,7 @@ pre_configuration:
 "#
         ),
         expect![[r#"
-            error: n.yaml: line 5: timeout: `soon` is no duration such as `30s` or `1m30s`
+            error: n.yaml: line 5: timeout: `soon` is not a duration such as `30s` or `1m30s`
             error: n.yaml: line 6: skip: expected true or false, found text
             error: n.yaml: line 9: steps[0].id: step id is required
             error: n.yaml: line 10: steps[0].expected.json_path: expected a mapping, found a list
@@ -204,7 +204,7 @@ pre_configuration:
             warning: n.yaml: line 11: steps[1].retry: has no effect
             warning: n.yaml: line 11: steps[1].continue_on_failure: has no effect
             warning: n.yaml: line 11: steps[1].cleanup: has no effect
-            warning: n.yaml: line 15: pre_configuration.mcp_servers[0].config.tools[0].responses[0].delay: `soon` is no duration such as `30s` or `1m30s`; it is ignored
+            warning: n.yaml: line 15: pre_configuration.mcp_servers[0].config.tools[0].responses[0].delay: `soon` is not a duration such as `30s` or `1m30s`; it is ignored
         "#]],
     );
 }

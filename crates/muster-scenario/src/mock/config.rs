@@ -1,41 +1,43 @@
-//! Reading what a mock server answers, from a scenario or from a file of its own.
+//! Reads the definition of a mock server from a scenario or a file of its own.
 
 use std::{fs, path::Path, time::Duration};
 
 use muster_config::yaml::{self, Node};
 use serde_json::{Map, Value, json};
 
-use super::{Extra, Failing, MockConfig, MockResponse, MockTool, Shelf, fault::Fault};
+use super::{
+    ErrorStyle, MockConfig, MockContent, MockResponse, MockTool, ResponseExtras, fault::Fault,
+};
 use crate::load::{
     Severity,
-    node::{Fields, Notes, json, object, span, text, truth},
+    node::{Diagnostics, Fields, boolean, json, object, span, text},
 };
 
-/// What makes a server a mock, and goes into its file if it is a process.
+/// The keys that make a server a mock, copied to the file of a mock process.
 pub(crate) const WRITTEN: [&str; 4] = ["tools", "resources", "resource_templates", "prompts"];
 
-/// The file of a mock that is a process.
+/// The file of a mock process.
 #[derive(Debug)]
 pub struct MockFile {
     /// What it answers.
     pub config: MockConfig,
-    /// Where the runner listens for it, if it does: a port on this machine.
+    /// The port of the runner's control server, if any.
     pub control: Option<u16>,
 }
 
-/// Reads the file of a mock. The error is one sentence for each problem.
+/// Reads the file of a mock. The error has one line per problem.
 pub fn read_file(path: &Path) -> Result<MockFile, String> {
     let text = fs::read_to_string(path)
         .map_err(|err| format!("cannot read `{}`: {err}", path.display()))?;
     let wrong = |problem: String| format!("{}: {problem}", path.display());
     let node = yaml::parse(&text).map_err(|err| wrong(err.to_string()))?;
-    let mut notes = Notes::default();
-    let file = Fields::open(&node, "", &mut notes).map(|mut fields| {
+    let mut diagnostics = Diagnostics::default();
+    let file = Fields::open(&node, "", &mut diagnostics).map(|mut fields| {
         let control = fields.get("control").and_then(Node::written);
         let control = control.and_then(|port| port.parse().ok());
-        MockFile { config: read(&node, &mut fields, &mut notes), control }
+        MockFile { config: read(&node, &mut fields, &mut diagnostics), control }
     });
-    let problems = notes.into_problems();
+    let problems = diagnostics.into_problems();
     let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
     let errors: Vec<String> = errors.map(|problem| wrong(problem.to_string())).collect();
     match file {
@@ -44,37 +46,42 @@ pub fn read_file(path: &Path) -> Result<MockFile, String> {
     }
 }
 
-/// Reads the keys of a mock; other keys of the mapping are left for the caller.
-pub(crate) fn read(node: &Node, fields: &mut Fields<'_>, notes: &mut Notes) -> MockConfig {
-    let tools = fields.items("tools", notes);
+/// Reads the keys of a mock; the caller reads the other keys of the mapping.
+pub(crate) fn read(
+    node: &Node,
+    fields: &mut Fields<'_>,
+    diagnostics: &mut Diagnostics,
+) -> MockConfig {
+    let tools = fields.items("tools", diagnostics);
     let mut written = object(node).unwrap_or_default();
     written.retain(|key, _| WRITTEN.contains(&key.as_str()));
     let mut list = |key| match fields.get(key).map(json) {
         Some(Value::Array(items)) => items,
         Some(_) => {
-            notes.error(fields.line(), &fields.at(key), "expected a list");
+            diagnostics.error(fields.line(), &fields.at(key), "expected a list");
             Vec::new()
         }
         None => Vec::new(),
     };
-    let shelf = Shelf {
+    let content = MockContent {
         resources: list("resources"),
         templates: list("resource_templates"),
         prompts: list("prompts"),
     };
-    let fault = fields.read("fault", notes, |node| Fault::read(&json(node)));
-    let prefix = fields.read("toolPrefix", notes, text);
-    let tools = tools.into_iter().filter_map(|(path, node)| tool(node, &path, notes)).collect();
-    MockConfig { tools, fault, prefix, shelf, written, failing: Failing::default() }
+    let fault = fields.read("fault", diagnostics, |node| Fault::read(&json(node)));
+    let prefix = fields.read("toolPrefix", diagnostics, text);
+    let tools =
+        tools.into_iter().filter_map(|(path, node)| tool(node, &path, diagnostics)).collect();
+    MockConfig { tools, fault, prefix, content, written, error_style: ErrorStyle::default() }
 }
 
-/// Reads one tool from JSON, as a step gives it. The error is one sentence.
+/// Reads one tool from the JSON arguments of a step.
 pub(crate) fn tool_from_json(value: &Value) -> Result<MockTool, String> {
     let text = value.to_string();
     let node = yaml::parse(&text).map_err(|err| err.message)?;
-    let mut notes = Notes::default();
-    let tool = tool(&node, "", &mut notes);
-    let problems = notes.into_problems();
+    let mut diagnostics = Diagnostics::default();
+    let tool = tool(&node, "", &mut diagnostics);
+    let problems = diagnostics.into_problems();
     match (problems.into_iter().find(|problem| problem.severity == Severity::Error), tool) {
         (None, Some(tool)) => Ok(tool),
         (Some(problem), _) => Err(problem.message),
@@ -82,15 +89,15 @@ pub(crate) fn tool_from_json(value: &Value) -> Result<MockTool, String> {
     }
 }
 
-fn tool(node: &Node, path: &str, notes: &mut Notes) -> Option<MockTool> {
-    let mut fields = Fields::open(node, path, notes)?;
-    let name = fields.required("name", notes, "tool name is required");
-    let schema = fields.read("input_schema", notes, object).unwrap_or_default();
-    let shows = fields.read("show_schema", notes, truth).unwrap_or_default();
-    let responses = fields.items("responses", notes);
+fn tool(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<MockTool> {
+    let mut fields = Fields::open(node, path, diagnostics)?;
+    let name = fields.required("name", diagnostics, "tool name is required");
+    let schema = fields.read("input_schema", diagnostics, object).unwrap_or_default();
+    let shows = fields.read("show_schema", diagnostics, boolean).unwrap_or_default();
+    let responses = fields.items("responses", diagnostics);
     let tool = MockTool {
         name,
-        description: fields.read("description", notes, text).unwrap_or_default(),
+        description: fields.read("description", diagnostics, text).unwrap_or_default(),
         defaults: defaults(&schema),
         shown_schema: match shows {
             true => Value::Object(schema),
@@ -98,11 +105,11 @@ fn tool(node: &Node, path: &str, notes: &mut Notes) -> Option<MockTool> {
         },
         responses: responses
             .into_iter()
-            .filter_map(|(path, node)| response(node, &path, notes))
+            .filter_map(|(path, node)| response(node, &path, diagnostics))
             .collect(),
         written: json(node),
     };
-    fields.finish(&[], notes);
+    fields.finish(&[], diagnostics);
     Some(tool)
 }
 
@@ -114,29 +121,33 @@ fn defaults(schema: &Map<String, Value>) -> Map<String, Value> {
     defaults.collect()
 }
 
-fn response(node: &Node, path: &str, notes: &mut Notes) -> Option<MockResponse> {
-    let mut fields = Fields::open(node, path, notes)?;
+fn response(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<MockResponse> {
+    let mut fields = Fields::open(node, path, diagnostics)?;
     let delay = fields.get("delay").map(span);
     let delay = match delay {
         Some(Ok(delay)) => delay,
         Some(Err(message)) => {
-            notes.warning(fields.line(), &fields.at("delay"), format!("{message}; it is ignored"));
+            diagnostics.warning(
+                fields.line(),
+                &fields.at("delay"),
+                format!("{message}; it is ignored"),
+            );
             Duration::ZERO
         }
         None => Duration::ZERO,
     };
     let response = MockResponse {
-        condition: fields.read("condition", notes, object),
+        condition: fields.read("condition", diagnostics, object),
         response: fields.get("response").map(json).unwrap_or_default(),
-        extra: Extra {
+        extra: ResponseExtras {
             content: fields.get("content").map(json).filter(Value::is_array),
             structured: fields.get("structured_content").map(json).filter(Value::is_object),
-            is_error: fields.read("is_error", notes, truth).unwrap_or_default(),
+            is_error: fields.read("is_error", diagnostics, boolean).unwrap_or_default(),
         },
-        error: fields.read("error", notes, text).filter(|text| !text.is_empty()),
+        error: fields.read("error", diagnostics, text).filter(|text| !text.is_empty()),
         delay,
-        fault: fields.read("fault", notes, |node| Fault::read(&json(node))),
+        fault: fields.read("fault", diagnostics, |node| Fault::read(&json(node))),
     };
-    fields.finish(&[], notes);
+    fields.finish(&[], diagnostics);
     Some(response)
 }

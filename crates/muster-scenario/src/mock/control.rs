@@ -1,7 +1,7 @@
-//! The line between the runner and a mock that is a process somewhere below muster.
+//! The control channel between the runner and mock processes, which muster starts.
 //!
-//! The mock connects to a port of the runner that stands in its file, says who it is, and then reads
-//! one change a line. This is how a step can kill a server that muster started, or make it misbehave.
+//! The mock connects to the runner's port, which is in its file, introduces itself, and then reads one change
+//! per line. This is how a step kills a server that muster started, or injects faults into it.
 
 use std::{collections::BTreeMap, io, net::Ipv4Addr, sync::Arc, time::Duration};
 
@@ -18,119 +18,130 @@ use tokio::{
     time::timeout,
 };
 
-use super::{config::tool_from_json, engine::Change, fault::Fault};
+use super::{config::tool_from_json, engine::MockChange, fault::Fault};
 
-/// How long a mock may take to call after it was started.
-const CALLING: Duration = Duration::from_secs(1);
+/// How long a mock may take to connect after its start.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The runner's end: mocks that have called in, by name.
+/// The runner's side: connected mock processes by name.
 #[derive(Debug)]
-pub struct Switchboard {
+pub struct ControlServer {
     port: u16,
-    lines: Arc<watch::Sender<BTreeMap<String, Arc<Line>>>>,
-    /// Kept so that it ends with this.
+    connections: Arc<watch::Sender<BTreeMap<String, Arc<ControlConnection>>>>,
+    /// Dropped with the server, which ends the tasks.
     _tasks: JoinSet<()>,
 }
 
-/// One mock process.
+/// A connected mock process.
 #[derive(Debug)]
-struct Line {
+struct ControlConnection {
     pid: i32,
-    ends: Mutex<(BufReader<OwnedReadHalf>, OwnedWriteHalf)>,
+    halves: Mutex<(BufReader<OwnedReadHalf>, OwnedWriteHalf)>,
 }
 
-/// Why a mock process was not reached.
+/// Why a mock process was not changed.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreached {
-    /// It never called, or its process is gone.
+pub enum ControlError {
+    /// It never connected, or its process is gone.
     #[error("no process of mock server '{0}' is running")]
     NotRunning(String),
-    /// It said something else than that it has done so.
-    #[error("mock server '{0}' did not follow: {1}")]
+    /// It rejected the change.
+    #[error("mock server '{0}' rejected the change: {1}")]
     Refused(String, String),
 }
 
-impl Switchboard {
-    /// Begins to listen.
+impl ControlServer {
+    /// Starts listening.
     pub async fn open() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
-        let lines = Arc::new(watch::Sender::new(BTreeMap::new()));
+        let connections = Arc::new(watch::Sender::new(BTreeMap::new()));
         let mut tasks = JoinSet::new();
-        tasks.spawn(listen(listener, Arc::clone(&lines)));
-        Ok(Self { port, lines, _tasks: tasks })
+        tasks.spawn(listen(listener, Arc::clone(&connections)));
+        Ok(Self { port, connections, _tasks: tasks })
     }
 
-    /// Where mocks call.
+    /// The port for mocks to connect to.
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// Kills the process of a mock, without a word.
-    pub async fn kill(&self, name: &str) -> Result<i32, Unreached> {
-        let gone = || Unreached::NotRunning(name.to_owned());
-        let line = self.line(name).await?;
-        let pid = Pid::from_raw(line.pid).ok_or_else(gone)?;
-        self.lines.send_modify(|lines| drop(lines.remove(name)));
+    /// Kills the process of a mock with `SIGKILL`.
+    pub async fn kill(&self, name: &str) -> Result<i32, ControlError> {
+        let gone = || ControlError::NotRunning(name.to_owned());
+        let connection = self.connection(name).await?;
+        let pid = Pid::from_raw(connection.pid).ok_or_else(gone)?;
+        self.connections.send_modify(|connections| drop(connections.remove(name)));
         kill_process(pid, Signal::KILL).map_err(|_| gone())?;
-        Ok(line.pid)
+        Ok(connection.pid)
     }
 
-    /// The line to a mock. One that was just started may still be on its way to call.
-    async fn line(&self, name: &str) -> Result<Arc<Line>, Unreached> {
-        let mut lines = self.lines.subscribe();
-        let called = lines.wait_for(|lines| lines.contains_key(name));
-        let lines = timeout(CALLING, called).await;
-        let line = lines.ok().and_then(Result::ok).and_then(|lines| lines.get(name).cloned());
-        line.ok_or_else(|| Unreached::NotRunning(name.to_owned()))
+    /// The connection to a mock. One that was just started may not have connected yet.
+    async fn connection(&self, name: &str) -> Result<Arc<ControlConnection>, ControlError> {
+        let mut connections = self.connections.subscribe();
+        let called = connections.wait_for(|connections| connections.contains_key(name));
+        let connections = timeout(CONNECT_TIMEOUT, called).await;
+        let line = connections
+            .ok()
+            .and_then(Result::ok)
+            .and_then(|connections| connections.get(name).cloned());
+        line.ok_or_else(|| ControlError::NotRunning(name.to_owned()))
     }
 
-    /// Tells a mock to change, and waits until it has.
-    pub async fn change(&self, name: &str, change: &Change) -> Result<(), Unreached> {
-        let gone = || Unreached::NotRunning(name.to_owned());
-        let line = self.line(name).await?;
-        let mut ends = line.ends.lock().await;
-        let (read, write) = &mut *ends;
-        let order = format!("{}\n", write_change(change));
-        write.write_all(order.as_bytes()).await.map_err(|_| gone())?;
+    /// Sends a change to a mock, and waits until it is applied.
+    pub async fn change(&self, name: &str, change: &MockChange) -> Result<(), ControlError> {
+        let gone = || ControlError::NotRunning(name.to_owned());
+        let connection = self.connection(name).await?;
+        let mut halves = connection.halves.lock().await;
+        let (read, write) = &mut *halves;
+        let message = format!("{}\n", encode_change(change));
+        write.write_all(message.as_bytes()).await.map_err(|_| gone())?;
         let mut reply = String::new();
         match read.read_line(&mut reply).await {
             Ok(1..) if reply.trim() == "done" => Ok(()),
-            Ok(1..) => Err(Unreached::Refused(name.to_owned(), reply.trim().to_owned())),
+            Ok(1..) => Err(ControlError::Refused(name.to_owned(), reply.trim().to_owned())),
             Ok(0) | Err(_) => Err(gone()),
         }
     }
 }
 
-async fn listen(listener: TcpListener, lines: Arc<watch::Sender<BTreeMap<String, Arc<Line>>>>) {
+async fn listen(
+    listener: TcpListener,
+    connections: Arc<watch::Sender<BTreeMap<String, Arc<ControlConnection>>>>,
+) {
     while let Ok((stream, _)) = listener.accept().await {
-        if let Ok(Some((name, line))) = timeout(CALLING, greet(stream)).await {
-            lines.send_modify(|lines| drop(lines.insert(name, Arc::new(line))));
+        if let Ok(Some((name, line))) = timeout(CONNECT_TIMEOUT, handshake(stream)).await {
+            connections.send_modify(|connections| drop(connections.insert(name, Arc::new(line))));
         }
     }
 }
 
-/// A mock says who it is before anything else; nobody else knows the port.
-async fn greet(stream: TcpStream) -> Option<(String, Line)> {
+/// Reads the name and process id that a mock sends first.
+async fn handshake(stream: TcpStream) -> Option<(String, ControlConnection)> {
     let (read, write) = stream.into_split();
     let mut read = BufReader::new(read);
-    let mut hello = String::new();
-    read.read_line(&mut hello).await.ok()?;
-    let hello: Value = serde_json::from_str(&hello).ok()?;
-    let pid = hello.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok())?;
-    let name = hello.get("name").and_then(Value::as_str)?.to_owned();
-    Some((name, Line { pid, ends: Mutex::new((read, write)) }))
+    let mut greeting = String::new();
+    read.read_line(&mut greeting).await.ok()?;
+    let greeting: Value = serde_json::from_str(&greeting).ok()?;
+    let pid =
+        greeting.get("pid").and_then(Value::as_i64).and_then(|pid| i32::try_from(pid).ok())?;
+    let name = greeting.get("name").and_then(Value::as_str)?.to_owned();
+    Some((name, ControlConnection { pid, halves: Mutex::new((read, write)) }))
 }
 
-/// The mock's end: calls in, then passes every change on until the line is cut.
-pub async fn obey(port: u16, name: &str, mut apply: impl FnMut(Change) -> bool) -> io::Result<()> {
+/// The mock's side: connects, then applies every change until the connection closes.
+pub async fn run_client(
+    port: u16,
+    name: &str,
+    mut apply: impl FnMut(MockChange) -> bool,
+) -> io::Result<()> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
     let (read, mut write) = stream.into_split();
-    let hello = json!({"name": name, "pid": std::process::id()});
-    write.write_all(format!("{hello}\n").as_bytes()).await?;
+    let greeting = json!({"name": name, "pid": std::process::id()});
+    write.write_all(format!("{greeting}\n").as_bytes()).await?;
     let mut lines = BufReader::new(read).lines();
     while let Some(line) = lines.next_line().await? {
-        let reply = match read_change(&line) {
+        let reply = match decode_change(&line) {
             Ok(change) => match apply(change) {
                 true => "done".to_owned(),
                 false => "nothing to change".to_owned(),
@@ -142,26 +153,26 @@ pub async fn obey(port: u16, name: &str, mut apply: impl FnMut(Change) -> bool) 
     Ok(())
 }
 
-fn write_change(change: &Change) -> Value {
+fn encode_change(change: &MockChange) -> Value {
     match change {
-        Change::Fault { tool, fault } => {
+        MockChange::Fault { tool, fault } => {
             json!({"tool": tool, "fault": fault.map(Fault::to_json)})
         }
-        Change::AddTool(tool) => json!({"add": tool.written}),
-        Change::RemoveTool(name) => json!({"remove": name}),
+        MockChange::AddTool(tool) => json!({"add": tool.written}),
+        MockChange::RemoveTool(name) => json!({"remove": name}),
     }
 }
 
-fn read_change(line: &str) -> Result<Change, String> {
+fn decode_change(line: &str) -> Result<MockChange, String> {
     let change: Value = serde_json::from_str(line).map_err(|err| err.to_string())?;
     if let Some(tool) = change.get("add") {
-        return tool_from_json(tool).map(|tool| Change::AddTool(Box::new(tool)));
+        return tool_from_json(tool).map(|tool| MockChange::AddTool(Box::new(tool)));
     }
     if let Some(name) = change.get("remove").and_then(Value::as_str) {
-        return Ok(Change::RemoveTool(name.to_owned()));
+        return Ok(MockChange::RemoveTool(name.to_owned()));
     }
     let tool = change.get("tool").and_then(Value::as_str).map(str::to_owned);
     let fault =
         change.get("fault").filter(|fault| !fault.is_null()).map(Fault::read).transpose()?;
-    Ok(Change::Fault { tool, fault })
+    Ok(MockChange::Fault { tool, fault })
 }

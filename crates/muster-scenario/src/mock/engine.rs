@@ -1,7 +1,7 @@
-//! What a mock answers: a call in, an answer and the way it is sent out. No transport in here.
+//! The transport-independent part of a mock: requests in, planned replies out.
 //!
-//! **Invariant:** the state is one immutable value that is replaced whole, so a fault that a step sets
-//! counts for every call that arrives after it.
+//! **Invariant:** the state is replaced as a whole, so a fault that a step sets applies to every call that
+//! arrives after it.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -9,89 +9,89 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::{
-    Failing, MockConfig, MockResponse, MockTool, Shelf,
+    ErrorStyle, MockConfig, MockContent, MockResponse, MockTool,
     fault::{Fault, FaultKind},
 };
 use crate::{
-    goform, template,
+    go_format, template,
     wire::{INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Message, RpcError, text_result},
 };
 
-/// Protocol versions that a mock agrees to; others are answered with the first.
+/// Supported protocol versions; the first is the default.
 const VERSIONS: [&str; 4] = ["2025-06-18", "2025-11-25", "2025-03-26", "2024-11-05"];
 
-/// A mock server without its transport. Clones are the same server.
+/// A mock server without its transport. Clones share the same state.
 #[derive(Debug, Clone)]
-pub struct Mock {
+pub struct MockServer {
     name: Arc<str>,
-    failing: Failing,
-    shelf: Arc<Shelf>,
+    error_style: ErrorStyle,
+    content: Arc<MockContent>,
     state: Arc<watch::Sender<State>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     tools: Vec<MockTool>,
-    /// What all calls suffer.
+    /// The fault of all calls.
     fault: Option<Fault>,
-    /// What calls of one tool suffer.
+    /// Faults by tool.
     tool_faults: BTreeMap<String, Fault>,
-    /// How often the fault of a response has struck: by tool and place.
-    struck: BTreeMap<(String, usize), u32>,
-    /// How often the tools have changed.
+    /// How often the fault of a response was injected, by tool and index.
+    fault_counts: BTreeMap<(String, usize), u32>,
+    /// Incremented with every change of the tools.
     version: u64,
 }
 
-/// An answer, and how it is to be sent.
+/// A response and how to send it.
 #[derive(Debug)]
-pub struct Plan {
-    /// What it says.
+pub struct PlannedReply {
+    /// The result or error.
     pub outcome: Result<Value, RpcError>,
     /// How long it takes.
     pub delay: Duration,
-    /// How it goes wrong.
+    /// The fault to inject.
     pub fault: Option<FaultKind>,
 }
 
-/// A change of a mock while it runs.
+/// A change to a running mock.
 #[derive(Debug, Clone)]
-pub enum Change {
-    /// Calls go wrong from now on, of one tool or of all; or well again.
+pub enum MockChange {
+    /// Sets or clears the fault of one tool, or of all.
     Fault {
-        /// Which tool.
+        /// The tool, or all.
         tool: Option<String>,
-        /// How.
+        /// The fault, or none.
         fault: Option<Fault>,
     },
-    /// There is one more tool, or another one of that name.
+    /// Adds or replaces a tool.
     AddTool(Box<MockTool>),
-    /// There is one tool less.
+    /// Removes a tool.
     RemoveTool(String),
 }
 
-impl Mock {
-    /// A mock that calls itself `mock-<name>`.
+impl MockServer {
+    /// A mock with the server name `mock-<name>`.
     pub fn new(name: &str, config: &MockConfig) -> Self {
         let state = State { tools: config.tools.clone(), fault: config.fault, ..State::default() };
         Self {
             name: name.into(),
-            failing: config.failing,
-            shelf: Arc::new(config.shelf.clone()),
+            error_style: config.error_style,
+            content: Arc::new(config.content.clone()),
             state: Arc::new(watch::Sender::new(state)),
         }
     }
 
-    /// Changes it. Whether there was anything to change.
-    pub fn change(&self, change: Change) -> bool {
+    /// Applies a change; returns whether anything changed.
+    pub fn change(&self, change: MockChange) -> bool {
         self.state.send_if_modified(|state| state.apply(change))
     }
 
-    /// How often its tools have changed.
+    /// The version of its tools, incremented with every change.
     pub fn tools_version(&self) -> u64 {
         self.state.borrow().version
     }
 
-    /// Waits until its tools are others than at `version`, which is set to the new one.
+    /// Waits until the tools differ from `version`, then updates it.
     pub async fn tools_changed(&self, version: &mut u64) {
         let mut state = self.state.subscribe();
         let seen = *version;
@@ -100,15 +100,15 @@ impl Mock {
         }
     }
 
-    /// Answers a message, if it wants an answer.
-    pub fn handle(&self, message: Message) -> Option<(Value, Plan)> {
+    /// Handles a message; notifications have no reply.
+    pub fn handle(&self, message: Message) -> Option<(Value, PlannedReply)> {
         let Message::Request { id, method, params } = message else { return None };
         let plan = match method.as_str() {
             "tools/call" => self.call(&params),
-            "initialize" => Plan::now(Ok(self.initialize(&params))),
-            "ping" => Plan::now(Ok(json!({}))),
-            "tools/list" => Plan::now(Ok(self.list())),
-            other => Plan::now(self.shelf.answer(other, &params).unwrap_or_else(|| {
+            "initialize" => PlannedReply::now(Ok(self.initialize(&params))),
+            "ping" => PlannedReply::now(Ok(json!({}))),
+            "tools/list" => PlannedReply::now(Ok(self.list())),
+            other => PlannedReply::now(self.content.handle(other, &params).unwrap_or_else(|| {
                 let text = format!("Method not found: {method}");
                 Err(RpcError::new(METHOD_NOT_FOUND, text))
             })),
@@ -122,7 +122,7 @@ impl Mock {
         let version = VERSIONS.into_iter().find(|version| *version == wanted).unwrap_or(newest);
         let mut capabilities = json!({"tools": {"listChanged": true}});
         if let Some(capabilities) = capabilities.as_object_mut() {
-            capabilities.extend(self.shelf.capabilities());
+            capabilities.extend(self.content.capabilities());
         }
         json!({
             "protocolVersion": version,
@@ -147,51 +147,51 @@ impl Mock {
         json!({ "tools": tools })
     }
 
-    fn call(&self, params: &Value) -> Plan {
+    fn call(&self, params: &Value) -> PlannedReply {
         let name = params.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let given = params.get("arguments").cloned().unwrap_or_default();
+        let args = params.get("arguments").cloned().unwrap_or_default();
         let mut plan = None;
         self.state.send_if_modified(|state| {
-            plan = Some(state.call(&name, given));
+            plan = Some(state.call(&name, args));
             false
         });
-        let no_answer = || Plan::now(Err(RpcError::new(INTERNAL_ERROR, "no answer")));
+        let no_answer = || PlannedReply::now(Err(RpcError::new(INTERNAL_ERROR, "no answer")));
         let plan = plan.unwrap_or_else(no_answer);
-        match (plan.outcome, self.failing) {
-            (Err(error), Failing::AsResult) if error.code == INTERNAL_ERROR => {
+        match (plan.outcome, self.error_style) {
+            (Err(error), ErrorStyle::ToolResult) if error.code == INTERNAL_ERROR => {
                 let mut result = text_result(&error.message);
                 if let Some(result) = result.as_object_mut() {
                     result.insert("isError".to_owned(), true.into());
                 }
-                Plan { outcome: Ok(result), ..plan }
+                PlannedReply { outcome: Ok(result), ..plan }
             }
-            (outcome, _) => Plan { outcome, ..plan },
+            (outcome, _) => PlannedReply { outcome, ..plan },
         }
     }
 }
 
-impl Plan {
+impl PlannedReply {
     const fn now(outcome: Result<Value, RpcError>) -> Self {
         Self { outcome, delay: Duration::ZERO, fault: None }
     }
 }
 
 impl State {
-    fn apply(&mut self, change: Change) -> bool {
+    fn apply(&mut self, change: MockChange) -> bool {
         match change {
-            Change::Fault { tool: None, fault } => self.fault = fault,
-            Change::Fault { tool: Some(tool), fault: Some(fault) } => {
+            MockChange::Fault { tool: None, fault } => self.fault = fault,
+            MockChange::Fault { tool: Some(tool), fault: Some(fault) } => {
                 self.tool_faults.insert(tool, fault);
             }
-            Change::Fault { tool: Some(tool), fault: None } => {
+            MockChange::Fault { tool: Some(tool), fault: None } => {
                 self.tool_faults.remove(&tool);
             }
-            Change::AddTool(tool) => {
+            MockChange::AddTool(tool) => {
                 self.tools.retain(|known| known.name != tool.name);
                 self.tools.push(*tool);
                 self.version += 1;
             }
-            Change::RemoveTool(name) => {
+            MockChange::RemoveTool(name) => {
                 let before = self.tools.len();
                 self.tools.retain(|known| known.name != name);
                 if self.tools.len() == before {
@@ -203,34 +203,36 @@ impl State {
         true
     }
 
-    fn call(&mut self, name: &str, given: Value) -> Plan {
+    fn call(&mut self, name: &str, given: Value) -> PlannedReply {
         let Some(tool) = self.tools.iter().find(|tool| tool.name == name) else {
             let text = format!("tool '{name}' not found: tool not found");
-            return Plan::now(Err(RpcError::new(INVALID_PARAMS, text)));
+            return PlannedReply::now(Err(RpcError::new(INVALID_PARAMS, text)));
         };
         let mut args = tool.defaults.clone();
-        if let Value::Object(given) = goform::as_received(given) {
+        if let Value::Object(given) = go_format::as_received(given) {
             args.extend(given);
         }
         let Some((place, response)) = choose(&tool.responses, &args) else {
             let text = format!("no response configured for tool {name}");
-            return Plan::now(Err(RpcError::new(INTERNAL_ERROR, text)));
+            return PlannedReply::now(Err(RpcError::new(INTERNAL_ERROR, text)));
         };
         let outcome = outcome(response, &args);
         let (delay, own) = (response.delay, response.fault);
-        let fault = self.strike(name, place, own);
+        let fault = self.next_fault(name, place, own);
         match fault {
-            Some(FaultKind::Delay(more)) => Plan { outcome, delay: delay + more, fault: None },
-            fault => Plan { outcome, delay, fault },
+            Some(FaultKind::Delay(more)) => {
+                PlannedReply { outcome, delay: delay + more, fault: None }
+            }
+            fault => PlannedReply { outcome, delay, fault },
         }
     }
 
-    /// The fault that this call suffers, counted.
-    fn strike(&mut self, tool: &str, place: usize, own: Option<Fault>) -> Option<FaultKind> {
+    /// The fault to inject into this call, counted against its limit.
+    fn next_fault(&mut self, tool: &str, place: usize, own: Option<Fault>) -> Option<FaultKind> {
         if let Some(fault) = own {
-            let struck = self.struck.entry((tool.to_owned(), place)).or_default();
-            if fault.times.is_none_or(|times| *struck < times) {
-                *struck += 1;
+            let fault_counts = self.fault_counts.entry((tool.to_owned(), place)).or_default();
+            if fault.times.is_none_or(|times| *fault_counts < times) {
+                *fault_counts += 1;
                 return Some(fault.kind);
             }
         }
@@ -249,7 +251,7 @@ impl State {
     }
 }
 
-/// The first response that fits, else the first.
+/// The first matching response, else the first.
 fn choose<'a>(
     responses: &'a [MockResponse],
     args: &Map<String, Value>,
@@ -257,7 +259,7 @@ fn choose<'a>(
     let fits = |response: &MockResponse| {
         response.condition.iter().flatten().all(|(name, wanted)| {
             args.get(name).is_some_and(|given| {
-                given == wanted || goform::default(given) == goform::default(wanted)
+                given == wanted || go_format::display(given) == go_format::display(wanted)
             })
         })
     };
@@ -276,8 +278,8 @@ fn outcome(response: &MockResponse, args: &Map<String, Value>) -> Result<Value, 
         .map_err(|err| failed(format!("failed to render response: {err}")))?;
     let mut result = text_result(&match &rendered {
         Value::Null => String::new(),
-        Value::Array(_) | Value::Object(_) => goform::json(&rendered),
-        other => goform::default(other),
+        Value::Array(_) | Value::Object(_) => go_format::json(&rendered),
+        other => go_format::display(other),
     });
     let extra = &response.extra;
     let more = [("content", &extra.content), ("structuredContent", &extra.structured)];

@@ -1,4 +1,4 @@
-//! Ways in which an answer goes wrong on the wire.
+//! Faults injected into responses.
 
 use std::time::Duration;
 
@@ -6,35 +6,35 @@ use serde_json::Value;
 
 use crate::duration;
 
-/// How an answer goes wrong, and how often.
+/// A fault and how often it applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
     /// How.
     pub kind: FaultKind,
-    /// How often before things go well again; without a number always.
+    /// How many responses it affects; `None` for all.
     pub times: Option<u32>,
 }
 
-/// How an answer goes wrong.
+/// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultKind {
-    /// It comes, but late.
+    /// The response is late.
     Delay(Duration),
-    /// The connection is reset, the process dies.
+    /// The connection is reset; a process dies.
     Reset,
-    /// Something comes that is no message.
+    /// The response is not a valid message.
     Garbage,
-    /// Half of it comes, then the connection ends.
+    /// The response is truncated, then the connection closes.
     Half,
-    /// It never comes.
+    /// There is no response.
     Hang,
-    /// The server says this status; a process answers an error.
+    /// The server responds with this HTTP status; a process with an error.
     Status(u16),
 }
 
 impl Fault {
-    /// Reads `reset`, or `{kind: reset, times: 1}`; `{kind: delay, delay: 2s}`, `{kind: status,
-    /// status: 503}`. The error is one sentence.
+    /// Parses `reset`, `{kind: reset, times: 1}`, `{kind: delay, delay: 2s}`, `{kind: status,
+    /// status: 503}`.
     pub fn read(value: &Value) -> Result<Self, String> {
         let (kind, value) = match value {
             Value::String(kind) => (kind.as_str(), &Value::Null),
@@ -42,7 +42,7 @@ impl Fault {
                 Some(Value::String(kind)) => (kind.as_str(), value),
                 Some(_) | None => return Err("`kind` is required".to_owned()),
             },
-            _ => return Err("expected a kind or a mapping".to_owned()),
+            _ => return Err("expected a fault kind or a mapping".to_owned()),
         };
         let kind = match kind {
             "reset" => FaultKind::Reset,
@@ -75,7 +75,7 @@ impl Fault {
         Ok(Self { kind, times })
     }
 
-    /// The same as JSON, as [`Fault::read`] takes it.
+    /// As JSON, in the form that [`Fault::read`] accepts.
     pub fn to_json(self) -> Value {
         let (kind, extra) = match self.kind {
             FaultKind::Delay(delay) => {
@@ -102,7 +102,7 @@ mod tests {
     use super::Fault;
 
     #[test]
-    fn there_and_back() {
+    fn faults_round_trip() {
         for value in [
             json!({"kind": "reset"}),
             json!({"kind": "half", "times": 2}),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_said() {
+    fn invalid_faults_are_reported() {
         for (value, expect) in [
             (
                 json!("explode"),
@@ -125,7 +125,7 @@ mod tests {
             (json!("delay"), "`delay` must be a duration such as `2s`"),
             (json!({"kind": "status", "status": 99}), "`status` must be an HTTP status"),
             (json!({"kind": "reset", "times": -1}), "`times` must be a whole number"),
-            (json!(5), "expected a kind or a mapping"),
+            (json!(5), "expected a fault kind or a mapping"),
         ] {
             assert_eq!(Fault::read(&value).unwrap_err(), expect);
         }

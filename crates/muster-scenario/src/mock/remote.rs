@@ -1,7 +1,7 @@
-//! Mock servers in this process, reached over HTTP: streamable, or with the older stream of events.
+//! Mock servers in this process over HTTP: streamable HTTP, or HTTP with SSE.
 //!
-//! A protected server is the same one behind a [`Door`]: what the door says is decided before
-//! [`Shared::respond`] looks at a request, and nothing below it knows.
+//! A protected server has a [`ResourceGuard`], which [`RemoteState::respond`] consults before anything else;
+//! the transports do not know about it.
 
 mod body;
 mod sse;
@@ -29,21 +29,21 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{MockConfig, engine::Mock};
-use crate::{oauth::door::Door, scenario::Transport};
-use body::{Body, LEAVING};
+use super::{MockConfig, engine::MockServer};
+use crate::{oauth::resource_guard::ResourceGuard, scenario::Transport};
+use body::{Body, FLUSH_DELAY};
 
-/// What travels on a stream: bytes, or the way it breaks.
+/// A part of a response stream: bytes, or an error that breaks it.
 type Chunk = io::Result<Bytes>;
 
-/// Events that may wait on a stream that nobody reads; a test that has more has gone wrong.
-const WAITING: usize = 256;
+/// Queued events per stream; a test with more unread events is broken.
+const STREAM_CAPACITY: usize = 256;
 
-/// A mock server on a port of its own. It ends when dropped.
+/// A mock server on a port of its own, stopped when dropped.
 pub struct RemoteMock {
-    shared: Arc<Shared>,
+    state: Arc<RemoteState>,
     port: u16,
-    /// Listeners and connections, unless it was killed.
+    /// Listeners and connections; `None` when killed.
     running: Option<JoinSet<()>>,
 }
 
@@ -53,26 +53,26 @@ impl fmt::Debug for RemoteMock {
     }
 }
 
-/// What all connections of a mock know.
-struct Shared {
-    mock: Mock,
+/// The state that all connections of a mock share.
+struct RemoteState {
+    mock: MockServer,
     transport: Transport,
-    door: Option<Door>,
-    /// Its address, known once it listens.
+    guard: Option<ResourceGuard>,
+    /// Its URL, known once it listens.
     url: OnceLock<String>,
-    sessions: watch::Sender<BTreeMap<String, Stream>>,
+    sessions: watch::Sender<BTreeMap<String, SessionStream>>,
     tasks: TaskTracker,
 }
 
-/// The stream of a session, if it has one.
+/// The event stream of a session, if any.
 #[derive(Clone)]
-struct Stream {
+struct SessionStream {
     sender: Option<mpsc::Sender<Chunk>>,
     socket: Weak<OwnedFd>,
 }
 
-/// A second handle of a connection, to cut it. The connection holds it too, and nobody else for
-/// longer than a moment: it stays open as long as there is one.
+/// A duplicate of a connection's descriptor, used to reset it. The connection stays open as long as one
+/// exists, so nothing else may hold it for long.
 type Socket = Arc<OwnedFd>;
 
 impl RemoteMock {
@@ -81,29 +81,29 @@ impl RemoteMock {
         Self::behind(None, name, config, transport).await
     }
 
-    /// Starts on a free port, behind a door if there is one.
+    /// Starts on a free port, with an optional guard.
     pub async fn behind(
-        door: Option<Door>,
+        guard: Option<ResourceGuard>,
         name: &str,
         config: &MockConfig,
         transport: Transport,
     ) -> io::Result<Self> {
-        let shared = Shared {
-            mock: Mock::new(name, config),
+        let state = RemoteState {
+            mock: MockServer::new(name, config),
             transport,
-            door,
+            guard,
             url: OnceLock::new(),
             sessions: watch::Sender::default(),
             tasks: TaskTracker::new(),
         };
-        let mut mock = Self { shared: Arc::new(shared), port: 0, running: None };
+        let mut mock = Self { state: Arc::new(state), port: 0, running: None };
         mock.revive().await?;
         Ok(mock)
     }
 
-    /// Where it is.
+    /// Its URL.
     pub fn url(&self) -> String {
-        format!("http://localhost:{}{}", self.port, self.shared.transport.path())
+        format!("http://localhost:{}{}", self.port, self.state.transport.path())
     }
 
     /// Its port.
@@ -111,65 +111,65 @@ impl RemoteMock {
         self.port
     }
 
-    /// What it answers.
-    pub fn mock(&self) -> &Mock {
-        &self.shared.mock
+    /// The mock behind the transport.
+    pub fn mock(&self) -> &MockServer {
+        &self.state.mock
     }
 
-    /// Closes the port and cuts every connection; sessions are forgotten. Whether it was running.
+    /// Closes the port, every connection and every session; returns whether it was running.
     pub fn kill(&mut self) -> bool {
-        self.shared.sessions.send_modify(BTreeMap::clear);
+        self.state.sessions.send_modify(BTreeMap::clear);
         self.running.take().is_some()
     }
 
-    /// Opens the port again, the same one if it had one.
+    /// Opens the port again, the same one if it had one before.
     pub async fn revive(&mut self) -> io::Result<()> {
         if self.running.is_some() {
             return Ok(());
         }
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, self.port)).await?;
         self.port = listener.local_addr()?.port();
-        self.shared.url.get_or_init(|| self.url());
+        self.state.url.get_or_init(|| self.url());
         let mut running = JoinSet::new();
-        running.spawn(accept(listener, Arc::clone(&self.shared)));
-        // `localhost` may mean either family. Where there is only one, one is enough.
+        running.spawn(accept(listener, Arc::clone(&self.state)));
+        // `localhost` may resolve to IPv4 or IPv6; machines without IPv6 have only the former.
         if let Ok(listener) = TcpListener::bind((Ipv6Addr::LOCALHOST, self.port)).await {
-            running.spawn(accept(listener, Arc::clone(&self.shared)));
+            running.spawn(accept(listener, Arc::clone(&self.state)));
         }
         self.running = Some(running);
         Ok(())
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Connections end with the listener, because they are in a set of its own.
+async fn accept(listener: TcpListener, state: Arc<RemoteState>) {
+    // Dropping this set with the listener closes the connections.
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
-        let _prompt = stream.set_nodelay(true);
-        connections.spawn(converse(stream, Arc::clone(&shared)));
+        let _nodelay = stream.set_nodelay(true);
+        connections.spawn(serve_connection(stream, Arc::clone(&state)));
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn converse(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve_connection(stream: TcpStream, state: Arc<RemoteState>) {
     let Ok(socket) = stream.as_fd().try_clone_to_owned() else { return };
     let socket = Arc::new(socket);
     let service = service_fn(move |request| {
-        let (shared, socket) = (Arc::clone(&shared), socket.clone());
-        async move { shared.respond(request, socket).await }
+        let (state, socket) = (Arc::clone(&state), socket.clone());
+        async move { state.respond(request, socket).await }
     });
-    // A client that goes away, or is sent away, is what these servers are for.
+    // Broken connections are expected: faults cause them.
     let _ended = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-impl Shared {
+impl RemoteState {
     async fn respond(
         self: Arc<Self>,
         request: Request<Incoming>,
         socket: Socket,
     ) -> io::Result<Response<Body>> {
-        if let Some(refused) = self.at_the_door(&request) {
-            return refused;
+        if let Some(rejection) = self.check_guard(&request) {
+            return rejection;
         }
         match self.transport {
             Transport::StreamableHttp => streamable::respond(self, request, socket).await,
@@ -177,36 +177,36 @@ impl Shared {
         }
     }
 
-    /// What the door answers instead of the server, if it does.
-    fn at_the_door(&self, request: &Request<Incoming>) -> Option<io::Result<Response<Body>>> {
-        let (door, url) = (self.door.as_ref()?, self.url.get()?);
+    /// The guard's response, if the request does not reach the server.
+    fn check_guard(&self, request: &Request<Incoming>) -> Option<io::Result<Response<Body>>> {
+        let (guard, url) = (self.guard.as_ref()?, self.url.get()?);
         let path = request.uri().path();
-        if let Some(document) = door.document(path, url) {
+        if let Some(document) = guard.document(path, url) {
             let body = Body::from(document.to_string());
             return Some(response(StatusCode::OK, "application/json", body));
         }
         let header = request.headers().get(header::AUTHORIZATION);
-        let challenge = door.check(header.and_then(|value| value.to_str().ok()), url).err()?;
-        // Documents that are not here are not here for anybody.
+        let challenge = guard.check(header.and_then(|value| value.to_str().ok()), url).err()?;
+        // Missing documents are 404 with or without a token.
         if path.starts_with("/.well-known/") {
             return Some(empty(StatusCode::NOT_FOUND));
         }
         let status = StatusCode::from_u16(challenge.status).unwrap_or(StatusCode::UNAUTHORIZED);
-        let refused = Response::builder().status(status);
-        let refused = refused.header(header::WWW_AUTHENTICATE, challenge.header);
-        Some(refused.body(Body::from(String::new())).map_err(io::Error::other))
+        let rejection = Response::builder().status(status);
+        let rejection = rejection.header(header::WWW_AUTHENTICATE, challenge.header);
+        Some(rejection.body(Body::from(String::new())).map_err(io::Error::other))
     }
 
-    fn knows(&self, session: &str) -> bool {
+    fn has_session(&self, session: &str) -> bool {
         self.sessions.borrow().contains_key(session)
     }
 
-    fn open(&self, session: String, stream: Stream) {
+    fn open(&self, session: String, stream: SessionStream) {
         self.sessions.send_modify(|sessions| drop(sessions.insert(session, stream)));
     }
 
-    /// Tells a stream when the tools change, until it is gone.
-    fn announce(self: &Arc<Self>, sender: mpsc::Sender<Chunk>) {
+    /// Sends a notification on the stream whenever the tools change.
+    fn notify_tool_changes(self: &Arc<Self>, sender: mpsc::Sender<Chunk>) {
         let mock = self.mock.clone();
         self.tasks.spawn(async move {
             let mut version = mock.tools_version();
@@ -227,8 +227,8 @@ impl Shared {
     }
 }
 
-/// Makes the connection end with a reset, once its last user lets go of it.
-fn reset_at_end(socket: &OwnedFd) {
+/// Makes the connection close with a reset.
+fn reset_on_close(socket: &OwnedFd) {
     let _set = set_socket_linger(socket, Some(Duration::ZERO));
 }
 
@@ -236,7 +236,7 @@ fn event(kind: &str, data: &str) -> Bytes {
     Bytes::from(format!("event: {kind}\ndata: {data}\n\n"))
 }
 
-async fn text_of(request: Request<Incoming>) -> io::Result<String> {
+async fn read_body(request: Request<Incoming>) -> io::Result<String> {
     let body = request.into_body().collect().await.map_err(io::Error::other)?;
     Ok(String::from_utf8_lossy(&body.to_bytes()).into_owned())
 }
@@ -250,8 +250,8 @@ fn empty(status: StatusCode) -> io::Result<Response<Body>> {
     Response::builder().status(status).body(Body::from(String::new())).map_err(io::Error::other)
 }
 
-/// The connection ends here, without a response.
-fn cut() -> io::Error {
+/// The error that closes a connection without a response.
+fn aborted() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "cut on purpose")
 }
 

@@ -1,7 +1,7 @@
-//! A mock server as a process: `muster test --mock-mcp-server --mock-config FILE`.
+//! A mock server as a process on stdio: `muster test --mock-mcp-server --mock-config FILE`.
 //!
-//! Standard output carries messages and nothing else. Calls are answered side by side, so a slow one
-//! does not hold up the others.
+//! Standard output carries messages and nothing else. Calls are handled concurrently, so a slow one does not
+//! block the others.
 
 use std::{io, path::Path, process::ExitCode, sync::Arc};
 
@@ -14,29 +14,29 @@ use tokio::{
 
 use super::{
     config, control,
-    engine::{Mock, Plan},
+    engine::{MockServer, PlannedReply},
     fault::FaultKind,
 };
 use crate::wire::{self, INTERNAL_ERROR, RpcError};
 
-/// What a server must not say, and then says.
-pub(super) const GARBAGE: &str = "%PDF-1.4 \u{fffd} this is no message {[";
+/// The response of the `garbage` fault.
+pub(super) const GARBAGE: &str = "%PDF-1.4 \u{fffd} not a message {[";
 
-/// Serves one client on standard input and output until it is gone. The error is for standard error.
+/// Serves one client on standard input and output until it disconnects.
 pub async fn serve(file: &Path) -> Result<ExitCode, String> {
     let file_config = config::read_file(file)?;
     let name = file.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
-    let mock = Mock::new(&name, &file_config.config);
+    let mock = MockServer::new(&name, &file_config.config);
     let out = Arc::new(Mutex::new(stdout()));
     let mut tasks = JoinSet::new();
     if let Some(port) = file_config.control {
         let (mock, name) = (mock.clone(), name.to_string());
         tasks.spawn(async move {
-            // Without the runner there is nobody to obey, which is no reason to stop.
-            let _cut = control::obey(port, &name, |change| mock.change(change)).await;
+            // The mock also works without the runner.
+            let _closed = control::run_client(port, &name, |change| mock.change(change)).await;
         });
     }
-    tasks.spawn(announce(mock.clone(), Arc::clone(&out)));
+    tasks.spawn(notify_tool_changes(mock.clone(), Arc::clone(&out)));
     let mut lines = BufReader::new(stdin()).lines();
     loop {
         let line = lines.next_line().await.map_err(|err| err.to_string())?;
@@ -46,14 +46,14 @@ pub async fn serve(file: &Path) -> Result<ExitCode, String> {
         };
         let out = Arc::clone(&out);
         tasks.spawn(async move {
-            let _gone = send(&id, plan, &out).await;
+            let _sent = send(&id, plan, &out).await;
         });
         while tasks.try_join_next().is_some() {}
     }
 }
 
-/// Tells the client when the tools have changed.
-async fn announce(mock: Mock, out: Arc<Mutex<Stdout>>) {
+/// Sends a notification whenever the tools change.
+async fn notify_tool_changes(mock: MockServer, out: Arc<Mutex<Stdout>>) {
     let mut version = mock.tools_version();
     loop {
         mock.tools_changed(&mut version).await;
@@ -64,7 +64,7 @@ async fn announce(mock: Mock, out: Arc<Mutex<Stdout>>) {
     }
 }
 
-async fn send(id: &serde_json::Value, plan: Plan, out: &Mutex<Stdout>) -> io::Result<()> {
+async fn send(id: &serde_json::Value, plan: PlannedReply, out: &Mutex<Stdout>) -> io::Result<()> {
     tokio::time::sleep(plan.delay).await;
     let answer = wire::answer(id, &plan.outcome);
     match plan.fault {
@@ -78,9 +78,9 @@ async fn send(id: &serde_json::Value, plan: Plan, out: &Mutex<Stdout>) -> io::Re
         Some(FaultKind::Half) => {
             let half: String = answer.chars().take(answer.chars().count() / 2).collect();
             write(out, &half).await?;
-            die()
+            crash()
         }
-        Some(FaultKind::Reset) => die(),
+        Some(FaultKind::Reset) => crash(),
     }
 }
 
@@ -90,7 +90,7 @@ async fn write(out: &Mutex<Stdout>, text: &str) -> io::Result<()> {
     out.flush().await
 }
 
-/// Dies as a crashed server does: at once, and without saying why.
-fn die() -> io::Result<()> {
+/// Dies like a crashed server.
+fn crash() -> io::Result<()> {
     Ok(kill_process(getpid(), Signal::KILL)?)
 }

@@ -1,83 +1,83 @@
-//! What a scenario says about a mock provider, and about a server that asks for its tokens.
+//! The configuration of mock providers and of servers protected by them.
 
 use std::time::Duration;
 
 use muster_config::yaml::Node;
 
-use crate::load::node::{Fields, Notes, span, text, texts, truth};
+use crate::load::node::{Diagnostics, Fields, boolean, span, text, texts};
 
-/// How long a token is good for, where nothing is said.
+/// The default token lifetime.
 const LIFETIME: Duration = Duration::from_secs(3600);
 
-/// A mock provider.
+/// The configuration of a mock provider.
 #[derive(Debug, Clone)]
 pub struct ProviderConfig {
     /// Its name.
     pub name: String,
-    /// The path of its issuer; empty for an issuer that is a whole origin.
+    /// The path of its issuer URL; empty if the issuer is an origin.
     pub path: String,
-    /// What it says it can grant, and grants if nothing is asked for.
+    /// The supported scopes, granted by default.
     pub scopes: Vec<String>,
-    /// How long its tokens are good for.
+    /// The lifetime of its tokens.
     pub lifetime: Duration,
-    /// The client it knows from the beginning.
+    /// The preregistered client.
     pub client_id: String,
-    /// The secret of that client, if it has one.
+    /// The secret of that client, if any.
     pub client_secret: Option<String>,
-    /// The error that its token endpoint answers everything with.
+    /// The simulated error of its token endpoint.
     pub simulate_error: Option<String>,
-    /// Whose tokens it exchanges: connector, and the name of another provider.
+    /// Token exchange: connector ids and the providers they trust.
     pub trusted: Vec<(String, String)>,
-    /// Which clients it takes.
+    /// Which clients it accepts.
     pub clients: Clients,
-    /// Where its metadata is found.
+    /// Where its metadata is served.
     pub discovery: Discovery,
-    /// What else it does.
+    /// Optional behavior.
     pub features: Vec<Feature>,
 }
 
-/// What a provider may do.
+/// Optional behavior of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Feature {
-    /// Nobody has to press a button.
+    /// Approves logins without a form.
     AutoApprove,
-    /// A client without PKCE is refused.
+    /// Rejects clients without PKCE.
     PkceRequired,
-    /// The scenario moves its clock.
+    /// Lets the scenario advance its clock.
     MockClock,
-    /// muster itself logs people in with it.
+    /// muster itself authenticates users with it.
     MusterIdp,
-    /// It speaks TLS.
+    /// Serves TLS.
     Tls,
-    /// Its ID tokens are signed, and its keys are published.
+    /// Signs ID tokens and publishes its keys.
     SignTokens,
-    /// Tokens are good only for the resource that they were asked for.
+    /// Binds tokens to the requested resource.
     BindResources,
-    /// ID tokens that come with a refresh are accepted by servers. In the original they are not.
+    /// Servers accept ID tokens from a refresh. In the original they do not.
     AcceptRefreshedIdTokens,
-    /// Its metadata names another issuer.
+    /// Names another issuer in its metadata.
     WrongIssuer,
-    /// Its metadata does not say that it knows PKCE.
+    /// Omits PKCE from its metadata.
     HidePkce,
 }
 
-/// Which clients a provider takes.
+/// Which clients a provider accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clients {
-    /// Any, as in the original. It says that it reads client metadata documents.
+    /// Any, as in the original. The metadata announces client metadata documents.
     Any,
-    /// Its own, and those that register.
+    /// The preregistered client and dynamically registered ones.
     Dynamic,
-    /// Its own, and those whose metadata document it can read and agrees with.
+    /// The preregistered client and those with a valid client metadata document.
     Metadata,
-    /// Its own alone.
+    /// The preregistered client only.
     Static,
 }
 
-/// Where the metadata of a provider is found.
+/// Where the metadata of a provider is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discovery {
-    /// In every place.
+    /// At every well-known path.
     All,
     /// `/.well-known/oauth-authorization-server`, before the path of the issuer.
     Oauth,
@@ -87,56 +87,56 @@ pub enum Discovery {
     OpenidAppended,
 }
 
-/// What a protected server asks for.
+/// The authorization settings of a protected server.
 #[derive(Debug, Clone, Default)]
 pub struct GuardConfig {
-    /// Whether it asks at all.
+    /// Whether a token is required.
     pub required: bool,
-    /// Whose tokens it takes.
+    /// The provider whose tokens it accepts.
     pub provider: Option<String>,
-    /// The scope that a token must have.
+    /// The required scope.
     pub scope: Option<String>,
-    /// Whether muster is told to pass on the caller's token.
+    /// Whether muster is configured to forward the caller's token.
     pub forward_token: bool,
-    /// Audiences that muster is told to ask for.
+    /// Audiences that muster is configured to request.
     pub required_audiences: Vec<String>,
-    /// The audience that a token must name.
+    /// The required audience of a token.
     pub expected_audience: Option<String>,
-    /// How muster is told to exchange the caller's token.
+    /// Token exchange settings for muster.
     pub exchange: Option<ExchangeConfig>,
-    /// Where its challenge says that its metadata is.
-    pub pointer: Pointer,
+    /// Where its challenge points for metadata.
+    pub pointer: MetadataPointer,
 }
 
-/// Where the challenge of a protected server points.
+/// Where the challenge of a protected server points for metadata.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Pointer {
-    /// To the issuer, where nothing is; the document is at the root of the server. As in the original.
+pub enum MetadataPointer {
+    /// To the issuer, where no document is; the document is at the root of the server. As in the original.
     #[default]
     Issuer,
-    /// To the document, which is below the path of the server and nowhere else.
+    /// To the document, which is served only below the path of the server.
     Own,
-    /// Nowhere; the document is at the root.
+    /// Nowhere; the document is at the root of the server.
     Absent,
 }
 
-/// How a token is exchanged.
+/// Token exchange settings.
 #[derive(Debug, Clone, Default)]
 pub struct ExchangeConfig {
-    /// The provider that exchanges.
+    /// The provider that exchanges tokens.
     pub provider: Option<String>,
-    /// Its token endpoint, if it is none of ours.
+    /// Its token endpoint, if it is not a mock.
     pub endpoint: Option<String>,
-    /// Which of its connectors.
+    /// The connector id.
     pub connector: Option<String>,
-    /// The scopes that are asked for.
+    /// The requested scopes.
     pub scopes: Option<String>,
-    /// Who must have issued the new token.
+    /// The required issuer of the new token.
     pub expected_issuer: Option<String>,
 }
 
 impl ProviderConfig {
-    /// One that grants what is asked for, to anybody.
+    /// A provider that grants every request.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -153,19 +153,23 @@ impl ProviderConfig {
         }
     }
 
-    /// Whether it does something.
+    /// Whether a feature is enabled.
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
     }
 
-    /// Whether it speaks TLS, because it is told to or because what it does needs it.
+    /// Whether it serves TLS: explicitly, or because another setting requires it.
     pub fn uses_tls(&self) -> bool {
         self.has(Feature::Tls) || self.has(Feature::MusterIdp) || !self.trusted.is_empty()
     }
 }
 
-/// Reads a provider.
-pub(crate) fn provider(node: &Node, path: &str, notes: &mut Notes) -> Option<ProviderConfig> {
+/// Reads the configuration of a provider.
+pub(crate) fn provider(
+    node: &Node,
+    path: &str,
+    diagnostics: &mut Diagnostics,
+) -> Option<ProviderConfig> {
     const FLAGS: [(&str, Feature); 10] = [
         ("auto_approve", Feature::AutoApprove),
         ("pkce_required", Feature::PkceRequired),
@@ -178,40 +182,42 @@ pub(crate) fn provider(node: &Node, path: &str, notes: &mut Notes) -> Option<Pro
         ("wrong_issuer", Feature::WrongIssuer),
         ("hide_pkce", Feature::HidePkce),
     ];
-    let mut fields = Fields::open(node, path, notes)?;
-    let name = fields.required("name", notes, "name is required");
+    let mut fields = Fields::open(node, path, diagnostics)?;
+    let name = fields.required("name", diagnostics, "name is required");
     let mut config = ProviderConfig::new(&name);
-    if let Some(issuer) = fields.read("issuer", notes, text) {
+    if let Some(issuer) = fields.read("issuer", diagnostics, text) {
         match issuer.strip_suffix('/').unwrap_or(&issuer) {
             path if path.is_empty() || path.starts_with('/') => path.clone_into(&mut config.path),
-            _ => notes.warning(
+            _ => diagnostics.warning(
                 fields.line(),
                 &fields.at("issuer"),
-                "has no effect: the address is chosen at the start; a path such as `/tenant` is kept",
+                "has no effect: the address is assigned at start; only a path such as `/tenant` is used",
             ),
         }
     }
-    config.scopes = fields.read("scopes", notes, texts).unwrap_or_default();
-    config.lifetime = fields.read("token_lifetime", notes, span).unwrap_or(LIFETIME);
-    config.client_id = fields.read("client_id", notes, text).unwrap_or_default();
-    config.client_secret = fields.read("client_secret", notes, text);
-    config.simulate_error = fields.read("simulate_error", notes, text);
-    config.clients = fields.read("clients", notes, clients).unwrap_or(Clients::Any);
-    config.discovery = fields.read("discovery", notes, discovery).unwrap_or(Discovery::All);
+    config.scopes = fields.read("scopes", diagnostics, texts).unwrap_or_default();
+    config.lifetime = fields.read("token_lifetime", diagnostics, span).unwrap_or(LIFETIME);
+    config.client_id = fields.read("client_id", diagnostics, text).unwrap_or_default();
+    config.client_secret = fields.read("client_secret", diagnostics, text);
+    config.simulate_error = fields.read("simulate_error", diagnostics, text);
+    config.clients = fields.read("clients", diagnostics, clients).unwrap_or(Clients::Any);
+    config.discovery = fields.read("discovery", diagnostics, discovery).unwrap_or(Discovery::All);
     for (key, feature) in FLAGS {
-        if fields.read(key, notes, truth).unwrap_or_default() {
+        if fields.read(key, diagnostics, boolean).unwrap_or_default() {
             config.features.push(feature);
         }
     }
-    for (path, node) in fields.items("trusted_issuers", notes) {
-        if let Some(mut fields) = Fields::open(node, &path, notes) {
-            let connector = fields.required("connector_id", notes, "connector_id is required");
-            let name = fields.required("oauth_server_ref", notes, "oauth_server_ref is required");
-            fields.finish(&[], notes);
+    for (path, node) in fields.items("trusted_issuers", diagnostics) {
+        if let Some(mut fields) = Fields::open(node, &path, diagnostics) {
+            let connector =
+                fields.required("connector_id", diagnostics, "connector_id is required");
+            let name =
+                fields.required("oauth_server_ref", diagnostics, "oauth_server_ref is required");
+            fields.finish(&[], diagnostics);
             config.trusted.push((connector, name));
         }
     }
-    fields.finish(&[], notes);
+    fields.finish(&[], diagnostics);
     Some(config)
 }
 
@@ -221,7 +227,7 @@ fn clients(node: &Node) -> Result<Clients, String> {
         "dynamic" => Ok(Clients::Dynamic),
         "metadata" => Ok(Clients::Metadata),
         "static" => Ok(Clients::Static),
-        other => Err(format!("`{other}` is none of `any`, `dynamic`, `metadata` and `static`")),
+        other => Err(format!("`{other}` is none of `any`, `dynamic`, `metadata` or `static`")),
     }
 }
 
@@ -237,44 +243,50 @@ fn discovery(node: &Node) -> Result<Discovery, String> {
     }
 }
 
-/// Reads what a server asks for.
-pub(crate) fn guard(node: &Node, path: &str, notes: &mut Notes) -> Option<GuardConfig> {
-    let mut fields = Fields::open(node, path, notes)?;
+/// Reads the authorization settings of a server.
+pub(crate) fn guard(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<GuardConfig> {
+    let mut fields = Fields::open(node, path, diagnostics)?;
     let mut guard = GuardConfig {
-        required: fields.read("required", notes, truth).unwrap_or_default(),
-        provider: fields.read("mock_oauth_server_ref", notes, text),
-        scope: fields.read("scope", notes, text).filter(|scope| !scope.is_empty()),
-        forward_token: fields.read("forward_token", notes, truth).unwrap_or_default(),
-        required_audiences: fields.read("required_audiences", notes, texts).unwrap_or_default(),
-        expected_audience: fields.read("expected_audience", notes, text),
+        required: fields.read("required", diagnostics, boolean).unwrap_or_default(),
+        provider: fields.read("mock_oauth_server_ref", diagnostics, text),
+        scope: fields.read("scope", diagnostics, text).filter(|scope| !scope.is_empty()),
+        forward_token: fields.read("forward_token", diagnostics, boolean).unwrap_or_default(),
+        required_audiences: fields
+            .read("required_audiences", diagnostics, texts)
+            .unwrap_or_default(),
+        expected_audience: fields.read("expected_audience", diagnostics, text),
         exchange: None,
-        pointer: fields.read("resource_metadata", notes, pointer).unwrap_or_default(),
+        pointer: fields.read("resource_metadata", diagnostics, pointer).unwrap_or_default(),
     };
     let path = fields.at("token_exchange");
     if let Some(node) = fields.get("token_exchange")
-        && let Some(mut fields) = Fields::open(node, &path, notes)
+        && let Some(mut fields) = Fields::open(node, &path, diagnostics)
     {
         guard.exchange = Some(ExchangeConfig {
-            provider: fields.read("oauth_server_ref", notes, text),
-            endpoint: fields.read("dex_token_endpoint", notes, text),
-            connector: fields.read("connector_id", notes, text),
-            scopes: fields.read("scopes", notes, text),
-            expected_issuer: fields.read("expected_issuer", notes, text),
+            provider: fields.read("oauth_server_ref", diagnostics, text),
+            endpoint: fields.read("dex_token_endpoint", diagnostics, text),
+            connector: fields.read("connector_id", diagnostics, text),
+            scopes: fields.read("scopes", diagnostics, text),
+            expected_issuer: fields.read("expected_issuer", diagnostics, text),
         });
-        fields.finish(&[], notes);
+        fields.finish(&[], diagnostics);
     }
     if guard.required && guard.provider.is_none() {
-        notes.error(node.line, &fields.at("mock_oauth_server_ref"), "which provider's tokens?");
+        diagnostics.error(
+            node.line,
+            &fields.at("mock_oauth_server_ref"),
+            "required when `required` is true",
+        );
     }
-    fields.finish(&[], notes);
+    fields.finish(&[], diagnostics);
     Some(guard)
 }
 
-fn pointer(node: &Node) -> Result<Pointer, String> {
+fn pointer(node: &Node) -> Result<MetadataPointer, String> {
     match text(node)?.as_str() {
-        "issuer" => Ok(Pointer::Issuer),
-        "own" => Ok(Pointer::Own),
-        "absent" => Ok(Pointer::Absent),
+        "issuer" => Ok(MetadataPointer::Issuer),
+        "own" => Ok(MetadataPointer::Own),
+        "absent" => Ok(MetadataPointer::Absent),
         other => Err(format!("`{other}` is none of `issuer`, `own` and `absent`")),
     }
 }

@@ -1,4 +1,4 @@
-//! ID tokens: JSON web tokens, without a signature as in the original, or with one.
+//! ID tokens as JWTs: unsigned as in the original, or signed.
 
 use std::{fmt, io};
 
@@ -10,7 +10,7 @@ use ring::{
 };
 use serde_json::{Value, json};
 
-/// A key to sign with.
+/// A signing key.
 pub struct Key {
     pair: EcdsaKeyPair,
     id: String,
@@ -26,7 +26,7 @@ impl fmt::Debug for Key {
 impl Key {
     /// A new key.
     pub fn new() -> io::Result<Self> {
-        let failed = |_| io::Error::other("no key can be made");
+        let failed = |_| io::Error::other("cannot generate a key");
         let random = SystemRandom::new();
         let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
         let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).map_err(failed)?;
@@ -35,9 +35,9 @@ impl Key {
         Ok(Self { pair, id: crate::instance::random_hex(), random })
     }
 
-    /// The public half, as `/jwks` shows it.
+    /// The public key as a JWK.
     pub fn public(&self) -> Value {
-        // The first byte says that both coordinates follow in full.
+        // The first byte marks an uncompressed point.
         let point = self.pair.public_key().as_ref().get(1..).unwrap_or_default();
         let (x, y) = point.split_at(point.len() / 2);
         json!({
@@ -47,17 +47,17 @@ impl Key {
     }
 }
 
-/// Bytes as they stand in tokens.
+/// Encodes bytes as base64url without padding.
 pub fn encode(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The challenge that belongs to a verifier.
+/// The PKCE challenge of a verifier.
 pub fn challenge_of(verifier: &str) -> String {
     encode(digest::digest(&digest::SHA256, verifier.as_bytes()))
 }
 
-/// A token with these claims.
+/// Encodes a token with these claims.
 pub fn token(claims: &Value, key: Option<&Key>) -> String {
     let head = match key {
         Some(key) => json!({"alg": "ES256", "typ": "JWT", "kid": key.id}),
@@ -68,7 +68,7 @@ pub fn token(claims: &Value, key: Option<&Key>) -> String {
     format!("{signed}.{}", signature.map(encode).unwrap_or_default())
 }
 
-/// The claims of a token, believed as they are.
+/// Decodes the claims of a token without verifying it.
 pub fn claims(token: &str) -> Option<Value> {
     let mut parts = token.split('.');
     let (_head, claims, _signature) = (parts.next()?, parts.next()?, parts.next()?);
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn tokens_round_trip() {
         let written = json!({"sub": "me", "aud": ["a", "b"]});
         let plain = token(&written, None);
         assert!(plain.ends_with('.'), "no signature: {plain}");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_specification() {
+    fn pkce_challenge_of_rfc_7636() {
         let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
         assert_eq!(challenge_of(verifier), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
     }

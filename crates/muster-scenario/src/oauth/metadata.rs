@@ -1,17 +1,17 @@
-//! The documents that say where a mock provider has what.
+//! The metadata documents of a mock provider.
 
 use serde_json::{Value, json};
 
 use super::{
     config::{Clients, Discovery, Feature},
-    core::Core,
+    provider_state::ProviderState,
 };
 
 const OAUTH: &str = "/.well-known/oauth-authorization-server";
 const OPENID: &str = "/.well-known/openid-configuration";
 
-impl Core {
-    /// Whether a path is one where the metadata of this provider is found.
+impl ProviderState {
+    /// Whether the metadata is served at this path.
     pub(super) fn is_metadata(&self, path: &str) -> bool {
         let issuer = &self.config.path;
         let places = [

@@ -1,17 +1,17 @@
-//! The report for people: a line while it runs, what is wrong below it, a summary at the end.
+//! The report for people: a line per scenario, failure details, and a summary.
 
 use std::fmt::Write;
 
-use super::{Counts, Phase, Report, ScenarioResult, StepResult, Word};
+use super::{Phase, Report, ScenarioResult, StatusCounts, StepResult, TestStatus};
 use crate::{
     duration,
     expect::Difference,
-    options::{Detail, Options},
+    options::{Options, Verbosity},
 };
 
-/// How many lines of the logs are shown where nothing more was asked for.
+/// Log lines shown unless `--debug` is given.
 const LOG_LINES: usize = 25;
-/// How much of an answer a verbose run shows.
+/// How much of a result a verbose run shows.
 const RESPONSE: usize = 2000;
 
 /// The lines before the first scenario.
@@ -20,7 +20,7 @@ pub fn banner(options: &Options, scenarios: usize) -> String {
     let workers = options.workers();
     let _written = writeln!(text, "🏗️  Base port: {}", options.base_port);
     let _written = writeln!(text, "📋 {scenarios} scenarios, {workers} at once");
-    if options.detail >= Detail::Verbose {
+    if options.verbosity >= Verbosity::Verbose {
         let _written = writeln!(text, "   muster:    {}", options.muster.display());
         let _written = writeln!(text, "   scenarios: {}", options.config.display());
         let _written = writeln!(text, "   timeout:   {}", duration::short(options.timeout));
@@ -29,37 +29,37 @@ pub fn banner(options: &Options, scenarios: usize) -> String {
     text
 }
 
-/// The beginning of the line of a scenario that runs alone.
-pub fn beginning(name: &str) -> String {
+/// The start of the line of a scenario.
+pub fn scenario_started(name: &str) -> String {
     format!("🎯 {name}... ")
 }
 
-/// The end of that line, and what is wrong.
-pub fn ending(result: &ScenarioResult, detail: Detail) -> String {
-    let mut text = format!("{} ({})", result.word.symbol(), duration::short(result.took));
-    if result.word == Word::Skipped {
-        text = format!("{} skipped", result.word.symbol());
+/// The end of that line, and the details of a failure.
+pub fn scenario_finished(result: &ScenarioResult, verbosity: Verbosity) -> String {
+    let mut text = format!("{} ({})", result.status.symbol(), duration::short(result.took));
+    if result.status == TestStatus::Skipped {
+        text = format!("{} skipped", result.status.symbol());
         if let Some(reason) = &result.error {
             let _written = write!(text, ": {reason}");
         }
     }
     text.push('\n');
-    if detail >= Detail::Verbose {
+    if verbosity >= Verbosity::Verbose {
         for step in &result.steps {
             verbose_step(step, &mut text);
         }
     }
-    if result.word.is_bad() {
-        trouble(result, &mut text);
+    if result.status.is_bad() {
+        failure_details(result, &mut text);
     }
-    if result.word.is_bad() || detail >= Detail::Debug {
-        logs(result, detail, &mut text);
+    if result.status.is_bad() || verbosity >= Verbosity::Debug {
+        logs(result, verbosity, &mut text);
     }
     text
 }
 
-/// What is wrong with a scenario.
-fn trouble(result: &ScenarioResult, text: &mut String) {
+/// The details of a failed scenario.
+fn failure_details(result: &ScenarioResult, text: &mut String) {
     if let Some(error) = &result.error {
         let _written = writeln!(text, "   {}", indented(error, "   "));
     }
@@ -73,7 +73,7 @@ fn trouble(result: &ScenarioResult, text: &mut String) {
         let _written = writeln!(
             text,
             "   {} {phase} `{}`: {}{}",
-            step.word.symbol(),
+            step.status.symbol(),
             step.step.id,
             step.step.tool,
             args.unwrap_or_default(),
@@ -96,19 +96,20 @@ fn trouble(result: &ScenarioResult, text: &mut String) {
 
 fn verbose_step(step: &StepResult, text: &mut String) {
     let took = duration::short(step.took);
-    let (symbol, id, tool) = (step.word.symbol(), &step.step.id, &step.step.tool);
+    let (symbol, id, tool) = (step.status.symbol(), &step.step.id, &step.step.tool);
     let _written = writeln!(text, "   {symbol} {id} ({tool}, {took})");
     if let Some(response) = step.response.as_deref().filter(|response| !response.is_empty()) {
         let _written = writeln!(text, "      {}", indented(&cut(response, RESPONSE), "      "));
     }
 }
 
-fn logs(result: &ScenarioResult, detail: Detail, text: &mut String) {
+fn logs(result: &ScenarioResult, verbosity: Verbosity, text: &mut String) {
     let lines: Vec<&str> = result.logs.lines().collect();
     if lines.is_empty() {
         return;
     }
-    let shown = if detail >= Detail::Debug { lines.len() } else { LOG_LINES.min(lines.len()) };
+    let shown =
+        if verbosity >= Verbosity::Debug { lines.len() } else { LOG_LINES.min(lines.len()) };
     let hidden = lines.len() - shown;
     let _written = match hidden {
         0 => writeln!(text, "   instance logs:"),
@@ -124,7 +125,7 @@ fn logs(result: &ScenarioResult, detail: Detail, text: &mut String) {
 /// The lines after the last scenario.
 pub fn summary(report: &Report) -> String {
     let counts = report.counts();
-    let Counts { passed, failed, errors, skipped } = counts;
+    let StatusCounts { passed, failed, errors, skipped } = counts;
     let mut text = String::from("\n🏁 Test Suite Complete\n");
     let _written = writeln!(text, "⏱️  Duration: {}", duration::short(report.took));
     let _written = writeln!(text, "✅ Passed: {passed}");
@@ -136,7 +137,7 @@ pub fn summary(report: &Report) -> String {
     let bad: Vec<&str> = report
         .results
         .iter()
-        .filter(|result| result.word.is_bad())
+        .filter(|result| result.status.is_bad())
         .map(|result| result.scenario.name.as_str())
         .collect();
     if bad.is_empty() {

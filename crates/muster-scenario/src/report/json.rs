@@ -27,7 +27,7 @@ pub fn document(report: &Report, configuration: &Value) -> String {
 fn scenario_result(result: &ScenarioResult) -> Value {
     let mut value = json!({
         "scenario": scenario(&result.scenario),
-        "result": result.word.name(),
+        "result": result.status.name(),
         "start_time": result.started.to_string(),
         "end_time": end(result.started, result.took),
         "duration": nanos(result.took),
@@ -63,7 +63,7 @@ fn step_result(result: &StepResult) -> Value {
         .collect();
     let mut value = json!({
         "step": step(&result.step, result.phase),
-        "result": result.word.name(),
+        "result": result.status.name(),
         "start_time": result.started.to_string(),
         "end_time": end(result.started, result.took),
         "duration": nanos(result.took),

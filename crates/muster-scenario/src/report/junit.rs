@@ -1,10 +1,10 @@
-//! The report as JUnit XML, which every CI system shows.
+//! The report as JUnit XML, which CI systems display.
 
 use std::fmt::Write;
 
-use super::{Report, ScenarioResult, StepResult, Word};
+use super::{Report, ScenarioResult, StepResult, TestStatus};
 
-/// One suite for each concept, one case for each scenario.
+/// One suite per concept, one case per scenario.
 pub fn document(report: &Report) -> String {
     let counts = report.counts();
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
@@ -32,16 +32,17 @@ pub fn document(report: &Report) -> String {
 }
 
 fn suite(concept: &str, results: &[&ScenarioResult], text: &mut String) {
-    let count = |word: Word| results.iter().filter(|result| result.word == word).count();
+    let count =
+        |status: TestStatus| results.iter().filter(|result| result.status == status).count();
     let seconds: f64 = results.iter().map(|result| result.took.as_secs_f64()).sum();
     let _written = writeln!(
         text,
         "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{seconds:.3}\">",
         escaped(concept),
         results.len(),
-        count(Word::Failed),
-        count(Word::Error),
-        count(Word::Skipped),
+        count(TestStatus::Failed),
+        count(TestStatus::Error),
+        count(TestStatus::Skipped),
     );
     for result in results {
         case(result, text);
@@ -60,24 +61,24 @@ fn case(result: &ScenarioResult, text: &mut String) {
         escaped(&scenario.file.display().to_string()),
         result.took.as_secs_f64(),
     );
-    let tag = match result.word {
-        Word::Passed => {
+    let tag = match result.status {
+        TestStatus::Passed => {
             text.push_str("/>\n");
             return;
         }
-        Word::Failed => "failure",
-        Word::Error => "error",
-        Word::Skipped => "skipped",
+        TestStatus::Failed => "failure",
+        TestStatus::Error => "error",
+        TestStatus::Skipped => "skipped",
     };
     let message = message(result);
     let _written = write!(text, ">\n      <{tag} message=\"{}\"", escaped(&message));
-    let body: String = result.bad_steps().map(told).collect();
+    let body: String = result.bad_steps().map(failed_step).collect();
     if body.is_empty() {
         text.push_str("/>\n");
     } else {
         let _written = writeln!(text, ">{}</{tag}>", escaped(&body));
     }
-    if result.word.is_bad() && !result.logs.is_empty() {
+    if result.status.is_bad() && !result.logs.is_empty() {
         let _written = writeln!(text, "      <system-out>{}</system-out>", escaped(&result.logs));
     }
     text.push_str("    </testcase>\n");
@@ -89,7 +90,7 @@ fn message(result: &ScenarioResult) -> String {
     result.error.clone().or(of_step).unwrap_or_default()
 }
 
-fn told(result: &StepResult) -> String {
+fn failed_step(result: &StepResult) -> String {
     let mut text = format!("{} ({})\n", result.step.id, result.step.tool);
     for difference in &result.differences {
         let (at, expected, got) = (&difference.at, &difference.expected, &difference.got);
@@ -98,7 +99,7 @@ fn told(result: &StepResult) -> String {
     text
 }
 
-/// XML knows no control characters, not even escaped.
+/// XML allows no control characters, not even escaped.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Servers behind the fake: processes on pipes, and streamable HTTP through the tester's own client.
+//! Upstream servers of the fake: stdio processes, and streamable HTTP through the tester's own client.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -9,7 +9,7 @@ use muster_exec::{
     launcher::Launcher,
 };
 use muster_scenario::{
-    client::{Client, Listening, Target},
+    client::{Client, ClientTarget, NotificationStream},
     wire::{self, Message},
 };
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ impl Backends {
         self.0.keys().map(String::as_str)
     }
 
-    /// Where a server is, if it is reached over the network.
+    /// The port of a remote server.
     pub(crate) fn port(&self, server: &str) -> Option<u16> {
         match self.0.get(server) {
             Some(Backend::Remote(port)) => Some(*port),
@@ -78,8 +78,10 @@ impl Backends {
     pub(crate) async fn tool_names(&self, tokens: &BTreeMap<String, String>) -> Vec<String> {
         let mut names = Vec::new();
         for (server, backend) in &self.0 {
-            let list =
-                backend.ask("tools/list", &json!({}), tokens.get(server)).await.unwrap_or_default();
+            let list = backend
+                .request("tools/list", &json!({}), tokens.get(server))
+                .await
+                .unwrap_or_default();
             for tool in super::at(&list, "/tools").as_array().into_iter().flatten() {
                 names.push(format!(
                     "x_{server}_{}",
@@ -105,14 +107,14 @@ impl Backends {
         };
         let args = if args.is_null() { json!({}) } else { args.clone() };
         let params = json!({"name": tool, "arguments": args});
-        let result = backend.ask("tools/call", &params, tokens.get(server)).await;
+        let result = backend.request("tools/call", &params, tokens.get(server)).await;
         let result = result.map_err(|err| format!("Tool execution failed: {err}"))?;
         Ok(super::at(&result, "/content/0/text").as_str().unwrap_or_default().to_owned())
     }
 }
 
 impl Backend {
-    async fn ask(
+    async fn request(
         &self,
         method: &str,
         params: &Value,
@@ -122,15 +124,15 @@ impl Backend {
             Self::Idle => Err("server not found".to_owned()),
             Self::Process(process) => {
                 let mut process = process.lock().await;
-                let answer = tokio::time::timeout(LIMIT, process.ask(method, params)).await;
+                let answer = tokio::time::timeout(LIMIT, process.request(method, params)).await;
                 answer.unwrap_or_else(|_| Err("no answer".to_owned()))
             }
             Self::Remote(port) => {
-                let target = Target {
+                let target = ClientTarget {
                     port: *port,
                     session: String::from("fake"),
                     bearer: token.cloned(),
-                    listening: Listening::Closed,
+                    listening: NotificationStream::Closed,
                 };
                 let client = Client::connect(target).await.map_err(|err| err.to_string())?;
                 client.request(method, params, LIMIT).await.map_err(|err| err.to_string())
@@ -148,11 +150,11 @@ impl Process {
         };
         let lines = BufReader::new(stdout).lines();
         let mut process = Self { stdin, lines, last_id: 0, _child: tree };
-        process.ask("initialize", &json!({"protocolVersion": "2024-11-05"})).await?;
+        process.request("initialize", &json!({"protocolVersion": "2024-11-05"})).await?;
         Ok(process)
     }
 
-    async fn ask(&mut self, method: &str, params: &Value) -> Result<Value, String> {
+    async fn request(&mut self, method: &str, params: &Value) -> Result<Value, String> {
         self.last_id += 1;
         let line = format!("{}\n", wire::request(self.last_id, method, params));
         self.stdin.write_all(line.as_bytes()).await.map_err(|err| err.to_string())?;

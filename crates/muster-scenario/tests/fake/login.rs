@@ -1,4 +1,4 @@
-//! Logins of the fake: a client that does what OAuth wants, or one thing of it wrong.
+//! The OAuth client of the fake, correct or with one defect.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ type Begun = (String, String, String);
 
 pub(crate) struct Logins {
     base: String,
-    lie: String,
+    defect: String,
     /// By session and server.
     tokens: Mutex<BTreeMap<(String, String), String>>,
     /// By state.
@@ -27,23 +27,24 @@ pub(crate) struct Logins {
 }
 
 impl Logins {
-    pub(crate) fn new(port: u16, lie: &str) -> Self {
+    pub(crate) fn new(port: u16, defect: &str) -> Self {
         Self {
             base: format!("http://localhost:{port}"),
-            lie: lie.to_owned(),
+            defect: defect.to_owned(),
             tokens: Mutex::default(),
             begun: Mutex::default(),
         }
     }
 
-    /// The tokens of a session, by server. Everybody's, if it lies about whose they are.
+    /// The tokens of a session by server; of all sessions, with the defect `shared-login`.
     pub(crate) async fn tokens(&self, session: &str) -> BTreeMap<String, String> {
         let tokens = self.tokens.lock().await;
-        let own = tokens.iter().filter(|((of, _), _)| of == session || self.lie == "shared-login");
+        let own =
+            tokens.iter().filter(|((of, _), _)| of == session || self.defect == "shared-login");
         own.map(|((_, server), token)| (server.clone(), token.clone())).collect()
     }
 
-    /// The address to log in at, or that there is nothing to do.
+    /// The login URL, or a message that no login is required.
     pub(crate) async fn begin(
         &self,
         server: &str,
@@ -66,11 +67,11 @@ impl Logins {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.append_pair("response_type", "code").append_pair("client_id", "fake");
         query.append_pair("redirect_uri", &self.callback());
-        query.append_pair("scope", if self.lie == "wrong-scope" { "openid" } else { scope });
-        if self.lie != "no-state" {
+        query.append_pair("scope", if self.defect == "wrong-scope" { "openid" } else { scope });
+        if self.defect != "no-state" {
             query.append_pair("state", &state);
         }
-        if self.lie != "no-pkce" {
+        if self.defect != "no-pkce" {
             query.append_pair("code_challenge", &jwt::challenge_of(VERIFIER));
             query.append_pair("code_challenge_method", "S256");
         }
@@ -78,13 +79,13 @@ impl Logins {
     }
 
     fn callback(&self) -> String {
-        match self.lie.as_str() {
+        match self.defect.as_str() {
             "wrong-callback" => "http://localhost:1/elsewhere".to_owned(),
             _ => format!("{}/oauth/proxy/callback", self.base),
         }
     }
 
-    /// The browser is back.
+    /// Handles the callback.
     pub(crate) async fn end(&self, path: &str) -> Result<(), String> {
         let query = path.split_once('?').map(|(_, query)| query).unwrap_or_default();
         let value = |name: &str| {
@@ -93,12 +94,12 @@ impl Logins {
         };
         let state = value("state").unwrap_or_default();
         let begun = self.begun.lock().await.remove(&state);
-        let (session, server, endpoint) = begun.ok_or("nobody began this")?;
+        let (session, server, endpoint) = begun.ok_or("unknown state")?;
         let code = value("code").ok_or("no code")?;
-        let verifier = if self.lie == "wrong-verifier" { "another" } else { VERIFIER };
+        let verifier = if self.defect == "wrong-verifier" { "another" } else { VERIFIER };
         let other = format!("{}/other", self.base);
         let callback = self.callback();
-        let redirect_uri = if self.lie == "wrong-redirect" { &other } else { &callback };
+        let redirect_uri = if self.defect == "wrong-redirect" { &other } else { &callback };
         let form = form_urlencoded::Serializer::new(String::new())
             .append_pair("grant_type", "authorization_code")
             .append_pair("code", &code)
@@ -108,13 +109,13 @@ impl Logins {
             .finish();
         let answer = fetch(&endpoint, Some(&form)).await?;
         let token = at(&answer, "/access_token").as_str().ok_or_else(|| answer.to_string())?;
-        let token = if self.lie == "wrong-token" { "made-up" } else { token };
+        let token = if self.defect == "wrong-token" { "made-up" } else { token };
         self.tokens.lock().await.insert((session, server), token.to_owned());
         Ok(())
     }
 }
 
-/// JSON from an address on this machine.
+/// Fetches JSON from localhost.
 async fn fetch(url: &str, form: Option<&str>) -> Result<Value, String> {
     let rest = url.strip_prefix("http://localhost:").ok_or_else(|| format!("not here: {url}"))?;
     let (port, path) = rest.split_once('/').ok_or("no path")?;

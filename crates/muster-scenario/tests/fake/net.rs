@@ -1,4 +1,4 @@
-//! HTTP by hand: one request a connection.
+//! A minimal HTTP server: one request per connection.
 
 use std::{io, net::Ipv4Addr, sync::Arc};
 
@@ -16,12 +16,12 @@ pub(crate) async fn listen(port: u16, fake: Arc<Fake>) -> io::Result<()> {
     let mut connections = JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await?;
-        connections.spawn(converse(stream, Arc::clone(&fake)));
+        connections.spawn(serve_connection(stream, Arc::clone(&fake)));
         while connections.try_join_next().is_some() {}
     }
 }
 
-async fn converse(stream: TcpStream, fake: Arc<Fake>) -> io::Result<()> {
+async fn serve_connection(stream: TcpStream, fake: Arc<Fake>) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     let mut head = Vec::new();
     loop {
@@ -58,7 +58,7 @@ async fn converse(stream: TcpStream, fake: Arc<Fake>) -> io::Result<()> {
         "POST" => {
             let text = String::from_utf8_lossy(&body).into_owned();
             let answer = match wire::parse(&text) {
-                Some(message) => fake.answer(message, &session).await,
+                Some(message) => fake.handle(message, &session).await,
                 None => None,
             };
             respond(stream.get_mut(), &fake, answer).await
@@ -71,14 +71,14 @@ async fn respond(stream: &mut TcpStream, fake: &Fake, answer: Option<String>) ->
     let Some(answer) = answer else {
         return write(stream, "202 Accepted", "text/plain", "").await;
     };
-    match fake.lie() {
+    match fake.defect() {
         "status" if answer.contains("isError") => {
             write(stream, "500 Internal Server Error", "text/plain", "oh no").await
         }
         "garbage" if answer.contains("isError") => {
             write(stream, "200 OK", "application/json", "{{{").await
         }
-        // Half of the honest answers come as a stream, so that both ways are tried.
+        // Half of the correct responses are streamed, so that both ways are tested.
         _ if answer.len() % 2 == 0 => {
             let event = format!(": hello\n\nevent: message\ndata: {answer}\n\n");
             write(stream, "200 OK", "text/event-stream", &event).await

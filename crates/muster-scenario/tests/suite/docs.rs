@@ -1,4 +1,4 @@
-//! The page for users names everything there is.
+//! The reference page documents every built-in tool and every key.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ use muster_scenario::builtin;
 /// Where keys of scenario files are read.
 const READERS: [&str; 3] = ["load/scenario.rs", "mock/config.rs", "oauth/config.rs"];
 
-/// Keys of files that nobody writes by hand.
+/// Keys of generated files.
 const INTERNAL: [&str; 1] = ["control"];
 
 fn page() -> String {
@@ -21,7 +21,7 @@ fn every_built_in_tool_is_described() {
     for tool in builtin::TOOLS {
         assert!(
             page.contains(&format!("`{tool}`")),
-            "docs/reference/scenarios.md does not name {tool}"
+            "docs/reference/scenarios.md does not document {tool}"
         );
     }
 }
@@ -40,12 +40,12 @@ fn every_key_is_described() {
             keys.extend(after.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
         }
     }
-    assert!(keys.len() > 60, "the readers have changed their form: {keys:?}");
+    assert!(keys.len() > 60, "the readers no longer match the patterns above: {keys:?}");
     for key in keys.iter().filter(|key| !INTERNAL.contains(&key.as_str())) {
-        let said = [format!("`{key}`"), format!("{{{key}"), format!(", {key}"), format!("{key}:")];
+        let forms = [format!("`{key}`"), format!("{{{key}"), format!(", {key}"), format!("{key}:")];
         assert!(
-            said.iter().any(|said| page.contains(said)),
-            "docs/reference/scenarios.md does not name {key}"
+            forms.iter().any(|form| page.contains(form)),
+            "docs/reference/scenarios.md does not document {key}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Mock servers, spoken to without a client of ours where that matters.
+//! Mock servers over every transport, with raw HTTP where details matter.
 
 use std::{path::Path, time::Duration};
 
@@ -42,7 +42,7 @@ fn config() -> MockConfig {
     );
     let loaded = load::parse(Path::new("m"), &text);
     let scenario = loaded.scenario.unwrap_or_else(|| panic!("{:?}", loaded.problems));
-    scenario.before.mcp_servers[0].mock().unwrap().clone()
+    scenario.setup.mcp_servers[0].mock().unwrap().clone()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
@@ -51,7 +51,7 @@ fn call(id: u64, args: Value) -> String {
         .to_string()
 }
 
-/// Sends a message to the streamable mock and reads all that comes back.
+/// Sends a message to the streamable mock and reads the raw response.
 async fn post(port: u16, path: &str, extra: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let length = body.len();
@@ -157,7 +157,7 @@ fn server_sent_events() {
 }
 
 #[test]
-fn on_pipes() {
+fn stdio() {
     block_on(async {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("tools-of-mine.yaml");

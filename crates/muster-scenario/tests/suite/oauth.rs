@@ -1,31 +1,33 @@
-//! Mock identity providers, spoken to over the network: what is asked for properly is granted, and nothing else.
+//! Mock identity providers over HTTP: valid requests are granted, all others rejected.
 
 use std::time::Duration;
 
 use muster_scenario::{
     mock::fault::Fault,
     oauth::{
-        book::{Endpoint, Person},
         jwt,
+        records::{Endpoint, UserIdentity},
     },
 };
 use serde_json::{Value, json};
 
 use crate::{
+    http_client::{
+        BACK, authorization_query, code, encoded, get, post, providers, redemption, send,
+    },
     support::block_on,
-    web::{BACK, ask, code, encoded, get, post, providers, redemption, wish},
 };
 
-/// Parameters that are changed, and what comes of it.
+/// Changed parameters and the expected result.
 type Row = (&'static [(&'static str, &'static str)], &'static str);
 
 const IDP: &str = "  mock_oauth_servers: [{name: idp, scopes: [openid, read, write], auto_approve: true, pkce_required: true, client_id: me, use_mock_clock: true, token_lifetime: 10m}]\n";
 
 #[test]
-fn what_a_client_may_ask_for() {
+fn authorization_requests_are_checked() {
     block_on(async {
         let all = providers(IDP).await;
-        let issuer = all.get("idp").unwrap().core().issuer().to_owned();
+        let issuer = all.get("idp").unwrap().state().issuer().to_owned();
         let rows: &[Row] = &[
             (&[], "302 -"),
             (&[("client_id", "")], "400 invalid_request"),
@@ -40,7 +42,7 @@ fn what_a_client_may_ask_for() {
             (&[("code_challenge_method", "")], "302 invalid_request"),
         ];
         for (changes, expected) in rows {
-            let reply = get(&format!("{issuer}/authorize?{}", wish(changes))).await;
+            let reply = get(&format!("{issuer}/authorize?{}", authorization_query(changes))).await;
             let error = reply.parameter("error").unwrap_or_else(|| "-".to_owned());
             let got = if reply.status == 302 { format!("302 {error}") } else { reply.error() };
             assert_eq!(got, *expected, "{changes:?}: {reply:?}");
@@ -52,10 +54,10 @@ fn what_a_client_may_ask_for() {
 }
 
 #[test]
-fn what_a_code_is_good_for() {
+fn codes_are_bound_to_their_request() {
     block_on(async {
         let all = providers(IDP).await;
-        let issuer = all.get("idp").unwrap().core().issuer().to_owned();
+        let issuer = all.get("idp").unwrap().state().issuer().to_owned();
         let token = format!("{issuer}/token");
         let rows: &[Row] = &[
             (&[], "200"),
@@ -74,24 +76,24 @@ fn what_a_code_is_good_for() {
             let code = code(&issuer, &[]).await;
             let reply = post(&token, &redemption(&code, changes)).await;
             assert_eq!(reply.error(), *expected, "{changes:?}: {reply:?}");
-            // A wrong try has used the code up, where it came that far.
+            // A failed attempt has used up the code.
             if *expected == "400 invalid_grant" && changes[0].0 != "code" {
                 let again = post(&token, &redemption(&code, &[])).await;
                 assert_eq!(again.error(), "400 invalid_grant", "{changes:?}");
             }
         }
         let late = code(&issuer, &[]).await;
-        assert!(all.get("idp").unwrap().core().advance(Duration::from_secs(601)));
+        assert!(all.get("idp").unwrap().state().advance(Duration::from_secs(601)));
         let reply = post(&token, &redemption(&late, &[])).await;
         assert_eq!(reply.error(), "400 invalid_grant", "an old code");
     });
 }
 
 #[test]
-fn tokens_expire_and_are_renewed_once() {
+fn tokens_expire_and_are_refreshed_once() {
     block_on(async {
         let all = providers(IDP).await;
-        let core = all.get("idp").unwrap().core();
+        let core = all.get("idp").unwrap().state();
         let issuer = core.issuer().to_owned();
         let token = format!("{issuer}/token");
         let code = code(&issuer, &[("nonce", "n-1")]).await;
@@ -105,7 +107,7 @@ fn tokens_expire_and_are_renewed_once() {
         assert_eq!(claims["sub"], "test-user-123");
         let userinfo = async |token: &str| {
             let head = format!("authorization: Bearer {token}\r\n");
-            ask("GET", &format!("{issuer}/userinfo"), &head, "", None).await
+            send("GET", &format!("{issuer}/userinfo"), &head, "", None).await
         };
         let access = first["access_token"].as_str().unwrap();
         assert_eq!(userinfo(access).await.json()["email"], "test@example.com");
@@ -133,12 +135,12 @@ fn tokens_expire_and_are_renewed_once() {
 }
 
 #[test]
-fn a_stolen_refresh_token_ends_the_login() {
+fn a_reused_refresh_token_revokes_its_family() {
     block_on(async {
         let all = providers(IDP).await;
-        let core = all.get("idp").unwrap().core();
+        let core = all.get("idp").unwrap().state();
         let token = format!("{}/token", core.issuer());
-        let minted = core.mint(&Person::default(), "read");
+        let minted = core.mint(&UserIdentity::default(), "read");
         let renew = async |refresh: &str| {
             let pairs =
                 [("grant_type", "refresh_token"), ("refresh_token", refresh), ("client_id", "me")];
@@ -155,15 +157,18 @@ fn a_stolen_refresh_token_ends_the_login() {
 fn clients_and_their_secrets() {
     block_on(async {
         let all = providers("  mock_oauth_servers:\n    - {name: dyn, clients: dynamic, auto_approve: true, client_id: own, client_secret: s3cret}\n    - {name: stat, clients: static, auto_approve: true, client_id: own}\n").await;
-        let issuer = all.get("dyn").unwrap().core().issuer().to_owned();
-        let stranger = get(&format!("{issuer}/authorize?{}", wish(&[]))).await;
+        let issuer = all.get("dyn").unwrap().state().issuer().to_owned();
+        let stranger = get(&format!("{issuer}/authorize?{}", authorization_query(&[]))).await;
         assert_eq!(stranger.error(), "401 invalid_client");
         let body = json!({"redirect_uris": [BACK], "token_endpoint_auth_method": "none"});
         let register = format!("{issuer}/register");
-        let client = ask("POST", &register, "", &body.to_string(), None).await;
+        let client = send("POST", &register, "", &body.to_string(), None).await;
         assert_eq!(client.status, 201);
         let id = client.json()["client_id"].as_str().unwrap().to_owned();
-        let elsewhere = wish(&[("client_id", &id), ("redirect_uri", "http://localhost:9/other")]);
+        let elsewhere = authorization_query(&[
+            ("client_id", &id),
+            ("redirect_uri", "http://localhost:9/other"),
+        ]);
         let elsewhere = get(&format!("{issuer}/authorize?{elsewhere}")).await;
         assert_eq!(elsewhere.error(), "400 invalid_request");
         let value = code(&issuer, &[("client_id", &id)]).await;
@@ -178,16 +183,16 @@ fn clients_and_their_secrets() {
             let reply = post(&token, &redemption(&value, &changes)).await;
             assert_eq!(reply.error(), expected, "{secret}");
         }
-        let stat = all.get("stat").unwrap().core().issuer().to_owned();
+        let stat = all.get("stat").unwrap().state().issuer().to_owned();
         let metadata = get(&format!("{stat}/.well-known/oauth-authorization-server")).await.json();
         assert_eq!(metadata["registration_endpoint"], Value::Null);
-        let refused = get(&format!("{stat}/authorize?{}", wish(&[]))).await;
+        let refused = get(&format!("{stat}/authorize?{}", authorization_query(&[]))).await;
         assert_eq!(refused.error(), "401 invalid_client");
     });
 }
 
 #[test]
-fn metadata_is_where_it_is_said_to_be() {
+fn metadata_is_at_the_configured_paths() {
     block_on(async {
         let all = providers("  mock_oauth_servers:\n    - {name: a}\n    - {name: b, issuer: /t/1, discovery: oauth}\n    - {name: c, issuer: /t/1, discovery: openid}\n    - {name: d, issuer: /t/1, discovery: openid-appended}\n").await;
         let rows = [
@@ -203,7 +208,7 @@ fn metadata_is_where_it_is_said_to_be() {
             ("a", "/.well-known/oauth-protected-resource", 404),
         ];
         for (name, path, status) in rows {
-            let core = all.get(name).unwrap().core();
+            let core = all.get(name).unwrap().state();
             let reply = get(&format!("{}{path}", core.origin())).await;
             assert_eq!(reply.status, status, "{name} {path}");
             if status == 200 {
@@ -217,30 +222,30 @@ fn metadata_is_where_it_is_said_to_be() {
 const TWO: &str = "  mock_oauth_servers:\n    - {name: home, scopes: [openid, read], client_id: h, use_tls: true, use_mock_clock: true, sign_tokens: true}\n    - {name: far, scopes: [openid, read], client_id: f, trusted_issuers: [{connector_id: to-home, oauth_server_ref: home}]}\n";
 
 #[test]
-fn tls_needs_the_right_authority() {
+fn tls_requires_the_right_ca() {
     block_on(async {
         let all = providers(TWO).await;
-        let issuer = all.get("home").unwrap().core().issuer().to_owned();
+        let issuer = all.get("home").unwrap().state().issuer().to_owned();
         assert!(issuer.starts_with("https://localhost:"));
         let url = format!("{issuer}/jwks");
-        let keys = ask("GET", &url, "", "", all.ca_pem()).await.json();
+        let keys = send("GET", &url, "", "", all.ca_pem()).await.json();
         assert_eq!(keys["keys"][0]["kty"], "EC");
-        let distrust = ask("GET", &url, "", "", None).await;
+        let distrust = send("GET", &url, "", "", None).await;
         assert_eq!(distrust.status, 0, "{distrust:?}");
         let other = providers(TWO).await;
-        let distrust = ask("GET", &url, "", "", other.ca_pem()).await;
+        let distrust = send("GET", &url, "", "", other.ca_pem()).await;
         assert_eq!(distrust.status, 0, "{distrust:?}");
     });
 }
 
 #[test]
-fn foreign_tokens_are_exchanged_if_they_are_real() {
+fn only_valid_foreign_tokens_are_exchanged() {
     block_on(async {
         let all = providers(TWO).await;
-        let (home, far) = (all.get("home").unwrap().core(), all.get("far").unwrap().core());
-        let person = Person::named("alice");
-        let theirs = home.mint(&person, "openid");
-        let own = far.mint(&person, "openid");
+        let (home, far) = (all.get("home").unwrap().state(), all.get("far").unwrap().state());
+        let identity = UserIdentity::named("alice");
+        let theirs = home.mint(&identity, "openid");
+        let own = far.mint(&identity, "openid");
         let forged = jwt::token(&jwt::claims(&theirs.id).unwrap(), None);
         let exchange = async |subject: &str, connector: &str, wanted: &str| {
             let pairs = [
@@ -253,14 +258,14 @@ fn foreign_tokens_are_exchanged_if_they_are_real() {
             ];
             let kind = "content-type: application/x-www-form-urlencoded\r\n";
             let url = format!("{}/token", far.issuer());
-            ask("POST", &url, kind, &encoded(&pairs), all.ca_pem()).await
+            send("POST", &url, kind, &encoded(&pairs), all.ca_pem()).await
         };
         let access = "urn:ietf:params:oauth:token-type:access_token";
         let good = exchange(&theirs.id, "to-home", access).await.json();
         assert_eq!(good["issued_token_type"], access);
         let head = format!("authorization: Bearer {}\r\n", good["access_token"].as_str().unwrap());
         let url = format!("{}/userinfo", far.issuer());
-        let who = ask("GET", &url, &head, "", all.ca_pem()).await.json();
+        let who = send("GET", &url, &head, "", all.ca_pem()).await.json();
         assert_eq!(who["email"], "alice@example.com");
         let wanted = "urn:ietf:params:oauth:token-type:id_token";
         let id = exchange(&theirs.id, "to-home", wanted).await.json();
@@ -277,12 +282,12 @@ fn foreign_tokens_are_exchanged_if_they_are_real() {
 }
 
 #[test]
-fn endpoints_go_wrong_when_told_to() {
+fn faults_are_injected_into_endpoints() {
     block_on(async {
         let all =
             providers("  mock_oauth_servers: [{name: idp, wrong_issuer: true, hide_pkce: true}]\n")
                 .await;
-        let core = all.get("idp").unwrap().core();
+        let core = all.get("idp").unwrap().state();
         let place = format!("{}/.well-known/openid-configuration", core.issuer());
         let document = get(&place).await.json();
         assert_eq!(document["issuer"], "https://somebody.else.example");

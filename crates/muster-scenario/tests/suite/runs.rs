@@ -3,13 +3,15 @@
 use std::fs;
 
 use muster_scenario::{
-    options::{OnFailure, Options, Selection, Skipped},
-    report::{Phase, Verdict, Word},
+    options::{OnFailure, Options, Selection, SkipPolicy},
+    report::{Phase, TestStatus, Verdict},
     run::{self, RunError},
 };
 use serde_json::Value;
 
-use crate::support::{Ran, block_on, directory, fails, launcher, options, passes, run, scenario};
+use crate::support::{
+    RunOutput, block_on, directory, fails, launcher, options, passes, run, scenario,
+};
 
 const STEPS: &str = "steps: [{id: a, tool: core_echo, expected: {success: true}}]";
 
@@ -28,7 +30,7 @@ steps:
       json_path: {id: "{{ first.id }}", n: "{{ first.n }}", deep: "{{ first.deep }}"}
 "#;
     passes("expectations", &steps.replace("WHICH", "e7"));
-    let printed = fails("expectations", &steps.replace("WHICH", "e8"), Word::Failed);
+    let printed = fails("expectations", &steps.replace("WHICH", "e8"), TestStatus::Failed);
     assert!(printed.contains("json_path id") && printed.contains("\"e7\""), "{printed}");
 }
 
@@ -58,13 +60,13 @@ steps:
   - {id: one, tool: core_echo, args: {a: b}, expected: {success: true}}
   - {id: two, tool: core_echo, args: {a: "{{ one.gone }}"}, expected: {success: true}}
 "#,
-        Word::Error,
+        TestStatus::Error,
     );
     assert!(printed.contains("missing template variables: one.gone"), "{printed}");
 }
 
 #[test]
-fn cleanup_always_runs_and_counts() {
+fn cleanup_always_runs_and_can_fail() {
     let (result, _) = crate::support::run_one(scenario(
         "cleanup",
         r#"
@@ -75,17 +77,21 @@ cleanup:
   - {id: last, tool: core_echo, expected: {success: true}}
 "#,
     ));
-    let ran: Vec<_> = result.steps.iter().map(|s| (s.step.id.as_str(), s.phase, s.word)).collect();
-    assert_eq!(ran, [("bad", Phase::Steps, Word::Failed), ("last", Phase::Cleanup, Word::Passed)]);
+    let ran: Vec<_> =
+        result.steps.iter().map(|s| (s.step.id.as_str(), s.phase, s.status)).collect();
+    assert_eq!(
+        ran,
+        [("bad", Phase::Steps, TestStatus::Failed), ("last", Phase::Cleanup, TestStatus::Passed)]
+    );
     fails(
         "bad-cleanup",
         &format!("{STEPS}\ncleanup: [{{id: c, tool: x_no_no, expected: {{success: true}}}}]"),
-        Word::Failed,
+        TestStatus::Failed,
     );
 }
 
 #[test]
-fn users_have_sessions_of_their_own() {
+fn every_user_has_a_session() {
     passes(
         "users",
         r#"
@@ -106,7 +112,7 @@ steps:
     let printed = fails(
         "nobody",
         "steps: [{id: a, as_user: bob, tool: core_echo, expected: {success: true}}]",
-        Word::Error,
+        TestStatus::Error,
     );
     assert!(printed.contains("as_user 'bob' not found; use test_create_user first"), "{printed}");
 }
@@ -144,7 +150,7 @@ pre_configuration:
 "#;
 
 #[test]
-fn backends_misbehave_when_told_to() {
+fn faults_are_injected_into_backends() {
     passes(
         "faults",
         &format!(
@@ -168,7 +174,7 @@ steps:
 }
 
 #[test]
-fn backends_are_killed_and_come_back() {
+fn backends_are_killed_and_restarted() {
     passes(
         "kills",
         &format!(
@@ -187,7 +193,7 @@ steps:
 }
 
 #[test]
-fn many_run_at_once_and_all_is_reported() {
+fn concurrent_scenarios_are_reported() {
     let mut scenarios: Vec<String> =
         (0..6).map(|n| scenario(&format!("good-{n}"), STEPS)).collect();
     scenarios.push(scenario("skipped", &format!("skip: true\n{STEPS}")));
@@ -230,20 +236,20 @@ fn many_run_at_once_and_all_is_reported() {
     assert_eq!(json["scenario_results"][8]["step_results"][0]["differences"][0]["at"], "success");
     let xml = fs::read_to_string(&files[1]).unwrap();
     assert!(xml.contains("name=\"bad &lt;&amp;&gt;\""), "{xml}");
-    assert!(xml.contains("<skipped message=\"it says `skip: true`\"/>"), "{xml}");
+    assert!(xml.contains("<skipped message=\"`skip: true`\"/>"), "{xml}");
     assert!(xml.contains("tests=\"9\" failures=\"1\" errors=\"0\" skipped=\"1\""), "{xml}");
 }
 
 #[test]
-fn only_what_was_chosen_runs() {
+fn only_selected_scenarios_run() {
     let dir = directory(&[
         scenario("one", STEPS),
         scenario("two", STEPS).replace("concept: mcpserver", "concept: workflow"),
         scenario("three", &format!("skip: true\n{STEPS}")),
     ]);
     let names = |selection: Selection| {
-        let Ran { report, .. } = run(&Options { selection, ..options(dir.path()) });
-        let ran = report.results.into_iter().filter(|result| result.word == Word::Passed);
+        let RunOutput { report, .. } = run(&Options { selection, ..options(dir.path()) });
+        let ran = report.results.into_iter().filter(|result| result.status == TestStatus::Passed);
         ran.map(|result| result.scenario.name).collect::<Vec<_>>()
     };
     let concept = muster_scenario::options::Concept::Workflow;
@@ -252,12 +258,12 @@ fn only_what_was_chosen_runs() {
         names(Selection { scenario: Some("one".to_owned()), ..Selection::default() }),
         ["one"]
     );
-    let all = Selection { skipped: Skipped::Run, ..Selection::default() };
+    let all = Selection { skipped: SkipPolicy::Ignore, ..Selection::default() };
     assert_eq!(names(all), ["one", "two", "three"]);
 }
 
 #[test]
-fn a_name_that_does_not_exist_stops_the_run() {
+fn an_unknown_scenario_name_is_an_error() {
     let dir = directory(&[scenario("workflow-delete", STEPS)]);
     let selection = Selection { scenario: Some("workflow-del".to_owned()), ..Selection::default() };
     let options = Options { selection, ..options(dir.path()) };
@@ -270,19 +276,19 @@ fn a_name_that_does_not_exist_stops_the_run() {
 }
 
 #[test]
-fn the_first_failure_may_end_the_run() {
+fn the_first_failure_can_stop_the_run() {
     let bad = "steps: [{id: a, tool: core_echo}]";
     let dir = directory(&[scenario("bad", bad), scenario("good", STEPS)]);
     let options = Options { parallel: 1, on_failure: OnFailure::Stop, ..options(dir.path()) };
-    let Ran { report, printed } = run(&options);
-    let words: Vec<Word> = report.results.iter().map(|result| result.word).collect();
-    assert_eq!(words, [Word::Failed, Word::Skipped], "{printed}");
+    let RunOutput { report, printed } = run(&options);
+    let statuses: Vec<TestStatus> = report.results.iter().map(|result| result.status).collect();
+    assert_eq!(statuses, [TestStatus::Failed, TestStatus::Skipped], "{printed}");
 }
 
 #[test]
-fn the_runner_is_an_mcp_server_too() {
+fn the_runner_serves_mcp() {
     let dir = directory(&[scenario("one", STEPS)]);
-    let ask = |id: u64, tool: &str, args: Value| {
+    let call = |id: u64, tool: &str, args: Value| {
         let params = serde_json::json!({"name": tool, "arguments": args});
         format!("{}\n", muster_scenario::wire::request(id, "tools/call", &params))
     };
@@ -291,12 +297,12 @@ fn the_runner_is_an_mcp_server_too() {
     let input = [
         format!("{}\n", muster_scenario::wire::request(1, "initialize", &empty())),
         format!("{}\n", muster_scenario::wire::request(2, "tools/list", &empty())),
-        ask(3, "test_get_results", empty()),
-        ask(4, "test_list_scenarios", empty()),
-        ask(5, "test_validate_scenario", serde_json::json!({"scenario_path": path})),
-        ask(6, "test_run_scenarios", serde_json::json!({"scenario": "one", "parallel": 1})),
-        ask(7, "test_get_results", empty()),
-        ask(8, "test_run_scenarios", serde_json::json!({"parallel": 11})),
+        call(3, "test_get_results", empty()),
+        call(4, "test_list_scenarios", empty()),
+        call(5, "test_validate_scenario", serde_json::json!({"scenario_path": path})),
+        call(6, "test_run_scenarios", serde_json::json!({"scenario": "one", "parallel": 1})),
+        call(7, "test_get_results", empty()),
+        call(8, "test_run_scenarios", serde_json::json!({"parallel": 11})),
     ]
     .concat();
     let mut output = Vec::new();
@@ -326,22 +332,23 @@ fn the_runner_is_an_mcp_server_too() {
 }
 
 #[test]
-fn a_run_out_of_time_says_so_and_leaves_nothing() {
+fn a_run_that_times_out_reports_errors() {
     let slow =
         "steps: [{id: a, tool: test_wait, args: {duration: 30s}, expected: {success: true}}]";
     let dir = directory(&[scenario("slow", slow), scenario("waiting", STEPS)]);
     let timeout = std::time::Duration::from_millis(1500);
-    let Ran { report, printed } = run(&Options { timeout, parallel: 1, ..options(dir.path()) });
-    let words: Vec<Word> = report.results.iter().map(|result| result.word).collect();
-    assert_eq!(words, [Word::Error, Word::Error], "{printed}");
-    assert!(printed.contains("the run's time is up after 1.5s"), "{printed}");
+    let RunOutput { report, printed } =
+        run(&Options { timeout, parallel: 1, ..options(dir.path()) });
+    let statuses: Vec<TestStatus> = report.results.iter().map(|result| result.status).collect();
+    assert_eq!(statuses, [TestStatus::Error, TestStatus::Error], "{printed}");
+    assert!(printed.contains("the run timed out after 1.5s"), "{printed}");
 }
 
 #[test]
-fn directories_may_be_kept() {
+fn directories_can_be_kept() {
     let dir = directory(&[scenario("kept", STEPS)]);
-    let directories = muster_scenario::options::Directories::Keep;
-    let Ran { printed, .. } = run(&Options { directories, ..options(dir.path()) });
+    let directory_cleanup = muster_scenario::options::DirectoryCleanup::Keep;
+    let RunOutput { printed, .. } = run(&Options { directory_cleanup, ..options(dir.path()) });
     let root = printed.lines().find_map(|line| line.strip_prefix("📁 ")).unwrap();
     let instance = fs::read_dir(root).unwrap().next().unwrap().unwrap().path();
     assert!(instance.join("muster/config.yaml").is_file());

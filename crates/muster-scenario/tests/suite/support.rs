@@ -1,19 +1,19 @@
-//! What the tests share: a run of scenarios against the fake muster.
+//! Shared test support: running scenarios against the fake muster.
 
 use std::{fs, future::pending, path::Path};
 
 use muster_exec::{launcher::Launcher, serve::LAUNCHER_ARG};
 use muster_scenario::{
     options::Options,
-    report::{Report, ScenarioResult, Word},
+    report::{Report, ScenarioResult, TestStatus},
     run,
 };
 use tempfile::TempDir;
 
 pub(crate) const HELPER: &str = env!("CARGO_BIN_EXE_muster-scenario-helper");
 
-/// What came of a run, and what it printed.
-pub(crate) struct Ran {
+/// The report of a run and its output.
+pub(crate) struct RunOutput {
     pub(crate) report: Report,
     pub(crate) printed: String,
 }
@@ -27,7 +27,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(future)
 }
 
-/// The head that every scenario needs, with what comes below it.
+/// A scenario with the required keys and the rest of its text.
 pub(crate) fn scenario(name: &str, rest: &str) -> String {
     format!("name: {name}\ncategory: behavioral\nconcept: mcpserver\ntimeout: 60s\n{rest}\n")
 }
@@ -44,36 +44,36 @@ pub(crate) fn options(dir: &Path) -> Options {
     Options { base_port: 21_000, ..Options::new(HELPER, dir) }
 }
 
-pub(crate) fn run(options: &Options) -> Ran {
+pub(crate) fn run(options: &Options) -> RunOutput {
     block_on(async {
         let launcher = launcher();
         let mut printed = Vec::new();
         let report = run::report(options, &launcher, pending(), &mut printed).await;
         launcher.shut_down().await;
         let report = report.unwrap_or_else(|err| panic!("{err}"));
-        Ran { report, printed: String::from_utf8(printed).expect("text") }
+        RunOutput { report, printed: String::from_utf8(printed).expect("text") }
     })
 }
 
 /// Runs one scenario.
 pub(crate) fn run_one(text: String) -> (ScenarioResult, String) {
     let dir = directory(&[text]);
-    let Ran { mut report, printed } = run(&options(dir.path()));
+    let RunOutput { mut report, printed } = run(&options(dir.path()));
     (report.results.remove(0), printed)
 }
 
-/// Runs a scenario that has to pass.
+/// Runs a scenario that must pass.
 #[track_caller]
 pub(crate) fn passes(name: &str, rest: &str) -> ScenarioResult {
     let (result, printed) = run_one(scenario(name, rest));
-    assert_eq!(result.word, Word::Passed, "{printed}");
+    assert_eq!(result.status, TestStatus::Passed, "{printed}");
     result
 }
 
-/// Runs a scenario that must not pass, and gives back what was said about it.
+/// Runs a scenario that must not pass; returns the output.
 #[track_caller]
-pub(crate) fn fails(name: &str, rest: &str, word: Word) -> String {
+pub(crate) fn fails(name: &str, rest: &str, status: TestStatus) -> String {
     let (result, printed) = run_one(scenario(name, rest));
-    assert_eq!(result.word, word, "{printed}");
+    assert_eq!(result.status, status, "{printed}");
     printed
 }

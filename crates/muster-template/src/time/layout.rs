@@ -147,7 +147,7 @@ pub(crate) fn format(time: &Time, layout: &[u8]) -> Vec<u8> {
         rest = after;
         match chunk {
             Chunk::ZoneName if name.is_empty() => {
-                write_offset(&mut out, offset, OffsetFormat::Minutes)
+                write_offset(&mut out, offset, OffsetFormat::Minutes);
             }
             Chunk::ZoneName => out.extend_from_slice(name.as_bytes()),
             Chunk::Offset { iso: true, .. } if offset == 0 => out.push(b'Z'),

@@ -6,7 +6,7 @@ use muster_client::{
     inventory::{self, Inventory},
     login::{self, AuthMode, ConnectionUse},
     remote::{
-        Auth, Kind, Remote,
+        Auth, ListKind, Remote,
         error::RemoteError,
         target::{Target, Transport},
     },
@@ -102,20 +102,20 @@ async fn open(target: &Target, mode: AuthMode, lines: Console) -> Result<Remote,
 pub(crate) async fn load(remote: &Remote, lines: Console) -> Result<Inventory, CommandError> {
     let failed =
         |err: RemoteError| CommandError::new(format!("failed to load initial data: {err}"));
-    list(remote, Kind::Tools, lines).await.map_err(failed)?;
-    let resources = list(remote, Kind::Resources, lines).await.map_err(failed)?;
-    let prompts = list(remote, Kind::Prompts, lines).await.map_err(failed)?;
+    list(remote, ListKind::Tools, lines).await.map_err(failed)?;
+    let resources = list(remote, ListKind::Resources, lines).await.map_err(failed)?;
+    let prompts = list(remote, ListKind::Prompts, lines).await.map_err(failed)?;
     Ok(Inventory { resources, prompts, ..Inventory::default() })
 }
 
-async fn list(remote: &Remote, kind: Kind, lines: Console) -> Result<Vec<Value>, RemoteError> {
+async fn list(remote: &Remote, kind: ListKind, lines: Console) -> Result<Vec<Value>, RemoteError> {
     let (method, key) = match kind {
-        Kind::Tools => ("tools/list", "tools"),
-        Kind::Resources => ("resources/list", "resources"),
-        Kind::Prompts => ("prompts/list", "prompts"),
+        ListKind::Tools => ("tools/list", "tools"),
+        ListKind::Resources => ("resources/list", "resources"),
+        ListKind::Prompts => ("prompts/list", "prompts"),
     };
     lines.request(method, &json!({}));
-    let items = inventory::native(remote, kind).await?;
+    let items = inventory::list(remote, kind).await?;
     lines.response(method, &json!({ key: items }));
     Ok(items)
 }

@@ -290,8 +290,8 @@ impl<'a> Repl<'a> {
 
     fn prompt(&self) -> String {
         let state = prompt::State {
-            away: self.shell.remote.borrow().is_none(),
-            locked: !self.shell.known().locked.is_empty(),
+            disconnected: self.shell.remote.borrow().is_none(),
+            login_required: !self.shell.known().login_required.is_empty(),
         };
         prompt::text(prompt::Letters::of_terminal(), self.context.as_deref(), state)
     }

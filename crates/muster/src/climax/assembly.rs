@@ -10,7 +10,7 @@ use muster_core::{
     name::BackendName,
     policy::{Policy, unmatched::UnmatchedRule},
 };
-use muster_engine::{offer::Naming, static_servers::StaticServer};
+use muster_engine::{server_offer::Naming, static_servers::StaticServer};
 use muster_exec::{
     cli::{self, CliBackend},
     launcher::Launcher,

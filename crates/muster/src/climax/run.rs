@@ -82,7 +82,7 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
     let outputs = TemporaryOutputs::default();
     let surface: Box<dyn Surface> = match args.classic {
         true => Box::new(Classic),
-        false => Box::new(Discovery::keeping(outputs.outputs())),
+        false => Box::new(Discovery::storing(outputs.outputs())),
     };
     let name = identity.name.clone();
     let dispatcher = Arc::new(Dispatcher::new(servers.snapshot()));

@@ -123,10 +123,10 @@ fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandErr
             login::try_silent_login(target, mode, &Terminal::Stderr).await;
         }
         let login = Arc::new(UserLogin::stored_auth(target, mode).await);
-        let options = bridge::Options {
+        let options = bridge::BridgeOptions {
             login: Arc::<UserLogin>::clone(&login),
-            meanwhile: Some(Arc::new(LoginServer::new(Arc::clone(&login)))),
-            ..bridge::Options::new(&target.url)
+            until_login: Some(Arc::new(LoginServer::new(Arc::clone(&login)))),
+            ..bridge::BridgeOptions::new(&target.url)
         };
         let visiting = async {
             match args.disable_auto_sso {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use muster_client::remote::tool_response::{Content, ToolResponse};
+use muster_client::remote::tool_response::{ContentBlock, ToolResponse};
 use muster_core::{
     json::{Raw, RawObject, raw},
     meta_tools,
@@ -87,7 +87,7 @@ async fn described_schema(session: &GatewaySession, tool: &str) -> Option<Value>
 
 /// Meta-tools are described by the protocol's own list.
 async fn listed_schema(session: &GatewaySession, tool: &str) -> Option<Value> {
-    let tools = session.remote.list(muster_client::remote::Kind::Tools).await.ok()?;
+    let tools = session.remote.list(muster_client::remote::ListKind::Tools).await.ok()?;
     let found = tools.iter().find(|raw| {
         RawObject::parse(raw).and_then(|object| object.get_text("name")).as_deref() == Some(tool)
     })?;
@@ -101,11 +101,11 @@ fn print(session: &GatewaySession, answer: &ToolResponse) -> Result<(), CommandE
 }
 
 fn shown(answer: &ToolResponse, style: OutputStyle) -> Result<String, CommandError> {
-    if let [Content::Text(text)] = answer.content.as_slice() {
+    if let [ContentBlock::Text(text)] = answer.content.as_slice() {
         return tool_text::text(text, style);
     }
     // What is not text is in the content alone.
-    let is_text = answer.content.iter().all(|content| matches!(content, Content::Text(_)));
+    let is_text = answer.content.iter().all(|content| matches!(content, ContentBlock::Text(_)));
     let structured = answer.structured.as_ref().filter(|_| is_text);
     match (style.format, structured) {
         (OutputFormat::Json, Some(structured)) => Ok(structured.get().to_owned()),
@@ -116,7 +116,7 @@ fn shown(answer: &ToolResponse, style: OutputStyle) -> Result<String, CommandErr
             Ok("No results".to_owned())
         }
         (OutputFormat::Table | OutputFormat::Wide, _) => {
-            let shown: Vec<String> = answer.content.iter().map(Content::shown).collect();
+            let shown: Vec<String> = answer.content.iter().map(ContentBlock::shown).collect();
             Ok(shown.join("\n"))
         }
     }
@@ -132,7 +132,7 @@ mod tests {
     #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
     #[track_caller]
     fn check(result: Value, format: OutputFormat, expect: &str) {
-        let answer = ToolResponse::of(&raw(&result));
+        let answer = ToolResponse::parse(&raw(&result));
         assert_eq!(shown(&answer, OutputStyle { format, headings: true }).unwrap(), expect);
     }
 

@@ -1,4 +1,4 @@
-//! `muster doctor`: what is wrong, and what to do about it.
+//! `muster doctor`: checks the setup and suggests fixes.
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -17,12 +17,11 @@ use crate::{
     process,
 };
 
-/// Find out what is wrong
+/// Check the setup and suggest fixes
 ///
-/// Checks the configuration, the programs it names, the gateway and its port, the certificates and the
-/// first words of every server, and the user's logins. Ends with 0 when nothing is broken, else with
-/// the code of the first broken hop: 10 configuration, 11 programs, 12 gateway, 13 certificates, 14
-/// handshake, 15 login.
+/// Checks the configuration, the programs it uses, the gateway and its port, the certificate and MCP
+/// handshake of every server, and your logins. Exits with 0 if nothing failed, else with the code of the
+/// first failed hop: 10 configuration, 11 programs, 12 gateway, 13 certificates, 14 handshake, 15 login.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,19 +29,19 @@ Examples:
   muster doctor --output json
   muster doctor --config-path ./gateway --no-servers")]
 pub(crate) struct Doctor {
-    /// The folder that holds config.yaml and the resource folders [default: ~/.config/muster]
+    /// The configuration directory [default: ~/.config/muster]
     #[arg(long, value_name = "DIR")]
     config_path: Option<PathBuf>,
-    /// The gateway that is looked for
+    /// The endpoint of the gateway to check
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// The context that names the gateway
+    /// The context of the gateway to check
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Start and ask no server
+    /// Do not start or connect to servers
     #[arg(long)]
     no_servers: bool,
-    /// How the findings are printed
+    /// The output format
     #[arg(long, short, value_enum, default_value_t)]
     output: Format,
 }
@@ -77,13 +76,13 @@ async fn examine(args: &Doctor) -> Result<Vec<Finding>, CommandError> {
         environment: &process::environment(),
         bundled: &bundled,
     };
-    Ok(doctor::examine(examination).await)
+    Ok(doctor::run(examination).await)
 }
 
-/// The exit code for what was found: that of the first broken hop.
+/// The exit code of the first failed hop.
 fn exit_code(findings: &[Finding]) -> u8 {
-    let broken = findings.iter().filter(|found| found.verdict == Verdict::Bad);
-    broken.map(|found| found.hop).min().map_or(0, |hop| match hop {
+    let failed = findings.iter().filter(|found| found.verdict == Verdict::Bad);
+    failed.map(|found| found.hop).min().map_or(0, |hop| match hop {
         Hop::Config => 10,
         Hop::Programs => 11,
         Hop::Gateway => 12,
@@ -98,19 +97,19 @@ fn print(findings: &[Finding]) -> Result<(), CommandError> {
     for found in findings {
         let (mark, mood) = match found.verdict {
             Verdict::Good => ("ok  ", Tone::Good),
-            Verdict::Warning => ("look", Tone::Warning),
-            Verdict::Bad => ("BAD ", Tone::Bad),
+            Verdict::Warning => ("warn", Tone::Warning),
+            Verdict::Bad => ("FAIL", Tone::Bad),
         };
         let mark = printer.paint(mood, mark);
         let hop = format!("{:?}", found.hop).to_lowercase();
-        printer.line(&format!("{mark}  {hop:<12}  {}: {}", found.what, found.said))?;
+        printer.line(&format!("{mark}  {hop:<12}  {}: {}", found.subject, found.message))?;
         if let Some(fix) = &found.fix {
             printer.line(&format!("                    → {fix}"))?;
         }
     }
     let count = |verdict| findings.iter().filter(|found| found.verdict == verdict).count();
-    let (bad, looks) = (count(Verdict::Bad), count(Verdict::Warning));
-    printer.line(&format!("\n{} checks, {bad} broken, {looks} worth a look", findings.len()))
+    let (bad, warnings) = (count(Verdict::Bad), count(Verdict::Warning));
+    printer.line(&format!("\n{} checks, {bad} failed, {warnings} warnings", findings.len()))
 }
 
 fn print_json(findings: &[Finding], exit_code: u8) -> Result<(), CommandError> {
@@ -128,7 +127,7 @@ mod tests {
     use super::{Finding, Hop, exit_code};
 
     #[test]
-    fn the_first_broken_hop_decides() {
+    fn the_first_failed_hop_decides() {
         let good = Finding::good(Hop::Config, "a", "b");
         let late = Finding::bad(Hop::Login, "a", "b");
         let early = Finding::bad(Hop::Programs, "a", "b");

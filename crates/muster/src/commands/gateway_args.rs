@@ -10,7 +10,7 @@ use muster_client::{
         Remote,
         error::RemoteError,
         target::{Target, TargetError, TargetOptions},
-        tool_response::{Content, ToolResponse},
+        tool_response::{ContentBlock, ToolResponse},
     },
 };
 use muster_core::json::Raw;
@@ -146,7 +146,7 @@ impl GatewaySession {
         match answer.content.first() {
             None if self.quiet => Ok(()),
             None => printer.line("No results"),
-            Some(Content::Text(text)) => printer.line(&tool_text::text(text, self.style)?),
+            Some(ContentBlock::Text(text)) => printer.line(&tool_text::text(text, self.style)?),
             Some(_) => Err(CommandError::new("content is not text")),
         }
     }

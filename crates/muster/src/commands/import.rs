@@ -1,4 +1,4 @@
-//! `muster import`: the servers of other MCP clients, taken over.
+//! `muster import`: imports the servers of other MCP clients.
 
 use std::{
     io::{self, BufRead as _, IsTerminal as _},
@@ -10,8 +10,8 @@ use clap::Args;
 use muster_client::{
     env_vars,
     import::{
-        clients::Client,
-        plan::{Moved, Plan, What},
+        clients::McpClient,
+        plan::{ImportAction, ImportPlan, MovedSecret},
         read,
     },
     secrets,
@@ -22,13 +22,12 @@ use crate::{
     output::{Printer, Tone, shell_quoted},
 };
 
-/// Take over the servers of other MCP clients
+/// Import the servers of other MCP clients
 ///
 /// Reads the configurations of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Codex and Gemini
-/// CLI, or the files and folders that are named: `mcp.json`, CLI definitions, folders of muster. Shows
-/// what it will do and asks. Secrets do not stay in the files: each is kept in a file of its own below
-/// `secrets`, which nobody else can read, and is named by `secret://`. The clients' files are not
-/// touched.
+/// CLI, or the given files and directories: `mcp.json`, CLI configs, muster configurations. Shows the
+/// plan and asks before writing. Secrets are moved into private files in the `secrets` directory and
+/// referenced as `secret://NAME`. The files of the clients are not changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,26 +36,26 @@ Examples:
   muster import --from cursor --from codex
   muster import ./mcp.json ./clis/git.yaml")]
 pub(crate) struct Import {
-    /// Files and folders to read instead of what the clients have
+    /// Files and directories to import instead of the clients' configurations
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Only what this client has
+    /// Import from this client only (can be repeated)
     #[arg(long, value_name = "CLIENT", value_parser = super::connect::client())]
-    from: Vec<Client>,
-    /// The folder that is imported into [default: ~/.config/muster]
+    from: Vec<McpClient>,
+    /// The configuration directory to import into [default: ~/.config/muster]
     #[arg(long, value_name = "DIR")]
     config_path: Option<PathBuf>,
-    /// Only show what would be done
+    /// Show the plan without writing anything
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
-    /// Do not ask
+    /// Write without asking
     #[arg(long, short)]
     yes: bool,
 }
 
 impl Import {
-    /// The command line that does what was shown.
-    fn again(&self) -> String {
+    /// The command line that applies the plan.
+    fn apply_command(&self) -> String {
         let mut words = vec!["muster".to_owned(), "import".to_owned()];
         let path = |path: &PathBuf| shell_quoted(&path.to_string_lossy());
         words.extend(self.paths.iter().map(path));
@@ -73,11 +72,12 @@ impl Import {
 
 pub(crate) fn run(args: &Import) -> Result<ExitCode, CommandError> {
     let home = PathBuf::from(env_vars::get("HOME").ok_or_else(|| {
-        CommandError::new("there is no home directory").hint("set HOME, or name the files")
+        CommandError::new("there is no home directory: HOME is not set")
+            .hint("set HOME, or name the files to import")
     })?);
     let root = args.config_path.clone().unwrap_or_else(|| home.join(".config/muster"));
     let printer = Printer::stdout();
-    let mut plan = Plan::default();
+    let mut plan = ImportPlan::default();
     for (source, path) in sources(args, &home) {
         match read::read(&path) {
             Ok(found) => {
@@ -97,26 +97,24 @@ pub(crate) fn run(args: &Import) -> Result<ExitCode, CommandError> {
         }
     }
     if plan.steps.is_empty() {
-        let error = CommandError::new("there is nothing to import");
+        let error = CommandError::new("found nothing to import");
         return Err(error.hint(match args.paths.is_empty() {
             true => "name a file, such as `muster import ./mcp.json`",
-            false => "servers are looked for below `mcpServers`, `servers` or `mcp_servers`",
+            false => "servers are expected under `mcpServers`, `servers` or `mcp_servers`",
         }));
     }
     if plan.is_empty() {
         printer.line("\nNothing to do.")?;
         return Ok(ExitCode::SUCCESS);
     }
-    if args.dry_run || !(args.yes || agreed(&printer)?) {
-        let again = args.again();
-        printer.line(&format!("\nNothing was changed. Do it with: {again}"))?;
+    if args.dry_run || !(args.yes || confirmed(&printer)?) {
+        let again = args.apply_command();
+        printer.line(&format!("\nNothing was changed. To import, run: {again}"))?;
         return Ok(ExitCode::SUCCESS);
     }
     plan.apply(&root).map_err(|err| CommandError::new(err.to_string()))?;
     printer.line(&format!("\nImported into {}.", root.display()))?;
-    printer.line(
-        "A gateway that runs with this folder uses it at once; start one with: muster serve",
-    )?;
+    printer.line("A running gateway uses the new servers at once; start one with: muster serve")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -127,7 +125,7 @@ fn sources(args: &Import, home: &Path) -> Vec<(String, PathBuf)> {
         return args.paths.iter().map(|path| (name(path), path.clone())).collect();
     }
     let clients = match args.from.as_slice() {
-        [] => &Client::ALL[..],
+        [] => &McpClient::ALL[..],
         some => some,
     };
     let files = clients.iter().flat_map(|client| {
@@ -137,18 +135,18 @@ fn sources(args: &Import, home: &Path) -> Vec<(String, PathBuf)> {
     files.collect()
 }
 
-fn show(printer: &Printer, plan: &Plan, from: usize) -> Result<(), CommandError> {
+fn show(printer: &Printer, plan: &ImportPlan, from: usize) -> Result<(), CommandError> {
     for step in plan.steps.iter().skip(from) {
-        match &step.what {
-            What::Write(write) => {
+        match &step.action {
+            ImportAction::Write(write) => {
                 let mark = printer.paint(Tone::Good, "+");
                 printer.line(&format!("  {mark} {} → {}", step.name, write.path.display()))?;
                 show_secrets(printer, &write.moved, &write.notes)?;
             }
-            What::Copy(copied) => {
+            ImportAction::Copy(copied) => {
                 let (name, path) = (&step.name, copied.path.display());
-                match copied.is_there {
-                    true => printer.line(&format!("  = {name} is there already: {path}"))?,
+                match copied.exists {
+                    true => printer.line(&format!("  = {name} exists: {path}"))?,
                     false => {
                         let mark = printer.paint(Tone::Good, "+");
                         printer.line(&format!("  {mark} {name} → {path}"))?;
@@ -156,22 +154,26 @@ fn show(printer: &Printer, plan: &Plan, from: usize) -> Result<(), CommandError>
                 }
                 show_secrets(printer, &copied.moved, &copied.notes)?;
             }
-            What::Same { path } => {
-                printer.line(&format!("  = {} is there already: {}", step.name, path.display()))?;
+            ImportAction::Same { path } => {
+                printer.line(&format!("  = {} exists: {}", step.name, path.display()))?;
             }
-            What::Skip { reason } => {
+            ImportAction::Skip { reason } => {
                 let mark = printer.paint(Tone::Warning, "-");
-                printer.line(&format!("  {mark} {} is left out: {reason}", step.name))?;
+                printer.line(&format!("  {mark} {} skipped: {reason}", step.name))?;
             }
         }
     }
     Ok(())
 }
 
-fn show_secrets(printer: &Printer, moved: &[Moved], notes: &[String]) -> Result<(), CommandError> {
+fn show_secrets(
+    printer: &Printer,
+    moved: &[MovedSecret],
+    notes: &[String],
+) -> Result<(), CommandError> {
     for moved in moved {
         let to = secrets::reference(&moved.name);
-        printer.line(&format!("      {} → {to}", moved.place))?;
+        printer.line(&format!("      {} → {to}", moved.origin))?;
     }
     for note in notes {
         printer.line(&format!("      {} {note}", printer.paint(Tone::Warning, "!")))?;
@@ -179,12 +181,12 @@ fn show_secrets(printer: &Printer, moved: &[Moved], notes: &[String]) -> Result<
     Ok(())
 }
 
-/// Asks a person; where nobody can answer, nothing is done.
-fn agreed(printer: &Printer) -> Result<bool, CommandError> {
+/// Asks for confirmation; without a terminal the answer is no.
+fn confirmed(printer: &Printer) -> Result<bool, CommandError> {
     if !io::stdin().is_terminal() {
         return Ok(false);
     }
-    printer.line("\nDo it? [y/N]")?;
+    printer.line("\nImport? [y/N]")?;
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))

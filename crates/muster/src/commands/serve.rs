@@ -33,8 +33,8 @@ use muster_engine::{
 use muster_exec::launcher::Launcher;
 use muster_gateway::{
     dispatch::Dispatcher,
+    embeddings::ToolEmbeddings,
     front::Front,
-    meanings::Meanings,
     outputs::Outputs,
     surface::{Surface, discovery::Discovery, meta::Meta},
 };
@@ -154,7 +154,7 @@ async fn serve(
     let surface = surface(args, &engine, &root);
     let dispatcher = Dispatcher::new(engine.state())
         .with_principals(engine.principals())
-        .with_tally(engine.tally());
+        .with_metrics(engine.metrics());
     let dispatcher = Arc::new(dispatcher);
     let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
@@ -221,26 +221,20 @@ fn connector(
     launcher: &Launcher,
     identity: &ServerInfo,
 ) -> Result<McpConnector, CommandError> {
-    let connector = McpConnector::new(launcher.clone(), identity);
-    match args.logins.certificates()? {
-        None => Ok(connector),
-        Some(pem) => {
-            connector.trusting(&pem).map_err(|reason| args.logins.bad_certificates(&reason))
-        }
-    }
+    Ok(McpConnector::new(launcher.clone(), identity).with_trust_store(trust(args)?))
 }
 
 /// What clients are shown. Where there is a model, search goes by meaning too.
 fn surface(args: &Serve, engine: &Engine, root: &Path) -> Box<dyn Surface> {
     match args.surface {
-        Shown::Climax => Box::new(Discovery::keeping(Outputs::at(root.join("outputs")))),
+        Shown::Climax => Box::new(Discovery::storing(Outputs::at(root.join("outputs")))),
         Shown::Muster => {
-            let meta = Meta::keeping(Outputs::at(root.join("outputs")));
-            let Some(folder) = models::wanted() else { return Box::new(meta) };
-            let meanings = Meanings::new(Box::new(move || models::load(&folder)));
-            let meanings = Arc::new(meanings.kept_in(root.join("meanings/vectors")));
-            engine.embed(Arc::clone(&meanings));
-            Box::new(meta.knowing(meanings))
+            let meta = Meta::storing(Outputs::at(root.join("outputs")));
+            let Some(folder) = models::default_model() else { return Box::new(meta) };
+            let embeddings = ToolEmbeddings::new(Box::new(move || models::load(&folder)));
+            let embeddings = Arc::new(embeddings.cached_in(root.join("meanings/vectors")));
+            engine.embed(Arc::clone(&embeddings));
+            Box::new(meta.with_embeddings(embeddings))
         }
     }
 }

@@ -5,7 +5,9 @@ use std::{io, path::PathBuf, process::ExitCode, time::Duration};
 use muster_exec::launcher::Launcher;
 use muster_scenario::{
     duration, mcp_server, mock,
-    options::{Category, Concept, Detail, Directories, OnFailure, Options, Selection, Skipped},
+    options::{
+        Category, Concept, DirectoryCleanup, OnFailure, Options, Selection, SkipPolicy, Verbosity,
+    },
     report::Verdict,
     run, schema,
 };
@@ -28,19 +30,23 @@ fn options(args: &Test) -> Result<Options, String> {
             category: args.category.as_deref().map(Category::parse).transpose()?,
             concept: args.concept.as_deref().map(Concept::parse).transpose()?,
             scenario: args.scenario.clone(),
-            skipped: if args.run_skipped { Skipped::Run } else { Skipped::LeaveOut },
+            skipped: if args.run_skipped { SkipPolicy::Ignore } else { SkipPolicy::Honor },
         },
         parallel: Options::parallel(args.parallel)?,
-        on_failure: if args.fail_fast { OnFailure::Stop } else { OnFailure::GoOn },
+        on_failure: if args.fail_fast { OnFailure::Stop } else { OnFailure::Continue },
         timeout: timeout(&args.timeout)?,
         base_port: args.base_port,
-        detail: match (args.debug, args.verbose) {
-            (true, _) => Detail::Debug,
-            (false, true) => Detail::Verbose,
-            (false, false) => Detail::Normal,
+        verbosity: match (args.debug, args.verbose) {
+            (true, _) => Verbosity::Debug,
+            (false, true) => Verbosity::Verbose,
+            (false, false) => Verbosity::Normal,
         },
         report: args.report.clone(),
-        directories: if args.keep_temp_config { Directories::Keep } else { Directories::Remove },
+        directory_cleanup: if args.keep_temp_config {
+            DirectoryCleanup::Keep
+        } else {
+            DirectoryCleanup::Remove
+        },
         ..Options::new(muster, args.config.clone())
     })
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::Args;
-use muster_client::remote::Kind;
+use muster_client::remote::ListKind;
 use muster_core::json::RawObject;
 use serde::Serialize;
 use serde_json::Value;
@@ -106,7 +106,7 @@ async fn report(
         *server = (server.0 + 1, server.1 + tokens);
         each.push(Cost { name: text("name").to_owned(), tools: 1, tokens });
     }
-    let surface = session.remote.list(Kind::Tools).await?;
+    let surface = session.remote.list(ListKind::Tools).await?;
     let step = (tools.len() / SAMPLE).max(1);
     let (mut search, mut describe, mut count) = (0, 0, 0);
     for tool in tools.iter().step_by(step).take(SAMPLE) {

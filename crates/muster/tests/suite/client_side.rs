@@ -71,8 +71,8 @@ fn servers_of_other_clients_are_taken_over_without_their_secrets() {
     for words in [
         "+ GitHub →",
         "GITHUB_TOKEN → secret://github.GITHUB_TOKEN",
-        "- muster is left out: it is muster itself",
-        "- broken is left out: it needs `command` or `url`",
+        "- muster skipped: it is muster itself",
+        "- broken skipped: it needs `command` or `url`",
         "+ docs →",
         "Nothing was changed.",
     ] {
@@ -94,10 +94,7 @@ fn servers_of_other_clients_are_taken_over_without_their_secrets() {
     assert_eq!(read(folder.file(".cursor/mcp.json")), CURSOR, "the client's file is not touched");
 
     let again = said(&muster(&folder, &["import", "--yes"]));
-    assert!(
-        again.contains("= GitHub is there already") && again.contains("Nothing to do."),
-        "{again}"
-    );
+    assert!(again.contains("= GitHub exists") && again.contains("Nothing to do."), "{again}");
 }
 
 #[test]
@@ -116,7 +113,7 @@ fn a_folder_of_muster_is_taken_over_with_its_secrets() {
     }
     fs::remove_file(&secret).unwrap();
     let again = muster(&folder, &["import", "gw", "--config-path", "other", "--yes"]);
-    assert!(said(&again).contains("= srv.yaml is there already"), "{}", said(&again));
+    assert!(said(&again).contains("= srv.yaml exists"), "{}", said(&again));
     assert_eq!(read(&secret), "hidden");
 }
 
@@ -125,13 +122,13 @@ fn what_to_do_next_is_what_was_typed() {
     let folder = Folder::new(&[("my servers.json", CURSOR), ("none.json", "{}")]);
     let words = ["import", "my servers.json", "--config-path", "other"];
     let told = said(&muster(&folder, &words));
-    let next = "Do it with: muster import 'my servers.json' --config-path other --yes";
+    let next = "To import, run: muster import 'my servers.json' --config-path other --yes";
     assert!(told.contains(next), "{told}");
     write(&folder, ".cursor/mcp.json", CURSOR);
     let told = said(&muster(&folder, &["import", "--from", "cursor"]));
-    assert!(told.contains("Do it with: muster import --from cursor --yes"), "{told}");
+    assert!(told.contains("To import, run: muster import --from cursor --yes"), "{told}");
     let told = said(&muster(&folder, &["import", "none.json"]));
-    assert!(told.contains("looked for below `mcpServers`"), "{told}");
+    assert!(told.contains("expected under `mcpServers`"), "{told}");
     let told = said(&muster(&folder, &["connect", "cursor", "--file", "f.json"]));
     assert!(told.contains("with: muster connect cursor --file f.json --undo"), "{told}");
 }
@@ -147,7 +144,7 @@ fn muster_is_written_into_a_client_and_taken_out_to_the_byte() {
     let entry: Value = serde_json::from_str(&read(&file)).unwrap();
     assert_eq!(entry["mcpServers"]["muster"]["args"], json!(["standalone", "--silent"]));
     assert_eq!(entry["mcpServers"]["a"]["command"], "b");
-    assert!(said(&muster(&folder, &["connect", "cursor"])).contains("has muster already"));
+    assert!(said(&muster(&folder, &["connect", "cursor"])).contains("is up to date"));
     assert!(muster(&folder, &["connect", "cursor", "--undo"]).status.success());
     assert_eq!(read(&file), before);
 
@@ -158,7 +155,8 @@ fn muster_is_written_into_a_client_and_taken_out_to_the_byte() {
     assert!(!folder.file(".codex/config.toml").exists(), "there was none");
     for client in ["claude-desktop", "claude-code", "vscode", "windsurf", "gemini"] {
         let wrote = said(&muster(&folder, &["connect", client]));
-        let path = wrote.split("into ").nth(1).unwrap().split(';').next().unwrap().to_owned();
+        let path =
+            wrote.split("Added muster to ").nth(1).unwrap().split(';').next().unwrap().to_owned();
         assert!(Path::new(&path).exists(), "{wrote}");
         assert!(muster(&folder, &["connect", client, "--undo"]).status.success());
         assert!(!Path::new(&path).exists(), "{path} was not there before");
@@ -166,12 +164,15 @@ fn muster_is_written_into_a_client_and_taken_out_to_the_byte() {
     assert!(muster(&folder, &["connect", "cursor"]).status.success());
     write(&folder, ".cursor/mcp.json", &read(&file).replace("dark", "light"));
     let undone = said(&muster(&folder, &["connect", "cursor", "--undo"]));
-    assert!(undone.contains("kept as") && undone.contains("mcp.json.before-muster"), "{undone}");
+    assert!(
+        undone.contains("is still in") && undone.contains("mcp.json.before-muster"),
+        "{undone}"
+    );
 
     write(&folder, ".gemini/settings.json", "{} // mine");
     let refused = muster(&folder, &["connect", "gemini"]);
     assert_eq!(refused.status.code(), Some(1));
-    assert!(said(&refused).contains("by hand"), "{}", said(&refused));
+    assert!(said(&refused).contains("yourself"), "{}", said(&refused));
     assert_eq!(read(folder.file(".gemini/settings.json")), "{} // mine");
 }
 
@@ -278,7 +279,7 @@ fn examined(folder: &Folder) -> (Option<i32>, Value) {
 fn find<'a>(report: &'a Value, hop: &str, what: &str) -> &'a Value {
     let findings = report["findings"].as_array().unwrap();
     let fits =
-        |found: &&Value| found["hop"] == hop && found["what"].as_str().unwrap().contains(what);
+        |found: &&Value| found["hop"] == hop && found["subject"].as_str().unwrap().contains(what);
     findings.iter().find(fits).unwrap_or_else(|| panic!("no {hop} {what} in {report}"))
 }
 
@@ -298,8 +299,8 @@ tools:
     assert_eq!(code, Some(0), "{report}");
     let said = |report: &Value| {
         let findings = report["findings"].as_array().unwrap().iter();
-        let ours = findings.filter(|found| found["what"].as_str().unwrap().contains("p.yaml"));
-        let lines = ours.map(|found| format!("{} ({})", found["said"], found["fix"]));
+        let ours = findings.filter(|found| found["subject"].as_str().unwrap().contains("p.yaml"));
+        let lines = ours.map(|found| format!("{} ({})", found["message"], found["fix"]));
         lines.collect::<Vec<_>>().join("\n").replace('"', "")
     };
     let told = said(&report);
@@ -349,6 +350,6 @@ fn the_doctor_names_the_first_broken_hop() {
     fs::remove_file(folder.file("gw/secrets/t")).unwrap();
     let (code, report) = examined(&folder);
     assert_eq!(code, Some(10), "{report}");
-    let said = find(&report, "config", "srv.yaml")["said"].as_str().unwrap();
-    assert!(said.contains("secret `t` is not there"), "{said}");
+    let said = find(&report, "config", "srv.yaml")["message"].as_str().unwrap();
+    assert!(said.contains("secret `t` does not exist"), "{said}");
 }

@@ -45,7 +45,7 @@ pub(crate) fn check_yaml(block: &str) -> Result<(), String> {
         muster_config::settings::parse(block).map(|loaded| loaded.warnings)
     } else if has("serviceConfig:") {
         muster_config::serviceclass::parse(block, "example").map(|loaded| loaded.warnings)
-    } else if has("kind: Service") {
+    } else if has("kind: Service") || has("serviceClassName:") {
         muster_config::service::parse(block, "example").map(|loaded| loaded.warnings)
     } else if has("type:") || has("url:") {
         muster_config::mcpserver::parse(block, "example").map(|loaded| loaded.warnings)

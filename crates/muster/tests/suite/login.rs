@@ -308,7 +308,7 @@ fn any_command_logs_in_where_it_has_to() {
         stderr:
         stderr: hint: log in with `muster auth login --endpoint http://127.0.0.1:[PORT]/mcp`
         stderr:
-        stderr: hint: see where you are logged in with `muster auth status`
+        stderr: hint: check your logins with `muster auth status`
         exit 2
     "#]]
     .assert_eq(&user.run(&["list", "services", "--auth", "none"]));

@@ -1,4 +1,4 @@
-//! Reference pages, made from the program itself. `UPDATE_EXPECT=1` writes them anew.
+//! Reference pages, generated from the program. `UPDATE_EXPECT=1` rewrites them.
 
 use std::{fs, path::Path};
 
@@ -7,12 +7,13 @@ use expect_test::expect_file;
 use muster::{cli, climax, error::EXIT_CODES};
 use muster_client::env_vars;
 use muster_config::{
-    fields::{ARGUMENT, CONFIG, CONSTRAINT, EXECUTOR, Field, POLICY, RULE, TOOL},
-    yaml,
+    cli::fields::CONFIG, mcpserver, policy::fields::POLICY, resource::ResourceFormat, service,
+    serviceclass, settings, workflow, yaml,
 };
 use muster_core::{
     arguments::{self, Arguments},
     cli::{CliConfig, Executor},
+    fields::{Field, FieldDefault, FieldTable, FieldType},
     json::raw,
     python,
 };
@@ -74,13 +75,8 @@ fn config_files() {
     let page = page("config.md");
     let config = muster_config::cli::parse(example(&page)).unwrap();
     assert_eq!(config.warnings, []);
-    let parts = [
-        ("config", field_table(CONFIG)),
-        ("tool", field_table(TOOL)),
-        ("argument", field_table(ARGUMENT)),
-        ("words", calls(&config.value)),
-        ("scalars", scalars()),
-    ];
+    let mut parts = field_tables(&CONFIG, Nulls::ByRow);
+    parts.extend([("words", calls(&config.value)), ("scalars", scalars())]);
     expect_file!["../../../../docs/reference/config.md"].assert_eq(&with_parts(page, &parts));
 }
 
@@ -97,13 +93,8 @@ fn policy_files() {
         }
     }
     let status = words(&git, "git_status", &json!({}), &policy.value.executor);
-    let parts = [
-        ("policy", field_table(POLICY)),
-        ("rule", field_table(RULE)),
-        ("constraint", field_table(CONSTRAINT)),
-        ("executor", field_table(EXECUTOR)),
-        ("docker", format!("```text\n{}\n```\n", status.join(" "))),
-    ];
+    let mut parts = field_tables(&POLICY, Nulls::ByRow);
+    parts.push(("docker", format!("```text\n{}\n```\n", status.join(" "))));
     expect_file!["../../../../docs/reference/policy.md"].assert_eq(&with_parts(page, &parts));
 }
 
@@ -118,7 +109,7 @@ fn example(page: &str) -> &str {
     rest.split_once("```").unwrap().0
 }
 
-/// The page with each part between its marks made anew; the words around them are written by hand.
+/// The page with each part between its marks regenerated; the text around them is written by hand.
 fn with_parts(page: String, parts: &[(&str, String)]) -> String {
     parts.iter().fold(page, |page, (name, text)| {
         let mark = format!("<!-- made: {name} -->\n");
@@ -128,13 +119,126 @@ fn with_parts(page: String, parts: &[(&str, String)]) -> String {
     })
 }
 
-fn field_table(fields: &[Field]) -> String {
-    let rows = fields.iter().map(|Field { name, kind, default, meaning }| {
-        let default = default.unwrap_or("**required**");
-        format!("| `{name}` | {kind} | {default} | {meaning} |\n")
+#[test]
+fn resource_files() {
+    let check = |page: &'static str, format: &'static ResourceFormat, warnings: usize| {
+        assert_eq!(warnings, 0, "{page}");
+        let page = self::page(page);
+        with_parts(page, &field_tables(format.spec, Nulls::Everywhere))
+    };
+    let text = page("mcp-servers.md");
+    let warnings = mcpserver::parse(example(&text), "x").unwrap().warnings.len();
+    expect_file!["../../../../docs/reference/mcp-servers.md"].assert_eq(&check(
+        "mcp-servers.md",
+        &mcpserver::FORMAT,
+        warnings,
+    ));
+    let text = page("workflows.md");
+    let warnings = workflow::parse(example(&text), "x").unwrap().warnings.len();
+    expect_file!["../../../../docs/reference/workflows.md"].assert_eq(&check(
+        "workflows.md",
+        &workflow::FORMAT,
+        warnings,
+    ));
+    let text = page("service-classes.md");
+    let warnings = serviceclass::parse(example(&text), "x").unwrap().warnings.len();
+    expect_file!["../../../../docs/reference/service-classes.md"].assert_eq(&check(
+        "service-classes.md",
+        &serviceclass::FORMAT,
+        warnings,
+    ));
+    let text = page("services.md");
+    let warnings = service::parse(example(&text), "x").unwrap().warnings.len();
+    expect_file!["../../../../docs/reference/services.md"].assert_eq(&check(
+        "services.md",
+        &service::FORMAT,
+        warnings,
+    ));
+}
+
+#[test]
+fn the_gateway_s_configuration() {
+    let page = page("gateway-config.md");
+    assert_eq!(settings::parse(example(&page)).unwrap().warnings, []);
+    let parts = field_tables(settings::Settings::table(), Nulls::Everywhere);
+    expect_file!["../../../../docs/reference/gateway-config.md"]
+        .assert_eq(&with_parts(page, &parts));
+}
+
+/// Where a page says that `null` is accepted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nulls {
+    /// In the rows of the fields that accept it.
+    ByRow,
+    /// Once, for all optional fields.
+    Everywhere,
+}
+
+/// The rows of a table and of all tables below it, by what they describe.
+fn field_tables(root: &'static FieldTable, nulls: Nulls) -> Vec<(&'static str, String)> {
+    let mut tables = Vec::new();
+    collect(root, &mut tables);
+    tables.into_iter().map(|table| (table.noun, field_table(table, nulls))).collect()
+}
+
+fn collect(table: &'static FieldTable, into: &mut Vec<&'static FieldTable>) {
+    if into.iter().any(|known| std::ptr::eq(*known, table)) {
+        return;
+    }
+    into.push(table);
+    table.all().for_each(|field| collect_type(&field.holds, into));
+}
+
+fn collect_type(holds: &'static FieldType, into: &mut Vec<&'static FieldTable>) {
+    match holds {
+        FieldType::Object(table) => collect(table, into),
+        FieldType::List(of) | FieldType::Map(of) => collect_type(of, into),
+        FieldType::Either(types) => types.iter().for_each(|holds| collect_type(holds, into)),
+        _ => (),
+    }
+}
+
+fn field_table(table: &FieldTable, nulls: Nulls) -> String {
+    let rows = table.all().map(|field| {
+        let Field { name, holds, default, nullable, meaning, .. } = field;
+        let holds = holds_text(holds, *nullable && nulls == Nulls::ByRow);
+        let default = match default {
+            FieldDefault::Required | FieldDefault::RequiredByCheck => "**required**".to_owned(),
+            FieldDefault::Unset(text) => (*text).to_owned(),
+            FieldDefault::Json("\"\"") => "empty".to_owned(),
+            FieldDefault::Json(json) => format!("`{}`", json.trim_matches('"')),
+        };
+        format!("| `{name}` | {holds} | {default} | {meaning} |\n")
     });
     let rows: String = rows.collect();
     format!("| field | type | default | meaning |\n|---|---|---|---|\n{rows}")
+}
+
+fn holds_text(holds: &FieldType, or_null: bool) -> String {
+    let mut kinds = match holds {
+        FieldType::Enum(words) | FieldType::EnumByCheck(words) => {
+            words.iter().map(|word| format!("`{word}`")).collect()
+        }
+        FieldType::Either(types) => types.iter().map(|holds| holds_text(holds, false)).collect(),
+        holds => vec![match holds {
+            FieldType::Boolean => "boolean".to_owned(),
+            FieldType::Integer { .. } => "integer".to_owned(),
+            FieldType::Number => "number".to_owned(),
+            FieldType::Duration => "duration".to_owned(),
+            FieldType::List(of) => format!("list of {}s", holds_text(of, false)),
+            FieldType::Map(FieldType::Any) => "mapping".to_owned(),
+            FieldType::Map(FieldType::Either(_)) => "map of arguments".to_owned(),
+            FieldType::Map(of) => format!("map of {}s", holds_text(of, false)),
+            FieldType::Object(table) => table.noun.to_owned(),
+            FieldType::Any => return "any value".to_owned(),
+            _ => "string".to_owned(),
+        }],
+    };
+    kinds.extend(or_null.then(|| "null".to_owned()));
+    match kinds.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => kinds.concat(),
+    }
 }
 
 /// What calls of the example run.

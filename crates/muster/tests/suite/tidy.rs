@@ -22,9 +22,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "muster-gateway",
         &["muster-config", "muster-core", "muster-exec", "muster-search", "muster-workflow"],
     ),
+    ("muster-api", &["muster-workflow"]),
     (
         "muster-engine",
         &[
+            "muster-api",
             "muster-config",
             "muster-core",
             "muster-exec",
@@ -33,10 +35,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-workflow",
         ],
     ),
-    ("muster-scenario", &["muster-config", "muster-core", "muster-exec"]),
+    ("muster-scenario", &["muster-config", "muster-core", "muster-exec", "muster-template"]),
     (
         "muster-client",
         &[
+            "muster-api",
             "muster-core",
             "muster-config",
             "muster-search",
@@ -50,6 +53,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "muster",
         &[
+            "muster-api",
             "muster-client",
             "muster-core",
             "muster-config",
@@ -271,10 +275,15 @@ fn no_test_file_is_forgotten() {
             let target = file.strip_prefix(&dir).unwrap().to_str().unwrap();
             let is_target = (automatic && folder == tests)
                 || manifest.contains(&format!("path = \"{target}\""));
-            // `tests/client/web.rs` is a module of `tests/client.rs`.
-            let parent = fs::read_to_string(folder.with_extension("rs")).unwrap_or_default();
-            let name = file.file_stem().unwrap().to_str().unwrap();
-            let listed = parent.contains(&format!("mod {name};"));
+            // `tests/client/web.rs` is a module of `tests/client.rs`, `tests/fake.rs` of a sibling.
+            let parents = match folder == tests {
+                true => rust_files(&tests),
+                false => vec![folder.with_extension("rs")],
+            };
+            let module = format!("mod {};", file.file_stem().unwrap().to_str().unwrap());
+            let listed = parents
+                .iter()
+                .any(|parent| fs::read_to_string(parent).is_ok_and(|text| text.contains(&module)));
             assert!(is_target || listed, "{} is part of no test", file.display());
         }
     }

@@ -16,8 +16,8 @@ use muster_scenario::{
     mock::{config::read_file, remote::RemoteMock},
     oauth::{
         config::{Feature, GuardConfig, ProviderConfig},
-        door::Door,
-        server::Provider,
+        provider::Provider,
+        resource_guard::ResourceGuard,
     },
     scenario::Transport,
 };
@@ -69,15 +69,16 @@ impl World {
         let mut files = vec![("clis/none.txt".to_owned(), String::new())];
         let mut vaults = Vec::new();
         for name in servers {
-            let door = Door::new(Arc::clone(provider.core()), guard.clone());
-            let vault = RemoteMock::behind(Some(door), name, &mock, Transport::StreamableHttp);
+            let resource_guard = ResourceGuard::new(Arc::clone(provider.state()), guard.clone());
+            let vault =
+                RemoteMock::behind(Some(resource_guard), name, &mock, Transport::StreamableHttp);
             let vault = runtime.block_on(vault).unwrap();
             let file = format!("name: {name}\ntype: streamable-http\nurl: {}\n", vault.url());
             files.push((format!("mcpservers/{name}.yaml"), file));
             vaults.push(vault);
         }
         let gateway = free_port();
-        files.push(("config.yaml".to_owned(), settings(gateway, provider.core().issuer())));
+        files.push(("config.yaml".to_owned(), settings(gateway, provider.state().issuer())));
         for (name, text) in files {
             let path = home.file("gateway").join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! The contract of the search, as tables of filters and the names they let through.
+//! Substring search: filters and the names that they accept.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn source(
     tools: &[(&str, &str)],
 ) -> CatalogSource {
     let backend = BackendName::new(title);
-    let about = BackendInfo {
+    let info = BackendInfo {
         title: title.into(),
         description: "never searched".into(),
         category: category.map(Into::into),
@@ -32,7 +32,7 @@ fn source(
         validator: Arc::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };
-    CatalogSource::new(backend, about, offer)
+    CatalogSource::new(backend, info, offer)
 }
 
 fn catalog() -> CatalogSnapshot {
@@ -61,14 +61,14 @@ fn check_query(query: &str, expect: &[&str]) {
 }
 
 #[test]
-fn no_filter_and_empty_filters_let_everything_through_in_load_order() {
+fn empty_filters_accept_everything_in_load_order() {
     check(None, None, None, &ALL);
     check(Some(""), None, None, &ALL);
     check(None, Some(""), Some(""), &ALL);
 }
 
 #[test]
-fn a_query_is_a_piece_of_any_field_in_any_case() {
+fn a_query_matches_a_substring_of_any_field_in_any_case() {
     check_query("GIT_STA", &["git_status"]);
     check_query("list", &["git_log", "docker_ps"]);
     check_query("dock", &["docker_ps"]);
@@ -93,17 +93,17 @@ fn a_query_is_taken_literally_and_not_trimmed() {
 }
 
 #[test]
-fn a_query_may_span_neighbours_joined_by_one_blank() {
+fn a_query_may_span_adjacent_fields() {
     check_query("git_log list", &["git_log"]);
     check_query("commits git-tools vcs version-control history", &["git_log"]);
     check_query("list git_log", &[]);
-    // A category that is empty leaves no second blank behind.
+    // An empty category adds no second space.
     check_query("blank tag", &["empty"]);
     check_query("empty  blank", &["empty"]);
 }
 
 #[test]
-fn letters_are_lowered_and_no_more() {
+fn letters_are_only_lowercased() {
     check_query("οδος", &["note"]);
     check_query("ΟΔΟΣ", &["note"]);
     check_query("οδοσ", &[]);
@@ -112,7 +112,7 @@ fn letters_are_lowered_and_no_more() {
 }
 
 #[test]
-fn category_and_title_are_compared_whole() {
+fn category_and_title_match_exactly() {
     check(None, Some("VCS"), None, &["git_status", "git_log"]);
     check(None, Some("containers"), None, &["docker_ps"]);
     check(None, Some("vc"), None, &[]);
@@ -132,9 +132,9 @@ fn filters_are_combined_with_and() {
 }
 
 #[test]
-fn of_equal_names_the_last_is_found_in_its_own_place() {
-    let again = source("again", Some("new"), &[], &[("git_status", "Replaced"), ("last", "")]);
-    let catalog = catalog().with(again);
+fn the_last_of_equal_names_is_found() {
+    let second = source("again", Some("new"), &[], &[("git_status", "Replaced"), ("last", "")]);
+    let catalog = catalog().with(second);
     let check = |query: &str, category: Option<&str>, expect: &[&str]| {
         assert_eq!(names(&catalog, &ToolFilter::new(Some(query), category, None)), expect);
     };

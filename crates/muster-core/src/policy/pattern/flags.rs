@@ -1,8 +1,8 @@
-//! The flags of a pattern, and the inline groups that set them.
+//! Pattern flags, and the inline groups that set them.
 
 use crate::policy::pattern::token::{Token, Tokens};
 
-/// Which flags are on.
+/// A set of flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Flags(u8);
 
@@ -12,10 +12,10 @@ impl Flags {
     pub(super) const DOT_ALL: Self = Self(4);
     pub(super) const VERBOSE: Self = Self(8);
     pub(super) const ASCII: Self = Self(16);
-    /// Not of the pattern but of the text: all of it is ASCII, so other characters need no room.
+    /// A property of the text, not the pattern: it is ASCII, so other characters can be left out.
     pub(super) const ASCII_TEXT: Self = Self(64);
     const UNICODE: Self = Self(32);
-    /// What decides which characters are letters; one at a time.
+    /// The flags that select the alphabet; only one may be set.
     const ALPHABET: Self = Self(16 | 32);
 
     pub(super) fn has(self, flag: Self) -> bool {
@@ -47,15 +47,15 @@ impl Flags {
     }
 }
 
-/// What an inline group of flags governs.
+/// The scope of an inline flag group.
 pub(super) enum Inline {
-    /// All of the pattern: `(?i)`.
+    /// The whole pattern: `(?i)`.
     Everywhere(Flags),
-    /// What follows up to the end of the group: `(?i-s:`.
+    /// The rest of the group: `(?i-s:`.
     Inside(Flags),
 }
 
-/// Reads from the first flag up to and with `)` or `:`, and puts the result on top of `outer`.
+/// Reads from the first flag through `)` or `:` and adds the flags to `outer`.
 pub(super) fn inline(tokens: &mut Tokens, outer: Flags) -> Result<Inline, String> {
     let (on, end) = letters(tokens, &[')', '-', ':'])?;
     let (off, end) = match end {

@@ -1,11 +1,11 @@
-//! Parts of a pattern, translated: how they are written and how much they can match.
+//! Translated parts of a pattern.
 
 use crate::policy::pattern::set::NEVER;
 
-/// Python's word for "any number".
-pub(super) const ENDLESS: u64 = u32::MAX as u64;
+/// Python's value for an unbounded repetition.
+pub(super) const UNBOUNDED: u64 = u32::MAX as u64;
 
-/// How many characters something can match.
+/// The number of characters that a part can match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Width {
     pub(super) min: u64,
@@ -25,30 +25,30 @@ impl Width {
     }
 
     pub(super) fn times(self, min: u64, max: u64) -> Self {
-        let max = if max == ENDLESS && self.max > 0 { u64::MAX } else { max };
+        let max = if max == UNBOUNDED && self.max > 0 { u64::MAX } else { max };
         Self { min: self.min.saturating_mul(min), max: self.max.saturating_mul(max) }
     }
 }
 
-/// Something translated.
+/// A translated part.
 pub(super) struct Piece {
     pub(super) text: String,
     pub(super) width: Width,
     pub(super) kind: Kind,
 }
 
-/// What a quantifier behind it would do.
+/// How a following quantifier applies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Can be repeated.
+    /// It can be repeated.
     Item,
-    /// Holds at a place, and cannot be repeated.
+    /// It is an assertion and cannot be repeated.
     Anchor,
-    /// Is repeated already.
+    /// It is already repeated.
     Repeat,
 }
 
-/// How eagerly a repetition takes more, and whether it gives back.
+/// Whether a repetition is greedy, lazy or possessive.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     Greedy,
@@ -65,17 +65,17 @@ impl Piece {
         Self { text: text.into(), width: Width::ZERO, kind: Kind::Anchor }
     }
 
-    /// This, so many times.
+    /// Repeats the part.
     pub(super) fn repeated(self, (min, max): (u64, u64), mode: Mode) -> Self {
         let Self { text, width, .. } = self;
         let count = match (min, max) {
-            (0, ENDLESS) => "*".to_owned(),
-            (1, ENDLESS) => "+".to_owned(),
+            (0, UNBOUNDED) => "*".to_owned(),
+            (1, UNBOUNDED) => "+".to_owned(),
             (0, 1) => "?".to_owned(),
-            (_, ENDLESS) => format!("{{{min},}}"),
+            (_, UNBOUNDED) => format!("{{{min},}}"),
             _ => format!("{{{min},{max}}}"),
         };
-        // The engine does not repeat what cannot match a character.
+        // The engine does not repeat parts of width zero.
         let text = match (width == Width::ZERO, min, max, mode) {
             (true, _, 0, _) => format!("(?:{NEVER}{text}|)"),
             (true, 0, _, Mode::Greedy) => format!("(?:{text}|)"),

@@ -1,7 +1,7 @@
-//! Sets of characters: single ones, classes like `\w`, and bracketed sets.
+//! Character sets: literals, classes such as `\w`, and bracketed sets.
 //!
-//! All are written out as explicit ranges and Unicode properties, because the two engines differ
-//! in what their short forms mean.
+//! All are written as explicit ranges and Unicode properties, because the two engines define the
+//! short forms differently.
 
 use crate::policy::pattern::{
     flags::Flags,
@@ -12,23 +12,23 @@ use crate::policy::pattern::{
 pub(super) const NEVER: &str = r"[^\x{0}-\x{10FFFF}]";
 /// The members of the set of all characters.
 const ALL: &str = r"\x{0}-\x{10FFFF}";
-/// These are one letter to Python when case is ignored, and two to everyone else.
-const DOTTED: [char; 4] = ['I', 'i', 'İ', 'ı'];
+/// Equal to Python when case is ignored, but not to other engines.
+const TURKISH_I: [char; 4] = ['I', 'i', 'İ', 'ı'];
 
-/// One member of a bracketed set.
+/// A member of a bracketed set.
 enum Member {
-    /// All characters from one to another, by code point.
+    /// A range of code points.
     Range(u32, u32),
     /// One of `d D s S w W`.
     Class(char),
 }
 
-/// What `.` matches.
+/// The set matched by `.`.
 pub(super) fn dot(flags: Flags) -> String {
-    if flags.has(Flags::DOT_ALL) { written("", ALL, flags) } else { written("^", r"\n", flags) }
+    if flags.has(Flags::DOT_ALL) { write_set("", ALL, flags) } else { write_set("^", r"\n", flags) }
 }
 
-/// One character, by code point.
+/// The set that matches one literal, by the flags.
 pub(super) fn literal(code: u32, flags: Flags) -> String {
     let Some(character) = char::from_u32(code) else { return NEVER.to_owned() };
     let has_case = character.is_alphabetic() || !character.is_ascii();
@@ -38,12 +38,12 @@ pub(super) fn literal(code: u32, flags: Flags) -> String {
     member(code)
 }
 
-/// What one of `\d \D \s \S \w \W` matches.
+/// The set matched by one of `\d \D \s \S \w \W`.
 pub(super) fn class(letter: char, flags: Flags) -> String {
-    written("", &class_members(letter, flags), flags)
+    write_set("", &class_members(letter, flags), flags)
 }
 
-/// What `\b` (`true`) or `\B` asserts. Python finds neither of them in an empty text.
+/// The assertion `\b` (`true`) or `\B`. In Python neither matches in an empty text.
 pub(super) fn boundary(wanted: bool, flags: Flags) -> String {
     let word = class('w', flags);
     if wanted {
@@ -53,12 +53,12 @@ pub(super) fn boundary(wanted: bool, flags: Flags) -> String {
     }
 }
 
-/// Reads a set from behind its `[`.
+/// Reads a bracketed set behind its `[`.
 pub(super) fn bracketed(tokens: &mut Tokens, flags: Flags) -> Result<String, String> {
     let negation = if tokens.eat('^') { "^" } else { "" };
     let mut members = Vec::new();
     while members.is_empty() || !tokens.eat(']') {
-        let low = one(tokens)?;
+        let low = set_member(tokens)?;
         if !tokens.eat('-') {
             members.push(low);
             continue;
@@ -67,7 +67,7 @@ pub(super) fn bracketed(tokens: &mut Tokens, flags: Flags) -> Result<String, Str
             members.extend([low, Member::Range(u32::from('-'), u32::from('-'))]);
             break;
         }
-        match (low, one(tokens)?) {
+        match (low, set_member(tokens)?) {
             (Member::Range(low, _), Member::Range(_, high)) if low <= high => {
                 members.push(Member::Range(low, high));
             }
@@ -77,7 +77,7 @@ pub(super) fn bracketed(tokens: &mut Tokens, flags: Flags) -> Result<String, Str
     Ok(set(&members, negation, flags))
 }
 
-/// Reads the rest of an escape that stands for one character, in a set or outside.
+/// Reads the rest of an escape for a single character.
 pub(super) fn escaped_character(tokens: &mut Tokens, letter: char) -> Result<u32, String> {
     let digits = match letter {
         'a' => return Ok(0x07),
@@ -100,7 +100,7 @@ pub(super) fn escaped_character(tokens: &mut Tokens, letter: char) -> Result<u32
     }
 }
 
-/// The character that octal digits stand for.
+/// The character of an octal escape.
 pub(super) fn octal(digits: &str) -> Result<u32, String> {
     match u32::from_str_radix(digits, 8) {
         Ok(code @ ..=0o377) => Ok(code),
@@ -108,8 +108,8 @@ pub(super) fn octal(digits: &str) -> Result<u32, String> {
     }
 }
 
-/// Reads one member of a set, or one end of a range.
-fn one(tokens: &mut Tokens) -> Result<Member, String> {
+/// Reads one member, or one end of a range.
+fn set_member(tokens: &mut Tokens) -> Result<Member, String> {
     let code = match tokens.next() {
         None => return Err("unterminated character set".to_owned()),
         Some(Token::Plain(character)) => u32::from(character),
@@ -135,8 +135,8 @@ fn set(members: &[Member], negation: &str, flags: Flags) -> String {
     }
     let set = match (list.is_empty(), negation.is_empty()) {
         (true, true) => return NEVER.to_owned(),
-        (true, false) => written("", ALL, flags),
-        (false, _) => written(negation, &list, flags),
+        (true, false) => write_set("", ALL, flags),
+        (false, _) => write_set(negation, &list, flags),
     };
     if flags.has(Flags::IGNORE_CASE) && !flags.has(Flags::ASCII) {
         format!("(?i:{set})")
@@ -145,29 +145,28 @@ fn set(members: &[Member], negation: &str, flags: Flags) -> String {
     }
 }
 
-/// Writes a set without what the text cannot hold: a class of letters takes a thousand times the
-/// room when the letters are those of the world.
-fn written(negation: &str, members: &str, flags: Flags) -> String {
+/// Writes a set. For ASCII texts it is intersected with ASCII: Unicode classes are a thousand times
+/// larger.
+fn write_set(negation: &str, members: &str, flags: Flags) -> String {
     match (flags.has(Flags::ASCII_TEXT), negation.is_empty()) {
         (false, _) => format!("[{negation}{members}]"),
-        // No brackets around the members: a colon behind the inner one would begin a class.
+        // No brackets around the members: a colon behind an inner bracket would begin a class.
         (true, true) => format!(r"[{members}&&[\x{{0}}-\x{{7F}}]]"),
         (true, false) => format!(r"[[^{members}]&&[\x{{0}}-\x{{7F}}]]"),
     }
 }
 
-/// A range as members of a set, with what is the same when case is ignored and the engine would
-/// not know.
+/// A range as members of a set, with case variants that the engine does not know.
 fn range(low: u32, high: u32, flags: Flags) -> String {
     let mut written = String::new();
-    // Surrogates have code points in Python; no text has them.
+    // Python's patterns may contain surrogates; texts cannot.
     for (first, last) in [(0, 0xD7FF), (0xE000, 0x10_FFFF)] {
         written.push_str(&span(low.max(first), high.min(last)));
     }
     let holds = |character: char| (low..=high).contains(&u32::from(character));
     match (flags.has(Flags::IGNORE_CASE), flags.has(Flags::ASCII)) {
         (false, _) => {}
-        (true, false) if DOTTED.into_iter().any(holds) => written.extend(DOTTED),
+        (true, false) if TURKISH_I.into_iter().any(holds) => written.extend(TURKISH_I),
         (true, false) => {}
         (true, true) => {
             let letters = ('A'..='Z').chain('a'..='z').filter(|letter| holds(*letter));
@@ -187,7 +186,7 @@ fn span(low: u32, high: u32) -> String {
     }
 }
 
-/// A character so written that it means itself everywhere.
+/// A character, escaped so that it is literal everywhere.
 fn member(code: u32) -> String {
     match char::from_u32(code) {
         Some(character) if character.is_ascii_alphanumeric() => character.to_string(),
@@ -195,7 +194,7 @@ fn member(code: u32) -> String {
     }
 }
 
-/// What a class holds, as members of a set.
+/// The members of a class.
 fn class_members(letter: char, flags: Flags) -> String {
     let members = match (letter.to_ascii_lowercase(), flags.has(Flags::ASCII)) {
         ('d', true) => "0-9",

@@ -1,15 +1,15 @@
-//! The units a pattern is read in: characters, and characters behind a backslash.
+//! The tokens of a pattern: characters and escapes.
 
-/// One unit of a pattern.
+/// A token of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token {
-    /// A character that stands alone.
+    /// A character.
     Plain(char),
-    /// A character and the backslash before it.
+    /// An escaped character.
     Escaped(char),
 }
 
-/// A pattern and how far it has been read.
+/// A cursor over the tokens of a pattern.
 #[derive(Debug)]
 pub(super) struct Tokens {
     tokens: Vec<Token>,
@@ -39,14 +39,14 @@ impl Tokens {
         token
     }
 
-    /// Goes over `character` if it is next.
+    /// Consumes `character` if it is next.
     pub(super) fn eat(&mut self, character: char) -> bool {
         let found = self.peek() == Some(Token::Plain(character));
         self.at += usize::from(found);
         found
     }
 
-    /// Takes digits of a base, at most so many.
+    /// Consumes at most `most` digits of a radix.
     pub(super) fn digits(&mut self, radix: u32, most: usize) -> String {
         let mut digits = String::new();
         while let Some(Token::Plain(digit)) = self.peek().filter(|_| digits.len() < most) {
@@ -59,7 +59,7 @@ impl Tokens {
         digits
     }
 
-    /// Takes a name, and the character that ends it.
+    /// Consumes a name and the character that ends it.
     pub(super) fn name(&mut self, end: char) -> Result<String, String> {
         let mut name = String::new();
         loop {
@@ -73,7 +73,7 @@ impl Tokens {
         if name.is_empty() { Err("missing group name".to_owned()) } else { Ok(name) }
     }
 
-    /// Goes to just behind `end`; false if there is none.
+    /// Skips to just behind `end`; false if there is none.
     pub(super) fn skip_past(&mut self, end: char) -> bool {
         while let Some(token) = self.next() {
             if token == Token::Plain(end) {
@@ -83,12 +83,12 @@ impl Tokens {
         false
     }
 
-    /// Where reading has come to, for [`Tokens::back_to`].
-    pub(super) fn place(&self) -> usize {
+    /// The current position, for [`Tokens::back_to`].
+    pub(super) fn position(&self) -> usize {
         self.at
     }
 
-    pub(super) fn back_to(&mut self, place: usize) {
-        self.at = place;
+    pub(super) fn back_to(&mut self, position: usize) {
+        self.at = position;
     }
 }

@@ -1,22 +1,21 @@
-//! From Python's regular expressions to those of our engine.
+//! Translation of Python regular expressions to those of our engine.
 //!
-//! The pattern is read by Python's rules and written anew with nothing but constructs that mean the
-//! same to the engine. Whatever Python would refuse is refused here, so that no syntax of the
-//! engine's own shines through.
+//! The pattern is parsed by Python's rules and written with constructs that mean the same to the
+//! engine. Whatever Python rejects is rejected, so that no syntax of the engine leaks through.
 
 use crate::policy::pattern::{
     flags::{self, Flags, Inline},
-    piece::{ENDLESS, Kind, Mode, Piece, Width},
+    piece::{Kind, Mode, Piece, UNBOUNDED, Width},
     set,
     token::{Token, Tokens},
 };
 
-/// Groups nested deeper than this are refused.
-const DEEPEST: usize = 50;
+/// The maximum nesting of groups.
+const MAX_NESTING: usize = 50;
 
-/// A pattern for the engine that matches exactly when all of the text matches `source`.
+/// A pattern for the engine that matches exactly the texts that match `source` as a whole.
 ///
-/// The flags are those that hold before the pattern says anything.
+/// `flags` are the initial flags.
 pub(super) fn translate(source: &str, flags: Flags) -> Result<String, String> {
     let mut reader = Reader {
         tokens: Tokens::new(source)?,
@@ -35,13 +34,13 @@ pub(super) fn translate(source: &str, flags: Flags) -> Result<String, String> {
     Ok(format!(r"\A(?:{})\z", pattern.text))
 }
 
-/// Whether the engine has to try one way after the other for a pattern that [`translate`] made.
-/// Without that, the time it takes is in proportion to the text.
+/// Whether a translated pattern needs backtracking. If not, matching takes linear time.
 pub(super) fn backtracks(pattern: &str) -> bool {
-    // Literal parentheses and backslashes are written by number, so nothing is mistaken here.
-    let signs = ["(?=", "(?!", "(?<", "(?>", "(?("];
+    // Literal parentheses and backslashes are written as code points, so these are all group
+    // openings.
+    let openings = ["(?=", "(?!", "(?<", "(?>", "(?("];
     let mut after_colons = pattern.split(r":\").skip(1);
-    signs.iter().any(|sign| pattern.contains(sign))
+    openings.iter().any(|sign| pattern.contains(sign))
         || after_colons.any(|rest| rest.starts_with(|digit: char| digit.is_ascii_digit()))
 }
 
@@ -49,9 +48,9 @@ struct Reader {
     tokens: Tokens,
     /// The capturing groups begun so far.
     groups: Vec<Group>,
-    /// The groups that conditions ask for by number, which may come later.
+    /// Groups that conditions refer to by number; they may begin later.
     conditions: Vec<usize>,
-    /// Within a look-behind: how many groups there were before it.
+    /// Within a look-behind: the number of groups before it.
     behind: Option<usize>,
     depth: usize,
 }
@@ -63,10 +62,10 @@ struct Group {
 }
 
 impl Reader {
-    /// Reads branches up to the end of the group or the pattern.
+    /// Parses alternatives up to the end of the group or the pattern.
     fn alternatives(&mut self, mut flags: Flags) -> Result<Piece, String> {
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_NESTING {
             return Err("groups are nested too deep".to_owned());
         }
         let mut whole = self.branch(&mut flags, self.depth == 1)?;
@@ -80,7 +79,7 @@ impl Reader {
         Ok(whole)
     }
 
-    /// Reads one branch. Flags for all of the pattern may stand at the beginning of the first.
+    /// Parses one branch. Global flags may begin the first.
     fn branch(&mut self, flags: &mut Flags, first: bool) -> Result<Piece, String> {
         let mut pieces: Vec<Piece> = Vec::new();
         while let Some(token) = self.tokens.peek() {
@@ -120,15 +119,15 @@ impl Reader {
             '^' if flags.has(Flags::MULTI_LINE) => Piece::anchor("(?m:^)"),
             '^' => Piece::anchor(r"\A"),
             '$' if flags.has(Flags::MULTI_LINE) => Piece::anchor("(?m:$)"),
-            // With nothing behind it, nothing can match the line break that Python forgives.
-            '$' if self.at_the_end() => Piece::anchor(r"\z"),
+            // At the end of the pattern nothing can match the line break that Python's `$` allows.
+            '$' if self.at_pattern_end() => Piece::anchor(r"\z"),
             '$' => Piece::anchor(r"(?=\n?\z)"),
             _ => Piece::item(set::literal(u32::from(character), flags), Width::ONE),
         })
     }
 
     /// Whether a branch of the whole pattern ends here.
-    fn at_the_end(&self) -> bool {
+    fn at_pattern_end(&self) -> bool {
         self.depth == 1 && matches!(self.tokens.peek(), None | Some(Token::Plain('|')))
     }
 
@@ -142,10 +141,10 @@ impl Reader {
             }
             '0' => set::octal(&format!("0{}", self.tokens.digits(8, 2)))?,
             '1'..='9' => {
-                let place = self.tokens.place();
+                let position = self.tokens.position();
                 let octal = format!("{letter}{}", self.tokens.digits(8, 2));
                 if octal.len() < 3 || letter > '7' {
-                    self.tokens.back_to(place);
+                    self.tokens.back_to(position);
                     let number = format!("{letter}{}", self.tokens.digits(10, 1));
                     return self.reference(number.parse().unwrap_or(0), flags);
                 }
@@ -156,7 +155,7 @@ impl Reader {
         Ok(Piece::item(set::literal(code, flags), Width::ONE))
     }
 
-    /// A reference to what a group has matched.
+    /// A back-reference to a group.
     fn reference(&mut self, number: usize, flags: Flags) -> Result<Piece, String> {
         let Some(group) = number.checked_sub(1).and_then(|index| self.groups.get(index)) else {
             return Err(format!("invalid group reference {number}"));
@@ -167,7 +166,7 @@ impl Reader {
         Ok(Piece::item(format!(r"(?{flag}:\{number})"), width))
     }
 
-    /// Within a look-behind, only groups closed before it can be referred to.
+    /// Within a look-behind, only groups closed before it can be referenced.
     fn check_behind(&self, number: usize) -> Result<(), String> {
         let Some(before) = self.behind else { return Ok(()) };
         let open = number
@@ -183,16 +182,16 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the rest of a quantifier: the least and the greatest count. A brace that begins none
-    /// is an ordinary character.
+    /// Parses the rest of a quantifier: the minimum and maximum. A brace that begins none is a
+    /// literal.
     fn count(&mut self, sign: char) -> Result<Option<(u64, u64)>, String> {
         match sign {
-            '*' => return Ok(Some((0, ENDLESS))),
-            '+' => return Ok(Some((1, ENDLESS))),
+            '*' => return Ok(Some((0, UNBOUNDED))),
+            '+' => return Ok(Some((1, UNBOUNDED))),
             '?' => return Ok(Some((0, 1))),
             _ => {}
         }
-        let place = self.tokens.place();
+        let position = self.tokens.position();
         if self.tokens.peek() == Some(Token::Plain('}')) {
             return Ok(None);
         }
@@ -200,15 +199,15 @@ impl Reader {
         let high =
             if self.tokens.eat(',') { self.tokens.digits(10, usize::MAX) } else { low.clone() };
         if !self.tokens.eat('}') {
-            self.tokens.back_to(place);
+            self.tokens.back_to(position);
             return Ok(None);
         }
         let number = |digits: &str, absent| match digits.parse::<u64>() {
             _ if digits.is_empty() => Ok(absent),
-            Ok(number) if number < ENDLESS => Ok(number),
+            Ok(number) if number < UNBOUNDED => Ok(number),
             Ok(_) | Err(_) => Err("the repetition number is too large".to_owned()),
         };
-        let (min, max) = (number(&low, 0)?, number(&high, ENDLESS)?);
+        let (min, max) = (number(&low, 0)?, number(&high, UNBOUNDED)?);
         if min > max {
             return Err("min repeat greater than max repeat".to_owned());
         }
@@ -231,12 +230,12 @@ impl Reader {
         Ok(piece.repeated(count, mode))
     }
 
-    /// Reads what is behind a `(`. Comments and flags for all of the pattern leave nothing.
+    /// Parses what follows a `(`. Comments and global flags yield nothing.
     fn group(&mut self, flags: &mut Flags, at_start: bool) -> Result<Option<Piece>, String> {
         if !self.tokens.eat('?') {
             return self.capture(None, *flags).map(Some);
         }
-        let place = self.tokens.place();
+        let position = self.tokens.position();
         let piece = match self.tokens.next() {
             Some(Token::Plain('P')) => self.named(*flags)?,
             Some(Token::Plain(':')) => self.enclosed("(?:", *flags)?,
@@ -248,7 +247,7 @@ impl Reader {
             Some(Token::Plain('#')) if self.tokens.skip_past(')') => return Ok(None),
             Some(Token::Plain('#')) => return Err("unterminated comment".to_owned()),
             Some(Token::Plain('i' | 'm' | 's' | 'x' | 'a' | 'u' | '-')) => {
-                self.tokens.back_to(place);
+                self.tokens.back_to(position);
                 match flags::inline(&mut self.tokens, *flags)? {
                     Inline::Inside(flags) => self.enclosed("(?:", flags)?,
                     Inline::Everywhere(_) if !at_start => {
@@ -268,7 +267,7 @@ impl Reader {
         Ok(Some(piece))
     }
 
-    /// Reads up to the end of a group that has begun, and writes it with its own beginning.
+    /// Parses to the end of an open group and writes it with the prefix `begin`.
     fn enclosed(&mut self, begin: &str, flags: Flags) -> Result<Piece, String> {
         let inner = self.alternatives(flags)?;
         self.close()?;
@@ -345,7 +344,7 @@ impl Reader {
             let number = name.parse().ok().filter(|number| *number > 0);
             number.ok_or_else(|| format!("bad group name `{name}`"))?
         };
-        // Python looks at the round before, our engine at the one under way.
+        // Python uses the group's previous match, our engine the current one.
         if self.groups.get(number - 1).is_some_and(|group| group.width.is_none()) {
             return Err("a condition on the group it is in is not supported".to_owned());
         }

@@ -1,4 +1,4 @@
-//! What holds for every call.
+//! Properties that hold for every call.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -7,12 +7,12 @@ use super::{entry, raw, tools};
 use crate::repair::{
     advice::advice,
     envelope::read,
-    values::{fits, repair},
+    values::{is_valid, repair},
 };
 
 const NAMES: [&str; 8] = ["path", "count", "name", "tool", "input", "arguments", "args", "x"];
 
-/// A type and a value, which is of that type more often than not.
+/// A type with a value that is usually of that type.
 fn typed() -> impl Strategy<Value = (Value, Value)> {
     let kinds = prop_oneof![
         Just(json!({"type":"string"})),
@@ -37,7 +37,7 @@ fn typed() -> impl Strategy<Value = (Value, Value)> {
 }
 
 proptest! {
-    /// Declared arguments that fit are never touched, whatever they are called and hold.
+    /// Valid declared arguments are never changed.
     #[test]
     fn what_fits_is_not_repaired(
         fields in proptest::collection::btree_map(proptest::sample::select(&NAMES[..]), typed(), 0..6),
@@ -55,25 +55,25 @@ proptest! {
         }
         let entry = entry("t", &schema.to_string());
         let arguments = raw(&arguments.to_string());
-        let fit = fits(&entry, &arguments);
+        let fit = is_valid(&entry, &arguments);
         let call = raw(&format!(r#"{{"name":"t","arguments":{arguments}}}"#));
-        let look = |name: &str| (name == "t").then_some(&entry);
-        match read(&call, &look) {
-            Ok(meant) if fit => {
-                prop_assert_eq!(meant.arguments.get(), arguments.get());
-                prop_assert!(meant.repairs.is_empty());
+        let lookup = |name: &str| (name == "t").then_some(&entry);
+        match read(&call, &lookup) {
+            Ok(call) if fit => {
+                prop_assert_eq!(call.arguments.get(), arguments.get());
+                prop_assert!(call.repairs.is_empty());
             }
             Ok(_) => (),
             Err(_) => prop_assert!(!fit),
         }
         match repair(&entry, &arguments) {
-            Some(mended) => prop_assert!(!fit && fits(&entry, &mended.arguments)),
+            Some(repaired) => prop_assert!(!fit && is_valid(&entry, &repaired.arguments)),
             None if fit => prop_assert!(advice("t", &entry.input_schema, &arguments).is_none()),
             None => prop_assert!(advice("t", &entry.input_schema, &arguments).is_some()),
         }
     }
 
-    /// Whatever is sent, a call goes out without arguments only if none were given.
+    /// A call has no arguments only if none were sent.
     #[test]
     fn nothing_given_is_lost(
         keys in proptest::collection::btree_map(
@@ -88,13 +88,13 @@ proptest! {
         ),
     ) {
         let tools = tools();
-        let look = |name: &str| tools.iter().find(|entry| entry.name.as_str() == name);
+        let lookup = |name: &str| tools.iter().find(|entry| entry.name.as_str() == name);
         let call: Value = keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let call = raw(&call.to_string());
-        if let Ok(meant) = read(&call, &look) {
+        if let Ok(repaired) = read(&call, &lookup) {
             let was_given = call.get().contains("given");
-            let named_so = meant.tool.contains("given");
-            prop_assert!(!was_given || named_so || meant.arguments.get().contains("given"), "{} {}", call, meant.arguments);
+            let named_so = repaired.tool.contains("given");
+            prop_assert!(!was_given || named_so || repaired.arguments.get().contains("given"), "{} {}", call, repaired.arguments);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Values of the wrong type, and what is said of those that cannot be put right.
+//! Repairs of values, and advice on those that cannot be repaired.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn check_values(given: &str, expect: &str) {
 }
 
 #[test]
-fn values_that_can_only_be_meant_one_way() {
+fn unambiguous_values_are_repaired() {
     check_values(r#"{"n":"5"}"#, r#"{"n":5} read the text in `n` as number"#);
     check_values(r#"{"n":"-1.50e3"}"#, r#"{"n":-1.50e3} read the text in `n` as number"#);
     check_values(
@@ -59,7 +59,7 @@ fn values_that_can_only_be_meant_one_way() {
 }
 
 #[test]
-fn values_that_are_left_alone() {
+fn other_values_are_unchanged() {
     for given in [
         r#"{"n":5,"s":"5","b":true,"either":"5","maybe":null,"any":"7","l":[],"o":{}}"#,
         r#"{"n":"five"}"#,
@@ -87,7 +87,7 @@ fn values_that_are_left_alone() {
 }
 
 #[test]
-fn advice_is_one_line_and_a_piece_of_the_schema() {
+fn advice_has_a_fix_and_a_schema_fragment() {
     #[track_caller]
     fn check(given: &str, expect: &str) {
         let schema = raw(

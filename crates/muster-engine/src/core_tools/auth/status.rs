@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use crate::{
     handle::Handle,
-    principals::{Standing, site},
-    view::Known,
+    principals::{OwnerStanding, protected_server},
+    view::ServerEntry,
 };
 
 /// Its address.
@@ -96,14 +96,14 @@ pub(crate) fn read(handle: &Handle, caller: &Caller) -> Raw {
     })
 }
 
-fn server(handle: &Handle, caller: &Caller, known: &Known) -> Server {
+fn server(handle: &Handle, caller: &Caller, known: &ServerEntry) -> Server {
     let name = known.server.name.clone();
-    let site = site(known);
-    let means = AuthMethod::of(&site.auth);
+    let server = protected_server(known);
+    let means = AuthMethod::of(&server.auth);
     let standing = handle.principals.standing(&caller.owner(), &name);
     let status = match (known.status.condition, &standing) {
         (ServerCondition::Unreachable, _) => "unreachable",
-        (_, Standing::Connected { .. }) => "connected",
+        (_, OwnerStanding::Connected { .. }) => "connected",
         _ if known.status.needs_login => "auth_required",
         (condition, _) if condition.is_up() => "connected",
         (ServerCondition::Failed, _) => "failed",
@@ -111,7 +111,7 @@ fn server(handle: &Handle, caller: &Caller, known: &Known) -> Server {
     };
     let wanted = status == "auth_required";
     let logins = handle.principals.logins().filter(|_| wanted);
-    let issuer = logins.map(|logins| logins.issuer(&site)).unwrap_or_default();
+    let issuer = logins.map(|logins| logins.issuer(&server)).unwrap_or_default();
     Server {
         name,
         status,
@@ -120,6 +120,6 @@ fn server(handle: &Handle, caller: &Caller, known: &Known) -> Server {
         auth_tool: wanted.then_some("core_auth_login"),
         token_forwarding_enabled: means == AuthMethod::Forwarded,
         token_exchange_enabled: means == AuthMethod::Exchanged,
-        sso_attempt_failed: means.is_silent() && standing == Standing::InVain,
+        sso_attempt_failed: means.is_silent() && standing == OwnerStanding::SsoFailed,
     }
 }

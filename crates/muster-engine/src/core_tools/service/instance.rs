@@ -1,73 +1,69 @@
 //! `core_service_*` for services made from classes.
 
-use muster_core::backend::CallContext;
+use muster_config::{schema::arguments, service::fields::SPEC};
+use muster_core::{
+    backend::CallContext,
+    fields::{EMPTY, FALSE, Field, FieldTable, FieldType},
+};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{Status, find, name};
 use crate::{
-    core_tools::{
-        Answer, Args, Builtin,
-        args::{Field, Shape},
-        mcpserver::named,
-        object,
-    },
+    core_tools::{Args, CoreTool, ToolReply, mcpserver::named, object},
     handle::Handle,
-    services::{Instance, Order, Problem, missing_tools},
+    services::{Instance, NewService, ServiceError, missing_tools},
     status::moment,
 };
 
-pub(in crate::core_tools) const TOOLS: &[Builtin] = &[
-    Builtin {
+pub(in crate::core_tools) const TOOLS: &[CoreTool] = &[
+    CoreTool {
         name: "core_service_create",
         summary: "Make a service from a service class and start it. With persist it is there again \
                   after a restart of the gateway, and with autoStart it is started again then.",
-        schema: || {
-            json!({"type": "object", "required": ["serviceClassName", "name"], "properties": {
-                "serviceClassName": {"type": "string", "description": "Name of the service class"},
-                "name": {"type": "string", "description": "Name of the new service"},
-                "args": {"type": "object", "additionalProperties": true, "description": "What it is made with, as the class says"},
-                "persist": {"type": "boolean", "default": false, "description": "Whether it is kept in a file"},
-                "autoStart": {"type": "boolean", "default": false, "description": "Whether it is started with the gateway, if it is kept"},
-            }})
-        },
+        schema: || arguments(&[&NAME, &SPEC, &PERSIST], &["serviceClassName", "name"], true),
         run: |handle, cx, args| Box::pin(create(handle, cx, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_service_delete",
         summary: "Stop a service made from a class, and take it away.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(delete(handle, cx, args)),
     },
-    Builtin {
+    CoreTool {
         name: "core_service_get",
         summary: "Show one service with all that is known about it.",
         schema: || named("Name of the service"),
         run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
     },
-    Builtin {
+    CoreTool {
         name: "core_service_validate",
         summary: "Check whether a service could be made, without making it.",
-        schema: || {
-            json!({"type": "object", "required": ["name", "serviceClassName"], "properties": {
-                "name": {"type": "string", "description": "Name of the service"},
-                "serviceClassName": {"type": "string", "description": "Name of the service class"},
-                "args": {"type": "object", "description": "What it would be made with"},
-                "autoStart": {"type": "boolean", "description": "Whether it would be started with the gateway"},
-                "description": {"type": "string", "description": "A few words about it"},
-            }})
-        },
+        schema: || arguments(&[&NAME, &SPEC, &DESCRIPTION], &["name", "serviceClassName"], true),
         run: |handle, _, args| Box::pin(async move { validate(handle, args) }),
     },
 ];
 
-const VALIDATE: &[Field] = &[
-    ("name", Shape::Text),
-    ("serviceClassName", Shape::Text),
-    ("args", Shape::AnyMap),
-    ("autoStart", Shape::Flag),
-    ("description", Shape::Text),
-];
+static NAME: FieldTable = FieldTable::new(
+    "Service",
+    "service",
+    &[Field::required("name", FieldType::String, "Name of the service")],
+);
+static PERSIST: FieldTable = FieldTable::new(
+    "Service",
+    "service",
+    &[Field::optional(
+        "persist",
+        FieldType::Boolean,
+        FALSE,
+        "Whether it is stored in a file, and exists again after a restart of the gateway",
+    )],
+);
+static DESCRIPTION: FieldTable = FieldTable::new(
+    "Service",
+    "service",
+    &[Field::optional("description", FieldType::String, EMPTY, "One line about it")],
+);
 
 /// When something that was never made was made.
 const NEVER: &str = "0001-01-01T00:00:00Z";
@@ -132,20 +128,20 @@ pub(super) fn status(handle: &Handle, instance: &Instance) -> Status {
 }
 
 /// Why something was not done, as it is said.
-pub(super) fn unable(what: &str, name: &str, problem: &Problem) -> String {
+pub(super) fn unable(what: &str, name: &str, problem: &ServiceError) -> String {
     match problem {
-        Problem::Unknown(_) => format!("Failed to {what} service: {problem}"),
-        Problem::Refused(_) | Problem::Busy | Problem::Ending => {
+        ServiceError::Unknown(_) => format!("Failed to {what} service: {problem}"),
+        ServiceError::Refused(_) | ServiceError::Busy | ServiceError::Ending => {
             format!("Failed to {what} service: failed to {what} service {name}: {problem}")
         }
     }
 }
 
-async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
+async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let class = args.text("serviceClassName").ok_or("serviceClassName is required")?;
     let name = name(&args)?;
     let given = args.object("args").and_then(Value::as_object).cloned().unwrap_or_default();
-    let order = Order {
+    let order = NewService {
         class: class.to_owned(),
         name: name.to_owned(),
         args: given,
@@ -158,18 +154,18 @@ async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
     }
 }
 
-async fn delete(handle: &Handle, cx: CallContext<'_>, args: Args) -> Answer {
+async fn delete(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let name = name(&args)?;
     match handle.services.delete(cx, name).await {
         Ok(()) => Ok(format!("Successfully deleted ServiceClass instance '{name}'")),
-        Err(Problem::Unknown(_)) => Err(format!(
+        Err(ServiceError::Unknown(_)) => Err(format!(
             "Failed to delete ServiceClass instance: service '{name}' not found or cannot be deleted (static services cannot be deleted)"
         )),
         Err(problem) => Err(format!("Failed to delete ServiceClass instance: {problem}")),
     }
 }
 
-fn get(handle: &Handle, args: &Args) -> Answer {
+fn get(handle: &Handle, args: &Args) -> ToolReply {
     let name = name(args)?;
     if let Some(instance) = handle.services.get(name) {
         return Ok(shown(&instance, class_type(handle, &instance)));
@@ -195,8 +191,8 @@ fn get(handle: &Handle, args: &Args) -> Answer {
     }))
 }
 
-fn validate(handle: &Handle, args: Args) -> Answer {
-    let given = args.strict("ServiceValidateRequest", VALIDATE)?;
+fn validate(handle: &Handle, args: Args) -> ToolReply {
+    let given = args.strict("ServiceValidateRequest", &[&NAME, &SPEC, &DESCRIPTION])?;
     let text = |name: &str| given.get(name).and_then(Value::as_str).unwrap_or_default();
     let (name, class_name) = (text("name"), text("serviceClassName"));
     if name.is_empty() {

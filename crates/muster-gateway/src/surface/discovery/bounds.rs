@@ -5,7 +5,7 @@ use muster_core::{catalog::ToolEntry, effect::Effect};
 
 use crate::{
     dispatch::GatewaySnapshot,
-    surface::meta::{budget::Budget, given::Given},
+    surface::meta::{arguments::MetaArguments, budget::Budget},
 };
 
 /// What a caller sets; nothing where it says nothing.
@@ -19,7 +19,7 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// Reads them, or says what makes no sense.
-    pub(super) fn read(given: &Given<'_>) -> Result<Self, String> {
+    pub(super) fn read(given: &MetaArguments<'_>) -> Result<Self, String> {
         let budget = match given.raw("max_tokens") {
             Some(_) => Some(Budget::of(given, Self::UNSAID)?),
             None => None,
@@ -57,12 +57,12 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::Bounds;
-    use crate::surface::meta::{budget::Budget, given::Given};
+    use crate::surface::meta::{arguments::MetaArguments, budget::Budget};
 
     #[track_caller]
     fn check(given: &str, expect: Result<(Option<usize>, Option<Effect>), &str>) {
         let raw: &RawValue = serde_json::from_str(given).unwrap();
-        let read = Bounds::read(&Given::read(raw));
+        let read = Bounds::read(&MetaArguments::read(raw));
         let expect = expect.map(|(budget, effect)| Bounds { budget: budget.map(Budget), effect });
         assert_eq!(read, expect.map_err(ToOwned::to_owned), "{given}");
     }

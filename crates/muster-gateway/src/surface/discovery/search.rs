@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::bounds::Bounds;
-use crate::{dispatch::GatewaySnapshot, surface::meta::given::Given};
+use crate::{dispatch::GatewaySnapshot, surface::meta::arguments::MetaArguments};
 
 const DEFAULT_LIMIT: i128 = 10;
 /// More than this are not ranked.
@@ -73,7 +73,7 @@ pub(super) fn answer(state: &GatewaySnapshot, arguments: &RawValue) -> Outcome {
     if let Some(message) = schema::check_shape(&shape, &given) {
         return Outcome::failure(format!("Input validation error: {message}"));
     }
-    let bounds = match Bounds::read(&Given::read(arguments)) {
+    let bounds = match Bounds::read(&MetaArguments::read(arguments)) {
         Ok(bounds) => bounds,
         Err(problem) => return Outcome::failure(problem),
     };

@@ -10,7 +10,7 @@ use crate::dispatch::GatewaySnapshot;
 /// The longest line, in letters.
 const LONGEST: usize = 320;
 /// What is said of one of them, in letters.
-const LONGEST_WORDS: usize = 40;
+const MAX_WORDS: usize = 40;
 
 /// ` Behind it: files (Local files), github (Issues), and 3 more.`
 pub(super) fn line(state: &GatewaySnapshot) -> String {
@@ -32,10 +32,10 @@ pub(super) fn line(state: &GatewaySnapshot) -> String {
 }
 
 fn said(source: &CatalogSource) -> String {
-    let title: String = source.info.title.chars().take(LONGEST_WORDS).collect();
+    let title: String = source.info.title.chars().take(MAX_WORDS).collect();
     let words = source.info.description.trim();
     let words = words.split(['\n', '.', ';', '(']).next().unwrap_or_default().trim();
-    match words.char_indices().nth(LONGEST_WORDS) {
+    match words.char_indices().nth(MAX_WORDS) {
         _ if words.is_empty() => title,
         Some((end, _)) => {
             let cut = words.get(..end).unwrap_or_default();

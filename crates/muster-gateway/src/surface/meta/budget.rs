@@ -2,7 +2,7 @@
 
 use muster_core::token_estimate;
 
-use super::given::Given;
+use super::arguments::MetaArguments;
 
 /// Fewer than this hold no answer.
 pub(in crate::surface) const LEAST: usize = 300;
@@ -13,7 +13,10 @@ pub(in crate::surface) struct Budget(pub(in crate::surface) usize);
 
 impl Budget {
     /// As asked for, or what is said if that makes no sense.
-    pub(in crate::surface) fn of(given: &Given<'_>, default: usize) -> Result<Self, String> {
+    pub(in crate::surface) fn of(
+        given: &MetaArguments<'_>,
+        default: usize,
+    ) -> Result<Self, String> {
         Ok(Self(given.count("max_tokens", LEAST)?.unwrap_or(default)))
     }
 

@@ -15,17 +15,16 @@ use muster_core::{
 use serde_json::value::RawValue;
 
 use super::{
-    Answer, Builtin, MetaContext, Run,
+    MetaContext, MetaTool, OutcomeFuture, Run,
+    arguments::MetaArguments,
     budget::Budget,
-    envelope,
-    fitting::{fit, fit_ran},
-    given::Given,
+    envelope, error_text,
+    fitting::{fit, fit_result},
     page::echo,
-    words,
 };
 use crate::surface::ToolCall;
 
-pub(super) const TOOL: Builtin = Builtin {
+pub(super) const TOOL: MetaTool = MetaTool {
     name: "call_tool",
     description: "Run a tool that filter_tools or list_tools showed. Example: {\"name\":\
         \"x_github_create_issue\",\"arguments\":{\"title\":\"Bug\"}}. `arguments` must fit the input \
@@ -42,7 +41,7 @@ const URL_ELICITATION: i64 = -32042;
 /// A backend's own error, among the things said about the answer.
 const ERROR: &str = "muster/error";
 
-fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> Answer<'a> {
+fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
     Box::pin(async move {
         let (given, bounds) = match bounds(cx, &call.arguments) {
             Ok(read) => read,
@@ -71,8 +70,8 @@ async fn meant_call(
         meta: call.meta.clone(),
         continuation: call.continuation.clone(),
     };
-    let mut answer = cx.request.call_bulk(send(arguments.clone())).await;
-    // Nothing ran yet if the arguments do not fit, and only then is there something to put right.
+    let mut answer = cx.request.call(send(arguments.clone())).await;
+    // Nothing result yet if the arguments do not fit, and only then is there something to put right.
     let refused =
         matches!(&answer, Err(CallError::InvalidArguments { tool: of, .. }) if of.as_str() == tool);
     let mended =
@@ -80,15 +79,15 @@ async fn meant_call(
     if let Some(mended) = mended {
         repairs.extend(mended.repairs);
         arguments = mended.arguments;
-        answer = cx.request.call_bulk(send(arguments.clone())).await;
+        answer = cx.request.call(send(arguments.clone())).await;
     }
     match answer {
-        Ok(ran) => Ok(wrapped(cx, ran, &repairs).await),
+        Ok(result) => Ok(wrapped(cx, result, &repairs).await),
         Err(CallError::Upstream { code: code @ URL_ELICITATION, message, data }) => {
             Err(RequestError::Upstream { code, message, data })
         }
         Err(error) => {
-            let text = words::error(cx.request.snapshot, &arguments, &error);
+            let text = error_text::error(cx.request.snapshot, &arguments, &error);
             let text = format!("Tool execution failed: {text}");
             Ok(envelope::failure(&text, refusal(&error), &repairs))
         }
@@ -114,7 +113,7 @@ fn bounds(cx: &MetaContext<'_>, given: &RawValue) -> Result<(Raw, Bounds), Strin
     };
     let mut effect = None;
     for key in own.into_iter().filter(|key| complete || !takes(key)) {
-        let said = Given::read(given).text(key).filter(|_| key == "effect");
+        let said = MetaArguments::read(given).text(key).filter(|_| key == "effect");
         if let Some(word) = said {
             let unknown =
                 || format!("effect must be read, write or destructive, not `{}`", echo(&word));
@@ -131,7 +130,7 @@ impl Bounds {
         let most = self.effect?;
         let effect = cx.request.snapshot.policy.effect(shown(cx, &meant.tool)?);
         (effect > most).then(|| {
-            words::lines(&[
+            error_text::lines(&[
                 format!(
                     "Tool execution failed: `{}` is {effect}, and the call said `{most}`",
                     meant.tool
@@ -143,9 +142,9 @@ impl Bounds {
 }
 
 /// The result in its envelope, in no more than it may cost.
-async fn wrapped(cx: &MetaContext<'_>, ran: ToolResult, repairs: &[String]) -> Outcome {
-    let keeper = cx.keeper();
-    let outcome = fit_ran(ran, cx.budget, &keeper).await;
+async fn wrapped(cx: &MetaContext<'_>, result: ToolResult, repairs: &[String]) -> Outcome {
+    let sink = cx.sink();
+    let outcome = fit_result(result, cx.budget, &sink).await;
     let whole = envelope::wrap(outcome.clone(), repairs);
     let fits = match &whole {
         Outcome::Raw(result) => envelope::text(result).is_none_or(|text| cx.budget.holds(&text)),
@@ -155,7 +154,7 @@ async fn wrapped(cx: &MetaContext<'_>, ran: ToolResult, repairs: &[String]) -> O
         return whole;
     }
     // Signs that have to be escaped in the envelope cost up to twice as much.
-    envelope::wrap(fit(outcome, Budget(cx.budget.0 / 3), &keeper).await, repairs)
+    envelope::wrap(fit(outcome, Budget(cx.budget.0 / 3), &sink).await, repairs)
 }
 
 fn shown<'a>(cx: &'a MetaContext<'_>, name: &str) -> Option<&'a ToolEntry> {
@@ -167,21 +166,21 @@ fn shown<'a>(cx: &'a MetaContext<'_>, name: &str) -> Option<&'a ToolEntry> {
 fn misused(misuse: UnreadableCall) -> Outcome {
     let hinted = |said: &str, fix: Option<String>| {
         let hint = fix.map(|fix| format!("hint: {fix}")).unwrap_or_default();
-        Outcome::failure(words::lines(&[said.to_owned(), hint]))
+        Outcome::failure(error_text::lines(&[said.to_owned(), hint]))
     };
     match misuse {
         UnreadableCall::MissingTool { fix } => hinted("name argument is required", fix),
         UnreadableCall::NotAnObject { fix } => hinted("arguments must be a JSON object", Some(fix)),
         UnreadableCall::Ambiguous { problem, fix, fragment } => {
             let said = format!("Tool execution failed: {problem}");
-            envelope::failure(&words::advised(said, &fix, fragment.as_ref()), None, &[])
+            envelope::failure(&error_text::advised(said, &fix, fragment.as_ref()), None, &[])
         }
     }
 }
 
 /// A backend's own error as it came, for programs.
 fn refusal(error: &CallError) -> Option<Raw> {
-    let (code, message, data) = words::refusal(error)?;
+    let (code, message, data) = error_text::refusal(error)?;
     let mut own = RawObject::new();
     own.set_value("code", &code);
     own.set_value("message", message);

@@ -2,9 +2,9 @@
 
 use muster_core::{call::Outcome, json::RawObject};
 
-use super::{Builtin, MetaContext, Run, given::Given, words};
+use super::{MetaContext, MetaTool, Run, arguments::MetaArguments, error_text};
 
-pub(super) const TOOL: Builtin = Builtin {
+pub(super) const TOOL: MetaTool = MetaTool {
     name: "describe_prompt",
     description: "Show one prompt in full: its description and the arguments it takes.",
     input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name, as list_prompts gives it"},"max_tokens":{"type":"integer"}},"required":["name"]}"#,
@@ -12,7 +12,7 @@ pub(super) const TOOL: Builtin = Builtin {
     run: Run::Now(answer),
 };
 
-fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     let name = match given.required("name") {
         Ok(name) => name,
         Err(problem) => return Outcome::failure(problem),
@@ -35,6 +35,7 @@ fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
 
 /// What is said of a prompt that nobody has.
 pub(super) fn not_found(cx: &MetaContext<'_>, name: &str) -> Outcome {
-    let near = words::nearest_of(name, cx.request.snapshot.catalog.prompts().map(|one| &*one.name));
-    Outcome::failure(words::lines(&[format!("Prompt not found: {name}"), near]))
+    let near =
+        error_text::nearest_of(name, cx.request.snapshot.catalog.prompts().map(|one| &*one.name));
+    Outcome::failure(error_text::lines(&[format!("Prompt not found: {name}"), near]))
 }

@@ -2,9 +2,9 @@
 
 use muster_core::{call::Outcome, catalog::CatalogItem, json::RawObject};
 
-use super::{Builtin, MetaContext, Run, given::Given, words};
+use super::{MetaContext, MetaTool, Run, arguments::MetaArguments, error_text};
 
-pub(super) const TOOL: Builtin = Builtin {
+pub(super) const TOOL: MetaTool = MetaTool {
     name: "describe_resource",
     description: "Show one resource in full: its name, description and MIME type.",
     input_schema: r#"{"type":"object","properties":{"uri":{"type":"string","description":"Address, as list_resources gives it"},"max_tokens":{"type":"integer"}},"required":["uri"]}"#,
@@ -12,7 +12,7 @@ pub(super) const TOOL: Builtin = Builtin {
     run: Run::Now(answer),
 };
 
-fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     let uri = match given.required("uri") {
         Ok(uri) => uri,
         Err(problem) => return Outcome::failure(problem),
@@ -43,6 +43,6 @@ fn description(key: &'static str, uri: &str, listed: &CatalogItem) -> Outcome {
 /// What is said of a resource that nobody has.
 pub(super) fn not_found(cx: &MetaContext<'_>, uri: &str) -> Outcome {
     let near =
-        words::nearest_of(uri, cx.request.snapshot.catalog.resources().map(|one| &*one.name));
-    Outcome::failure(words::lines(&[format!("Resource not found: {uri}"), near]))
+        error_text::nearest_of(uri, cx.request.snapshot.catalog.resources().map(|one| &*one.name));
+    Outcome::failure(error_text::lines(&[format!("Resource not found: {uri}"), near]))
 }

@@ -9,14 +9,14 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Builtin, MetaContext, Run,
-    given::Given,
+    MetaContext, MetaTool, Run,
+    arguments::MetaArguments,
+    error_text,
     page::{Bounds, Page, echo},
-    shelf::{Shown, summary},
-    words,
+    tool_index::{Shown, summary},
 };
 
-pub(super) const TOOL: Builtin = Builtin {
+pub(super) const TOOL: MetaTool = MetaTool {
     name: "describe_tool",
     description: "Show a tool in full, or several: description, JSON Schema of the arguments, effect. Do \
         this before the first call_tool of a tool.",
@@ -56,7 +56,7 @@ struct Short<'a> {
     effect: Effect,
 }
 
-fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     let with_schema = given.flag("include_schema").unwrap_or(true);
     let mut names = given.texts("names");
     if names.is_empty() {
@@ -73,8 +73,8 @@ fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
     match found(cx, &name) {
         Some(shown) => Outcome::text(description(&shown, with_schema).get()),
         None => {
-            let hint = words::nearest(cx.request.snapshot, &name);
-            Outcome::failure(words::lines(&[format!("Tool not found: {name}"), hint]))
+            let hint = error_text::nearest(cx.request.snapshot, &name);
+            Outcome::failure(error_text::lines(&[format!("Tool not found: {name}"), hint]))
         }
     }
 }

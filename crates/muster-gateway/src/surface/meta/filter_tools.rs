@@ -1,6 +1,6 @@
 //! `filter_tools`: the tools for a task, by words or by patterns.
 
-mod answer;
+mod reply;
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use muster_core::{
     glob::{CaseSensitivity, Glob},
 };
 
-use self::answer::{Answer, Missing, item};
+use self::reply::{FilterReply, Missing, item};
 use super::{
-    Builtin, MetaContext, Run,
-    given::Given,
+    MetaContext, MetaTool, Run,
+    arguments::MetaArguments,
     page::{Bounds, Page, echo},
-    shelf::{self, Shown},
+    tool_index::{self, Shown},
 };
 use crate::dispatch::GatewaySnapshot;
 
@@ -25,7 +25,7 @@ const DEFAULT_LIMIT: usize = 5;
 /// What an answer with schemas may cost, unless the caller says otherwise.
 const WITH_SCHEMAS: usize = 6_000;
 
-pub(super) const TOOL: Builtin = Builtin {
+pub(super) const TOOL: MetaTool = MetaTool {
     name: "filter_tools",
     description: "Find tools. Say what you want to do in `query` (\"create github issue\") and get the \
         best matches, each with a one-line summary, its arguments (`?`: optional) and its effect; or \
@@ -67,7 +67,7 @@ pub(super) enum Detail {
     Schema,
 }
 
-fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     match Filter::read(given) {
         Ok(filter) => filter.answer(cx),
         Err(problem) => Outcome::failure(problem),
@@ -91,7 +91,7 @@ impl Filter {
         Self { query, pattern, description, of: Of::default(), case, detail, bounds }
     }
 
-    fn read(given: &Given<'_>) -> Result<Self, String> {
+    fn read(given: &MetaArguments<'_>) -> Result<Self, String> {
         let bounds = Bounds::of(given, DEFAULT_LIMIT)?;
         let case_sensitive = given.flag("case_sensitive").unwrap_or(false);
         let include_schema = given.flag("include_schema").unwrap_or(false);
@@ -121,7 +121,7 @@ impl Filter {
 
     /// The page asked for.
     pub(super) fn answer(&self, cx: &MetaContext<'_>) -> Outcome {
-        let total_tools = shelf::count(cx.request.snapshot);
+        let total_tools = tool_index::count(cx.request.snapshot);
         if total_tools == 0 {
             return Outcome::text("No tools available to filter");
         }
@@ -137,10 +137,10 @@ impl Filter {
             Detail::Schema => cx.budget_or(WITH_SCHEMAS),
             Detail::Summary | Detail::Description => cx.budget,
         };
-        let shelf = cx.shelf();
+        let index = cx.index();
         let full = |found: &Found<'_>| item(*found, self.detail);
         let short = |found: &Found<'_>| item(*found, Detail::Summary);
-        let (page, missing) = match self.passing(&shelf, cx, glob.as_ref()) {
+        let (page, missing) = match self.passing(&index, cx, glob.as_ref()) {
             Passing::Listed(passing) => {
                 let rest = passing.iter().skip(self.bounds.offset).map(|shown| (*shown, None));
                 (Page::of(rest, passing.len(), self.bounds, budget, full, short), None)
@@ -162,13 +162,13 @@ impl Filter {
                 (Page::of(rest, total, self.bounds, budget, full, short), missing)
             }
         };
-        Outcome::text(Answer { filter: self, total_tools, page, missing }.within(budget))
+        Outcome::text(FilterReply { filter: self, total_tools, page, missing }.within(budget))
     }
 
     /// Every tool that passes; with a query those on the page and before it, best first.
     fn passing<'a>(
         &self,
-        shelf: &'a shelf::Shelf,
+        index: &'a tool_index::ToolIndex,
         cx: &'a MetaContext<'_>,
         glob: Option<&Glob>,
     ) -> Passing<'a> {
@@ -189,7 +189,7 @@ impl Filter {
                     })
                     && source.is_some_and(|source| self.of.takes(state, source, entry))
             };
-            return Passing::Listed(shelf.tools(state).iter().filter(passes).collect());
+            return Passing::Listed(index.tools(state).iter().filter(passes).collect());
         };
         let admit = |source: &CatalogSource, entry: &Arc<ToolEntry>| {
             let words = |case| match case {
@@ -200,12 +200,12 @@ impl Filter {
         };
         // One more than the page has, so that it is known whether there is another.
         let limit = self.bounds.offset.saturating_add(self.bounds.limit).saturating_add(1);
-        let question = shelf::Question {
+        let question = tool_index::Question {
             text: query,
             meant: cx.meant.as_ref().map(|(vector, _)| vector.as_slice()),
-            meanings: cx.meant.as_ref().map(|(_, meanings)| meanings),
+            embeddings: cx.meant.as_ref().map(|(_, embeddings)| embeddings),
         };
-        Passing::Ranked(shelf.search(state, &question, admit, limit))
+        Passing::Ranked(index.search(state, &question, admit, limit))
     }
 
     fn folded(&self, text: &str) -> String {

@@ -1,6 +1,6 @@
 //! An answer made to cost no more than it may: what is too long is kept, and a preview is given.
 
-mod bulk;
+mod spooled;
 
 use std::{borrow::Cow, path::PathBuf, sync::Arc};
 
@@ -15,26 +15,26 @@ use serde_json::value::RawValue;
 
 use super::{budget::Budget, envelope::Text};
 use crate::outputs::{
-    Body, Kept, Kind, Outputs,
+    OutputBody, OutputKind, Outputs, StoredOutput,
     preview::{self, note},
 };
 
 /// What is said about a kept answer, among the things said about an answer.
 const OUTPUT: &str = "muster/output";
 /// What a tool itself says about its answer is passed on if it is no longer than this.
-const MOST_META: usize = 2_000;
+const MAX_META: usize = 2_000;
 
 /// Where answers are kept, and for whom.
 #[derive(Debug, Clone)]
-pub(in crate::surface) struct Keeper {
+pub(in crate::surface) struct OutputSink {
     pub(in crate::surface) outputs: Arc<Outputs>,
     pub(in crate::surface) owner: Arc<str>,
 }
 
 /// What there is to keep of an answer.
 struct Long {
-    kind: Kind,
-    body: Body,
+    kind: OutputKind,
+    body: OutputBody,
     /// The beginning of what is in the body, if that is a file.
     beginning: String,
     failed: bool,
@@ -42,30 +42,34 @@ struct Long {
 }
 
 /// Gives an answer as it is if it costs no more than `budget`, else a preview of it.
-pub(in crate::surface) async fn fit(outcome: Outcome, budget: Budget, keeper: &Keeper) -> Outcome {
+pub(in crate::surface) async fn fit(
+    outcome: Outcome,
+    budget: Budget,
+    sink: &OutputSink,
+) -> Outcome {
     let Some(long) = long(&outcome, budget) else { return outcome };
     drop(outcome);
-    let keeper = keeper.clone();
-    let fitted = tokio::task::spawn_blocking(move || previewed(long, budget, &keeper)).await;
+    let sink = sink.clone();
+    let fitted = tokio::task::spawn_blocking(move || previewed(long, budget, &sink)).await;
     fitted.unwrap_or_else(|_| Outcome::failure("the answer is too long, and could not be kept"))
 }
 
 /// The same of an answer that may not be in memory; then it is a preview in any case.
-pub(in crate::surface) async fn fit_ran(
-    ran: ToolResult,
+pub(in crate::surface) async fn fit_result(
+    result: ToolResult,
     budget: Budget,
-    keeper: &Keeper,
+    sink: &OutputSink,
 ) -> Outcome {
-    match ran {
-        ToolResult::Inline(outcome) => fit(outcome, budget, keeper).await,
-        ToolResult::Spooled(bulk) => fit_bulk(bulk, budget, keeper).await,
+    match result {
+        ToolResult::Inline(outcome) => fit(outcome, budget, sink).await,
+        ToolResult::Spooled(bulk) => fit_spooled(bulk, budget, sink).await,
     }
 }
 
-async fn fit_bulk(bulk: Arc<dyn SpooledResult>, budget: Budget, keeper: &Keeper) -> Outcome {
-    let keeper = keeper.clone();
+async fn fit_spooled(bulk: Arc<dyn SpooledResult>, budget: Budget, sink: &OutputSink) -> Outcome {
+    let sink = sink.clone();
     let fitted = tokio::task::spawn_blocking(move || {
-        bulk::long(&*bulk).map(|long| previewed(long, budget, &keeper))
+        spooled::long(&*bulk).map(|long| previewed(long, budget, &sink))
     });
     let lost = "Tool execution failed: the answer is too long, and could not be kept";
     match fitted.await {
@@ -81,9 +85,9 @@ fn long(outcome: &Outcome, budget: Budget) -> Option<Long> {
         Outcome::Raw(result) => (!budget.holds(result.get())).then(|| of_result(result))?,
         Outcome::Text { text, failed, details } => {
             if let Some(file) = details.as_deref().and_then(spilled) {
-                let (body, beginning) = (Body::File(file), text.clone());
+                let (body, beginning) = (OutputBody::File(file), text.clone());
                 return Some(Long {
-                    kind: Kind::Text,
+                    kind: OutputKind::Text,
                     body,
                     beginning,
                     failed: *failed,
@@ -117,7 +121,7 @@ fn spilled(details: &RawValue) -> Option<PathBuf> {
 fn of_result(result: &RawValue) -> Option<Long> {
     let members = RawObject::parse(result)?;
     let failed = members.get("isError").is_some_and(|flag| flag.get() == "true");
-    let meta = members.get("_meta").filter(|meta| meta.get().len() <= MOST_META);
+    let meta = members.get("_meta").filter(|meta| meta.get().len() <= MAX_META);
     let meta = meta.map(ToOwned::to_owned);
     let content: Vec<&RawValue> = members
         .get("content")
@@ -128,11 +132,11 @@ fn of_result(result: &RawValue) -> Option<Long> {
         [only] => single(only, structured),
         _ => None,
     }
-    .unwrap_or_else(|| (Kind::Json, result.get().to_owned()));
-    Some(Long { kind, body: Body::Text(body), beginning: String::new(), failed, meta })
+    .unwrap_or_else(|| (OutputKind::Json, result.get().to_owned()));
+    Some(Long { kind, body: OutputBody::Text(body), beginning: String::new(), failed, meta })
 }
 
-fn single(item: &RawValue, structured: Option<&RawValue>) -> Option<(Kind, String)> {
+fn single(item: &RawValue, structured: Option<&RawValue>) -> Option<(OutputKind, String)> {
     let item = RawObject::parse(item)?;
     if let Some(text) = item.get_text("text") {
         // Most servers that give structure give the same as text.
@@ -143,25 +147,25 @@ fn single(item: &RawValue, structured: Option<&RawValue>) -> Option<(Kind, Strin
         if !structured.is_none_or(same) {
             return None;
         }
-        let kind = if is_json(&text) { Kind::Json } else { Kind::Text };
+        let kind = if is_json(&text) { OutputKind::Json } else { OutputKind::Text };
         return Some((kind, text));
     }
     let data = item.get_text("data").filter(|_| structured.is_none())?;
     let mime_type = item.get_text("mimeType").unwrap_or_else(|| "data".to_owned());
-    Some((Kind::Binary { mime_type }, data))
+    Some((OutputKind::Binary { mime_type }, data))
 }
 
 fn is_json(text: &str) -> bool {
     text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-fn previewed(long: Long, budget: Budget, keeper: &Keeper) -> Outcome {
+fn previewed(long: Long, budget: Budget, sink: &OutputSink) -> Outcome {
     let Long { kind, body, beginning, failed, meta } = long;
     let (shown, in_memory) = match &body {
-        Body::Text(text) => (text.clone(), true),
-        Body::File(_) | Body::Stream(_) => (beginning, false),
+        OutputBody::Text(text) => (text.clone(), true),
+        OutputBody::File(_) | OutputBody::Stream(_) => (beginning, false),
     };
-    let kept = match keeper.outputs.keep(&keeper.owner, kind.clone(), body) {
+    let kept = match sink.outputs.keep(&sink.owner, kind.clone(), body) {
         Ok(kept) => kept,
         Err(error) => {
             tracing::warn!("a long answer could not be kept: {error}");
@@ -187,16 +191,16 @@ fn previewed(long: Long, budget: Budget, keeper: &Keeper) -> Outcome {
 struct About<'a> {
     handle: &'a str,
     #[serde(flatten)]
-    kind: &'a Kind,
+    kind: &'a OutputKind,
     bytes: u64,
     lines: u64,
     expires: i64,
 }
 
-fn result(preview: &str, kept: &Kept, failed: bool, own: Option<&RawValue>) -> Raw {
+fn result(preview: &str, kept: &StoredOutput, failed: bool, own: Option<&RawValue>) -> Raw {
     let note = note(kept);
     let text = if preview.is_empty() { note } else { format!("{preview}\n\n{note}") };
-    let Kept { handle, kind, bytes, lines, expires, .. } = kept;
+    let StoredOutput { handle, kind, bytes, lines, expires, .. } = kept;
     let about = About { handle, kind, bytes: *bytes, lines: *lines, expires: *expires };
     let mut meta = own.and_then(RawObject::parse).unwrap_or_default();
     meta.set(OUTPUT, Cow::Owned(raw(&about)));

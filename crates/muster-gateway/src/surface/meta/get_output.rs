@@ -7,15 +7,15 @@ use muster_core::{
 use serde::Serialize;
 
 use super::{
-    Answer, Builtin, MetaContext, Run, budget::Budget, envelope::Text, fitting::Keeper,
-    given::Given,
+    MetaContext, MetaTool, OutcomeFuture, Run, arguments::MetaArguments, budget::Budget,
+    envelope::Text, fitting::OutputSink,
 };
 use crate::{
-    outputs::look::{Look, Piece},
+    outputs::excerpt::{Excerpt, ExcerptRequest},
     surface::ToolCall,
 };
 
-pub(super) const TOOL: Builtin = Builtin {
+pub(super) const TOOL: MetaTool = MetaTool {
     name: "get_output",
     description: "Read an answer that was too long and kept under a handle: a page from `offset` (bytes) \
         or `line`, the lines that match `grep`, what a JSON `path` selects, the last `tail` lines, or \
@@ -36,18 +36,18 @@ struct Rest {
     next: u64,
 }
 
-fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> Answer<'a> {
+fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
     Box::pin(async move {
-        let keeper = cx.keeper();
-        Ok(looked(&Given::read(&call.arguments), cx.budget, keeper).await)
+        let sink = cx.sink();
+        Ok(looked(&MetaArguments::read(&call.arguments), cx.budget, sink).await)
     })
 }
 
 /// A piece of what is kept, as the arguments say.
 pub(in crate::surface) async fn looked(
-    given: &Given<'_>,
+    given: &MetaArguments<'_>,
     budget: Budget,
-    keeper: Keeper,
+    sink: OutputSink,
 ) -> Outcome {
     let (handle, look) = match read(given) {
         Ok(read) => read,
@@ -55,7 +55,7 @@ pub(in crate::surface) async fn looked(
     };
     let budget = budget.0.saturating_sub(AROUND);
     let looked = tokio::task::spawn_blocking(move || {
-        let Keeper { outputs, owner } = keeper;
+        let OutputSink { outputs, owner } = sink;
         let kept = outputs.find(&owner, &handle).map_err(|error| error.to_string())?;
         kept.look(&look, budget)
     });
@@ -66,11 +66,11 @@ pub(in crate::surface) async fn looked(
     }
 }
 
-fn read(given: &Given<'_>) -> Result<(String, Look), String> {
+fn read(given: &MetaArguments<'_>) -> Result<(String, ExcerptRequest), String> {
     let number = |key, least| -> Result<Option<u64>, String> {
         Ok(given.count(key, least)?.map(|count| count as u64))
     };
-    let look = Look {
+    let look = ExcerptRequest {
         offset: number("offset", 0)?,
         line: number("line", 1)?,
         limit: given.count("limit", 1)?,
@@ -83,7 +83,7 @@ fn read(given: &Given<'_>) -> Result<(String, Look), String> {
 }
 
 /// The piece as it is, and behind it what there is to say about it.
-fn shown(piece: &Piece) -> Outcome {
+fn shown(piece: &Excerpt) -> Outcome {
     let more = piece.next.map(|next| format!("; for more pass offset={next}"));
     let note = format!("{}{}", piece.note, more.unwrap_or_default());
     let mut result = RawObject::new();

@@ -9,10 +9,13 @@ use muster_core::{
 };
 use serde_json::value::RawValue;
 
-use super::{Answer, Builtin, MetaContext, Run, describe_prompt, envelope::Text, given::Given};
+use super::{
+    MetaContext, MetaTool, OutcomeFuture, Run, arguments::MetaArguments, describe_prompt,
+    envelope::Text,
+};
 use crate::surface::ToolCall;
 
-pub(super) const TOOL: Builtin = Builtin {
+pub(super) const TOOL: MetaTool = MetaTool {
     name: "get_prompt",
     description: "Fill in a prompt and get its messages. describe_prompt shows its arguments.",
     input_schema: r#"{"type":"object","properties":{"name":{"type":"string","description":"Exact name of the prompt"},"arguments":{"type":"object","description":"Arguments of the prompt; values are text"},"max_tokens":{"type":"integer"}},"required":["name"]}"#,
@@ -20,10 +23,10 @@ pub(super) const TOOL: Builtin = Builtin {
     run: Run::Ask(run),
 };
 
-fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> Answer<'a> {
+fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
     Box::pin(async move {
         let ToolCall { arguments, meta, continuation, .. } = call;
-        let given = Given::read(&arguments);
+        let given = MetaArguments::read(&arguments);
         let asked =
             given.required("name").and_then(|name| Ok((name, texts(given.raw("arguments"))?)));
         let (name, arguments) = match asked {

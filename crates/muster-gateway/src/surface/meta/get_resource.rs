@@ -11,10 +11,13 @@ use muster_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Answer, Builtin, MetaContext, Run, describe_resource, envelope::Text, given::Given};
+use super::{
+    MetaContext, MetaTool, OutcomeFuture, Run, arguments::MetaArguments, describe_resource,
+    envelope::Text,
+};
 use crate::surface::ToolCall;
 
-pub(super) const TOOL: Builtin = Builtin {
+pub(super) const TOOL: MetaTool = MetaTool {
     name: "get_resource",
     description: "Read a resource: its text, or its data where it is binary.",
     input_schema: r#"{"type":"object","properties":{"uri":{"type":"string","description":"Address, as list_resources gives it"},"max_tokens":{"type":"integer"}},"required":["uri"]}"#,
@@ -22,10 +25,10 @@ pub(super) const TOOL: Builtin = Builtin {
     run: Run::Ask(run),
 };
 
-fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> Answer<'a> {
+fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
     Box::pin(async move {
         let ToolCall { arguments, meta, continuation, .. } = call;
-        let uri = match Given::read(&arguments).required("uri") {
+        let uri = match MetaArguments::read(&arguments).required("uri") {
             Ok(uri) => uri,
             Err(problem) => return Ok(Outcome::failure(problem)),
         };

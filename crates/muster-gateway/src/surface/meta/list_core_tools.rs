@@ -3,13 +3,13 @@
 use muster_core::call::Outcome;
 
 use super::{
-    Builtin, MetaContext, Run,
+    MetaContext, MetaTool, Run,
+    arguments::MetaArguments,
     filter_tools::{Detail, Filter},
-    given::Given,
     page::Bounds,
 };
 
-pub(super) const TOOL: Builtin = Builtin {
+pub(super) const TOOL: MetaTool = MetaTool {
     name: "list_core_tools",
     description: "List muster's own tools (core_*): they manage servers, services and configuration. \
         Run them through call_tool.",
@@ -18,7 +18,7 @@ pub(super) const TOOL: Builtin = Builtin {
     run: Run::List(answer),
 };
 
-fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     let bounds = match Bounds::of(given, usize::MAX) {
         Ok(bounds) => bounds,
         Err(problem) => return Outcome::failure(problem),

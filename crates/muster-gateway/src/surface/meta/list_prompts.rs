@@ -8,13 +8,13 @@ use muster_core::{
 use serde::Serialize;
 
 use super::{
-    Builtin, MetaContext, Run,
-    given::Given,
+    MetaContext, MetaTool, Run,
+    arguments::MetaArguments,
     listing::{self, by_name},
-    shelf::summary,
+    tool_index::summary,
 };
 
-pub(super) const TOOL: Builtin = Builtin {
+pub(super) const TOOL: MetaTool = MetaTool {
     name: "list_prompts",
     description: "List prompts that can be filled in with get_prompt.",
     input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"default":100},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer"}}}"#,
@@ -28,7 +28,7 @@ struct Item<'a> {
     description: String,
 }
 
-fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     let prompts = by_name(cx.request.snapshot.catalog.prompts());
     listing::answer((given, cx.budget), &prompts, ("prompts", "No prompts available"), item)
 }

@@ -8,13 +8,13 @@ use muster_core::{
 use serde::Serialize;
 
 use super::{
-    Builtin, MetaContext, Run,
-    given::Given,
+    MetaContext, MetaTool, Run,
+    arguments::MetaArguments,
     listing::{self, by_name, described},
 };
 use crate::dispatch::CORE_BACKEND;
 
-pub(super) const TOOL: Builtin = Builtin {
+pub(super) const TOOL: MetaTool = MetaTool {
     name: "list_resources",
     description: "List resources that can be read with get_resource. An item with `uriTemplate` stands \
         for many: fill in its {placeholders}.",
@@ -44,7 +44,7 @@ enum Kind {
     Template,
 }
 
-fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     let catalog = &cx.request.snapshot.catalog;
     // The gateway's own are listed by the protocol's own method.
     let others = catalog.resources().filter(|one| one.backend.as_str() != CORE_BACKEND);

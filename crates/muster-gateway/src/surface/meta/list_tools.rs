@@ -8,15 +8,15 @@ use muster_core::{
 use serde::Serialize;
 
 use super::{
-    Builtin, MetaContext, Run,
-    given::Given,
+    MetaContext, MetaTool, Run,
+    arguments::MetaArguments,
     page::{Bounds, Page},
-    shelf::{Shown, summary},
+    tool_index::{Shown, summary},
 };
 
 const DEFAULT_LIMIT: usize = 100;
 
-pub(super) const TOOL: Builtin = Builtin {
+pub(super) const TOOL: MetaTool = MetaTool {
     name: "list_tools",
     description: "List the tools that can be run through call_tool, one line each, in pages. To find a \
         tool for a task, filter_tools with a `query` is quicker.",
@@ -26,7 +26,7 @@ pub(super) const TOOL: Builtin = Builtin {
 };
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct ListReply<'a> {
     tools: &'a [Raw],
     total: usize,
     truncated: bool,
@@ -43,16 +43,16 @@ struct Item<'a> {
     effect: Effect,
 }
 
-fn answer(cx: &MetaContext<'_>, given: &Given<'_>) -> Outcome {
+fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     let bounds = match Bounds::of(given, DEFAULT_LIMIT) {
         Ok(bounds) => bounds,
         Err(problem) => return Outcome::failure(problem),
     };
-    let shelf = cx.shelf();
-    let tools = shelf.tools(cx.request.snapshot);
+    let index = cx.index();
+    let tools = index.tools(cx.request.snapshot);
     let rest = tools.iter().skip(bounds.offset);
     let page = Page::of(rest, tools.len(), bounds, cx.budget, item, item);
-    let answer = Answer {
+    let answer = ListReply {
         tools: &page.items,
         total: page.total,
         truncated: page.next.is_some(),

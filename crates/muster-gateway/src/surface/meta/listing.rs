@@ -12,11 +12,11 @@ use muster_core::{
 };
 
 use super::{
+    arguments::MetaArguments,
     budget::Budget,
     envelope::Text,
-    given::Given,
     page::{Bounds, Page},
-    shelf::summary,
+    tool_index::summary,
 };
 
 const DEFAULT_LIMIT: usize = 100;
@@ -32,7 +32,7 @@ pub(super) fn by_name<'a>(listed: impl Iterator<Item = &'a CatalogItem>) -> Vec<
 
 /// A page of a list, written with `item`; `empty` where there is nothing to list.
 pub(super) fn answer<T>(
-    (given, budget): (&Given<'_>, Budget),
+    (given, budget): (&MetaArguments<'_>, Budget),
     listed: &[T],
     (what, empty): (&str, &str),
     item: impl Fn(&T) -> Raw,

@@ -2,7 +2,7 @@
 
 use muster_core::{json::Raw, token_estimate};
 
-use super::{budget::Budget, given::Given};
+use super::{arguments::MetaArguments, budget::Budget};
 
 /// The most bytes of the caller's own words that are repeated in an answer.
 const MOST_ECHO: usize = 200;
@@ -18,7 +18,7 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// As asked for, or what is said if that makes no sense.
-    pub(super) fn of(given: &Given<'_>, default: usize) -> Result<Self, String> {
+    pub(super) fn of(given: &MetaArguments<'_>, default: usize) -> Result<Self, String> {
         let limit = given.count("limit", 1)?.unwrap_or(default);
         let offset = given.count("offset", 0)?.unwrap_or(0);
         Ok(Self { offset, limit })

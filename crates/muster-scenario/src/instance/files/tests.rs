@@ -1,10 +1,10 @@
-//! What muster finds in its directory.
+//! The generated configuration files.
 
 use std::{collections::BTreeMap, path::Path};
 
 use expect_test::{Expect, expect};
 
-use super::{Surroundings, plan};
+use super::{FileContext, plan};
 use crate::{load, oauth::Providers};
 
 #[track_caller]
@@ -14,7 +14,7 @@ fn check(before: &str, expect: Expect) {
     let loaded = load::parse(Path::new("n.yaml"), &format!("{head}pre_configuration:\n{before}"));
     let scenario = loaded.scenario.unwrap_or_else(|| panic!("{:?}", loaded.problems));
     let providers = Providers::default();
-    let around = Surroundings {
+    let context = FileContext {
         dir: Path::new("/i"),
         muster: Path::new("/bin/muster"),
         port: 18_000,
@@ -22,7 +22,7 @@ fn check(before: &str, expect: Expect) {
         urls: BTreeMap::from([("far".to_owned(), "http://localhost:1/sse".to_owned())]),
         providers: &providers,
     };
-    let files = plan(&scenario.before, &around).unwrap();
+    let files = plan(&scenario.setup, &context).unwrap();
     let shown: String =
         files.iter().map(|file| format!("== {}\n{}", file.path.display(), file.text)).collect();
     expect.assert_eq(&shown);

@@ -1,10 +1,10 @@
-//! What a mock answers.
+//! Responses, faults and changes of a mock.
 
 use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{Change, Mock};
+use super::{MockChange, MockServer};
 use crate::{
     load,
     mock::{
@@ -75,11 +75,11 @@ pre_configuration:
 fn config() -> MockConfig {
     let loaded = load::parse(Path::new("m.yaml"), TOOLS);
     let scenario = loaded.scenario.unwrap_or_else(|| panic!("{:?}", loaded.problems));
-    scenario.before.mcp_servers[0].mock().unwrap().clone()
+    scenario.setup.mcp_servers[0].mock().unwrap().clone()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
-fn call(mock: &Mock, tool: &str, args: Value) -> super::Plan {
+fn call(mock: &MockServer, tool: &str, args: Value) -> super::PlannedReply {
     let params = json!({"name": tool, "arguments": args});
     let message = Message::Request { id: json!(1), method: "tools/call".to_owned(), params };
     mock.handle(message).unwrap().1
@@ -87,7 +87,7 @@ fn call(mock: &Mock, tool: &str, args: Value) -> super::Plan {
 
 #[track_caller]
 fn check(tool: &str, args: Value, expect: &str) {
-    let plan = call(&Mock::new("m", &config()), tool, args);
+    let plan = call(&MockServer::new("m", &config()), tool, args);
     let got = match plan.outcome {
         Ok(result) => result["content"][0]["text"].as_str().unwrap().to_owned(),
         Err(err) => format!("{}: {}", err.code, err.message),
@@ -98,7 +98,7 @@ fn check(tool: &str, args: Value, expect: &str) {
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
 fn ask(method: &str, params: Value, expect: Value) {
-    let mock = Mock::new("m", &config());
+    let mock = MockServer::new("m", &config());
     let message = Message::Request { id: json!(1), method: method.to_owned(), params };
     let got = match mock.handle(message).unwrap().1.outcome {
         Ok(result) => result,
@@ -108,7 +108,7 @@ fn ask(method: &str, params: Value, expect: Value) {
 }
 
 #[test]
-fn answers_may_be_more_than_text() {
+fn responses_may_have_other_content() {
     let params = json!({"name": "rich", "arguments": {"what": "dot"}});
     ask(
         "tools/call",
@@ -146,14 +146,14 @@ fn resources_and_prompts() {
     let wrong = "-32602: error at index 0: error in key 'content': error in key 'text': missing template variables: who";
     ask("prompts/get", json!({"name": "greet"}), json!(wrong));
     ask("prompts/get", json!({"name": "x"}), json!("-32602: prompt 'x' not found"));
-    let bare = Mock::new("m", &MockConfig::default());
+    let bare = MockServer::new("m", &MockConfig::default());
     let method = "resources/list".to_owned();
     let message = Message::Request { id: json!(1), method, params: json!({}) };
     assert!(bare.handle(message).unwrap().1.outcome.is_err(), "a mock without resources");
 }
 
 #[test]
-fn the_first_response_that_fits_is_rendered() {
+fn the_first_matching_response_is_rendered() {
     check("scale", json!({"app": "web"}), r#"{"app":"web","count":"2","note":["x",5],"z":1}"#);
     check(
         "scale",
@@ -183,45 +183,45 @@ fn the_first_response_that_fits_is_rendered() {
 
 #[test]
 fn delays_and_faults_are_planned() {
-    let mock = Mock::new("m", &config());
+    let mock = MockServer::new("m", &config());
     let slow = call(&mock, "scale", json!({"app": "slow", "count": 3}));
     assert_eq!(slow.delay, Duration::from_millis(300));
     let flaky = || call(&mock, "scale", json!({"app": "flaky"})).fault;
     assert_eq!(flaky(), Some(FaultKind::Reset));
     assert_eq!(flaky(), None);
     let fault = Some(Fault { kind: FaultKind::Garbage, times: Some(2) });
-    mock.change(Change::Fault { tool: Some("number".to_owned()), fault });
+    mock.change(MockChange::Fault { tool: Some("number".to_owned()), fault });
     let number = || call(&mock, "number", json!({})).fault;
     assert_eq!(
         [number(), number(), number()],
         [Some(FaultKind::Garbage), Some(FaultKind::Garbage), None]
     );
     assert_eq!(call(&mock, "empty", json!({})).fault, None);
-    mock.change(Change::Fault {
+    mock.change(MockChange::Fault {
         tool: None,
         fault: Some(Fault { kind: FaultKind::Hang, times: None }),
     });
     assert_eq!(call(&mock, "empty", json!({})).fault, Some(FaultKind::Hang));
-    mock.change(Change::Fault { tool: None, fault: None });
+    mock.change(MockChange::Fault { tool: None, fault: None });
     assert_eq!(call(&mock, "empty", json!({})).fault, None);
 }
 
 #[test]
-fn tools_come_and_go() {
-    let mock = Mock::new("m", &config());
+fn tools_are_added_and_removed() {
+    let mock = MockServer::new("m", &config());
     let added =
         tool_from_json(&json!({"name": "new", "responses": [{"response": "here"}]})).unwrap();
-    assert!(mock.change(Change::AddTool(Box::new(added))));
+    assert!(mock.change(MockChange::AddTool(Box::new(added))));
     assert_eq!(call(&mock, "new", json!({})).outcome.unwrap()["content"][0]["text"], "here");
-    assert!(mock.change(Change::RemoveTool("new".to_owned())));
-    assert!(!mock.change(Change::RemoveTool("new".to_owned())));
+    assert!(mock.change(MockChange::RemoveTool("new".to_owned())));
+    assert!(!mock.change(MockChange::RemoveTool("new".to_owned())));
     assert!(call(&mock, "new", json!({})).outcome.is_err());
     assert_eq!(tool_from_json(&json!({"description": "x"})).unwrap_err(), "tool name is required");
 }
 
 #[test]
 fn the_other_methods() {
-    let mock = Mock::new("m", &config());
+    let mock = MockServer::new("m", &config());
     let ask = |method: &str, params: Value| {
         let message = Message::Request { id: json!("i"), method: method.to_owned(), params };
         mock.handle(message).unwrap().1.outcome

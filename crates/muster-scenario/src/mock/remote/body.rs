@@ -1,4 +1,4 @@
-//! The body of a response: all at once, or as it comes.
+//! Response bodies: complete, streamed or truncated.
 
 use std::{
     io,
@@ -20,16 +20,16 @@ use super::Chunk;
 pub(super) enum Body {
     Whole(Option<Bytes>),
     Stream(mpsc::Receiver<Chunk>),
-    /// Some bytes, time for them to leave, then nothing although more was promised.
-    Torn(Option<Bytes>, Pin<Box<Sleep>>),
+    /// Some bytes, then an error although more was announced.
+    Truncated(Option<Bytes>, Pin<Box<Sleep>>),
 }
 
-/// Enough for bytes to leave before the connection is cut, which would take them along.
-pub(super) const LEAVING: Duration = Duration::from_millis(20);
+/// Time for bytes to be sent before the connection is aborted, which would discard them.
+pub(super) const FLUSH_DELAY: Duration = Duration::from_millis(20);
 
 impl Body {
-    pub(super) fn torn(bytes: Bytes) -> Self {
-        Self::Torn(Some(bytes), Box::pin(sleep(LEAVING)))
+    pub(super) fn truncated(bytes: Bytes) -> Self {
+        Self::Truncated(Some(bytes), Box::pin(sleep(FLUSH_DELAY)))
     }
 }
 
@@ -49,10 +49,10 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let chunk = match self.get_mut() {
             Self::Whole(bytes) => bytes.take().map(Ok),
-            Self::Torn(bytes, leaving) => match bytes.take() {
+            Self::Truncated(bytes, flush_delay) => match bytes.take() {
                 Some(bytes) => Some(Ok(bytes)),
-                None => match leaving.as_mut().poll(cx) {
-                    Poll::Ready(()) => Some(Err(super::cut())),
+                None => match flush_delay.as_mut().poll(cx) {
+                    Poll::Ready(()) => Some(Err(super::aborted())),
                     Poll::Pending => return Poll::Pending,
                 },
             },
@@ -73,7 +73,7 @@ impl HttpBody for Body {
             Self::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Self::Stream(_) | Self::Torn(..) => SizeHint::default(),
+            Self::Stream(_) | Self::Truncated(..) => SizeHint::default(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Streamable HTTP: one address, an answer to each request, a stream for whoever asks for one.
+//! The streamable HTTP transport: one endpoint, a response per request, an optional stream.
 
 use std::{
     future::pending,
@@ -13,17 +13,18 @@ use serde_json::Value;
 use tokio::{sync::mpsc, time::sleep};
 
 use super::{
-    Body, Shared, Socket, Stream, WAITING, cut, empty, new_session, reset_at_end, response, text_of,
+    Body, RemoteState, STREAM_CAPACITY, SessionStream, Socket, aborted, empty, new_session,
+    read_body, reset_on_close, response,
 };
 use crate::{
-    mock::{engine::Plan, fault::FaultKind, stdio::GARBAGE},
+    mock::{engine::PlannedReply, fault::FaultKind, stdio::GARBAGE},
     wire::{self, Message},
 };
 
 const SESSION: &str = "mcp-session-id";
 
 pub(super) async fn respond(
-    shared: Arc<Shared>,
+    state: Arc<RemoteState>,
     request: Request<Incoming>,
     socket: Socket,
 ) -> io::Result<Response<Body>> {
@@ -32,23 +33,23 @@ pub(super) async fn respond(
     }
     let session = request.headers().get(SESSION).and_then(|value| value.to_str().ok());
     let session = session.map(str::to_owned);
-    // A session that this server never gave out, or gave out in an earlier life.
-    if session.as_ref().is_some_and(|session| !shared.knows(session)) {
+    // The session is unknown, or from before a restart.
+    if session.as_ref().is_some_and(|session| !state.has_session(session)) {
         return empty(StatusCode::NOT_FOUND);
     }
     match *request.method() {
         Method::POST => {
-            let text = text_of(request).await?;
-            post(&shared, &text, session, &socket).await
+            let text = read_body(request).await?;
+            post(&state, &text, session, &socket).await
         }
         Method::GET => {
-            let (sender, chunks) = mpsc::channel(WAITING);
-            shared.announce(sender);
+            let (sender, chunks) = mpsc::channel(STREAM_CAPACITY);
+            state.notify_tool_changes(sender);
             response(StatusCode::OK, "text/event-stream", Body::Stream(chunks))
         }
         Method::DELETE => {
             if let Some(session) = session {
-                shared.sessions.send_modify(|sessions| drop(sessions.remove(&session)));
+                state.sessions.send_modify(|sessions| drop(sessions.remove(&session)));
             }
             empty(StatusCode::OK)
         }
@@ -57,26 +58,26 @@ pub(super) async fn respond(
 }
 
 async fn post(
-    shared: &Shared,
+    state: &RemoteState,
     text: &str,
     session: Option<String>,
     socket: &Socket,
 ) -> io::Result<Response<Body>> {
     let Some(message) = wire::parse(text) else { return empty(StatusCode::BAD_REQUEST) };
     let begins = matches!(&message, Message::Request { method, .. } if method == "initialize");
-    let Some((id, plan)) = shared.mock.handle(message) else { return empty(StatusCode::ACCEPTED) };
+    let Some((id, plan)) = state.mock.handle(message) else { return empty(StatusCode::ACCEPTED) };
     let mut answer = send(&id, plan, socket).await?;
     if begins && session.is_none() {
         let session = new_session();
         if let Ok(value) = session.parse() {
             answer.headers_mut().insert(SESSION, value);
         }
-        shared.open(session, Stream { sender: None, socket: Weak::new() });
+        state.open(session, SessionStream { sender: None, socket: Weak::new() });
     }
     Ok(answer)
 }
 
-async fn send(id: &Value, plan: Plan, socket: &Socket) -> io::Result<Response<Body>> {
+async fn send(id: &Value, plan: PlannedReply, socket: &Socket) -> io::Result<Response<Body>> {
     const JSON: &str = "application/json";
     sleep(plan.delay).await;
     let answer = wire::answer(id, &plan.outcome);
@@ -90,13 +91,13 @@ async fn send(id: &Value, plan: Plan, socket: &Socket) -> io::Result<Response<Bo
         Some(FaultKind::Half) => {
             let length = answer.len();
             let half = Bytes::from(answer).slice(..length / 2);
-            let mut torn = response(StatusCode::OK, JSON, Body::torn(half))?;
-            torn.headers_mut().insert(header::CONTENT_LENGTH, length.into());
-            Ok(torn)
+            let mut truncated = response(StatusCode::OK, JSON, Body::truncated(half))?;
+            truncated.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+            Ok(truncated)
         }
         Some(FaultKind::Reset) => {
-            reset_at_end(socket);
-            Err(cut())
+            reset_on_close(socket);
+            Err(aborted())
         }
     }
 }

@@ -1,16 +1,16 @@
-//! What people read.
+//! The report for people.
 
 use std::{path::Path, time::Duration};
 
 use expect_test::expect;
 use jiff::Timestamp;
 
-use super::{ending, summary};
+use super::{scenario_finished, summary};
 use crate::{
     expect::Difference,
     load,
-    options::Detail,
-    report::{Phase, Report, ScenarioResult, StepResult, Word},
+    options::Verbosity,
+    report::{Phase, Report, ScenarioResult, StepResult, TestStatus},
 };
 
 fn result() -> ScenarioResult {
@@ -20,7 +20,7 @@ fn result() -> ScenarioResult {
         StepResult::new(scenario.steps[index].clone(), phase, Timestamp::UNIX_EPOCH)
     };
     let mut failed = step(0, Phase::Steps);
-    failed.word = Word::Failed;
+    failed.status = TestStatus::Failed;
     failed.took = Duration::from_millis(20);
     failed.error = Some("step expectations not met".to_owned());
     failed.response = Some("{\"state\":\"stopped\"}\nmore".to_owned());
@@ -29,16 +29,22 @@ fn result() -> ScenarioResult {
         Difference::new("contains", "\"a\"", "two\nlines"),
     ];
     let mut broken = step(1, Phase::Cleanup);
-    broken.word = Word::Error;
+    broken.status = TestStatus::Error;
     broken.error = Some("tool call failed: gone".to_owned());
     let logs = (0..30).map(|n| format!("line {n}\n")).collect();
     let took = Duration::from_millis(1234);
     let steps = vec![failed, broken];
-    ScenarioResult { word: Word::Failed, took, steps, logs, ..ScenarioResult::new(scenario) }
+    ScenarioResult {
+        status: TestStatus::Failed,
+        took,
+        steps,
+        logs,
+        ..ScenarioResult::new(scenario)
+    }
 }
 
 #[test]
-fn what_is_wrong_and_where() {
+fn failures_show_the_step_and_its_line() {
     expect![[r#"
         ❌ (1.2s)
            ❌ step `get`: core_get {"name":"a"}
@@ -81,7 +87,7 @@ fn what_is_wrong_and_where() {
            │ line 28
            │ line 29
     "#]]
-    .assert_eq(&ending(&result(), Detail::Normal));
+    .assert_eq(&scenario_finished(&result(), Verbosity::Normal));
 }
 
 #[test]
@@ -108,18 +114,18 @@ fn verbose_runs_show_every_step() {
               at scenarios/crud.yaml:6
               tool call failed: gone
     "#]]
-    .assert_eq(&ending(&result, Detail::Verbose));
+    .assert_eq(&scenario_finished(&result, Verbosity::Verbose));
 }
 
 #[test]
-fn sums() {
+fn summary_counts() {
     let bad = result();
-    let good = ScenarioResult { word: Word::Passed, ..result() };
-    let skipped = ScenarioResult::skipped(bad.scenario.clone(), "it says `skip: true`");
+    let good = ScenarioResult { status: TestStatus::Passed, ..result() };
+    let skipped = ScenarioResult::skipped(bad.scenario.clone(), "`skip: true`");
     expect![[r#"
-        ⏭️ skipped: it says `skip: true`
+        ⏭️ skipped: `skip: true`
     "#]]
-    .assert_eq(&ending(&skipped, Detail::Normal));
+    .assert_eq(&scenario_finished(&skipped, Verbosity::Normal));
     let results = vec![good.clone(), bad, skipped];
     let took = Duration::from_secs(65);
     let report = Report { started: Timestamp::UNIX_EPOCH, took, results };

@@ -1,7 +1,7 @@
 //! Commands that do something: call, workflow, prompt.
 
 use muster_client::{
-    inventory::{Tool, document},
+    inventory::{ToolInfo, json_text},
     remote::tool_response::ToolResponse,
 };
 use muster_core::json::raw;
@@ -55,7 +55,7 @@ impl Shell {
     }
 
     /// What a tool takes.
-    fn explain(&self, tool: &Tool) {
+    fn explain(&self, tool: &ToolInfo) {
         self.say(&format!("Tool: {}", tool.name));
         self.say(&format!("Description: {}\n", tool.description));
         let parameters = tool.parameters();
@@ -85,7 +85,7 @@ impl Shell {
         }
         self.say(&format!("Executing workflow: {name}..."));
         let answer = self.execute(&format!("workflow_{name}"), &arguments::texts(rest)).await?;
-        let Some(run) = document(&answer).filter(|run| run.get("execution_id").is_some()) else {
+        let Some(run) = json_text(&answer).filter(|run| run.get("execution_id").is_some()) else {
             self.say(&format::answer(&answer));
             return Ok(());
         };

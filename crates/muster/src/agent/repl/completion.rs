@@ -1,6 +1,6 @@
 //! What can be typed next.
 
-use muster_client::{inventory::Inventory, remote::Kind};
+use muster_client::{inventory::Inventory, remote::ListKind};
 
 use super::commands::{self, Command};
 
@@ -39,12 +39,12 @@ pub(crate) fn candidates(
         (Command::List, []) => fitting(commands::LISTS, word, " "),
         (Command::Help, []) => fitting(commands::ALL.iter().map(|spec| spec.name), word, " "),
         (Command::Describe, []) => fitting(commands::DESCRIBED, word, " "),
-        (Command::Describe, ["tool" | "tools"]) => fitting(known.names(Kind::Tools), word, " "),
+        (Command::Describe, ["tool" | "tools"]) => fitting(known.names(ListKind::Tools), word, " "),
         (Command::Describe, ["resource" | "resources"]) | (Command::Get, []) => {
-            fitting(known.names(Kind::Resources), word, " ")
+            fitting(known.names(ListKind::Resources), word, " ")
         }
         (Command::Describe, ["prompt" | "prompts"]) | (Command::Prompt, []) => {
-            fitting(known.names(Kind::Prompts), word, " ")
+            fitting(known.names(ListKind::Prompts), word, " ")
         }
         (Command::Filter, []) => fitting(["tools"], word, " "),
         (Command::Notifications, []) => fitting(["on", "off"], word, " "),
@@ -55,7 +55,7 @@ pub(crate) fn candidates(
         (Command::Context, ["use" | "switch"]) => {
             fitting(contexts.iter().map(String::as_str), word, " ")
         }
-        (Command::Call, []) => fitting(known.names(Kind::Tools), word, " "),
+        (Command::Call, []) => fitting(known.names(ListKind::Tools), word, " "),
         (Command::Call, [tool, given @ ..]) => parameters(tool_keys(known, tool), given, word),
         (Command::Workflow, []) => fitting(known.workflows(), word, " "),
         (Command::Workflow, [name, given @ ..]) => {
@@ -100,10 +100,10 @@ mod tests {
     use serde_json::json;
 
     use super::candidates;
-    use muster_client::inventory::{Inventory, Tool};
+    use muster_client::inventory::{Inventory, ToolInfo};
 
     fn seen(typed: &str) -> Vec<String> {
-        let tool = |name: &str| Tool {
+        let tool = |name: &str| ToolInfo {
             name: name.to_owned(),
             description: String::new(),
             schema: json!({"properties": {"word": {}, "wide": {}}}),
@@ -112,7 +112,7 @@ mod tests {
             tools: vec![tool("cli_show"), tool("workflow_deploy")],
             resources: vec![json!({"uri": "a://b"})],
             prompts: vec![json!({"name": "greet", "arguments": [{"name": "who"}]})],
-            locked: Vec::new(),
+            login_required: Vec::new(),
         };
         let (_, found) = candidates(typed, &known, &["lab".to_owned()]);
         found.into_iter().map(|candidate| candidate.0).collect()

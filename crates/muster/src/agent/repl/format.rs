@@ -1,6 +1,6 @@
 //! Lists and values as the REPL prints them.
 
-use muster_client::remote::tool_response::{Content, ToolResponse};
+use muster_client::remote::tool_response::{ContentBlock, ToolResponse};
 use serde_json::Value;
 
 /// The longest description in a list.
@@ -49,7 +49,7 @@ pub(super) fn answer(answer: &ToolResponse) -> String {
         lines.push("  (no output returned)".to_owned());
     }
     lines.extend(answer.content.iter().map(|content| match content {
-        Content::Text(text) => pretty(text),
+        ContentBlock::Text(text) => pretty(text),
         other => other.shown(),
     }));
     lines.join("\n")

@@ -1,7 +1,7 @@
 //! Commands that look at what there is: help, list, describe, filter, get.
 
 use muster_client::{
-    inventory::{TOKENS, document},
+    inventory::{MAX_TOKENS, json_text},
     remote::{no_arguments, tool_response::ToolResponse},
 };
 use muster_core::json::raw;
@@ -58,7 +58,7 @@ impl Shell {
 
     async fn list_tools(&self) -> Result<(), ReplError> {
         let remote = self.remote()?;
-        let arguments = json!({"limit": 10_000, "max_tokens": TOKENS});
+        let arguments = json!({"limit": 10_000, "max_tokens": MAX_TOKENS});
         let answer = read(&remote.call("list_tools", &raw(&arguments)).await?)?;
         let empty = Vec::new();
         let list = |key: &str| answer.get(key).and_then(Value::as_array).unwrap_or(&empty);
@@ -109,7 +109,7 @@ impl Shell {
         self.say("Fetching core muster tools...");
         let remote = self.remote()?;
         let answer =
-            read(&remote.call("list_core_tools", &raw(&json!({"max_tokens": TOKENS}))).await?)?;
+            read(&remote.call("list_core_tools", &raw(&json!({"max_tokens": MAX_TOKENS}))).await?)?;
         let tools = answer.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
         let total = answer.get("total_tools").and_then(Value::as_u64).unwrap_or_default();
         self.say(&format!("Core muster tools ({} found out of {total} total):\n", tools.len()));
@@ -143,7 +143,7 @@ impl Shell {
             let about = about.map(|text| format!(" - {text}")).unwrap_or_default();
             self.say(&format!("  {number}. {name:<20} {state}{about}"));
             let one = remote.call("core_workflow_get", &raw(&json!({"name": name}))).await?;
-            let one = document(&one).unwrap_or_default();
+            let one = json_text(&one).unwrap_or_default();
             if let Some(args) = one.pointer("/workflow/args").and_then(Value::as_object)
                 && !args.is_empty()
             {
@@ -221,7 +221,7 @@ impl Shell {
         let (case_sensitive, detailed) = (is_true(2), is_true(3));
         let mut arguments = json!({
             "case_sensitive": case_sensitive, "include_schema": detailed, "limit": 1000,
-            "max_tokens": TOKENS});
+            "max_tokens": MAX_TOKENS});
         for (key, value) in [("pattern", pattern), ("description_filter", description)] {
             if let (Some(value), Some(arguments)) = (value, arguments.as_object_mut()) {
                 arguments.insert(key.to_owned(), json!(value));
@@ -299,5 +299,5 @@ fn read(answer: &ToolResponse) -> Result<Value, ReplError> {
     if answer.failed {
         return Err(ReplError::new(answer.texts().join("; ")));
     }
-    Ok(document(answer).unwrap_or_default())
+    Ok(json_text(answer).unwrap_or_default())
 }

@@ -25,9 +25,9 @@ impl Letters {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct State {
     /// The gateway is away.
-    pub(super) away: bool,
+    pub(super) disconnected: bool,
     /// A server wants a login.
-    pub(super) locked: bool,
+    pub(super) login_required: bool,
 }
 
 pub(super) fn text(letters: Letters, context: Option<&str>, state: State) -> String {
@@ -37,8 +37,8 @@ pub(super) fn text(letters: Letters, context: Option<&str>, state: State) -> Str
     };
     let mut parts = vec![mark.to_owned()];
     parts.extend(context.map(shortened));
-    parts.extend(state.away.then(|| "[DISCONNECTED]".to_owned()));
-    parts.extend(state.locked.then(|| "[AUTH REQUIRED]".to_owned()));
+    parts.extend(state.disconnected.then(|| "[DISCONNECTED]".to_owned()));
+    parts.extend(state.login_required.then(|| "[AUTH REQUIRED]".to_owned()));
     parts.push(chevron.to_owned());
     format!("{} ", parts.join(" "))
 }
@@ -61,7 +61,7 @@ mod tests {
         let well = State::default();
         assert_eq!(text(Letters::Unicode, None, well), "𝗺 » ");
         assert_eq!(text(Letters::Ascii, Some("lab"), well), "m lab > ");
-        let bad = State { away: true, locked: true };
+        let bad = State { disconnected: true, login_required: true };
         assert_eq!(
             text(Letters::Ascii, Some("lab"), bad),
             "m lab [DISCONNECTED] [AUTH REQUIRED] > "

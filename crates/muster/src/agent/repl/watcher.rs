@@ -4,9 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use anstyle::AnsiColor;
 use muster_client::{
-    inventory::{Inventory, document},
+    inventory::{Inventory, json_text},
     login,
-    remote::{GatewayNotification, Kind, Remote},
+    remote::{GatewayNotification, ListKind, Remote},
 };
 use muster_core::json::raw;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub(super) async fn live(
             _ = look.tick() => {
                 let now = counted(&shell).await;
                 if now.is_some() && count.is_some() && now != count {
-                    change(&shell, Kind::Tools, "Tool", &mut say).await;
+                    change(&shell, ListKind::Tools, "Tool", &mut say).await;
                 }
                 count = now.or(count);
                 continue;
@@ -50,9 +50,9 @@ pub(super) async fn live(
         };
         let Some(notice) = notice else { return };
         let changed = match notice.method.as_str() {
-            "notifications/tools/list_changed" => Some((Kind::Tools, "Tool")),
-            "notifications/resources/list_changed" => Some((Kind::Resources, "Resource")),
-            "notifications/prompts/list_changed" => Some((Kind::Prompts, "Prompt")),
+            "notifications/tools/list_changed" => Some((ListKind::Tools, "Tool")),
+            "notifications/resources/list_changed" => Some((ListKind::Resources, "Resource")),
+            "notifications/prompts/list_changed" => Some((ListKind::Prompts, "Prompt")),
             "closed" => {
                 notices = back(&shell, &mut say).await;
                 continue;
@@ -77,13 +77,13 @@ pub(super) async fn live(
 async fn counted(shell: &Shell) -> Option<u64> {
     let remote = shell.remote().ok()?;
     let answer = remote.call("list_tools", &raw(&json!({"limit": 1}))).await.ok()?;
-    let answer = document(&answer)?;
+    let answer = json_text(&answer)?;
     let listed = || answer.get("tools").and_then(Value::as_array).map(|tools| tools.len() as u64);
     answer.get("total").and_then(Value::as_u64).or_else(listed)
 }
 
 /// A list has changed: what is new in it, and what is gone.
-async fn change(shell: &Shell, kind: Kind, name: &str, say: &mut Say) {
+async fn change(shell: &Shell, kind: ListKind, name: &str, say: &mut Say) {
     let lines = shell.lines;
     let is_told = *shell.told.borrow() == Told::Yes;
     if is_told {
@@ -109,19 +109,19 @@ async fn change(shell: &Shell, kind: Kind, name: &str, say: &mut Say) {
 
 /// Tells which servers have begun to want a login.
 fn locked(shell: &Shell, before: &Inventory, now: &Inventory, say: &mut Say) {
-    if !before.locked.is_empty() || now.locked.is_empty() {
+    if !before.login_required.is_empty() || now.login_required.is_empty() {
         return;
     }
     say(shell
         .lines
-        .stamped(&format!("Authentication required for: {}", now.locked.join(", ")), None));
+        .stamped(&format!("Authentication required for: {}", now.login_required.join(", ")), None));
     say(shell.lines.stamped("Log in with: call core_auth_login server=<name>", None));
 }
 
 fn difference<'a>(
     before: &'a Inventory,
     now: &'a Inventory,
-    kind: Kind,
+    kind: ListKind,
 ) -> (Vec<&'a str>, Vec<&'a str>) {
     let (before, now) = (before.names(kind), now.names(kind));
     let gone = before.iter().filter(|name| !now.contains(name)).copied().collect();
@@ -155,7 +155,7 @@ mod tests {
     use serde_json::json;
 
     use super::{Inventory, difference};
-    use muster_client::remote::Kind;
+    use muster_client::remote::ListKind;
 
     #[test]
     fn only_names_count() {
@@ -164,6 +164,6 @@ mod tests {
             ..Inventory::default()
         };
         let (before, now) = (of(&["a", "b"]), of(&["b", "c"]));
-        assert_eq!(difference(&before, &now, Kind::Prompts), (vec!["a"], vec!["c"]));
+        assert_eq!(difference(&before, &now, ListKind::Prompts), (vec!["a"], vec!["c"]));
     }
 }

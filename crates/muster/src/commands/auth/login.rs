@@ -70,7 +70,7 @@ pub(super) async fn server(
 ) -> Result<(), CommandError> {
     let remote = gateway_first(target, how, at).await?;
     let failed = |err| CommandError::new(format!("failed to get auth status: {err}"));
-    let all = server_logins::all(&remote).await.map_err(failed)?;
+    let all = server_logins::list(&remote).await.map_err(failed)?;
     let server = super::find(all, name)?;
     let done = match server.status.as_str() {
         "connected" => at.say(&format!(
@@ -95,8 +95,8 @@ pub(super) async fn server(
 /// Logs in at every server behind a gateway that wants it.
 pub(super) async fn all(target: &Target, how: How, at: &At) -> Result<(), CommandError> {
     let remote = gateway(target, how).await?;
-    let waiting: Vec<ServerLogin> = match server_logins::all(&remote).await {
-        Ok(all) => all.into_iter().filter(ServerLogin::wants_login).collect(),
+    let waiting: Vec<ServerLogin> = match server_logins::list(&remote).await {
+        Ok(all) => all.into_iter().filter(ServerLogin::needs_login).collect(),
         Err(err) => {
             remote.close().await;
             return at.say(&format!("Warning: could not read the state of servers: {err}"));

@@ -51,7 +51,7 @@ pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandErr
             target.url
         ));
     };
-    let found = server_logins::all(&remote).await.map_err(CommandError::from);
+    let found = server_logins::list(&remote).await.map_err(CommandError::from);
     let found = found.and_then(|all| super::find(all, name));
     remote.close().await;
     let (how, end) = match found?.sso() {

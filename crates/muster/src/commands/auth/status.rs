@@ -29,7 +29,7 @@ pub(super) async fn all(target: &Target) -> Result<(), CommandError> {
     printer.line(&standing.lines().join("\n"))?;
     let Some(remote) = remote else { return Ok(()) };
     // A gateway without such a list has no servers that want logins.
-    let servers = server_logins::all(&remote).await.unwrap_or_default();
+    let servers = server_logins::list(&remote).await.unwrap_or_default();
     remote.close().await;
     if servers.is_empty() { Ok(()) } else { printer.line(&table(&servers)) }
 }
@@ -75,7 +75,7 @@ impl Standing {
                 lines
             }
             Self::Authenticated(token) => {
-                let refresh = if token.can_renew() {
+                let refresh = if token.can_refresh() {
                     "Available"
                 } else {
                     "Not available (re-auth required on expiry)"
@@ -154,16 +154,16 @@ fn table(servers: &[ServerLogin]) -> String {
     }
     let widest = |texts: Vec<usize>, least: usize| texts.into_iter().max().unwrap_or(0).max(least);
     let wide = widest(near.iter().map(|server| server.name.chars().count()).collect(), 20);
-    let label = |server: &ServerLogin| server.sso().map(|sso| format!("[SSO: {}]", sso.word()));
+    let label = |server: &ServerLogin| server.sso().map(|sso| format!("[SSO: {}]", sso.label()));
     let labels: Vec<usize> =
         near.iter().filter_map(|server| label(server)).map(|l| l.len()).collect();
     let label_width = widest(labels, 0);
     for server in near {
-        let mut line = format!("  {:<wide$} {}", server.name, server.status_word());
+        let mut line = format!("  {:<wide$} {}", server.name, server.status_label());
         if label_width > 0 {
             line = format!("{line} {:<label_width$}", label(server).unwrap_or_default());
         }
-        if server.wants_login() {
+        if server.needs_login() {
             line = format!("{line}  Run: muster auth login --server {}", server.name);
         }
         lines.push(line.trim_end().to_owned());
@@ -187,19 +187,19 @@ pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandErr
             return Err(CommandError::new(what));
         }
     };
-    let all = server_logins::all(&remote).await;
+    let all = server_logins::list(&remote).await;
     remote.close().await;
     let failed = |err| CommandError::new(format!("failed to get server status: {err}"));
     let server = super::find(all.map_err(failed)?, name)?;
     let mut lines =
-        vec![format!("MCP Server: {name}"), format!("  Status:   {}", server.status_word())];
+        vec![format!("MCP Server: {name}"), format!("  Status:   {}", server.status_label())];
     if let Some(sso) = server.sso() {
-        lines.push(format!("  SSO:      {}", sso.word()));
+        lines.push(format!("  SSO:      {}", sso.label()));
     }
     if let Some(issuer) = &server.issuer {
         lines.push(format!("  Issuer:   {issuer}"));
     }
-    if server.wants_login() {
+    if server.needs_login() {
         lines.push(format!("  Action:   Run: muster auth login --server {name}"));
     }
     Printer::stdout().line(&lines.join("\n"))

@@ -59,7 +59,7 @@ pub(super) async fn refresh(target: &Target, at: &At) -> Result<(), CommandError
         )));
     };
     at.say(&format!("Refreshing token for {url}..."))?;
-    flow::renew(target, &token).await.map_err(|cause| {
+    flow::refresh(target, &token).await.map_err(|cause| {
         CommandError::new(format!(
             "failed to refresh token: token refresh failed: {cause}. Run 'muster auth login --endpoint {url}' to re-authenticate"
         ))

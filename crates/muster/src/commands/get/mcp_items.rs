@@ -1,6 +1,6 @@
 //! Tools, resources and prompts in full.
 
-use muster_client::remote::Kind;
+use muster_client::remote::ListKind;
 use muster_core::json::{Raw, RawObject, raw};
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn not_found(kind: &str, name: &str, text: &str) -> CommandError {
 }
 
 pub(super) async fn resource(session: &GatewaySession, uri: &str) -> Result<(), CommandError> {
-    let items = listed(session, Kind::Resources, "resource").await?;
+    let items = listed(session, ListKind::Resources, "resource").await?;
     let text = |item: &Raw, key: &str| RawObject::parse(item).and_then(|item| item.get_text(key));
     let found = items.iter().find(|item| text(item, "uri").as_deref() == Some(uri));
     let found = found.ok_or_else(|| unknown("resource", uri, &items, "uri"))?;
@@ -61,7 +61,7 @@ pub(super) async fn resource(session: &GatewaySession, uri: &str) -> Result<(), 
 }
 
 pub(super) async fn prompt(session: &GatewaySession, name: &str) -> Result<(), CommandError> {
-    let items = listed(session, Kind::Prompts, "prompt").await?;
+    let items = listed(session, ListKind::Prompts, "prompt").await?;
     let named = |item: &&Raw| {
         RawObject::parse(item).and_then(|item| item.get_text("name")).as_deref() == Some(name)
     };
@@ -89,7 +89,7 @@ pub(super) async fn prompt(session: &GatewaySession, name: &str) -> Result<(), C
 
 async fn listed(
     session: &GatewaySession,
-    kind: Kind,
+    kind: ListKind,
     word: &str,
 ) -> Result<Vec<Raw>, CommandError> {
     let items = session.remote.list(kind).await;

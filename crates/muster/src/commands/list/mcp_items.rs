@@ -81,8 +81,8 @@ fn key(item: &Item) -> &str {
 /// All items of a kind.
 pub(crate) async fn items(remote: &Remote, kind: ResourceKind) -> Result<Vec<Item>, CommandError> {
     match kind {
-        ResourceKind::Resource => Ok(read(&remote.list(remote::Kind::Resources).await?)),
-        ResourceKind::Prompt => Ok(read(&remote.list(remote::Kind::Prompts).await?)),
+        ResourceKind::Resource => Ok(read(&remote.list(remote::ListKind::Resources).await?)),
+        ResourceKind::Prompt => Ok(read(&remote.list(remote::ListKind::Prompts).await?)),
         _ => tools(remote).await,
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     dispatch::GatewaySnapshot,
     surface::meta::{
         budget::Budget,
-        shelf::{LONGEST_SIGNATURE, summary},
+        tool_index::{MAX_SIGNATURE, summary},
     },
 };
 
@@ -97,7 +97,7 @@ fn of_tool<'a>(state: &GatewaySnapshot, found: &Found<'a>) -> BriefTool<'a> {
         tool_name: found.tool_name,
         description: summary(found.description),
         cli_name: found.cli_name,
-        args: signature::line(found.input_schema, LONGEST_SIGNATURE),
+        args: signature::line(found.input_schema, MAX_SIGNATURE),
         effect: state.catalog.get(found.tool_name).map(|entry| state.policy.effect(entry)),
     }
 }

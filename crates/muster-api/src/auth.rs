@@ -1,0 +1,53 @@
+//! The resource `auth://status` and the details of `core_auth_login`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::is_false;
+
+/// The contents of `auth://status`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AuthStatus {
+    /// The servers that should run.
+    pub servers: Vec<ServerAuthStatus>,
+    /// The caller's email address or subject, if the gateway requires a login.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+}
+
+/// A caller's login at one server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the resource")]
+pub struct ServerAuthStatus {
+    /// The server's name.
+    pub name: String,
+    /// `connected`, `auth_required`, `unreachable`, `failed` or `disconnected`.
+    pub status: String,
+    /// The issuer of tokens, if a login is required.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub issuer: String,
+    /// The scope of tokens, if a login is required.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub scope: String,
+    /// The tool that starts a login, if one is required.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth_tool: Option<String>,
+    /// Whether the gateway forwards the caller's token.
+    #[serde(skip_serializing_if = "is_false")]
+    pub token_forwarding_enabled: bool,
+    /// Whether the gateway exchanges the caller's token.
+    #[serde(skip_serializing_if = "is_false")]
+    pub token_exchange_enabled: bool,
+    /// Whether forwarding or exchanging the token failed.
+    #[serde(skip_serializing_if = "is_false")]
+    pub sso_attempt_failed: bool,
+}
+
+/// The structured content of a `core_auth_login` that needs a browser.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoginDetails {
+    /// The URL to open.
+    pub auth_url: String,
+}

@@ -1,0 +1,37 @@
+//! The replies of the gateway's own tools, as types.
+//!
+//! The engine serializes them, the command line deserializes and renders them. Keys and their order are a
+//! contract with other clients. Unknown keys are ignored, so that an older command line reads the replies of a
+//! newer gateway.
+//!
+//! **Invariant:** values only. Tools that confirm an operation reply with plain text and have no type here.
+
+pub mod auth;
+pub mod event;
+pub mod execution;
+pub mod mcp_server;
+pub mod service;
+pub mod service_class;
+pub mod stats;
+pub mod workflow;
+
+use serde::{Deserialize, Serialize};
+
+/// The reply of `core_workflow_available` and `core_serviceclass_available`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Availability {
+    /// Whether all required tools can be called.
+    pub available: bool,
+    /// The name of the workflow or service class.
+    pub name: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+const fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

@@ -1,0 +1,102 @@
+//! `core_mcpserver_list` and `core_mcpserver_get`.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{is_false, is_zero};
+
+/// The reply of `core_mcpserver_list`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct McpServerList {
+    /// The number of failed servers that are not listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden_failed: Option<usize>,
+    /// How to list them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// The servers, by name.
+    pub mcp_servers: Vec<McpServerInfo>,
+    /// Where definitions are stored; always `filesystem`.
+    pub mode: String,
+    /// The number of servers listed.
+    pub total: usize,
+}
+
+/// The definition and the state of one server. Secrets are redacted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct McpServerInfo {
+    /// Its name.
+    pub name: String,
+    /// `stdio`, `streamable-http` or `sse`.
+    pub r#type: String,
+    /// One line about it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Whether it is connected when the gateway starts.
+    #[serde(skip_serializing_if = "is_false")]
+    pub auto_start: bool,
+    /// The program of a stdio server.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub command: String,
+    /// The program's arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// The URL of a remote server.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub url: String,
+    /// Variables added to the program's environment.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub env: IndexMap<String, String>,
+    /// HTTP headers sent with every request.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub headers: IndexMap<String, String>,
+    /// How callers log in to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auth: Option<Value>,
+    /// The connect timeout in seconds; 0 for the default.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub timeout: u64,
+    /// The call timeout in seconds; 0 for none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub call_timeout: u64,
+    /// Replaces the name in the names of its tools.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tool_prefix: String,
+    /// The last error.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub error: String,
+    /// Its state, such as `Running`, `Connected` or `Failed`.
+    pub state: String,
+    /// What to do about its state.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub status_message: String,
+    /// The number of failed attempts to connect in a row.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub consecutive_failures: u64,
+    /// The last attempt to connect, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_attempt: Option<String>,
+    /// The next attempt to connect, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_retry_after: Option<String>,
+    /// The caller's own connection to it.
+    #[serde(flatten)]
+    pub session: Option<McpServerSession>,
+}
+
+/// A caller's own connection to a server that requires a login.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct McpServerSession {
+    /// `connected` or `pending_auth`.
+    pub session_status: String,
+    /// When it was connected, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connected_at: Option<String>,
+    /// The number of its tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools_count: Option<usize>,
+}

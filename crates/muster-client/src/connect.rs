@@ -1,0 +1,172 @@
+//! Connects an MCP client to muster by editing the client's configuration file, and undoes it.
+//!
+//! The first edit backs up the file. Undo restores the backup byte for byte, unless the client has
+//! changed the file since: then it only removes muster's entry.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value, json};
+use thiserror::Error;
+
+use crate::import::{
+    client_config::{EditError, ServerCommand, add_entry, remove_entry},
+    clients::ConfigFormat,
+};
+
+/// A file that could not be read or written.
+#[derive(Debug, Error)]
+#[error("cannot {action} {}: {source}", .path.display())]
+pub struct FileError {
+    action: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// The configuration file of an MCP client.
+#[derive(Debug)]
+pub struct ClientFile {
+    path: PathBuf,
+    format: ConfigFormat,
+    /// `None` if there is no file.
+    text: Option<String>,
+}
+
+/// How muster's entry will be removed.
+#[derive(Debug)]
+pub struct Removal {
+    /// The text to write; `None` deletes the file, because muster created it.
+    pub restored: Option<String>,
+    /// What becomes of the backup.
+    pub backup: Backup,
+}
+
+/// What a removal does with the backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backup {
+    /// There is none.
+    None,
+    /// It is restored and deleted.
+    Restored,
+    /// It stays: the client has changed the file since.
+    Outdated,
+}
+
+impl ClientFile {
+    /// Reads the file, which need not exist.
+    pub fn read(path: PathBuf, format: ConfigFormat) -> Result<Self, FileError> {
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => Some(text),
+            Err(err) if err.kind() == io::ErrorKind::NotFound => None,
+            Err(source) => return Err(FileError { action: "read", path, source }),
+        };
+        Ok(Self { path, format, text })
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of the backup.
+    pub fn backup_path(&self) -> PathBuf {
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        name.push(".before-muster");
+        self.path.with_file_name(name)
+    }
+
+    /// The text of the file with muster's entry; `None` if it has this entry already.
+    pub fn with_entry(&self, entry: &ServerCommand) -> Result<Option<String>, EditError> {
+        let text = add_entry(self.text.as_deref().unwrap_or_default(), self.format, entry)?;
+        Ok(Some(text).filter(|text| self.text.as_ref() != Some(text)))
+    }
+
+    /// Writes the file. Backs it up first if it has no entry of muster; returns whether it did.
+    pub fn write_entry(&self, text: &str) -> Result<bool, FileError> {
+        let original = self
+            .text
+            .as_deref()
+            .filter(|text| remove_entry(text, self.format).ok().flatten().is_none());
+        if let Some(original) = original {
+            write(&self.backup_path(), original, &self.path)?;
+        }
+        write(&self.path, text, &self.path)?;
+        Ok(original.is_some())
+    }
+
+    /// Plans the removal of muster's entry; `None` if there is no entry.
+    pub fn plan_removal(&self) -> Result<Option<Removal>, EditError> {
+        let Some(text) = &self.text else { return Ok(None) };
+        let Some(removed) = remove_entry(text, self.format)? else { return Ok(None) };
+        Ok(Some(match fs::read_to_string(self.backup_path()) {
+            Ok(original) if self.is_equivalent(&original, &removed) => {
+                Removal { restored: Some(original), backup: Backup::Restored }
+            }
+            Ok(_) => Removal { restored: Some(removed), backup: Backup::Outdated },
+            Err(_) => {
+                let restored = Some(removed).filter(|text| !self.is_equivalent("", text));
+                Removal { restored, backup: Backup::None }
+            }
+        }))
+    }
+
+    /// Removes muster's entry as planned.
+    pub fn remove_entry(&self, removal: &Removal) -> Result<(), FileError> {
+        match &removal.restored {
+            Some(text) => write(&self.path, text, &self.path)?,
+            None => delete(&self.path)?,
+        }
+        match removal.backup {
+            Backup::Restored => delete(&self.backup_path()),
+            Backup::None | Backup::Outdated => Ok(()),
+        }
+    }
+
+    /// Whether two texts of the file mean the same.
+    fn is_equivalent(&self, one: &str, other: &str) -> bool {
+        match self.format {
+            ConfigFormat::Json(key) => {
+                let value = |text| json_without_empty_map(text, key);
+                value(one).is_some() && value(one) == value(other)
+            }
+            ConfigFormat::Toml(_) => one.trim_end() == other.trim_end(),
+        }
+    }
+}
+
+/// A JSON document in which an empty map of servers counts as none.
+fn json_without_empty_map(text: &str, key: &str) -> Option<Value> {
+    let mut document = match text.trim() {
+        "" => json!({}),
+        text => serde_json::from_str(text).ok()?,
+    };
+    let servers = document.get(key).and_then(Value::as_object);
+    if servers.is_some_and(Map::is_empty) {
+        document.as_object_mut()?.shift_remove(key);
+    }
+    Some(document)
+}
+
+fn delete(path: &Path) -> Result<(), FileError> {
+    let failed = |source| FileError { action: "delete", path: path.to_owned(), source };
+    fs::remove_file(path).map_err(failed)
+}
+
+/// Writes a file atomically, with the permissions of `like`. Symbolic links stay.
+fn write(path: &Path, text: &str, like: &Path) -> Result<(), FileError> {
+    let failed = |source| FileError { action: "write", path: path.to_owned(), source };
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".tmp-{}", std::process::id()));
+    let temporary = target.with_file_name(name);
+    fs::write(&temporary, text).map_err(failed)?;
+    if let Ok(metadata) = fs::metadata(like) {
+        fs::set_permissions(&temporary, metadata.permissions()).map_err(failed)?;
+    }
+    fs::rename(&temporary, &target).map_err(failed)
+}

@@ -1,0 +1,158 @@
+//! A backend that is given only so much to do at once, and only so long for it.
+
+use std::{sync::Arc, time::Duration};
+
+use muster_config::mcpserver::McpServer;
+use muster_core::{
+    backend::{Backend, BoxFuture, CallContext, ResourceRequest},
+    call::{CallError, Outcome},
+    name::BackendName,
+    policy::Permitted,
+    spooled::ToolResult,
+};
+use tokio::{sync::Semaphore, time::timeout};
+
+/// Passes on as many calls at once as there is room for; the others wait. Who goes away while
+/// waiting takes no room.
+#[derive(Debug)]
+pub(crate) struct Limited {
+    backend: Arc<dyn Backend>,
+    room: Semaphore,
+    patience: Option<Patience>,
+}
+
+/// How long a server may take for a call.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    pub(crate) server: BackendName,
+    pub(crate) limit: Duration,
+}
+
+impl Limited {
+    /// Applies the limits of a server: `at_once` calls, each within the server's call timeout.
+    pub(crate) fn for_server(
+        backend: Arc<dyn Backend>,
+        server: &McpServer,
+        at_once: usize,
+    ) -> Self {
+        let patience = server
+            .spec
+            .call_limit()
+            .map(|limit| Patience { server: BackendName::new(server.name.as_str()), limit });
+        Self::new(backend, at_once).within(patience)
+    }
+
+    pub(crate) fn new(backend: Arc<dyn Backend>, at_once: usize) -> Self {
+        let room = Semaphore::new(at_once.min(Semaphore::MAX_PERMITS));
+        Self { backend, room, patience: None }
+    }
+
+    /// Gives up on a call that takes longer.
+    pub(crate) fn within(self, patience: Option<Patience>) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Waits for work to be done, as long as there is patience. Time in the queue does not count.
+    async fn done<T>(&self, work: BoxFuture<'_, Result<T, CallError>>) -> Result<T, CallError> {
+        let Some(Patience { server, limit }) = &self.patience else { return work.await };
+        timeout(*limit, work).await.unwrap_or_else(|_| {
+            let seconds = limit.as_secs();
+            let reason = format!(
+                "it did not answer within {seconds} s, which is the `callTimeout` of this server"
+            );
+            Err(CallError::Unavailable { backend: server.clone(), reason })
+        })
+    }
+}
+
+impl Backend for Limited {
+    fn run<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        Box::pin(async move {
+            // The semaphore is never closed.
+            let _room = self.room.acquire().await;
+            self.done(self.backend.run(cx, call)).await
+        })
+    }
+
+    fn request<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        ask: ResourceRequest,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        Box::pin(async move {
+            let _room = self.room.acquire().await;
+            self.done(self.backend.request(cx, ask)).await
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, sync::Arc, time::Duration};
+
+    use muster_core::{
+        backend::{
+            Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest, ToolCaller,
+        },
+        call::{Call, CallError, Caller, Outcome},
+        client::{ClientHandle, Continuation, NoClient},
+        name::BackendName,
+        policy::Permitted,
+        spooled::ToolResult,
+    };
+
+    use super::{Limited, Patience};
+
+    /// Never answers, and has no other tools.
+    #[derive(Debug)]
+    struct Silent;
+
+    impl Backend for Silent {
+        fn run<'a>(
+            &'a self,
+            _: CallContext<'a>,
+            _: Permitted,
+        ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+            Box::pin(pending())
+        }
+
+        fn request<'a>(
+            &'a self,
+            _: CallContext<'a>,
+            _: ResourceRequest,
+        ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+            Box::pin(pending())
+        }
+    }
+
+    impl ToolCaller for Silent {
+        fn call<'a>(
+            &'a self,
+            _: &'a Caller,
+            _: &'a Arc<dyn ClientHandle>,
+            _: Call,
+        ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+            Box::pin(pending())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_answer_is_given_up() {
+        let server = BackendName::new("slow");
+        let limit = Duration::from_secs(7);
+        let limited = Limited::new(Arc::new(Silent), 1).within(Some(Patience { server, limit }));
+        let (client, caller) = (NoClient::shared(), Caller::local());
+        let cx = CallContext { client: &client, caller: &caller, tools: &Silent };
+        let what = ResourceOperation::Read { uri: "a:b".to_owned() };
+        let ask =
+            ResourceRequest { operation: what, meta: None, continuation: Continuation::default() };
+        let error = limited.request(cx, ask).await.unwrap_err();
+        let expected = "backend `slow` is not available: it did not answer within 7 s, \
+            which is the `callTimeout` of this server";
+        assert_eq!(error.to_string(), expected);
+    }
+}

@@ -1,0 +1,63 @@
+//! Lets go of what is no longer to be had, and of who is not there any more.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::{sync::watch, time::MissedTickBehavior};
+
+use super::{IDLE_TIMEOUT, Principals, owner_connections::OwnerConnection};
+use crate::view::View;
+
+/// How often those are looked for who are not there any more.
+const SWEEP: Duration = Duration::from_secs(60);
+
+pub(super) async fn sweep_idle(principals: Weak<Principals>, mut view: watch::Receiver<Arc<View>>) {
+    let mut sweep = tokio::time::interval(SWEEP);
+    sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut prefix = view.borrow().settings.aggregator.prefix().to_owned();
+    loop {
+        tokio::select! {
+            changed = view.changed() => if changed.is_err() { return },
+            _ = sweep.tick() => (),
+        }
+        let Some(principals) = principals.upgrade() else { return };
+        let now = Arc::clone(&view.borrow_and_update());
+        principals.outdated(&now);
+        let next = now.settings.aggregator.prefix();
+        if prefix != next {
+            next.clone_into(&mut prefix);
+            principals.all().iter().for_each(|own| own.rename(next));
+        }
+        principals.sweep();
+    }
+}
+
+impl Principals {
+    /// Ends connections to servers that are not there any more, or not as they were.
+    fn outdated(&self, view: &View) {
+        let keep = |link: &OwnerConnection| {
+            view.servers.get(&link.server.name).is_some_and(|known| {
+                known.status.needs_login
+                    && known.status.generation == link.generation
+                    && !known.server.spec.needs_restart(&link.server.spec)
+            })
+        };
+        for own in self.all() {
+            for server in own.outdated(keep) {
+                own.disconnect(&server, &self.deps.changes);
+                own.reset_attempts(&server);
+            }
+        }
+    }
+
+    fn sweep(&self) {
+        for own in self.all() {
+            if own.used().elapsed() >= IDLE_TIMEOUT {
+                tracing::debug!("someone's own servers are let go: unused");
+                self.forget(&own.owner);
+            }
+        }
+    }
+}

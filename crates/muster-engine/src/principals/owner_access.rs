@@ -1,0 +1,134 @@
+//! What stands between a person's connection and the rest: nobody else uses it, and it ends with the
+//! token.
+
+use std::sync::{Arc, Weak};
+
+use muster_core::{
+    backend::{Backend, BoxFuture, CallContext, ResourceRequest},
+    call::{CallError, Outcome, Owner},
+    credentials::BearerToken,
+    logins::{AccessTokenSource, LoginError},
+    name::BackendName,
+    policy::Permitted,
+    request::Change,
+    spooled::ToolResult,
+};
+use tokio::{sync::broadcast, time::Instant};
+
+use super::owner_connections::OwnerConnections;
+use crate::supervisor::UnitId;
+
+/// A person's access to a server. When it is over, so is the connection: what cannot be called is not
+/// shown.
+#[derive(Debug)]
+pub(super) struct ObservedAccess {
+    access: Arc<dyn AccessTokenSource>,
+    own: Weak<OwnerConnections>,
+    server: String,
+    id: UnitId,
+    changes: broadcast::Sender<Change>,
+}
+
+impl ObservedAccess {
+    pub(super) fn new(
+        access: Arc<dyn AccessTokenSource>,
+        own: &Arc<OwnerConnections>,
+        server: &str,
+        id: UnitId,
+        changes: broadcast::Sender<Change>,
+    ) -> Self {
+        Self { access, own: Arc::downgrade(own), server: server.to_owned(), id, changes }
+    }
+
+    fn noticed(&self, token: Result<BearerToken, LoginError>) -> Result<BearerToken, LoginError> {
+        if let Err(LoginError::Required | LoginError::Refused(_)) = &token
+            && let Some(own) = self.own.upgrade()
+            && own.has(&self.server, self.id)
+        {
+            own.disconnect(&self.server, &self.changes);
+            own.schedule_retry(&self.server, Instant::now());
+        }
+        token
+    }
+}
+
+impl AccessTokenSource for ObservedAccess {
+    fn token(&self) -> BoxFuture<'_, Result<BearerToken, LoginError>> {
+        Box::pin(async move { self.noticed(self.access.token().await) })
+    }
+
+    fn replace_rejected<'a>(
+        &'a self,
+        token: &'a BearerToken,
+        challenge: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<BearerToken, LoginError>> {
+        Box::pin(async move { self.noticed(self.access.replace_rejected(token, challenge).await) })
+    }
+}
+
+/// A person's connection as what runs tools. It serves that person alone, whoever holds it.
+#[derive(Debug)]
+pub(super) struct OwnerBackend<B> {
+    own: Weak<OwnerConnections>,
+    owner: Owner,
+    server: String,
+    id: UnitId,
+    backend: B,
+}
+
+impl<B: Backend> OwnerBackend<B> {
+    pub(super) fn new(own: &Arc<OwnerConnections>, server: &str, id: UnitId, backend: B) -> Self {
+        let (own, owner) = (Arc::downgrade(own), own.owner.clone());
+        Self { own, owner, server: server.to_owned(), id, backend }
+    }
+
+    fn is_for(&self, cx: CallContext<'_>) -> Result<(), CallError> {
+        if cx.caller.owner() == self.owner {
+            return Ok(());
+        }
+        Err(self.failed("it is connected for somebody else".to_owned()))
+    }
+
+    fn failed(&self, reason: String) -> CallError {
+        CallError::Unavailable { backend: BackendName::new(self.server.as_str()), reason }
+    }
+
+    /// Says it plainly if a call failed because the token is over.
+    fn explained<T>(&self, result: Result<T, CallError>) -> Result<T, CallError> {
+        let over = self.own.upgrade().is_none_or(|own| !own.has(&self.server, self.id));
+        match result {
+            Err(CallError::Unavailable { .. }) if over => {
+                let server = &self.server;
+                Err(self.failed(format!(
+                    "authentication to {server} expired (status 401) - please re-authenticate with \
+                     core_auth_login and try again"
+                )))
+            }
+            result => result,
+        }
+    }
+}
+
+impl<B: Backend> Backend for OwnerBackend<B> {
+    fn run<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        call: Permitted,
+    ) -> BoxFuture<'a, Result<ToolResult, CallError>> {
+        Box::pin(async move {
+            self.is_for(cx)?;
+            self.explained(self.backend.run(cx, call).await)
+        })
+    }
+
+    fn request<'a>(
+        &'a self,
+        cx: CallContext<'a>,
+        ask: ResourceRequest,
+    ) -> BoxFuture<'a, Result<Outcome, CallError>> {
+        Box::pin(async move {
+            self.is_for(cx)?;
+            self.explained(self.backend.request(cx, ask).await)
+        })
+    }
+}

@@ -1,0 +1,389 @@
+//! What one owner has.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use muster_config::mcpserver::McpServer;
+use muster_core::{
+    backend::Backend, call::Owner, catalog::CatalogSource, name::BackendName, request::Change,
+};
+use muster_gateway::dispatch::GatewaySnapshot;
+use tokio::{
+    sync::{Mutex, broadcast, watch},
+    time::Instant,
+};
+
+use crate::{
+    server_offer,
+    status::ServerStatus,
+    supervisor::{DesiredState, UnitId},
+    view::{Counts, ServerEntry},
+};
+
+/// How often someone may try to log in within [`LOGIN_WINDOW`].
+const MAX_LOGIN_ATTEMPTS: usize = 10;
+const LOGIN_WINDOW: Duration = Duration::from_secs(60);
+
+/// What did not work without the owner's doing is attempts again after this time, which doubles.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(5 * 60);
+const MAX_BACKOFF: Duration = Duration::from_secs(30 * 60);
+
+/// What one owner has.
+#[derive(Debug)]
+pub(crate) struct OwnerConnections {
+    pub(super) owner: Owner,
+    state: RwLock<OwnerState>,
+}
+
+#[derive(Debug)]
+struct OwnerState {
+    /// Counts what happens to `links`.
+    version: u64,
+    links: BTreeMap<String, OwnerConnection>,
+    /// Held by whoever connects a server, so that one attempt does it for all.
+    connect_locks: BTreeMap<String, Arc<Mutex<()>>>,
+    /// What was last made for a shared state.
+    derived: Option<(Weak<GatewaySnapshot>, u64, Arc<GatewaySnapshot>)>,
+    used: Instant,
+    login_attempts: VecDeque<Instant>,
+    /// The login to the gateway that servers were last connected for.
+    login: Option<(Arc<str>, bool)>,
+    /// The servers that were attempts to be connected for that login.
+    attempts: BTreeMap<String, ConnectAttempt>,
+    /// Servers for which the login to the gateway was attempts in vain.
+    sso_failed: BTreeMap<String, bool>,
+}
+
+/// A try to connect a server without the owner's doing.
+#[derive(Debug, Default)]
+struct ConnectAttempt {
+    /// When the next one is due, if there is to be one.
+    next: Option<Instant>,
+    /// How long that one waits.
+    wait: Duration,
+}
+
+/// A server that is connected for the owner, or about to be. Dropping it ends the connection.
+#[derive(Debug)]
+pub(super) struct OwnerConnection {
+    pub(super) id: UnitId,
+    pub(super) server: Arc<McpServer>,
+    /// The generation of the shared unit that this connection belongs to.
+    pub(super) generation: u64,
+    pub(super) desired: watch::Sender<DesiredState>,
+    pub(super) status: watch::Sender<ServerStatus>,
+    pub(super) offered: Option<ConnectedOffer>,
+}
+
+/// What a connected server has on offer.
+#[derive(Debug)]
+pub(super) struct ConnectedOffer {
+    pub(super) source: CatalogSource,
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) since: Timestamp,
+}
+
+/// How a server stands for an owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OwnerStanding {
+    /// It has nothing to do with it.
+    None,
+    /// The login to the gateway was attempts and did not do.
+    SsoFailed,
+    /// It is being connected.
+    Connecting,
+    /// It is connected.
+    Connected {
+        /// What it offers.
+        counts: Counts,
+        /// Since when.
+        since: Timestamp,
+    },
+}
+
+impl OwnerConnections {
+    pub(super) fn new(owner: Owner) -> Self {
+        let state = OwnerState {
+            version: 0,
+            links: BTreeMap::new(),
+            connect_locks: BTreeMap::new(),
+            derived: None,
+            used: Instant::now(),
+            login_attempts: VecDeque::new(),
+            login: None,
+            attempts: BTreeMap::new(),
+            sso_failed: BTreeMap::new(),
+        };
+        Self { owner, state: RwLock::new(state) }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, OwnerState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, OwnerState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What there is for the owner, given what there is for everybody.
+    pub(super) fn snapshot(&self, shared: Arc<GatewaySnapshot>) -> Arc<GatewaySnapshot> {
+        let (version, overlay) = {
+            let mut state = self.write();
+            state.used = Instant::now();
+            if let Some((of, version, derived)) = &state.derived
+                && std::ptr::eq(of.as_ptr(), Arc::as_ptr(&shared))
+                && *version == state.version
+            {
+                return Arc::clone(derived);
+            }
+            (state.version, state.overlay(&shared))
+        };
+        if overlay.is_empty() {
+            return shared;
+        }
+        let derived = Arc::new(with(&shared, overlay));
+        self.write().derived = Some((Arc::downgrade(&shared), version, Arc::clone(&derived)));
+        derived
+    }
+
+    pub(super) fn standing(&self, server: &str) -> OwnerStanding {
+        let state = self.read();
+        match state.links.get(server) {
+            Some(OwnerConnection { offered: Some(offered), .. }) => {
+                OwnerStanding::Connected { counts: counts(&offered.source), since: offered.since }
+            }
+            Some(_) => OwnerStanding::Connecting,
+            None if state.sso_failed.get(server) == Some(&true) => OwnerStanding::SsoFailed,
+            None => OwnerStanding::None,
+        }
+    }
+
+    /// Since when nobody asked for anything.
+    pub(super) fn used(&self) -> Instant {
+        self.read().used
+    }
+
+    /// Counts a try to log in; after how many seconds the next one is allowed, if this one is not.
+    pub(super) fn check_login_rate(&self, now: Instant) -> Result<(), u64> {
+        let mut state = self.write();
+        state.used = now;
+        while state
+            .login_attempts
+            .front()
+            .is_some_and(|first| now.duration_since(*first) >= LOGIN_WINDOW)
+        {
+            state.login_attempts.pop_front();
+        }
+        match state.login_attempts.front() {
+            Some(first) if state.login_attempts.len() >= MAX_LOGIN_ATTEMPTS => {
+                Err((LOGIN_WINDOW - now.duration_since(*first)).as_secs().max(1))
+            }
+            Some(_) | None => {
+                state.login_attempts.push_back(now);
+                Ok(())
+            }
+        }
+    }
+
+    /// Which of these servers are to be connected now for the owner's login to the gateway: after a new
+    /// login all, then those that were not there before, or did not work a while ago.
+    pub(super) fn due<'a>(
+        &self,
+        login: (Arc<str>, bool),
+        servers: impl Iterator<Item = &'a Arc<ServerEntry>>,
+        now: Instant,
+    ) -> Vec<Arc<ServerEntry>> {
+        let state = &mut *self.write();
+        state.used = now;
+        if state.login.as_ref() != Some(&login) {
+            state.login = Some(login);
+            state.attempts.clear();
+        }
+        let mut due = Vec::new();
+        for known in servers {
+            let name = &known.server.name;
+            let is_due = match state.attempts.get(name) {
+                None => true,
+                Some(attempts) => attempts.next.is_some_and(|next| next <= now),
+            };
+            if is_due && !state.links.contains_key(name) {
+                state.attempts.entry(name.clone()).or_default().next = None;
+                due.push(Arc::clone(known));
+            }
+        }
+        due
+    }
+
+    /// A server could not be connected, or was lost, without the owner's doing.
+    pub(super) fn schedule_retry(&self, server: &str, now: Instant) {
+        let mut state = self.write();
+        let attempts = state.attempts.entry(server.to_owned()).or_default();
+        if attempts.next.is_some_and(|next| next > now) {
+            return;
+        }
+        attempts.wait = (attempts.wait * 2).clamp(INITIAL_BACKOFF, MAX_BACKOFF);
+        attempts.next = Some(now + attempts.wait);
+    }
+
+    /// A server is another one than it was.
+    pub(super) fn reset_attempts(&self, server: &str) {
+        self.write().attempts.remove(server);
+    }
+
+    /// A server is not to be attempts any more: it is connected, or the owner does not want it.
+    pub(super) fn stop_retrying(&self, server: &str) {
+        self.write().attempts.insert(server.to_owned(), ConnectAttempt::default());
+    }
+
+    pub(super) fn note_sso(&self, server: &str, sso_failed: bool) {
+        self.write().sso_failed.insert(server.to_owned(), sso_failed);
+    }
+
+    /// Taken by whoever connects a server.
+    pub(super) fn connect_lock(&self, server: &str) -> Arc<Mutex<()>> {
+        Arc::clone(self.write().connect_locks.entry(server.to_owned()).or_default())
+    }
+
+    /// Begins to have a server.
+    pub(super) fn begin(&self, link: OwnerConnection) {
+        let name = link.server.name.clone();
+        self.write().links.insert(name, link);
+    }
+
+    /// Whether the link of that number is there.
+    pub(super) fn has(&self, server: &str, id: UnitId) -> bool {
+        self.read().links.get(server).is_some_and(|link| link.id == id)
+    }
+
+    /// Changes a link if it is the one of that number. What lists have changed is told.
+    pub(super) fn change(
+        &self,
+        server: &str,
+        id: UnitId,
+        changes: &broadcast::Sender<Change>,
+        change: impl FnOnce(&mut OwnerConnection),
+    ) {
+        let lists = {
+            let mut state = self.write();
+            let Some(link) = state.links.get_mut(server).filter(|link| link.id == id) else {
+                return;
+            };
+            let before = link.counts();
+            change(link);
+            let lists = differing(before, link.counts());
+            if !lists.is_empty() {
+                state.version += 1;
+                // Nobody may have a state of the past.
+                state.derived = None;
+            }
+            lists
+        };
+        self.tell(lists, changes);
+    }
+
+    /// Ends what the owner has of a server.
+    pub(super) fn disconnect(&self, server: &str, changes: &broadcast::Sender<Change>) {
+        let link = {
+            let mut state = self.write();
+            let link = state.links.remove(server);
+            state.version += 1;
+            state.derived = None;
+            link
+        };
+        if let Some(link) = link {
+            self.tell(differing(link.counts(), None), changes);
+        }
+    }
+
+    /// The servers that are not to be had any more, or are called otherwise now.
+    pub(super) fn outdated(&self, keep: impl Fn(&OwnerConnection) -> bool) -> Vec<String> {
+        let state = self.read();
+        state.links.iter().filter(|(_, link)| !keep(link)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Gives what the owner has the names that it has under another prefix.
+    pub(super) fn rename(&self, prefix: &str) {
+        let mut state = self.write();
+        for link in state.links.values_mut() {
+            let OwnerConnection { server, offered: Some(offered), .. } = link else { continue };
+            offered.source = server_offer::renamed(prefix, server, &offered.source);
+        }
+        state.version += 1;
+        state.derived = None;
+    }
+
+    fn tell(&self, lists: Vec<Change>, changes: &broadcast::Sender<Change>) {
+        for list in lists {
+            // Nobody may be listening.
+            drop(changes.send(list.for_owner(self.owner.clone())));
+        }
+    }
+}
+
+impl OwnerState {
+    /// What is the owner's of what everybody may log in to. A server that is gone is gone for all.
+    fn overlay(
+        &self,
+        shared: &GatewaySnapshot,
+    ) -> Vec<(BackendName, CatalogSource, Arc<dyn Backend>)> {
+        let listed = |name: &BackendName| {
+            shared.catalog.sources().any(|source| source.backend == *name)
+                && !shared.backends.contains_key(name)
+        };
+        let offered = self.links.iter().filter_map(|(name, link)| {
+            let ConnectedOffer { source, backend, .. } = link.offered.as_ref()?;
+            Some((BackendName::new(name.as_str()), source.clone(), Arc::clone(backend)))
+        });
+        offered.filter(|(name, ..)| listed(name)).collect()
+    }
+}
+
+impl OwnerConnection {
+    fn counts(&self) -> Option<Counts> {
+        self.offered.as_ref().map(|offered| counts(&offered.source))
+    }
+}
+
+/// A state with what is someone's own.
+fn with(
+    shared: &GatewaySnapshot,
+    overlay: Vec<(BackendName, CatalogSource, Arc<dyn Backend>)>,
+) -> GatewaySnapshot {
+    let mut state = shared.clone();
+    let mut sources = Vec::with_capacity(overlay.len());
+    let mut absent = BTreeMap::clone(&shared.absent);
+    for (name, source, backend) in overlay {
+        absent.retain(|_, absent| absent.server != name);
+        sources.push(source);
+        state.backends.insert(name, backend);
+    }
+    state.absent = Arc::new(absent);
+    state.catalog = state.catalog.with_all(sources);
+    state
+}
+
+pub(super) fn counts(source: &CatalogSource) -> Counts {
+    Counts {
+        tools: source.entries().len(),
+        resources: source.resources.len() + source.templates.len(),
+        prompts: source.prompts.len(),
+    }
+}
+
+/// The lists that a client has to ask for anew. What is relisted may differ though the numbers do not.
+fn differing(before: Option<Counts>, after: Option<Counts>) -> Vec<Change> {
+    let (both, [before, after]) =
+        (before.is_some() && after.is_some(), [before, after].map(Option::unwrap_or_default));
+    let lists = [
+        (before.tools, after.tools, Change::Tools),
+        (before.resources, after.resources, Change::Resources),
+        (before.prompts, after.prompts, Change::Prompts),
+    ];
+    let differs = |before: usize, after: usize| before != after || both && after > 0;
+    let lists = lists.into_iter().filter(|(before, after, _)| differs(*before, *after));
+    lists.map(|(_, _, list)| list).collect()
+}

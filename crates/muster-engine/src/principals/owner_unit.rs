@@ -1,0 +1,202 @@
+//! One server connected for one owner: the same unit as for everybody, with a token.
+
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use muster_core::{
+    backend::{Backend, BoxFuture},
+    connect::{ConnectError, Connection, ConnectionObserver, Connector, Endpoint, ServerListing},
+    logins::AccessTokenSource,
+    name::exposed_name,
+    request::Change,
+};
+use muster_gateway::condition::ServerCondition;
+use tokio::{
+    sync::{broadcast, watch},
+    time::Instant,
+};
+
+use super::{
+    NotConnected, Principals,
+    owner_access::{ObservedAccess, OwnerBackend},
+    owner_connections::{ConnectedOffer, OwnerConnection, OwnerConnections, OwnerStanding, counts},
+};
+use crate::{
+    call_limits::Limited,
+    server_offer,
+    status::ServerStatus,
+    supervisor::{self, UnitId, UnitObserver, UnitUpdate, unit},
+    view::{Counts, ServerEntry},
+};
+
+/// Connects a server for an owner and waits for what comes of it. What could not be connected is not
+/// kept.
+pub(super) async fn connect(
+    principals: &Arc<Principals>,
+    own: &Arc<OwnerConnections>,
+    known: &ServerEntry,
+    access: Arc<dyn AccessTokenSource>,
+    id: u64,
+) -> Result<Counts, NotConnected> {
+    let (deps, server, id) = (&principals.deps, &known.server, UnitId(id));
+    let (status, mut statuses) = watch::channel(ServerStatus::idle(server.spec.kind));
+    let watched = ObservedAccess::new(access, own, &server.name, id, deps.changes.clone());
+    let unit_deps = unit::Deps {
+        connect: Arc::new(AuthenticatedConnector {
+            connect: Arc::clone(&deps.connect),
+            access: Arc::new(watched),
+        }),
+        timing: deps.timing,
+        observer: Arc::new(Observer {
+            own: Arc::downgrade(own),
+            principals: Arc::downgrade(principals),
+        }),
+        retry: unit::Retry::Transient,
+    };
+    let (unit, desired) = unit::Unit::new(id, Arc::clone(server), unit_deps);
+    deps.tasks.spawn(unit.run());
+    own.begin(OwnerConnection {
+        id,
+        server: Arc::clone(server),
+        generation: known.status.generation,
+        desired,
+        status,
+        offered: None,
+    });
+    // Only now, so that nothing it says is missed.
+    own.change(&server.name, id, &deps.changes, |link| {
+        supervisor::set_running(&link.desired, true);
+    });
+    let settled =
+        statuses.wait_for(|status| status.generation == 1 && !status.condition.is_transitional());
+    let status = settled.await.map(|status| status.clone());
+    match (own.standing(&server.name), status) {
+        (OwnerStanding::Connected { counts, .. }, _) => Ok(counts),
+        (_, Ok(status)) if status.condition != ServerCondition::AuthRequired => {
+            own.disconnect(&server.name, &deps.changes);
+            Err(NotConnected::Failed(status.error.unwrap_or_else(|| "it is gone".to_owned())))
+        }
+        // The link ends by itself when its token is of no use any more.
+        (_, Ok(_) | Err(_)) => {
+            own.disconnect(&server.name, &deps.changes);
+            Err(NotConnected::Login)
+        }
+    }
+}
+
+/// Connects with a token.
+#[derive(Debug)]
+struct AuthenticatedConnector {
+    connect: Arc<dyn Connector>,
+    access: Arc<dyn AccessTokenSource>,
+}
+
+impl Connector for AuthenticatedConnector {
+    fn connect<'a>(
+        &'a self,
+        name: &'a str,
+        endpoint: &'a Endpoint,
+        limit: Duration,
+        events: Arc<dyn ConnectionObserver>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        let access = Arc::clone(&self.access);
+        self.connect.connect_as(name, endpoint, access, limit, events)
+    }
+
+    fn connect_as<'a>(
+        &'a self,
+        name: &'a str,
+        endpoint: &'a Endpoint,
+        access: Arc<dyn AccessTokenSource>,
+        limit: Duration,
+        events: Arc<dyn ConnectionObserver>,
+    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+        self.connect.connect_as(name, endpoint, access, limit, events)
+    }
+}
+
+/// Takes in what the unit of one owner says.
+struct Observer {
+    own: Weak<OwnerConnections>,
+    principals: Weak<Principals>,
+}
+
+impl UnitObserver for Observer {
+    fn observe<'a>(&'a self, name: &'a str, id: UnitId, update: UnitUpdate) -> BoxFuture<'a, ()> {
+        if let (Some(own), Some(principals)) = (self.own.upgrade(), self.principals.upgrade()) {
+            take_in(&own, &principals, name, id, update);
+        }
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn take_in(
+    own: &Arc<OwnerConnections>,
+    principals: &Principals,
+    name: &str,
+    id: UnitId,
+    update: UnitUpdate,
+) {
+    let deps = &principals.deps;
+    let prefix = deps.view.borrow().settings.aggregator.prefix().to_owned();
+    match update {
+        UnitUpdate::StatusChanged(status) => own.change(name, id, &deps.changes, |link| {
+            link.status.send_replace(status);
+        }),
+        UnitUpdate::Connected(status, listing, backend) => {
+            own.change(name, id, &deps.changes, |link| {
+                let limited = Limited::for_server(backend, &link.server, deps.calls_at_once);
+                let backend: Arc<dyn Backend> = Arc::new(OwnerBackend::new(own, name, id, limited));
+                let source = server_offer::source(&prefix, &link.server, &listing);
+                let since = Timestamp::now();
+                tracing::debug!(server = name, "connected for one person: {:?}", counts(&source));
+                link.offered = Some(ConnectedOffer { source, backend, since });
+                link.status.send_replace(status);
+            });
+        }
+        UnitUpdate::Relisted(listing) => {
+            relisted(own, &deps.changes, (name, id), &prefix, &listing)
+        }
+        UnitUpdate::Disconnected(status) if status.condition == ServerCondition::AuthRequired => {
+            own.change(name, id, &deps.changes, |link| {
+                link.status.send_replace(status);
+            });
+            if own.has(name, id) {
+                own.disconnect(name, &deps.changes);
+                own.schedule_retry(name, Instant::now());
+            }
+        }
+        UnitUpdate::Disconnected(status) => own.change(name, id, &deps.changes, |link| {
+            link.offered = None;
+            link.status.send_replace(status);
+        }),
+        UnitUpdate::ResourceUpdated(uri) if own.has(name, id) => {
+            let view = deps.view.borrow();
+            let server = view.servers.get(name).map(|known| known.server.prefix().to_owned());
+            let uri = match server {
+                Some(server) if !uri.contains("://") => exposed_name(&prefix, &server, &uri),
+                Some(_) | None => uri,
+            };
+            // Nobody may be listening.
+            drop(deps.changes.send(Change::Resource { uri }.for_owner(own.owner.clone())));
+        }
+        UnitUpdate::ResourceUpdated(_) => (),
+    }
+}
+
+fn relisted(
+    own: &OwnerConnections,
+    changes: &broadcast::Sender<Change>,
+    (name, id): (&str, UnitId),
+    prefix: &str,
+    listing: &ServerListing,
+) {
+    own.change(name, id, changes, |link| {
+        if let Some(offered) = &mut link.offered {
+            offered.source = server_offer::source(prefix, &link.server, listing);
+        }
+    });
+}

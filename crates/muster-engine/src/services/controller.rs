@@ -1,0 +1,247 @@
+//! One task for each service: starts it when it is time, and looks at its health.
+
+use std::sync::Arc;
+
+use muster_gateway::dispatch;
+use muster_workflow::service::{
+    Event, ServiceClass, State,
+    health::{Checks, Health, verdict},
+    values,
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    Instance, Services,
+    calls::Phase,
+    registry::{Id, Registry},
+};
+use crate::{events::Reason, supervisor::backoff::backoff, view::View};
+
+/// What is to be done for a service next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    /// Nothing, as long as nothing changes.
+    Nothing,
+    /// Start it.
+    Start,
+    /// Start it at a time.
+    Retry(Instant),
+    /// Find out whether it runs.
+    Probe,
+    /// Look at its health at a time.
+    Check(Instant),
+}
+
+impl Services {
+    /// Looks after a service until it is gone.
+    pub(super) fn spawn_controller(&self, instance: &Instance) {
+        let controller = Controller {
+            name: instance.service.name.clone(),
+            id: instance.id,
+            registries: self.inner.registry.subscribe(),
+            views: self.inner.deps.view.clone(),
+            states: self.inner.deps.state.clone(),
+            services: self.clone(),
+            check_at: None,
+        };
+        self.inner.deps.tasks.spawn(controller.run());
+    }
+}
+
+struct Controller {
+    services: Services,
+    name: String,
+    id: Id,
+    registries: watch::Receiver<Registry>,
+    views: watch::Receiver<Arc<View>>,
+    states: watch::Receiver<Arc<dispatch::GatewaySnapshot>>,
+    check_at: Option<(u64, Instant)>,
+}
+
+impl Controller {
+    async fn run(mut self) {
+        loop {
+            self.views.mark_unchanged();
+            self.states.mark_unchanged();
+            let registry = self.registries.borrow_and_update().clone();
+            let known = registry.instances.get(&self.name).filter(|known| known.id == self.id);
+            let Some(instance) = known.filter(|_| !registry.shutting_down) else { return };
+            let due = self.due(instance);
+            let at = match due {
+                Due::Nothing => None,
+                Due::Start | Due::Probe => Some(Instant::now()),
+                Due::Retry(at) | Due::Check(at) => Some(at),
+            };
+            let time = async {
+                match at {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                changed = self.registries.changed() => if changed.is_err() { return },
+                changed = self.views.changed() => if changed.is_err() { return },
+                changed = self.states.changed() => if changed.is_err() { return },
+                () = time => {
+                    let (services, name, id) = (self.services.clone(), self.name.clone(), self.id);
+                    let instance = Arc::clone(instance);
+                    let act = async move {
+                        match due {
+                            Due::Nothing => (),
+                            Due::Start | Due::Retry(_) => services.start_or_retry(&name, id).await,
+                            Due::Probe => services.probe(&name).await,
+                            Due::Check(_) => services.check_health(&instance).await,
+                        }
+                    };
+                    // What is under way when the gateway ends is dropped.
+                    let shutting_down = self.registries.wait_for(|registry| registry.shutting_down);
+                    tokio::select! {
+                        biased;
+                        _ = shutting_down => return,
+                        () = act => (),
+                    }
+                    self.check_at = None;
+                }
+            }
+        }
+    }
+
+    fn due(&mut self, instance: &Instance) -> Due {
+        if instance.deleting {
+            return Due::Nothing;
+        }
+        match instance.state {
+            State::Waiting => match self.services.blocked_by(instance) {
+                None => Due::Start,
+                Some(reason) => {
+                    if instance.error.as_deref() != Some(&reason) {
+                        let reason = Some(reason);
+                        self.services.change(&self.name, self.id, |known| known.error = reason);
+                    }
+                    Due::Nothing
+                }
+            },
+            State::Retrying => instance.retry_at.map_or(Due::Start, Due::Retry),
+            State::Unknown if self.services.can_probe(instance) => Due::Probe,
+            State::Running => self.next_check(instance).map_or(Due::Nothing, Due::Check),
+            State::Unknown | State::Starting | State::Stopping | State::Stopped | State::Failed => {
+                Due::Nothing
+            }
+        }
+    }
+
+    /// When health is looked at again. A service that has just been started is given time first.
+    fn next_check(&mut self, instance: &Instance) -> Option<Instant> {
+        let class = checked(&self.services, instance)?;
+        let pause = class.spec.service_config.health_check.pause();
+        match self.check_at {
+            Some((changes, at)) if changes == instance.changes => Some(at),
+            _ => {
+                let at = Instant::now() + pause;
+                self.check_at = Some((instance.changes, at));
+                Some(at)
+            }
+        }
+    }
+}
+
+/// The class of a service whose health is looked at.
+fn checked(services: &Services, instance: &Instance) -> Option<Arc<ServiceClass>> {
+    let class = services.class_of(instance)?;
+    let config = &class.spec.service_config;
+    let looks = config.health_check.enabled && config.lifecycle_tools.health_check.is_some();
+    looks.then_some(class)
+}
+
+impl Services {
+    /// Starts a service that nobody asked for just now; later again if that does not work.
+    async fn start_or_retry(&self, name: &str, id: Id) {
+        let Err(error) = self.start(self.system(), name).await else { return };
+        let Ok(lease) = self.lease(name).await else { return };
+        let timing = self.inner.deps.timing;
+        lease.apply(Event::Retry);
+        self.change(name, id, |instance| {
+            instance.attempts += 1;
+            let wait = backoff(timing.restart_backoff, timing.max_backoff, instance.attempts);
+            instance.retry_at = Some(Instant::now() + wait);
+            instance.error = Some(error.to_string());
+        });
+        lease.save().await;
+    }
+
+    fn can_probe(&self, instance: &Instance) -> bool {
+        let Some(class) = self.class_of(instance) else { return false };
+        let asks = class.spec.service_config.lifecycle_tools.status.is_some();
+        asks && super::missing_tools(&self.inner.deps.state.borrow(), &class.spec).is_empty()
+    }
+
+    /// Asks whether a service still runs that a gateway before this one had started.
+    async fn probe(&self, name: &str) {
+        let Ok(lease) = self.lease(name).await else { return };
+        match self.perform(self.system(), &lease, Phase::Status).await {
+            Ok(()) => drop(lease.apply(Event::FoundUp)),
+            Err(error) => {
+                lease.apply(Event::FoundDown);
+                tracing::info!(service = name, "it runs no longer: {error}");
+                if lease.now().is_ok_and(|now| now.service.auto_start) {
+                    lease.apply(Event::Hold);
+                }
+            }
+        }
+        lease.save().await;
+    }
+
+    /// Looks at the health of a service.
+    async fn check_health(&self, instance: &Instance) {
+        let Some(class) = checked(self, instance) else { return };
+        let config = &class.spec.service_config;
+        let Some(tool) = &config.lifecycle_tools.health_check else { return };
+        let seen = values::seen(&instance.service, &instance.given);
+        let looked = match values::filled(tool.args.as_ref(), &seen) {
+            Ok(args) => self.ask(self.system(), &tool.tool, &args, config.timeout.check()).await,
+            Err(error) => Err(format!("failed to process health check arguments: {error}")),
+        };
+        let looked = looked.and_then(|said| verdict(tool, said.success, &said.text));
+        let before = instance.checks;
+        let mut after = before;
+        let (name, changes) = (&instance.service.name, instance.changes);
+        self.change(name, instance.id, |now| {
+            // It was stopped or restarted meanwhile: this was another one.
+            if now.changes == changes {
+                after = now.checks.after(looked.is_ok(), &config.health_check);
+                now.checks = after;
+                now.error = looked.as_ref().err().cloned();
+            }
+        });
+        self.record_health(instance, before, after, &looked);
+    }
+
+    fn record_health(
+        &self,
+        instance: &Instance,
+        before: Checks,
+        after: Checks,
+        looked: &Result<(), String>,
+    ) {
+        let tell = |reason: Reason, detail: &str| self.record(reason, instance, detail);
+        if let Err(error) = looked {
+            tell(Reason::ServiceInstanceHealthCheckFailed, error);
+        }
+        if before.failures > 0 && looked.is_ok() {
+            tell(Reason::ServiceInstanceHealthCheckRecovered, "");
+        }
+        match (before.health, after.health) {
+            (Health::Unhealthy, Health::Healthy) => tell(Reason::ServiceInstanceHealthy, ""),
+            (Health::Unhealthy, Health::Unhealthy) => (),
+            (_, Health::Unhealthy) => {
+                let error = looked.as_ref().err().map(String::as_str).unwrap_or_default();
+                tell(Reason::ServiceInstanceUnhealthy, error);
+            }
+            _ => (),
+        }
+    }
+}

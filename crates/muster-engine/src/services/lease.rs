@@ -1,0 +1,115 @@
+//! The right to act on one service.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use muster_workflow::service::{
+    Event, Next, State,
+    health::{Checks, Health},
+    machine::Tool,
+    next,
+};
+use tokio::sync::OwnedMutexGuard;
+
+use super::{Instance, Services, lifecycle::ServiceError, registry::Id};
+use crate::events::Reason;
+
+/// Held by whoever acts on a service. Dropped while a tool runs, the service has failed.
+#[derive(Debug)]
+pub(super) struct Lease {
+    services: Services,
+    name: String,
+    id: Id,
+    _held: OwnedMutexGuard<()>,
+}
+
+impl Services {
+    /// Waits for one's lease.
+    pub(super) async fn lease(&self, name: &str) -> Result<Lease, ServiceError> {
+        let unknown = || ServiceError::Unknown(name.to_owned());
+        let known = self.get(name).ok_or_else(unknown)?;
+        let held = Arc::clone(&known.lease).lock_owned().await;
+        // It may have gone meanwhile.
+        self.get(name).filter(|now| now.id == known.id).ok_or_else(unknown)?;
+        Ok(Lease { services: self.clone(), name: name.to_owned(), id: known.id, _held: held })
+    }
+
+    /// One's lease, if nobody else has it.
+    pub(super) fn try_lease(&self, name: &str) -> Option<Lease> {
+        let known = self.get(name)?;
+        let held = Arc::clone(&known.lease).try_lock_owned().ok()?;
+        Some(Lease { services: self.clone(), name: name.to_owned(), id: known.id, _held: held })
+    }
+}
+
+impl Lease {
+    pub(super) const fn id(&self) -> Id {
+        self.id
+    }
+
+    /// What it is now.
+    pub(super) fn now(&self) -> Result<Arc<Instance>, ServiceError> {
+        let known = self.services.get(&self.name).filter(|now| now.id == self.id);
+        known.ok_or_else(|| ServiceError::Unknown(self.name.clone()))
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut Instance)) {
+        self.services.change(&self.name, self.id, change);
+    }
+
+    /// Lets something happen, and says which tool has to be run for it.
+    pub(super) fn apply(&self, event: Event) -> Option<Tool> {
+        let before = self.now().ok()?;
+        let (state, tool) = match next(before.state, event) {
+            Next::Is(state) => (state, None),
+            Next::Run(tool, state) => (state, Some(tool)),
+            Next::Already | Next::Busy | Next::Ignored => return None,
+        };
+        let after = self.services.change(&self.name, self.id, |instance| {
+            instance.state = state;
+            instance.changes += 1;
+            instance.updated = Timestamp::now();
+            instance.checks = match state {
+                State::Running => Checks::fresh(),
+                State::Failed => Checks { health: Health::Unhealthy, ..Checks::default() },
+                _ => Checks::default(),
+            };
+            if !matches!(state, State::Failed | State::Retrying | State::Waiting) {
+                instance.error = None;
+            }
+        })?;
+        let detail = format!("{} → {}", before.state.as_str(), state.as_str());
+        self.services.record(Reason::ServiceInstanceStateChanged, &after, &detail);
+        tool
+    }
+
+    /// The tool has failed.
+    pub(super) async fn fail_and_save(&self, error: &str) {
+        self.fail(error);
+        self.save().await;
+    }
+
+    fn fail(&self, error: &str) {
+        self.apply(Event::Broke);
+        self.change(|instance| instance.error = Some(error.to_owned()));
+        if let Ok(now) = self.now() {
+            tracing::warn!(service = self.name, "failed: {error}");
+            self.services.record(Reason::ServiceInstanceFailed, &now, error);
+        }
+    }
+
+    /// Writes down what became of it, if it outlives the gateway.
+    pub(super) async fn save(&self) {
+        if let Ok(now) = self.now() {
+            self.services.save(&now).await;
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.now().is_ok_and(|now| now.state.is_passing()) {
+            self.fail("the call was cancelled before its tool was done");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Where all services are, as one value that is replaced.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+use jiff::Timestamp;
+use muster_workflow::service::{Record, Service, ServiceClass, State, health::Checks, values};
+use serde_json::{Map, Value};
+use tokio::{sync::Mutex, time::Instant};
+
+use super::Services;
+use crate::status::moment;
+
+/// All services at one moment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Registry {
+    pub(super) instances: Arc<BTreeMap<String, Arc<Instance>>>,
+    /// The gateway ends: nothing is begun any more.
+    pub(super) shutting_down: bool,
+    last_id: u64,
+}
+
+/// Tells one service from another that had the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Id(u64);
+
+/// One service.
+#[derive(Debug, Clone)]
+pub(crate) struct Instance {
+    pub(super) id: Id,
+    pub(crate) service: Arc<Service>,
+    /// What its file says since it was started; it counts from the next start.
+    pub(super) edited: Option<Arc<Service>>,
+    /// Its class when it was last there.
+    pub(super) class: Option<Arc<ServiceClass>>,
+    /// Its file, if it outlives the gateway.
+    pub(super) path: Option<PathBuf>,
+    pub(crate) state: State,
+    pub(crate) checks: Checks,
+    pub(crate) error: Option<String>,
+    /// What its tools gave, by tool.
+    pub(super) given: Map<String, Value>,
+    pub(crate) outputs: Map<String, Value>,
+    pub(crate) created: Timestamp,
+    pub(crate) updated: Timestamp,
+    /// How often in a row it could not be started with nobody asking.
+    pub(super) attempts: u64,
+    /// When it is tried again.
+    pub(super) retry_at: Option<Instant>,
+    /// It is being taken away.
+    pub(super) deleting: bool,
+    /// How often its state has changed.
+    pub(super) changes: u64,
+    /// Held by whoever acts on it.
+    pub(super) lease: Arc<Mutex<()>>,
+}
+
+impl Instance {
+    pub(super) fn new(service: Service, class: Option<Arc<ServiceClass>>, state: State) -> Self {
+        let now = Timestamp::now();
+        Self {
+            id: Id::default(),
+            service: Arc::new(service),
+            edited: None,
+            class,
+            path: None,
+            state,
+            checks: Checks::default(),
+            error: None,
+            given: Map::new(),
+            outputs: Map::new(),
+            created: now,
+            updated: now,
+            attempts: 0,
+            retry_at: None,
+            deleting: false,
+            changes: 0,
+            lease: Arc::default(),
+        }
+    }
+
+    /// What its tools gave, all in one.
+    pub(crate) fn data(&self) -> Map<String, Value> {
+        values::merged(&self.given)
+    }
+
+    /// What its file keeps.
+    pub(super) fn record(&self) -> Record {
+        Record {
+            state: self.state.as_str().to_owned(),
+            last_error: self.error.clone().unwrap_or_default(),
+            given: self.given.clone(),
+            outputs: self.outputs.clone(),
+            created_at: moment(self.created),
+            updated_at: moment(self.updated),
+        }
+    }
+}
+
+impl Services {
+    /// Puts a service on the registry, unless there is one of that name.
+    pub(super) fn insert(&self, mut instance: Instance) -> Option<Arc<Instance>> {
+        let mut register = None;
+        self.inner.registry.send_if_modified(|registry| {
+            let name = instance.service.name.clone();
+            if registry.instances.contains_key(&name) {
+                return false;
+            }
+            registry.last_id += 1;
+            instance.id = Id(registry.last_id);
+            let instance = Arc::new(instance.clone());
+            register = Some(Arc::clone(&instance));
+            Arc::make_mut(&mut registry.instances).insert(name, instance);
+            true
+        });
+        register
+    }
+
+    /// Changes a service that is on the registry, and gives what it is then.
+    pub(super) fn change(
+        &self,
+        name: &str,
+        id: Id,
+        change: impl FnOnce(&mut Instance),
+    ) -> Option<Arc<Instance>> {
+        let mut changed = None;
+        self.inner.registry.send_if_modified(|registry| {
+            let Some(known) = Arc::make_mut(&mut registry.instances).get_mut(name) else {
+                return false;
+            };
+            if known.id != id {
+                return false;
+            }
+            change(Arc::make_mut(known));
+            changed = Some(Arc::clone(known));
+            true
+        });
+        changed
+    }
+
+    /// Takes a service off the registry.
+    pub(super) fn remove(&self, name: &str, id: Id) {
+        self.inner.registry.send_if_modified(|registry| {
+            let known = registry.instances.get(name).is_some_and(|known| known.id == id);
+            if known {
+                Arc::make_mut(&mut registry.instances).remove(name);
+            }
+            known
+        });
+    }
+}

@@ -1,0 +1,41 @@
+//! The end of all services: what depends on others first.
+
+use std::time::Duration;
+
+use muster_workflow::service::order;
+use tokio::{task::JoinSet, time::timeout};
+
+use super::Services;
+
+/// How long all of it may take. Who ends the gateway does not wait much longer.
+const LONGEST: Duration = Duration::from_secs(5);
+
+impl Services {
+    /// Stops what runs, in groups, the last started first. Nothing is begun any more.
+    pub(crate) async fn end(&self) {
+        self.inner.registry.send_modify(|registry| registry.shutting_down = true);
+        let mut groups = order::groups(&self.graph());
+        groups.reverse();
+        let all = async {
+            for group in groups {
+                let mut stopping = JoinSet::new();
+                for name in group {
+                    if self.get(&name).is_some_and(|instance| instance.state.may_run()) {
+                        let services = self.clone();
+                        stopping.spawn(async move { services.stop_own(&name).await });
+                    }
+                }
+                while stopping.join_next().await.is_some() {}
+            }
+        };
+        if timeout(LONGEST, all).await.is_err() {
+            tracing::warn!("not all services could be stopped in time");
+        }
+    }
+
+    async fn stop_own(&self, name: &str) {
+        if let Err(error) = self.stop(self.system(), name).await {
+            tracing::warn!(service = name, "it was not stopped: {error}");
+        }
+    }
+}

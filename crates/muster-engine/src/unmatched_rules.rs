@@ -1,0 +1,81 @@
+//! What policy files say about tools and arguments that are not there, for whoever wrote them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use muster_config::mcpserver::McpServer;
+use muster_core::{
+    catalog::CatalogSnapshot, cli::CliConfig, connect::ServerListing, name::BackendName,
+};
+
+use crate::{
+    core_tools,
+    reconcile::cli_source,
+    server_offer,
+    store::{FileProblem, Files, Severity},
+    workflows,
+};
+
+/// What is said in vain where these tools are there. Whether a tool that is missing `may_come` is not known
+/// while its server is away.
+pub(crate) fn problems(
+    files: &Files,
+    catalog: &CatalogSnapshot,
+    may_come: impl Fn(&str) -> bool,
+) -> Vec<FileProblem> {
+    let mut problems = Vec::new();
+    for (path, file) in &files.policies {
+        let Some(policy) = &file.policy else { continue };
+        let vain = policy.unmatched_rules(catalog);
+        let sure = vain.iter().filter(|vain| vain.argument.is_some() || !may_come(&vain.tool));
+        problems.extend(sure.map(|vain| FileProblem {
+            path: path.clone(),
+            line: None,
+            message: format!("{}: {}", vain.path().join(" → "), vain.message()),
+            fix: vain.fix(),
+            severity: Severity::Warning,
+        }));
+    }
+    problems
+}
+
+/// The same where no gateway runs, by what each server lists that could be asked.
+pub fn examined(
+    files: &Files,
+    bundled: &[Arc<CliConfig>],
+    listings: &BTreeMap<String, ServerListing>,
+) -> Vec<FileProblem> {
+    let prefix = files.settings.aggregator.prefix();
+    let clis: Vec<Arc<CliConfig>> = match &files.clis {
+        Some(clis) => clis.values().cloned().collect(),
+        None => bundled.to_vec(),
+    };
+    let clis = clis
+        .iter()
+        .enumerate()
+        .map(|(place, config)| cli_source(&BackendName::new(format!("cli/{place}")), config));
+    let heard = files.servers.values().filter_map(|file| {
+        let listing = listings.get(&file.server.name)?;
+        Some(server_offer::source(prefix, &file.server, listing))
+    });
+    let definitions = files.definitions();
+    let ours = [core_tools::source(), workflows::source(definitions.values())];
+    let catalog = CatalogSnapshot::default().with_all(ours.into_iter().chain(clis).chain(heard));
+    let (there, away): (Vec<&McpServer>, Vec<&McpServer>) = files
+        .servers
+        .values()
+        .map(|file| &*file.server)
+        .partition(|server| listings.contains_key(&server.name));
+    problems(files, &catalog, |tool| may_come(prefix, tool, &there, &away))
+}
+
+/// Whether a tool that is not there may be one of a server that is away.
+pub(crate) fn may_come(
+    prefix: &str,
+    tool: &str,
+    there: &[&McpServer],
+    away: &[&McpServer],
+) -> bool {
+    let theirs = |server: &&McpServer| tool.starts_with(&format!("{prefix}_{}_", server.prefix()));
+    // A bare name can be that of anybody.
+    away.iter().any(theirs) || (!away.is_empty() && !there.iter().any(theirs))
+}

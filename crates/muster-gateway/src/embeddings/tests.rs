@@ -1,0 +1,107 @@
+//! What is embedded, and what is remembered instead.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use muster_core::{
+    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
+    name::{BackendName, ToolName},
+    schema,
+};
+use muster_search::meaning::Embed;
+
+use super::{FINGERPRINT_TEXT, Progress, ToolEmbeddings, VectorCache};
+use crate::dispatch::GatewaySnapshot;
+
+/// Counts how often it is asked.
+#[derive(Debug, Default)]
+struct Counting(AtomicUsize);
+
+impl Embed for Counting {
+    fn embed(&self, text: &str) -> Vec<f32> {
+        if text != FINGERPRINT_TEXT {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        vec![text.len() as f32, 1.0]
+    }
+}
+
+fn state(tools: &[&str]) -> GatewaySnapshot {
+    let entry = |name: &&str| ToolEntry {
+        name: ToolName::new(format!("x_{name}")),
+        backend: BackendName::new("b"),
+        local_name: (*name).into(),
+        description: "Does it".into(),
+        input_schema: schema::input_schema(&[]).into(),
+        params: None,
+        definition: None,
+        validator: Arc::default(),
+    };
+    let about = BackendInfo {
+        title: Arc::from("b"),
+        description: Arc::from(""),
+        category: None,
+        tags: Arc::from([]),
+    };
+    let offer = Offer { tools: tools.iter().map(entry).collect(), ..Offer::default() };
+    let source = CatalogSource::new(BackendName::new("b"), about, offer);
+    GatewaySnapshot {
+        catalog: CatalogSnapshot::default().with(source),
+        ..GatewaySnapshot::default()
+    }
+}
+
+/// A gateway's start: what it remembers is in the file alone.
+fn started(model: &Arc<Counting>, file: &Path) -> Thinking {
+    let model = Arc::clone(model);
+    let embeddings = ToolEmbeddings::new(Box::new(move || Some(model.clone())));
+    Thinking(embeddings.cached_in(file.to_owned()), None)
+}
+
+/// A gateway with what it has in mind.
+struct Thinking(ToolEmbeddings, Option<VectorCache>);
+
+impl Thinking {
+    fn embed_all(&mut self, state: &GatewaySnapshot) {
+        while matches!(self.0.embed_some(state, &mut self.1), Progress::Some) {}
+    }
+}
+
+#[test]
+fn nothing_is_embedded_twice_not_even_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vectors");
+    let model = Arc::new(Counting::default());
+    let names: Vec<String> = (0..40).map(|number| format!("tool_{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let asked = || model.0.load(Ordering::Relaxed);
+
+    let mut first = started(&model, &file);
+    first.embed_all(&state(&names));
+    assert_eq!(asked(), 40);
+    first.embed_all(&state(&[]));
+    assert!(first.0.known().is_empty());
+    first.embed_all(&state(&names));
+    assert_eq!((asked(), first.0.known().len()), (40, 40), "a server that came back");
+
+    let mut second = started(&model, &file);
+    second.embed_all(&state(&[&names[..], &["one_more"]].concat()));
+    assert_eq!((asked(), second.0.known().len()), (41, 41), "a gateway that started again");
+    let vector =
+        |thinking: &Thinking| thinking.0.known()[&ToolName::new("x_tool_7")].vector.clone();
+    assert_eq!(vector(&first), vector(&second));
+}
+
+#[test]
+fn without_a_file_it_works_as_well() {
+    let model = Arc::new(Counting::default());
+    let folder = tempfile::tempdir().unwrap();
+    let mut embeddings = started(&model, folder.path());
+    embeddings.embed_all(&state(&["a", "b"]));
+    assert_eq!(embeddings.0.known().len(), 2, "a folder is in the way of the file");
+}

@@ -1,0 +1,185 @@
+//! How what did not run is worded: a sentence, what to do about it, and what an argument takes.
+
+use muster_core::{
+    arguments::ArgumentProblem,
+    call::CallError,
+    json::Raw,
+    name::BackendName,
+    repair::advice::{self, Advice, SchemaFragment},
+    suggest,
+};
+use muster_workflow::PREFIX;
+use serde_json::value::RawValue;
+
+use super::is_meta;
+use crate::{
+    condition::ServerCondition,
+    dispatch::{Absent, GatewaySnapshot},
+};
+
+/// A problem is told in at most so many letters: it may repeat what was given.
+const MAX_PROBLEM: usize = 300;
+
+/// Lines that are not empty, joined.
+pub(super) fn lines(lines: &[String]) -> String {
+    let lines = lines.iter().filter(|line| !line.is_empty()).map(String::as_str);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Why a tool did not run, for the one who called it with `arguments`.
+pub(super) fn error(state: &GatewaySnapshot, arguments: &RawValue, error: &CallError) -> String {
+    match error {
+        CallError::UnknownTool { tool, .. } => unknown(state, tool.as_str()),
+        CallError::InvalidArguments { tool, problems, schema, .. } => {
+            let problems: Vec<String> = problems.iter().map(problem).collect();
+            let said = format!("the arguments do not fit `{tool}`: {}", problems.join("; "));
+            match advice::advice(tool.as_str(), schema, arguments) {
+                Some(Advice { fix, fragment }) => advised(said, &fix, fragment.as_ref()),
+                None => said,
+            }
+        }
+        CallError::PolicyViolation { tool, violations } => {
+            let said = format!(
+                "the policy refuses these arguments of `{tool}`: {}",
+                violations.join("; ")
+            );
+            lines(&[said, "hint: the values allowed are set by this server's policy".to_owned()])
+        }
+        CallError::Unavailable { .. } | CallError::Upstream { .. } => {
+            format!("failed to call tool: {error}")
+        }
+        CallError::InvalidPolicy { .. }
+        | CallError::Destructive { .. }
+        | CallError::TooDeep { .. } => error.to_string(),
+    }
+}
+
+/// A sentence, what to do about it, and what the argument in question takes.
+pub(super) fn advised(said: String, fix: &str, fragment: Option<&SchemaFragment>) -> String {
+    let schema = fragment.map(|SchemaFragment { argument, schema }| match schema {
+        Some(schema) => format!("schema of `{argument}`: {schema}"),
+        None => format!("schema of `{argument}`: see describe_tool"),
+    });
+    lines(&[said, format!("hint: {fix}"), schema.unwrap_or_default()])
+}
+
+/// Names that one which is not there may have been meant for.
+pub(super) fn nearest(state: &GatewaySnapshot, name: &str) -> String {
+    if is_meta(name) {
+        return format!("hint: `{name}` is not behind call_tool: call it directly");
+    }
+    let near = state.catalog.similar(name, |entry| state.policy.shows(entry));
+    let near: Vec<&str> = near.iter().map(|name| name.as_str()).collect();
+    near_names(&near).unwrap_or_else(|| "hint: find its name with filter_tools".to_owned())
+}
+
+/// Names of resources or prompts that one which is not there may have been meant for.
+pub(super) fn nearest_of<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    near_names(&suggest::similar(name, names)).unwrap_or_default()
+}
+
+/// A backend's own error, for programs to read.
+pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
+    match error {
+        CallError::Upstream { code, message, data } => Some((*code, message, data.as_ref())),
+        _ => None,
+    }
+}
+
+fn unknown(state: &GatewaySnapshot, name: &str) -> String {
+    if let Some(absent) = absent(state, name) {
+        return not_connected(absent);
+    }
+    if let Some(workflow) = name.strip_prefix(PREFIX) {
+        return lines(&[format!("workflow {workflow} not found"), nearest(state, name)]);
+    }
+    // A server that is stopped keeps its place in the catalog, with nothing in it.
+    let is_here = |backend: &&BackendName| {
+        let mut sources = state.catalog.sources();
+        sources.any(|source| source.backend == **backend && !source.entries().is_empty())
+    };
+    let gone = state.catalog.former_backend(name).filter(|backend| !is_here(backend));
+    match gone.map(BackendName::as_str) {
+        Some(gone) if !gone.contains('/') => format!("server not found: {gone}"),
+        // A CLI is no server; what is left of it is that its tool is not there.
+        Some(_) | None => lines(&[format!("tool not found: {name}"), nearest(state, name)]),
+    }
+}
+
+/// The server that a tool would belong to, if it has none now. Whether there is such a tool nobody knows,
+/// or only those who have logged in.
+fn absent<'a>(state: &'a GatewaySnapshot, name: &str) -> Option<&'a Absent> {
+    state
+        .absent
+        .iter()
+        .find(|(start, _)| name.starts_with(start.as_str()))
+        .map(|(_, absent)| absent)
+}
+
+fn not_connected(Absent { server, condition, error }: &Absent) -> String {
+    let hint = match (condition, error) {
+        (ServerCondition::AuthRequired, _) => {
+            format!("log in with core_auth_login {{\"server\": \"{server}\"}}")
+        }
+        (ServerCondition::Starting, _) => "it is still starting; call again in a moment".to_owned(),
+        (_, error) => {
+            let why = error.as_ref().map(|error| format!("{error}; ")).unwrap_or_default();
+            format!("{why}start it again with core_service_start {{\"name\": \"{server}\"}}")
+        }
+    };
+    let status = condition.as_str();
+    lines(&[format!("server not connected: {server} (status: {status})"), format!("hint: {hint}")])
+}
+
+fn near_names(near: &[&str]) -> Option<String> {
+    (!near.is_empty()).then(|| format!("hint: nearest names: {}", near.join(", ")))
+}
+
+fn problem(problem: &ArgumentProblem) -> String {
+    let text = match problem {
+        ArgumentProblem::Schema { message } => message.clone(),
+        ArgumentProblem::Missing { .. }
+        | ArgumentProblem::Inconvertible { .. }
+        | ArgumentProblem::NotAllowed { .. } => problem.to_string(),
+    };
+    match text.char_indices().nth(MAX_PROBLEM) {
+        Some((end, _)) => text.get(..end).unwrap_or_default().to_owned() + "…",
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use muster_core::name::BackendName;
+
+    use super::unknown;
+    use crate::{
+        condition::ServerCondition,
+        dispatch::{Absent, GatewaySnapshot},
+    };
+
+    #[test]
+    fn why_a_server_has_no_tools() {
+        let said = |condition, error: Option<&str>| {
+            let server = BackendName::new("slow");
+            let absent = Absent { server, condition, error: error.map(str::to_owned) };
+            let absent = Arc::new([("x_slow_".to_owned(), absent)].into());
+            unknown(&GatewaySnapshot { absent, ..GatewaySnapshot::default() }, "x_slow_ok")
+        };
+        assert_eq!(
+            said(ServerCondition::Starting, None),
+            "server not connected: slow (status: starting)\nhint: it is still starting; call again in a moment"
+        );
+        assert_eq!(
+            said(ServerCondition::Failed, Some("no such program")),
+            "server not connected: slow (status: failed)\nhint: no such program; start it again with \
+             core_service_start {\"name\": \"slow\"}"
+        );
+        assert!(
+            unknown(&GatewaySnapshot::default(), "x_slow_ok")
+                .starts_with("tool not found: x_slow_ok")
+        );
+    }
+}

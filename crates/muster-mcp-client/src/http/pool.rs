@@ -1,0 +1,294 @@
+//! A connection pool for one upstream.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::Full;
+use hyper::{
+    body::Incoming,
+    client::conn::http1::{self, SendRequest},
+};
+use hyper_util::rt::TokioIo;
+use muster_core::{
+    credentials::BearerToken,
+    lock::Lock,
+    logins::{AccessTokenSource, LoginError},
+};
+use muster_net::{AddressPolicy, DialError, Dialer, Url};
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+use tracing::debug;
+
+use super::response::read_body;
+use crate::{bridge::LoginProvider, error::TransportError};
+
+/// Idle connections in the pool; further ones are closed after their request.
+const MAX_IDLE: usize = 64;
+/// How long a new connection may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection that carries one request at a time.
+pub(crate) type HttpConnection = SendRequest<Full<Bytes>>;
+
+/// A response, and the connection it arrives on: to be released once the body has been read.
+pub(crate) type Exchange = (Response<Incoming>, HttpConnection);
+
+/// How requests are authorized.
+#[derive(Debug, Clone)]
+pub(crate) enum Authorization {
+    /// Not at all, or by a configured header.
+    None,
+    /// By the token of the user that the connection belongs to. A rejected token is replaced once.
+    Access(Arc<dyn AccessTokenSource>),
+    /// By the current token of a login. Rejected tokens are handled by the bridge.
+    Login(Arc<dyn LoginProvider>),
+}
+
+/// The idle connections to one upstream, and what each of its requests carries.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    dialer: Dialer,
+    tasks: TaskTracker,
+    url: Url,
+    /// The value of `Host`; a proxy may expect another one than the URL has.
+    host: HeaderValue,
+    /// The headers that the user configured.
+    headers: HeaderMap,
+    authorization: Authorization,
+    /// A stack, so that surplus connections stay idle until the upstream closes them.
+    idle: Lock<Vec<HttpConnection>>,
+}
+
+impl Pool {
+    /// A pool whose connections are driven by `tasks`.
+    pub(crate) fn new(
+        dialer: Dialer,
+        tasks: TaskTracker,
+        url: Url,
+        headers: HeaderMap,
+        authorization: Authorization,
+    ) -> Self {
+        let host = url.host_header().clone();
+        Self { dialer, tasks, url, host, headers, authorization, idle: Lock::default() }
+    }
+
+    /// Sends `host` instead of the URL's own.
+    #[must_use]
+    pub(crate) fn with_host(self, host: HeaderValue) -> Self {
+        Self { host, ..self }
+    }
+
+    pub(crate) const fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// A request with the headers that all requests have.
+    pub(crate) fn request(
+        &self,
+        method: Method,
+        target: &Uri,
+        accept: &'static str,
+        body: Bytes,
+    ) -> Request<Full<Bytes>> {
+        let has_body = !body.is_empty();
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = target.clone();
+        let headers = request.headers_mut();
+        headers.insert(header::HOST, self.host.clone());
+        for (name, value) in &self.headers {
+            headers.insert(name, value.clone());
+        }
+        headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        if has_body {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Authorization::Login(login) = &self.authorization
+            && let Some(token) = login.token()
+            && let Some(value) = bearer(&token)
+        {
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        request
+    }
+
+    /// Sends a request over an idle or a new connection.
+    ///
+    /// With [`Authorization::Access`], a request whose token is rejected is sent once more with another
+    /// token, if there is one: the upstream has not processed it.
+    pub(crate) async fn send(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Exchange, TransportError> {
+        let Authorization::Access(access) = &self.authorization else {
+            return self.transmit(request).await;
+        };
+        let token = access.token().await.map_err(|error| no_token(error, None))?;
+        authorize(&mut request, &token)?;
+        let mut retry = request.clone();
+        let (response, connection) = self.transmit(request).await?;
+        let challenge = challenge(response.headers());
+        if !is_token_rejected(response.status(), challenge.as_deref()) {
+            return Ok((response, connection));
+        }
+        if read_body(&mut response.into_body()).await.is_ok() {
+            self.release(connection);
+        }
+        let another = access.replace_rejected(&token, challenge.as_deref()).await;
+        authorize(&mut retry, &another.map_err(|error| no_token(error, challenge))?)?;
+        self.transmit(retry).await
+    }
+
+    async fn transmit(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<Exchange, TransportError> {
+        loop {
+            let (mut connection, is_new) = match self.take_idle() {
+                Some(connection) => (connection, false),
+                None => (self.connect().await?, true),
+            };
+            if connection.ready().await.is_err() && !is_new {
+                continue;
+            }
+            match connection.try_send_request(request).await {
+                Ok(response) => return Ok((response, connection)),
+                Err(mut err) => match err.take_message() {
+                    // The upstream had closed the idle connection, and nothing was sent.
+                    Some(unsent) if !is_new => request = unsent,
+                    unsent => {
+                        let err = err.into_error();
+                        let reason = format!("the connection broke before an answer: {err}");
+                        return Err(match unsent {
+                            Some(_) => TransportError::Unreachable(reason),
+                            None => TransportError::Lost(reason),
+                        });
+                    }
+                },
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<HttpConnection, TransportError> {
+        let place = format!("{}:{}", self.url.host(), self.url.port());
+        let connecting = Box::pin(async {
+            // Upstreams are configured by the operator, and may be anywhere.
+            let stream = self.dialer.connect(&self.url, AddressPolicy::Unrestricted).await;
+            let stream = stream.map_err(|error| dial_error(error, &place))?;
+            http1::handshake(TokioIo::new(stream)).await.map_err(|err| {
+                TransportError::Unreachable(format!("connection to {place} failed: {err}"))
+            })
+        });
+        let connected = timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or_else(|_| {
+            Err(TransportError::Unreachable(format!("connection to {place} timed out")))
+        });
+        let (sender, connection) = connected?;
+        self.tasks.spawn(async move {
+            if let Err(err) = connection.await {
+                debug!("a connection ended: {err}");
+            }
+        });
+        Ok(sender)
+    }
+
+    /// Returns a connection to the pool.
+    pub(crate) fn release(&self, connection: HttpConnection) {
+        if connection.is_closed() {
+            return;
+        }
+        let mut idle = self.idle.lock();
+        if idle.len() >= MAX_IDLE {
+            idle.retain(|connection| !connection.is_closed());
+        }
+        if idle.len() < MAX_IDLE {
+            idle.push(connection);
+        }
+    }
+
+    fn take_idle(&self) -> Option<HttpConnection> {
+        let mut idle = self.idle.lock();
+        while let Some(connection) = idle.pop() {
+            if !connection.is_closed() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+}
+
+fn dial_error(error: DialError, place: &str) -> TransportError {
+    match error {
+        DialError::Refused(error) => error.into(),
+        DialError::Unreachable { reason, .. } => {
+            TransportError::Unreachable(format!("{place} cannot be reached: {reason}"))
+        }
+        // An untrusted certificate stays untrusted; an interrupted handshake may succeed later.
+        DialError::Tls { reason, interrupted, .. } => {
+            let text = format!("no TLS with {place}: {reason}");
+            if interrupted {
+                TransportError::Unreachable(text)
+            } else {
+                TransportError::Insecure(text)
+            }
+        }
+        DialError::TlsConfig(error) => TransportError::Insecure(error.to_string()),
+    }
+}
+
+fn bearer(token: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn authorize(
+    request: &mut Request<Full<Bytes>>,
+    token: &BearerToken,
+) -> Result<(), TransportError> {
+    let value = bearer(token.reveal());
+    let value = value.ok_or_else(|| TransportError::Invalid("the token cannot be sent".to_owned()));
+    request.headers_mut().insert(header::AUTHORIZATION, value?);
+    Ok(())
+}
+
+/// Whether a request was rejected because of its token.
+fn is_token_rejected(status: StatusCode, challenge: Option<&str>) -> bool {
+    let lacks_scope = || challenge.is_some_and(|text| text.contains("insufficient_scope"));
+    status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN && lacks_scope()
+}
+
+/// The `WWW-Authenticate` challenges of a response.
+pub(crate) fn challenge(headers: &HeaderMap) -> Option<String> {
+    let all = headers.get_all(header::WWW_AUTHENTICATE).iter();
+    let challenges: Vec<&str> = all.filter_map(|value| value.to_str().ok()).collect();
+    (!challenges.is_empty()).then(|| challenges.join(", "))
+}
+
+fn no_token(error: LoginError, challenge: Option<String>) -> TransportError {
+    match error {
+        LoginError::Required | LoginError::NotConfigured => {
+            TransportError::Unauthorized { challenge }
+        }
+        LoginError::Unavailable(reason) => TransportError::Lost(reason),
+        LoginError::UnknownIssuer(_)
+        | LoginError::Refused(_)
+        | LoginError::InsufficientScope(_) => TransportError::LoginFailed(error.to_string()),
+    }
+}
+
+/// Parses the headers that the user configured.
+pub(crate) fn parse_headers(given: &[(String, String)]) -> Result<HeaderMap, TransportError> {
+    let mut headers = HeaderMap::with_capacity(given.len());
+    for (name, value) in given {
+        let key: http::HeaderName = name.parse().map_err(|_| {
+            TransportError::Invalid(format!("`{name}` cannot be the name of a header"))
+        })?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| {
+            TransportError::Invalid(format!("the value of header `{name}` cannot be sent"))
+        })?;
+        value.set_sensitive(true);
+        headers.insert(key, value);
+    }
+    Ok(headers)
+}
