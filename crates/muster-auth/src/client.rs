@@ -45,8 +45,7 @@ use crate::{
     store::Vault,
 };
 
-const NAME: &str = "Muster MCP Aggregator";
-const HOME: &str = "https://github.com/giantswarm/muster";
+const NAME: &str = "muster";
 const DEFAULT_SCOPES: &str = "openid profile email groups offline_access";
 /// How many entries any map in this process may have.
 const MAX_ENTRIES: usize = 10_000;

@@ -3,7 +3,7 @@
 use std::env;
 
 /// Every variable: its name and what it does.
-pub const ALL: [(&str, &str); 13] = [
+pub const ALL: [(&str, &str); 14] = [
     ("CLIMAX_LOG_FILE", "Append log lines to this file, at the level of `--log-level`"),
     ("NO_COLOR", "Print without colour, even on a terminal, when set and not empty"),
     (
@@ -23,6 +23,10 @@ pub const ALL: [(&str, &str); 13] = [
     (
         "MUSTER_OAUTH_CALLBACK_PORT",
         "The local port that the browser is redirected to after a login; default 3000",
+    ),
+    (
+        "MUSTER_OAUTH_CLIENT_ID",
+        "The client id for logins at gateways; by default muster registers itself",
     ),
     ("TERM", "The REPL prompt is plain ASCII if this is empty or `dumb`"),
     ("TMPDIR", "The directory of the REPL history; default `/tmp`"),

@@ -4,7 +4,6 @@
 //! only the user can read, and never printed.
 
 mod callback_server;
-mod discovery;
 pub mod flow;
 pub mod server_logins;
 pub mod token_store;

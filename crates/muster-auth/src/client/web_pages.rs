@@ -20,7 +20,7 @@ pub struct OAuthClientPages(pub(super) Arc<OAuthClient>);
 struct ClientMetadata<'a> {
     client_id: &'a str,
     client_name: &'static str,
-    client_uri: &'static str,
+    client_uri: &'a str,
     redirect_uris: [&'a str; 1],
     grant_types: [&'static str; 2],
     response_types: [&'static str; 1],
@@ -58,14 +58,14 @@ impl OAuthClientPages {
         let metadata = ClientMetadata {
             client_id: &id,
             client_name: super::NAME,
-            client_uri: super::HOME,
+            client_uri: &options.public_url,
             redirect_uris: [&redirect],
             grant_types: ["authorization_code", "refresh_token"],
             response_types: ["code"],
             token_endpoint_auth_method: "none",
             scope: &options.scopes,
-            software_id: "giantswarm-muster",
-            software_version: "1.0.0",
+            software_id: "muster",
+            software_version: env!("CARGO_PKG_VERSION"),
         };
         let body = serde_json::to_vec(&metadata).unwrap_or_default();
         let mut response = Response::new(Bytes::from(body));

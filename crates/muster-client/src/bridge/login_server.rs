@@ -1,4 +1,4 @@
-//! What a client behind the bridge is offered while the gateway wants a login: one tool that begins it.
+//! The MCP server that the bridge offers while the gateway requires a login: one tool, which starts it.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::user_login::{Started, UserLogin};
+use super::user_login::{LoginStart, UserLogin};
 
-/// The one tool.
+/// The login tool.
 const TOOL: &str = "authenticate_muster";
 
-/// Serves a client until the user has logged in.
+/// The request handler until the user has logged in.
 #[derive(Debug)]
 pub struct LoginServer {
     login: Arc<UserLogin>,
@@ -29,11 +29,11 @@ pub struct LoginServer {
 }
 
 impl LoginServer {
-    /// Serves until `login` has a token.
+    /// Offers to start `login`.
     pub fn new(login: Arc<UserLogin>) -> Self {
         let instructions = format!(
-            "The gateway wants a login. Call the tool `{TOOL}` and show the user the address it \
-             answers with. When the user has logged in, the list of tools changes."
+            "The gateway requires a login. Call the tool `{TOOL}` and show the user the URL that it \
+             returns. After the login the list of tools changes."
         );
         let identity = ServerInfo {
             name: "muster-agent".to_owned(),
@@ -43,18 +43,20 @@ impl LoginServer {
         Self { login, identity }
     }
 
-    async fn called(&self, tool: &str) -> Value {
+    async fn call(&self, tool: &str) -> Value {
         match tool {
             TOOL => match self.login.start().await {
-                Ok(Started::Now(url) | Started::Before(url)) => answer(&invitation(&url)),
+                Ok(LoginStart::New(url) | LoginStart::InProgress(url)) => {
+                    success(&login_details(&url))
+                }
                 Err(reason) => failure(&format!("Failed to start authentication: {reason}")),
             },
             _ if self.login.is_expired() => match self.login.start().await {
-                Ok(Started::Now(url)) => failure(&format!(
+                Ok(LoginStart::New(url)) => failure(&format!(
                     "Authentication token expired. The user has to log in again at this page:\n\
                      {url}\nThen call the tool once more."
                 )),
-                Ok(Started::Before(url)) => failure(&format!(
+                Ok(LoginStart::InProgress(url)) => failure(&format!(
                     "Re-authentication is already in progress. The user has to log in at this page:\n\
                      {url}\nThen call the tool once more."
                 )),
@@ -68,11 +70,11 @@ impl LoginServer {
         }
     }
 
-    async fn answered(&self, request: Request) -> Result<Response, RequestError> {
+    async fn respond(&self, request: Request) -> Result<Response, RequestError> {
         let keep = Some(CacheControl { ttl_ms: 0, shared: false });
         Ok(match request {
             Request::ListTools { .. } => done(&json!({"tools": [tool()]}), keep),
-            Request::CallTool { name, .. } => done(&self.called(&name).await, None),
+            Request::CallTool { name, .. } => done(&self.call(&name).await, None),
             Request::ListResources { .. } => done(&json!({"resources": []}), keep),
             Request::ListTemplates { .. } => done(&json!({"resourceTemplates": []}), keep),
             Request::ListPrompts { .. } => done(&json!({"prompts": []}), keep),
@@ -90,7 +92,7 @@ impl RequestHandler for LoginServer {
         &self.identity
     }
 
-    /// All that a gateway may have: a client is told only once.
+    /// Everything a gateway may have: capabilities are negotiated only once.
     fn capabilities(&self) -> ServerCapabilities {
         ServerCapabilities {
             tools_change: true,
@@ -104,7 +106,7 @@ impl RequestHandler for LoginServer {
     fn changes(&self) -> Box<dyn ChangeStream> {
         let mut accepted = self.login.accepted();
         accepted.mark_unchanged();
-        Box::new(Login { accepted, left: None })
+        Box::new(LoginChanges { accepted, left: None })
     }
 
     fn handle<'a>(
@@ -113,18 +115,18 @@ impl RequestHandler for LoginServer {
         _: &'a Arc<dyn ClientHandle>,
         asked: ClientRequest,
     ) -> BoxFuture<'a, Result<Response, RequestError>> {
-        Box::pin(self.answered(asked.request))
+        Box::pin(self.respond(asked.request))
     }
 }
 
-/// One login: with it every list changes, and then there is nothing more to hear here.
-struct Login {
+/// The changes at a login: every list changes once.
+struct LoginChanges {
     accepted: watch::Receiver<u64>,
-    /// What is still to be told; none before the login.
+    /// The changes not yet sent; `None` before the login.
     left: Option<Vec<Change>>,
 }
 
-impl ChangeStream for Login {
+impl ChangeStream for LoginChanges {
     fn next(&mut self) -> BoxFuture<'_, Option<Change>> {
         Box::pin(async {
             let left = match &mut self.left {
@@ -143,32 +145,31 @@ fn tool() -> Value {
     json!({
         "name": TOOL,
         "description": "Log in to the muster gateway. Opens the login page in the user's browser and \
-                        answers with its address. When the user has logged in, the tools of the gateway \
-                        take the place of this one.",
+                        returns its URL. After the login the tools of the gateway replace this one.",
         "inputSchema": {"type": "object", "properties": {}},
     })
 }
 
-/// What tells a user where to log in.
-fn invitation(url: &str) -> String {
+/// The JSON that tells the user where to log in.
+fn login_details(url: &str) -> String {
     #[derive(Serialize)]
-    struct Invitation<'a> {
+    struct LoginDetails<'a> {
         status: &'a str,
         auth_url: &'a str,
         clickable_url: String,
         message: &'a str,
     }
-    let invitation = Invitation {
+    let details = LoginDetails {
         status: "auth_required",
         auth_url: url,
         clickable_url: format!("[Authenticate with Muster]({url})"),
-        message: "The login page is open in the browser; if not, open the address. The tools of the \
-                  gateway are there as soon as the login is done.",
+        message: "The login page is open in the browser; if not, open the URL. The tools of the \
+                  gateway are available after the login.",
     };
-    serde_json::to_string_pretty(&invitation).unwrap_or_default()
+    serde_json::to_string_pretty(&details).unwrap_or_default()
 }
 
-fn answer(text: &str) -> Value {
+fn success(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 

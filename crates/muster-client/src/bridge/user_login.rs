@@ -1,5 +1,5 @@
-//! The login of a client behind the bridge: what is stored, what can be renewed, and the page that
-//! a person is shown when neither helps.
+//! The user's login at the gateway behind the bridge: the stored token, its refresh, and the browser
+//! login when neither is possible.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -22,41 +22,41 @@ use crate::{
     remote::{Auth, Remote, error::RemoteError, target::Target},
 };
 
-/// How often it is looked whether another program has logged in.
-const LOOK: Duration = Duration::from_millis(500);
+/// The polling interval for tokens that another process stores.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The user's login at one gateway.
 pub struct UserLogin {
     target: Target,
     mode: AuthMode,
     token: watch::Sender<Option<String>>,
-    wanted: watch::Sender<Wanted>,
-    /// How often a token was taken that a person had to log in for.
+    required: watch::Sender<LoginRequired>,
+    /// The number of interactive logins that the gateway accepted.
     accepted: watch::Sender<u64>,
-    page: Mutex<Option<Page>>,
+    page: Mutex<Option<LoginPage>>,
 }
 
-/// What is known of the login that is wanted.
+/// The login that the gateway requires.
 #[derive(Debug, Clone, Default)]
-struct Wanted {
+struct LoginRequired {
     challenge: Option<String>,
-    /// There was a token, and it is good no longer.
+    /// There was a token, which is no longer accepted.
     expired: bool,
 }
 
-/// A page that waits for the user.
-struct Page {
+/// A login page that waits for the user.
+struct LoginPage {
     url: String,
     waiting: JoinSet<()>,
 }
 
-/// A login that has begun.
+/// A started login, with the URL of its page.
 #[derive(Debug)]
-pub enum Started {
-    /// Just now; the page is there.
-    Now(String),
-    /// The page was shown before.
-    Before(String),
+pub enum LoginStart {
+    /// The page was opened now.
+    New(String),
+    /// The page is still open from before.
+    InProgress(String),
 }
 
 impl std::fmt::Debug for UserLogin {
@@ -66,8 +66,8 @@ impl std::fmt::Debug for UserLogin {
 }
 
 impl UserLogin {
-    /// The login that is stored, if there is one.
-    pub async fn stored_auth(target: &Target, mode: AuthMode) -> Self {
+    /// A login that starts with the stored token, if there is one.
+    pub async fn load(target: &Target, mode: AuthMode) -> Self {
         let token = match mode {
             AuthMode::None => None,
             AuthMode::Auto | AuthMode::Prompt => token(target).await,
@@ -76,71 +76,71 @@ impl UserLogin {
             target: target.clone(),
             mode,
             token: watch::Sender::new(token),
-            wanted: watch::Sender::default(),
+            required: watch::Sender::default(),
             accepted: watch::Sender::default(),
             page: Mutex::new(None),
         }
     }
 
-    /// Opens the page where the user logs in, unless it is open. The token is used as soon as it is
-    /// there.
-    pub async fn start(&self) -> Result<Started, String> {
+    /// Opens the login page, unless it is open. The token is used as soon as the user has logged in.
+    pub async fn start(&self) -> Result<LoginStart, String> {
         let mut page = self.page.lock().await;
-        if let Some(Page { url, waiting }) = &mut *page {
+        if let Some(LoginPage { url, waiting }) = &mut *page {
             while waiting.try_join_next().is_some() {}
             if !waiting.is_empty() {
-                return Ok(Started::Before(url.clone()));
+                return Ok(LoginStart::InProgress(url.clone()));
             }
         }
-        let challenge = self.wanted.borrow().challenge.clone();
-        let begun = PendingLogin::new(&self.target, challenge.as_deref(), Prompting::Page).await;
-        let begun = begun.map_err(|err| err.to_string())?;
-        let url = begun.url().to_owned();
+        let challenge = self.required.borrow().challenge.clone();
+        let pending =
+            PendingLogin::start(&self.target, challenge.as_deref(), Prompting::Page).await;
+        let pending = pending.map_err(|err| err.to_string())?;
+        let url = pending.url().to_owned();
         if let Err(err) = browser::open(&url) {
-            tracing::warn!("the browser could not be opened: {err}");
+            tracing::warn!("cannot open the browser: {err}");
         }
         let token = self.token.clone();
         let mut waiting = JoinSet::new();
         waiting.spawn(async move {
-            match begun.finish().await {
-                Ok(made) => drop(token.send_replace(Some(shown(&made)))),
+            match pending.finish().await {
+                Ok(new) => drop(token.send_replace(Some(access_token(&new)))),
                 Err(err) => tracing::warn!("{err}"),
             }
         });
-        *page = Some(Page { url: url.clone(), waiting });
-        Ok(Started::Now(url))
+        *page = Some(LoginPage { url: url.clone(), waiting });
+        Ok(LoginStart::New(url))
     }
 
-    /// Whether there was a token that is good no longer.
+    /// Whether there was a token that is no longer accepted.
     pub fn is_expired(&self) -> bool {
-        self.wanted.borrow().expired
+        self.required.borrow().expired
     }
 
-    /// Counts how often a login was taken.
+    /// Counts the accepted interactive logins.
     pub fn accepted(&self) -> watch::Receiver<u64> {
         self.accepted.subscribe()
     }
 
-    /// After each login, takes the user to the servers behind the gateway that want one of their own.
-    pub async fn visit_servers(&self) -> Infallible {
+    /// After each login, starts the logins at the servers behind the gateway. Never returns.
+    pub async fn log_in_at_servers(&self) -> Infallible {
         let mut accepted = self.accepted.subscribe();
-        // The sender is here.
+        // Never fails: `self` holds the sender.
         while accepted.changed().await.is_ok() {
-            if let Err(err) = self.visit().await {
-                tracing::warn!("the servers behind the gateway: {err}");
+            if let Err(err) = self.log_in_once().await {
+                tracing::warn!("cannot log in at the servers behind the gateway: {err}");
             }
         }
         std::future::pending().await
     }
 
-    async fn visit(&self) -> Result<(), RemoteError> {
+    async fn log_in_once(&self) -> Result<(), RemoteError> {
         let token = self.token.borrow().clone();
         let auth = token.map_or(Auth::None, Auth::Bearer);
         let remote = Remote::connect(&self.target, &auth).await?;
         let say = |text: &str| tracing::info!("{text}");
-        let waiting =
+        let servers =
             server_logins::list(&remote).await?.into_iter().filter(ServerLogin::needs_login);
-        for server in waiting.filter(|server| server.sso().is_none()) {
+        for server in servers.filter(|server| server.sso().is_none()) {
             if let Err(err) = server_logins::log_in(&remote, &server, &say).await {
                 tracing::warn!("{}: {err}", server.name);
             }
@@ -152,17 +152,17 @@ impl UserLogin {
     async fn try_renewal(&self, refused: Option<&str>, challenge: Option<&str>) -> TokenRenewal {
         if self.mode == AuthMode::None {
             let hint = format!("run `muster auth login --endpoint {}`", self.target.url);
-            return TokenRenewal::Unavailable(format!("the gateway wants a login; {hint}"));
+            return TokenRenewal::Unavailable(format!("the gateway requires a login; {hint}"));
         }
-        self.wanted.send_replace(Wanted {
+        self.required.send_replace(LoginRequired {
             challenge: challenge.map(str::to_owned),
             expired: refused.is_some(),
         });
-        // Another program may have logged in meanwhile.
+        // Another process may have logged in meanwhile.
         let found = token(&self.target).await.filter(|found| Some(found.as_str()) != refused);
         let found = match found {
             Some(found) => Some(found),
-            None => self.made_anew(refused).await,
+            None => self.refreshed(refused).await,
         };
         match found {
             Some(found) => {
@@ -173,15 +173,15 @@ impl UserLogin {
         }
     }
 
-    /// A token made of the one that the gateway takes no longer, which is forgotten.
-    async fn made_anew(&self, refused: Option<&str>) -> Option<String> {
+    /// Refreshes the token that the gateway refused, or deletes it if that fails.
+    async fn refreshed(&self, refused: Option<&str>) -> Option<String> {
         let refused = refused?;
         let tokens = TokenStore::of_user().ok()?;
-        let old = tokens.load(&self.target.url).filter(|old| shown(old) == refused)?;
+        let old = tokens.load(&self.target.url).filter(|old| access_token(old) == refused)?;
         if old.can_refresh()
-            && let Ok(made) = flow::refresh(&self.target, &old).await
+            && let Ok(new) = flow::refresh(&self.target, &old).await
         {
-            return Some(shown(&made));
+            return Some(access_token(&new));
         }
         drop(tokens.remove(&self.target.url));
         None
@@ -189,29 +189,29 @@ impl UserLogin {
 
     async fn wait(&self, refused: Option<&str>) {
         let mut token = self.token.subscribe();
-        let fits = |token: &str| Some(token) != refused;
+        let is_new = |token: &str| Some(token) != refused;
         loop {
-            if token.borrow_and_update().as_deref().is_some_and(fits) {
+            if token.borrow_and_update().as_deref().is_some_and(is_new) {
                 return;
             }
             let stored =
                 TokenStore::of_user().ok().and_then(|tokens| tokens.load(&self.target.url));
-            if let Some(stored) = stored.filter(|stored| stored.is_valid() && fits(&shown(stored)))
+            if let Some(stored) =
+                stored.filter(|stored| stored.is_valid() && is_new(&access_token(stored)))
             {
-                self.token.send_replace(Some(shown(&stored)));
+                self.token.send_replace(Some(access_token(&stored)));
                 return;
             }
             tokio::select! {
-                // The sender is here.
+                // Never fails: `self` holds the sender.
                 _ = token.changed() => (),
-                () = sleep(LOOK) => (),
+                () = sleep(POLL_INTERVAL) => (),
             }
         }
     }
 }
 
-/// A token as a gateway is shown it.
-fn shown(token: &StoredToken) -> String {
+fn access_token(token: &StoredToken) -> String {
     token.access_token.reveal().clone()
 }
 

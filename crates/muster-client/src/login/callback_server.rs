@@ -1,41 +1,33 @@
-//! Where the browser comes back to: a page on this machine, for one visit.
+//! The local web server that receives the redirect at the end of a login.
 
 use std::{convert::Infallible, io, net::Ipv4Addr, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
+use muster_auth::{oauth::CallbackParams, page};
 use tokio::{net::TcpListener, sync::mpsc, task::JoinSet, time::timeout};
 
 use crate::env_vars;
 
-const USUAL_PORT: u16 = 3000;
-/// How long the browser may take to fetch its page.
-const FAREWELL: Duration = Duration::from_secs(1);
+const DEFAULT_PORT: u16 = 3000;
+/// The time to send the page before the process may exit.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A page on this machine.
+/// A web server for one callback.
 #[derive(Debug)]
 pub(super) struct CallbackServer {
     listener: TcpListener,
     port: u16,
 }
 
-/// What the browser brought.
-#[derive(Debug, Clone, Default)]
-pub(super) struct CallbackParams {
-    pub(super) code: Option<String>,
-    pub(super) state: Option<String>,
-    pub(super) issuer: Option<String>,
-    pub(super) error: Option<String>,
-}
-
 impl CallbackServer {
-    /// Opens the page, at the port that the environment names or at the usual one.
+    /// Listens on `MUSTER_OAUTH_CALLBACK_PORT`, or on port 3000.
     pub(super) async fn open() -> Result<Self, String> {
         let port = env_vars::get("MUSTER_OAUTH_CALLBACK_PORT").and_then(|port| port.parse().ok());
-        let port = port.filter(|port| *port > 0).unwrap_or(USUAL_PORT);
+        let port = port.filter(|port| *port > 0).unwrap_or(DEFAULT_PORT);
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
         let listener = listener.map_err(|err| match err.kind() {
             io::ErrorKind::AddrInUse => format!(
@@ -46,33 +38,34 @@ impl CallbackServer {
         Ok(Self { listener, port })
     }
 
-    /// Its address.
+    /// The redirect URI.
     pub(super) fn url(&self) -> String {
         format!("http://localhost:{}/callback", self.port)
     }
 
-    /// Waits for the browser. `judge` decides which page it is shown.
-    pub(super) async fn visit(
+    /// Waits for the callback. `judge` turns its parameters, which are `None` if one is repeated, into
+    /// the result and decides which page the browser shows.
+    pub(super) async fn receive(
         &self,
         limit: Duration,
-        judge: impl Fn(&CallbackParams) -> Result<(), String>,
-    ) -> Result<CallbackParams, String> {
+        judge: impl Fn(Option<&CallbackParams>) -> Result<String, String>,
+    ) -> Result<String, String> {
         let late = "callback failed: context deadline exceeded".to_owned();
         let mut connections = JoinSet::new();
-        let visit = timeout(limit, self.serve(&mut connections)).await.map_err(|_| late)?;
-        let (visit, page) = visit.ok_or("callback failed: nobody came")?;
-        let judged = judge(&visit);
-        // The browser may be gone already.
-        drop(page.send(judged.clone()).await);
-        // The page has to be on its way before the command ends.
-        drop(timeout(FAREWELL, connections.join_next()).await);
+        let callback = timeout(limit, self.serve(&mut connections)).await.map_err(|_| late)?;
+        let (params, page) = callback.ok_or("callback failed: the server has stopped")?;
+        let judged = judge(params.as_ref());
+        // The browser may have disconnected.
+        drop(page.send(judged.as_ref().map(drop).map_err(Clone::clone)).await);
+        // The page must be sent before the process exits.
+        drop(timeout(PAGE_TIMEOUT, connections.join_next()).await);
         connections.detach_all();
-        judged.map(|()| visit)
+        judged
     }
 
-    /// Answers until somebody comes to the page itself.
-    async fn serve(&self, connections: &mut JoinSet<()>) -> Option<Sent> {
-        let (sender, mut visits) = mpsc::channel(1);
+    /// Serves requests until one for the callback arrives.
+    async fn serve(&self, connections: &mut JoinSet<()>) -> Option<Callback> {
+        let (sender, mut callbacks) = mpsc::channel(1);
         loop {
             tokio::select! {
                 Ok((stream, _)) = self.listener.accept() => {
@@ -84,24 +77,25 @@ impl CallbackServer {
                     connections.spawn(async move { drop(connection.await) });
                 }
                 Some(_) = connections.join_next() => (),
-                visit = visits.recv() => break visit,
+                callback = callbacks.recv() => break callback,
             }
         }
     }
 }
 
-type Sent = (CallbackParams, mpsc::Sender<Result<(), String>>);
+/// The parameters of a callback, and where to send its outcome.
+type Callback = (Option<CallbackParams>, mpsc::Sender<Result<(), String>>);
 
 async fn answer(
     request: Request<Incoming>,
-    visits: mpsc::Sender<Sent>,
+    callbacks: mpsc::Sender<Callback>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     if request.uri().path() != "/callback" {
-        return Ok(page(StatusCode::NOT_FOUND, "Not Found", "There is nothing here."));
+        return Ok(page(StatusCode::NOT_FOUND, "Not Found", "There is no page at this URL."));
     }
-    let visit = CallbackParams::read(request.uri().query().unwrap_or_default());
+    let params = CallbackParams::parse(request.uri().query().unwrap_or_default());
     let (sender, mut judged) = mpsc::channel(1);
-    if visits.try_send((visit, sender)).is_err() {
+    if callbacks.try_send((params, sender)).is_err() {
         let text = "CallbackServer already processed";
         return Ok(page(StatusCode::BAD_REQUEST, "Authentication Failed", text));
     }
@@ -112,65 +106,59 @@ async fn answer(
             "You are logged in. You can close this window and go back to the terminal.",
         ),
         Some(Err(reason)) => page(StatusCode::BAD_REQUEST, "Authentication Failed", &reason),
-        None => page(StatusCode::BAD_REQUEST, "Authentication Failed", "Nobody waits any more."),
+        None => page(StatusCode::BAD_REQUEST, "Authentication Failed", "The login has ended."),
     })
 }
 
-impl CallbackParams {
-    fn read(query: &str) -> Self {
-        let mut visit = Self::default();
-        for (key, value) in form_urlencoded::parse(query.as_bytes()) {
-            let place = match &*key {
-                "code" => &mut visit.code,
-                "state" => &mut visit.state,
-                "iss" => &mut visit.issuer,
-                "error_description" => &mut visit.error,
-                "error" if visit.error.is_none() => &mut visit.error,
-                _ => continue,
-            };
-            *place = Some(value.into_owned());
-        }
-        visit
-    }
-}
-
 fn page(status: StatusCode, title: &str, text: &str) -> Response<Full<Bytes>> {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let html = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title></head>\
-         <body><h1>{title}</h1><p>{text}</p></body></html>\n"
-    );
-    let mut response = Response::new(Full::new(Bytes::from(html)));
-    *response.status_mut() = status;
-    let headers = [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::X_FRAME_OPTIONS, "DENY"),
-        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    for (name, value) in headers {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
-    }
-    response
+    page::message(status, title, text).map(Full::new)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::CallbackParams;
+    use std::time::Duration;
 
-    #[test]
-    fn what_the_browser_brings() {
-        let visit = CallbackParams::read("code=a%2Fb&state=s+t&iss=https%3A%2F%2Fi&x=1");
-        assert_eq!(visit.code.as_deref(), Some("a/b"));
-        assert_eq!(visit.state.as_deref(), Some("s t"));
-        assert_eq!(visit.issuer.as_deref(), Some("https://i"));
-        let refused = CallbackParams::read("error=access_denied&error_description=not+today");
-        assert_eq!(refused.error.as_deref(), Some("not today"));
-        assert_eq!(
-            CallbackParams::read("error=access_denied").error.as_deref(),
-            Some("access_denied")
-        );
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::{TcpListener, TcpStream},
+    };
+
+    use super::{CallbackParams, CallbackServer};
+
+    /// What `judge` gets for a query, and the status of the page.
+    async fn received(query: &str) -> (Option<CallbackParams>, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = CallbackServer { listener, port };
+        let seen = std::sync::Mutex::new(None);
+        let judge = |params: Option<&CallbackParams>| {
+            *seen.lock().unwrap() = params.cloned();
+            params.map(|_| "code".to_owned()).ok_or_else(|| "<repeated>".to_owned())
+        };
+        let browser = async {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            let request = format!("GET /callback?{query} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut page = String::new();
+            stream.read_to_string(&mut page).await.unwrap();
+            page
+        };
+        let (_, page) = tokio::join!(server.receive(Duration::from_secs(5), judge), browser);
+        (seen.into_inner().unwrap(), page)
+    }
+
+    #[tokio::test]
+    async fn repeated_parameters_are_refused() {
+        let (params, page) = received("code=a%2Fb&state=s").await;
+        assert_eq!(params.unwrap().code.as_deref(), Some("a/b"));
+        assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+        for query in ["code=good&state=s&code=evil", "code=c&state=good&state=evil"] {
+            let (params, page) = received(query).await;
+            assert_eq!(params, None, "{query}");
+            assert!(
+                page.starts_with("HTTP/1.1 400") && page.contains("&lt;repeated&gt;"),
+                "{page}"
+            );
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use muster_auth::{random::sha256, secret::Secret};
+use muster_auth::{oauth::ClientAuthMethod, random::sha256, secret::Secret};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -46,6 +46,9 @@ pub struct StoredToken {
     /// The secret of that client, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<Secret>,
+    /// How that client authenticates, if it has a secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_auth_method: Option<ClientAuthMethod>,
     /// When it was issued.
     pub created_at: Timestamp,
 }
@@ -193,6 +196,7 @@ mod tests {
             issuer_url: "https://i.example".to_owned(),
             client_id: None,
             client_secret: None,
+            client_auth_method: None,
             created_at: Timestamp::now(),
         }
     }

@@ -122,7 +122,7 @@ fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandErr
         if args.silent {
             login::try_silent_login(target, mode, &Terminal::Stderr).await;
         }
-        let login = Arc::new(UserLogin::stored_auth(target, mode).await);
+        let login = Arc::new(UserLogin::load(target, mode).await);
         let options = bridge::BridgeOptions {
             login: Arc::<UserLogin>::clone(&login),
             until_login: Some(Arc::new(LoginServer::new(Arc::clone(&login)))),
@@ -131,7 +131,7 @@ fn carry(args: &Agent, target: &Target, mode: AuthMode) -> Result<(), CommandErr
         let visiting = async {
             match args.disable_auto_sso {
                 true => std::future::pending().await,
-                false => login.visit_servers().await,
+                false => login.log_in_at_servers().await,
             }
         };
         let carried = tokio::select! {

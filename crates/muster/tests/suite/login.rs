@@ -133,8 +133,11 @@ fn about_logins(path: &str, body: &str, port: u16) -> (&'static str, String, Str
         }
         _ => {
             let metadata = format!("{base}/.well-known/oauth-protected-resource/mcp");
-            let challenge =
-                format!("www-authenticate: Bearer resource_metadata=\"{metadata}\"\r\n");
+            // A quoted text that looks like parameters: neither is one.
+            let text = "use scope=admin, issuer=https://evil.example";
+            let challenge = format!(
+                "www-authenticate: Bearer error_description=\"{text}\", resource_metadata=\"{metadata}\"\r\n"
+            );
             ("401 Unauthorized", challenge, json!({"error": "unauthorized"}).to_string())
         }
     }
@@ -154,6 +157,8 @@ enum Browser {
     Agrees,
     Refuses,
     Forges,
+    /// Comes back with two codes, the right one last.
+    Repeats,
 }
 
 impl User {
@@ -228,6 +233,7 @@ fn visit(opened: &str, callback: u16, browser: Browser) -> String {
     let answer = match browser {
         Browser::Refuses => "error=access_denied&error_description=%3Cnot%20today%3E".to_owned(),
         Browser::Agrees | Browser::Forges => format!("code={}", field("code_challenge")),
+        Browser::Repeats => format!("code=other&code={}", field("code_challenge")),
     };
     let mut stream = TcpStream::connect(("127.0.0.1", callback)).unwrap();
     write!(stream, "GET /callback?{answer}&state={state} HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -344,6 +350,7 @@ fn logins_that_fail() {
     let said = [
         user.browse(&["auth", "login"], Browser::Refuses),
         user.browse(&["list", "services", "--quiet"], Browser::Forges),
+        user.browse(&["auth", "login"], Browser::Repeats),
     ];
     expect![[r#"
         Opening browser for authentication... done
@@ -360,6 +367,13 @@ fn logins_that_fail() {
         stderr: hint: try again with `muster auth login --endpoint http://127.0.0.1:[PORT]/mcp`
         exit 3
         <h1>Authentication Failed</h1><p>state mismatch - possible CSRF attack</p>
+        Opening browser for authentication... done
+        Waiting for authentication to complete...
+        stderr: Error: Authentication failed for http://127.0.0.1:[PORT]/mcp: the callback repeats a parameter
+        stderr:
+        stderr: hint: try again with `muster auth login --endpoint http://127.0.0.1:[PORT]/mcp`
+        exit 3
+        <h1>Authentication Failed</h1><p>the callback repeats a parameter</p>
     "#]].assert_eq(&said.concat());
     let taken = TcpListener::bind(("127.0.0.1", user.callback)).unwrap();
     expect![[r#"
@@ -371,7 +385,7 @@ fn logins_that_fail() {
     // A door that describes another one: a token for that one is not for this one to see.
     let other = user.door.url().replace("/mcp", "/other");
     expect![[r#"
-        stderr: Error: Authentication failed for http://127.0.0.1:[PORT]/other: the gateway describes itself as `http://127.0.0.1:[PORT]/mcp`, which is another resource: a token for it would be good for somebody else. If that is the gateway you mean, use it as the endpoint
+        stderr: Error: Authentication failed for http://127.0.0.1:[PORT]/other: the server describes itself as `http://127.0.0.1:[PORT]/mcp`, which is another resource: a token for it could be used elsewhere
         stderr:
         stderr: hint: try again with `muster auth login --endpoint http://127.0.0.1:[PORT]/other`
         exit 3
