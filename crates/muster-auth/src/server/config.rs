@@ -165,7 +165,7 @@ pub struct ServerConfig {
     pub session_duration: Duration,
     /// The origins of web pages that may send requests.
     pub origins: Vec<String>,
-    /// TrustedProxies of ours, which say whom they speak for.
+    /// The reverse proxies that may set the client's address.
     pub proxies: TrustedProxies,
 }
 

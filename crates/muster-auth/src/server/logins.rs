@@ -184,7 +184,7 @@ impl Inner {
     }
 
     /// Issues new tokens for a refresh token. The provider's tokens are refreshed first: while it is
-    /// unavailable the refresh token stays valid, and a user whom it refuses is logged out here, too.
+    /// unavailable the refresh token stays valid, and a user that it refuses is logged out here, too.
     pub(super) async fn refresh(
         self: &Arc<Self>,
         refresh: &str,
