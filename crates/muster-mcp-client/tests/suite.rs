@@ -5,17 +5,17 @@
     clippy::panic,
     clippy::indexing_slicing,
     unreachable_pub,
-    reason = "tests say what they expect"
+    reason = "tests reply what they expect"
 )]
 
 mod suite {
+    mod authorization;
     mod bridge;
+    mod failures;
+    pub(crate) mod harness;
+    pub(crate) mod http_server;
+    mod http_sse;
     mod matrix;
     mod mtls;
-    mod odd;
-    mod sse;
-    mod tokens;
-    pub(crate) mod web;
-    pub(crate) mod world;
-    mod wrong;
+    mod unusual_servers;
 }

@@ -10,8 +10,8 @@ use tokio::{
 };
 
 use super::{
-    web::{Say, Seen, Web, legacy},
-    world::LIMIT,
+    harness::LIMIT,
+    http_server::{HttpServer, ReceivedRequest, Reply, legacy},
 };
 
 /// A client of a bridge, which ends with it.
@@ -21,7 +21,7 @@ struct Client {
 }
 
 impl Client {
-    async fn connect(web: &Web) -> Self {
+    async fn connect(web: &HttpServer) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let theirs = theirs.into_std().unwrap();
         let writing = UnixStream::from_std(theirs.try_clone().unwrap()).unwrap();
@@ -59,20 +59,20 @@ impl Client {
 #[tokio::test]
 async fn a_broken_stream_is_resumed() {
     let response = r#"{"jsonrpc":"2.0","id":"c","result":{ "n":1.0 }}"#;
-    let web = Web::start(move |seen| {
-        legacy(seen, |seen| match () {
-            () if seen.is("tools/call") => {
-                Some(Say::Events(vec!["id: 7\nretry: 10\ndata: \n\n".to_owned()]))
+    let web = HttpServer::start(move |request| {
+        legacy(request, |request| match () {
+            () if request.is("tools/call") => {
+                Some(Reply::Events(vec!["id: 7\nretry: 10\ndata: \n\n".to_owned()]))
             }
-            () if seen.header("last-event-id") == Some("7") => {
-                Some(Say::Events(vec![format!("id: 8\ndata: {response}\n\n")]))
+            () if request.header("last-event-id") == Some("7") => {
+                Some(Reply::Events(vec![format!("id: 8\ndata: {response}\n\n")]))
             }
             () => None,
         })
     })
     .await;
     assert_eq!(Client::connect(&web).await.call().await, response);
-    assert_eq!(web.seen_of("tools/call").len(), 1, "the call is not repeated");
+    assert_eq!(web.requests_of("tools/call").len(), 1, "the call is not repeated");
 }
 
 #[tokio::test]
@@ -81,12 +81,12 @@ async fn a_long_response_passes_byte_for_byte() {
     let response = format!(r#"{{"jsonrpc":"2.0","id":"c","result":{{ "text" : "{long}" }}}}"#);
     for by_events in [false, true] {
         let sent = response.clone();
-        let web = Web::start(move |seen: &Seen| {
+        let web = HttpServer::start(move |request: &ReceivedRequest| {
             let progress = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\n";
-            legacy(seen, |seen| {
-                seen.is("tools/call").then(|| match by_events {
-                    true => Say::Events(vec![progress.to_owned(), format!("data: {sent}\n\n")]),
-                    false => Say::json(sent.clone()),
+            legacy(request, |request| {
+                request.is("tools/call").then(|| match by_events {
+                    true => Reply::Events(vec![progress.to_owned(), format!("data: {sent}\n\n")]),
+                    false => Reply::json(sent.clone()),
                 })
             })
         })

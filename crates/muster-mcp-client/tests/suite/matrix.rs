@@ -10,7 +10,7 @@ use muster_core::{
 };
 use tokio::time::timeout;
 
-use super::world::{Fake, Fixture, LIMIT, World, fixture, http, raw};
+use super::harness::{FakeClient, Fixture, LIMIT, TestConnection, fixture, http, raw};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wire {
@@ -24,12 +24,12 @@ enum Era {
     Legacy,
 }
 
-async fn world(wire: Wire, era: Era) -> World {
+async fn world(wire: Wire, era: Era) -> TestConnection {
     let more: &[&str] = if era == Era::Legacy { &["--legacy-only"] } else { &[] };
     match wire {
         Wire::Http => {
             let fixture = Fixture::start(more).await;
-            let mut world = World::of(&http(&fixture.url)).await;
+            let mut world = TestConnection::of(&http(&fixture.url)).await;
             world.fixture = Some(fixture);
             world
         }
@@ -38,7 +38,12 @@ async fn world(wire: Wire, era: Era) -> World {
             let args =
                 [fixture.to_str().unwrap(), "--stdio"].into_iter().chain(more.iter().copied());
             let args = args.map(str::to_owned).collect();
-            World::of(&Endpoint::Stdio { command: "python3".to_owned(), args, env: vec![] }).await
+            TestConnection::of(&Endpoint::Stdio {
+                command: "python3".to_owned(),
+                args,
+                env: vec![],
+            })
+            .await
         }
     }
 }
@@ -64,17 +69,17 @@ matrix!(
     lists,
     calls,
     progress_and_logs,
-    questions,
-    questions_by_reply,
+    input_requests,
+    input_requests_in_results,
     cancels,
     resources_and_prompts,
-    hears_of_changes,
-    watches,
-    runs_side_by_side,
+    receives_change_notifications,
+    subscribes,
+    runs_concurrently,
     closes,
 );
 
-async fn lists(world: World, era: Era) {
+async fn lists(world: TestConnection, era: Era) {
     let listing = &world.listing;
     assert_eq!(listing.tools.len(), 36, "{:#?}", listing.tools);
     assert_eq!(listing.resources.len(), 3);
@@ -90,8 +95,8 @@ async fn lists(world: World, era: Era) {
     );
 }
 
-async fn calls(world: World, _: Era) {
-    let client = Fake::able();
+async fn calls(world: TestConnection, _: Era) {
+    let client = FakeClient::with_all_capabilities();
     let text = world.call(&client, "test_simple_text", "{}").await;
     let plain =
         r#""content":[{"type":"text","text":"This is a simple text response for testing."}]"#;
@@ -104,8 +109,8 @@ async fn calls(world: World, _: Era) {
     assert!(region.contains("Region: eu-Zürich"), "{region}");
 }
 
-async fn progress_and_logs(world: World, _: Era) {
-    let client = Fake::able();
+async fn progress_and_logs(world: TestConnection, _: Era) {
+    let client = FakeClient::with_all_capabilities();
     // A token that no number type holds comes back as it was written.
     let meta = r#"{"progressToken":123456789012345678901234567890,"traceparent":"00-1"}"#;
     let call = world.permit("test_tool_with_progress", "{}", Some(meta));
@@ -115,24 +120,24 @@ async fn progress_and_logs(world: World, _: Era) {
             r#"notifications/progress {{"progressToken":123456789012345678901234567890,"progress":{value},"total":100}}"#
         )
     };
-    assert_eq!(client.notices(), [progress(0), progress(50), progress(100)]);
+    assert_eq!(client.notifications(), [progress(0), progress(50), progress(100)]);
 
-    let client = Fake::able();
+    let client = FakeClient::with_all_capabilities();
     let call = world.permit("test_tool_with_progress", "{}", None);
     world.run(&client, call).await.unwrap();
-    assert!(client.notices().is_empty());
+    assert!(client.notifications().is_empty());
 
     world.call(&client, "test_tool_with_logging", "{}").await;
     assert_eq!(
-        client.notices()[0],
+        client.notifications()[0],
         r#"notifications/message {"level":"info","logger":"fixture","data":"Tool execution started"}"#
     );
-    assert_eq!(client.notices().len(), 3);
+    assert_eq!(client.notifications().len(), 3);
 }
 
-/// What a legacy server asks goes to the client at once; a modern one asks by its result.
-async fn questions(world: World, era: Era) {
-    let client = Fake::able();
+/// Input requests of a legacy server reach the client at once; a modern one makes them by its result.
+async fn input_requests(world: TestConnection, era: Era) {
+    let client = FakeClient::with_all_capabilities();
     let call = world.permit("test_sampling", r#"{"prompt":"capital?"}"#, None);
     let outcome = world.run(&client, call).await.unwrap();
     if era == Era::Modern {
@@ -146,13 +151,13 @@ async fn questions(world: World, era: Era) {
         assert!(result.unwrap().get().contains(r#""resultType":"input_required""#));
         // A client that did not declare it is never asked.
         let call = world.permit("test_sampling", r#"{"prompt":"capital?"}"#, None);
-        let refused = world.run(&Fake::new("{}", &[]), call).await;
+        let refused = world.run(&FakeClient::new("{}", &[]), call).await;
         let Err(CallError::Upstream { code: -32021, .. }) = refused else { panic!("{refused:?}") };
         return;
     }
     let Outcome::Raw(result) = outcome else { panic!("{outcome:?}") };
     assert!(result.get().contains("LLM response: Paris"), "{result}");
-    let asked = client.questions();
+    let asked = client.input_requests();
     assert_eq!(
         asked,
         [
@@ -164,17 +169,17 @@ async fn questions(world: World, era: Era) {
     let roots = world.call(&client, "test_input_required_result_list_roots", "{}").await;
     assert!(roots.contains("file:///home"), "{roots}");
     // A client that cannot, and one that will not.
-    let cannot = Fake::new("{}", &[]);
+    let cannot = FakeClient::new("{}", &[]);
     let text = world.call(&cannot, "test_sampling", r#"{"prompt":"x"}"#).await;
     assert!(text.contains("did not declare the capability `sampling`"), "{text}");
-    assert!(cannot.questions().is_empty());
-    let will_not = Fake::new(r#"{"sampling":{}}"#, &[]);
-    let text = world.call(&will_not, "test_sampling", r#"{"prompt":"x"}"#).await;
+    assert!(cannot.input_requests().is_empty());
+    let refusing = FakeClient::new(r#"{"sampling":{}}"#, &[]);
+    let text = world.call(&refusing, "test_sampling", r#"{"prompt":"x"}"#).await;
     assert!(text.contains("The client refused: no"), "{text}");
 }
 
-async fn questions_by_reply(world: World, era: Era) {
-    let client = Fake::able();
+async fn input_requests_in_results(world: TestConnection, era: Era) {
+    let client = FakeClient::with_all_capabilities();
     let tool = "test_input_required_result_multi_round";
     if era == Era::Legacy {
         let text = world.call(&client, "test_input_required_result_multiple_inputs", "{}").await;
@@ -192,7 +197,7 @@ async fn questions_by_reply(world: World, era: Era) {
     let again =
         |answers: &str, state| Continuation { responses: Some(raw(answers)), state: Some(state) };
     let step1 = again(r#"{"step1":{"action":"accept","content":{"name":"Ada"}}}"#, state);
-    let second = world.run(&client, world.permit_again(tool, "{}", None, step1)).await;
+    let second = world.run(&client, world.permit_with(tool, "{}", None, step1)).await;
     let Ok(Outcome::InputRequired(InputRequired {
         requests: questions, state: Some(state), ..
     })) = second
@@ -201,15 +206,15 @@ async fn questions_by_reply(world: World, era: Era) {
     };
     assert_eq!(questions[0].0, "step2");
     let step2 = again(r#"{"step2":{"action":"accept","content":{"color":"red"}}}"#, state);
-    let third = world.run(&client, world.permit_again(tool, "{}", None, step2)).await;
+    let third = world.run(&client, world.permit_with(tool, "{}", None, step2)).await;
     let Ok(Outcome::Raw(result)) = third else { panic!("{third:?}") };
     assert!(result.get().contains("Ada likes red."), "{result}");
 }
 
-/// The fixture tells nobody that a call ended early, but one that sleeps for a minute and is not
-/// cancelled keeps it from ending in time.
-async fn cancels(mut world: World, _: Era) {
-    let client = Fake::able();
+/// The fixture does not report that a call ended early, but a call that sleeps for a minute and is not
+/// cancelled keeps it from exiting in time.
+async fn cancels(mut world: TestConnection, _: Era) {
+    let client = FakeClient::with_all_capabilities();
     let call = world.permit("slow_compute", r#"{"seconds":60}"#, None);
     let running = world.run(&client, call);
     assert!(timeout(std::time::Duration::from_millis(300), running).await.is_err());
@@ -219,10 +224,11 @@ async fn cancels(mut world: World, _: Era) {
     world.events.close();
 }
 
-async fn resources_and_prompts(world: World, era: Era) {
-    let read = world.asked(ResourceOperation::Read { uri: "test://static-text".to_owned() }).await;
+async fn resources_and_prompts(world: TestConnection, era: Era) {
+    let read =
+        world.request_text(ResourceOperation::Read { uri: "test://static-text".to_owned() }).await;
     assert!(read.contains("This is the content of the static text resource."), "{read}");
-    let missing = world.ask(ResourceOperation::Read { uri: "test://nothing".to_owned() }).await;
+    let missing = world.request(ResourceOperation::Read { uri: "test://nothing".to_owned() }).await;
     let expect = if era == Era::Modern { -32602 } else { -32002 };
     match missing {
         Err(CallError::Upstream { code, message, data }) => {
@@ -235,35 +241,35 @@ async fn resources_and_prompts(world: World, era: Era) {
         name: "test_prompt_with_arguments".to_owned(),
         arguments: Some(raw(r#"{"arg1":"a","arg2":"b"}"#)),
     };
-    assert!(world.asked(prompt).await.contains("arg1='a', arg2='b'"));
+    assert!(world.request_text(prompt).await.contains("arg1='a', arg2='b'"));
     let params = raw(
         r#"{"ref":{"type":"ref/prompt","name":"test_prompt_with_arguments"},"argument":{"name":"arg1","value":"par"}}"#,
     );
-    let completed = world.asked(ResourceOperation::Complete { params }).await;
+    let completed = world.request_text(ResourceOperation::Complete { params }).await;
     assert!(completed.contains(r#"["paris","park","party"]"#), "{completed}");
 }
 
-async fn hears_of_changes(mut world: World, _: Era) {
-    let client = Fake::able();
+async fn receives_change_notifications(mut world: TestConnection, _: Era) {
+    let client = FakeClient::with_all_capabilities();
     for tool in ["test_trigger_tool_change", "test_trigger_prompt_change"] {
         world.call(&client, tool, "{}").await;
         assert!(matches!(world.event().await, ConnectionEvent::ListChanged));
     }
 }
 
-async fn watches(mut world: World, _: Era) {
-    let client = Fake::able();
+async fn subscribes(mut world: TestConnection, _: Era) {
+    let client = FakeClient::with_all_capabilities();
     let watched = || "test://watched-resource".to_owned();
-    assert_eq!(world.asked(ResourceOperation::Subscribe { uri: watched() }).await, "{}");
+    assert_eq!(world.request_text(ResourceOperation::Subscribe { uri: watched() }).await, "{}");
     world.call(&client, "test_trigger_resource_update", "{}").await;
     match world.event().await {
         ConnectionEvent::ResourceUpdated { uri } => assert_eq!(uri, watched()),
         other => panic!("{other:?}"),
     }
     let nothing =
-        world.ask(ResourceOperation::Subscribe { uri: "test://nothing".to_owned() }).await;
+        world.request(ResourceOperation::Subscribe { uri: "test://nothing".to_owned() }).await;
     assert!(matches!(nothing, Err(CallError::Upstream { .. })), "{nothing:?}");
-    world.asked(ResourceOperation::Unsubscribe { uri: watched() }).await;
+    world.request_text(ResourceOperation::Unsubscribe { uri: watched() }).await;
     // The stream is closed at the next turn of the runtime.
     tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     world.call(&client, "test_trigger_resource_update", "{}").await;
@@ -272,19 +278,19 @@ async fn watches(mut world: World, _: Era) {
     assert!(matches!(next, ConnectionEvent::ListChanged), "{next:?}");
 }
 
-async fn runs_side_by_side(world: World, _: Era) {
+async fn runs_concurrently(world: TestConnection, _: Era) {
     let world = Arc::new(world);
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..20 {
         let world = Arc::clone(&world);
         calls.spawn(async move {
-            let client = Fake::able();
+            let client = FakeClient::with_all_capabilities();
             let meta = format!(r#"{{"progressToken":"t{number}"}}"#);
             let call = world.permit("test_tool_with_progress", "{}", Some(&meta));
             world.run(&client, call).await.unwrap();
-            let notices = client.notices();
-            assert_eq!(notices.len(), 3, "{notices:?}");
-            assert!(notices.iter().all(|notice| notice.contains(&format!(r#""t{number}""#))));
+            let notifications = client.notifications();
+            assert_eq!(notifications.len(), 3, "{notifications:?}");
+            assert!(notifications.iter().all(|notice| notice.contains(&format!(r#""t{number}""#))));
         });
     }
     while let Some(done) = timeout(LIMIT, calls.join_next()).await.unwrap() {
@@ -292,8 +298,8 @@ async fn runs_side_by_side(world: World, _: Era) {
     }
 }
 
-async fn closes(world: World, _: Era) {
-    let World { connection, connector, mut events, .. } = world;
+async fn closes(world: TestConnection, _: Era) {
+    let TestConnection { connection, connector, mut events, .. } = world;
     connection.close().await;
     drop(connection);
     timeout(LIMIT, connector.shut_down()).await.expect("nothing is left running");

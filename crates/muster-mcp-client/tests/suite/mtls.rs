@@ -1,4 +1,4 @@
-//! Servers behind a proxy that lets in machines with the right certificate.
+//! Servers behind a proxy that authenticates machines by certificate.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -21,20 +21,20 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use super::{
-    web::{Web, legacy},
-    world::connector,
+    harness::connector,
+    http_server::{HttpServer, legacy},
 };
 
 const LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-struct Deaf;
+struct NoEvents;
 
-impl ConnectionObserver for Deaf {
+impl ConnectionObserver for NoEvents {
     fn on_event(&self, _: ConnectionEvent) {}
 }
 
-/// Someone who signs certificates.
+/// A certificate authority.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -106,14 +106,14 @@ async fn connect(connector: &McpConnector, url: &str, folder: &Path) -> Result<(
         identity: MachineIdentity::Directory(folder.to_str().unwrap().to_owned()),
         app: "mcp-app".to_owned(),
     };
-    let connected = connector.connect("srv", &endpoint, LIMIT, Arc::new(Deaf)).await?;
+    let connected = connector.connect("srv", &endpoint, LIMIT, Arc::new(NoEvents)).await?;
     connected.list().await.map(drop)
 }
 
 #[tokio::test]
-async fn a_machine_shows_who_it_is() {
+async fn a_client_certificate_is_presented() {
     let tasks = TaskTracker::new();
-    let web = Web::start(|seen| legacy(seen, |_| None)).await;
+    let web = HttpServer::start(|request| legacy(request, |_| None)).await;
     let (own, other) = (Authority::new(), Authority::new());
     let url = proxy(&tasks, &own, &web.url).await;
     let folder = tempfile::tempdir().unwrap();
@@ -121,7 +121,7 @@ async fn a_machine_shows_who_it_is() {
     own.write(folder.path(), &own);
     connect(&connector, &url, folder.path()).await.unwrap();
     // The proxy is told which application is meant.
-    assert!(web.seen().iter().all(|seen| seen.header("host") == Some("mcp-app")));
+    assert!(web.requests().iter().all(|request| request.header("host") == Some("mcp-app")));
     // Another machine is not let in, and another proxy is not believed.
     other.write(folder.path(), &own);
     assert!(connect(&connector, &url, folder.path()).await.is_err());

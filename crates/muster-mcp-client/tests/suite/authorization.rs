@@ -1,5 +1,4 @@
-//! Requests of one person: each carries the token of the moment, and a token that is refused is replaced
-//! once.
+//! Authorized requests: each carries the current token, and a rejected token is replaced once.
 
 use std::{
     sync::{
@@ -17,8 +16,8 @@ use muster_core::{
 };
 
 use super::{
-    web::{Say, Web, legacy, modern},
-    world::{connector, http},
+    harness::{connector, http},
+    http_server::{HttpServer, Reply, legacy, modern},
 };
 
 const LIMIT: Duration = Duration::from_secs(10);
@@ -58,28 +57,28 @@ impl AccessTokenSource for Numbered {
 }
 
 #[derive(Debug)]
-struct Deaf;
+struct NoEvents;
 
-impl ConnectionObserver for Deaf {
+impl ConnectionObserver for NoEvents {
     fn on_event(&self, _: ConnectionEvent) {}
 }
 
 async fn connect(url: &str, last: usize) -> Result<Arc<dyn Connection>, ConnectError> {
     let access = Arc::new(Numbered { now: AtomicUsize::new(1), last });
     let connected =
-        connector().connect_as("srv", &http(url), access, LIMIT, Arc::new(Deaf)).await?;
+        connector().connect_as("srv", &http(url), access, LIMIT, Arc::new(NoEvents)).await?;
     connected.list().await?;
     Ok(connected)
 }
 
 /// A server that takes one token only.
-async fn guarded(is_modern: bool, good: &'static str, refusal: (u16, &'static str)) -> Web {
-    Web::start(move |seen| {
-        let refuse = |seen: &super::web::Seen| {
-            let good = seen.header("authorization") == Some(good);
-            (!good).then(|| Say::Whole(refusal.0, refusal.1, String::new()))
+async fn guarded(is_modern: bool, good: &'static str, refusal: (u16, &'static str)) -> HttpServer {
+    HttpServer::start(move |request| {
+        let refuse = |request: &super::http_server::ReceivedRequest| {
+            let good = request.header("authorization") == Some(good);
+            (!good).then(|| Reply::Document(refusal.0, refusal.1, String::new()))
         };
-        if is_modern { modern(seen, refuse) } else { legacy(seen, refuse) }
+        if is_modern { modern(request, refuse) } else { legacy(request, refuse) }
     })
     .await
 }
@@ -89,15 +88,15 @@ const MORE: (u16, &str) =
     (403, "www-authenticate: Bearer error=\"insufficient_scope\", scope=\"a\"\r\n");
 
 #[tokio::test]
-async fn a_refused_token_is_replaced_once() {
+async fn a_rejected_token_is_replaced_once() {
     for is_modern in [false, true] {
         for refusal in [INVALID, MORE] {
             let web = guarded(is_modern, "Bearer token-2", refusal).await;
             connect(&web.url, 9).await.unwrap();
             let refused = web
-                .seen()
+                .requests()
                 .iter()
-                .filter(|seen| seen.header("authorization") == Some("Bearer token-1"))
+                .filter(|request| request.header("authorization") == Some("Bearer token-1"))
                 .count();
             assert_eq!(refused, 1, "{is_modern} {refusal:?}");
         }
@@ -105,15 +104,15 @@ async fn a_refused_token_is_replaced_once() {
 }
 
 #[tokio::test]
-async fn no_request_is_repeated_for_ever() {
+async fn no_request_is_repeated_forever() {
     let web = guarded(true, "Bearer token-9", INVALID).await;
     let error = connect(&web.url, 9).await.map(drop).unwrap_err();
     assert!(matches!(error, ConnectError::Unauthorized { .. }), "{error:?}");
-    assert_eq!(web.seen().len(), 2);
+    assert_eq!(web.requests().len(), 2);
 }
 
 #[tokio::test]
-async fn who_has_no_other_token_has_to_log_in() {
+async fn without_another_token_a_login_is_required() {
     let web = guarded(false, "Bearer token-2", INVALID).await;
     match connect(&web.url, 1).await.map(drop).unwrap_err() {
         ConnectError::Unauthorized { challenge } => {
@@ -121,15 +120,17 @@ async fn who_has_no_other_token_has_to_log_in() {
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(web.seen().len(), 1);
+    assert_eq!(web.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_server_that_forbids_is_not_asked_again() {
+async fn a_forbidden_request_is_not_repeated() {
     let web = guarded(false, "Bearer token-2", (403, "")).await;
     let error = connect(&web.url, 9).await.map(drop).unwrap_err();
     assert!(matches!(error, ConnectError::Permanent(_)), "{error:?}");
-    let other =
-        web.seen().iter().any(|seen| seen.header("authorization") != Some("Bearer token-1"));
+    let other = web
+        .requests()
+        .iter()
+        .any(|request| request.header("authorization") != Some("Bearer token-1"));
     assert!(!other);
 }

@@ -1,4 +1,4 @@
-//! What goes wrong while connecting, and what is lost on the way over HTTP.
+//! Failures to connect, and lost connections over HTTP.
 
 use std::sync::{
     Arc,
@@ -12,8 +12,8 @@ use muster_core::{
 use tokio::io::AsyncWriteExt as _;
 
 use super::{
-    web::{Say, Seen, Web, legacy, modern},
-    world::{Fake, Fixture, World, connect, connector, http},
+    harness::{FakeClient, Fixture, TestConnection, connect, connector, http},
+    http_server::{HttpServer, ReceivedRequest, Reply, legacy, modern},
 };
 
 async fn failure(endpoint: &Endpoint) -> ConnectError {
@@ -42,7 +42,7 @@ fn stdio(command: &str, args: &[&str]) -> Endpoint {
 }
 
 #[tokio::test]
-async fn commands_that_do_not_serve() {
+async fn commands_that_are_not_servers() {
     permanent(
         failure(&stdio("no-such-command-here", &[])).await,
         "`no-such-command-here` not found",
@@ -53,7 +53,7 @@ async fn commands_that_do_not_serve() {
 }
 
 #[tokio::test]
-async fn addresses_that_do_not_serve() {
+async fn urls_that_are_not_servers() {
     permanent(failure(&http("nonsense")).await, "the address of the server");
     let port = {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -76,9 +76,9 @@ async fn addresses_that_do_not_serve() {
 }
 
 #[tokio::test]
-async fn answers_that_are_none() {
+async fn responses_that_are_not_messages() {
     let status = |status: u16| async move {
-        let web = Web::start(move |_| Say::status(status)).await;
+        let web = HttpServer::start(move |_| Reply::status(status)).await;
         failure(&http(&web.url)).await
     };
     permanent(status(404).await, "status 404");
@@ -86,19 +86,21 @@ async fn answers_that_are_none() {
     permanent(status(307).await, "redirects (status 307)");
     transient(status(503).await, "status 503");
     transient(status(429).await, "status 429");
-    let web =
-        Web::start(|_| Say::Whole(200, "content-type: text/html\r\n", "<p>".to_owned())).await;
+    let web = HttpServer::start(|_| {
+        Reply::Document(200, "content-type: text/html\r\n", "<p>".to_owned())
+    })
+    .await;
     permanent(failure(&http(&web.url)).await, "`text/html`");
-    let web = Web::start(|_| Say::Hang).await;
+    let web = HttpServer::start(|_| Reply::Disconnect).await;
     transient(failure(&http(&web.url)).await, "the connection broke");
-    let web = Web::start(|seen| Say::result(seen, "{}")).await;
+    let web = HttpServer::start(|request| Reply::result(request, "{}")).await;
     permanent(failure(&http(&web.url)).await, "names no protocol version");
 }
 
 #[tokio::test]
-async fn a_login_is_asked_for() {
-    let web = Web::start(|_| {
-        Say::Whole(401, "www-authenticate: Bearer resource_metadata=\"u\"\r\n", String::new())
+async fn a_login_is_required() {
+    let web = HttpServer::start(|_| {
+        Reply::Document(401, "www-authenticate: Bearer resource_metadata=\"u\"\r\n", String::new())
     })
     .await;
     match failure(&http(&web.url)).await {
@@ -107,88 +109,92 @@ async fn a_login_is_asked_for() {
         }
         other => panic!("{other:?}"),
     }
-    let web =
-        Web::start(|seen| modern(seen, |seen| seen.is("tools/call").then(|| Say::status(401))))
-            .await;
-    let world = World::of(&http(&web.url)).await;
-    let refused = world.run(&Fake::able(), world.permit("t", "{}", None)).await;
+    let web = HttpServer::start(|request| {
+        modern(request, |request| request.is("tools/call").then(|| Reply::status(401)))
+    })
+    .await;
+    let world = TestConnection::of(&http(&web.url)).await;
+    let refused =
+        world.run(&FakeClient::with_all_capabilities(), world.permit("t", "{}", None)).await;
     let Err(CallError::Unavailable { reason, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(reason, "authentication required (status 401)");
 }
 
 #[tokio::test]
-async fn the_era_is_judged_by_the_answer_and_remembered() {
-    let web = Web::start(|seen| legacy(seen, |_| None)).await;
+async fn the_era_is_detected_and_remembered() {
+    let web = HttpServer::start(|request| legacy(request, |_| None)).await;
     let connector = connector();
     for _ in 0..2 {
         connect(&connector, &http(&web.url)).await.unwrap();
     }
-    assert_eq!(web.seen_of("server/discover").len(), 1);
-    let initialize = &web.seen_of("initialize")[0];
+    assert_eq!(web.requests_of("server/discover").len(), 1);
+    let initialize = &web.requests_of("initialize")[0];
     assert_eq!(initialize.header("mcp-protocol-version"), None);
     assert!(initialize.body.contains(r#""protocolVersion":"2025-11-25""#));
     assert!(initialize.body.contains(
         r#""capabilities":{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}},"clientInfo":{"name":"muster","version":"1.0.0"}"#
     ));
-    let initialized = &web.seen_of("notifications/initialized")[0];
+    let initialized = &web.requests_of("notifications/initialized")[0];
     assert_eq!(initialized.header("mcp-session-id"), Some("s1"));
     assert_eq!(initialized.header("mcp-protocol-version"), Some("2025-06-18"));
 
     // A modern refusal is a modern server, whatever it refuses.
-    let web = Web::start(|seen| {
-        modern(seen, |seen| {
+    let web = HttpServer::start(|request| {
+        modern(request, |request| {
             let error = |code: i64| {
-                let id = seen.id();
+                let id = request.id();
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"m"}}}}"#)
             };
             let json = "content-type: application/json\r\n";
             match () {
-                () if seen.is("server/discover") => Some(Say::Whole(404, json, error(-32601))),
-                () if seen.is("tools/list") => None,
-                () => Some(Say::Whole(404, json, error(-32601))),
+                () if request.is("server/discover") => {
+                    Some(Reply::Document(404, json, error(-32601)))
+                }
+                () if request.is("tools/list") => None,
+                () => Some(Reply::Document(404, json, error(-32601))),
             }
         })
     })
     .await;
-    let world = World::of(&http(&web.url)).await;
+    let world = TestConnection::of(&http(&web.url)).await;
     assert_eq!(world.listing.tools.len(), 1);
     assert_eq!(world.listing.protocol, "2026-07-28");
-    assert!(web.seen_of("initialize").is_empty());
+    assert!(web.requests_of("initialize").is_empty());
 }
 
 #[tokio::test]
-async fn modern_requests_repeat_themselves_in_headers() {
+async fn modern_requests_repeat_their_body_in_headers() {
     let lists = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&lists);
-    let web = Web::start(move |seen| {
-        modern(seen, |seen| {
-            if seen.is("tools/list") {
+    let web = HttpServer::start(move |request| {
+        modern(request, |request| {
+            if request.is("tools/list") {
                 // The header that a tool wants changes after the first listing.
                 let header = if count.fetch_add(1, Ordering::Relaxed) == 0 { "Old" } else { "New" };
                 let tool = format!(
                     r#"{{"name":"tö","inputSchema":{{"type":"object","properties":{{"r":{{"type":"string","x-mcp-header":"{header}"}}}}}}}}"#
                 );
                 let bad = r#"{"name":"bad","inputSchema":{"properties":{"r":{"type":"object","x-mcp-header":"R"}}}}"#;
-                return Some(Say::result(seen, &format!(r#"{{"tools":[{tool},{bad}]}}"#)));
+                return Some(Reply::result(request, &format!(r#"{{"tools":[{tool},{bad}]}}"#)));
             }
-            if !seen.is("tools/call") {
+            if !request.is("tools/call") {
                 return None;
             }
-            if seen.header("mcp-param-new").is_none() {
-                let id = seen.id();
+            if request.header("mcp-param-new").is_none() {
+                let id = request.id();
                 let error = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32020,"message":"m"}}}}"#);
-                return Some(Say::Whole(400, "content-type: application/json\r\n", error));
+                return Some(Reply::Document(400, "content-type: application/json\r\n", error));
             }
-            Some(Say::result(seen, "{}"))
+            Some(Reply::result(request, "{}"))
         })
     })
     .await;
-    let world = World::of(&http(&web.url)).await;
+    let world = TestConnection::of(&http(&web.url)).await;
     assert_eq!(world.listing.tools.len(), 1, "a tool that cannot be called is left out");
-    let client = Fake::new(r#"{"sampling":{},"x":1.0}"#, &[]);
+    let client = FakeClient::new(r#"{"sampling":{},"x":1.0}"#, &[]);
     let called = world.run(&client, world.permit("tö", r#"{"r":"eu"}"#, None)).await;
     assert!(matches!(called, Ok(Outcome::Raw(_))), "{called:?}");
-    let calls = web.seen_of("tools/call");
+    let calls = web.requests_of("tools/call");
     assert_eq!(calls.len(), 2);
     let call = &calls[1];
     assert_eq!(call.header("mcp-protocol-version"), Some("2026-07-28"));
@@ -208,37 +214,40 @@ async fn modern_requests_repeat_themselves_in_headers() {
 }
 
 #[tokio::test]
-async fn a_forgotten_session_is_replaced_and_the_call_made_again() {
+async fn a_lost_session_is_replaced_and_the_call_repeated() {
     let sessions = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&sessions);
-    let web = Web::start(move |seen| {
-        legacy(seen, |seen| {
-            if seen.is("initialize") {
+    let web = HttpServer::start(move |request| {
+        legacy(request, |request| {
+            if request.is("initialize") {
                 count.fetch_add(1, Ordering::Relaxed);
             }
             let forgotten = count.load(Ordering::Relaxed) == 1;
             match () {
-                () if !seen.is("tools/call") => None,
-                () if forgotten => Some(Say::status(404)),
-                () => Some(Say::result(seen, r#"{"content":[]}"#)),
+                () if !request.is("tools/call") => None,
+                () if forgotten => Some(Reply::status(404)),
+                () => Some(Reply::result(request, r#"{"content":[]}"#)),
             }
         })
     })
     .await;
-    let mut world = World::of(&http(&web.url)).await;
-    assert_eq!(world.call(&Fake::able(), "t", "{}").await, r#"{"content":[]}"#);
+    let mut world = TestConnection::of(&http(&web.url)).await;
+    assert_eq!(
+        world.call(&FakeClient::with_all_capabilities(), "t", "{}").await,
+        r#"{"content":[]}"#
+    );
     assert_eq!(sessions.load(Ordering::Relaxed), 2);
     assert!(matches!(world.event().await, ConnectionEvent::ListChanged));
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_is_taken_up_again() {
-    let web = Web::start(|seen| {
-        legacy(seen, |seen| match () {
-            () if seen.is("tools/call") => {
-                Some(Say::Events(vec!["id: 7\nretry: 10\ndata: \n\n".to_owned()]))
+async fn a_broken_stream_is_resumed() {
+    let web = HttpServer::start(|request| {
+        legacy(request, |request| match () {
+            () if request.is("tools/call") => {
+                Some(Reply::Events(vec!["id: 7\nretry: 10\ndata: \n\n".to_owned()]))
             }
-            () if seen.header("last-event-id") == Some("7") => Some(Say::Events(vec![
+            () if request.header("last-event-id") == Some("7") => Some(Reply::Events(vec![
                 // The id of a call is its place in the order of our requests.
                 (1..20)
                     .map(|id| format!("id: 8\ndata: {{\"id\":{id},\"result\":{{\"n\":1}}}}\n\n"))
@@ -248,18 +257,20 @@ async fn a_stream_that_breaks_off_is_taken_up_again() {
         })
     })
     .await;
-    let world = World::of(&http(&web.url)).await;
-    assert_eq!(world.call(&Fake::able(), "t", "{}").await, r#"{"n":1}"#);
+    let world = TestConnection::of(&http(&web.url)).await;
+    assert_eq!(world.call(&FakeClient::with_all_capabilities(), "t", "{}").await, r#"{"n":1}"#);
 }
 
 #[tokio::test]
-async fn a_stream_without_an_answer_is_an_error() {
-    let web = Web::start(|seen| {
-        modern(seen, |seen| seen.is("tools/call").then(|| Say::Events(vec![": x\n\n".to_owned()])))
+async fn a_stream_without_a_response_is_an_error() {
+    let web = HttpServer::start(|request| {
+        modern(request, |request| {
+            request.is("tools/call").then(|| Reply::Events(vec![": x\n\n".to_owned()]))
+        })
     })
     .await;
-    let world = World::of(&http(&web.url)).await;
-    let lost = world.run(&Fake::able(), world.permit("t", "{}", None)).await;
+    let world = TestConnection::of(&http(&web.url)).await;
+    let lost = world.run(&FakeClient::with_all_capabilities(), world.permit("t", "{}", None)).await;
     let Err(CallError::Unavailable { reason, .. }) = lost else { panic!("{lost:?}") };
     assert_eq!(reason, "the stream ended before the answer");
 }
@@ -267,8 +278,8 @@ async fn a_stream_without_an_answer_is_an_error() {
 #[tokio::test]
 async fn a_server_killed_during_a_call_is_noticed() {
     let mut fixture = Fixture::start(&[]).await;
-    let world = World::of(&http(&fixture.url)).await;
-    let client = Fake::able();
+    let world = TestConnection::of(&http(&fixture.url)).await;
+    let client = FakeClient::with_all_capabilities();
     let call = world.run(&client, world.permit("slow_compute", r#"{"seconds":60}"#, None));
     let kill = async {
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
@@ -284,65 +295,69 @@ async fn a_server_killed_during_a_call_is_noticed() {
 
 /// A legacy server is told; for a modern one the end of the stream says it.
 #[tokio::test]
-async fn a_call_that_is_dropped_is_taken_back_over_http() {
-    let nothing = |seen: &Seen| seen.is("tools/call").then_some(Say::Nothing);
-    let web = Web::start(move |seen| modern(seen, nothing)).await;
-    let world = World::of(&http(&web.url)).await;
-    let client = Fake::able();
+async fn a_dropped_call_is_cancelled_over_http() {
+    let nothing = |request: &ReceivedRequest| request.is("tools/call").then_some(Reply::Silence);
+    let web = HttpServer::start(move |request| modern(request, nothing)).await;
+    let world = TestConnection::of(&http(&web.url)).await;
+    let client = FakeClient::with_all_capabilities();
     let call = world.run(&client, world.permit("t", "{}", None));
     tokio::select! {
         _ = call => panic!("nobody answers it"),
-        _ = web.wait_for(|seen| seen.is("tools/call")) => (),
+        _ = web.wait_for(|request| request.is("tools/call")) => (),
     }
-    web.wait_for(|seen| seen.method == "CLOSED").await;
-    assert!(web.seen_of("notifications/cancelled").is_empty());
+    web.wait_for(|request| request.method == "CLOSED").await;
+    assert!(web.requests_of("notifications/cancelled").is_empty());
 
-    let web = Web::start(move |seen| legacy(seen, nothing)).await;
-    let world = World::of(&http(&web.url)).await;
+    let web = HttpServer::start(move |request| legacy(request, nothing)).await;
+    let world = TestConnection::of(&http(&web.url)).await;
     let call = world.run(&client, world.permit("t", "{}", None));
     tokio::select! {
         _ = call => panic!("nobody answers it"),
-        _ = web.wait_for(|seen| seen.is("tools/call")) => (),
+        _ = web.wait_for(|request| request.is("tools/call")) => (),
     }
-    let cancelled = web.wait_for(|seen| seen.is("notifications/cancelled")).await;
-    let id = web.seen_of("tools/call")[0].id();
+    let cancelled = web.wait_for(|request| request.is("notifications/cancelled")).await;
+    let id = web.requests_of("tools/call")[0].id();
     assert!(cancelled.body.contains(&format!(r#""requestId":{id}"#)), "{cancelled:?}");
     assert_eq!(cancelled.header("mcp-session-id"), Some("s1"));
 }
 
 #[tokio::test]
-async fn connections_are_kept_and_replaced() {
+async fn connections_are_reused_and_replaced() {
     let calls = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&calls);
-    let web = Web::start(move |seen| {
-        modern(seen, |seen| {
-            seen.is("tools/call").then(|| {
+    let web = HttpServer::start(move |request| {
+        modern(request, |request| {
+            request.is("tools/call").then(|| {
                 count.fetch_add(1, Ordering::Relaxed);
-                let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, seen.id());
-                Say::Whole(200, "content-type: application/json\r\nconnection: close\r\n", body)
+                let body = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, request.id());
+                Reply::Document(
+                    200,
+                    "content-type: application/json\r\nconnection: close\r\n",
+                    body,
+                )
             })
         })
     })
     .await;
-    let world = World::of(&http(&web.url)).await;
+    let world = TestConnection::of(&http(&web.url)).await;
     for _ in 0..5 {
-        world.call(&Fake::able(), "t", "{}").await;
+        world.call(&FakeClient::with_all_capabilities(), "t", "{}").await;
     }
     assert_eq!(calls.load(Ordering::Relaxed), 5, "no call is made twice");
 }
 
 #[tokio::test]
-async fn word_of_changes_is_asked_for_again() {
-    let web = Web::start(move |seen| {
-        modern(seen, |seen| match () {
-            () if seen.is("server/discover") => Some(Say::result(
-                seen,
+async fn a_subscription_is_repeated() {
+    let web = HttpServer::start(move |request| {
+        modern(request, |request| match () {
+            () if request.is("server/discover") => Some(Reply::result(
+                request,
                 r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}"#,
             )),
-            () if seen.is("subscriptions/listen") => {
-                let id = seen.id();
+            () if request.is("subscriptions/listen") => {
+                let id = request.id();
                 let meta = format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
-                Some(Say::Events(vec![
+                Some(Reply::Events(vec![
                     format!("data: {{\"method\":\"notifications/subscriptions/acknowledged\",\"params\":{{\"notifications\":{{}},{meta}}}}}\n\n"),
                     format!("data: {{\"id\":{id},\"result\":{{}}}}\n\n"),
                 ]))
@@ -351,11 +366,11 @@ async fn word_of_changes_is_asked_for_again() {
         })
     })
     .await;
-    let mut world = World::of(&http(&web.url)).await;
-    let listens = web.seen_of("subscriptions/listen");
+    let mut world = TestConnection::of(&http(&web.url)).await;
+    let listens = web.requests_of("subscriptions/listen");
     assert!(listens[0].body.contains(r#""notifications":{"toolsListChanged":true}"#));
     // What changed meanwhile is not known.
     assert!(matches!(world.event().await, ConnectionEvent::ListChanged));
     let first = listens[0].id();
-    web.wait_for(|seen| seen.is("subscriptions/listen") && seen.id() != first).await;
+    web.wait_for(|request| request.is("subscriptions/listen") && request.id() != first).await;
 }

@@ -1,4 +1,4 @@
-//! What servers may say that nobody expects: it passes as it is, or is passed over.
+//! What servers may reply that nobody expects: it passes as it is, or is passed over.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use muster_core::{
 use tokio::time::timeout;
 
 use super::{
-    web::{Say, Web, legacy, modern},
-    world::{Fake, LIMIT, World, http, odd},
+    harness::{FakeClient, LIMIT, TestConnection, http, misbehaving},
+    http_server::{HttpServer, Reply, legacy, modern},
 };
 
 /// Results that a typed client would change or refuse.
@@ -26,8 +26,8 @@ const RESULTS: [&str; 9] = [
     r#"{"text":"input_required"}"#,
 ];
 
-async fn every_result_passes(world: World) {
-    let client = Fake::able();
+async fn every_result_passes(world: TestConnection) {
+    let client = FakeClient::with_all_capabilities();
     for result in RESULTS {
         let arguments = format!(r#"{{"result":{}}}"#, serde_json::to_string(result).unwrap());
         assert_eq!(world.call(&client, "raw", &arguments).await, result);
@@ -36,31 +36,34 @@ async fn every_result_passes(world: World) {
 
 #[tokio::test]
 async fn results_pass_byte_by_byte_over_pipes() {
-    every_result_passes(World::of(&odd(&[])).await).await;
+    every_result_passes(TestConnection::of(&misbehaving(&[])).await).await;
 }
 
 /// An HTTP server that answers as its caller wrote it, with a document or with events.
-fn echo(era: &'static str, by_events: bool) -> impl Fn(&super::web::Seen) -> Say + Send + Sync {
-    move |seen| {
-        let more = |seen: &super::web::Seen| {
-            if seen.is("tools/list") {
-                return Some(Say::result(seen, r#"{"tools":[{"name":"raw"}]}"#));
+fn echo(
+    era: &'static str,
+    by_events: bool,
+) -> impl Fn(&super::http_server::ReceivedRequest) -> Reply + Send + Sync {
+    move |request| {
+        let more = |request: &super::http_server::ReceivedRequest| {
+            if request.is("tools/list") {
+                return Some(Reply::result(request, r#"{"tools":[{"name":"raw"}]}"#));
             }
-            if !seen.is("tools/call") {
+            if !request.is("tools/call") {
                 return None;
             }
-            let message: serde_json::Value = serde_json::from_str(&seen.body).unwrap();
+            let message: serde_json::Value = serde_json::from_str(&request.body).unwrap();
             let result = message["params"]["arguments"]["result"].as_str().unwrap().to_owned();
-            let message = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, seen.id());
+            let message = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, request.id());
             Some(match by_events {
-                true => Say::Events(vec![
+                true => Reply::Events(vec![
                     ": hi\r\n\r\nevent: mess".to_owned(),
                     format!("age\r\ndata: {message}\r\n\r\n"),
                 ]),
-                false => Say::json(message),
+                false => Reply::json(message),
             })
         };
-        if era == "modern" { modern(seen, more) } else { legacy(seen, more) }
+        if era == "modern" { modern(request, more) } else { legacy(request, more) }
     }
 }
 
@@ -68,16 +71,16 @@ fn echo(era: &'static str, by_events: bool) -> impl Fn(&super::web::Seen) -> Say
 async fn results_pass_byte_by_byte_over_http() {
     for era in ["modern", "legacy"] {
         for by_events in [false, true] {
-            let web = Web::start(echo(era, by_events)).await;
-            every_result_passes(World::of(&http(&web.url)).await).await;
+            let web = HttpServer::start(echo(era, by_events)).await;
+            every_result_passes(TestConnection::of(&http(&web.url)).await).await;
         }
     }
 }
 
 #[tokio::test]
 async fn requests_pass_byte_by_byte() {
-    let world = World::of(&odd(&[])).await;
-    let client = Fake::able();
+    let world = TestConnection::of(&misbehaving(&[])).await;
+    let client = FakeClient::with_all_capabilities();
     let arguments = r#"{"z":12345678901234567890123,"a":1.0,"u":"\u00e9","n":null}"#;
     let meta = r#"{"v/x":{"k": 1e400},"progressToken":"mine","traceparent":"00-ab"}"#;
     let call = world.permit("echo", arguments, Some(meta));
@@ -96,8 +99,8 @@ async fn requests_pass_byte_by_byte() {
 }
 
 #[tokio::test]
-async fn listed_items_stay_as_written_and_bad_ones_are_left_out() {
-    let world = World::of(&odd(&[])).await;
+async fn listed_items_stay_as_written_and_malformed_ones_are_omitted() {
+    let world = TestConnection::of(&misbehaving(&[])).await;
     let tools: Vec<&str> = world.listing.tools.iter().map(|tool| tool.get()).collect();
     assert_eq!(tools.len(), 7, "{tools:?}");
     assert_eq!(
@@ -110,21 +113,21 @@ async fn listed_items_stay_as_written_and_bad_ones_are_left_out() {
 }
 
 #[tokio::test]
-async fn noise_is_passed_over() {
-    let world = World::of(&odd(&[])).await;
-    assert_eq!(world.call(&Fake::able(), "noise", "{}").await, "{}");
+async fn lines_that_are_not_messages_are_ignored() {
+    let world = TestConnection::of(&misbehaving(&[])).await;
+    assert_eq!(world.call(&FakeClient::with_all_capabilities(), "noise", "{}").await, "{}");
 }
 
 #[tokio::test]
-async fn a_server_that_dies_of_the_first_question_is_started_again() {
-    let world = World::of(&odd(&["fragile"])).await;
-    assert_eq!(world.call(&Fake::able(), "noise", "{}").await, "{}");
+async fn a_server_that_exits_at_the_probe_is_started_again() {
+    let world = TestConnection::of(&misbehaving(&["fragile"])).await;
+    assert_eq!(world.call(&FakeClient::with_all_capabilities(), "noise", "{}").await, "{}");
 }
 
 #[tokio::test]
-async fn the_death_of_a_process_ends_its_calls_and_is_told() {
-    let mut world = World::of(&odd(&[])).await;
-    let client = Fake::able();
+async fn the_exit_of_a_process_fails_its_calls_and_is_reported() {
+    let mut world = TestConnection::of(&misbehaving(&[])).await;
+    let client = FakeClient::with_all_capabilities();
     let waiting = world.run(&client, world.permit("wait", "{}", None));
     let dying = world.run(&client, world.permit("die", "{}", None));
     let (waiting, dying) = tokio::join!(waiting, dying);
@@ -141,9 +144,9 @@ async fn the_death_of_a_process_ends_its_calls_and_is_told() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_is_taken_back() {
-    let mut world = World::of(&odd(&[])).await;
-    let client = Fake::able();
+async fn a_dropped_call_is_cancelled() {
+    let mut world = TestConnection::of(&misbehaving(&[])).await;
+    let client = FakeClient::with_all_capabilities();
     let waiting = world.run(&client, world.permit("wait", "{}", None));
     assert!(timeout(std::time::Duration::from_millis(50), waiting).await.is_err());
     // The server logs what it is told; with no call under way that belongs to nobody.
@@ -157,17 +160,18 @@ async fn a_call_that_is_dropped_is_taken_back() {
 }
 
 #[tokio::test]
-async fn on_a_pipe_a_question_goes_to_whom_it_can_only_belong() {
-    let world = Arc::new(World::of(&odd(&[])).await);
-    let question =
-        |world: &World| world.permit("ask", r#"{"method":"sampling/createMessage"}"#, None);
+async fn an_input_request_on_a_pipe_reaches_the_only_possible_client() {
+    let world = Arc::new(TestConnection::of(&misbehaving(&[])).await);
+    let question = |world: &TestConnection| {
+        world.permit("ask", r#"{"method":"sampling/createMessage"}"#, None)
+    };
     // Alone.
-    let able = Fake::able();
+    let able = FakeClient::with_all_capabilities();
     let Ok(Outcome::Raw(told)) = world.run(&able, question(&world)).await else { panic!() };
     assert!(told.get().contains("Paris"), "{told}");
 
     // Beside another call of the same caller whose client could not answer.
-    let unable = Fake::new("{}", &[]);
+    let unable = FakeClient::new("{}", &[]);
     let beside = Arc::clone(&world);
     let other = async { beside.run(&unable, beside.permit("wait", "{}", None)).await };
     let asking = async { world.run(&able, question(&world)).await };
@@ -189,28 +193,28 @@ async fn on_a_pipe_a_question_goes_to_whom_it_can_only_belong() {
             assert!(told.contains("cannot tell whose request this belongs to"), "{told}");
         }
     }
-    assert_eq!(able.questions().len(), 2);
+    assert_eq!(able.input_requests().len(), 2);
 }
 
 #[tokio::test]
-async fn pings_and_unknown_questions_are_answered() {
-    let world = World::of(&odd(&[])).await;
-    let client = Fake::able();
+async fn pings_and_unknown_requests_get_a_response() {
+    let world = TestConnection::of(&misbehaving(&[])).await;
+    let client = FakeClient::with_all_capabilities();
     let ping = world.call(&client, "ask", r#"{"method":"ping"}"#).await;
     assert!(ping.contains(r#""result":{}"#), "{ping}");
     let unknown = world.call(&client, "ask", r#"{"method":"dance/now"}"#).await;
     assert!(unknown.contains("-32601"), "{unknown}");
-    let cannot = Fake::new("{}", &[]);
+    let cannot = FakeClient::new("{}", &[]);
     let roots = world.call(&cannot, "ask", r#"{"method":"roots/list"}"#).await;
     // Whoever has none is told so; the call goes on.
     assert!(roots.contains(r#""roots":[]"#), "{roots}");
 }
 
 #[tokio::test]
-async fn log_lines_belong_to_the_only_call() {
-    let world = World::of(&odd(&[])).await;
-    let client = Fake::able();
+async fn log_messages_reach_the_only_call() {
+    let world = TestConnection::of(&misbehaving(&[])).await;
+    let client = FakeClient::with_all_capabilities();
     world.call(&client, "log", "{}").await;
-    assert_eq!(client.notices(), [r#"notifications/message {"level":"info","data":1}"#]);
+    assert_eq!(client.notifications(), [r#"notifications/message {"level":"info","data":1}"#]);
     timeout(LIMIT, world.connection.close()).await.unwrap();
 }

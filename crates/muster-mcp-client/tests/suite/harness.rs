@@ -1,4 +1,4 @@
-//! A client, a connector, and the servers they meet.
+//! The test harness: a fake client, a connector, and servers.
 
 use std::{
     collections::BTreeMap,
@@ -37,37 +37,37 @@ pub fn raw(text: &str) -> Raw {
     RawValue::from_string(text.to_owned()).unwrap()
 }
 
-/// Hears events.
+/// Records connection events.
 #[derive(Debug)]
-pub struct Ears(mpsc::UnboundedSender<ConnectionEvent>);
+pub struct EventRecorder(mpsc::UnboundedSender<ConnectionEvent>);
 
-impl ConnectionObserver for Ears {
+impl ConnectionObserver for EventRecorder {
     fn on_event(&self, event: ConnectionEvent) {
         drop(self.0.send(event));
     }
 }
 
-/// A client that answers as it was told, and remembers everything.
+/// A client with prepared responses that records what it receives.
 #[derive(Debug)]
-pub struct Fake {
+pub struct FakeClient {
     capabilities: Raw,
     answers: BTreeMap<&'static str, &'static str>,
-    pub notices: Mutex<Vec<String>>,
-    pub questions: Mutex<Vec<String>>,
+    pub notifications: Mutex<Vec<String>>,
+    pub input_requests: Mutex<Vec<String>>,
 }
 
-impl Fake {
+impl FakeClient {
     pub fn new(capabilities: &str, answers: &[(&'static str, &'static str)]) -> Arc<Self> {
         Arc::new(Self {
             capabilities: raw(capabilities),
             answers: answers.iter().copied().collect(),
-            notices: Mutex::default(),
-            questions: Mutex::default(),
+            notifications: Mutex::default(),
+            input_requests: Mutex::default(),
         })
     }
 
-    /// One that can do everything.
-    pub fn able() -> Arc<Self> {
+    /// A client that declares all capabilities.
+    pub fn with_all_capabilities() -> Arc<Self> {
         Self::new(
             r#"{"sampling":{},"elicitation":{"form":{},"url":{}},"roots":{}}"#,
             &[
@@ -84,16 +84,16 @@ impl Fake {
         )
     }
 
-    pub fn notices(&self) -> Vec<String> {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn notifications(&self) -> Vec<String> {
+        self.notifications.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub fn questions(&self) -> Vec<String> {
-        self.questions.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn input_requests(&self) -> Vec<String> {
+        self.input_requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl ClientHandle for Fake {
+impl ClientHandle for FakeClient {
     fn capabilities(&self) -> Raw {
         self.capabilities.clone()
     }
@@ -103,16 +103,16 @@ impl ClientHandle for Fake {
     }
 
     fn notify(&self, Notification { method, params }: Notification) {
-        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        notices.push(format!("{method} {params}"));
+        let mut notifications = self.notifications.lock().unwrap_or_else(PoisonError::into_inner);
+        notifications.push(format!("{method} {params}"));
     }
 
     fn request_input(
         &self,
         InputRequest { method, params }: InputRequest,
     ) -> BoxFuture<'_, Result<Raw, InputError>> {
-        let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
-        questions.push(format!("{method} {params}"));
+        let mut requests = self.input_requests.lock().unwrap_or_else(PoisonError::into_inner);
+        requests.push(format!("{method} {params}"));
         let answer = self.answers.get(&*method).map(|answer| raw(answer));
         let refused = InputError::Refused { code: -1, message: "no".to_owned(), data: None };
         Box::pin(std::future::ready(answer.ok_or(refused)))
@@ -140,7 +140,7 @@ pub fn connector() -> McpConnector {
 }
 
 /// A connected server.
-pub struct World {
+pub struct TestConnection {
     // Dropped first: a connection outlives neither its server nor its connector.
     pub connection: Arc<dyn Connection>,
     pub listing: ServerListing,
@@ -155,11 +155,12 @@ pub async fn connect(
     endpoint: &Endpoint,
 ) -> Result<(Arc<dyn Connection>, mpsc::UnboundedReceiver<ConnectionEvent>), ConnectError> {
     let (sender, events) = mpsc::unbounded_channel();
-    let connection = connector.connect("srv", endpoint, LIMIT, Arc::new(Ears(sender))).await?;
+    let connection =
+        connector.connect("srv", endpoint, LIMIT, Arc::new(EventRecorder(sender))).await?;
     Ok((connection, events))
 }
 
-impl World {
+impl TestConnection {
     pub async fn of(endpoint: &Endpoint) -> Self {
         let connector = connector();
         let (connection, events) = connect(&connector, endpoint).await.unwrap();
@@ -177,10 +178,10 @@ impl World {
     }
 
     pub fn permit(&self, tool: &str, arguments: &str, meta: Option<&str>) -> Permitted {
-        self.permit_again(tool, arguments, meta, Continuation::default())
+        self.permit_with(tool, arguments, meta, Continuation::default())
     }
 
-    pub fn permit_again(
+    pub fn permit_with(
         &self,
         tool: &str,
         arguments: &str,
@@ -193,14 +194,18 @@ impl World {
         Policy::default().permit(&self.catalog, &Caller::local(), call).unwrap()
     }
 
-    pub async fn run(&self, client: &Arc<Fake>, call: Permitted) -> Result<Outcome, CallError> {
+    pub async fn run(
+        &self,
+        client: &Arc<FakeClient>,
+        call: Permitted,
+    ) -> Result<Outcome, CallError> {
         self.run_as("local", client, call).await
     }
 
     pub async fn run_as(
         &self,
         subject: &str,
-        client: &Arc<Fake>,
+        client: &Arc<FakeClient>,
         call: Permitted,
     ) -> Result<Outcome, CallError> {
         let caller = Caller { subject: subject.into(), ..Caller::local() };
@@ -211,16 +216,16 @@ impl World {
         Ok(result?.load(MEMORY_LIMIT).expect("a result that fits"))
     }
 
-    /// Calls a tool and gives its result as text.
-    pub async fn call(&self, client: &Arc<Fake>, tool: &str, arguments: &str) -> String {
+    /// Calls a tool and returns the result as text.
+    pub async fn call(&self, client: &Arc<FakeClient>, tool: &str, arguments: &str) -> String {
         match self.run(client, self.permit(tool, arguments, None)).await {
             Ok(Outcome::Raw(raw)) => raw.get().to_owned(),
             other => panic!("{other:?}"),
         }
     }
 
-    pub async fn ask(&self, what: ResourceOperation) -> Result<Outcome, CallError> {
-        let client: Arc<dyn ClientHandle> = Fake::able();
+    pub async fn request(&self, what: ResourceOperation) -> Result<Outcome, CallError> {
+        let client: Arc<dyn ClientHandle> = FakeClient::with_all_capabilities();
         let caller = Caller::local();
         let cx = CallContext { client: &client, caller: &caller, tools: &NoTools };
         let ask =
@@ -228,9 +233,9 @@ impl World {
         timeout(LIMIT, self.connection.request(cx, ask)).await.expect("an answer in time")
     }
 
-    /// Asks something and gives the result as text.
-    pub async fn asked(&self, what: ResourceOperation) -> String {
-        match self.ask(what).await {
+    /// Sends a request and returns the result as text.
+    pub async fn request_text(&self, what: ResourceOperation) -> String {
+        match self.request(what).await {
             Ok(Outcome::Raw(raw)) => raw.get().to_owned(),
             other => panic!("{other:?}"),
         }
@@ -288,8 +293,8 @@ pub fn fixture() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../conformance/fixture.py")
 }
 
-/// The odd server of the helper.
-pub fn odd(more: &[&str]) -> Endpoint {
+/// The misbehaving server of the test program.
+pub fn misbehaving(more: &[&str]) -> Endpoint {
     let args = std::iter::once(&"odd").chain(more).map(|arg| (*arg).to_owned()).collect();
     Endpoint::Stdio { command: HELPER.to_owned(), args, env: Vec::new() }
 }

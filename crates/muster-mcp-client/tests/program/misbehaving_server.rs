@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         return code;
     }
     let fragile = env::args().any(|arg| arg == "fragile");
-    say("Odd server listening on stdio");
+    reply("Odd server listening on stdio");
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let method = text(&line, &["method"]);
         let id = find(&line, &["id"]).map(|id| id.get().to_owned()).unwrap_or_default();
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
             }
             "" => told(&line),
             _ if id.is_empty() => (),
-            _ => say(&format!(
+            _ => reply(&format!(
                 r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"no {method}"}}}}"#
             )),
         }
@@ -74,9 +74,9 @@ fn call(id: &str, line: &str) -> Option<ExitCode> {
         // The result tells what came.
         "echo" => result(id, &format!(r#"{{"line":{line}}}"#)),
         "noise" => {
-            say("{\"not\": \"a message\"}");
-            say("\u{1b}[31mcolours\u{1b}[0m {{{");
-            say("");
+            reply("{\"not\": \"a message\"}");
+            reply("\u{1b}[31mcolours\u{1b}[0m {{{");
+            reply("");
             result(id, "{}");
         }
         "die" => {
@@ -86,7 +86,7 @@ fn call(id: &str, line: &str) -> Option<ExitCode> {
         }
         "ask" => {
             let method = text(line, &["params", "arguments", "method"]);
-            say(&format!(
+            reply(&format!(
                 r#"{{"jsonrpc":"2.0","id":"q{id}","method":"{method}","params":{{"for":{id}}}}}"#
             ));
         }
@@ -107,14 +107,14 @@ fn told(line: &str) {
 }
 
 fn result(id: &str, result: &str) {
-    say(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
+    reply(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
 }
 
 fn notice(method: &str, params: &str) {
-    say(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#));
+    reply(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#));
 }
 
-fn say(line: &str) {
+fn reply(line: &str) {
     let mut out = std::io::stdout().lock();
     drop(out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()));
 }
