@@ -1,13 +1,13 @@
 //! `core_workflow_execution_list` and `core_workflow_execution_get`.
 
-pub use muster_workflow::record::{Record, StepRecord, Summary};
+pub use muster_workflow::record::{RunRecord, RunSummary, StepRecord};
 use serde::{Deserialize, Serialize};
 
 /// The reply of `core_workflow_execution_list`. `core_workflow_execution_get` replies with a [`Record`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionList {
     /// The executions, newest first.
-    pub executions: Vec<Summary>,
+    pub executions: Vec<RunSummary>,
     /// The number of executions that match, on all pages.
     pub total: usize,
     /// The size of a page.

@@ -3,7 +3,7 @@
 pub mod fields;
 
 use muster_core::{name::check_resource_name, value::Value};
-use muster_workflow::service::{Record, Service};
+use muster_workflow::service::{Service, ServiceRecord};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -23,7 +23,7 @@ pub struct ServiceFile {
     /// Its definition.
     pub service: Service,
     /// Its last known state.
-    pub record: Record,
+    pub record: ServiceRecord,
 }
 
 #[derive(Deserialize)]
@@ -74,7 +74,7 @@ pub fn text(file: &ServiceFile) -> String {
 
 /// Replaces the status in the text of a file, and preserves everything else, comments included. `None`
 /// where that is impossible.
-pub fn with_record(file: &str, record: &Record) -> Option<String> {
+pub fn with_record(file: &str, record: &ServiceRecord) -> Option<String> {
     let next = put_status(file, record)?;
     let before = parse(file, "x").ok()?.value;
     let after = parse(&next, "x").ok()?.value;
@@ -83,7 +83,7 @@ pub fn with_record(file: &str, record: &Record) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use muster_workflow::service::{Record, Service};
+    use muster_workflow::service::{Service, ServiceRecord};
     use serde_json::json;
 
     use super::{LoadError, ServiceFile, parse, text, with_record};
@@ -98,11 +98,11 @@ mod tests {
                 args: args.as_object().unwrap().clone(),
                 auto_start: true,
             },
-            record: Record {
+            record: ServiceRecord {
                 state: "running".to_owned(),
                 given: json!({"start": {"id": "w-1"}}).as_object().unwrap().clone(),
                 created_at: "2026-02-04T10:00:00Z".to_owned(),
-                ..Record::default()
+                ..ServiceRecord::default()
             },
         }
     }
@@ -116,10 +116,10 @@ mod tests {
     #[test]
     fn another_record_leaves_the_rest_alone() {
         let by_hand = "# mine\nkind: Service\nspec:\n  serviceClassName: web # why\n";
-        let record = Record { state: "stopped".to_owned(), ..Record::default() };
+        let record = ServiceRecord { state: "stopped".to_owned(), ..ServiceRecord::default() };
         let after = with_record(by_hand, &record).unwrap();
         assert_eq!(after, format!("{by_hand}status:\n  state: stopped\n"));
-        let again = Record { state: "failed".to_owned(), ..Record::default() };
+        let again = ServiceRecord { state: "failed".to_owned(), ..ServiceRecord::default() };
         let last = with_record(&after, &again).unwrap();
         assert_eq!(last, format!("{by_hand}status:\n  state: failed\n"));
     }
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn the_short_form() {
         let by_hand = "serviceClassName: web # why\nargs: {port: 1}\n";
-        let record = Record { state: "stopped".to_owned(), ..Record::default() };
+        let record = ServiceRecord { state: "stopped".to_owned(), ..ServiceRecord::default() };
         let after = with_record(by_hand, &record).unwrap();
         assert_eq!(after, format!("{by_hand}status:\n  state: stopped\n"));
         let read = parse(&after, "by-file").unwrap().value;

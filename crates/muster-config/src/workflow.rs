@@ -28,7 +28,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Loaded<Workflow>, LoadError>
 }
 
 /// Reads the spec as JSON, the way the core tools read it, and reports problems at their lines.
-fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<muster_workflow::Spec> {
+fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<muster_workflow::WorkflowSpec> {
     let SpecNode { node, form, .. } = source;
     let mut spec = json(node);
     if let (Form::Short, Json::Object(spec)) = (form, &mut spec) {

@@ -17,10 +17,10 @@ use muster_core::{
 };
 use muster_gateway::dispatch::{CallerSnapshots as _, GatewaySnapshot};
 use muster_workflow::{
-    Object, Workflow, arguments,
+    JsonObject, Workflow, arguments,
     content::with_execution_id,
-    cycle,
-    run::{self, Answer, Ended, Past},
+    find_cycle,
+    run::{self, CompletedSteps, RunOutcome, RunResult},
 };
 use serde_json::{Value as Json, json};
 use tokio::sync::watch;
@@ -78,7 +78,7 @@ impl Workflows {
         Self { definitions, deps }
     }
 
-    async fn start(&self, cx: CallContext<'_>, name: &str, given: Object) -> Outcome {
+    async fn start(&self, cx: CallContext<'_>, name: &str, given: JsonObject) -> Outcome {
         let Some(workflow) = self.definitions.get(name) else {
             return Outcome::failure(not_found(name));
         };
@@ -86,7 +86,7 @@ impl Workflows {
             self.tell(workflow, Reason::WorkflowUnavailable, &why);
             return Outcome::failure(why);
         }
-        let (input, unfit) = match arguments::filled(&workflow.spec, given.clone()) {
+        let (input, unfit) = match arguments::with_defaults(&workflow.spec, given.clone()) {
             Ok(input) => (input, None),
             Err(unfit) => (given, Some(unfit)),
         };
@@ -100,7 +100,7 @@ impl Workflows {
         self.tell(workflow, Reason::WorkflowExecutionTracked, live.id());
         match unfit {
             Some(unfit) => self.end(workflow, live, refused(unfit.to_string())).await,
-            None => self.run(cx, workflow, live, input, Past::new()).await,
+            None => self.run(cx, workflow, live, input, CompletedSteps::new()).await,
         }
     }
 
@@ -110,31 +110,31 @@ impl Workflows {
         cx: CallContext<'_>,
         workflow: &Workflow,
         live: RunningExecution,
-        input: Object,
-        past: Past,
+        input: JsonObject,
+        past: CompletedSteps,
     ) -> Outcome {
         let host = Runner::new(cx, workflow, &live, &self.deps);
         let ended = run::run(workflow, input, &host, past).await;
         self.end(workflow, live, ended).await
     }
 
-    async fn end(&self, workflow: &Workflow, live: RunningExecution, ended: Ended) -> Outcome {
+    async fn end(&self, workflow: &Workflow, live: RunningExecution, ended: RunOutcome) -> Outcome {
         let id = live.id().to_owned();
-        let Ended { answer, error, reports } = ended;
+        let RunOutcome { result: answer, error, reports } = ended;
         let failed = error.is_some();
         match &error {
             None => self.tell(workflow, Reason::WorkflowExecutionCompleted, &id),
             Some(error) => self.tell(workflow, Reason::WorkflowExecutionFailed, error),
         }
         let result = match &answer {
-            Answer::Result(result) if !failed => result.clone(),
-            Answer::Result(_) | Answer::Tool(_) | Answer::Error(_) => Json::Null,
+            RunResult::Value(result) if !failed => result.clone(),
+            RunResult::Value(_) | RunResult::Tool(_) | RunResult::Error(_) => Json::Null,
         };
         live.end(&reports, result, error).await;
         let outcome = match answer {
-            Answer::Result(result) => text(&result, failed),
-            Answer::Tool(outcome) => outcome,
-            Answer::Error(error) => text(&json!({"execution_id": "", "error": error}), true),
+            RunResult::Value(result) => text(&result, failed),
+            RunResult::Tool(outcome) => outcome,
+            RunResult::Error(error) => text(&json!({"execution_id": "", "error": error}), true),
         };
         with_execution_id(outcome, &id)
     }
@@ -146,7 +146,7 @@ impl Workflows {
         if !workflow.is_available(|tool| is_shown(&state, tool)) {
             return Some(format!("workflow {name} is not available (missing required tools)"));
         }
-        let way = cycle(workflow, &|name| self.definitions.get(name).map(|found| &**found))?;
+        let way = find_cycle(workflow, &|name| self.definitions.get(name).map(|found| &**found))?;
         Some(format!(
             "workflow {name} calls itself: {}\nhint: take one of these calls out",
             way.join(" → ")
@@ -185,6 +185,6 @@ fn text(result: &Json, failed: bool) -> Outcome {
     Outcome::Text { text: result.to_string(), failed, details: None }
 }
 
-fn refused(error: String) -> Ended {
-    Ended { answer: Answer::Error(error.clone()), error: Some(error), reports: Vec::new() }
+fn refused(error: String) -> RunOutcome {
+    RunOutcome { result: RunResult::Error(error.clone()), error: Some(error), reports: Vec::new() }
 }

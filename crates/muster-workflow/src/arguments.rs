@@ -3,11 +3,11 @@
 use serde_json::{Value as Json, json};
 use thiserror::Error;
 
-use super::{Arg, Object, Spec};
+use super::{JsonObject, WorkflowArg, WorkflowSpec};
 
 /// Why arguments do not fit. The words are those of the original.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unfit {
+pub enum InvalidInput {
     /// One is missing.
     #[error("input validation failed: required field '{0}' is missing")]
     Missing(String),
@@ -23,15 +23,18 @@ pub enum Unfit {
 
 /// The arguments as the steps see them: with what holds for those left out. What is not declared is
 /// taken as it is.
-pub fn filled(spec: &Spec, mut given: Object) -> Result<Object, Unfit> {
+pub fn with_defaults(
+    spec: &WorkflowSpec,
+    mut given: JsonObject,
+) -> Result<JsonObject, InvalidInput> {
     for (name, arg) in &spec.args {
         match (given.get(name), &arg.default) {
-            (Some(value), _) if !fits(value, &arg.kind) => {
-                return Err(Unfit::Type { name: name.clone(), kind: arg.kind.clone() });
+            (Some(value), _) if !matches_type(value, &arg.kind) => {
+                return Err(InvalidInput::Type { name: name.clone(), kind: arg.kind.clone() });
             }
             (Some(_), _) => (),
             (None, Some(default)) => drop(given.insert(name.clone(), default.clone())),
-            (None, None) if arg.required => return Err(Unfit::Missing(name.clone())),
+            (None, None) if arg.required => return Err(InvalidInput::Missing(name.clone())),
             (None, None) => (),
         }
     }
@@ -39,7 +42,7 @@ pub fn filled(spec: &Spec, mut given: Object) -> Result<Object, Unfit> {
 }
 
 /// Nothing is converted, and what is no type of the original's is no limit.
-fn fits(value: &Json, kind: &str) -> bool {
+fn matches_type(value: &Json, kind: &str) -> bool {
     match kind {
         "string" => value.is_string(),
         "number" => value.is_number(),
@@ -51,11 +54,11 @@ fn fits(value: &Json, kind: &str) -> bool {
 }
 
 /// The JSON Schema of a workflow's tool.
-pub fn schema(spec: &Spec) -> Json {
-    let property = |arg: &Arg| {
+pub fn schema(spec: &WorkflowSpec) -> Json {
+    let property = |arg: &WorkflowArg| {
         let mut property = json!({"type": arg.kind});
         if let Json::Object(property) = &mut property {
-            if !KINDS.contains(&arg.kind.as_str()) {
+            if !ARG_TYPES.contains(&arg.kind.as_str()) {
                 property.remove("type");
             }
             if !arg.description.is_empty() {
@@ -67,7 +70,7 @@ pub fn schema(spec: &Spec) -> Json {
         }
         property
     };
-    let properties: Object =
+    let properties: JsonObject =
         spec.args.iter().map(|(name, arg)| (name.clone(), property(arg))).collect();
     let required: Vec<&str> = spec
         .args
@@ -85,16 +88,16 @@ pub fn schema(spec: &Spec) -> Json {
 }
 
 /// The types that an argument may have.
-pub const KINDS: [&str; 6] = ["string", "integer", "boolean", "number", "object", "array"];
+pub const ARG_TYPES: [&str; 6] = ["string", "integer", "boolean", "number", "object", "array"];
 
 #[cfg(test)]
 mod tests {
     use serde_json::{Value as Json, json};
 
-    use super::{filled, schema};
-    use crate::{Spec, definition::read};
+    use super::{schema, with_defaults};
+    use crate::{WorkflowSpec, definition::read};
 
-    fn spec() -> Spec {
+    fn spec() -> WorkflowSpec {
         let args = json!({
             "s": {"type": "string", "required": true, "description": "a text"},
             "n": {"type": "number", "default": 4},
@@ -109,7 +112,7 @@ mod tests {
     #[track_caller]
     fn check(given: Json, expect: &str) {
         let Json::Object(given) = given else { panic!("not an object") };
-        let said = match filled(&spec(), given) {
+        let said = match with_defaults(&spec(), given) {
             Ok(filled) => Json::Object(filled).to_string(),
             Err(unfit) => unfit.to_string(),
         };

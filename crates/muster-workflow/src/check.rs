@@ -9,7 +9,10 @@ use muster_core::suggest;
 use muster_template::{Reference, Template};
 use serde_json::{Value as Json, value::RawValue};
 
-use super::{Action, Object, Spec, Step, Workflow, always_there, cycle, fit};
+use super::{
+    JsonObject, StepAction, Workflow, WorkflowSpec, WorkflowStep, argument_check, find_cycle,
+    is_assumed_available,
+};
 
 /// Something that will go wrong, or may.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,38 +27,38 @@ pub struct Finding {
 
 /// What is known of a tool.
 #[derive(Debug)]
-pub enum Tool<'a> {
+pub enum ToolStatus<'a> {
     /// It is there, and takes this.
     Known(&'a RawValue),
     /// There is none; these are near.
     Missing(Vec<String>),
     /// It may be there later.
-    Unsure,
+    Unknown,
 }
 
 /// What there is around a workflow.
-pub trait Around {
+pub trait CheckEnvironment {
     /// A tool by its name.
-    fn tool(&self, name: &str) -> Tool<'_>;
+    fn tool(&self, name: &str) -> ToolStatus<'_>;
 
     /// Another workflow by its name.
     fn workflow(&self, name: &str) -> Option<&Workflow>;
 }
 
 /// Everything that can be said about a workflow.
-pub fn check(workflow: &Workflow, around: &impl Around) -> Vec<Finding> {
+pub fn check(workflow: &Workflow, around: &impl CheckEnvironment) -> Vec<Finding> {
     let mut check = Check::new(&workflow.spec);
     check.shape();
     check.steps(around);
     check.output();
-    if let Some(names) = cycle(workflow, &|name| around.workflow(name)) {
-        check.tell("it calls itself", names.join(" → "), "take one of these calls out");
+    if let Some(names) = find_cycle(workflow, &|name| around.workflow(name)) {
+        check.report("it calls itself", names.join(" → "), "take one of these calls out");
     }
     check.findings
 }
 
 struct Check<'a> {
-    spec: &'a Spec,
+    spec: &'a WorkflowSpec,
     path: Vec<String>,
     findings: Vec<Finding>,
     /// Every step there is.
@@ -68,8 +71,8 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(spec: &'a Spec) -> Self {
-        let all = spec.steps.iter().chain(&spec.on_failure).flat_map(Step::all);
+    fn new(spec: &'a WorkflowSpec) -> Self {
+        let all = spec.steps.iter().chain(&spec.on_failure).flat_map(WorkflowStep::all);
         Self {
             spec,
             path: Vec::new(),
@@ -81,7 +84,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn tell(&mut self, what: &str, more: impl AsRef<str>, hint: impl Into<String>) {
+    fn report(&mut self, what: &str, more: impl AsRef<str>, hint: impl Into<String>) {
         let message = match more.as_ref() {
             "" => what.to_owned(),
             more => format!("{what}: {more}"),
@@ -98,16 +101,16 @@ impl<'a> Check<'a> {
     fn shape(&mut self) {
         if self.spec.steps.is_empty() {
             self.within("steps", |check| {
-                check.tell("workflow must have at least one step", "", "add one");
+                check.report("workflow must have at least one step", "", "add one");
             });
         }
         for (name, arg) in &self.spec.args {
-            let kinds = super::arguments::KINDS;
+            let kinds = super::arguments::ARG_TYPES;
             if !kinds.contains(&arg.kind.as_str()) {
                 self.within("args", |check| {
                     check.within(name, |check| {
                         let what = format!("`{}` is no type", arg.kind);
-                        check.tell(&what, "", format!("write one of {}", kinds.join(", ")));
+                        check.report(&what, "", format!("write one of {}", kinds.join(", ")));
                     });
                 });
             }
@@ -120,7 +123,7 @@ impl<'a> Check<'a> {
                     if !seen.insert(id) {
                         self.path = vec![list.to_owned(), index.to_string()];
                         let what = format!("duplicate step ID '{id}' found");
-                        self.tell(&what, "", "give one of them another `id`");
+                        self.report(&what, "", "give one of them another `id`");
                         self.path.clear();
                     }
                 }
@@ -128,7 +131,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn steps(&mut self, around: &impl Around) {
+    fn steps(&mut self, around: &impl CheckEnvironment) {
         let spec = self.spec;
         self.within("steps", |check| {
             for (index, step) in spec.steps.iter().enumerate() {
@@ -144,11 +147,11 @@ impl<'a> Check<'a> {
         self.vars.clear();
     }
 
-    fn step(&mut self, step: &'a Step, around: &impl Around) {
+    fn step(&mut self, step: &'a WorkflowStep, around: &impl CheckEnvironment) {
         self.condition(step, around);
         match &step.action {
-            Action::Tool { tool, args } => self.call(tool, args, around),
-            Action::ForEach { items, name, steps } => self.within("forEach", |check| {
+            StepAction::Tool { tool, args } => self.call(tool, args, around),
+            StepAction::ForEach { items, name, steps } => self.within("forEach", |check| {
                 check.within("items", |check| check.value(items));
                 let vars = check.vars.clone();
                 check.vars.extend([name.clone(), format!("{name}_index")]);
@@ -160,7 +163,7 @@ impl<'a> Check<'a> {
                 });
                 check.vars = vars;
             }),
-            Action::Parallel { steps } => {
+            StepAction::Parallel { steps } => {
                 // None of them sees the others.
                 let (before, mut after) = (self.earlier.clone(), self.earlier.clone());
                 self.within("parallel", |check| {
@@ -176,16 +179,16 @@ impl<'a> Check<'a> {
         self.earlier.insert(step.id.clone());
     }
 
-    fn call(&mut self, tool: &str, args: &Object, around: &impl Around) {
+    fn call(&mut self, tool: &str, args: &JsonObject, around: &impl CheckEnvironment) {
         self.tool(tool, args, around);
         self.within("args", |check| check.object(args));
     }
 
-    fn tool(&mut self, tool: &str, args: &Object, around: &impl Around) {
+    fn tool(&mut self, tool: &str, args: &JsonObject, around: &impl CheckEnvironment) {
         match around.tool(tool) {
-            Tool::Unsure => (),
-            Tool::Known(schema) => {
-                for mut found in fit::check(tool, schema, args) {
+            ToolStatus::Unknown => (),
+            ToolStatus::Known(schema) => {
+                for mut found in argument_check::check_arguments(tool, schema, args) {
                     let below = std::mem::take(&mut found.path);
                     found.path = self.path.clone();
                     found.path.push("args".to_owned());
@@ -193,18 +196,19 @@ impl<'a> Check<'a> {
                     self.findings.push(found);
                 }
             }
-            Tool::Missing(near) => self.within("tool", |check| {
+            ToolStatus::Missing(near) => self.within("tool", |check| {
                 let hint = match near.first() {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => "find its name with filter_tools".to_owned(),
                 };
-                let more = if always_there(tool) { "" } else { "the workflow is not available" };
-                check.tell(&format!("there is no tool `{tool}`"), more, hint);
+                let more =
+                    if is_assumed_available(tool) { "" } else { "the workflow is not available" };
+                check.report(&format!("there is no tool `{tool}`"), more, hint);
             }),
         }
     }
 
-    fn condition(&mut self, step: &Step, around: &impl Around) {
+    fn condition(&mut self, step: &WorkflowStep, around: &impl CheckEnvironment) {
         let Some(condition) = &step.condition else { return };
         self.within("condition", |check| {
             if let Some(template) = &condition.template {
@@ -221,7 +225,7 @@ impl<'a> Check<'a> {
                 check.within(name, |check| {
                     check.within("jsonPath", |check| check.object(&side.json_path));
                     if name == "expect" && !side.json_path.is_empty() && !side.success {
-                        check.tell(
+                        check.report(
                             "without `success: true` this expects a failure",
                             "",
                             "add `success: true`",
@@ -239,7 +243,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn object(&mut self, object: &Object) {
+    fn object(&mut self, object: &JsonObject) {
         for (name, value) in object {
             self.within(name, |check| check.value(value));
         }
@@ -263,7 +267,7 @@ impl<'a> Check<'a> {
             Ok(template) => template,
             Err(error) => {
                 let hint = "correct the template; workflow files use Go's text/template";
-                return self.tell("invalid template", error.to_string(), hint);
+                return self.report("invalid template", error.to_string(), hint);
             }
         };
         for refusal in template.refusals() {
@@ -272,7 +276,7 @@ impl<'a> Check<'a> {
                 .reason
                 .split_once("; ")
                 .unwrap_or((refusal.reason, "pass the value as an argument"));
-            self.tell(&what, why, hint);
+            self.report(&what, why, hint);
         }
         for reference in template.references() {
             self.reference(reference);
@@ -291,14 +295,14 @@ impl<'a> Check<'a> {
                         Some(near) => format!("did you mean `.input.{near}`?"),
                         None => format!("add `{name}` to `args`"),
                     };
-                    self.tell(&format!("`.input.{name}` is not among the arguments"), "", hint);
+                    self.report(&format!("`.input.{name}` is not among the arguments"), "", hint);
                 }
             }
             (Some("results" | "context"), Some(id)) => self.result(id),
             (Some("vars"), Some(name)) => {
                 if !self.vars.contains(name) {
                     let hint = "use it in a step inside a `forEach` whose `as` names it";
-                    self.tell(&format!("`.vars.{name}` is not known here"), "", hint);
+                    self.report(&format!("`.vars.{name}` is not known here"), "", hint);
                 }
             }
             (Some(other), _) => {
@@ -306,7 +310,7 @@ impl<'a> Check<'a> {
                     true => format!("write `.input.{other}`"),
                     false => "templates see `.input`, `.results` and `.vars`".to_owned(),
                 };
-                self.tell(&format!("nothing is named `.{other}`"), "", hint);
+                self.report(&format!("nothing is named `.{other}`"), "", hint);
             }
         }
     }
@@ -321,13 +325,13 @@ impl<'a> Check<'a> {
         }
         if self.ids.contains(id) {
             let what = format!("step `{id}` has no result yet here");
-            return self.tell(&what, "", format!("move `{id}` before this step"));
+            return self.report(&what, "", format!("move `{id}` before this step"));
         }
         let hint = match suggest::similar(id, self.ids.iter().copied()).first() {
             Some(near) => format!("did you mean `{near}`?"),
             None => "name an earlier step".to_owned(),
         };
-        self.tell(&format!("there is no step `{id}`"), "", hint);
+        self.report(&format!("there is no step `{id}`"), "", hint);
     }
 }
 

@@ -2,12 +2,12 @@
 
 use serde_json::{Number, Value as Json};
 
-use super::{Condition, Expectation, Object};
+use super::{JsonObject, ResultExpectation, StepCondition};
 
 /// Holds a result against a condition whose expected values are rendered. The rules are the
 /// original's: of two expectations only those with paths count, and if none has paths, `expect`.
-pub(super) fn holds(condition: &Condition, result: &Json, failed: bool) -> bool {
-    let (nothing, none) = (Expectation::default(), Expectation::default());
+pub(super) fn holds(condition: &StepCondition, result: &Json, failed: bool) -> bool {
+    let (nothing, none) = (ResultExpectation::default(), ResultExpectation::default());
     let expect = condition.expect.as_ref().unwrap_or(&nothing);
     let expect_not = condition.expect_not.as_ref().unwrap_or(&none);
     let not = !expect_not.json_path.is_empty();
@@ -17,12 +17,14 @@ pub(super) fn holds(condition: &Condition, result: &Json, failed: bool) -> bool 
     as_expected && as_not_expected
 }
 
-fn every_path(result: &Json, paths: &Object) -> bool {
-    paths.iter().all(|(path, wanted)| at(result, path).is_some_and(|found| alike(found, wanted)))
+fn every_path(result: &Json, paths: &JsonObject) -> bool {
+    paths.iter().all(|(path, wanted)| {
+        value_at(result, path).is_some_and(|found| loosely_equal(found, wanted))
+    })
 }
 
 /// The value at a path such as `pods.0.name` or `pods[0].name`. A key that holds dots is found too.
-pub(super) fn at<'j>(value: &'j Json, path: &str) -> Option<&'j Json> {
+pub(super) fn value_at<'j>(value: &'j Json, path: &str) -> Option<&'j Json> {
     if let Some(found) = value.as_object().and_then(|object| object.get(path)) {
         return Some(found);
     }
@@ -36,12 +38,12 @@ pub(super) fn at<'j>(value: &'j Json, path: &str) -> Option<&'j Json> {
 }
 
 /// Whether two values are the same, or read the same: `5` and `"5"`.
-fn alike(found: &Json, wanted: &Json) -> bool {
-    found == wanted || spoken(found) == spoken(wanted)
+fn loosely_equal(found: &Json, wanted: &Json) -> bool {
+    found == wanted || go_text(found) == go_text(wanted)
 }
 
 /// A value as Go prints it.
-fn spoken(value: &Json) -> String {
+fn go_text(value: &Json) -> String {
     match value {
         Json::Null => "<nil>".to_owned(),
         Json::String(text) => text.clone(),
@@ -62,7 +64,7 @@ fn number_text(number: &Number) -> String {
 mod tests {
     use serde_json::{Value as Json, json};
 
-    use super::{at, holds};
+    use super::{holds, value_at};
     use crate::definition::read;
 
     #[track_caller]
@@ -129,10 +131,10 @@ mod tests {
     #[test]
     fn paths() {
         let value = json!({"a": [{"b": 1}, {"b": {"c": null}}], "x.y": 2, "x": {"y": 3}});
-        assert_eq!(at(&value, "a[1].b.c"), Some(&Json::Null));
-        assert_eq!(at(&value, "a.0.b"), Some(&json!(1)));
-        assert_eq!(at(&value, "x.y"), Some(&json!(2)));
-        assert_eq!(at(&value, "a.2"), None);
-        assert_eq!(at(&value, "a.b"), None);
+        assert_eq!(value_at(&value, "a[1].b.c"), Some(&Json::Null));
+        assert_eq!(value_at(&value, "a.0.b"), Some(&json!(1)));
+        assert_eq!(value_at(&value, "x.y"), Some(&json!(2)));
+        assert_eq!(value_at(&value, "a.2"), None);
+        assert_eq!(value_at(&value, "a.b"), None);
     }
 }

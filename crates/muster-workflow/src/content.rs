@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 /// What a tool answered.
 #[derive(Debug, Clone)]
-pub struct Content {
+pub struct ToolContent {
     /// Its first text: the value that it is as JSON, else the text itself; null without one.
     pub value: Json,
     /// Its first text.
@@ -21,7 +21,7 @@ pub struct Content {
     pub outcome: Outcome,
 }
 
-impl Content {
+impl ToolContent {
     /// Reads an outcome. None for questions, which are no answer.
     pub fn of(outcome: Outcome) -> Option<Self> {
         let (text, structured, failed) = match &outcome {
@@ -67,7 +67,7 @@ fn text_of(item: &Json) -> Option<&str> {
 /// a text of its own behind the others.
 pub fn with_execution_id(outcome: Outcome, id: &str) -> Outcome {
     match outcome {
-        Outcome::Text { text, failed, details } => match inside(&text, id) {
+        Outcome::Text { text, failed, details } => match with_id_inside(&text, id) {
             Some(text) => Outcome::Text { text, failed, details },
             None => {
                 let mut result = json::RawObject::new();
@@ -88,7 +88,7 @@ pub fn with_execution_id(outcome: Outcome, id: &str) -> Outcome {
                 .and_then(|content| serde_json::from_str(content.get()).ok())
                 .unwrap_or_default();
             match items.as_slice() {
-                [only] => match text_of(only).and_then(|text| inside(text, id)) {
+                [only] => match text_of(only).and_then(|text| with_id_inside(text, id)) {
                     Some(text) => items = vec![item(&text)],
                     None => items.push(item(&lone(id))),
                 },
@@ -101,7 +101,7 @@ pub fn with_execution_id(outcome: Outcome, id: &str) -> Outcome {
     }
 }
 
-fn inside(text: &str, id: &str) -> Option<String> {
+fn with_id_inside(text: &str, id: &str) -> Option<String> {
     let Ok(Json::Object(mut object)) = serde_json::from_str(text) else { return None };
     object.insert("execution_id".to_owned(), id.into());
     Some(Json::Object(object).to_string())
@@ -120,11 +120,11 @@ mod tests {
     use muster_core::{call::Outcome, json::raw};
     use serde_json::{Value as Json, json};
 
-    use super::{Content, with_execution_id};
+    use super::{ToolContent, with_execution_id};
 
     #[track_caller]
     fn check(outcome: Outcome, value: Json, failed: bool) {
-        let content = Content::of(outcome).unwrap();
+        let content = ToolContent::of(outcome).unwrap();
         assert_eq!((content.value, content.failed), (value, failed));
     }
 

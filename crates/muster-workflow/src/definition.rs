@@ -7,13 +7,14 @@ use muster_core::{fields::FieldTable, suggest};
 use serde_json::Value as Json;
 
 use super::{
-    Action, Arg, Condition, Expectation, Object, Spec, Step,
+    JsonObject, ResultExpectation, StepAction, StepCondition, WorkflowArg, WorkflowSpec,
+    WorkflowStep,
     fields::{ARGUMENT, CONDITION, EXPECTATION, FOR_EACH, SPEC, STEP},
 };
 
 /// Something wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Issue {
+pub struct SpecProblem {
     /// Field names and list indexes from the top.
     pub path: Vec<String>,
     /// What is wrong.
@@ -24,34 +25,34 @@ pub struct Issue {
 
 /// A spec, and what it says in vain.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Read {
+pub struct ParsedSpec {
     /// What was read.
-    pub spec: Spec,
+    pub spec: WorkflowSpec,
     /// Where fields are that nothing reads, with the names that may have been meant.
     pub unknown: Vec<(Vec<String>, Option<&'static str>)>,
 }
 
 /// Reads a spec. Every problem is told at once.
-pub fn read(spec: &Json) -> Result<Read, Vec<Issue>> {
-    let mut walk = Walk::default();
+pub fn read(spec: &Json) -> Result<ParsedSpec, Vec<SpecProblem>> {
+    let mut walk = SpecReader::default();
     let read = walk.spec(spec);
     match read {
-        Some(spec) if walk.issues.is_empty() => Ok(Read { spec, unknown: walk.unknown }),
+        Some(spec) if walk.issues.is_empty() => Ok(ParsedSpec { spec, unknown: walk.unknown }),
         Some(_) | None => Err(walk.issues),
     }
 }
 
 #[derive(Default)]
-struct Walk {
+struct SpecReader {
     path: Vec<String>,
-    issues: Vec<Issue>,
+    issues: Vec<SpecProblem>,
     unknown: Vec<(Vec<String>, Option<&'static str>)>,
 }
 
-impl Walk {
+impl SpecReader {
     fn refuse<T>(&mut self, message: impl Into<String>, fix: impl Into<String>) -> Option<T> {
         let (path, message, fix) = (self.path.clone(), message.into(), fix.into());
-        self.issues.push(Issue { path, message, fix });
+        self.issues.push(SpecProblem { path, message, fix });
         None
     }
 
@@ -62,7 +63,7 @@ impl Walk {
         done
     }
 
-    fn object<'j>(&mut self, json: &'j Json, table: &'static FieldTable) -> Option<&'j Object> {
+    fn object<'j>(&mut self, json: &'j Json, table: &'static FieldTable) -> Option<&'j JsonObject> {
         let Json::Object(object) = json else {
             return self.refuse("Input should be a mapping", "write `field: value` lines");
         };
@@ -76,7 +77,7 @@ impl Walk {
         Some(object)
     }
 
-    fn text(&mut self, object: &Object, name: &'static str) -> Option<String> {
+    fn text(&mut self, object: &JsonObject, name: &'static str) -> Option<String> {
         match get(object, name) {
             None | Some(Json::Null) => Some(String::new()),
             Some(Json::String(text)) => Some(text.clone()),
@@ -86,7 +87,7 @@ impl Walk {
         }
     }
 
-    fn flag(&mut self, object: &Object, name: &'static str) -> Option<bool> {
+    fn flag(&mut self, object: &JsonObject, name: &'static str) -> Option<bool> {
         match get(object, name) {
             None | Some(Json::Null) => Some(false),
             Some(Json::Bool(flag)) => Some(*flag),
@@ -96,9 +97,9 @@ impl Walk {
         }
     }
 
-    fn free(&mut self, object: &Object, name: &'static str) -> Option<Object> {
+    fn free(&mut self, object: &JsonObject, name: &'static str) -> Option<JsonObject> {
         match get(object, name) {
-            None | Some(Json::Null) => Some(Object::new()),
+            None | Some(Json::Null) => Some(JsonObject::new()),
             Some(Json::Object(free)) => Some(free.clone()),
             Some(_) => self.within(name, |walk| {
                 walk.refuse("Input should be a mapping", "write `name: value` lines")
@@ -108,7 +109,7 @@ impl Walk {
 
     fn list<T>(
         &mut self,
-        object: &Object,
+        object: &JsonObject,
         name: &'static str,
         read: impl Fn(&mut Self, &Json) -> Option<T>,
     ) -> Option<Vec<T>> {
@@ -126,15 +127,15 @@ impl Walk {
         })
     }
 
-    fn spec(&mut self, json: &Json) -> Option<Spec> {
+    fn spec(&mut self, json: &Json) -> Option<WorkflowSpec> {
         let object = self.object(json, &SPEC)?;
         let description = self.text(object, "description");
         let args = self.args(object);
-        let steps = self.list(object, "steps", |walk, step| walk.step(step, Place::Top));
+        let steps = self.list(object, "steps", |walk, step| walk.step(step, Nesting::Top));
         let on_failure =
-            self.list(object, "onFailure", |walk, step| walk.step(step, Place::Inside));
+            self.list(object, "onFailure", |walk, step| walk.step(step, Nesting::Nested));
         let output = object.get("output").filter(|output| !output.is_null()).cloned();
-        Some(Spec {
+        Some(WorkflowSpec {
             description: description?,
             args: args?,
             steps: steps?,
@@ -143,9 +144,9 @@ impl Walk {
         })
     }
 
-    fn args(&mut self, object: &Object) -> Option<indexmap::IndexMap<String, Arg>> {
+    fn args(&mut self, object: &JsonObject) -> Option<indexmap::IndexMap<String, WorkflowArg>> {
         let args = self.free(object, "args")?;
-        let read: Vec<Option<(String, Arg)>> = self.within("args", |walk| {
+        let read: Vec<Option<(String, WorkflowArg)>> = self.within("args", |walk| {
             let each = args.iter();
             each.map(|(name, arg)| {
                 let arg = walk.within(name, |walk| walk.arg(arg))?;
@@ -156,19 +157,19 @@ impl Walk {
         read.into_iter().collect()
     }
 
-    fn arg(&mut self, json: &Json) -> Option<Arg> {
+    fn arg(&mut self, json: &Json) -> Option<WorkflowArg> {
         // A lone word is a type: `owner: string`.
         if let Json::String(kind) = json {
-            return Some(Arg { kind: kind.clone(), ..Arg::default() });
+            return Some(WorkflowArg { kind: kind.clone(), ..WorkflowArg::default() });
         }
         let object = self.object(json, &ARGUMENT)?;
         let (kind, required) = (self.text(object, "type"), self.flag(object, "required"));
         let description = self.text(object, "description");
         let default = object.get("default").filter(|default| !default.is_null()).cloned();
-        Some(Arg { kind: kind?, required: required?, default, description: description? })
+        Some(WorkflowArg { kind: kind?, required: required?, default, description: description? })
     }
 
-    fn step(&mut self, json: &Json, place: Place) -> Option<Step> {
+    fn step(&mut self, json: &Json, place: Nesting) -> Option<WorkflowStep> {
         let object = self.object(json, &STEP)?;
         let id = self.text(object, "id");
         let action = self.action(object, place);
@@ -185,7 +186,7 @@ impl Walk {
             id if id.is_empty() => self.refuse("a step needs an `id`", "add `id: …`"),
             id => Some(id),
         };
-        Some(Step {
+        Some(WorkflowStep {
             id: id?,
             action: action?,
             condition: condition?,
@@ -197,22 +198,23 @@ impl Walk {
         })
     }
 
-    fn action(&mut self, object: &Object, place: Place) -> Option<Action> {
+    fn action(&mut self, object: &JsonObject, place: Nesting) -> Option<StepAction> {
         let (tool, args) = (self.text(object, "tool"), self.free(object, "args"));
         let (for_each, parallel) = (get(object, "forEach"), get(object, "parallel"));
         let (tool, args) = (tool?, args?);
         match (tool.is_empty(), for_each, parallel) {
-            (false, None, None) => Some(Action::Tool { tool, args }),
+            (false, None, None) => Some(StepAction::Tool { tool, args }),
             (true, None, None) => self.refuse("a step needs a `tool`", "add `tool: …`"),
-            (true, Some(_), None) | (true, None, Some(_)) if place == Place::Inside => self.refuse(
-                "a step inside another one can only call a tool",
-                "put the inner group into a workflow of its own and call that",
-            ),
+            (true, Some(_), None) | (true, None, Some(_)) if place == Nesting::Nested => self
+                .refuse(
+                    "a step inside another one can only call a tool",
+                    "put the inner group into a workflow of its own and call that",
+                ),
             (true, Some(for_each), None) => self.within("forEach", |walk| walk.for_each(for_each)),
             (true, None, Some(_)) => {
                 let steps =
-                    self.list(object, "parallel", |walk, step| walk.step(step, Place::Inside))?;
-                Some(Action::Parallel { steps })
+                    self.list(object, "parallel", |walk, step| walk.step(step, Nesting::Nested))?;
+                Some(StepAction::Parallel { steps })
             }
             _ => self.refuse(
                 "a step has one of `tool`, `forEach` and `parallel`",
@@ -221,10 +223,10 @@ impl Walk {
         }
     }
 
-    fn for_each(&mut self, json: &Json) -> Option<Action> {
+    fn for_each(&mut self, json: &Json) -> Option<StepAction> {
         let object = self.object(json, &FOR_EACH)?;
         let name = self.text(object, "as");
-        let steps = self.list(object, "steps", |walk, step| walk.step(step, Place::Inside));
+        let steps = self.list(object, "steps", |walk, step| walk.step(step, Nesting::Nested));
         let items = match object.get("items") {
             Some(items @ (Json::String(_) | Json::Array(_))) => Some(items.clone()),
             Some(_) | None => self.within("items", |walk| {
@@ -235,10 +237,10 @@ impl Walk {
             name if name.is_empty() => "item".to_owned(),
             name => name,
         };
-        Some(Action::ForEach { items: items?, name, steps: steps? })
+        Some(StepAction::ForEach { items: items?, name, steps: steps? })
     }
 
-    fn condition(&mut self, json: &Json) -> Option<Condition> {
+    fn condition(&mut self, json: &Json) -> Option<StepCondition> {
         let object = self.object(json, &CONDITION)?;
         let template = self.text(object, "template");
         let (tool, args) = (self.text(object, "tool"), self.free(object, "args"));
@@ -246,7 +248,7 @@ impl Walk {
         let expect = self.expectation(object, "expect");
         let expect_not = self.expectation(object, "expectNot");
         let given = |text: String| (!text.is_empty()).then_some(text);
-        Some(Condition {
+        Some(StepCondition {
             template: given(template?),
             tool: given(tool?),
             args: args?,
@@ -257,7 +259,11 @@ impl Walk {
     }
 
     #[expect(clippy::option_option, reason = "left out is not unreadable")]
-    fn expectation(&mut self, object: &Object, name: &'static str) -> Option<Option<Expectation>> {
+    fn expectation(
+        &mut self,
+        object: &JsonObject,
+        name: &'static str,
+    ) -> Option<Option<ResultExpectation>> {
         let Some(json) = get(object, name).filter(|json| !json.is_null()) else {
             return Some(None);
         };
@@ -265,20 +271,20 @@ impl Walk {
             let object = walk.object(json, &EXPECTATION)?;
             let success = walk.flag(object, "success");
             let json_path = walk.free(object, "jsonPath");
-            Some(Some(Expectation { success: success?, json_path: json_path? }))
+            Some(Some(ResultExpectation { success: success?, json_path: json_path? }))
         })
     }
 }
 
 /// Where a step stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Nesting {
     Top,
-    Inside,
+    Nested,
 }
 
 /// A field by its name in files, or by the name that tools use.
-fn get<'j>(object: &'j Object, name: &str) -> Option<&'j Json> {
+fn get<'j>(object: &'j JsonObject, name: &str) -> Option<&'j Json> {
     let found = object.iter().find(|(key, _)| is(key, name));
     found.map(|(_, value)| value)
 }

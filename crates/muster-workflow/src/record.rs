@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{
-    Object, Spec,
-    report::{Report, Status},
-    run::Past,
+    JsonObject, WorkflowSpec,
+    report::{StepReport, StepStatus},
+    run::CompletedSteps,
 };
 
 /// How a run is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum RunState {
     /// It runs.
     Inprogress,
     /// It came to its end.
@@ -24,7 +24,7 @@ pub enum State {
     Interrupted,
 }
 
-impl State {
+impl RunState {
     /// The state that a word stands for.
     pub fn of(word: &str) -> Option<Self> {
         [Self::Inprogress, Self::Completed, Self::Failed, Self::Interrupted]
@@ -45,7 +45,7 @@ impl State {
 
 /// The record of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct RunRecord {
     /// Which run.
     pub execution_id: String,
     /// Of which workflow.
@@ -54,7 +54,7 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// How it is doing.
-    pub status: State,
+    pub status: RunState,
     /// When it began.
     pub started_at: String,
     /// When it ended.
@@ -65,7 +65,7 @@ pub struct Record {
     pub duration_ms: u64,
     /// Its arguments.
     #[serde(default)]
-    pub input: Object,
+    pub input: JsonObject,
     /// What it answered, where it came to its end.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub result: Json,
@@ -96,7 +96,7 @@ pub struct StepRecord {
     pub duration_ms: u64,
     /// What it called its tool with.
     #[serde(default)]
-    pub input: Object,
+    pub input: JsonObject,
     /// What it answered, where that is kept.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub result: Json,
@@ -113,11 +113,11 @@ const INTERRUPTED: &str = "interrupted";
 
 impl StepRecord {
     /// What came of a step, between two moments.
-    pub fn new(report: &Report, began: &Moment, ended: &Moment) -> Self {
+    pub fn new(report: &StepReport, began: &JournalTime, ended: &JournalTime) -> Self {
         let status = match report.status {
-            Status::Completed => "completed",
-            Status::Failed => "failed",
-            Status::Skipped => "skipped",
+            StepStatus::Completed => "completed",
+            StepStatus::Failed => "failed",
+            StepStatus::Skipped => "skipped",
         };
         Self {
             step_id: report.id.clone(),
@@ -136,14 +136,14 @@ impl StepRecord {
 
 /// A moment, as text and as milliseconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moment {
+pub struct JournalTime {
     /// RFC 3339.
     pub text: String,
     /// To reckon with.
     pub ms: i64,
 }
 
-impl Moment {
+impl JournalTime {
     /// Milliseconds between two moments; none where the clock was set back.
     pub fn since(&self, before: &Self) -> u64 {
         u64::try_from(self.ms.saturating_sub(before.ms)).unwrap_or_default()
@@ -153,19 +153,19 @@ impl Moment {
 /// A line of the journal of a run that is not at its end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "lowercase")]
-pub enum Line {
+pub enum JournalEntry {
     /// The run began.
     Opened {
         /// When.
-        at: Moment,
+        at: JournalTime,
         /// How it began.
         #[serde(flatten)]
-        opened: Box<Opened>,
+        opened: Box<RunStart>,
     },
     /// A step began. From now on it may have been done.
     Begins {
         /// When.
-        at: Moment,
+        at: JournalTime,
         /// Which.
         step: String,
         /// What it calls.
@@ -174,9 +174,9 @@ pub enum Line {
     /// A step ended.
     Ended {
         /// When.
-        at: Moment,
+        at: JournalTime,
         /// What came of it.
-        report: Box<Report>,
+        report: Box<StepReport>,
         /// What later steps see of it.
         #[serde(default)]
         value: Json,
@@ -185,9 +185,9 @@ pub enum Line {
 
 /// How a run began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Opened {
+pub struct RunStart {
     /// Its record, as far as there is one.
-    pub record: Record,
+    pub record: RunRecord,
     /// Whose it is.
     pub subject: String,
     /// How many calls above it.
@@ -198,32 +198,34 @@ pub struct Opened {
 
 /// What a journal says.
 #[derive(Debug, Clone, Default)]
-pub struct Story {
+pub struct Journal {
     /// How the run began.
-    pub opened: Option<Opened>,
+    pub opened: Option<RunStart>,
     /// The steps that ended, in order.
-    pub ended: Vec<(Report, Json, Moment, Moment)>,
+    pub ended: Vec<(StepReport, Json, JournalTime, JournalTime)>,
     /// The steps that began and did not end.
-    pub open: Vec<(String, String, Moment)>,
+    pub open: Vec<(String, String, JournalTime)>,
     /// When the last line was written.
-    pub last: Moment,
+    pub last: JournalTime,
 }
 
-impl Story {
+impl Journal {
     /// Reads a journal. What was being written when the gateway ended is cut off at the end.
     pub fn read(journal: &str) -> Self {
         let mut story = Self::default();
-        for line in journal.lines().map_while(|line| serde_json::from_str::<Line>(line).ok()) {
+        for line in
+            journal.lines().map_while(|line| serde_json::from_str::<JournalEntry>(line).ok())
+        {
             match line {
-                Line::Opened { at, opened } => {
+                JournalEntry::Opened { at, opened } => {
                     story.opened = Some(*opened);
                     story.last = at;
                 }
-                Line::Begins { at, step, tool } => {
+                JournalEntry::Begins { at, step, tool } => {
                     story.last = at.clone();
                     story.open.push((step, tool, at));
                 }
-                Line::Ended { at, report, value } => {
+                JournalEntry::Ended { at, report, value } => {
                     let place = story.open.iter().position(|(step, ..)| *step == report.id);
                     let began = place.map(|place| story.open.remove(place).2);
                     story.last = at.clone();
@@ -239,12 +241,12 @@ impl Story {
     ///
     /// It goes on only if it is a whole run of a workflow that is still the same, no step of it failed,
     /// and every step that is not known to have ended is one that may be done twice.
-    pub fn resumable(&self, spec: &Spec) -> Option<Past> {
-        let Opened { depth, definition, .. } = self.opened.as_ref()?;
+    pub fn resumable(&self, spec: &WorkflowSpec) -> Option<CompletedSteps> {
+        let RunStart { depth, definition, .. } = self.opened.as_ref()?;
         let failed = self
             .ended
             .iter()
-            .any(|(report, ..)| report.status == Status::Failed && !report.allow_failure);
+            .any(|(report, ..)| report.status == StepStatus::Failed && !report.allow_failure);
         if *depth > 0 || failed || *definition != fingerprint(spec) {
             return None;
         }
@@ -278,7 +280,7 @@ impl Story {
             started_at: at.text.clone(),
             completed_at: None,
             duration_ms: 0,
-            input: Object::new(),
+            input: JsonObject::new(),
             result: Json::Null,
             error: Some(
                 "the gateway ended while it ran; nobody knows whether it was done".to_owned(),
@@ -290,7 +292,7 @@ impl Story {
 }
 
 /// A definition in a form that two runs can be compared by.
-pub fn fingerprint(spec: &Spec) -> String {
+pub fn fingerprint(spec: &WorkflowSpec) -> String {
     use sha2::Digest as _;
 
     let text = Json::Object(spec.to_file()).to_string();
@@ -298,14 +300,14 @@ pub fn fingerprint(spec: &Spec) -> String {
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl Record {
+impl RunRecord {
     /// A run that begins.
-    pub fn begun(id: String, workflow: String, input: Object, at: &Moment) -> Self {
+    pub fn begun(id: String, workflow: String, input: JsonObject, at: &JournalTime) -> Self {
         Self {
             execution_id: id,
             workflow_name: workflow,
             owner: None,
-            status: State::Inprogress,
+            status: RunState::Inprogress,
             started_at: at.text.clone(),
             completed_at: None,
             duration_ms: 0,
@@ -317,7 +319,7 @@ impl Record {
     }
 
     /// The same run, of which only the journal tells how far it came.
-    pub fn interrupted(self, story: &Story) -> Self {
+    pub fn interrupted(self, story: &Journal) -> Self {
         let error = match story.open.first() {
             Some((step, ..)) => format!(
                 "interrupted: the gateway ended while step {step} ran; nobody knows whether it was done"
@@ -329,7 +331,7 @@ impl Record {
             last => last.to_owned(),
         };
         Self {
-            status: State::Interrupted,
+            status: RunState::Interrupted,
             completed_at: Some(completed_at),
             error: Some(error),
             steps: story.steps(),
@@ -338,8 +340,8 @@ impl Record {
     }
 
     /// What a list shows of it.
-    pub fn summary(&self) -> Summary {
-        Summary {
+    pub fn summary(&self) -> RunSummary {
+        RunSummary {
             execution_id: self.execution_id.clone(),
             workflow_name: self.workflow_name.clone(),
             owner: self.owner.clone(),
@@ -378,16 +380,16 @@ impl Record {
     }
 }
 
-fn object(record: &Record) -> Object {
+fn object(record: &RunRecord) -> JsonObject {
     match serde_json::to_value(record) {
         Ok(Json::Object(object)) => object,
-        Ok(_) | Err(_) => Object::new(),
+        Ok(_) | Err(_) => JsonObject::new(),
     }
 }
 
 /// What a list shows of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct RunSummary {
     /// Which run.
     pub execution_id: String,
     /// Of which workflow.
@@ -396,7 +398,7 @@ pub struct Summary {
     #[serde(skip)]
     pub owner: Option<String>,
     /// How it is doing.
-    pub status: State,
+    pub status: RunState,
     /// When it began.
     pub started_at: String,
     /// When it ended.

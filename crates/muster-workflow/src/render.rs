@@ -3,15 +3,15 @@
 use muster_template::{Context, Stage, Template, TemplateError};
 use serde_json::Value as Json;
 
-use super::Object;
+use super::JsonObject;
 
 /// How a template that is the whole of a text becomes a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leaf {
+pub(super) enum TemplateTarget {
     /// As an argument: a bare reference keeps its type, the rest is text.
     Argument,
     /// As a part of the answer: what is computed keeps its type too.
-    Answer,
+    Output,
 }
 
 /// Renders values, and notes which arguments of the workflow they use.
@@ -19,18 +19,18 @@ pub(super) struct Renderer<'a> {
     data: &'a Json,
     cx: Context<'a>,
     /// `input.x` for each argument met, in order.
-    pub(super) seen: Vec<String>,
+    pub(super) used_inputs: Vec<String>,
 }
 
 impl<'a> Renderer<'a> {
     pub(super) fn new(data: &'a Json, cx: Context<'a>) -> Self {
-        Self { data, cx, seen: Vec::new() }
+        Self { data, cx, used_inputs: Vec::new() }
     }
 
     /// The arguments of a tool.
-    pub(super) fn arguments(&mut self, args: &Object) -> Result<Object, String> {
+    pub(super) fn arguments(&mut self, args: &JsonObject) -> Result<JsonObject, String> {
         let each = args.iter();
-        each.map(|(name, value)| match self.value(value, Leaf::Argument) {
+        each.map(|(name, value)| match self.value(value, TemplateTarget::Argument) {
             Ok(value) => Ok((name.clone(), value)),
             Err(error) => Err(format!("failed to render arguments for argument '{name}': {error}")),
         })
@@ -38,13 +38,13 @@ impl<'a> Renderer<'a> {
     }
 
     /// A value with everything inside it. Keys are no templates.
-    pub(super) fn value(&mut self, value: &Json, leaf: Leaf) -> Result<Json, String> {
+    pub(super) fn value(&mut self, value: &Json, leaf: TemplateTarget) -> Result<Json, String> {
         match value {
             Json::String(text) if Template::is_template(text) => self.leaf(text, leaf),
             Json::Array(items) => items.iter().map(|item| self.value(item, leaf)).collect(),
             Json::Object(object) => {
                 let each = object.iter();
-                let rendered: Result<Object, String> = each
+                let rendered: Result<JsonObject, String> = each
                     .map(|(name, value)| Ok((name.clone(), self.value(value, leaf)?)))
                     .collect();
                 rendered.map(Json::Object)
@@ -53,7 +53,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    fn leaf(&mut self, text: &str, leaf: Leaf) -> Result<Json, String> {
+    fn leaf(&mut self, text: &str, leaf: TemplateTarget) -> Result<Json, String> {
         let template = Template::parse(text).map_err(|error| worded(&error))?;
         self.note(&template);
         // What is seldom used is not kept twice.
@@ -64,8 +64,8 @@ impl<'a> Renderer<'a> {
         let with_context = whole.then(|| with_context(self.data));
         let data = with_context.as_ref().unwrap_or(self.data);
         let rendered = match leaf {
-            Leaf::Argument => template.evaluate(data, &self.cx),
-            Leaf::Answer => template.compute(data, &self.cx),
+            TemplateTarget::Argument => template.evaluate(data, &self.cx),
+            TemplateTarget::Output => template.compute(data, &self.cx),
         };
         rendered.map_err(|error| worded(&error))
     }
@@ -74,8 +74,8 @@ impl<'a> Renderer<'a> {
         for found in template.references() {
             let is_input = found.path.first().is_some_and(|root| root == "input");
             let name = found.path.join(".");
-            if is_input && found.path.len() > 1 && !self.seen.contains(&name) {
-                self.seen.push(name);
+            if is_input && found.path.len() > 1 && !self.used_inputs.contains(&name) {
+                self.used_inputs.push(name);
             }
         }
     }

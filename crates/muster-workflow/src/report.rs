@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use super::{Object, Workflow};
+use super::{JsonObject, Workflow};
 
 /// How a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Status {
+pub enum StepStatus {
     /// Its tool answered.
     Completed,
     /// Its tool failed, or could not be called.
@@ -19,7 +19,7 @@ pub enum Status {
 
 /// What became of a condition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Judged {
+pub struct ConditionResult {
     /// Whether it held.
     pub holds: bool,
     /// What was looked at.
@@ -31,16 +31,16 @@ pub struct Judged {
 
 /// What came of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct StepReport {
     /// The step; inside a loop with the number of the item behind it.
     pub id: String,
     /// What it called.
     pub tool: String,
     /// How it ended.
-    pub status: Status,
+    pub status: StepStatus,
     /// What became of its condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub condition: Option<Judged>,
+    pub condition: Option<ConditionResult>,
     /// Whether it was allowed to fail.
     #[serde(default)]
     pub allow_failure: bool,
@@ -52,16 +52,16 @@ pub struct Report {
     pub error: Option<String>,
     /// What it called its tool with.
     #[serde(default)]
-    pub input: Object,
+    pub input: JsonObject,
     /// What came of the steps inside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Self>,
 }
 
-impl Report {
+impl StepReport {
     /// As the answer of a run shows it.
     pub fn shown(&self) -> Json {
-        let mut object = Object::new();
+        let mut object = JsonObject::new();
         let mut put = |name: &str, value: Json| drop(object.insert(name.to_owned(), value));
         if self.allow_failure {
             put("allow_failure", true.into());
@@ -91,7 +91,7 @@ impl Report {
     /// Its result as records keep it: of a step with a condition, together with that.
     pub fn recorded(&self) -> Json {
         let Some(judged) = &self.condition else { return self.result.clone() };
-        let mut object = Object::new();
+        let mut object = JsonObject::new();
         let mut put = |name: &str, value: Json| drop(object.insert(name.to_owned(), value));
         put("status", json!(self.status));
         put("condition_evaluation", judged.holds.into());
@@ -115,28 +115,28 @@ impl Report {
 }
 
 /// What a run has to say at its end.
-pub(super) struct Said<'a> {
+pub(super) struct RunReport<'a> {
     pub(super) workflow: &'a Workflow,
-    pub(super) status: Status,
+    pub(super) status: StepStatus,
     pub(super) input: &'a Json,
-    pub(super) reports: &'a [Report],
-    pub(super) after_failure: &'a [Report],
-    pub(super) seen: &'a [String],
+    pub(super) reports: &'a [StepReport],
+    pub(super) after_failure: &'a [StepReport],
+    pub(super) used_inputs: &'a [String],
 }
 
-impl Said<'_> {
+impl RunReport<'_> {
     /// The usual answer, with its keys sorted.
-    pub(super) fn object(&self) -> Object {
-        let mut object = Object::new();
+    pub(super) fn object(&self) -> JsonObject {
+        let mut object = JsonObject::new();
         let mut put = |name: &str, value: Json| drop(object.insert(name.to_owned(), value));
         put("execution_id", "".into());
         put("input", self.input.clone());
         if !self.after_failure.is_empty() {
-            put("on_failure", self.after_failure.iter().map(Report::shown).collect());
+            put("on_failure", self.after_failure.iter().map(StepReport::shown).collect());
         }
         put("status", json!(self.status));
-        put("steps", self.reports.iter().map(Report::shown).collect());
-        put("template_vars", self.seen.into());
+        put("steps", self.reports.iter().map(StepReport::shown).collect());
+        put("template_vars", self.used_inputs.into());
         put("workflow", self.workflow.name.as_str().into());
         object
     }

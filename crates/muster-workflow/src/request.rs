@@ -7,35 +7,36 @@ use muster_core::name::check_resource_name;
 use serde_json::Value as Json;
 use thiserror::Error;
 
-use super::{Object, Spec, definition};
+use super::{JsonObject, WorkflowSpec, definition};
 
 /// Why arguments describe no workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Invalid {
+pub enum InvalidWorkflow {
     /// Something is missing, or of the wrong form.
     #[error("{0}")]
-    Form(String),
+    Malformed(String),
     /// It has the right form and makes no sense.
     #[error("{0}")]
-    Sense(String),
+    Inconsistent(String),
 }
 
-impl Invalid {
+impl InvalidWorkflow {
     /// What is wrong, without saying that it is.
     pub fn plain(&self) -> &str {
-        let (Self::Form(text) | Self::Sense(text)) = self;
+        let (Self::Malformed(text) | Self::Inconsistent(text)) = self;
         text.strip_prefix("validation failed: ").unwrap_or(text)
     }
 }
 
 /// Reads the name and the spec.
-pub fn read(request: &Json) -> Result<(String, Spec), Invalid> {
-    let form = |text: &str| Invalid::Form(text.to_owned());
+pub fn read(request: &Json) -> Result<(String, WorkflowSpec), InvalidWorkflow> {
+    let form = |text: &str| InvalidWorkflow::Malformed(text.to_owned());
     let name = request.get("name").and_then(Json::as_str).unwrap_or_default();
     if name.is_empty() {
         return Err(form("name argument is required"));
     }
-    check_resource_name(name).map_err(|invalid| Invalid::Sense(invalid.to_string()))?;
+    check_resource_name(name)
+        .map_err(|invalid| InvalidWorkflow::Inconsistent(invalid.to_string()))?;
     if let Some(Json::Object(args)) = request.get("args") {
         for (name, arg) in args {
             argument(name, arg)
@@ -48,11 +49,13 @@ pub fn read(request: &Json) -> Result<(String, Spec), Invalid> {
     for (index, item) in steps.iter().enumerate() {
         step(item).map_err(|text| {
             let text = format!("validation failed: steps: step {index}{text}");
-            Invalid::Form(text)
+            InvalidWorkflow::Malformed(text)
         })?;
     }
     if steps.is_empty() {
-        return Err(Invalid::Sense("workflow must have at least one step".to_owned()));
+        return Err(InvalidWorkflow::Inconsistent(
+            "workflow must have at least one step".to_owned(),
+        ));
     }
     let mut spec = request.clone();
     if let Json::Object(spec) = &mut spec {
@@ -62,12 +65,17 @@ pub fn read(request: &Json) -> Result<(String, Spec), Invalid> {
     let spec = definition::read(&spec).map_err(|issues| {
         let texts =
             issues.iter().map(|issue| format!("{}: {}", issue.path.join("."), issue.message));
-        Invalid::Sense(texts.collect::<Vec<_>>().join("; "))
+        InvalidWorkflow::Inconsistent(texts.collect::<Vec<_>>().join("; "))
     })?;
     let mut ids = BTreeSet::new();
-    for step in spec.spec.steps.iter().chain(&spec.spec.on_failure).flat_map(super::Step::all) {
+    for step in
+        spec.spec.steps.iter().chain(&spec.spec.on_failure).flat_map(super::WorkflowStep::all)
+    {
         if !ids.insert(&step.id) {
-            return Err(Invalid::Sense(format!("duplicate step ID '{}' found", step.id)));
+            return Err(InvalidWorkflow::Inconsistent(format!(
+                "duplicate step ID '{}' found",
+                step.id
+            )));
         }
     }
     let spec = spec.spec.clone();
@@ -104,7 +112,7 @@ fn step(step: &Json) -> Result<(), String> {
     }
 }
 
-fn condition(condition: &Object) -> Result<(), String> {
+fn condition(condition: &JsonObject) -> Result<(), String> {
     let text = |names: [&str; 2]| {
         let mut found = names.iter().filter_map(|name| condition.get(*name)?.as_str());
         found.any(|text| !text.is_empty())
@@ -137,14 +145,14 @@ fn condition(condition: &Object) -> Result<(), String> {
 mod tests {
     use serde_json::{Value as Json, json};
 
-    use super::{Invalid, read};
+    use super::{InvalidWorkflow, read};
 
     #[track_caller]
     fn check(request: Json, expect: &str) {
         let said = match read(&request) {
             Ok((name, spec)) => format!("{name}: {}", spec.steps.len()),
-            Err(Invalid::Form(text)) => format!("form: {text}"),
-            Err(Invalid::Sense(text)) => format!("sense: {text}"),
+            Err(InvalidWorkflow::Malformed(text)) => format!("form: {text}"),
+            Err(InvalidWorkflow::Inconsistent(text)) => format!("sense: {text}"),
         };
         assert_eq!(said, expect);
     }

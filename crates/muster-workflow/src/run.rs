@@ -8,26 +8,26 @@ use muster_core::{backend::BoxFuture, call::Outcome};
 use muster_template::Context;
 use serde_json::{Value as Json, json};
 
-use self::end::{blank, broken, ended, group_end};
+use self::end::{group_outcome, invalid_step, new_report, step_outcome};
 use super::{
-    Action, Condition, Object, Step, Workflow,
+    JsonObject, StepAction, StepCondition, Workflow, WorkflowStep,
     condition::holds,
-    content::Content,
+    content::ToolContent,
     join::join_all,
-    render::{Leaf, Renderer},
-    report::{Judged, Report, Status},
+    render::{Renderer, TemplateTarget},
+    report::{ConditionResult, StepReport, StepStatus},
 };
 
 /// More items than this are not meant.
-const MOST_ITEMS: usize = 10_000;
+const MAX_ITEMS: usize = 10_000;
 
 /// What a run needs of the world.
 pub trait Host: Send + Sync {
     /// Calls a tool, by the one call path.
-    fn call<'a>(&'a self, tool: &'a str, arguments: Object) -> BoxFuture<'a, Called>;
+    fn call<'a>(&'a self, tool: &'a str, arguments: JsonObject) -> BoxFuture<'a, CallOutcome>;
 
     /// Takes down what is about to happen or has happened. The run goes on when that is done.
-    fn note(&self, note: Note) -> BoxFuture<'_, ()>;
+    fn journal(&self, note: JournalNote) -> BoxFuture<'_, ()>;
 
     /// Time, chance and limits for templates.
     fn context(&self) -> Context<'_>;
@@ -35,16 +35,16 @@ pub trait Host: Send + Sync {
 
 /// What became of a call.
 #[derive(Debug)]
-pub enum Called {
+pub enum CallOutcome {
     /// The tool answered.
-    Answered(Content),
+    Returned(ToolContent),
     /// It did not run, or its answer was lost.
-    Lost(String),
+    Failed(String),
 }
 
 /// A line of a run's journal.
 #[derive(Debug, Clone)]
-pub enum Note {
+pub enum JournalNote {
     /// A step begins. From now on it may have been done.
     Begins {
         /// Its name; inside a loop with the number of the item behind it.
@@ -55,31 +55,31 @@ pub enum Note {
     /// A step ended.
     Ended {
         /// What came of it.
-        report: Box<Report>,
+        report: Box<StepReport>,
         /// What later steps see of it.
         value: Json,
     },
 }
 
 /// What steps of an earlier attempt at the same run gave, by name.
-pub type Past = BTreeMap<String, (Report, Json)>;
+pub type CompletedSteps = BTreeMap<String, (StepReport, Json)>;
 
 /// What came of a run.
 #[derive(Debug)]
-pub struct Ended {
+pub struct RunOutcome {
     /// What its caller is told.
-    pub answer: Answer,
+    pub result: RunResult,
     /// Why it failed, if it did.
     pub error: Option<String>,
     /// What came of its steps, as far as it got.
-    pub reports: Vec<Report>,
+    pub reports: Vec<StepReport>,
 }
 
 /// What the caller of a run is told.
 #[derive(Debug)]
-pub enum Answer {
+pub enum RunResult {
     /// The result of the workflow.
-    Result(Json),
+    Value(Json),
     /// What the tool said that failed.
     Tool(Outcome),
     /// Why there is no result.
@@ -87,16 +87,21 @@ pub enum Answer {
 }
 
 /// Runs a workflow with arguments that fit. What `past` knows is not done again.
-pub async fn run(workflow: &Workflow, input: Object, host: &dyn Host, past: Past) -> Ended {
+pub async fn run(
+    workflow: &Workflow,
+    input: JsonObject,
+    host: &dyn Host,
+    past: CompletedSteps,
+) -> RunOutcome {
     let data = json!({"input": input, "results": {}, "vars": {}});
     let mut run = Run {
         workflow,
         host,
-        past,
+        completed: past,
         data,
-        done: BTreeMap::new(),
+        statuses: BTreeMap::new(),
         reports: Vec::new(),
-        seen: Vec::new(),
+        used_inputs: Vec::new(),
         last: None,
     };
     let mut ended = Ok(());
@@ -113,113 +118,124 @@ pub async fn run(workflow: &Workflow, input: Object, host: &dyn Host, past: Past
 }
 
 /// Why a run does not go on.
-enum Stop {
+enum RunFailure {
     /// A step could not be done.
-    Lost { step: String, error: String },
+    CallFailed { step: String, error: String },
     /// A tool failed and says so.
-    Answered { step: String, text: String, outcome: Outcome },
+    ToolFailed { step: String, text: String, outcome: Outcome },
     /// Something in the file does not work out.
-    Broken(String),
+    Invalid(String),
 }
 
 /// What a step gave.
-struct Done {
-    report: Report,
+struct StepOutcome {
+    report: StepReport,
     /// What later steps see of it; none of a step that was skipped.
     value: Option<Json>,
-    seen: Vec<String>,
-    stop: Option<Stop>,
+    used_inputs: Vec<String>,
+    stop: Option<RunFailure>,
 }
 
 struct Run<'a> {
     workflow: &'a Workflow,
     host: &'a dyn Host,
-    past: Past,
+    completed: CompletedSteps,
     /// What templates see.
     data: Json,
     /// How steps ended, and whether their results are stored.
-    done: BTreeMap<String, (Status, bool)>,
-    reports: Vec<Report>,
-    seen: Vec<String>,
+    statuses: BTreeMap<String, (StepStatus, bool)>,
+    reports: Vec<StepReport>,
+    used_inputs: Vec<String>,
     /// The answer of the last tool that was called.
     last: Option<Json>,
 }
 
 impl Run<'_> {
-    async fn step(&mut self, step: &Step) -> Result<(), Stop> {
+    async fn step(&mut self, step: &WorkflowStep) -> Result<(), RunFailure> {
         match &step.action {
-            Action::Tool { .. } => {
-                let done = self.plain(step, step.id.clone()).await;
-                let (report, stop) = self.take(step, done);
+            StepAction::Tool { .. } => {
+                let done = self.call_step(step, step.id.clone()).await;
+                let (report, stop) = self.record(step, done);
                 self.reports.push(report);
                 stop.map_or(Ok(()), Err)
             }
-            Action::ForEach { .. } | Action::Parallel { .. } => self.group(step).await,
+            StepAction::ForEach { .. } | StepAction::Parallel { .. } => self.group(step).await,
         }
     }
 
     /// A step that calls a tool. It changes nothing here, so that it can be done beside others.
-    async fn plain(&self, step: &Step, key: String) -> Done {
-        if let Some((report, value)) = self.past.get(&key) {
-            let value = (report.status != Status::Skipped).then(|| value.clone());
-            return Done { report: report.clone(), value, seen: Vec::new(), stop: None };
+    async fn call_step(&self, step: &WorkflowStep, key: String) -> StepOutcome {
+        if let Some((report, value)) = self.completed.get(&key) {
+            let value = (report.status != StepStatus::Skipped).then(|| value.clone());
+            return StepOutcome {
+                report: report.clone(),
+                value,
+                used_inputs: Vec::new(),
+                stop: None,
+            };
         }
-        self.begins(step, &key).await;
-        let done = self.tried(step, key).await;
+        self.journal_begin(step, &key).await;
+        let done = self.attempt(step, key).await;
         let value = done.value.clone().unwrap_or_default();
-        self.host.note(Note::Ended { report: Box::new(done.report.clone()), value }).await;
+        self.host
+            .journal(JournalNote::Ended { report: Box::new(done.report.clone()), value })
+            .await;
         done
     }
 
-    async fn begins(&self, step: &Step, key: &str) {
+    async fn journal_begin(&self, step: &WorkflowStep, key: &str) {
         let (step, tool) = (key.to_owned(), step.tool().to_owned());
-        self.host.note(Note::Begins { step, tool }).await;
+        self.host.journal(JournalNote::Begins { step, tool }).await;
     }
 
-    async fn tried(&self, step: &Step, key: String) -> Done {
-        let mut report = blank(step, key);
+    async fn attempt(&self, step: &WorkflowStep, key: String) -> StepOutcome {
+        let mut report = new_report(step, key);
         let mut seen = Vec::new();
-        match self.judged(step, &mut seen).await {
+        match self.evaluate_condition(step, &mut seen).await {
             Ok(judged) => report.condition = judged,
-            Err(error) => return broken(report, seen, error),
+            Err(error) => return invalid_step(report, seen, error),
         }
         if report.condition.as_ref().is_some_and(|judged| !judged.holds) {
-            report.status = Status::Skipped;
-            return Done { report, value: None, seen, stop: None };
+            report.status = StepStatus::Skipped;
+            return StepOutcome { report, value: None, used_inputs: seen, stop: None };
         }
-        let Action::Tool { tool, args } = &step.action else {
-            return Done { report, value: None, seen, stop: None };
+        let StepAction::Tool { tool, args } = &step.action else {
+            return StepOutcome { report, value: None, used_inputs: seen, stop: None };
         };
         let mut renderer = Renderer::new(&self.data, self.host.context());
         let rendered = renderer.arguments(args);
-        seen.append(&mut renderer.seen);
+        seen.append(&mut renderer.used_inputs);
         match rendered {
             Ok(arguments) => report.input = arguments,
             Err(error) => {
                 let id = &step.id;
                 let error = format!("failed to resolve arguments for step {id}: {error}");
-                return broken(report, seen, error);
+                return invalid_step(report, seen, error);
             }
         }
         let called = self.host.call(tool, report.input.clone()).await;
-        ended(step, report, seen, called)
+        step_outcome(step, report, seen, called)
     }
 
     /// What became of a step's condition, if it has one. An error ends the run.
-    async fn judged(&self, step: &Step, seen: &mut Vec<String>) -> Result<Option<Judged>, String> {
+    async fn evaluate_condition(
+        &self,
+        step: &WorkflowStep,
+        seen: &mut Vec<String>,
+    ) -> Result<Option<ConditionResult>, String> {
         let Some(condition) = &step.condition else { return Ok(None) };
         let mut renderer = Renderer::new(&self.data, self.host.context());
         let unresolved = |error: String| {
             format!("failed to resolve condition arguments for step {}: {error}", step.id)
         };
         let judged = if let Some(template) = &condition.template {
-            let value = renderer.value(&Json::String(template.clone()), Leaf::Argument);
+            let value = renderer.value(&Json::String(template.clone()), TemplateTarget::Argument);
             let result = value.map_err(unresolved)?;
             let holds = matches!(&result, Json::Bool(true))
                 || result.as_str().is_some_and(|text| text.trim() == "true");
-            Judged { holds, result, source: "template".to_owned() }
+            ConditionResult { holds, result, source: "template".to_owned() }
         } else if let Some(from) = &condition.from_step {
-            let condition = expected(&mut renderer, condition).map_err(unresolved)?;
+            let condition = render_expectations(&mut renderer, condition).map_err(unresolved)?;
             let Some((result, failed)) = self.result_of(from, &condition) else {
                 let id = &step.id;
                 return Err(format!(
@@ -227,26 +243,26 @@ impl Run<'_> {
                 ));
             };
             let holds = holds(&condition, &result, failed);
-            Judged { holds, result, source: format!("from_step:{from}") }
+            ConditionResult { holds, result, source: format!("from_step:{from}") }
         } else {
             let tool = condition.tool.as_deref().unwrap_or_default();
             let arguments = renderer.arguments(&condition.args).map_err(unresolved)?;
-            let condition = expected(&mut renderer, condition).map_err(unresolved)?;
+            let condition = render_expectations(&mut renderer, condition).map_err(unresolved)?;
             let (holds, result) = match self.host.call(tool, arguments).await {
-                Called::Answered(content) => {
+                CallOutcome::Returned(content) => {
                     (holds(&condition, &content.value, content.failed), content.value)
                 }
-                Called::Lost(_) => (false, Json::Bool(false)),
+                CallOutcome::Failed(_) => (false, Json::Bool(false)),
             };
-            Judged { holds, result, source: tool.to_owned() }
+            ConditionResult { holds, result, source: tool.to_owned() }
         };
-        seen.append(&mut renderer.seen);
+        seen.append(&mut renderer.used_inputs);
         Ok(Some(judged))
     }
 
     /// The result of an earlier step as a condition sees it, and whether it is a failure.
-    fn result_of(&self, id: &str, condition: &Condition) -> Option<(Json, bool)> {
-        let (status, stored) = self.done.get(id)?;
+    fn result_of(&self, id: &str, condition: &StepCondition) -> Option<(Json, bool)> {
+        let (status, stored) = self.statuses.get(id)?;
         let looked_into = [&condition.expect, &condition.expect_not]
             .into_iter()
             .flatten()
@@ -254,10 +270,10 @@ impl Run<'_> {
         let value = self.data.get("results").and_then(|results| results.get(id));
         let value = value.filter(|value| (*stored || looked_into) && !value.is_null());
         let result = match (status, value) {
-            (Status::Skipped, _) => return None,
+            (StepStatus::Skipped, _) => return None,
             (_, Some(value)) => value.clone(),
-            (Status::Completed, None) => json!({"success": true, "status": "completed"}),
-            (Status::Failed, None) => json!({
+            (StepStatus::Completed, None) => json!({"success": true, "status": "completed"}),
+            (StepStatus::Failed, None) => json!({
                 "error": format!("Step {id} failed"),
                 "success": false, "isError": true, "status": "failed",
             }),
@@ -267,16 +283,22 @@ impl Run<'_> {
     }
 
     /// Takes in what a step gave.
-    fn take(&mut self, step: &Step, done: Done) -> (Report, Option<Stop>) {
-        let Done { report, value, seen, stop } = done;
+    fn record(
+        &mut self,
+        step: &WorkflowStep,
+        done: StepOutcome,
+    ) -> (StepReport, Option<RunFailure>) {
+        let StepOutcome { report, value, used_inputs: seen, stop } = done;
         for name in seen {
-            if !self.seen.contains(&name) {
-                self.seen.push(name);
+            if !self.used_inputs.contains(&name) {
+                self.used_inputs.push(name);
             }
         }
-        self.done.insert(step.id.clone(), (report.status, step.store));
+        self.statuses.insert(step.id.clone(), (report.status, step.store));
         if let Some(value) = value {
-            if report.status == Status::Completed && matches!(step.action, Action::Tool { .. }) {
+            if report.status == StepStatus::Completed
+                && matches!(step.action, StepAction::Tool { .. })
+            {
                 self.last = Some(value.clone());
             }
             if report.id != step.id {
@@ -294,48 +316,50 @@ impl Run<'_> {
     }
 
     /// A step with steps inside.
-    async fn group(&mut self, step: &Step) -> Result<(), Stop> {
-        let mut report = blank(step, step.id.clone());
+    async fn group(&mut self, step: &WorkflowStep) -> Result<(), RunFailure> {
+        let mut report = new_report(step, step.id.clone());
         let mut seen = Vec::new();
-        report.condition = self.judged(step, &mut seen).await.map_err(Stop::Broken)?;
-        self.seen.append(&mut seen);
+        report.condition =
+            self.evaluate_condition(step, &mut seen).await.map_err(RunFailure::Invalid)?;
+        self.used_inputs.append(&mut seen);
         let held = report.condition.as_ref().is_none_or(|judged| judged.holds);
         let (value, stop) = match &step.action {
             _ if !held => {
-                report.status = Status::Skipped;
+                report.status = StepStatus::Skipped;
                 (None, None)
             }
-            Action::ForEach { items, name, steps } => {
+            StepAction::ForEach { items, name, steps } => {
                 let items = self.items(step, items)?;
                 let (value, stop) = self.for_each(items, name, steps, &mut report.steps).await;
                 (Some(value), stop)
             }
-            Action::Parallel { steps } => {
+            StepAction::Parallel { steps } => {
                 let (value, stop) = self.parallel(steps, &mut report.steps).await;
                 (Some(value), stop)
             }
-            Action::Tool { .. } => (None, None),
+            StepAction::Tool { .. } => (None, None),
         };
-        let (value, stop) = group_end(step, &mut report, value, stop);
-        let done = Done { report, value, seen: Vec::new(), stop };
-        let (report, stop) = self.take(step, done);
+        let (value, stop) = group_outcome(step, &mut report, value, stop);
+        let done = StepOutcome { report, value, used_inputs: Vec::new(), stop };
+        let (report, stop) = self.record(step, done);
         self.reports.push(report);
         stop.map_or(Ok(()), Err)
     }
 
-    fn items(&mut self, step: &Step, items: &Json) -> Result<Vec<Json>, Stop> {
+    fn items(&mut self, step: &WorkflowStep, items: &Json) -> Result<Vec<Json>, RunFailure> {
         let id = &step.id;
         let mut renderer = Renderer::new(&self.data, self.host.context());
-        let rendered = renderer.value(items, Leaf::Answer);
-        let mut seen = std::mem::take(&mut renderer.seen);
-        seen.retain(|name| !self.seen.contains(name));
-        self.seen.append(&mut seen);
-        let failed =
-            |why: String| Stop::Broken(format!("failed to resolve the items of step {id}: {why}"));
+        let rendered = renderer.value(items, TemplateTarget::Output);
+        let mut seen = std::mem::take(&mut renderer.used_inputs);
+        seen.retain(|name| !self.used_inputs.contains(name));
+        self.used_inputs.append(&mut seen);
+        let failed = |why: String| {
+            RunFailure::Invalid(format!("failed to resolve the items of step {id}: {why}"))
+        };
         match rendered.map_err(failed)? {
-            Json::Array(items) if items.len() <= MOST_ITEMS => Ok(items),
+            Json::Array(items) if items.len() <= MAX_ITEMS => Ok(items),
             Json::Array(items) => {
-                Err(failed(format!("{} items are more than {MOST_ITEMS}", items.len())))
+                Err(failed(format!("{} items are more than {MAX_ITEMS}", items.len())))
             }
             other => Err(failed(format!("they are no list but {}", kind(&other)))),
         }
@@ -345,18 +369,18 @@ impl Run<'_> {
         &mut self,
         items: Vec<Json>,
         name: &str,
-        steps: &[Step],
-        reports: &mut Vec<Report>,
-    ) -> (Json, Option<Stop>) {
+        steps: &[WorkflowStep],
+        reports: &mut Vec<StepReport>,
+    ) -> (Json, Option<RunFailure>) {
         let mut all = Vec::new();
         for (index, item) in items.into_iter().enumerate() {
             self.put("vars", name, item);
             self.put("vars", &format!("{name}_index"), index.into());
-            let mut given = Object::new();
+            let mut given = JsonObject::new();
             for step in steps {
-                let done = self.plain(step, format!("{}_{index}", step.id)).await;
+                let done = self.call_step(step, format!("{}_{index}", step.id)).await;
                 given.extend(done.value.clone().map(|value| (step.id.clone(), value)));
-                let (report, stop) = self.take(step, done);
+                let (report, stop) = self.record(step, done);
                 reports.push(report);
                 if stop.is_some() {
                     all.push(Json::Object(given));
@@ -370,18 +394,18 @@ impl Run<'_> {
 
     async fn parallel(
         &mut self,
-        steps: &[Step],
-        reports: &mut Vec<Report>,
-    ) -> (Json, Option<Stop>) {
+        steps: &[WorkflowStep],
+        reports: &mut Vec<StepReport>,
+    ) -> (Json, Option<RunFailure>) {
         let this = &*self;
-        let all = steps
-            .iter()
-            .map(|step| -> BoxFuture<'_, Done> { Box::pin(this.plain(step, step.id.clone())) });
+        let all = steps.iter().map(|step| -> BoxFuture<'_, StepOutcome> {
+            Box::pin(this.call_step(step, step.id.clone()))
+        });
         let all = join_all(all.collect()).await;
-        let (mut given, mut first) = (Object::new(), None);
+        let (mut given, mut first) = (JsonObject::new(), None);
         for (step, done) in steps.iter().zip(all) {
             given.extend(done.value.clone().map(|value| (step.id.clone(), value)));
-            let (report, stop) = self.take(step, done);
+            let (report, stop) = self.record(step, done);
             reports.push(report);
             first = first.or(stop);
         }
@@ -390,7 +414,10 @@ impl Run<'_> {
 }
 
 /// A condition with its expected values rendered.
-fn expected(renderer: &mut Renderer<'_>, condition: &Condition) -> Result<Condition, String> {
+fn render_expectations(
+    renderer: &mut Renderer<'_>,
+    condition: &StepCondition,
+) -> Result<StepCondition, String> {
     let mut condition = condition.clone();
     for side in [&mut condition.expect, &mut condition.expect_not].into_iter().flatten() {
         side.json_path = renderer.arguments(&side.json_path)?;

@@ -14,7 +14,7 @@ use serde_json::{Map, Value as Json};
 
 pub use self::{
     class::ServiceClass,
-    machine::{Event, Next, State, next},
+    machine::{ServiceEvent, ServiceState, Transition, next},
 };
 
 /// One service as somebody asked for it.
@@ -35,7 +35,7 @@ pub struct Service {
 /// What became of a service, as its file keeps it. Moments are RFC 3339.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Record {
+pub struct ServiceRecord {
     /// The word for its state.
     pub state: String,
     /// Why it is not as it should be.

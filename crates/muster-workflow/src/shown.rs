@@ -2,7 +2,10 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Action, Arg, Condition, Expectation, Object, Spec, Step, Workflow};
+use super::{
+    JsonObject, ResultExpectation, StepAction, StepCondition, Workflow, WorkflowArg, WorkflowSpec,
+    WorkflowStep,
+};
 
 /// What the original shows where it does not know when.
 const NEVER: &str = "0001-01-01T00:00:00Z";
@@ -27,7 +30,7 @@ impl Spelling {
 
 impl Workflow {
     /// The definition as `core_workflow_get` shows it.
-    pub fn shown(&self, available: bool) -> Object {
+    pub fn shown(&self, available: bool) -> JsonObject {
         let mut object = self.definition();
         if available {
             put(&mut object, "available", true.into());
@@ -37,8 +40,8 @@ impl Workflow {
         object
     }
 
-    fn definition(&self) -> Object {
-        let mut object = Object::new();
+    fn definition(&self) -> JsonObject {
+        let mut object = JsonObject::new();
         put(&mut object, "name", self.name.as_str().into());
         put(&mut object, "description", self.spec.description.as_str().into());
         body(&mut object, &self.spec, Spelling::Tool);
@@ -46,10 +49,10 @@ impl Workflow {
     }
 }
 
-impl Spec {
+impl WorkflowSpec {
     /// The spec as files say it.
-    pub fn to_file(&self) -> Object {
-        let mut object = Object::new();
+    pub fn to_file(&self) -> JsonObject {
+        let mut object = JsonObject::new();
         if !self.description.is_empty() {
             put(&mut object, "description", self.description.as_str().into());
         }
@@ -58,7 +61,7 @@ impl Spec {
     }
 }
 
-fn body(object: &mut Object, spec: &Spec, spelling: Spelling) {
+fn body(object: &mut JsonObject, spec: &WorkflowSpec, spelling: Spelling) {
     if !spec.args.is_empty() {
         let args = spec.args.iter().map(|(name, arg)| (name.clone(), argument(arg)));
         put(object, "args", Json::Object(args.collect()));
@@ -72,8 +75,8 @@ fn body(object: &mut Object, spec: &Spec, spelling: Spelling) {
     }
 }
 
-fn argument(arg: &Arg) -> Json {
-    let mut object = Object::new();
+fn argument(arg: &WorkflowArg) -> Json {
+    let mut object = JsonObject::new();
     put(&mut object, "type", arg.kind.as_str().into());
     put(&mut object, "required", arg.required.into());
     if let Some(default) = &arg.default {
@@ -85,28 +88,28 @@ fn argument(arg: &Arg) -> Json {
     Json::Object(object)
 }
 
-fn steps(steps: &[Step], spelling: Spelling) -> Json {
+fn steps(steps: &[WorkflowStep], spelling: Spelling) -> Json {
     steps.iter().map(|item| step(item, spelling)).collect()
 }
 
-fn step(step: &Step, spelling: Spelling) -> Json {
-    let mut object = Object::new();
+fn step(step: &WorkflowStep, spelling: Spelling) -> Json {
+    let mut object = JsonObject::new();
     put(&mut object, "id", step.id.as_str().into());
     if let Some(condition) = &step.condition {
         put(&mut object, "condition", condition_of(condition, spelling));
     }
     match &step.action {
-        Action::Tool { tool, args } => {
+        StepAction::Tool { tool, args } => {
             put(&mut object, "tool", tool.as_str().into());
             if !args.is_empty() {
                 put(&mut object, "args", Json::Object(args.clone()));
             }
         }
-        Action::ForEach { items, name, steps: inner } => {
+        StepAction::ForEach { items, name, steps: inner } => {
             let group = json!({"items": items, "as": name, "steps": steps(inner, spelling)});
             put(&mut object, spelling.of("for_each", "forEach"), group);
         }
-        Action::Parallel { steps: inner } => {
+        StepAction::Parallel { steps: inner } => {
             put(&mut object, "parallel", steps(inner, spelling));
         }
     }
@@ -128,8 +131,8 @@ fn step(step: &Step, spelling: Spelling) -> Json {
     Json::Object(object)
 }
 
-fn condition_of(condition: &Condition, spelling: Spelling) -> Json {
-    let mut object = Object::new();
+fn condition_of(condition: &StepCondition, spelling: Spelling) -> Json {
+    let mut object = JsonObject::new();
     let texts = [
         ("template", &condition.template),
         ("tool", &condition.tool),
@@ -160,8 +163,8 @@ fn condition_of(condition: &Condition, spelling: Spelling) -> Json {
     Json::Object(object)
 }
 
-fn expectation(expected: &Expectation, spelling: Spelling) -> Json {
-    let mut object = Object::new();
+fn expectation(expected: &ResultExpectation, spelling: Spelling) -> Json {
+    let mut object = JsonObject::new();
     put(&mut object, "success", expected.success.into());
     if !expected.json_path.is_empty() {
         let name = spelling.of("json_path", "jsonPath");
@@ -170,6 +173,6 @@ fn expectation(expected: &Expectation, spelling: Spelling) -> Json {
     Json::Object(object)
 }
 
-fn put(object: &mut Object, name: &str, value: Json) {
+fn put(object: &mut JsonObject, name: &str, value: Json) {
     object.insert(name.to_owned(), value);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Workflow, cycle, definition::read};
+use super::{Workflow, definition::read, find_cycle};
 
 fn workflow(name: &str, tools: &[&str]) -> Workflow {
     let steps: Vec<_> =
@@ -31,7 +31,7 @@ fn ways_back_are_found() {
         workflow("e", &["workflow_a"]),
     ];
     let find = |name: &str| all.iter().find(|workflow| workflow.name == name);
-    let way = |name: &str| cycle(find(name).unwrap(), &find).map(|way| way.join(" "));
+    let way = |name: &str| find_cycle(find(name).unwrap(), &find).map(|way| way.join(" "));
     assert_eq!(way("a").as_deref(), Some("a b d a"));
     assert_eq!(way("c").as_deref(), Some("c c"));
     assert_eq!(way("e"), None);

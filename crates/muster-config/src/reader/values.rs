@@ -5,7 +5,7 @@ use muster_core::{
     schema,
     value::Value,
 };
-use muster_workflow::service::class::Span;
+use muster_workflow::service::class::GoDuration;
 use serde_json::{Map, Value as Json};
 
 use super::{Fields, Reader, scalar};
@@ -124,7 +124,7 @@ impl Reader {
 
     fn duration(&mut self, node: &Node) -> Option<String> {
         let text = self.as_written(node)?;
-        match Span::parse(&text) {
+        match GoDuration::parse(&text) {
             Ok(_) => Some(text),
             Err(_) => {
                 let fix = "write a number with its unit, like `30s` or `1m30s`";

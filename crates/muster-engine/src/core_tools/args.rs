@@ -5,7 +5,7 @@
 //! know.
 
 use muster_core::fields::{Field, FieldTable, FieldType};
-use muster_workflow::service::class::Span;
+use muster_workflow::service::class::GoDuration;
 use serde_json::{Map, Value, value::RawValue};
 
 /// The arguments of one call.
@@ -149,7 +149,7 @@ fn fit(value: Value, path: &str, holds: &'static FieldType) -> Result<Value, Str
             }
         }
         (FieldType::Duration, Value::String(text)) => {
-            let example = Span::parse(&text).map(|span| (text, span.as_nanoseconds()));
+            let example = GoDuration::parse(&text).map(|span| (text, span.as_nanoseconds()));
             let (text, example) = example.unwrap_or_else(|_| ("30s".to_owned(), 30_000_000_000));
             Err(format!(
                 "cannot unmarshal string into Go struct field {path} of type time.Duration (write nanoseconds: {example} for {text})"

@@ -15,7 +15,7 @@ use muster_workflow::{
     Workflow,
     check::check,
     fields::SPEC,
-    request::{self, Invalid},
+    request::{self, InvalidWorkflow},
 };
 use serde_json::{Value, json};
 
@@ -141,8 +141,8 @@ async fn create(handle: &Handle, args: Args) -> ToolReply {
     let (name, spec) = request::read(&request).map_err(|invalid| {
         tell_invalid(handle, &request, &invalid);
         failed(match invalid {
-            Invalid::Form(text) => text,
-            Invalid::Sense(text) => format!("validation failed: {text}"),
+            InvalidWorkflow::Malformed(text) => text,
+            InvalidWorkflow::Inconsistent(text) => format!("validation failed: {text}"),
         })
     })?;
     let failed = |text: String| failed(format!("failed to create workflow: {text}"));
@@ -201,7 +201,7 @@ fn validate(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     Ok(lines.join("\n"))
 }
 
-fn tell_invalid(handle: &Handle, request: &Value, invalid: &Invalid) {
+fn tell_invalid(handle: &Handle, request: &Value, invalid: &InvalidWorkflow) {
     let name = request.get("name").and_then(Value::as_str).unwrap_or_default();
     let view = handle.now();
     let namespace = view.settings.namespace();

@@ -2,7 +2,7 @@
 
 use muster_api::execution::ExecutionList;
 use muster_core::backend::CallContext;
-use muster_workflow::record::State;
+use muster_workflow::record::RunState;
 use serde_json::{Value, json};
 
 use super::{Args, CoreTool, ToolReply, object};
@@ -47,7 +47,7 @@ async fn list(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         None => None,
         Some(word) => Some(
             word.as_str()
-                .and_then(State::of)
+                .and_then(RunState::of)
                 .ok_or("status must be one of the enum values: inprogress, completed, failed")?,
         ),
     };

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use muster_config::service::ServiceFile;
 use muster_workflow::service::{
     ServiceClass,
-    class::{ArgSpec, Invalid, ServiceConfig},
+    class::{ClassArg, InvalidClass, ServiceConfig},
 };
 use serde::Deserialize;
 use thiserror::Error;
@@ -35,7 +35,7 @@ pub(crate) enum ServiceEdit {
 pub(crate) struct ClassDraft {
     pub(crate) name: String,
     description: String,
-    args: Option<IndexMap<String, ArgSpec>>,
+    args: Option<IndexMap<String, ClassArg>>,
     service_config: ServiceConfig,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct ClassDraft {
 #[derive(Debug, Error)]
 pub(crate) enum ClassError {
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] InvalidClass),
     #[error("ServiceClass '{0}' already exists")]
     Exists(String),
     #[error("service class {0} not found")]
@@ -52,7 +52,7 @@ pub(crate) enum ClassError {
 
 impl ClassDraft {
     /// A new class.
-    pub(crate) fn create(self, namespace: &str) -> Result<ServiceClass, Invalid> {
+    pub(crate) fn create(self, namespace: &str) -> Result<ServiceClass, InvalidClass> {
         let mut class = ServiceClass {
             name: self.name.clone(),
             namespace: namespace.to_owned(),
@@ -64,7 +64,7 @@ impl ClassDraft {
     }
 
     /// The class with the given fields replaced.
-    fn update(self, class: &ServiceClass) -> Result<ServiceClass, Invalid> {
+    fn update(self, class: &ServiceClass) -> Result<ServiceClass, InvalidClass> {
         let mut class = class.clone();
         self.apply(&mut class);
         class.check()?;

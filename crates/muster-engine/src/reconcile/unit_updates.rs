@@ -93,7 +93,9 @@ impl Reconciler {
             &found,
         );
         let theirs = format!("{prefix}_{}_", server.prefix());
-        self.check_workflows(|workflow| workflow.reaches().any(|tool| tool.starts_with(&theirs)));
+        self.check_workflows(|workflow| {
+            workflow.reachable_tools().any(|tool| tool.starts_with(&theirs))
+        });
         self.publish();
     }
 

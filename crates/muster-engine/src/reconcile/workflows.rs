@@ -6,8 +6,9 @@ use muster_config::workflow::Lines;
 use muster_core::name::BackendName;
 use muster_gateway::dispatch::GatewaySnapshot;
 use muster_workflow::{
-    Spec, Workflow, always_there,
-    check::{self, Around, Tool, check},
+    Workflow, WorkflowSpec,
+    check::{self, CheckEnvironment, ToolStatus, check},
+    is_assumed_available,
 };
 
 use super::{EditError, Reconciler, files::Origin, files::log_new};
@@ -24,9 +25,9 @@ const MOST_LOOKED_FOR: usize = 20;
 #[derive(Debug)]
 pub(crate) enum WorkflowEdit {
     /// Add a workflow.
-    Create(String, Spec),
+    Create(String, WorkflowSpec),
     /// Replace a workflow.
-    Update(String, Spec),
+    Update(String, WorkflowSpec),
     /// Delete a workflow.
     Delete(String),
 }
@@ -183,21 +184,22 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) looked_for: Cell<usize>,
 }
 
-impl Around for Surroundings<'_> {
-    fn tool(&self, name: &str) -> Tool<'_> {
+impl CheckEnvironment for Surroundings<'_> {
+    fn tool(&self, name: &str) -> ToolStatus<'_> {
         let GatewaySnapshot { catalog, policy, .. } = self.state;
         match catalog.get(name).filter(|entry| policy.shows(entry)) {
-            Some(entry) => Tool::Known(&entry.input_schema),
+            Some(entry) => ToolStatus::Known(&entry.input_schema),
             None if self.awaited.iter().any(|prefix| name.starts_with(prefix.as_str())) => {
-                Tool::Unsure
+                ToolStatus::Unknown
             }
-            None if self.looked_for.get() == 0 => Tool::Missing(Vec::new()),
+            None if self.looked_for.get() == 0 => ToolStatus::Missing(Vec::new()),
             None => {
                 self.looked_for.set(self.looked_for.get() - 1);
                 let near = catalog.similar(name, |entry| policy.shows(entry));
-                let near =
-                    near.iter().filter(|near| !always_there(near.as_str()) || always_there(name));
-                Tool::Missing(near.map(ToString::to_string).collect())
+                let near = near.iter().filter(|near| {
+                    !is_assumed_available(near.as_str()) || is_assumed_available(name)
+                });
+                ToolStatus::Missing(near.map(ToString::to_string).collect())
             }
         }
     }

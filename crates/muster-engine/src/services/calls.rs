@@ -11,7 +11,7 @@ use muster_core::{
     repair::values::repair,
 };
 use muster_workflow::service::{
-    State,
+    ServiceState,
     class::{LifecycleTools, ServiceConfig, ToolSpec},
     values,
 };
@@ -90,8 +90,8 @@ impl Services {
         })?;
         let config = &class.spec.service_config;
         let Some(spec) = phase.tool(&config.lifecycle_tools) else { return Ok(()) };
-        let seen = values::seen(&instance.service, &instance.given);
-        let args = values::filled(spec.args.as_ref(), &seen)
+        let seen = values::template_data(&instance.service, &instance.given);
+        let args = values::render_args(spec.args.as_ref(), &seen)
             .map_err(|error| format!("failed to process {phase} tool arguments: {error}"))?;
         self.record(Reason::ServiceInstanceToolExecutionStarted, &instance, &spec.tool);
         let said = self.ask(cx, &spec.tool, &args, phase.limit(config)).await;
@@ -103,7 +103,7 @@ impl Services {
         match said {
             Ok(said) if said.success => {
                 let text = said.structured.as_deref().unwrap_or(&said.text);
-                let kept = values::kept(&spec.outputs, text);
+                let kept = values::extract_outputs(&spec.outputs, text);
                 lease.change(|instance| {
                     instance.class = Some(Arc::clone(&class));
                     instance.given.insert(phase.as_str().to_owned(), Value::Object(kept));
@@ -118,7 +118,7 @@ impl Services {
 
     /// Calls the status tool of a running service. Returns the error, if any.
     pub(crate) async fn refresh(&self, cx: CallContext<'_>, name: &str) -> Option<String> {
-        let instance = self.get(name).filter(|instance| instance.state == State::Running)?;
+        let instance = self.get(name).filter(|instance| instance.state == ServiceState::Running)?;
         let class = self.class_of(&instance)?;
         class.spec.service_config.lifecycle_tools.status.as_ref()?;
         // A concurrent operation has newer values, and must not be waited for.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use muster_gateway::dispatch;
 use muster_workflow::service::{
-    Event, ServiceClass, State,
-    health::{Checks, Health, verdict},
+    ServiceClass, ServiceEvent, ServiceState,
+    health::{Health, HealthChecks, check_response},
     values,
 };
 use tokio::{
@@ -115,7 +115,7 @@ impl Controller {
             return Due::Nothing;
         }
         match instance.state {
-            State::Waiting => match self.services.blocked_by(instance) {
+            ServiceState::Waiting => match self.services.blocked_by(instance) {
                 None => Due::Start,
                 Some(reason) => {
                     if instance.error.as_deref() != Some(&reason) {
@@ -125,12 +125,14 @@ impl Controller {
                     Due::Nothing
                 }
             },
-            State::Retrying => instance.retry_at.map_or(Due::Start, Due::Retry),
-            State::Unknown if self.services.can_probe(instance) => Due::Probe,
-            State::Running => self.next_check(instance).map_or(Due::Nothing, Due::Check),
-            State::Unknown | State::Starting | State::Stopping | State::Stopped | State::Failed => {
-                Due::Nothing
-            }
+            ServiceState::Retrying => instance.retry_at.map_or(Due::Start, Due::Retry),
+            ServiceState::Unknown if self.services.can_probe(instance) => Due::Probe,
+            ServiceState::Running => self.next_check(instance).map_or(Due::Nothing, Due::Check),
+            ServiceState::Unknown
+            | ServiceState::Starting
+            | ServiceState::Stopping
+            | ServiceState::Stopped
+            | ServiceState::Failed => Due::Nothing,
         }
     }
 
@@ -163,7 +165,7 @@ impl Services {
         let Err(error) = self.start(self.system(), name).await else { return };
         let Ok(lease) = self.lease(name).await else { return };
         let timing = self.inner.deps.timing;
-        lease.apply(Event::Retry);
+        lease.apply(ServiceEvent::Retry);
         self.change(name, id, |instance| {
             instance.attempts += 1;
             let wait = backoff(timing.restart_backoff, timing.max_backoff, instance.attempts);
@@ -183,12 +185,12 @@ impl Services {
     async fn probe(&self, name: &str) {
         let Ok(lease) = self.lease(name).await else { return };
         match self.perform(self.system(), &lease, Phase::Status).await {
-            Ok(()) => drop(lease.apply(Event::FoundUp)),
+            Ok(()) => drop(lease.apply(ServiceEvent::FoundUp)),
             Err(error) => {
-                lease.apply(Event::FoundDown);
+                lease.apply(ServiceEvent::FoundDown);
                 tracing::info!(service = name, "it runs no longer: {error}");
                 if lease.now().is_ok_and(|now| now.service.auto_start) {
-                    lease.apply(Event::Hold);
+                    lease.apply(ServiceEvent::Wait);
                 }
             }
         }
@@ -200,12 +202,12 @@ impl Services {
         let Some(class) = checked(self, instance) else { return };
         let config = &class.spec.service_config;
         let Some(tool) = &config.lifecycle_tools.health_check else { return };
-        let seen = values::seen(&instance.service, &instance.given);
-        let looked = match values::filled(tool.args.as_ref(), &seen) {
+        let seen = values::template_data(&instance.service, &instance.given);
+        let looked = match values::render_args(tool.args.as_ref(), &seen) {
             Ok(args) => self.ask(self.system(), &tool.tool, &args, config.timeout.check()).await,
             Err(error) => Err(format!("failed to process health check arguments: {error}")),
         };
-        let looked = looked.and_then(|said| verdict(tool, said.success, &said.text));
+        let looked = looked.and_then(|said| check_response(tool, said.success, &said.text));
         let before = instance.checks;
         let mut after = before;
         let (name, changes) = (&instance.service.name, instance.changes);
@@ -223,8 +225,8 @@ impl Services {
     fn record_health(
         &self,
         instance: &Instance,
-        before: Checks,
-        after: Checks,
+        before: HealthChecks,
+        after: HealthChecks,
         looked: &Result<(), String>,
     ) {
         let tell = |reason: Reason, detail: &str| self.record(reason, instance, detail);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use muster_gateway::dispatch::GatewaySnapshot;
-use muster_workflow::service::{State as ServiceState, class::ClassSpec, order};
+use muster_workflow::service::{ServiceState, class::ClassSpec, order};
 
 use super::{Instance, Services};
 
@@ -81,7 +81,7 @@ impl Services {
 
     /// The cycle of dependencies that a service is part of, if any.
     pub(super) fn cycle(&self, name: &str) -> Option<String> {
-        order::circle(name, &self.graph()).map(|way| way.join(" → "))
+        order::dependency_cycle(name, &self.graph()).map(|way| way.join(" → "))
     }
 
     /// Why a service cannot be started yet, if it cannot.

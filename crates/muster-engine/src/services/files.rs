@@ -8,7 +8,7 @@ use std::{
 
 use jiff::Timestamp;
 use muster_config::service::ServiceFile;
-use muster_workflow::service::{Record, State};
+use muster_workflow::service::{ServiceRecord, ServiceState};
 
 use super::{Instance, Services, registry::Id};
 use crate::{events::Reason, store::WriteError};
@@ -57,13 +57,13 @@ impl Services {
         let asks = class
             .as_ref()
             .is_some_and(|class| class.spec.service_config.lifecycle_tools.status.is_some());
-        let state = match State::remembered(&record.state) {
+        let state = match ServiceState::remembered(&record.state) {
             // The status tool can find out whether it still runs.
-            State::Unknown if asks => State::Unknown,
-            _ if service.auto_start => State::Waiting,
+            ServiceState::Unknown if asks => ServiceState::Unknown,
+            _ if service.auto_start => ServiceState::Waiting,
             state => state,
         };
-        let Record { last_error, given, outputs, created_at, .. } = record.clone();
+        let ServiceRecord { last_error, given, outputs, created_at, .. } = record.clone();
         let mut instance = Instance::new(service.clone(), class, state);
         instance.path = Some(path.to_owned());
         instance.given = given;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use muster_workflow::service::{
-    Event, Next, State,
-    health::{Checks, Health},
-    machine::Tool,
+    ServiceEvent, ServiceState, Transition,
+    health::{Health, HealthChecks},
+    machine::LifecycleTool,
     next,
 };
 use tokio::sync::OwnedMutexGuard;
@@ -58,23 +58,28 @@ impl Lease {
     }
 
     /// Applies an event of the state machine. Returns the tool to call.
-    pub(super) fn apply(&self, event: Event) -> Option<Tool> {
+    pub(super) fn apply(&self, event: ServiceEvent) -> Option<LifecycleTool> {
         let before = self.now().ok()?;
         let (state, tool) = match next(before.state, event) {
-            Next::Is(state) => (state, None),
-            Next::Run(tool, state) => (state, Some(tool)),
-            Next::Already | Next::Busy | Next::Ignored => return None,
+            Transition::MoveTo(state) => (state, None),
+            Transition::Run(tool, state) => (state, Some(tool)),
+            Transition::Already | Transition::Busy | Transition::Ignored => return None,
         };
         let after = self.services.change(&self.name, self.id, |instance| {
             instance.state = state;
             instance.changes += 1;
             instance.updated = Timestamp::now();
             instance.checks = match state {
-                State::Running => Checks::fresh(),
-                State::Failed => Checks { health: Health::Unhealthy, ..Checks::default() },
-                _ => Checks::default(),
+                ServiceState::Running => HealthChecks::fresh(),
+                ServiceState::Failed => {
+                    HealthChecks { health: Health::Unhealthy, ..HealthChecks::default() }
+                }
+                _ => HealthChecks::default(),
             };
-            if !matches!(state, State::Failed | State::Retrying | State::Waiting) {
+            if !matches!(
+                state,
+                ServiceState::Failed | ServiceState::Retrying | ServiceState::Waiting
+            ) {
                 instance.error = None;
             }
         })?;
@@ -90,7 +95,7 @@ impl Lease {
     }
 
     fn fail(&self, error: &str) {
-        self.apply(Event::Broke);
+        self.apply(ServiceEvent::Failed);
         self.change(|instance| instance.error = Some(error.to_owned()));
         if let Ok(now) = self.now() {
             tracing::warn!(service = self.name, "failed: {error}");

@@ -8,7 +8,8 @@ use muster_core::{
     name::check_resource_name,
 };
 use muster_workflow::service::{
-    Event, Next, Service, State, arguments, machine::Tool, next, values,
+    Service, ServiceEvent, ServiceState, Transition, arguments, machine::LifecycleTool, next,
+    values,
 };
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -100,7 +101,7 @@ impl Services {
                 missing.join(", ")
             ));
         }
-        let args = match arguments::completed(&class.spec.args, args) {
+        let args = match arguments::with_defaults(&class.spec.args, args) {
             Ok(args) => args,
             Err(unfit) => return refused(format!("arg validation failed: {unfit}")),
         };
@@ -113,7 +114,7 @@ impl Services {
         let namespace = self.inner.deps.view.borrow().settings.namespace().to_owned();
         let service =
             Service { name: name.clone(), namespace, class: class_name, args, auto_start };
-        let instance = Instance::new(service, Some(class), State::Stopped);
+        let instance = Instance::new(service, Some(class), ServiceState::Stopped);
         let exists = || ServiceError::Refused(format!("service with name {name} already exists"));
         let instance = self.insert(instance).ok_or_else(exists)?;
         self.record(Reason::ServiceInstanceCreated, &instance, "");
@@ -173,8 +174,8 @@ impl Services {
                 return Err(ServiceError::Refused(format!("it depends on itself: {cycle}")));
             }
             let lease = self.lease(name).await?;
-            match next(lease.now()?.state, Event::Start) {
-                Next::Already => return Ok(Started::Already),
+            match next(lease.now()?.state, ServiceEvent::Start) {
+                Transition::Already => return Ok(Started::Already),
                 _ => self.bring_up(cx, &lease).await?,
             }
             Ok(Started::Now)
@@ -215,7 +216,7 @@ impl Services {
                 instance.service = edited;
             }
         });
-        lease.apply(Event::Start);
+        lease.apply(ServiceEvent::Start);
         self.record(Reason::ServiceInstanceStarting, &*lease.now()?, "");
         lease.save().await;
         self.run(cx, lease, Phase::Start).await?;
@@ -237,7 +238,7 @@ impl Services {
         if phase != Phase::Stop {
             self.fill_outputs(lease)?;
         }
-        lease.apply(Event::Done);
+        lease.apply(ServiceEvent::Done);
         lease.change(|instance| {
             instance.attempts = 0;
             instance.retry_at = None;
@@ -267,11 +268,11 @@ impl Services {
         name: &str,
     ) -> Result<Stopped, ServiceError> {
         let lease = self.lease(name).await?;
-        match next(lease.now()?.state, Event::Stop) {
-            Next::Already => Ok(Stopped::Already),
-            Next::Run(..) => self.run_stop(cx, &lease).await.map(|()| Stopped::Now),
-            Next::Is(_) | Next::Busy | Next::Ignored => {
-                lease.apply(Event::Stop);
+        match next(lease.now()?.state, ServiceEvent::Stop) {
+            Transition::Already => Ok(Stopped::Already),
+            Transition::Run(..) => self.run_stop(cx, &lease).await.map(|()| Stopped::Now),
+            Transition::MoveTo(_) | Transition::Busy | Transition::Ignored => {
+                lease.apply(ServiceEvent::Stop);
                 lease.save().await;
                 self.record(Reason::ServiceInstanceStopped, &*lease.now()?, "");
                 Ok(Stopped::Now)
@@ -280,7 +281,7 @@ impl Services {
     }
 
     async fn run_stop(&self, cx: CallContext<'_>, lease: &Lease) -> Result<(), ServiceError> {
-        lease.apply(Event::Stop);
+        lease.apply(ServiceEvent::Stop);
         self.record(Reason::ServiceInstanceStopping, &*lease.now()?, "");
         lease.save().await;
         self.run(cx, lease, Phase::Stop).await?;
@@ -301,16 +302,16 @@ impl Services {
         let lease = self.lease(name).await?;
         let before = lease.now()?;
         self.record(Reason::ServiceInstanceRestarting, &before, "");
-        match next(before.state, Event::Restart) {
-            Next::Run(Tool::Restart, _) if self.has_restart(&before) => {
-                lease.apply(Event::Restart);
+        match next(before.state, ServiceEvent::Restart) {
+            Transition::Run(LifecycleTool::Restart, _) if self.has_restart(&before) => {
+                lease.apply(ServiceEvent::Restart);
                 lease.save().await;
                 self.run(cx, &lease, Phase::Restart).await?;
             }
-            Next::Run(Tool::Restart, _) => {
+            Transition::Run(LifecycleTool::Restart, _) => {
                 let stopped = self.run_stop(cx, &lease).await;
                 // A service that does not run properly need not stop properly.
-                if before.state == State::Running {
+                if before.state == ServiceState::Running {
                     stopped?;
                 }
                 sleep(PAUSE).await;
@@ -331,7 +332,7 @@ impl Services {
     pub(crate) async fn delete(&self, cx: CallContext<'_>, name: &str) -> Result<(), ServiceError> {
         let lease = self.lease(name).await?;
         lease.change(|instance| instance.deleting = true);
-        if matches!(next(lease.now()?.state, Event::Stop), Next::Run(..))
+        if matches!(next(lease.now()?.state, ServiceEvent::Stop), Transition::Run(..))
             && let Err(error) = self.run_stop(cx, &lease).await
         {
             tracing::warn!(service = name, "it is deleted without being stopped: {error}");

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
-use muster_workflow::service::{Record, Service, ServiceClass, State, health::Checks, values};
+use muster_workflow::service::{
+    Service, ServiceClass, ServiceRecord, ServiceState, health::HealthChecks, values,
+};
 use serde_json::{Map, Value};
 use tokio::{sync::Mutex, time::Instant};
 
@@ -34,8 +36,8 @@ pub(crate) struct Instance {
     pub(super) class: Option<Arc<ServiceClass>>,
     /// Its file, if it outlives the gateway.
     pub(super) path: Option<PathBuf>,
-    pub(crate) state: State,
-    pub(crate) checks: Checks,
+    pub(crate) state: ServiceState,
+    pub(crate) checks: HealthChecks,
     pub(crate) error: Option<String>,
     /// The outputs of its tools, by phase.
     pub(super) given: Map<String, Value>,
@@ -55,7 +57,11 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    pub(super) fn new(service: Service, class: Option<Arc<ServiceClass>>, state: State) -> Self {
+    pub(super) fn new(
+        service: Service,
+        class: Option<Arc<ServiceClass>>,
+        state: ServiceState,
+    ) -> Self {
         let now = Timestamp::now();
         Self {
             id: Id::default(),
@@ -64,7 +70,7 @@ impl Instance {
             class,
             path: None,
             state,
-            checks: Checks::default(),
+            checks: HealthChecks::default(),
             error: None,
             given: Map::new(),
             outputs: Map::new(),
@@ -80,12 +86,12 @@ impl Instance {
 
     /// The outputs of all its tools, merged.
     pub(crate) fn data(&self) -> Map<String, Value> {
-        values::merged(&self.given)
+        values::merged_outputs(&self.given)
     }
 
     /// The record in its file.
-    pub(super) fn record(&self) -> Record {
-        Record {
+    pub(super) fn record(&self) -> ServiceRecord {
+        ServiceRecord {
             state: self.state.as_str().to_owned(),
             last_error: self.error.clone().unwrap_or_default(),
             given: self.given.clone(),

@@ -14,7 +14,7 @@ impl Services {
     /// Stops services in groups, dependents first. Nothing is started any more.
     pub(crate) async fn end(&self) {
         self.inner.registry.send_modify(|registry| registry.shutting_down = true);
-        let mut groups = order::groups(&self.graph());
+        let mut groups = order::start_order(&self.graph());
         groups.reverse();
         let all = async {
             for group in groups {

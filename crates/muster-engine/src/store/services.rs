@@ -9,7 +9,7 @@ use muster_config::{
     service::{self, ServiceFile},
     serviceclass,
 };
-use muster_workflow::service::{Record, ServiceClass};
+use muster_workflow::service::{ServiceClass, ServiceRecord};
 
 use super::{CLASSES, ClassFile, SERVICES, Store, WriteError, write};
 
@@ -51,9 +51,10 @@ impl Store {
     pub(crate) async fn write_record(
         &self,
         path: &Path,
-        record: &Record,
+        record: &ServiceRecord,
     ) -> Result<(), WriteError> {
-        let (path, record): (PathBuf, Arc<Record>) = (path.to_owned(), Arc::new(record.clone()));
+        let (path, record): (PathBuf, Arc<ServiceRecord>) =
+            (path.to_owned(), Arc::new(record.clone()));
         self.exclusively(move || {
             write::changed(&path, |before| service::with_record(before, &record))
         })

@@ -12,9 +12,9 @@ use std::{
 
 use jiff::Timestamp;
 use muster_workflow::{
-    record::{Line, Moment, Record, State, StepRecord},
-    report::Report,
-    run::Note,
+    record::{JournalEntry, JournalTime, RunRecord, RunState, StepRecord},
+    report::StepReport,
+    run::JournalNote,
 };
 use serde_json::Value as Json;
 use tokio::sync::Mutex;
@@ -25,9 +25,9 @@ use super::executions::{Executions, Why};
 #[derive(Debug)]
 pub(crate) struct RunningExecution {
     executions: Arc<Executions>,
-    record: Option<Record>,
+    record: Option<RunRecord>,
     id: String,
-    began: Moment,
+    began: JournalTime,
     journal: Arc<Mutex<Written>>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct RunningExecution {
 pub(super) struct Written {
     pub(super) file: File,
     /// When steps started and ended.
-    pub(super) times: BTreeMap<String, (Moment, Moment)>,
+    pub(super) times: BTreeMap<String, (JournalTime, JournalTime)>,
     /// A full disk is logged once.
     pub(super) failed: bool,
 }
@@ -44,8 +44,8 @@ pub(super) struct Written {
 impl RunningExecution {
     pub(super) fn new(
         executions: Arc<Executions>,
-        record: Record,
-        began: Moment,
+        record: RunRecord,
+        began: JournalTime,
         written: Written,
     ) -> Self {
         let id = record.execution_id.clone();
@@ -59,19 +59,19 @@ impl RunningExecution {
     }
 
     /// Appends a line to the journal.
-    pub(super) async fn note(&self, note: Note) {
+    pub(super) async fn note(&self, note: JournalNote) {
         let at = now();
         let mut journal = Arc::clone(&self.journal).lock_owned().await;
         let line = match note {
-            Note::Begins { step, tool } => {
+            JournalNote::Begins { step, tool } => {
                 journal.times.insert(step.clone(), (at.clone(), at.clone()));
-                Line::Begins { at, step, tool }
+                JournalEntry::Begins { at, step, tool }
             }
-            Note::Ended { report, value } => {
+            JournalNote::Ended { report, value } => {
                 if let Some((_, ended)) = journal.times.get_mut(&report.id) {
                     ended.clone_from(&at);
                 }
-                Line::Ended { at, report, value }
+                JournalEntry::Ended { at, report, value }
             }
         };
         let id = self.id.clone();
@@ -87,16 +87,16 @@ impl RunningExecution {
     }
 
     /// Writes the record of an execution that ended.
-    pub(super) async fn end(mut self, reports: &[Report], result: Json, error: Option<String>) {
+    pub(super) async fn end(mut self, reports: &[StepReport], result: Json, error: Option<String>) {
         let Some(record) = self.record.take() else { return };
         let ended = now();
         let steps = {
             let journal = self.journal.lock().await;
-            let all = reports.iter().flat_map(Report::all);
+            let all = reports.iter().flat_map(StepReport::all);
             all.map(|report| step(report, &journal.times, &self.began, &ended)).collect()
         };
-        let record = Record {
-            status: if error.is_some() { State::Failed } else { State::Completed },
+        let record = RunRecord {
+            status: if error.is_some() { RunState::Failed } else { RunState::Completed },
             completed_at: Some(ended.text.clone()),
             duration_ms: ended.since(&self.began),
             result,
@@ -118,12 +118,12 @@ impl Drop for RunningExecution {
 }
 
 fn step(
-    report: &Report,
-    times: &BTreeMap<String, (Moment, Moment)>,
-    began: &Moment,
-    ended: &Moment,
+    report: &StepReport,
+    times: &BTreeMap<String, (JournalTime, JournalTime)>,
+    began: &JournalTime,
+    ended: &JournalTime,
 ) -> StepRecord {
-    let known = |report: &Report| times.get(&report.id).cloned();
+    let known = |report: &StepReport| times.get(&report.id).cloned();
     let inside = || {
         let mut inside = report.steps.iter().filter_map(known);
         let (first, end) = inside.next()?;
@@ -135,14 +135,14 @@ fn step(
 }
 
 /// Appends one line in a single write.
-pub(super) fn write(file: &mut File, line: &Line) -> io::Result<()> {
+pub(super) fn write(file: &mut File, line: &JournalEntry) -> io::Result<()> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
     file.write_all(&text)
 }
 
 /// The current time.
-pub(super) fn now() -> Moment {
+pub(super) fn now() -> JournalTime {
     let now = Timestamp::now();
-    Moment { text: now.to_string(), ms: now.as_millisecond() }
+    JournalTime { text: now.to_string(), ms: now.as_millisecond() }
 }

@@ -15,8 +15,8 @@ use std::{
 
 use muster_core::call::Caller;
 use muster_workflow::{
-    Object, Workflow,
-    record::{Line, Opened, Record, State, Story, Summary, fingerprint},
+    JsonObject, Workflow,
+    record::{Journal, JournalEntry, RunRecord, RunStart, RunState, RunSummary, fingerprint},
 };
 use thiserror::Error;
 use tokio::sync::Mutex;
@@ -55,8 +55,8 @@ pub(super) enum Why {
 /// An execution that an earlier gateway left unfinished.
 #[derive(Debug)]
 pub(super) struct Left {
-    pub(super) opened: Opened,
-    pub(super) story: Story,
+    pub(super) opened: RunStart,
+    pub(super) story: Journal,
 }
 
 /// Why there is no record.
@@ -74,7 +74,7 @@ pub(crate) struct Query {
     /// The owner of the request.
     pub(crate) owner: Option<String>,
     pub(crate) workflow: Option<String>,
-    pub(crate) state: Option<State>,
+    pub(crate) state: Option<RunState>,
     pub(crate) limit: usize,
     pub(crate) offset: usize,
 }
@@ -105,9 +105,9 @@ impl Executions {
     fn left_behind(&self, path: &Path) -> Option<Left> {
         let id = path.file_stem()?.to_string_lossy().into_owned();
         let bytes = fs::read(path).ok()?;
-        let story = Story::read(&String::from_utf8_lossy(&bytes));
+        let story = Journal::read(&String::from_utf8_lossy(&bytes));
         let is_at_its_end =
-            read(&self.record_path(&id)).is_ok_and(|record| record.status != State::Inprogress);
+            read(&self.record_path(&id)).is_ok_and(|record| record.status != RunState::Inprogress);
         match story.opened.clone() {
             Some(opened) if !is_at_its_end => Some(Left { opened, story }),
             // Nothing started, or the record was written before the crash.
@@ -122,23 +122,23 @@ impl Executions {
     pub(super) async fn begin(
         self: &Arc<Self>,
         workflow: &Workflow,
-        input: Object,
+        input: JsonObject,
         caller: &Caller,
     ) -> io::Result<RunningExecution> {
         let id = uuid()?;
         let began = now();
-        let record = Record {
+        let record = RunRecord {
             owner: owner(caller),
-            ..Record::begun(id.clone(), workflow.name.clone(), input, &began)
+            ..RunRecord::begun(id.clone(), workflow.name.clone(), input, &began)
         };
-        let opened = Opened {
+        let opened = RunStart {
             record: record.clone(),
             subject: caller.subject.to_string(),
             depth: caller.depth,
             definition: fingerprint(&workflow.spec),
         };
         self.live.lock().await.insert(id.clone());
-        let line = Line::Opened { at: began.clone(), opened: Box::new(opened) };
+        let line = JournalEntry::Opened { at: began.clone(), opened: Box::new(opened) };
         let (this, record_now) = (Arc::clone(self), record.clone());
         let file = blocking(move || {
             fs::create_dir_all(&this.folder)?;
@@ -176,7 +176,7 @@ impl Executions {
     }
 
     /// Writes the record of an execution that ended, and removes its journal.
-    pub(super) async fn finish(self: &Arc<Self>, record: Record) {
+    pub(super) async fn finish(self: &Arc<Self>, record: RunRecord) {
         let (this, id) = (Arc::clone(self), record.execution_id.clone());
         let done = blocking(move || this.close(&record)).await;
         if let Err(error) = done {
@@ -185,7 +185,7 @@ impl Executions {
         self.live.lock().await.remove(&id);
     }
 
-    fn close(&self, record: &Record) -> io::Result<()> {
+    fn close(&self, record: &RunRecord) -> io::Result<()> {
         self.put(record)?;
         fs::remove_file(self.journal_path(&record.execution_id))
     }
@@ -208,7 +208,7 @@ impl Executions {
     /// Writes the record. Blocks.
     pub(super) fn give_up(&self, id: &str, why: Why) -> io::Result<()> {
         let bytes = fs::read(self.journal_path(id))?;
-        let story = Story::read(&String::from_utf8_lossy(&bytes));
+        let story = Journal::read(&String::from_utf8_lossy(&bytes));
         let Some(opened) = &story.opened else {
             return fs::remove_file(self.journal_path(id));
         };
@@ -218,13 +218,13 @@ impl Executions {
             let error =
                 error.replace("interrupted: the gateway ended", "cancelled: the caller went away");
             record.error = Some(error);
-            record.status = State::Failed;
+            record.status = RunState::Failed;
         }
         self.close(&record)
     }
 
     /// The executions that match, newest first, and the number of matches on all pages.
-    pub(crate) async fn list(&self, query: Query) -> (Vec<Summary>, usize) {
+    pub(crate) async fn list(&self, query: Query) -> (Vec<RunSummary>, usize) {
         let live = self.live.lock().await.clone();
         let mut index = Arc::clone(&self.index).lock_owned().await;
         let folder = self.folder.clone();
@@ -236,7 +236,7 @@ impl Executions {
     }
 
     /// A record, if the caller may see it.
-    pub(crate) async fn get(&self, id: &str, caller: &Caller) -> Result<Record, GetError> {
+    pub(crate) async fn get(&self, id: &str, caller: &Caller) -> Result<RunRecord, GetError> {
         let unknown = || GetError::Unknown(id.to_owned());
         if id.is_empty()
             || !id
@@ -250,8 +250,8 @@ impl Executions {
         match blocking(move || read(&path)).await {
             Ok(record) if !is_for(record.owner.as_ref(), owner(caller).as_ref()) => Err(unknown()),
             Ok(mut record) => {
-                if record.status == State::Inprogress && !is_live {
-                    record.status = State::Interrupted;
+                if record.status == RunState::Inprogress && !is_live {
+                    record.status = RunState::Interrupted;
                 }
                 Ok(record)
             }
@@ -262,7 +262,7 @@ impl Executions {
         }
     }
 
-    fn put(&self, record: &Record) -> io::Result<()> {
+    fn put(&self, record: &RunRecord) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(record)?;
         text.push(b'\n');
         let id = &record.execution_id;
@@ -293,7 +293,7 @@ pub(super) fn is_for(owner: Option<&String>, asking: Option<&String>) -> bool {
 }
 
 /// Reads one record.
-pub(super) fn read(path: &Path) -> io::Result<Record> {
+pub(super) fn read(path: &Path) -> io::Result<RunRecord> {
     Ok(serde_json::from_slice(&fs::read(path)?)?)
 }
 

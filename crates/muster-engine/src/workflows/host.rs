@@ -10,10 +10,10 @@ use muster_core::{
 };
 use muster_template::{Context, Limits};
 use muster_workflow::{
-    Object, PREFIX, Workflow,
-    content::Content,
-    report::{Report, Status},
-    run::{Called, Host, Note},
+    JsonObject, TOOL_PREFIX, Workflow,
+    content::ToolContent,
+    report::{StepReport, StepStatus},
+    run::{CallOutcome, Host, JournalNote},
 };
 
 use super::{Deps, execution::RunningExecution, not_found};
@@ -43,7 +43,7 @@ impl<'a> Runner<'a> {
         Self { cx, caller, workflow, live, deps }
     }
 
-    async fn called(&self, tool: &str, arguments: Object) -> Called {
+    async fn called(&self, tool: &str, arguments: JsonObject) -> CallOutcome {
         let arguments = raw(&arguments);
         let mut answer = self.answered(tool, arguments.clone()).await;
         // Templates render text, also where a tool takes a number.
@@ -59,18 +59,20 @@ impl<'a> Runner<'a> {
             answer = self.answered(tool, mended.arguments).await;
         }
         match answer {
-            Ok(outcome) => match Content::of(outcome) {
-                Some(content) => Called::Answered(content),
-                None => Called::Lost(format!(
+            Ok(outcome) => match ToolContent::of(outcome) {
+                Some(content) => CallOutcome::Returned(content),
+                None => CallOutcome::Failed(format!(
                     "failed to call tool {tool}: it asks questions that nobody can answer inside a \
                      workflow; call it by itself"
                 )),
             },
-            Err(CallError::UnknownTool { .. }) => match tool.strip_prefix(PREFIX) {
+            Err(CallError::UnknownTool { .. }) => match tool.strip_prefix(TOOL_PREFIX) {
                 Some(name) => missing(name),
-                None => Called::Lost(format!("tool {tool} is not available")),
+                None => CallOutcome::Failed(format!("tool {tool} is not available")),
             },
-            Err(error) => Called::Lost(format!("failed to call tool {tool}: {}", words(&error))),
+            Err(error) => {
+                CallOutcome::Failed(format!("failed to call tool {tool}: {}", words(&error)))
+            }
         }
     }
 
@@ -108,16 +110,16 @@ impl<'a> Runner<'a> {
         self.deps.journal.tell(reason, name, namespace, detail);
     }
 
-    fn tell_end(&self, report: &Report) {
+    fn tell_end(&self, report: &StepReport) {
         let id = &report.id;
         if let Some(judged) = &report.condition {
             let held = if judged.holds { "true" } else { "false" };
             self.tell(Reason::WorkflowStepConditionEvaluated, &format!("{id}: {held}"));
         }
         match (report.status, &report.error) {
-            (Status::Completed, _) => self.tell(Reason::WorkflowStepCompleted, id),
-            (Status::Skipped, _) => self.tell(Reason::WorkflowStepSkipped, id),
-            (Status::Failed, error) => {
+            (StepStatus::Completed, _) => self.tell(Reason::WorkflowStepCompleted, id),
+            (StepStatus::Skipped, _) => self.tell(Reason::WorkflowStepSkipped, id),
+            (StepStatus::Failed, error) => {
                 let error = error.as_deref().unwrap_or_default();
                 self.tell(Reason::WorkflowStepFailed, &format!("{id}: {error}"));
             }
@@ -126,14 +128,14 @@ impl<'a> Runner<'a> {
 }
 
 impl Host for Runner<'_> {
-    fn call<'b>(&'b self, tool: &'b str, arguments: Object) -> BoxFuture<'b, Called> {
+    fn call<'b>(&'b self, tool: &'b str, arguments: JsonObject) -> BoxFuture<'b, CallOutcome> {
         Box::pin(self.called(tool, arguments))
     }
 
-    fn note(&self, note: Note) -> BoxFuture<'_, ()> {
+    fn journal(&self, note: JournalNote) -> BoxFuture<'_, ()> {
         match &note {
-            Note::Begins { step, .. } => self.tell(Reason::WorkflowStepStarted, step),
-            Note::Ended { report, .. } => self.tell_end(report),
+            JournalNote::Begins { step, .. } => self.tell(Reason::WorkflowStepStarted, step),
+            JournalNote::Ended { report, .. } => self.tell_end(report),
         }
         Box::pin(self.live.note(note))
     }
@@ -158,10 +160,10 @@ fn fill(bytes: &mut [u8]) {
 }
 
 /// The reply of an unknown workflow.
-fn missing(name: &str) -> Called {
-    match Content::of(Outcome::failure(not_found(name))) {
-        Some(content) => Called::Answered(content),
-        None => Called::Lost(not_found(name)),
+fn missing(name: &str) -> CallOutcome {
+    match ToolContent::of(Outcome::failure(not_found(name))) {
+        Some(content) => CallOutcome::Returned(content),
+        None => CallOutcome::Failed(not_found(name)),
     }
 }
 

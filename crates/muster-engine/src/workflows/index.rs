@@ -8,7 +8,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use muster_workflow::record::{State, Summary};
+use muster_workflow::record::{RunState, RunSummary};
 
 use super::executions::{Query, is_for, read};
 
@@ -30,7 +30,7 @@ struct Known {
     modified: SystemTime,
     length: u64,
     at: Timestamp,
-    summary: Summary,
+    summary: RunSummary,
 }
 
 impl Index {
@@ -57,8 +57,8 @@ impl Index {
         for known in self.files.values_mut() {
             let summary = &mut known.summary;
             // Not running any more.
-            if summary.status == State::Inprogress && !live.contains(&summary.execution_id) {
-                summary.status = State::Interrupted;
+            if summary.status == RunState::Inprogress && !live.contains(&summary.execution_id) {
+                summary.status = RunState::Interrupted;
             }
         }
         self.forget();
@@ -95,7 +95,7 @@ impl Index {
         let mut by_age: Vec<(Timestamp, PathBuf)> = self
             .files
             .iter()
-            .filter(|(_, known)| known.summary.status != State::Inprogress)
+            .filter(|(_, known)| known.summary.status != RunState::Inprogress)
             .map(|(path, known)| (known.at, path.clone()))
             .collect();
         by_age.sort();
@@ -111,7 +111,7 @@ impl Index {
     }
 
     /// The records that match, newest first, and the number of matches on all pages.
-    pub(super) fn find(&self, query: &Query) -> (Vec<Summary>, usize) {
+    pub(super) fn find(&self, query: &Query) -> (Vec<RunSummary>, usize) {
         let mut found: Vec<&Known> = self
             .files
             .values()

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use muster_core::{backend::CallContext, call::Caller, client::NoClient};
 use muster_gateway::dispatch::Dispatcher;
-use muster_workflow::{Workflow, run::Past};
+use muster_workflow::{Workflow, run::CompletedSteps};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
@@ -40,7 +40,7 @@ pub(crate) fn take_up(deps: &Deps, definitions: &Definitions, tasks: &TaskTracke
     }
 }
 
-async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: Past) {
+async fn go_on(workflows: Workflows, workflow: Arc<Workflow>, left: Left, past: CompletedSteps) {
     let deps = &workflows.deps;
     let mut states = deps.state.clone();
     let is_there = states.wait_for(|state| workflow.is_available(|tool| is_shown(state, tool)));

@@ -13,9 +13,9 @@ use muster_core::{
     name::ToolName,
 };
 use muster_workflow::{
-    Object,
-    record::{Line, Moment, Opened, Record, fingerprint},
-    report::Report,
+    JsonObject,
+    record::{JournalEntry, JournalTime, RunRecord, RunStart, fingerprint},
+    report::StepReport,
 };
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
@@ -99,19 +99,22 @@ async fn who_goes_away_leaves_a_record() {
 /// The journal of a run of `file` whose first step ended and whose second one began.
 fn journal(file: &str, subject: &str) -> String {
     let spec = parse(file, "w").unwrap().value.spec;
-    let at = Moment { text: "2099-01-01T00:00:00Z".to_owned(), ms: 0 };
-    let record = Record::begun("left".to_owned(), "w".to_owned(), Object::new(), &at);
+    let at = JournalTime { text: "2099-01-01T00:00:00Z".to_owned(), ms: 0 };
+    let record = RunRecord::begun("left".to_owned(), "w".to_owned(), JsonObject::new(), &at);
     let definition = fingerprint(&spec);
-    let opened = Opened { record, subject: subject.to_owned(), depth: 0, definition };
-    let report: Report =
+    let opened = RunStart { record, subject: subject.to_owned(), depth: 0, definition };
+    let report: StepReport =
         serde_json::from_value(json!({"id": "first", "tool": "x_a_one", "status": "completed"}))
             .unwrap();
-    let begins =
-        |step: &str| Line::Begins { at: at.clone(), step: step.to_owned(), tool: "t".to_owned() };
+    let begins = |step: &str| JournalEntry::Begins {
+        at: at.clone(),
+        step: step.to_owned(),
+        tool: "t".to_owned(),
+    };
     let lines = [
-        Line::Opened { at: at.clone(), opened: Box::new(opened) },
+        JournalEntry::Opened { at: at.clone(), opened: Box::new(opened) },
         begins("first"),
-        Line::Ended { at: at.clone(), report: Box::new(report), value: json!({"n": 7}) },
+        JournalEntry::Ended { at: at.clone(), report: Box::new(report), value: json!({"n": 7}) },
         begins("second"),
     ];
     lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect()

@@ -5,18 +5,18 @@
 use muster_core::json::{Raw, raw};
 use serde_json::{Value as Json, json, value::RawValue};
 
-use super::{Around, Tool, check};
+use super::{CheckEnvironment, ToolStatus, check};
 use crate::{Workflow, definition::read};
 
 struct World(Vec<(String, Raw)>, Vec<Workflow>);
 
-impl Around for World {
-    fn tool(&self, name: &str) -> Tool<'_> {
+impl CheckEnvironment for World {
+    fn tool(&self, name: &str) -> ToolStatus<'_> {
         match self.0.iter().find(|(known, _)| known == name) {
-            Some((_, schema)) => Tool::Known(schema as &RawValue),
-            None if name.starts_with("x_later_") => Tool::Unsure,
-            None if name == "x_ech" => Tool::Missing(vec!["x_echo".to_owned()]),
-            None => Tool::Missing(Vec::new()),
+            Some((_, schema)) => ToolStatus::Known(schema as &RawValue),
+            None if name.starts_with("x_later_") => ToolStatus::Unknown,
+            None if name == "x_ech" => ToolStatus::Missing(vec!["x_echo".to_owned()]),
+            None => ToolStatus::Missing(Vec::new()),
         }
     }
 

@@ -4,37 +4,41 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Line, Moment, Opened, Record, State, Story, fingerprint};
-use crate::{Object, Spec, definition::read, report::Report};
+use super::{Journal, JournalEntry, JournalTime, RunRecord, RunStart, RunState, fingerprint};
+use crate::{JsonObject, WorkflowSpec, definition::read, report::StepReport};
 
-fn at(ms: i64) -> Moment {
-    Moment { text: format!("t{ms}"), ms }
+fn at(ms: i64) -> JournalTime {
+    JournalTime { text: format!("t{ms}"), ms }
 }
 
-fn report(id: &str, status: &str) -> Report {
+fn report(id: &str, status: &str) -> StepReport {
     serde_json::from_value(json!({"id": id, "tool": "t", "status": status})).unwrap()
 }
 
-fn spec(steps: Json) -> Spec {
+fn spec(steps: Json) -> WorkflowSpec {
     read(&json!({"steps": steps})).unwrap().spec
 }
 
-fn opened(spec: &Spec, depth: u8) -> Line {
-    let record = Record::begun("1".to_owned(), "w".to_owned(), Object::new(), &at(0));
+fn opened(spec: &WorkflowSpec, depth: u8) -> JournalEntry {
+    let record = RunRecord::begun("1".to_owned(), "w".to_owned(), JsonObject::new(), &at(0));
     let definition = fingerprint(spec);
-    let opened = Opened { record, subject: "local".to_owned(), depth, definition };
-    Line::Opened { at: at(0), opened: Box::new(opened) }
+    let opened = RunStart { record, subject: "local".to_owned(), depth, definition };
+    JournalEntry::Opened { at: at(0), opened: Box::new(opened) }
 }
 
-fn begins(step: &str) -> Line {
-    Line::Begins { at: at(1), step: step.to_owned(), tool: "t".to_owned() }
+fn begins(step: &str) -> JournalEntry {
+    JournalEntry::Begins { at: at(1), step: step.to_owned(), tool: "t".to_owned() }
 }
 
-fn ended(step: &str, status: &str) -> Line {
-    Line::Ended { at: at(2), report: Box::new(report(step, status)), value: json!({"of": step}) }
+fn ended(step: &str, status: &str) -> JournalEntry {
+    JournalEntry::Ended {
+        at: at(2),
+        report: Box::new(report(step, status)),
+        value: json!({"of": step}),
+    }
 }
 
-fn journal(lines: &[Line]) -> String {
+fn journal(lines: &[JournalEntry]) -> String {
     lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect()
 }
 
@@ -43,12 +47,12 @@ fn a_journal_that_is_cut_off_tells_what_is_known() {
     let spec = spec(json!([{"id": "a", "tool": "t"}, {"id": "b", "tool": "t"}]));
     let whole = journal(&[opened(&spec, 0), begins("a"), ended("a", "completed"), begins("b")]);
     let record = |text: &str| {
-        let story = Story::read(text);
+        let story = Journal::read(text);
         let opened = story.opened.clone()?;
         Some(opened.record.interrupted(&story))
     };
     let record_of = record(&whole).unwrap();
-    assert_eq!(record_of.status, State::Interrupted);
+    assert_eq!(record_of.status, RunState::Interrupted);
     assert_eq!(
         record_of.error.as_deref(),
         Some("interrupted: the gateway ended while step b ran; nobody knows whether it was done")
@@ -66,11 +70,11 @@ fn a_journal_that_is_cut_off_tells_what_is_known() {
 
 #[test]
 fn only_what_may_be_done_twice_goes_on() {
-    let goes_on = |steps: Json, depth: u8, lines: &[Line]| {
+    let goes_on = |steps: Json, depth: u8, lines: &[JournalEntry]| {
         let spec = spec(steps);
         let mut all = vec![opened(&spec, depth)];
         all.extend(lines.iter().cloned());
-        let past = Story::read(&journal(&all)).resumable(&spec);
+        let past = Journal::read(&journal(&all)).resumable(&spec);
         past.map(|past| past.into_keys().collect::<Vec<_>>().join(" "))
     };
     let plain = json!([{"id": "a", "tool": "t"}, {"id": "b", "tool": "t"}]);
@@ -94,14 +98,14 @@ fn only_what_may_be_done_twice_goes_on() {
 fn another_definition_does_not_go_on() {
     let before = spec(json!([{"id": "a", "tool": "t", "idempotent": true}]));
     let now = spec(json!([{"id": "a", "tool": "u", "idempotent": true}]));
-    let story = Story::read(&journal(&[opened(&before, 0)]));
+    let story = Journal::read(&journal(&[opened(&before, 0)]));
     assert!(story.resumable(&before).is_some());
     assert!(story.resumable(&now).is_none());
 }
 
 #[test]
 fn what_is_shown_of_a_record() {
-    let record: Record = serde_json::from_value(json!({
+    let record: RunRecord = serde_json::from_value(json!({
         "execution_id": "1", "workflow_name": "w", "status": "failed", "started_at": "t", "input": {"x": 1},
         "result": {"steps": [], "template_vars": [], "y": 2}, "error": "step b failed: no",
         "steps": [

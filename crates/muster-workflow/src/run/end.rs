@@ -2,35 +2,39 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Answer, Called, Done, Ended, Run, Stop};
+use super::{CallOutcome, Run, RunFailure, RunOutcome, RunResult, StepOutcome};
 use crate::{
-    Action, Object, Step,
-    content::Content,
-    render::{Leaf, Renderer},
-    report::{Report, Said, Status},
+    JsonObject, StepAction, WorkflowStep,
+    content::ToolContent,
+    render::{Renderer, TemplateTarget},
+    report::{RunReport, StepReport, StepStatus},
 };
 
 impl Run<'_> {
-    pub(super) fn completed(self) -> Ended {
-        let Self { workflow, host, data, reports, seen, last, .. } = self;
+    pub(super) fn completed(self) -> RunOutcome {
+        let Self { workflow, host, data, reports, used_inputs: seen, last, .. } = self;
         if let Some(output) = &workflow.spec.output {
             let mut renderer = Renderer::new(&data, host.context());
-            return match renderer.value(output, Leaf::Answer) {
-                Ok(result) => Ended { answer: Answer::Result(result), error: None, reports },
+            return match renderer.value(output, TemplateTarget::Output) {
+                Ok(result) => RunOutcome { result: RunResult::Value(result), error: None, reports },
                 Err(error) => {
                     let error = format!("failed to render the output: {error}");
-                    Ended { answer: Answer::Error(error.clone()), error: Some(error), reports }
+                    RunOutcome {
+                        result: RunResult::Error(error.clone()),
+                        error: Some(error),
+                        reports,
+                    }
                 }
             };
         }
         let input = data.get("input").unwrap_or(&Json::Null);
-        let said = Said {
+        let said = RunReport {
             workflow,
-            status: Status::Completed,
+            status: StepStatus::Completed,
             input,
             reports: &reports,
             after_failure: &[],
-            seen: &seen,
+            used_inputs: &seen,
         };
         let mut object = said.object();
         // What the last tool said stands at the top where nobody asked for it to be stored.
@@ -38,84 +42,101 @@ impl Run<'_> {
             .spec
             .steps
             .last()
-            .is_some_and(|step| !step.store && matches!(step.action, Action::Tool { .. }));
+            .is_some_and(|step| !step.store && matches!(step.action, StepAction::Tool { .. }));
         if let Some(Json::Object(last)) = last.filter(|_| is_open) {
             object.extend(last);
         }
-        Ended { answer: Answer::Result(Json::Object(object)), error: None, reports }
+        RunOutcome { result: RunResult::Value(Json::Object(object)), error: None, reports }
     }
 
-    pub(super) async fn failed(mut self, stop: Stop) -> Ended {
+    pub(super) async fn failed(mut self, stop: RunFailure) -> RunOutcome {
         let (step, error) = match &stop {
-            Stop::Lost { step, error } => (step.as_str(), format!("step {step} failed: {error}")),
-            Stop::Answered { step, text, .. } => {
+            RunFailure::CallFailed { step, error } => {
+                (step.as_str(), format!("step {step} failed: {error}"))
+            }
+            RunFailure::ToolFailed { step, text, .. } => {
                 (step.as_str(), format!("step {step} failed: {text}"))
             }
-            Stop::Broken(error) => ("", error.clone()),
+            RunFailure::Invalid(error) => ("", error.clone()),
         };
         self.put("vars", "failed_step", step.into());
         self.put("vars", "error", error.as_str().into());
         let mut after_failure = Vec::new();
         for step in &self.workflow.spec.on_failure {
-            let done = self.plain(step, step.id.clone()).await;
-            let (report, _) = self.take(step, done);
+            let done = self.call_step(step, step.id.clone()).await;
+            let (report, _) = self.record(step, done);
             after_failure.push(report);
         }
         let answer = match stop {
-            Stop::Answered { outcome, .. } => Answer::Tool(outcome),
-            Stop::Broken(error) => Answer::Error(error),
-            Stop::Lost { .. } => {
-                let said = Said {
+            RunFailure::ToolFailed { outcome, .. } => RunResult::Tool(outcome),
+            RunFailure::Invalid(error) => RunResult::Error(error),
+            RunFailure::CallFailed { .. } => {
+                let said = RunReport {
                     workflow: self.workflow,
-                    status: Status::Failed,
+                    status: StepStatus::Failed,
                     input: self.data.get("input").unwrap_or(&Json::Null),
                     reports: &self.reports,
                     after_failure: &after_failure,
-                    seen: &self.seen,
+                    used_inputs: &self.used_inputs,
                 };
-                Answer::Result(Json::Object(said.object()))
+                RunResult::Value(Json::Object(said.object()))
             }
         };
         self.reports.append(&mut after_failure);
-        Ended { answer, error: Some(error), reports: self.reports }
+        RunOutcome { result: answer, error: Some(error), reports: self.reports }
     }
 }
 
 /// What a call made of a step.
-pub(super) fn ended(step: &Step, mut report: Report, seen: Vec<String>, called: Called) -> Done {
+pub(super) fn step_outcome(
+    step: &WorkflowStep,
+    mut report: StepReport,
+    seen: Vec<String>,
+    called: CallOutcome,
+) -> StepOutcome {
     let (value, error, stop) = match called {
-        Called::Answered(content) if !content.failed => {
+        CallOutcome::Returned(content) if !content.failed => {
             if step.store {
                 report.result = content.value.clone();
             }
-            return Done { report, value: Some(content.value), seen, stop: None };
+            return StepOutcome {
+                report,
+                value: Some(content.value),
+                used_inputs: seen,
+                stop: None,
+            };
         }
-        Called::Answered(Content { text, outcome, .. }) => {
+        CallOutcome::Returned(ToolContent { text, outcome, .. }) => {
             let value = json!({"success": false, "isError": true, "error": text});
             let step = report.id.clone();
-            (value, text.clone(), Stop::Answered { step, text, outcome })
+            (value, text.clone(), RunFailure::ToolFailed { step, text, outcome })
         }
-        Called::Lost(error) => {
+        CallOutcome::Failed(error) => {
             let value = json!({"error": error, "success": false, "isError": true});
             let step = report.id.clone();
-            (value, error.clone(), Stop::Lost { step, error })
+            (value, error.clone(), RunFailure::CallFailed { step, error })
         }
     };
-    report.status = Status::Failed;
+    report.status = StepStatus::Failed;
     report.error = Some(error);
     if step.store && step.allow_failure {
         report.result = value.clone();
     }
-    Done { report, value: Some(value), seen, stop: (!step.allow_failure).then_some(stop) }
+    StepOutcome {
+        report,
+        value: Some(value),
+        used_inputs: seen,
+        stop: (!step.allow_failure).then_some(stop),
+    }
 }
 
 /// What the steps inside make of the step around them.
-pub(super) fn group_end(
-    step: &Step,
-    report: &mut Report,
+pub(super) fn group_outcome(
+    step: &WorkflowStep,
+    report: &mut StepReport,
     value: Option<Json>,
-    stop: Option<Stop>,
-) -> (Option<Json>, Option<Stop>) {
+    stop: Option<RunFailure>,
+) -> (Option<Json>, Option<RunFailure>) {
     let (inner, error) = match stop {
         None => {
             if step.store {
@@ -123,34 +144,38 @@ pub(super) fn group_end(
             }
             return (value, None);
         }
-        Some(Stop::Broken(error)) => return (value, Some(Stop::Broken(error))),
-        Some(Stop::Lost { step, error }) => (step, error),
-        Some(Stop::Answered { step, text, .. }) => (step, text),
+        Some(RunFailure::Invalid(error)) => return (value, Some(RunFailure::Invalid(error))),
+        Some(RunFailure::CallFailed { step, error }) => (step, error),
+        Some(RunFailure::ToolFailed { step, text, .. }) => (step, text),
     };
-    report.status = Status::Failed;
+    report.status = StepStatus::Failed;
     let error = format!("step {inner} failed: {error}");
     report.error = Some(error.clone());
     let lost = json!({"error": error, "success": false, "isError": true});
-    let stop = Stop::Lost { step: step.id.clone(), error };
+    let stop = RunFailure::CallFailed { step: step.id.clone(), error };
     (Some(lost), (!step.allow_failure).then_some(stop))
 }
 
-pub(super) fn blank(step: &Step, id: String) -> Report {
-    Report {
+pub(super) fn new_report(step: &WorkflowStep, id: String) -> StepReport {
+    StepReport {
         id,
         tool: step.tool().to_owned(),
-        status: Status::Completed,
+        status: StepStatus::Completed,
         condition: None,
         allow_failure: step.allow_failure,
         result: Json::Null,
         error: None,
-        input: Object::new(),
+        input: JsonObject::new(),
         steps: Vec::new(),
     }
 }
 
-pub(super) fn broken(mut report: Report, seen: Vec<String>, error: String) -> Done {
-    report.status = Status::Failed;
+pub(super) fn invalid_step(
+    mut report: StepReport,
+    seen: Vec<String>,
+    error: String,
+) -> StepOutcome {
+    report.status = StepStatus::Failed;
     report.error = Some(error.clone());
-    Done { report, value: None, seen, stop: Some(Stop::Broken(error)) }
+    StepOutcome { report, value: None, used_inputs: seen, stop: Some(RunFailure::Invalid(error)) }
 }

@@ -16,8 +16,8 @@ use muster_core::{backend::BoxFuture, call::Outcome};
 use muster_template::Context;
 use serde_json::{Value as Json, json};
 
-use super::{Answer, Called, Ended, Host, Note, Past, run};
-use crate::{Object, Workflow, content::Content, definition::read};
+use super::{CallOutcome, CompletedSteps, Host, JournalNote, RunOutcome, RunResult, run};
+use crate::{JsonObject, Workflow, content::ToolContent, definition::read};
 
 /// Tools: `echo` gives its arguments, `fail` says it failed, `lost` cannot be called, `text` gives text.
 #[derive(Default)]
@@ -33,21 +33,25 @@ impl Wake for Noop {
 }
 
 impl Host for World {
-    fn call<'a>(&'a self, tool: &'a str, arguments: Object) -> BoxFuture<'a, Called> {
+    fn call<'a>(&'a self, tool: &'a str, arguments: JsonObject) -> BoxFuture<'a, CallOutcome> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         let outcome = match tool {
             "echo" => Outcome::text(Json::Object(arguments).to_string()),
             "fail" => Outcome::failure("it went wrong"),
             "text" => Outcome::text("only words"),
-            _ => return Box::pin(ready(Called::Lost(format!("tool {tool} is not available")))),
+            _ => {
+                return Box::pin(ready(CallOutcome::Failed(format!(
+                    "tool {tool} is not available"
+                ))));
+            }
         };
-        Box::pin(ready(Called::Answered(Content::of(outcome).unwrap())))
+        Box::pin(ready(CallOutcome::Returned(ToolContent::of(outcome).unwrap())))
     }
 
-    fn note(&self, note: Note) -> BoxFuture<'_, ()> {
+    fn journal(&self, note: JournalNote) -> BoxFuture<'_, ()> {
         let line = match note {
-            Note::Begins { step, .. } => format!("{step}?"),
-            Note::Ended { report, .. } => format!("{}!", report.id),
+            JournalNote::Begins { step, .. } => format!("{step}?"),
+            JournalNote::Ended { report, .. } => format!("{}!", report.id),
         };
         self.notes.write().unwrap().push(line);
         Box::pin(ready(()))
@@ -58,7 +62,7 @@ impl Host for World {
     }
 }
 
-fn ran_with(spec: &Json, input: &Json, past: Past) -> (Ended, String, usize) {
+fn ran_with(spec: &Json, input: &Json, past: CompletedSteps) -> (RunOutcome, String, usize) {
     let workflow = Workflow::new("w", "default", read(spec).unwrap().spec);
     let host = World::default();
     let Json::Object(input) = input.clone() else { panic!("not an object") };
@@ -74,12 +78,12 @@ fn ran_with(spec: &Json, input: &Json, past: Past) -> (Ended, String, usize) {
 }
 
 fn ran(spec: Json, input: Json) -> (Json, Option<String>, String) {
-    let (ended, notes, _) = ran_with(&spec, &input, Past::new());
-    let answer = match ended.answer {
-        Answer::Result(result) => result,
-        Answer::Tool(Outcome::Text { text, .. }) => json!({"tool said": text}),
-        Answer::Error(error) => json!({"no result": error}),
-        Answer::Tool(other) => panic!("{other:?}"),
+    let (ended, notes, _) = ran_with(&spec, &input, CompletedSteps::new());
+    let answer = match ended.result {
+        RunResult::Value(result) => result,
+        RunResult::Tool(Outcome::Text { text, .. }) => json!({"tool said": text}),
+        RunResult::Error(error) => json!({"no result": error}),
+        RunResult::Tool(other) => panic!("{other:?}"),
     };
     (answer, ended.error, notes)
 }
@@ -289,11 +293,11 @@ fn what_is_known_is_not_done_again() {
         {"id": "a", "tool": "echo", "args": {"x": 1}, "store": true},
         {"id": "b", "tool": "echo", "args": {"x": "{{ .results.a.x }}"}},
     ]});
-    let (first, _, calls) = ran_with(&spec, &json!({}), Past::new());
+    let (first, _, calls) = ran_with(&spec, &json!({}), CompletedSteps::new());
     assert_eq!(calls, 2);
     let known = first.reports[0].clone();
-    let past = Past::from([("a".to_owned(), (known, json!({"x": 7})))]);
+    let past = CompletedSteps::from([("a".to_owned(), (known, json!({"x": 7})))]);
     let (ended, notes, calls) = ran_with(&spec, &json!({}), past);
-    let Answer::Result(result) = ended.answer else { panic!("no result") };
+    let RunResult::Value(result) = ended.result else { panic!("no result") };
     assert_eq!((result["x"].clone(), notes.as_str(), calls), (json!(7), "b? b!", 1));
 }

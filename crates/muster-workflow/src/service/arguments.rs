@@ -4,11 +4,11 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
 use thiserror::Error;
 
-use super::class::ArgSpec;
+use super::class::ClassArg;
 
 /// Why a service cannot be made with these arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unfit {
+pub enum InvalidServiceArgs {
     /// One is missing.
     #[error("missing required argument: {0}")]
     Missing(String),
@@ -36,28 +36,28 @@ pub enum Unfit {
 }
 
 /// The arguments with the class's defaults. A class that says nothing about arguments takes anything.
-pub fn completed(
-    takes: &IndexMap<String, ArgSpec>,
+pub fn with_defaults(
+    takes: &IndexMap<String, ClassArg>,
     mut given: Map<String, Json>,
-) -> Result<Map<String, Json>, Unfit> {
+) -> Result<Map<String, Json>, InvalidServiceArgs> {
     if takes.is_empty() {
         return Ok(given);
     }
     for (name, spec) in takes {
         match (given.get(name), &spec.default) {
-            (Some(value), _) => fits(name, &spec.kind, value)?,
+            (Some(value), _) => check_type(name, &spec.kind, value)?,
             (None, Some(default)) => drop(given.insert(name.clone(), default.clone())),
-            (None, None) if spec.required => return Err(Unfit::Missing(name.clone())),
+            (None, None) if spec.required => return Err(InvalidServiceArgs::Missing(name.clone())),
             (None, None) => (),
         }
     }
     match given.keys().find(|name| !takes.contains_key(*name)) {
-        Some(unknown) => Err(Unfit::Unknown(unknown.clone())),
+        Some(unknown) => Err(InvalidServiceArgs::Unknown(unknown.clone())),
         None => Ok(given),
     }
 }
 
-fn fits(name: &str, kind: &str, value: &Json) -> Result<(), Unfit> {
+fn check_type(name: &str, kind: &str, value: &Json) -> Result<(), InvalidServiceArgs> {
     let whole = |value: &Json| value.as_f64().is_some_and(|number| number.fract() == 0.0);
     let (expected, fits) = match kind {
         "string" => ("string", value.is_string()),
@@ -67,7 +67,10 @@ fn fits(name: &str, kind: &str, value: &Json) -> Result<(), Unfit> {
         "object" => ("object", value.is_object()),
         "array" => ("array", value.is_array()),
         _ => {
-            return Err(Unfit::UnknownType { name: name.to_owned(), kind: kind.to_owned() });
+            return Err(InvalidServiceArgs::UnknownType {
+                name: name.to_owned(),
+                kind: kind.to_owned(),
+            });
         }
     };
     if fits {
@@ -77,7 +80,7 @@ fn fits(name: &str, kind: &str, value: &Json) -> Result<(), Unfit> {
         Json::Number(_) if expected == "integer" => "float",
         value => go_type(value),
     };
-    Err(Unfit::Type { name: name.to_owned(), expected, found })
+    Err(InvalidServiceArgs::Type { name: name.to_owned(), expected, found })
 }
 
 const fn go_type(value: &Json) -> &'static str {
@@ -95,13 +98,13 @@ const fn go_type(value: &Json) -> &'static str {
 mod tests {
     use serde_json::{Value as Json, json};
 
-    use super::completed;
+    use super::with_defaults;
 
     #[track_caller]
     fn check(takes: Json, given: Json, expect: &str) {
         let takes = serde_json::from_value(takes).unwrap();
         let Json::Object(given) = given else { panic!("not an object") };
-        let said = match completed(&takes, given) {
+        let said = match with_defaults(&takes, given) {
             Ok(args) => Json::Object(args).to_string(),
             Err(unfit) => unfit.to_string(),
         };

@@ -10,11 +10,11 @@ use serde_json::{Map, Value as Json};
 use thiserror::Error;
 
 /// How long a tool may take that starts or stops a service, unless the class says otherwise.
-const TOOL_LIMIT: Duration = Duration::from_secs(10);
+const DEFAULT_TOOL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often health is looked at, unless the class says otherwise.
-const INTERVAL: Duration = Duration::from_secs(30);
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
 /// How many bad checks in a row make a service unhealthy.
-const FAILURES: u32 = 3;
+const DEFAULT_FAILURE_THRESHOLD: u32 = 3;
 
 /// A class by its name.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,11 +32,11 @@ pub struct ServiceClass {
 #[serde(rename_all = "camelCase", default)]
 pub struct ClassSpec {
     /// A few words about it.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub description: String,
     /// What its services are made with.
-    #[serde(skip_serializing_if = "nothing")]
-    pub args: IndexMap<String, ArgSpec>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub args: IndexMap<String, ClassArg>,
     /// How its services are run.
     pub service_config: ServiceConfig,
 }
@@ -44,18 +44,18 @@ pub struct ClassSpec {
 /// One argument of a class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ArgSpec {
+pub struct ClassArg {
     /// `string`, `integer`, `boolean`, `number`, `object` or `array`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Whether it must be given.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub required: bool,
     /// What it is when it is not given.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub default: Option<Json>,
     /// A few words about it.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub description: String,
 }
 
@@ -64,21 +64,21 @@ pub struct ArgSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceConfig {
     /// A name for services that are given none; only shown.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub default_name: String,
     /// Services, servers or classes that must be up first.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub dependencies: Vec<String>,
     /// The tools.
     pub lifecycle_tools: LifecycleTools,
     /// How often health is looked at.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub health_check: HealthPolicy,
     /// How long tools may take.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub timeout: Timeouts,
     /// What a service shows once it runs: templates.
-    #[serde(skip_serializing_if = "nothing", deserialize_with = "texts")]
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "texts")]
     pub outputs: IndexMap<String, String>,
 }
 
@@ -91,13 +91,13 @@ pub struct LifecycleTools {
     /// Stops it.
     pub stop: ToolSpec,
     /// Restarts it; without one it is stopped and started.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub restart: Option<ToolSpec>,
     /// Says how well it is.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub health_check: Option<HealthTool>,
     /// Says more about it.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub status: Option<ToolSpec>,
 }
 
@@ -108,10 +108,10 @@ pub struct ToolSpec {
     /// Its name.
     pub tool: String,
     /// Its arguments; texts are templates.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub args: Option<Map<String, Json>>,
     /// What to keep of its answer: a name, and the way to it.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub outputs: IndexMap<String, String>,
 }
 
@@ -122,25 +122,25 @@ pub struct HealthTool {
     /// Its name.
     pub tool: String,
     /// Its arguments; texts are templates.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub args: Option<Map<String, Json>>,
     /// What must hold.
-    #[serde(skip_serializing_if = "nothing")]
-    pub expect: Option<Expectation>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub expect: Option<HealthExpectation>,
     /// What must not hold.
-    #[serde(skip_serializing_if = "nothing", alias = "expect_not")]
-    pub expect_not: Option<Expectation>,
+    #[serde(skip_serializing_if = "is_default", alias = "expect_not")]
+    pub expect_not: Option<HealthExpectation>,
 }
 
 /// What an answer may be held against.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Expectation {
+pub struct HealthExpectation {
     /// Whether the tool worked.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub success: Option<bool>,
     /// Values by the way to them.
-    #[serde(skip_serializing_if = "nothing", alias = "json_path")]
+    #[serde(skip_serializing_if = "is_default", alias = "json_path")]
     pub json_path: Map<String, Json>,
 }
 
@@ -151,13 +151,13 @@ pub struct HealthPolicy {
     /// Whether it is looked at.
     pub enabled: bool,
     /// The pause between two looks.
-    #[serde(skip_serializing_if = "nothing")]
-    pub interval: Span,
+    #[serde(skip_serializing_if = "is_default")]
+    pub interval: GoDuration,
     /// Bad checks in a row that make a service unhealthy.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub failure_threshold: u32,
     /// Good checks in a row that make it healthy again.
-    #[serde(skip_serializing_if = "nothing")]
+    #[serde(skip_serializing_if = "is_default")]
     pub success_threshold: u32,
 }
 
@@ -166,23 +166,23 @@ pub struct HealthPolicy {
 #[serde(rename_all = "camelCase", default)]
 pub struct Timeouts {
     /// The tool that starts.
-    #[serde(skip_serializing_if = "nothing")]
-    pub create: Span,
+    #[serde(skip_serializing_if = "is_default")]
+    pub create: GoDuration,
     /// The tool that stops.
-    #[serde(skip_serializing_if = "nothing")]
-    pub delete: Span,
+    #[serde(skip_serializing_if = "is_default")]
+    pub delete: GoDuration,
     /// The tool that looks at health.
-    #[serde(skip_serializing_if = "nothing")]
-    pub health_check: Span,
+    #[serde(skip_serializing_if = "is_default")]
+    pub health_check: GoDuration,
 }
 
 /// A length of time: in files as Go writes it (`1m30s`), in calls nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Span {
+pub struct GoDuration {
     nanoseconds: u64,
 }
 
-impl Span {
+impl GoDuration {
     /// From nanoseconds.
     pub const fn nanoseconds(nanoseconds: u64) -> Self {
         Self { nanoseconds }
@@ -210,14 +210,14 @@ impl Span {
     }
 }
 
-impl Serialize for Span {
+impl Serialize for GoDuration {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let nanoseconds = i64::try_from(self.nanoseconds).unwrap_or(i64::MAX);
         serializer.serialize_str(&duration::shown(nanoseconds))
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for GoDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -242,19 +242,19 @@ fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<IndexMap<String, String>,
     Ok(values.into_iter().map(|(name, value)| (name, text(value))).collect())
 }
 
-fn nothing<T: Default + PartialEq>(value: &T) -> bool {
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 impl HealthPolicy {
     /// The pause between two looks.
     pub const fn pause(&self) -> Duration {
-        self.interval.or(INTERVAL)
+        self.interval.or(DEFAULT_INTERVAL)
     }
 
     /// Bad checks in a row that make a service unhealthy.
     pub const fn failures(&self) -> u32 {
-        if self.failure_threshold == 0 { FAILURES } else { self.failure_threshold }
+        if self.failure_threshold == 0 { DEFAULT_FAILURE_THRESHOLD } else { self.failure_threshold }
     }
 
     /// Good checks in a row that make it healthy again.
@@ -266,23 +266,23 @@ impl HealthPolicy {
 impl Timeouts {
     /// How long starting may take.
     pub const fn start(&self) -> Duration {
-        self.create.or(TOOL_LIMIT)
+        self.create.or(DEFAULT_TOOL_TIMEOUT)
     }
 
     /// How long stopping may take.
     pub const fn stop(&self) -> Duration {
-        self.delete.or(TOOL_LIMIT)
+        self.delete.or(DEFAULT_TOOL_TIMEOUT)
     }
 
     /// How long a look at health may take.
     pub const fn check(&self) -> Duration {
-        self.health_check.or(TOOL_LIMIT)
+        self.health_check.or(DEFAULT_TOOL_TIMEOUT)
     }
 }
 
 /// Why a class cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Invalid {
+pub enum InvalidClass {
     /// Its name is none.
     #[error(transparent)]
     Name(#[from] InvalidName),
@@ -296,7 +296,7 @@ pub enum Invalid {
 
 impl ServiceClass {
     /// Whether everything is there that a class needs.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), InvalidClass> {
         check_resource_name(&self.name)?;
         self.spec.check()
     }
@@ -304,11 +304,11 @@ impl ServiceClass {
 
 impl ClassSpec {
     /// Whether there are tools to start and to stop.
-    pub fn check(&self) -> Result<(), Invalid> {
+    pub fn check(&self) -> Result<(), InvalidClass> {
         let tools = &self.service_config.lifecycle_tools;
         match (tools.start.tool.as_str(), tools.stop.tool.as_str()) {
-            ("", _) => Err(Invalid::NoStart),
-            (_, "") => Err(Invalid::NoStop),
+            ("", _) => Err(InvalidClass::NoStart),
+            (_, "") => Err(InvalidClass::NoStop),
             _ => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use super::class::{Expectation, HealthPolicy, HealthTool};
+use super::class::{HealthExpectation, HealthPolicy, HealthTool};
 
 /// How well a service is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,7 +32,7 @@ impl Health {
 
 /// How the last checks went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Checks {
+pub struct HealthChecks {
     /// How well that is.
     pub health: Health,
     /// Bad ones in a row.
@@ -41,7 +41,7 @@ pub struct Checks {
     pub successes: u32,
 }
 
-impl Checks {
+impl HealthChecks {
     /// Of a service that has just been started.
     pub const fn fresh() -> Self {
         Self { health: Health::Healthy, failures: 0, successes: 0 }
@@ -64,7 +64,7 @@ impl Checks {
 }
 
 /// What an answer of a health tool lacks, if anything.
-pub fn verdict(tool: &HealthTool, success: bool, text: &str) -> Result<(), String> {
+pub fn check_response(tool: &HealthTool, success: bool, text: &str) -> Result<(), String> {
     let mut answer = Map::new();
     answer.insert("text".to_owned(), text.into());
     answer.insert("success".to_owned(), success.into());
@@ -81,16 +81,16 @@ pub fn verdict(tool: &HealthTool, success: bool, text: &str) -> Result<(), Strin
             false => text.to_owned(),
         });
     }
-    let paths = |expect: Option<&Expectation>| expect.map(|expect| expect.json_path.clone());
+    let paths = |expect: Option<&HealthExpectation>| expect.map(|expect| expect.json_path.clone());
     for (path, value) in paths(wanted).unwrap_or_default() {
-        match found(&answer, &path) {
+        match value_at(&answer, &path) {
             Some(is) if same(is, &value) => (),
             Some(is) => return Err(format!("{path} is {is}, and not {value}")),
             None => return Err(format!("the answer has no {path}")),
         }
     }
     for (path, value) in paths(tool.expect_not.as_ref()).unwrap_or_default() {
-        if found(&answer, &path).is_some_and(|is| same(is, &value)) {
+        if value_at(&answer, &path).is_some_and(|is| same(is, &value)) {
             return Err(format!("{path} is {value}"));
         }
     }
@@ -98,7 +98,7 @@ pub fn verdict(tool: &HealthTool, success: bool, text: &str) -> Result<(), Strin
 }
 
 /// The value under a key, or at the end of a path of keys with dots between.
-pub(super) fn found<'a>(answer: &'a Map<String, Json>, path: &str) -> Option<&'a Json> {
+pub(super) fn value_at<'a>(answer: &'a Map<String, Json>, path: &str) -> Option<&'a Json> {
     if let Some(value) = answer.get(path) {
         return Some(value);
     }
@@ -118,7 +118,7 @@ fn same(is: &Json, wanted: &Json) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::{Checks, verdict};
+    use super::{HealthChecks, check_response};
     use crate::service::class::{HealthPolicy, HealthTool};
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         let check = |looks: &str, expect: &str| {
             let end = looks
                 .chars()
-                .fold(Checks::fresh(), |checks, look| checks.after(look == '+', &policy));
+                .fold(HealthChecks::fresh(), |checks, look| checks.after(look == '+', &policy));
             assert_eq!(end.health.as_str(), expect, "{looks}");
         };
         check("", "healthy");
@@ -147,7 +147,7 @@ mod tests {
     fn answers_are_held_against_what_is_expected() {
         let check = |tool: serde_json::Value, success: bool, text: &str, expect: &str| {
             let tool: HealthTool = serde_json::from_value(tool).unwrap();
-            let said = verdict(&tool, success, text).err().unwrap_or_default();
+            let said = check_response(&tool, success, text).err().unwrap_or_default();
             assert_eq!(said, expect, "{text}");
         };
         check(json!({}), true, "fine", "");

@@ -2,7 +2,7 @@
 
 /// Where a service is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum ServiceState {
     /// A gateway that is gone may have left it running.
     Unknown,
     /// It is wanted, and something else has to be up first.
@@ -23,7 +23,7 @@ pub enum State {
 
 /// Everything that can happen to a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum ServiceEvent {
     /// It is to run.
     Start,
     /// It is not to run.
@@ -33,9 +33,9 @@ pub enum Event {
     /// The tool has done its work.
     Done,
     /// The tool has failed, or nobody waited for it.
-    Broke,
+    Failed,
     /// It is to run when what it depends on is up.
-    Hold,
+    Wait,
     /// It is to be tried again.
     Retry,
     /// It turned out to run.
@@ -46,11 +46,11 @@ pub enum Event {
 
 /// What follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum Transition {
     /// It is somewhere else, and nothing has to be done for that.
-    Is(State),
+    MoveTo(ServiceState),
     /// A tool has to be run; until it is done the service is there.
-    Run(Tool, State),
+    Run(LifecycleTool, ServiceState),
     /// It is so already.
     Already,
     /// Not now: a tool is running.
@@ -61,7 +61,7 @@ pub enum Next {
 
 /// Which tool has to be run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tool {
+pub enum LifecycleTool {
     /// The one that starts.
     Start,
     /// The one that stops.
@@ -71,47 +71,66 @@ pub enum Tool {
 }
 
 /// What follows when `event` happens to a service that is at `state`.
-pub const fn next(state: State, event: Event) -> Next {
+pub const fn next(state: ServiceState, event: ServiceEvent) -> Transition {
     match (state, event) {
         (
-            State::Unknown | State::Waiting | State::Stopped | State::Failed | State::Retrying,
-            Event::Start,
+            ServiceState::Unknown
+            | ServiceState::Waiting
+            | ServiceState::Stopped
+            | ServiceState::Failed
+            | ServiceState::Retrying,
+            ServiceEvent::Start,
         )
-        | (State::Waiting | State::Stopped | State::Retrying, Event::Restart) => {
-            Next::Run(Tool::Start, State::Starting)
-        }
-        (State::Unknown | State::Running | State::Failed, Event::Restart) => {
-            Next::Run(Tool::Restart, State::Starting)
-        }
-        (State::Unknown | State::Running | State::Failed, Event::Stop) => {
-            Next::Run(Tool::Stop, State::Stopping)
-        }
-        // Nothing was started, so there is nothing for a tool to stop.
-        (State::Waiting | State::Retrying, Event::Stop)
-        | (State::Unknown, Event::FoundDown)
-        | (State::Stopping, Event::Done) => Next::Is(State::Stopped),
-        (State::Unknown, Event::FoundUp) | (State::Starting, Event::Done) => {
-            Next::Is(State::Running)
-        }
-        (State::Starting | State::Stopping, Event::Broke) => Next::Is(State::Failed),
-        (State::Waiting | State::Failed, Event::Retry) => Next::Is(State::Retrying),
-        (State::Unknown | State::Stopped | State::Failed | State::Retrying, Event::Hold) => {
-            Next::Is(State::Waiting)
-        }
-        (State::Running, Event::Start | Event::Hold)
-        | (State::Stopped, Event::Stop)
-        | (State::Waiting, Event::Hold) => Next::Already,
+        | (
+            ServiceState::Waiting | ServiceState::Stopped | ServiceState::Retrying,
+            ServiceEvent::Restart,
+        ) => Transition::Run(LifecycleTool::Start, ServiceState::Starting),
         (
-            State::Starting | State::Stopping,
-            Event::Start | Event::Stop | Event::Restart | Event::Hold,
-        ) => Next::Busy,
-        (_, Event::Done | Event::Broke | Event::Retry | Event::FoundUp | Event::FoundDown) => {
-            Next::Ignored
+            ServiceState::Unknown | ServiceState::Running | ServiceState::Failed,
+            ServiceEvent::Restart,
+        ) => Transition::Run(LifecycleTool::Restart, ServiceState::Starting),
+        (
+            ServiceState::Unknown | ServiceState::Running | ServiceState::Failed,
+            ServiceEvent::Stop,
+        ) => Transition::Run(LifecycleTool::Stop, ServiceState::Stopping),
+        // Nothing was started, so there is nothing for a tool to stop.
+        (ServiceState::Waiting | ServiceState::Retrying, ServiceEvent::Stop)
+        | (ServiceState::Unknown, ServiceEvent::FoundDown)
+        | (ServiceState::Stopping, ServiceEvent::Done) => Transition::MoveTo(ServiceState::Stopped),
+        (ServiceState::Unknown, ServiceEvent::FoundUp)
+        | (ServiceState::Starting, ServiceEvent::Done) => Transition::MoveTo(ServiceState::Running),
+        (ServiceState::Starting | ServiceState::Stopping, ServiceEvent::Failed) => {
+            Transition::MoveTo(ServiceState::Failed)
         }
+        (ServiceState::Waiting | ServiceState::Failed, ServiceEvent::Retry) => {
+            Transition::MoveTo(ServiceState::Retrying)
+        }
+        (
+            ServiceState::Unknown
+            | ServiceState::Stopped
+            | ServiceState::Failed
+            | ServiceState::Retrying,
+            ServiceEvent::Wait,
+        ) => Transition::MoveTo(ServiceState::Waiting),
+        (ServiceState::Running, ServiceEvent::Start | ServiceEvent::Wait)
+        | (ServiceState::Stopped, ServiceEvent::Stop)
+        | (ServiceState::Waiting, ServiceEvent::Wait) => Transition::Already,
+        (
+            ServiceState::Starting | ServiceState::Stopping,
+            ServiceEvent::Start | ServiceEvent::Stop | ServiceEvent::Restart | ServiceEvent::Wait,
+        ) => Transition::Busy,
+        (
+            _,
+            ServiceEvent::Done
+            | ServiceEvent::Failed
+            | ServiceEvent::Retry
+            | ServiceEvent::FoundUp
+            | ServiceEvent::FoundDown,
+        ) => Transition::Ignored,
     }
 }
 
-impl State {
+impl ServiceState {
     /// Every one.
     pub const ALL: [Self; 8] = [
         Self::Unknown,
@@ -159,15 +178,15 @@ impl State {
     }
 }
 
-impl Event {
+impl ServiceEvent {
     /// Every one.
     pub const ALL: [Self; 9] = [
         Self::Start,
         Self::Stop,
         Self::Restart,
         Self::Done,
-        Self::Broke,
-        Self::Hold,
+        Self::Failed,
+        Self::Wait,
         Self::Retry,
         Self::FoundUp,
         Self::FoundDown,
@@ -176,7 +195,7 @@ impl Event {
 
 #[cfg(test)]
 mod tests {
-    use super::{Event, Next, State, Tool, next};
+    use super::{LifecycleTool, ServiceEvent, ServiceState, Transition, next};
 
     /// One row for each state, one column for each event.
     const TABLE: &str = "
@@ -199,45 +218,45 @@ mod tests {
             .filter(|row: &Vec<&str>| !row.is_empty())
             .skip(1)
             .collect();
-        assert_eq!(rows.len(), State::ALL.len());
-        for (state, row) in State::ALL.into_iter().zip(rows) {
+        assert_eq!(rows.len(), ServiceState::ALL.len());
+        for (state, row) in ServiceState::ALL.into_iter().zip(rows) {
             let (word, cells) = row.split_first().unwrap();
             assert_eq!(state.as_str(), *word);
-            assert_eq!(cells.len(), Event::ALL.len(), "{word}");
-            for (event, expect) in Event::ALL.into_iter().zip(cells) {
+            assert_eq!(cells.len(), ServiceEvent::ALL.len(), "{word}");
+            for (event, expect) in ServiceEvent::ALL.into_iter().zip(cells) {
                 assert_eq!(shown(next(state, event)), *expect, "{state:?} {event:?}");
             }
         }
     }
 
-    fn shown(next: Next) -> &'static str {
+    fn shown(next: Transition) -> &'static str {
         match next {
-            Next::Is(state) => state.as_str(),
-            Next::Run(Tool::Start, State::Starting) => "start",
-            Next::Run(Tool::Stop, State::Stopping) => "stop",
-            Next::Run(Tool::Restart, State::Starting) => "restart",
-            Next::Run(tool, state) => panic!("{tool:?} in {state:?}"),
-            Next::Already => "already",
-            Next::Busy => "busy",
-            Next::Ignored => "-",
+            Transition::MoveTo(state) => state.as_str(),
+            Transition::Run(LifecycleTool::Start, ServiceState::Starting) => "start",
+            Transition::Run(LifecycleTool::Stop, ServiceState::Stopping) => "stop",
+            Transition::Run(LifecycleTool::Restart, ServiceState::Starting) => "restart",
+            Transition::Run(tool, state) => panic!("{tool:?} in {state:?}"),
+            Transition::Already => "already",
+            Transition::Busy => "busy",
+            Transition::Ignored => "-",
         }
     }
 
     #[test]
     fn what_the_last_gateway_wrote() {
         let table = [
-            ("running", State::Unknown),
-            ("starting", State::Unknown),
-            ("stopping", State::Unknown),
-            ("unknown", State::Unknown),
-            ("failed", State::Failed),
-            ("retrying", State::Failed),
-            ("stopped", State::Stopped),
-            ("waiting", State::Stopped),
-            ("", State::Stopped),
+            ("running", ServiceState::Unknown),
+            ("starting", ServiceState::Unknown),
+            ("stopping", ServiceState::Unknown),
+            ("unknown", ServiceState::Unknown),
+            ("failed", ServiceState::Failed),
+            ("retrying", ServiceState::Failed),
+            ("stopped", ServiceState::Stopped),
+            ("waiting", ServiceState::Stopped),
+            ("", ServiceState::Stopped),
         ];
         for (word, state) in table {
-            assert_eq!(State::remembered(word), state, "{word}");
+            assert_eq!(ServiceState::remembered(word), state, "{word}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Names in groups: each depends only on names in earlier groups, so that a group can be started at
 /// once. Names outside of `needs` are passed over. What goes round in a circle comes last, together.
-pub fn groups(needs: &BTreeMap<String, Vec<String>>) -> Vec<Vec<String>> {
+pub fn start_order(needs: &BTreeMap<String, Vec<String>>) -> Vec<Vec<String>> {
     let mut left: BTreeSet<&str> = needs.keys().map(String::as_str).collect();
     let mut groups = Vec::new();
     while !left.is_empty() {
@@ -25,7 +25,7 @@ pub fn groups(needs: &BTreeMap<String, Vec<String>>) -> Vec<Vec<String>> {
 }
 
 /// The way from `name` back to itself, if there is one: first and last are the same.
-pub fn circle(name: &str, needs: &BTreeMap<String, Vec<String>>) -> Option<Vec<String>> {
+pub fn dependency_cycle(name: &str, needs: &BTreeMap<String, Vec<String>>) -> Option<Vec<String>> {
     let mut seen = BTreeSet::new();
     let mut ways = vec![vec![name.to_owned()]];
     while let Some(way) = ways.pop() {
@@ -48,7 +48,7 @@ pub fn circle(name: &str, needs: &BTreeMap<String, Vec<String>>) -> Option<Vec<S
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{circle, groups};
+    use super::{dependency_cycle, start_order};
 
     fn needs(text: &str) -> BTreeMap<String, Vec<String>> {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn what_is_needed_comes_first() {
         let check = |text: &str, expect: &str| {
-            let groups = groups(&needs(text));
+            let groups = start_order(&needs(text));
             let shown: Vec<String> = groups.iter().map(|group| group.join(" ")).collect();
             assert_eq!(shown.join(" | "), expect, "{text}");
         };
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn circles_are_found() {
         let check = |text: &str, expect: &str| {
-            let found = circle("a", &needs(text)).unwrap_or_default();
+            let found = dependency_cycle("a", &needs(text)).unwrap_or_default();
             assert_eq!(found.join(" "), expect, "{text}");
         };
         check("a: b; b: c; c:", "");

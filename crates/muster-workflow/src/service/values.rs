@@ -4,12 +4,12 @@ use indexmap::IndexMap;
 use muster_template::simple::{self, Unfilled};
 use serde_json::{Map, Value as Json, json};
 
-use super::{Service, health::found};
+use super::{Service, health::value_at};
 
 /// What the arguments of a tool may refer to. `given` holds what tools gave before, by tool.
-pub fn seen(service: &Service, given: &Map<String, Json>) -> Json {
+pub fn template_data(service: &Service, given: &Map<String, Json>) -> Json {
     let mut seen = service.args.clone();
-    let merged = merged(given);
+    let merged = merged_outputs(given);
     for tool in ["start", "stop", "restart"] {
         let gave = given.get(tool).cloned().unwrap_or_else(|| json!({}));
         seen.insert(tool.to_owned(), gave);
@@ -23,7 +23,7 @@ pub fn seen(service: &Service, given: &Map<String, Json>) -> Json {
 }
 
 /// Everything that tools gave, the later over the earlier.
-pub fn merged(given: &Map<String, Json>) -> Map<String, Json> {
+pub fn merged_outputs(given: &Map<String, Json>) -> Map<String, Json> {
     let mut all = Map::new();
     for tool in ["start", "restart", "stop", "status"] {
         if let Some(Json::Object(gave)) = given.get(tool) {
@@ -34,17 +34,17 @@ pub fn merged(given: &Map<String, Json>) -> Map<String, Json> {
 }
 
 /// Arguments with their templates filled in.
-pub fn filled(args: Option<&Map<String, Json>>, seen: &Json) -> Result<Json, Unfilled> {
+pub fn render_args(args: Option<&Map<String, Json>>, seen: &Json) -> Result<Json, Unfilled> {
     let args = args.cloned().unwrap_or_default();
     simple::render_all(&Json::Object(args), seen)
 }
 
 /// What of an answer is kept: values by name. What is not there is passed over.
-pub fn kept(outputs: &IndexMap<String, String>, text: &str) -> Map<String, Json> {
+pub fn extract_outputs(outputs: &IndexMap<String, String>, text: &str) -> Map<String, Json> {
     let Ok(Json::Object(answer)) = serde_json::from_str(text) else { return Map::new() };
     let kept = outputs
         .iter()
-        .filter_map(|(name, path)| Some((name.clone(), found(&answer, path)?.clone())));
+        .filter_map(|(name, path)| Some((name.clone(), value_at(&answer, path)?.clone())));
     kept.collect()
 }
 
@@ -54,9 +54,9 @@ pub fn outputs(
     service: &Service,
     given: &Map<String, Json>,
 ) -> Result<Map<String, Json>, Unfilled> {
-    let mut seen = seen(service, given);
+    let mut seen = template_data(service, given);
     if let Some(seen) = seen.as_object_mut() {
-        seen.insert("start".to_owned(), plain(Json::Object(merged(given))));
+        seen.insert("start".to_owned(), plain(Json::Object(merged_outputs(given))));
     }
     let filled = outputs
         .iter()
@@ -83,7 +83,7 @@ fn plain(value: Json) -> Json {
 mod tests {
     use serde_json::{Map, Value as Json, json};
 
-    use super::{filled, kept, outputs, seen};
+    use super::{extract_outputs, outputs, render_args, template_data};
     use crate::service::Service;
 
     fn service() -> Service {
@@ -108,7 +108,7 @@ mod tests {
         let given = object(json!({"start": {"id": "w-1", "n": 3}, "stop": {"at": "x"}}));
         let check = |text: &str, expect: &str| {
             let args = object(json!({"a": text}));
-            let said = match filled(Some(&args), &seen(&service(), &given)) {
+            let said = match render_args(Some(&args), &template_data(&service(), &given)) {
                 Ok(args) => args["a"].as_str().unwrap().to_owned(),
                 Err(unfilled) => unfilled.to_string(),
             };
@@ -123,7 +123,7 @@ mod tests {
             "{{ no }} {{ start.no }}",
             "error in key 'a': missing template variables: no, start.no",
         );
-        assert_eq!(filled(None, &json!({})).unwrap(), json!({}));
+        assert_eq!(render_args(None, &json!({})).unwrap(), json!({}));
     }
 
     #[test]
@@ -131,9 +131,12 @@ mod tests {
         let paths =
             serde_json::from_value(json!({"a": "x.y", "b": "z", "c": "no", "d": "l"})).unwrap();
         let text = r#"{"x": {"y": 1}, "x.y": "literal", "z": {"y": [1]}}"#;
-        assert_eq!(Json::Object(kept(&paths, text)), json!({"a": "literal", "b": {"y": [1]}}));
-        assert!(kept(&paths, "no json").is_empty());
-        assert!(kept(&paths, "[1]").is_empty());
+        assert_eq!(
+            Json::Object(extract_outputs(&paths, text)),
+            json!({"a": "literal", "b": {"y": [1]}})
+        );
+        assert!(extract_outputs(&paths, "no json").is_empty());
+        assert!(extract_outputs(&paths, "[1]").is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use muster_api::service_class::{
 use muster_gateway::dispatch::GatewaySnapshot;
 use muster_workflow::service::{
     ServiceClass,
-    class::{Expectation, HealthTool, ServiceConfig, ToolSpec},
+    class::{HealthExpectation, HealthTool, ServiceConfig, ToolSpec},
 };
 use serde_json::{Map, Value, json};
 
@@ -88,6 +88,6 @@ fn health_tool(tool: &HealthTool) -> HealthCheckToolInfo {
     }
 }
 
-fn expectation(expect: &Expectation) -> ExpectationInfo {
+fn expectation(expect: &HealthExpectation) -> ExpectationInfo {
     ExpectationInfo { success: expect.success, json_path: object(json!(expect.json_path)) }
 }

@@ -8,7 +8,7 @@ use muster_core::{
     repair::advice::{self, Advice, SchemaFragment},
     suggest,
 };
-use muster_workflow::PREFIX;
+use muster_workflow::TOOL_PREFIX;
 use serde_json::value::RawValue;
 
 use super::is_meta;
@@ -90,7 +90,7 @@ fn unknown(state: &GatewaySnapshot, name: &str) -> String {
     if let Some(absent) = absent(state, name) {
         return not_connected(absent);
     }
-    if let Some(workflow) = name.strip_prefix(PREFIX) {
+    if let Some(workflow) = name.strip_prefix(TOOL_PREFIX) {
         return lines(&[format!("workflow {workflow} not found"), nearest(state, name)]);
     }
     // A stopped server stays in the catalog, without tools.

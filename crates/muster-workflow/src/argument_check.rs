@@ -6,10 +6,10 @@ use muster_core::suggest;
 use muster_template::Template;
 use serde_json::{Value as Json, value::RawValue};
 
-use super::{Object, check::Finding};
+use super::{JsonObject, check::Finding};
 
 /// What does not fit, below the path of the arguments.
-pub(super) fn check(tool: &str, schema: &RawValue, args: &Object) -> Vec<Finding> {
+pub(super) fn check_arguments(tool: &str, schema: &RawValue, args: &JsonObject) -> Vec<Finding> {
     let Ok(Json::Object(schema)) = serde_json::from_str(schema.get()) else { return Vec::new() };
     let mut findings = Vec::new();
     let properties = schema.get("properties").and_then(Json::as_object);
@@ -38,16 +38,23 @@ pub(super) fn check(tool: &str, schema: &RawValue, args: &Object) -> Vec<Finding
             }
             continue;
         };
-        findings.extend(value_fits(tool, name, property, value).map(|(message, hint)| Finding {
-            path,
-            message,
-            hint,
-        }));
+        findings.extend(
+            value_problem(tool, name, property, value).map(|(message, hint)| Finding {
+                path,
+                message,
+                hint,
+            }),
+        );
     }
     findings
 }
 
-fn value_fits(tool: &str, name: &str, property: &Json, value: &Json) -> Option<(String, String)> {
+fn value_problem(
+    tool: &str,
+    name: &str,
+    property: &Json,
+    value: &Json,
+) -> Option<(String, String)> {
     if has_template(value) {
         return None;
     }
