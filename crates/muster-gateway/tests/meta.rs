@@ -1,4 +1,4 @@
-//! The meta-tools over backends that only pretend.
+//! The meta surface over scripted backends.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! One line for each call.
+//! The audit log: one line per call.
 
 use std::{
     fmt::{self, Write as _},
@@ -17,7 +17,7 @@ use tracing_subscriber::{
 
 use crate::rig::{LOCAL, Rig};
 
-/// Collects what is written for the audit.
+/// Collects the lines of the audit log.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<String>>>);
 
@@ -48,7 +48,7 @@ async fn every_call_leaves_a_line_without_values() {
     let _guard = tracing::subscriber::set_default(registry().with(lines.clone()));
     let rig = Rig::new(&[("mcpservers/a.yaml", LOCAL)]);
     rig.until_is("a", "running").await;
-    // Other tests write to nobody; whether this line is wanted must not be remembered from them.
+    // Without a subscriber tracing caches that the line is disabled; reset the cache.
     rig.call("x_a_echo", json!({})).await;
     tracing::callsite::rebuild_interest_cache();
     lines.0.lock().unwrap().clear();

@@ -70,7 +70,7 @@ async fn a_policy_limits_one_server_and_not_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bundled_tools_are_served_where_nothing_else_is_said() {
+async fn bundled_clis_are_served_by_default() {
     let config = |text: &str| -> CliConfig { muster_config::cli::parse(text).unwrap().value };
     let bundled = || vec![config(SAY), config(&SAY.replace("echo", "no-such-program"))];
     let rig = Rig::bundling(bundled(), Fake::default(), &[]);

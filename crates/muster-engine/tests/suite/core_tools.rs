@@ -1,4 +1,4 @@
-//! What the gateway's own tools say, word for word.
+//! The replies of core tools, word for word.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn contains(said: &str, parts: &[&str]) {
     }
 }
 
-/// The calls of the scenarios about definitions of servers, and what each must contain.
+/// The calls of the scenarios about server definitions, and the texts that each reply must contain.
 #[tokio::test(start_paused = true)]
 #[expect(clippy::too_many_lines, reason = "it is a table")]
 async fn the_scenarios_of_definitions() {
@@ -185,7 +185,7 @@ async fn the_scenarios_of_definitions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_that_failed_are_hidden_unless_asked_for() {
+async fn failed_servers_are_hidden_by_default() {
     let fake = Fake::default();
     fake.plan("bad", [permanent()]);
     let rig = Rig::with(
@@ -272,7 +272,7 @@ async fn the_configuration_is_shown_changed_and_read_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_the_configuration_at_the_same_time_are_all_kept() {
+async fn concurrent_changes_of_the_configuration_are_not_lost() {
     let rig = Rig::new(&[("config.yaml", "aggregator: {port: 8091}\n")]);
     let update = |aggregator: Value| {
         rig.call("core_config_update_aggregator", json!({"aggregator": aggregator}))

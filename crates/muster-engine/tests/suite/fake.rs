@@ -1,4 +1,4 @@
-//! MCP servers that do as a script says.
+//! Scripted MCP servers.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -21,16 +21,16 @@ use muster_core::{
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-/// What happens at one attempt to connect.
+/// The result of one attempt to connect.
 #[derive(Debug, Clone)]
 pub(crate) enum Plan {
-    /// It works, and these tools are there.
+    /// Connects, with these tools.
     Up(Vec<&'static str>),
-    /// It works after a while.
+    /// Connects after a while.
     Slow(Duration, Vec<&'static str>),
-    /// It fails.
+    /// Fails.
     Refuse(ConnectError),
-    /// It neither works nor fails.
+    /// Hangs.
     Hang,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn unauthorized() -> Plan {
     Plan::Refuse(ConnectError::Unauthorized { challenge: Some("Bearer".to_owned()) })
 }
 
-/// Connects by script. Clones share one script.
+/// Connects as scripted. Clones share one script.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Fake {
     inner: Arc<Mutex<Inner>>,
@@ -63,14 +63,14 @@ struct Inner {
     called: Vec<String>,
 }
 
-/// What a tool answers.
+/// The reply of a tool.
 #[derive(Debug, Clone)]
 pub(crate) enum Said {
-    /// This.
+    /// A text.
     Text(&'static str),
-    /// That it failed.
+    /// An error.
     Failure(&'static str),
-    /// Nothing, ever.
+    /// No reply, ever.
     Nothing,
 }
 
@@ -85,19 +85,19 @@ pub(crate) struct Link {
 }
 
 impl Fake {
-    /// What happens at the next attempts; the last one stays.
+    /// Scripts the next attempts; the last one is repeated.
     pub(crate) fn plan(&self, name: &str, plans: impl IntoIterator<Item = Plan>) {
         let plans = plans.into_iter().collect();
         self.inner.lock().unwrap().plans.insert(name.to_owned(), plans);
     }
 
-    /// What a tool answers to the next calls; the last one stays.
+    /// Scripts the replies of a tool; the last one is repeated.
     pub(crate) fn says(&self, tool: &str, replies: impl IntoIterator<Item = Said>) {
         let replies = replies.into_iter().collect();
         self.inner.lock().unwrap().replies.insert(tool.to_owned(), replies);
     }
 
-    /// The calls since the last look, each with its arguments.
+    /// The calls since the last check, with their arguments.
     pub(crate) fn called(&self) -> Vec<String> {
         std::mem::take(&mut self.inner.lock().unwrap().called)
     }
@@ -110,7 +110,7 @@ impl Fake {
         if replies.len() > 1 { replies.pop_front() } else { replies.front().cloned() }
     }
 
-    /// Seconds between the attempts at one server, and from `start` to the first.
+    /// Seconds between the attempts to connect a server, and from `start` to the first.
     pub(crate) fn attempts(&self, name: &str, start: Instant) -> Vec<f64> {
         let inner = self.inner.lock().unwrap();
         let mut last = start;
@@ -131,35 +131,35 @@ impl Fake {
         Arc::clone(&self.inner.lock().unwrap().links[name])
     }
 
-    /// The servers that were said goodbye to.
+    /// The servers whose connection was closed.
     pub(crate) fn closed(&self) -> Vec<String> {
         self.inner.lock().unwrap().closed.clone()
     }
 }
 
 impl Link {
-    /// Tells the gateway something.
+    /// Sends an event to the gateway.
     pub(crate) fn happen(&self, event: ConnectionEvent) {
         self.events.lock().unwrap().as_ref().unwrap().on_event(event);
     }
 
-    /// Is gone.
+    /// Crashes.
     pub(crate) fn crash(&self) {
         self.happen(ConnectionEvent::Closed { reason: "it exited with status 1".to_owned() });
     }
 
-    /// Offers other tools, and says so.
+    /// Changes the tools, with a notification.
     pub(crate) fn offer(&self, tools: Vec<&'static str>) {
         *self.tools.lock().unwrap() = tools;
         self.happen(ConnectionEvent::ListChanged);
     }
 
-    /// How often it was listed.
+    /// The number of times it was listed.
     pub(crate) fn listed(&self) -> usize {
         *self.listed.lock().unwrap()
     }
 
-    /// The most calls at once.
+    /// The maximum of concurrent calls.
     pub(crate) fn most_calls(&self) -> usize {
         self.calls.lock().unwrap().1
     }

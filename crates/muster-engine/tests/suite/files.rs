@@ -1,4 +1,4 @@
-//! Files that are edited by hand and by tools.
+//! Files edited by hand and by tools.
 
 use std::{fs, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{
     rig::{LOCAL, REMOTE, Rig},
 };
 
-/// Half a second is promised; a busy machine may take longer.
+/// Half a second is the goal; a busy machine may take longer.
 const SOON: Duration = Duration::from_secs(2);
 
-/// Everything about the servers that a tool and a file must agree on.
+/// The state of servers that tools and files must agree on.
 async fn shown(rig: &Rig) -> Value {
     let mut list = rig.ask("core_mcpserver_list", json!({"showAll": true})).await;
     for server in list["mcpServers"].as_array_mut().unwrap() {
@@ -75,7 +75,7 @@ async fn tools_and_hands_end_in_the_same_place() {
     }
     assert_eq!(shown(&by_tool).await, shown(&by_hand).await);
 
-    // The same name again starts again.
+    // A server that is added again starts again.
     let definition = json!({"name": "a", "type": "stdio", "command": "x", "autoStart": true});
     by_tool.call("core_mcpserver_create", definition).await;
     by_hand.put("mcpservers/a.yaml", "command: x\n");
@@ -85,7 +85,7 @@ async fn tools_and_hands_end_in_the_same_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_matters_connects_anew() {
+async fn only_relevant_changes_reconnect() {
     let rig = Rig::new(&[("mcpservers/a.yaml", REMOTE), ("mcpservers/b.yaml", "spec: {url: u}")]);
     let start = Instant::now();
     rig.until_is("a", "connected").await;
@@ -121,13 +121,13 @@ async fn a_file_that_breaks_changes_nothing() {
 #[tokio::test]
 async fn edits_are_noticed_soon() {
     let rig = Rig::new(&[]);
-    // The watcher needs a moment to begin.
+    // The watcher needs a moment to start.
     sleep(Duration::from_millis(50)).await;
     let start = Instant::now();
     rig.put("mcpservers/a.yaml", REMOTE);
     rig.until_is("a", "connected").await;
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
-    // Folders that come later are watched too.
+    // Folders that are created later are watched too.
     let start = Instant::now();
     rig.put(
         "clis/say.yaml",

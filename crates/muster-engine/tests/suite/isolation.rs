@@ -1,4 +1,4 @@
-//! Nobody sees or calls what is somebody else's, whatever happens in whatever order.
+//! No caller sees or calls another caller's connections, in any order of events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::people::{Guarded, someone};
 const PEOPLE: [&str; 3] = ["alice", "bob", "carol"];
 const SERVERS: [&str; 2] = ["one", "two"];
 
-/// Something that can happen.
+/// A random event.
 #[derive(Debug, Clone)]
 enum Deed {
     Login(usize, usize),
@@ -136,7 +136,7 @@ impl World {
         self.dispatcher.call(who, &NoClient::shared(), call).await
     }
 
-    /// Everything that someone can get to see.
+    /// Everything that a caller can see.
     async fn everything(&self, who: &Caller) -> String {
         let mut seen = String::new();
         for (tool, arguments) in [
@@ -168,7 +168,7 @@ impl World {
                 if let Ok(Outcome::Text { text, .. }) = said
                     && text.starts_with("Successfully connected")
                 {
-                    // Who is logged in sees what is theirs, or the rest would prove nothing.
+                    // A logged-in caller sees its own tools, or the rest would prove nothing.
                     let own = format!("x_{}_only-{}", SERVERS[*server], PEOPLE[*who]);
                     let listed = self.meta(&me, "filter_tools", json!({"pattern": "x_*"})).await;
                     assert!(listed.contains(&own), "{own}: {listed}");
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    /// Nobody is told of what happens to others.
+    /// No caller is notified of another caller's changes.
     fn check_changes(&mut self, deed: &Deed) {
         let acting = match deed {
             Deed::Login(who, _) | Deed::Logout(who, _) | Deed::LogoutEverywhere(who) => {
@@ -233,7 +233,7 @@ impl World {
         };
         while let Ok(change) = self.changes.try_recv() {
             if let (Change::ForOwner { owner, .. }, Some(acting)) = (&change, acting) {
-                // A call of someone may have ended what that one had.
+                // A call may have closed the caller's own connection.
                 let mine = someone(acting).owner();
                 assert!(*owner == mine || change.visible_to(&mine).is_none(), "{change:?}");
             }
@@ -246,7 +246,7 @@ fn write(dir: &TempDir, server: &str, moved: usize) {
     std::fs::write(path, format!("url: https://{server}/{moved}\n")).unwrap();
 }
 
-/// Nothing of anybody else is in what someone sees.
+/// Nothing that a caller sees belongs to another.
 #[track_caller]
 fn check(me: &str, seen: &str) {
     for other in PEOPLE.iter().filter(|other| **other != me) {
@@ -309,7 +309,7 @@ async fn one_login_is_one_change_for_one_person() {
     }
     let own = |change: Change| change.for_owner(alice.owner());
     assert_eq!(heard, [own(Change::Tools), own(Change::Resources), own(Change::Prompts)]);
-    // Whoever comes again is told so, and nothing is connected twice.
+    // A repeated login says so, and connects nothing twice.
     let again = world.call(&alice, "core_auth_login", json!({"server": "one"})).await.unwrap();
     let Outcome::Text { text, .. } = again else { panic!("{again:?}") };
     assert_eq!(text, "Server 'one' is already authenticated for this session.");
@@ -356,7 +356,7 @@ async fn a_server_that_wants_more_takes_nothing_away() {
     world.guarded.want("alice", "one", true);
     let error = world.call(&alice, "x_one_only-alice", json!({})).await.unwrap_err();
     assert_eq!(error.to_string(), "backend `one` is not available: it wants more");
-    // The rest works on, and the person can give more.
+    // Other tools keep working, and the user can grant more.
     world.call(&alice, "x_one_shared", json!({})).await.unwrap();
     assert_eq!(login().await, "Authentication Required");
     world.guarded.want("alice", "one", false);

@@ -1,4 +1,4 @@
-//! What clients can list, and when they are told that it changed.
+//! The lists that clients see, and their change notifications.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
     rig::{REMOTE, Rig},
 };
 
-/// The changes told until nothing more is told for a while.
+/// The change notifications until there are none for a while.
 async fn heard(changes: &mut Receiver<Change>) -> Vec<Change> {
     let mut heard = Vec::new();
     while let Ok(Ok(change)) = timeout(Duration::from_secs(5), changes.recv()).await {
@@ -24,7 +24,7 @@ async fn heard(changes: &mut Receiver<Change>) -> Vec<Change> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_really_changed_is_told() {
+async fn only_real_changes_are_notified() {
     let rig = Rig::new(&[("mcpservers/a.yaml", REMOTE)]);
     let mut changes = rig.engine().changes().subscribe();
     rig.until_is("a", "connected").await;

@@ -1,4 +1,4 @@
-//! Servers that are connected for one person, without their doing, and what becomes of these connections.
+//! Servers connected for one caller in the background.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::{isolation::World, people::known};
 
 const WHILE: Duration = Duration::from_secs(6 * 60);
 
-/// Someone shows up, some time after the last time, and everything that comes of it is done.
+/// A caller becomes active after some time, and all background work finishes.
 async fn shows_up(world: &World, who: &Caller, after: Duration) -> usize {
     tokio::time::advance(after).await;
     world.dispatcher.touch(who);
-    // Time stands still until nobody has anything to do.
+    // The paused clock advances only when every task is idle.
     tokio::time::sleep(Duration::from_millis(1)).await;
     world.guarded.connected("one")
 }
@@ -25,12 +25,12 @@ async fn what_did_not_work_is_tried_again() {
     world.guarded.be_away(true);
     assert_eq!(shows_up(&world, &alice, Duration::ZERO).await, 0);
     world.guarded.be_away(false);
-    // Not with every request.
+    // Not retried with every request.
     assert_eq!(shows_up(&world, &alice, Duration::from_secs(60)).await, 0);
     assert_eq!(shows_up(&world, &alice, WHILE).await, 1);
     world.call(&alice, "x_one_only-alice", json!({})).await.unwrap();
     assert_eq!(shows_up(&world, &alice, WHILE).await, 1);
-    // A connection that is lost by itself comes back by itself.
+    // A lost connection is restored.
     world.guarded.revoke("alice", "one");
     world.call(&alice, "x_one_only-alice", json!({})).await.unwrap_err();
     world.guarded.admit("alice", "one");
@@ -40,7 +40,7 @@ async fn what_did_not_work_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_logged_out_stays_out() {
+async fn a_logged_out_caller_is_not_reconnected() {
     let (world, alice) = (World::new().await, known("alice"));
     world.guarded.admit("alice", "one");
     assert_eq!(shows_up(&world, &alice, Duration::ZERO).await, 1);

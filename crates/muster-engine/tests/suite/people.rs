@@ -1,4 +1,4 @@
-//! Servers that want a login, and people who log in to them.
+//! Servers that require a login, and callers who log in to them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,27 +25,27 @@ use muster_core::{
 };
 use serde_json::json;
 
-/// Servers that give everybody what is theirs, by their token.
+/// Servers that identify callers by their tokens.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Guarded(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Who is logged in where.
+    /// The logged-in callers by server.
     tokens: BTreeSet<(String, String)>,
-    /// Who has granted less than a server wants.
+    /// The callers who granted less than a server requires.
     wanting: BTreeSet<(String, String)>,
     links: Vec<(String, Arc<dyn ConnectionObserver>)>,
-    /// Whether nobody can tell who is logged in.
+    /// Whether the login service is unavailable.
     away: bool,
-    /// Whether calls are never answered.
+    /// Whether calls hang.
     silent: bool,
-    /// Counts what was listed, so that lists differ.
+    /// Counts listings, so that lists differ.
     round: usize,
     connected: BTreeMap<String, usize>,
 }
 
-/// Someone who has logged in to the gateway.
+/// A caller who is logged in to the gateway.
 pub(crate) fn known(name: &str) -> Caller {
     Caller::authenticated(Arc::new(Principal {
         id: name.into(),
@@ -59,7 +59,7 @@ pub(crate) fn known(name: &str) -> Caller {
     }))
 }
 
-/// Someone in a session of their own.
+/// A caller with a session of its own.
 pub(crate) fn someone(name: &str) -> Caller {
     Caller { session: Some(name.into()), ..Caller::local() }
 }
@@ -71,27 +71,27 @@ fn name(owner: &Owner) -> String {
 }
 
 impl Guarded {
-    /// Someone comes back from a browser.
+    /// A caller completes a login in the browser.
     pub(crate) fn admit(&self, who: &str, server: &str) {
         self.0.lock().unwrap().tokens.insert((who.to_owned(), server.to_owned()));
     }
 
-    /// A server does not take someone's token any more, and nobody is told.
+    /// A server starts to reject a caller's token, without notice.
     pub(crate) fn revoke(&self, who: &str, server: &str) {
         self.0.lock().unwrap().tokens.remove(&(who.to_owned(), server.to_owned()));
     }
 
-    /// Whoever knows who is logged in is away, or back.
+    /// The login service becomes unavailable, or available again.
     pub(crate) fn be_away(&self, away: bool) {
         self.0.lock().unwrap().away = away;
     }
 
-    /// Calls are not answered any more.
+    /// Calls hang from now on.
     pub(crate) fn fall_silent(&self) {
         self.0.lock().unwrap().silent = true;
     }
 
-    /// A server wants more of someone than was granted, or does not any more.
+    /// A server requires more scopes of a caller than were granted, or no longer does.
     pub(crate) fn want(&self, who: &str, server: &str, wants: bool) {
         let key = (who.to_owned(), server.to_owned());
         let wanting = &mut self.0.lock().unwrap().wanting;
@@ -110,7 +110,7 @@ impl Guarded {
         self.0.lock().unwrap().tokens.contains(&(who.to_owned(), server.to_owned()))
     }
 
-    /// Tells everybody who is connected to a server something.
+    /// Sends an event to everyone connected to a server.
     pub(crate) fn happen(&self, server: &str, event: &ConnectionEvent) {
         let links = self.0.lock().unwrap().links.clone();
         for (_, events) in links.iter().filter(|(name, _)| name == server) {
@@ -118,7 +118,7 @@ impl Guarded {
         }
     }
 
-    /// How often a server was connected for someone.
+    /// The number of connections to a server for a caller.
     pub(crate) fn connected(&self, server: &str) -> usize {
         self.0.lock().unwrap().connected.get(server).copied().unwrap_or_default()
     }
@@ -166,7 +166,7 @@ impl Connector for Guarded {
     }
 }
 
-/// A connection of someone.
+/// A caller's connection.
 #[derive(Debug)]
 struct Own {
     guarded: Guarded,
@@ -175,7 +175,7 @@ struct Own {
 }
 
 impl Own {
-    /// Whose token it is: each request is judged by itself.
+    /// The subject of the token, checked for each request.
     async fn who(&self) -> Result<String, LoginError> {
         let token = self.access.token().await?;
         let (who, server) = token.reveal().split_once('@').unwrap();
@@ -319,7 +319,7 @@ impl LoginService for Guarded {
     }
 }
 
-/// Someone's access.
+/// A caller's access token.
 #[derive(Debug)]
 struct Pass(String);
 

@@ -39,7 +39,7 @@ impl Rig {
         Self::with(Fake::default(), files)
     }
 
-    /// An engine over these files, with servers that behave as scripted.
+    /// An engine over these files and scripted servers.
     pub(crate) fn with(fake: Fake, files: &[(&str, &str)]) -> Self {
         Self::bundling(Vec::new(), fake, files)
     }
@@ -54,7 +54,7 @@ impl Rig {
         Self { dir, fake, engine: Some(engine), dispatcher, bundled }
     }
 
-    /// The gateway ends and another one starts over the same files.
+    /// Restarts the gateway over the same files.
     pub(crate) async fn again(&mut self) {
         self.engine.take().unwrap().shut_down().await;
         let engine = engine(self.dir.path().to_owned(), &self.fake, &self.bundled);
@@ -84,7 +84,7 @@ impl Rig {
         self.dispatcher.call(&Caller::local(), &NoClient::shared(), call).await
     }
 
-    /// Calls a tool that runs: what it says, with `E: ` before a failure.
+    /// Calls a tool: the text of its reply, with `E: ` before an error.
     pub(crate) async fn call(&self, tool: &str, args: Value) -> String {
         match self.try_call(tool, args).await.unwrap() {
             Outcome::Text { text, failed: true, .. } => format!("E: {text}"),
@@ -93,13 +93,13 @@ impl Rig {
         }
     }
 
-    /// Calls a tool that answers with an object.
+    /// Calls a tool that replies with an object.
     pub(crate) async fn ask(&self, tool: &str, args: Value) -> Value {
         let text = self.call(tool, args).await;
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"))
     }
 
-    /// The names of the tools that are not the gateway's own.
+    /// The names of all tools but core tools.
     pub(crate) fn tools(&self) -> Vec<String> {
         let state = self.dispatcher.snapshot(&Caller::local());
         let names = state
@@ -123,7 +123,7 @@ impl Rig {
         }
     }
 
-    /// Waits until a server is as `word` says.
+    /// Waits until a server is in this condition.
     #[track_caller]
     pub(crate) fn until_is(
         &self,
@@ -142,7 +142,7 @@ impl Rig {
 
 fn put(path: PathBuf, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    // As editors do it: never half a file.
+    // Atomically, as editors do.
     let beside = path.with_file_name(".edit");
     fs::write(&beside, text).unwrap();
     fs::rename(beside, path).unwrap();

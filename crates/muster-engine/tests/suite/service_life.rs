@@ -1,4 +1,4 @@
-//! Services over time: started in order, watched, kept, tried again, stopped in reverse.
+//! Services over time: started in order, checked, stored, retried, stopped in reverse.
 
 use std::time::Duration;
 
@@ -23,11 +23,11 @@ async fn status(rig: &Rig, name: &str) -> Value {
     rig.ask("core_service_status", json!({"name": name})).await
 }
 
-/// Waits until a service is as `state` and `health` say.
+/// Waits until a service has this state and health.
 async fn until(rig: &Rig, name: &str, state: &str, health: &str) -> Value {
     let look = async {
         loop {
-            // It may not be there yet.
+            // It may not be registered yet.
             let said = rig.call("core_service_status", json!({"name": name})).await;
             let now: Value = serde_json::from_str(&said).unwrap_or_default();
             if now["state"] == state && now["health"] == health {
@@ -59,7 +59,7 @@ async fn reasons(rig: &Rig, name: &str) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_whole_life() {
+async fn a_whole_lifecycle() {
     let rig = rig(&[("serviceclasses/web.yaml", CLASS)]).await;
     make(&rig, "web", "shop", json!({"args": {"port": 80}})).await;
     let name = json!({"name": "shop"});
@@ -127,7 +127,7 @@ async fn what_cannot_be_started_is_not_there() {
             "{prefix}failed to process start tool arguments: error in key 'port': missing template variables: args.no"
         )
     );
-    // What the tool gave does not fill the outputs: there are none, and it runs all the same.
+    // Outputs that cannot be rendered are empty, and the service runs all the same.
     let made: Value = serde_json::from_str(&make(&rig, "web", "a", args()).await).unwrap();
     assert_eq!((&made["state"], &made["outputs"]), (&json!("running"), &Value::Null));
 }
@@ -190,7 +190,7 @@ async fn health_is_looked_at() {
         health,
         ["HealthCheckFailed", "HealthCheckFailed", "Unhealthy", "HealthCheckRecovered", "Healthy"]
     );
-    // What does not run is not looked at.
+    // A stopped service is not checked.
     rig.call("core_service_stop", json!({"name": "a"})).await;
     rig.fake.called();
     sleep(Duration::from_secs(60)).await;
@@ -198,7 +198,7 @@ async fn health_is_looked_at() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_comes_back() {
+async fn stored_services_survive_a_restart() {
     let mut rig = rig(&[("serviceclasses/web.yaml", CLASS)]).await;
     let args = json!({"port": 80});
     make(&rig, "web", "kept", json!({"args": args, "persist": true})).await;
@@ -268,7 +268,7 @@ async fn what_cannot_be_started_with_the_gateway_is_tried_again() {
     let start = Instant::now();
     until(&rig, "a", "running", "healthy").await;
     assert_eq!(start.elapsed().as_secs(), 3, "one second, then two");
-    // One that waits for its next try can be stopped.
+    // A service that waits for its retry can be stopped.
     rig.fake.says("open", [Said::Failure("busy")]);
     rig.put("services/b.yaml", file);
     until(&rig, "b", "retrying", "unknown").await;
@@ -309,7 +309,7 @@ async fn dependencies_come_first_and_go_last() {
     assert_eq!(called[..3], ["close a-web", "close b-api", "close db"], "{called:?}");
     assert_eq!(called[3..], ["open db", "open b-api", "open a-web"], "{called:?}");
 
-    // Whoever starts something starts what it depends on.
+    // Starting a service starts its dependencies.
     for name in ["db", "b-api", "a-web"] {
         rig.call("core_service_stop", json!({"name": name})).await;
     }
@@ -341,7 +341,7 @@ async fn files_of_services_are_followed() {
     until(&rig, "a", "running", "healthy").await;
     let text = rig.read("services/a.yaml");
     assert!(text.starts_with("# mine\n") && text.contains("state: running"), "{text}");
-    // What was edited counts from the next start.
+    // An edit takes effect with the next start.
     rig.put(
         "services/b.yaml",
         "kind: Service\nspec: {serviceClassName: web, autoStart: true, args: {port: 1}}\n",

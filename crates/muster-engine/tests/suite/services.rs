@@ -1,4 +1,4 @@
-//! What the tools about service classes and services say, word for word.
+//! The replies of tools about service classes and services, word for word.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ args:
 
 pub(crate) const SERVER: (&str, &str) = ("mcpservers/net.yaml", "url: http://net\n");
 
-/// A gateway with the server and these files.
+/// A gateway with the server `net` and these files.
 pub(crate) async fn rig(files: &[(&str, &str)]) -> Rig {
     let fake = Fake::default();
     fake.plan("net", [Plan::Up(vec!["open", "close", "again", "look", "state"])]);

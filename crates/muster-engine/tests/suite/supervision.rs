@@ -1,4 +1,4 @@
-//! Servers that come, fail, crash and come back, on a paused clock.
+//! Servers that connect, fail, crash and recover, on a paused clock.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_server_delays_nobody() {
+async fn a_slow_server_does_not_delay_others() {
     let fake = Fake::default();
     let slow = || [Plan::Slow(Duration::from_secs(5), vec!["echo"])];
     fake.plan("slow", slow());
@@ -35,7 +35,7 @@ async fn a_slow_server_delays_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_of_the_network_are_tried_again_later_and_later() {
+async fn transient_failures_are_retried_with_backoff() {
     let fake = Fake::default();
     fake.plan("a", [transient(), transient(), transient(), transient(), Plan::Up(vec!["echo"])]);
     let start = Instant::now();

@@ -1,5 +1,5 @@
-//! Workflows over real files: runs that are cancelled, left behind, gone on with, and what is said of
-//! files that will not work.
+//! Workflows over real files: executions that are cancelled, interrupted and resumed, and the problems of
+//! invalid files.
 
 use std::{fs, sync::Arc, time::Duration};
 
@@ -38,7 +38,7 @@ fn server() -> Fake {
     fake
 }
 
-/// A record, as soon as it is in this state.
+/// The record of an execution, once it is in this state.
 async fn recorded(rig: &Rig, id: &str, status: &str) -> Value {
     let long = Duration::from_secs(24 * 60 * 60);
     let found = timeout(long, async {
@@ -74,7 +74,7 @@ async fn a_run_is_a_call_of_each_tool_and_a_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_away_leaves_a_record() {
+async fn a_cancelled_execution_leaves_a_record() {
     let fake = server();
     fake.says("two", [Said::Nothing]);
     let mut rig = Rig::with(fake, &[("mcpservers/a.yaml", REMOTE), ("workflows/w.yaml", TWO)]);
@@ -96,7 +96,7 @@ async fn who_goes_away_leaves_a_record() {
     assert_eq!(steps, ["completed", "interrupted"]);
 }
 
-/// The journal of a run of `file` whose first step ended and whose second one began.
+/// The journal of an execution whose first step ended and whose second one started.
 fn journal(file: &str, subject: &str) -> String {
     let spec = parse(file, "w").unwrap().value.spec;
     let at = JournalTime { text: "2099-01-01T00:00:00Z".to_owned(), ms: 0 };
@@ -130,7 +130,7 @@ async fn what_may_be_done_twice_goes_on_after_a_crash() {
     ];
     let rig = Rig::with(server(), &files);
     let record = recorded(&rig, "left", "completed").await;
-    // The first step is not done again, and the second one sees what it gave.
+    // The first step is not repeated, and the second one sees its result.
     assert_eq!(rig.fake.called(), [r#"two {"was":7}"#]);
     assert_eq!(record["result"]["done"], true);
     assert_eq!(record["steps"].as_array().unwrap().len(), 2);
@@ -142,7 +142,7 @@ async fn anything_else_is_interrupted_after_a_crash() {
     let idempotent = TWO.replace("x_a_two,", "x_a_two, idempotent: true,");
     let edited = idempotent.replace("n: 1", "n: 2");
     let cases = [
-        // It may not be done twice; it is somebody else's; it is not what it was.
+        // Not idempotent; another owner's; changed since.
         (TWO, journal(TWO, "local")),
         (&idempotent, journal(&idempotent, "somebody")),
         (&edited, journal(&idempotent, "local")),
@@ -215,7 +215,7 @@ async fn a_torn_record_is_set_aside() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_will_not_work_is_told_with_file_line_and_hint() {
+async fn problems_have_a_file_a_line_and_a_hint() {
     let file = "spec:
   args: {owner: {type: string}}
   steps:
@@ -234,7 +234,7 @@ async fn what_will_not_work_is_told_with_file_line_and_hint() {
     };
     let reference = "workflows/w.yaml:9: steps → 1 → args → name: `.input.ownr` is not among the arguments \
                      (did you mean `.input.owner`?)";
-    // As long as its server is not there, a tool may still come.
+    // A tool of a server that is not connected may still appear.
     let view = rig.until(|view| !view.problems.is_empty()).await;
     assert!(told(&view.problems).contains(&reference.to_owned()), "{:?}", view.problems);
     let view = rig.until(|view| view.problems.len() == 2).await;

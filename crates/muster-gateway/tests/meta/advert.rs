@@ -1,4 +1,4 @@
-//! What the search says of what is behind it, and when clients are told that it says something else.
+//! The line that names the servers behind the search, and its change notifications.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn a_server_that_comes_and_goes_changes_no_byte() {
 }
 
 #[test]
-fn clients_are_told_when_the_line_changes_and_only_then() {
+fn clients_are_notified_only_when_the_line_changes() {
     let gateway = Gateway::new();
     put(&gateway, server("hub", "Issues", &[]));
     let (tell, _) = broadcast::channel(8);

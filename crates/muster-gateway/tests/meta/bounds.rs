@@ -1,4 +1,4 @@
-//! However much there is, no answer is long.
+//! Replies are short, however large the catalog is.
 
 use muster_core::catalog::{Offer, ToolEntry};
 use serde_json::Value;

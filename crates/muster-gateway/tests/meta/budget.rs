@@ -1,4 +1,4 @@
-//! No answer costs more than it may, and nothing of what is too long is lost.
+//! No reply exceeds its token budget, and no long result is lost.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use tiktoken_rs::CoreBPE;
 
 use crate::gateway::{Gateway, plain, raw, tool, tool_call};
 
-/// What a text costs by a tokenizer that is in wide use.
+/// The tokens of a text, by a widely used tokenizer.
 fn cost(tokenizer: &CoreBPE, text: &str) -> usize {
     tokenizer.encode_ordinary(text).len()
 }
@@ -75,7 +75,7 @@ proptest! {
     }
 }
 
-/// A gateway whose one tool answers with `result`.
+/// A gateway whose one tool returns `result`.
 fn answering(result: impl Fn() -> Outcome + Send + Sync + 'static) -> Gateway {
     let look = tool("srv", r#"{"name":"look","inputSchema":{"type":"object"}}"#);
     let offer = Offer { tools: vec![look], ..Offer::default() };
@@ -96,7 +96,7 @@ fn text_result(text: &str) -> Raw {
 }
 
 #[test]
-fn a_long_text_is_kept_and_read_in_pages() {
+fn a_long_text_is_stored_and_read_in_pages() {
     let whole: String = (0..3_000).map(|n| format!("line {n} says \"größe\"\n")).collect();
     let sent = whole.clone();
     let gateway = answering(move || Outcome::Raw(text_result(&sent)));
@@ -179,7 +179,7 @@ fn what_is_not_text_is_named() {
 }
 
 #[test]
-fn several_things_are_kept_as_a_whole() {
+fn several_items_are_stored_as_a_whole() {
     let gateway = answering(|| {
         let long = "x y ".repeat(9_000);
         let content = json!([{"type": "text", "text": "short"}, {"type": "text", "text": long}]);
@@ -203,7 +203,7 @@ fn what_fits_stays_as_it_is() {
 }
 
 #[test]
-fn a_call_does_no_worse_than_its_caller_said() {
+fn a_call_stays_within_the_effect_ceiling() {
     let tools = ["delete_repo", "get_repo"].map(|name| {
         let definition = format!(
             r#"{{"name":"{name}","inputSchema":{{"type":"object","properties":{{"effect":{{"type":"string"}}}}}},"annotations":{{"readOnlyHint":true}}}}"#

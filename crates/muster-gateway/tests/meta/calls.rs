@@ -1,4 +1,4 @@
-//! `call_tool`: what goes to the backend, what is said if nothing does.
+//! `call_tool`: what reaches the backend, and the errors if nothing does.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn gateway() -> Gateway {
     Gateway::new().with_tools("files", tools, DONE)
 }
 
-/// What the backend hears, and what is said to have been repaired.
+/// What reaches the backend, and the reported repairs.
 #[track_caller]
 fn check(arguments: &str, heard: &str, repairs: &[&str]) {
     let gateway = gateway();
@@ -109,7 +109,7 @@ fn what_is_meant_goes_through() {
     );
 }
 
-/// What is said of a call that reached nobody.
+/// The error of a call that reaches no backend.
 #[track_caller]
 fn refused(gateway: &Gateway, arguments: &str, expect: &str) {
     assert_eq!(
@@ -121,7 +121,7 @@ fn refused(gateway: &Gateway, arguments: &str, expect: &str) {
 }
 
 #[test]
-fn misuse_is_told_plainly() {
+fn misuse_is_explained() {
     #[track_caller]
     fn check(arguments: &str, expect: &str) {
         let gateway = gateway();

@@ -1,4 +1,4 @@
-//! What a tool answers comes out of the envelope as it went in.
+//! A tool's result leaves the envelope unchanged.
 
 use muster_core::{
     call::Outcome,
@@ -18,7 +18,7 @@ fn result_of(outcome: impl Fn() -> Outcome + Send + Sync + 'static) -> Raw {
     gateway.result("call_tool", r#"{"name":"x_odd_echo"}"#)
 }
 
-/// The text inside a result that is one text.
+/// The text of a result with one text.
 fn inside(result: &RawValue) -> Raw {
     let result = RawObject::parse(result).unwrap();
     let content: Vec<&RawValue> =

@@ -1,4 +1,4 @@
-//! A gateway over backends that only pretend.
+//! A gateway over scripted backends.
 
 use std::{
     fmt,
@@ -25,10 +25,10 @@ use muster_gateway::{
 use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
 
-/// What a backend answers.
+/// The reply of a backend.
 pub(crate) type Answer = Result<Outcome, CallError>;
 
-/// What it makes of what it hears.
+/// The script of a backend.
 type Says<T> = dyn Fn(&T) -> Answer + Send + Sync;
 
 /// A gateway with one client.
@@ -36,12 +36,12 @@ pub(crate) struct Gateway {
     pub(crate) meta: Meta,
     pub(crate) dispatcher: Dispatcher,
     pub(crate) state: watch::Sender<Arc<GatewaySnapshot>>,
-    /// What the backends were asked, in order.
+    /// What reached the backends, in order.
     pub(crate) heard: mpsc::Receiver<String>,
     tell: mpsc::Sender<String>,
 }
 
-/// A backend that says whatever it is told to say.
+/// A scripted backend.
 pub(crate) struct Fake {
     run: Box<Says<Permitted>>,
     ask: Box<Says<ResourceRequest>>,
@@ -90,7 +90,7 @@ impl Gateway {
         Self { meta: Meta::default(), dispatcher: Dispatcher::new(follow), state, heard, tell }
     }
 
-    /// Adds a backend that answers every call with `run` and everything else with `ask`.
+    /// Adds a backend that replies to calls with `run` and to other requests with `ask`.
     pub(crate) fn with(
         self,
         name: &str,
@@ -114,7 +114,7 @@ impl Gateway {
         self
     }
 
-    /// Adds a backend with tools that all answer `result`.
+    /// Adds a backend whose tools all return `result`.
     pub(crate) fn with_tools(
         self,
         name: &str,
@@ -152,7 +152,7 @@ impl Gateway {
         block_on(self.meta.call(cx, call))
     }
 
-    /// The result of a meta-tool, as it goes out.
+    /// The result of a meta-tool, as it is sent.
     pub(crate) fn result(&self, tool: &str, arguments: &str) -> Raw {
         match self.send(tool_call(tool, arguments)).unwrap() {
             Outcome::Raw(result) => result,
@@ -165,7 +165,7 @@ impl Gateway {
         }
     }
 
-    /// The text of a result that is one text, with `!` before it if it is an error.
+    /// The text of a result, with `!` before it if it is an error.
     pub(crate) fn text(&self, tool: &str, arguments: &str) -> String {
         let result: Value = serde_json::from_str(self.result(tool, arguments).get()).unwrap();
         let content = result["content"].as_array().unwrap();
@@ -179,7 +179,7 @@ impl Gateway {
         serde_json::from_str(&self.text(tool, arguments)).expect("an answer in JSON")
     }
 
-    /// What `call_tool` says inside its envelope, with `!` before it if it is an error.
+    /// The text inside the envelope of `call_tool`, with `!` before it if it is an error.
     pub(crate) fn inner(&self, arguments: &str) -> String {
         let text = self.text("call_tool", arguments);
         let (mark, text) = text.strip_prefix('!').map_or(("", &*text), |text| ("!", text));
@@ -188,7 +188,7 @@ impl Gateway {
         format!("{mark}{}", inner["content"][0]["text"].as_str().unwrap())
     }
 
-    /// What the backends heard since the last time.
+    /// What reached the backends since the last check.
     pub(crate) fn heard(&self) -> Vec<String> {
         self.heard.try_iter().collect()
     }
@@ -211,7 +211,7 @@ pub(crate) fn raw(text: &str) -> Raw {
     RawValue::from_string(text.to_owned()).expect(text)
 }
 
-/// A tool of an MCP server, from how the server lists it.
+/// A tool of an MCP server, from its definition.
 pub(crate) fn tool(backend: &str, definition: &str) -> ToolEntry {
     let value: Value = serde_json::from_str(definition).unwrap();
     let local = value["name"].as_str().unwrap();

@@ -195,7 +195,7 @@ fn get_prompt() {
 }
 
 #[test]
-fn only_who_is_in_the_catalog_is_asked() {
+fn only_backends_in_the_catalog_are_requested() {
     let (gateway, server) = (gateway(), BackendName::new("srv"));
     gateway.change(|state| state.catalog = state.catalog.without(&server));
     let what = ResourceOperation::Read { uri: "a://b".to_owned() };

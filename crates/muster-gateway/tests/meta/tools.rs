@@ -1,4 +1,4 @@
-//! The meta-tools about tools: shapes, order, words.
+//! The meta-tools about tools: shapes, order, texts.
 
 use muster_core::{
     effect::Effect,
@@ -273,7 +273,7 @@ fn a_policy_goes_by_effect() {
 }
 
 #[test]
-fn the_order_does_not_depend_on_who_came_first() {
+fn the_order_does_not_depend_on_connections() {
     let names = |gateway: &Gateway| gateway.text("list_tools", "{}");
     let turned = Gateway::new()
         .with_tools("files", vec![tool("files", READ), tool("files", WRITE)], "{}")

@@ -1,4 +1,4 @@
-//! The one door: what is not permitted never reaches a backend.
+//! The call path: a call that is not permitted never reaches a backend.
 
 use muster_core::call::{Call, CallError, Checking};
 use proptest::{option, prelude::*, sample::subsequence};
@@ -45,7 +45,7 @@ fn an_unknown_tool_is_answered_with_the_nearest_names() {
 #[test]
 fn a_tool_that_the_policy_disables_is_as_unknown_as_one_that_never_was() {
     let policy = Some("{default: disabled, tools: {plain: {}}}");
-    // Its name is not given away either, neither for itself nor for one near it.
+    // Suggestions do not reveal a hidden tool either.
     for name in ["say", "sai"] {
         let error = refused(policy, request(name, json!({"text": "x"})));
         let CallError::UnknownTool { similar, .. } = error else { panic!("{error}") };
@@ -57,7 +57,7 @@ fn a_tool_that_the_policy_disables_is_as_unknown_as_one_that_never_was() {
 }
 
 #[test]
-fn every_problem_with_the_arguments_is_told() {
+fn every_invalid_argument_is_reported() {
     let error = refused(None, request("say", json!({"count": "many", "tone": "odd", "txt": 1})));
     let CallError::InvalidArguments { problems, unknown, .. } = error else { panic!("{error}") };
     let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -73,7 +73,7 @@ fn every_problem_with_the_arguments_is_told() {
 }
 
 #[test]
-fn every_violation_of_the_policy_is_told() {
+fn every_policy_violation_is_reported() {
     let policy = "{tools: {say: {args: {text: {pattern: 'a+'}, count: {min: 1, max: 5}}}}}";
     let error = refused(Some(policy), request("say", json!({"text": "ab", "count": 9})));
     let CallError::PolicyViolation { violations, .. } = error else { panic!("{error}") };
@@ -116,7 +116,7 @@ fn calls_within_calls_end_somewhere() {
     let world = World::new(None);
     let error = world.call(request("nest", json!({}))).unwrap_err();
     let CallError::TooDeep { limit } = error else { panic!("{error}") };
-    // The outermost is not within another.
+    // The outermost call has depth 0.
     assert_eq!(world.reached().len(), usize::from(limit) + 1);
 }
 
@@ -128,7 +128,7 @@ fn a_call_within_a_call_goes_through_the_same_door() {
     assert_eq!(world.reached(), [""; 0]);
 }
 
-/// A policy over the tools of the world, in words simple enough to be judged by hand.
+/// A random policy over the tools of the world, simple enough to be checked by hand.
 #[derive(Debug, Clone)]
 struct Rules {
     enabled: bool,

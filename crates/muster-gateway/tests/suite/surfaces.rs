@@ -1,4 +1,4 @@
-//! What clients are shown, and the words they read.
+//! What clients see, and the texts they read.
 
 use expect_test::{Expect, expect};
 use muster_core::{json::raw, request::Request};
@@ -15,12 +15,12 @@ fn ask(policy: Option<&str>, surface: impl Surface + 'static, tool: &str, args: 
     World::new(policy).ask(Box::new(surface), request)
 }
 
-/// The answer in words, and what travels beside them.
+/// The text of a reply, and its structured content.
 fn told(result: &Value) -> String {
     let text = result["content"][0]["text"].as_str().unwrap();
     let beside = result.get("structuredContent").map(|beside| {
         let mut beside = beside.clone();
-        // The error says the same again, for those who read only the structure.
+        // Structured errors repeat the text for clients that read nothing else.
         assert_eq!(beside["error"].take(), *text);
         beside.as_object_mut().unwrap().shift_remove("error");
         format!("\nbeside: {beside}")
@@ -58,7 +58,7 @@ fn discovery_shows_two_tools_whatever_there_is() {
 }
 
 #[test]
-fn a_policy_may_describe_anew() {
+fn a_policy_may_replace_descriptions() {
     let policy = "{tools: {say: {description: Speak}, plain: {description: ''}}}";
     let list = Request::ListTools { cursor: None };
     let result = World::new(Some(policy)).ask(Box::new(Classic), list);
@@ -208,7 +208,7 @@ fn a_search_without_filters_is_a_summary() {
     }]});
     assert_eq!(search(None, json!({})), summary);
     assert_eq!(search(None, json!({"limit": 5, "unknown": 1})), summary);
-    // What a policy hides is still counted.
+    // Hidden tools are still counted.
     assert_eq!(search(Some("{}"), json!({})), summary);
     assert_eq!(search(None, json!({"limit": 0}))["summary"], json!([]));
 }
@@ -233,7 +233,7 @@ fn a_search_finds_what_the_policy_shows_up_to_its_limit() {
 }
 
 #[test]
-fn who_says_what_an_answer_may_cost_gets_lines_and_effects() {
+fn a_token_budget_selects_short_results() {
     let found = search(None, json!({"query": "say", "max_tokens": 300}));
     assert_eq!(
         found,
@@ -254,7 +254,7 @@ fn who_says_what_an_answer_may_cost_gets_lines_and_effects() {
 }
 
 #[test]
-fn who_says_what_a_call_may_do_is_heard() {
+fn an_effect_ceiling_applies() {
     let call = |policy, args| ask(policy, Discovery::default(), "climax_call", args);
     let bounded = json!({"tool_name": "plain", "effect": "read"});
     assert_eq!(
@@ -267,7 +267,7 @@ fn who_says_what_a_call_may_do_is_heard() {
 }
 
 #[test]
-fn a_long_answer_is_kept_for_who_wants_it_short() {
+fn a_long_result_is_stored_within_a_budget() {
     let world = World::new(None);
     let folder = tempfile::tempdir().unwrap();
     let call = |args: &Value| {

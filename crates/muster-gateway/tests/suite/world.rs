@@ -1,4 +1,4 @@
-//! A gateway over a backend that runs nothing and notes what reached it.
+//! A gateway over a backend that records calls and runs nothing.
 
 use std::{
     collections::BTreeMap,
@@ -47,7 +47,7 @@ tools:
     description: Calls itself
 ";
 
-/// Notes each call, and calls on when the tool says so.
+/// Records each call; `nest` calls itself.
 #[derive(Debug)]
 struct Notes {
     sender: mpsc::Sender<String>,
@@ -79,7 +79,7 @@ pub(crate) fn request(tool: &str, arguments: Value) -> Call {
     Call::new(ToolName::new(tool), raw(&arguments), Checking::Coerce)
 }
 
-/// A gateway, what reaches its backend, and the hand that changes its state.
+/// A gateway, the calls that reach its backend, and the sender of its state.
 pub(crate) struct World {
     dispatcher: Arc<Dispatcher>,
     reached: mpsc::Receiver<String>,
@@ -105,12 +105,12 @@ impl World {
         Self { dispatcher: Arc::new(Dispatcher::new(reader)), reached, writer }
     }
 
-    /// Calls through the one door.
+    /// Calls through the dispatcher.
     pub(crate) fn call(&self, call: Call) -> Result<Outcome, CallError> {
         block_on(self.dispatcher.call(&Caller::local(), &nobody(), call))
     }
 
-    /// What reached the backend since the last look.
+    /// The calls that reached the backend since the last check.
     pub(crate) fn reached(&self) -> Vec<String> {
         self.reached.try_iter().collect()
     }
@@ -119,7 +119,7 @@ impl World {
         self.writer.send_modify(|state| change(Arc::make_mut(state)));
     }
 
-    /// Asks as a client does, and gives the result as JSON.
+    /// Sends a request as a client does. Returns the result as JSON.
     pub(crate) fn ask(&self, surface: Box<dyn Surface>, request: Request) -> Value {
         let identity =
             ServerInfo { name: "test".to_owned(), version: "1".to_owned(), instructions: None };
