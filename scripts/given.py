@@ -91,7 +91,6 @@ def main():
         LIST.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
     elif new:
         print("add them with scripts/given.py --update")
-    print(f"{len(before) - len(worse)} passed, {len(worse)} failed, {len(rest)} skipped")
     return 1 if worse else 0
 
 

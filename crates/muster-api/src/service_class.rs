@@ -144,7 +144,7 @@ pub struct HealthCheckInfo {
     /// Whether it is checked.
     pub enabled: bool,
     /// The interval in nanoseconds.
-    pub interval: i64,
+    pub interval: u64,
     /// The number of failed checks until a service is unhealthy.
     pub failure_threshold: i64,
     /// The number of good checks until a service is healthy again.
@@ -156,9 +156,9 @@ pub struct HealthCheckInfo {
 #[serde(rename_all = "camelCase", default)]
 pub struct TimeoutInfo {
     /// For the start tool.
-    pub create: i64,
+    pub create: u64,
     /// For the stop tool.
-    pub delete: i64,
+    pub delete: u64,
     /// For the health check tool.
-    pub health_check: i64,
+    pub health_check: u64,
 }

@@ -1,4 +1,4 @@
-//! The time, which tests can turn.
+//! The wall clock, which tests can replace.
 
 use std::{
     fmt,
@@ -6,24 +6,24 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Tells the time in seconds since 1970.
+/// A clock that counts seconds since 1970.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> u64 + Send + Sync>);
 
 impl Clock {
-    /// The system's.
+    /// The system clock.
     pub fn system() -> Self {
         let seconds =
             || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |past| past.as_secs());
         Self(Arc::new(seconds))
     }
 
-    /// One that says what it is told to.
+    /// A clock with its own source of time.
     pub fn new(seconds: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(seconds))
     }
 
-    /// What it says.
+    /// The current time.
     pub fn now(&self) -> u64 {
         (self.0)()
     }

@@ -1,4 +1,4 @@
-//! The keys that an issuer signs with: read, fetched, and kept for a while.
+//! JSON Web Key Sets: parsing, fetching, and a cache for each issuer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,43 +8,43 @@ use serde::Deserialize;
 use tokio::{sync::Mutex, time::Instant};
 
 use crate::{
-    jwt::{Claims, Expected, Jwt, JwtError},
+    jwt::{Claims, ExpectedClaims, Jwt, JwtError},
     random::from_base64url,
 };
 
-/// How long keys are taken for current.
-const KEEP: Duration = Duration::from_secs(60 * 60);
+/// How long fetched keys are used.
+const KEYS_TTL: Duration = Duration::from_secs(60 * 60);
 
-/// How often an issuer is asked at most because of a key that nobody knows: such tokens cost nothing to
-/// make.
-const ASK_AGAIN: Duration = Duration::from_secs(10);
+/// How often keys are fetched at most because of a token with an unknown key: an attacker can make any
+/// number of them.
+const MIN_REFETCH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A public key.
+/// A public key of an issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// Its name among the issuer's keys.
+    /// The key id (`kid`).
     pub id: Option<String>,
-    /// The one way to sign that it is for, if it says so.
+    /// The only signature algorithm it is for, if it names one.
     pub algorithm: Option<String>,
-    /// What it consists of.
-    pub material: Material,
+    /// The key itself.
+    pub material: KeyMaterial,
 }
 
-/// What a key consists of.
+/// The numbers of a public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Material {
-    /// A modulus and an exponent.
+pub enum KeyMaterial {
+    /// An RSA key.
     Rsa {
         /// The modulus.
         n: Vec<u8>,
         /// The exponent.
         e: Vec<u8>,
     },
-    /// A point on a curve.
+    /// An elliptic curve key.
     Curve {
         /// The curve.
         name: &'static str,
-        /// The point, as signatures are checked with it.
+        /// The encoded point.
         point: Vec<u8>,
     },
 }
@@ -68,7 +68,7 @@ struct Jwk {
     y: Option<String>,
 }
 
-/// Reads a key set. What is not a key for signatures is passed over.
+/// Parses a key set. Keys that are not for signatures, or of an unknown type, are skipped.
 pub fn parse(document: &[u8]) -> Option<Vec<Key>> {
     let set: Set = serde_json::from_slice(document).ok()?;
     let keys = set.keys.into_iter().filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
@@ -83,120 +83,125 @@ fn key(jwk: Jwk) -> Option<Key> {
     let point = |name, length| {
         let (x, y) = (part(&jwk.x)?, part(&jwk.y)?);
         let fits = x.len() == length && y.len() == length;
-        fits.then(|| Material::Curve { name, point: [vec![4], x, y].concat() })
+        fits.then(|| KeyMaterial::Curve { name, point: [vec![4], x, y].concat() })
     };
     let material = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
-        ("RSA", _) => Material::Rsa { n: part(&jwk.n)?, e: part(&jwk.e)? },
+        ("RSA", _) => KeyMaterial::Rsa { n: part(&jwk.n)?, e: part(&jwk.e)? },
         ("EC", Some("P-256")) => point("P-256", 32)?,
         ("EC", Some("P-384")) => point("P-384", 48)?,
-        ("OKP", Some("Ed25519")) => Material::Curve { name: "Ed25519", point: part(&jwk.x)? },
+        ("OKP", Some("Ed25519")) => KeyMaterial::Curve { name: "Ed25519", point: part(&jwk.x)? },
         _ => return None,
     };
     Some(Key { id: jwk.kid, algorithm: jwk.alg, material })
 }
 
-/// Why a token could not be judged, or was refused.
+/// Why a token could not be verified.
 #[derive(Debug, thiserror::Error)]
-pub enum KeysError {
-    /// It was judged, and is bad.
+pub enum JwksError {
+    /// The token is invalid.
     #[error(transparent)]
     Token(#[from] JwtError),
-    /// The keys cannot be had.
-    #[error("the keys of the issuer cannot be had: {0}")]
-    Dial(#[from] HttpError),
-    /// What came are no keys.
+    /// The keys cannot be fetched.
+    #[error("the keys of the issuer cannot be fetched: {0}")]
+    Fetch(#[from] HttpError),
+    /// The response is not a key set.
     #[error("the keys of the issuer cannot be read")]
-    Document,
+    Malformed,
 }
 
-/// Where the keys are.
+/// Where the keys are fetched from.
 #[derive(Debug)]
-enum Place {
-    /// At an address.
-    At(String),
-    /// Where the issuer says.
-    Of(String),
+enum KeysLocation {
+    /// The URL of the key set.
+    Url(String),
+    /// The `jwks_uri` in the metadata of this issuer.
+    Issuer(String),
 }
 
-/// Keys, and since when they are here.
-type Held = (Instant, Arc<[Key]>);
+/// Keys, and when they were fetched.
+type Fetched = (Instant, Arc<[Key]>);
 
-/// The keys of one issuer.
+/// A cache of one issuer's keys.
 #[derive(Debug)]
-pub struct Keys {
-    dialer: HttpClient,
-    place: Place,
-    reach: AddressPolicy,
-    held: Mutex<Option<Held>>,
+pub struct JwksCache {
+    http: HttpClient,
+    location: KeysLocation,
+    policy: AddressPolicy,
+    fetched: Mutex<Option<Fetched>>,
 }
 
-impl Keys {
-    /// Keys that are at an address.
-    pub fn new(dialer: HttpClient, url: String, reach: AddressPolicy) -> Self {
-        Self { dialer, place: Place::At(url), reach, held: Mutex::new(None) }
+impl JwksCache {
+    /// A cache for the key set at a URL.
+    pub fn new(http: HttpClient, url: String, policy: AddressPolicy) -> Self {
+        Self { http, location: KeysLocation::Url(url), policy, fetched: Mutex::new(None) }
     }
 
-    /// Keys of an issuer that tells where they are.
-    pub fn discovered(dialer: HttpClient, issuer: &str, reach: AddressPolicy) -> Self {
-        Self { dialer, place: Place::Of(issuer.to_owned()), reach, held: Mutex::new(None) }
+    /// A cache for the key set that the metadata of an issuer names.
+    pub fn discovered(http: HttpClient, issuer: &str, policy: AddressPolicy) -> Self {
+        let location = KeysLocation::Issuer(issuer.to_owned());
+        Self { http, location, policy, fetched: Mutex::new(None) }
     }
 
-    /// Believes a token, if the issuer signed it. Keys may have changed since they were fetched, so a
-    /// token that fits none of them is worth another look.
-    pub async fn verify(&self, token: &str, expected: &Expected<'_>) -> Result<Claims, KeysError> {
-        let read = || Jwt::read(token).ok_or(JwtError::Malformed);
-        match read()?.verify(&self.keys(KEEP).await?, expected) {
+    /// Verifies a token. If no cached key fits, the keys are fetched again: the issuer may have rotated
+    /// them.
+    pub async fn verify(
+        &self,
+        token: &str,
+        expected: &ExpectedClaims<'_>,
+    ) -> Result<Claims, JwksError> {
+        let read = || Jwt::parse(token).ok_or(JwtError::Malformed);
+        match read()?.verify(&self.keys(KEYS_TTL).await?, expected) {
             Err(JwtError::UnknownKey | JwtError::Signature) => {
-                Ok(read()?.verify(&self.keys(ASK_AGAIN).await?, expected)?)
+                Ok(read()?.verify(&self.keys(MIN_REFETCH_INTERVAL).await?, expected)?)
             }
-            judged => Ok(judged?),
+            verified => Ok(verified?),
         }
     }
 
-    /// Keys that were fetched no longer ago than this. One fetch serves everybody who waits.
-    async fn keys(&self, no_older: Duration) -> Result<Arc<[Key]>, KeysError> {
-        let mut held = self.held.lock().await;
-        if let Some((since, keys)) = held.as_ref()
-            && since.elapsed() < no_older
+    /// Keys that are no older than `max_age`. Concurrent callers wait for one fetch.
+    async fn keys(&self, max_age: Duration) -> Result<Arc<[Key]>, JwksError> {
+        let mut fetched = self.fetched.lock().await;
+        if let Some((when, keys)) = fetched.as_ref()
+            && when.elapsed() < max_age
         {
             return Ok(Arc::clone(keys));
         }
         match self.fetch().await {
             Ok(keys) => {
-                *held = Some((Instant::now(), Arc::clone(&keys)));
+                *fetched = Some((Instant::now(), Arc::clone(&keys)));
                 Ok(keys)
             }
-            // Old keys are better than none while their owner cannot be asked.
-            Err(err) => held.as_ref().map(|(_, keys)| Arc::clone(keys)).ok_or(err),
+            // Old keys are better than none while the issuer is unavailable.
+            Err(err) => fetched.as_ref().map(|(_, keys)| Arc::clone(keys)).ok_or(err),
         }
     }
 
-    async fn fetch(&self) -> Result<Arc<[Key]>, KeysError> {
-        let url = match &self.place {
-            Place::At(url) => url.clone(),
-            Place::Of(issuer) => self.told(issuer).await?,
+    async fn fetch(&self) -> Result<Arc<[Key]>, JwksError> {
+        let url = match &self.location {
+            KeysLocation::Url(url) => url.clone(),
+            KeysLocation::Issuer(issuer) => self.discover(issuer).await?,
         };
         let body = self.document(url).await?;
-        parse(&body).map(Into::into).ok_or(KeysError::Document)
+        parse(&body).map(Into::into).ok_or(JwksError::Malformed)
     }
 
-    async fn told(&self, issuer: &str) -> Result<String, KeysError> {
+    async fn discover(&self, issuer: &str) -> Result<String, JwksError> {
         #[derive(Deserialize)]
         struct Metadata {
             issuer: String,
             jwks_uri: String,
         }
         let body = self.document(format!("{issuer}/.well-known/openid-configuration")).await?;
-        let told: Metadata = serde_json::from_slice(&body).map_err(|_| KeysError::Document)?;
-        if told.issuer.trim_end_matches('/') == issuer {
-            Ok(told.jwks_uri)
+        let metadata: Metadata = serde_json::from_slice(&body).map_err(|_| JwksError::Malformed)?;
+        if metadata.issuer.trim_end_matches('/') == issuer {
+            Ok(metadata.jwks_uri)
         } else {
-            Err(KeysError::Document)
+            Err(JwksError::Malformed)
         }
     }
 
-    async fn document(&self, url: String) -> Result<Bytes, KeysError> {
-        let answer = self.dialer.send(HttpRequest::get(url, self.reach)).await?;
-        if answer.status.is_success() { Ok(answer.body) } else { Err(KeysError::Document) }
+    async fn document(&self, url: String) -> Result<Bytes, JwksError> {
+        let response = self.http.send(HttpRequest::get(url, self.policy)).await?;
+        if response.status.is_success() { Ok(response.body) } else { Err(JwksError::Malformed) }
     }
 }

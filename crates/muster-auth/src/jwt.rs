@@ -1,6 +1,6 @@
-//! Signed tokens: read, and held against the keys of whoever should have signed them.
+//! JSON Web Tokens: parsing and verification.
 //!
-//! Only signatures with public keys are taken. `none` and shared secrets are no proof of anything here.
+//! Only signatures with public keys are accepted, neither `none` nor shared secrets.
 
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
@@ -8,51 +8,51 @@ use thiserror::Error;
 
 use crate::{jwks::Key, random::from_base64url};
 
-/// How far the clocks of two machines may be apart.
+/// How many seconds the clocks of two machines may differ.
 pub const LEEWAY: u64 = 60;
 
-/// Larger ones are not read.
+/// Longer tokens are refused.
 const MAX_LENGTH: usize = 16 * 1024;
 
-/// Why a token is not taken.
+/// Why a token is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum JwtError {
-    /// It is no signed token.
+    /// It is not a JWT.
     #[error("it is not a signed token")]
     Malformed,
-    /// The way it is signed is not taken.
-    #[error("it is signed in a way that is not taken")]
+    /// Its signature algorithm is not accepted.
+    #[error("its signature algorithm is not accepted")]
     Algorithm,
-    /// It is for something else.
-    #[error("it is of a kind that lets nobody in")]
-    Kind,
-    /// Nobody has the key it names.
+    /// Its `typ` is that of a token for another purpose.
+    #[error("it is a token for another purpose")]
+    Type,
+    /// No key of the issuer fits.
     #[error("its key is not one of the issuer's")]
     UnknownKey,
-    /// The signature does not fit.
+    /// The signature is invalid.
     #[error("its signature is wrong")]
     Signature,
-    /// Someone else issued it.
-    #[error("another issuer made it")]
+    /// It has another issuer.
+    #[error("it is from another issuer")]
     Issuer,
-    /// It is for somebody else.
-    #[error("it is meant for another audience")]
+    /// It has another audience.
+    #[error("it is for another audience")]
     Audience,
-    /// It belongs to another login.
+    /// It has another nonce.
     #[error("it belongs to another login")]
     Nonce,
-    /// It is too old.
+    /// It has expired, or never expires.
     #[error("it has expired")]
     Expired,
-    /// It is from the future.
+    /// It is not valid yet.
     #[error("it is not valid yet")]
-    Early,
-    /// It does not say whom it is about.
+    NotYetValid,
+    /// It has no subject.
     #[error("it names no subject")]
     Subject,
 }
 
-/// A token that was taken apart but not yet believed.
+/// A parsed token that is not verified yet.
 #[derive(Debug)]
 pub struct Jwt<'a> {
     signed: &'a str,
@@ -66,47 +66,47 @@ struct Header {
     alg: String,
     #[serde(default)]
     kid: Option<String>,
-    /// What must be understood by whoever takes it, beyond what everybody understands.
+    /// Extensions that a recipient must understand.
     #[serde(default)]
     crit: Option<serde_json::Value>,
-    /// What kind of token it is.
+    /// The type of the token.
     #[serde(default)]
     typ: Option<String>,
 }
 
-/// Kinds of tokens that are signed by the same issuers for the same audiences, and let nobody in.
-const OTHER_KINDS: &[&str] = &["logout+jwt", "secevent+jwt", "dpop+jwt"];
+/// Types of tokens that have the same issuers and audiences, but do not authenticate anybody.
+const OTHER_TYPES: &[&str] = &["logout+jwt", "secevent+jwt", "dpop+jwt"];
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct Claims {
-    /// Who issued it.
+    /// The issuer.
     #[serde(default)]
     pub iss: String,
-    /// Whom it is about.
+    /// The subject.
     #[serde(default)]
     pub sub: String,
-    /// For whom it is.
+    /// The audiences.
     #[serde(default)]
     pub aud: Audience,
-    /// Until when it is good.
+    /// When it expires.
     pub exp: Option<f64>,
-    /// From when on it is good.
+    /// When it becomes valid.
     pub nbf: Option<f64>,
-    /// When it was made.
+    /// When it was issued.
     pub iat: Option<f64>,
-    /// The login it was made for.
+    /// The nonce of the login it belongs to.
     pub nonce: Option<String>,
-    /// Their address.
+    /// The user's e-mail address.
     pub email: Option<String>,
-    /// Their name.
+    /// The user's name.
     pub name: Option<String>,
-    /// What they are a member of.
+    /// The user's groups.
     #[serde(default)]
     pub groups: Option<Vec<String>>,
 }
 
-/// One or several.
+/// The `aud` claim: one audience or several.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(from = "OneOrMany")]
 pub struct Audience(pub Vec<String>);
@@ -127,43 +127,43 @@ impl From<OneOrMany> for Audience {
     }
 }
 
-/// What a token must say to be believed.
+/// The claims that a token must have.
 #[derive(Debug, Clone, Copy)]
-pub struct Expected<'a> {
-    /// Who must have issued it.
+pub struct ExpectedClaims<'a> {
+    /// The issuer.
     pub issuer: &'a str,
-    /// One of whom it must be for.
+    /// The token must have one of these audiences.
     pub audiences: &'a [String],
-    /// The login it must belong to, if to any.
+    /// The nonce, if it must have one.
     pub nonce: Option<&'a str>,
-    /// The time.
+    /// The current time.
     pub now: u64,
 }
 
 impl<'a> Jwt<'a> {
-    /// Takes a token apart; none if it is not of this kind.
-    pub fn read(token: &'a str) -> Option<Self> {
+    /// Parses a token; `None` if it is not a JWT.
+    pub fn parse(token: &'a str) -> Option<Self> {
         if token.len() > MAX_LENGTH {
             return None;
         }
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
-        let json = |part: &str| from_base64url(part);
+        let decode = |part: &str| from_base64url(part);
         Some(Self {
             signed,
             signature: from_base64url(signature)?,
-            header: serde_json::from_slice(&json(header)?).ok()?,
-            claims: serde_json::from_slice(&json(claims)?).ok()?,
+            header: serde_json::from_slice(&decode(header)?).ok()?,
+            claims: serde_json::from_slice(&decode(claims)?).ok()?,
         })
     }
 
-    /// What it says about who issued it. Not believed yet.
-    pub fn claimed_issuer(&self) -> &str {
+    /// The issuer, not verified.
+    pub fn unverified_issuer(&self) -> &str {
         &self.claims.iss
     }
 
-    /// What it says. Not believed yet.
-    pub const fn claimed(&self) -> &Claims {
+    /// The claims, not verified.
+    pub const fn unverified_claims(&self) -> &Claims {
         &self.claims
     }
 
@@ -172,27 +172,29 @@ impl<'a> Jwt<'a> {
         self.header.alg.eq_ignore_ascii_case("none")
     }
 
-    /// Believes it, if one of the keys signed it and it says what it should.
-    pub fn verify(self, keys: &[Key], expected: &Expected<'_>) -> Result<Claims, JwtError> {
-        let algorithm = Algorithm::named(&self.header.alg).ok_or(JwtError::Algorithm)?;
-        // A signature over something that is not understood proves nothing.
+    /// Verifies the signature with one of the keys, and then the claims.
+    pub fn verify(self, keys: &[Key], expected: &ExpectedClaims<'_>) -> Result<Claims, JwtError> {
+        let algorithm = Algorithm::from_name(&self.header.alg).ok_or(JwtError::Algorithm)?;
+        // An extension that we do not understand may change what the signature means.
         if self.header.crit.is_some() {
             return Err(JwtError::Algorithm);
         }
-        let kind = self.header.typ.as_deref().unwrap_or_default().to_ascii_lowercase();
-        let kind = kind.strip_prefix("application/").unwrap_or(&kind);
-        if OTHER_KINDS.contains(&kind) {
-            return Err(JwtError::Kind);
+        let typ = self.header.typ.as_deref().unwrap_or_default().to_ascii_lowercase();
+        let typ = typ.strip_prefix("application/").unwrap_or(&typ);
+        if OTHER_TYPES.contains(&typ) {
+            return Err(JwtError::Type);
         }
-        let mut fitting = keys.iter().filter(|key| {
-            let named = self.header.kid.is_none() || key.id.is_none() || key.id == self.header.kid;
-            let meant = key.algorithm.as_deref();
-            let meant = meant.is_none_or(|meant| plain(meant) == plain(&self.header.alg));
-            named && meant && algorithm.takes(key)
+        let mut candidates = keys.iter().filter(|key| {
+            let same_id =
+                self.header.kid.is_none() || key.id.is_none() || key.id == self.header.kid;
+            let only = key.algorithm.as_deref();
+            let same_algorithm =
+                only.is_none_or(|only| canonical(only) == canonical(&self.header.alg));
+            same_id && same_algorithm && algorithm.accepts(key)
         });
-        let first = fitting.next().ok_or(JwtError::UnknownKey)?;
+        let first = candidates.next().ok_or(JwtError::UnknownKey)?;
         let signed = std::iter::once(first)
-            .chain(fitting)
+            .chain(candidates)
             .any(|key| algorithm.check(key, self.signed.as_bytes(), &self.signature));
         if !signed {
             return Err(JwtError::Signature);
@@ -203,8 +205,8 @@ impl<'a> Jwt<'a> {
 }
 
 impl Claims {
-    /// Whether they say what they should.
-    fn check(&self, expected: &Expected<'_>) -> Result<(), JwtError> {
+    /// Checks everything but the signature.
+    fn check(&self, expected: &ExpectedClaims<'_>) -> Result<(), JwtError> {
         let slashless = |text: &str| text.trim_end_matches('/').to_owned();
         if slashless(&self.iss) != slashless(expected.issuer) {
             return Err(JwtError::Issuer);
@@ -215,14 +217,14 @@ impl Claims {
         if expected.nonce.is_some() && self.nonce.as_deref() != expected.nonce {
             return Err(JwtError::Nonce);
         }
-        // What never ends cannot be taken back.
-        let end = self.exp.and_then(seconds).ok_or(JwtError::Expired)?;
-        if expected.now >= end.saturating_add(LEEWAY) {
+        // A token that never expires could never be revoked.
+        let expires = self.exp.and_then(seconds).ok_or(JwtError::Expired)?;
+        if expected.now >= expires.saturating_add(LEEWAY) {
             return Err(JwtError::Expired);
         }
         let from = self.nbf.and_then(seconds).max(self.iat.and_then(seconds)).unwrap_or(0);
         if from > expected.now.saturating_add(LEEWAY) {
-            return Err(JwtError::Early);
+            return Err(JwtError::NotYetValid);
         }
         if self.sub.is_empty() {
             return Err(JwtError::Subject);
@@ -230,18 +232,18 @@ impl Claims {
         Ok(())
     }
 
-    /// Until when it is good; long ago if it does not say.
-    pub fn end(&self) -> u64 {
+    /// When it expires; 0 if it has no expiry.
+    pub fn expires(&self) -> u64 {
         self.exp.and_then(seconds).unwrap_or(0)
     }
 }
 
-/// One way to sign has two names.
-fn plain(algorithm: &str) -> &str {
+/// One algorithm has two names.
+fn canonical(algorithm: &str) -> &str {
     if algorithm == "Ed25519" { "EdDSA" } else { algorithm }
 }
 
-/// A date as tokens have it: seconds, perhaps with a fraction.
+/// A date in a token: seconds, perhaps with a fraction.
 fn seconds(number: f64) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -251,7 +253,7 @@ fn seconds(number: f64) -> Option<u64> {
     (number.is_finite() && (0.0..1e15).contains(&number)).then_some(number as u64)
 }
 
-/// A way to sign.
+/// A signature algorithm.
 #[derive(Debug, Clone, Copy)]
 enum Algorithm {
     Rsa(&'static signature::RsaParameters),
@@ -259,7 +261,7 @@ enum Algorithm {
 }
 
 impl Algorithm {
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "RS256" => Self::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256),
             "RS384" => Self::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384),
@@ -274,29 +276,27 @@ impl Algorithm {
         })
     }
 
-    fn takes(self, key: &Key) -> bool {
-        use crate::jwks::Material;
+    fn accepts(self, key: &Key) -> bool {
+        use crate::jwks::KeyMaterial;
         match (self, &key.material) {
-            (Self::Rsa(_), Material::Rsa { .. }) => true,
-            (Self::Curve(wanted, _), Material::Curve { name, .. }) => wanted == *name,
-            (Self::Rsa(_), Material::Curve { .. }) | (Self::Curve(..), Material::Rsa { .. }) => {
-                false
-            }
+            (Self::Rsa(_), KeyMaterial::Rsa { .. }) => true,
+            (Self::Curve(wanted, _), KeyMaterial::Curve { name, .. }) => wanted == *name,
+            (Self::Rsa(_), KeyMaterial::Curve { .. })
+            | (Self::Curve(..), KeyMaterial::Rsa { .. }) => false,
         }
     }
 
     fn check(self, key: &Key, message: &[u8], signature: &[u8]) -> bool {
-        use crate::jwks::Material;
+        use crate::jwks::KeyMaterial;
         match (self, &key.material) {
-            (Self::Rsa(parameters), Material::Rsa { n, e }) => {
+            (Self::Rsa(parameters), KeyMaterial::Rsa { n, e }) => {
                 RsaPublicKeyComponents { n, e }.verify(parameters, message, signature).is_ok()
             }
-            (Self::Curve(_, algorithm), Material::Curve { point, .. }) => {
+            (Self::Curve(_, algorithm), KeyMaterial::Curve { point, .. }) => {
                 UnparsedPublicKey::new(algorithm, point).verify(message, signature).is_ok()
             }
-            (Self::Rsa(_), Material::Curve { .. }) | (Self::Curve(..), Material::Rsa { .. }) => {
-                false
-            }
+            (Self::Rsa(_), KeyMaterial::Curve { .. })
+            | (Self::Curve(..), KeyMaterial::Rsa { .. }) => false,
         }
     }
 }

@@ -1,21 +1,21 @@
-//! A value that is never shown.
+//! Values that are never printed.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A token, a password, a key. It is stored and sent, but never printed.
+/// A token, password or key. It can be stored and sent, but its `Debug` output never shows it.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret<T = String>(T);
 
 impl<T> Secret<T> {
-    /// Keeps a value.
+    /// Wraps a value.
     pub const fn new(value: T) -> Self {
         Self(value)
     }
 
-    /// The value, for whom it is meant.
+    /// The value itself.
     pub const fn reveal(&self) -> &T {
         &self.0
     }
@@ -38,7 +38,7 @@ mod tests {
     use super::Secret;
 
     #[test]
-    fn nothing_of_it_is_printed() {
+    fn debug_output_hides_the_value() {
         let secret = Secret::new("canary".to_owned());
         assert_eq!(
             format!("{secret:?} {secret:#?} {:?}", Some(&secret)),

@@ -1,23 +1,23 @@
-//! The protected endpoint: who may come in, and the pages by which they become someone.
+//! The protected endpoint: authentication of requests, and the endpoints by which clients obtain tokens.
 //!
 //! The gateway is an OAuth 2.1 resource server, and an authorization server in front of the identity
-//! provider that knows the users. Its own tokens are random words; what they stand for is in the store.
+//! provider. Its own tokens are random; their records are in the storage.
 
+mod authenticate;
 mod authorize;
-mod cache;
 mod clients;
 mod config;
-mod fields;
-mod guard;
-mod limits;
+mod endpoints;
 mod logins;
 mod metadata;
-mod pages;
+mod params;
 mod provider;
-mod proxies;
+mod rate_limit;
 mod redirect_uri;
-mod reply;
+mod responses;
 mod token;
+mod token_cache;
+mod trusted_proxies;
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
@@ -27,29 +27,35 @@ use muster_core::{
     backend::BoxFuture,
     credentials::{Authenticator, Principal, WebPages},
 };
-use muster_net::{AddressPolicy, HttpClient};
+use muster_net::{AddressPolicy, HttpClient, Url};
 use tokio::{sync::Semaphore, time::timeout};
 use tokio_util::task::TaskTracker;
 
-use self::{cache::Cache, guard::TrustedKeys, limits::Limit, provider::Provider};
+use self::{
+    authenticate::TrustedIssuerKeys, provider::Provider, rate_limit::RateLimit,
+    token_cache::TokenCache,
+};
 pub use self::{
-    config::{ConfigError, Kind, Loaded, ProviderConfig, ServerConfig, Storage, Trusted, load},
-    proxies::Proxies,
+    config::{
+        AuthConfig, ConfigError, ProviderConfig, ProviderKind, ServerConfig, StorageConfig,
+        TrustedIssuerConfig, load,
+    },
+    trusted_proxies::TrustedProxies,
 };
 use crate::{
     clock::Clock,
-    jwks::Keys,
+    jwks::JwksCache,
     keyed_lock::KeyedLock,
-    store::{Memory, Store, Valkey, Vault},
+    store::{MemoryStore, Store, ValkeyStore, Vault},
 };
 
-/// How many unknown tokens the provider is asked about at once.
-const ASKING: usize = 16;
+/// How many unknown tokens are looked up at the provider at once.
+const MAX_LOOKUPS: usize = 16;
 
 /// How long the shutdown waits for requests to the provider in flight.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The protected endpoint.
+/// The authorization server of the gateway, and its guard.
 #[derive(Clone)]
 pub struct AuthServer(Arc<Inner>);
 
@@ -63,64 +69,68 @@ impl fmt::Debug for AuthServer {
 struct Inner {
     config: ServerConfig,
     provider: Provider,
-    trusted: Vec<TrustedKeys>,
+    trusted: Vec<TrustedIssuerKeys>,
     vault: Vault,
-    dialer: HttpClient,
+    http: HttpClient,
     clock: Clock,
-    cache: Cache,
+    tokens: TokenCache,
     locks: KeyedLock,
-    /// What is done to its end, whoever asked for it.
+    /// Token requests, which complete even if their caller is cancelled.
     tasks: TaskTracker,
-    asking: Semaphore,
-    requests: Limit,
-    registrations: Limit,
+    /// Limits concurrent lookups of unknown tokens at the provider.
+    lookups: Semaphore,
+    request_limit: RateLimit,
+    registration_limit: RateLimit,
+    /// Limits lookups of tokens that the provider does not know.
+    invalid_tokens: RateLimit,
 }
 
 impl AuthServer {
-    /// What the configuration describes.
-    pub fn start(loaded: Loaded) -> Result<Self, ConfigError> {
+    /// Starts a server with its configuration.
+    pub fn start(config: AuthConfig) -> Result<Self, ConfigError> {
         let clock = Clock::system();
-        let store: Arc<dyn Store> = match &loaded.storage {
-            Storage::Memory => Arc::new(Memory::new(clock.clone())),
-            Storage::Valkey(options) => Arc::new(Valkey::new(options, &loaded.trust)?),
+        let store: Arc<dyn Store> = match &config.storage {
+            StorageConfig::Memory => Arc::new(MemoryStore::new(clock.clone())),
+            StorageConfig::Valkey(options) => Arc::new(ValkeyStore::new(options, &config.trust)?),
         };
-        let dialer = HttpClient::new(Arc::new(loaded.trust));
-        Ok(Self::new(loaded.server, Vault::new(store, loaded.seal), dialer, clock))
+        let http = HttpClient::new(Arc::new(config.trust));
+        Ok(Self::new(config.server, Vault::new(store, config.seal), http, clock))
     }
 
-    /// The same from its parts.
-    pub fn new(config: ServerConfig, vault: Vault, dialer: HttpClient, clock: Clock) -> Self {
+    /// Creates a server from its parts.
+    pub fn new(config: ServerConfig, vault: Vault, http: HttpClient, clock: Clock) -> Self {
         let keys = |issuer: &str| {
             let base = issuer.trim_end_matches('/');
-            Keys::discovered(dialer.clone(), base, AddressPolicy::Loopback)
+            JwksCache::discovered(http.clone(), base, AddressPolicy::Loopback)
         };
-        let trusted = config.trusted_issuers.iter().map(|one| TrustedKeys {
+        let trusted = config.trusted_issuers.iter().map(|one| TrustedIssuerKeys {
             issuer: one.issuer.clone(),
             audiences: one.audiences.clone(),
             keys: keys(&one.issuer),
         });
         let trusted = trusted.collect();
-        let provider = Provider::new(config.provider.clone(), dialer.clone(), clock.clone());
+        let provider = Provider::new(config.provider.clone(), http.clone(), clock.clone());
         Self(Arc::new(Inner {
             provider,
             trusted,
             config,
             vault,
-            dialer,
+            http,
             clock,
-            cache: Cache::default(),
+            tokens: TokenCache::default(),
             locks: KeyedLock::default(),
             tasks: TaskTracker::new(),
-            asking: Semaphore::new(ASKING),
-            requests: Limit::new(100, Duration::from_millis(20)),
-            registrations: Limit::new(10, Duration::from_secs(6 * 60)),
+            lookups: Semaphore::new(MAX_LOOKUPS),
+            request_limit: RateLimit::new(100, Duration::from_millis(20)),
+            registration_limit: RateLimit::new(10, Duration::from_secs(6 * 60)),
+            invalid_tokens: RateLimit::new(20, Duration::from_millis(500)),
         }))
     }
 
-    /// Looks for the identity provider until it is found. Until then the gateway is up, and logins are
-    /// told to come again.
-    pub async fn find_provider(&self) {
-        self.0.provider.find().await;
+    /// Discovers the identity provider, with retries until it succeeds. Until then the gateway runs, and
+    /// logins are answered with `temporarily_unavailable`.
+    pub async fn discover_provider(&self) {
+        self.0.provider.discover_with_retries().await;
     }
 
     /// Waits for token requests in flight, so that no refreshed token is lost at shutdown.
@@ -129,30 +139,24 @@ impl AuthServer {
         drop(timeout(DRAIN_TIMEOUT, self.0.tasks.wait()).await);
     }
 
-    /// Why logins do not work yet, if they do not.
-    pub fn waits_for(&self) -> Option<&'static str> {
-        (!self.0.provider.is_known()).then_some("oidc-discovery-pending")
+    /// Why logins do not work yet, for the health endpoint.
+    pub fn pending_reason(&self) -> Option<&'static str> {
+        (!self.0.provider.is_discovered()).then_some("oidc-discovery-pending")
     }
 
-    /// Web pages that may talk to us from a browser, by their origin.
+    /// The origins of web pages that may send requests.
     pub fn origins(&self) -> &[String] {
         &self.0.config.origins
     }
 
-    /// Where logins are kept, for those at servers as well.
+    /// The storage, which logins at servers use as well.
     pub fn vault(&self) -> Vault {
         self.0.vault.clone()
     }
 
-    /// The host that clients address us by.
-    pub fn host(&self) -> &str {
-        let url = &self.0.config.base_url;
-        let authority = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
-        let authority = authority.split('/').next().unwrap_or(authority);
-        match authority.strip_prefix('[') {
-            Some(rest) => rest.split(']').next().unwrap_or(rest),
-            None => authority.split(':').next().unwrap_or(authority),
-        }
+    /// The host by which clients reach the gateway.
+    pub fn host(&self) -> Option<String> {
+        Url::parse(&self.0.config.base_url).ok().map(|url| url.host().to_owned())
     }
 }
 
@@ -161,16 +165,16 @@ impl Authenticator for AuthServer {
         &'a self,
         headers: &'a HeaderMap,
     ) -> BoxFuture<'a, Result<Arc<Principal>, Response<Bytes>>> {
-        Box::pin(self.0.admit(headers))
+        Box::pin(self.0.authenticate(headers))
     }
 }
 
 impl WebPages for AuthServer {
     fn serves(&self, path: &str) -> bool {
-        self.0.has_page(path)
+        self.0.has_endpoint(path)
     }
 
     fn respond(&self, request: Request<Bytes>, peer: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
-        Box::pin(async move { self.0.page(&request, peer).await })
+        Box::pin(async move { self.0.respond(&request, peer).await })
     }
 }

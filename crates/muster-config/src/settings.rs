@@ -148,7 +148,9 @@ section! {
     TrustedIssuer {
         /// The issuer URL
         issuer: String, "issuer", "Issuer";
-        /// The audiences that tokens must have
+        /// The audiences of which a token must have one; without any, only tokens for this gateway are accepted
+        allowed_audiences: Vec<String>, "allowedAudiences", "AllowedAudiences";
+        /// Another name for `allowedAudiences`
         audiences: Vec<String>, "audiences", "Audiences";
     }
 }

@@ -1,4 +1,4 @@
-//! A backend that is given only so much to do at once, and only so long for it.
+//! Limits on the calls of a backend: how many run at once, and for how long.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,8 +12,7 @@ use muster_core::{
 };
 use tokio::{sync::Semaphore, time::timeout};
 
-/// Passes on as many calls at once as there is room for; the others wait. Who goes away while
-/// waiting takes no room.
+/// Runs a limited number of calls at once; others queue. A queued call that is cancelled takes no slot.
 #[derive(Debug)]
 pub(crate) struct Limited {
     backend: Arc<dyn Backend>,
@@ -21,7 +20,7 @@ pub(crate) struct Limited {
     patience: Option<Patience>,
 }
 
-/// How long a server may take for a call.
+/// The call timeout of a server.
 #[derive(Debug)]
 pub(crate) struct Patience {
     pub(crate) server: BackendName,
@@ -47,12 +46,12 @@ impl Limited {
         Self { backend, room, patience: None }
     }
 
-    /// Gives up on a call that takes longer.
+    /// Sets the call timeout.
     pub(crate) fn within(self, patience: Option<Patience>) -> Self {
         Self { patience, ..self }
     }
 
-    /// Waits for work to be done, as long as there is patience. Time in the queue does not count.
+    /// Waits within the call timeout. Time in the queue does not count.
     async fn done<T>(&self, work: BoxFuture<'_, Result<T, CallError>>) -> Result<T, CallError> {
         let Some(Patience { server, limit }) = &self.patience else { return work.await };
         timeout(*limit, work).await.unwrap_or_else(|_| {
@@ -107,7 +106,7 @@ mod tests {
 
     use super::{Limited, Patience};
 
-    /// Never answers, and has no other tools.
+    /// A backend that never replies.
     #[derive(Debug)]
     struct Silent;
 

@@ -1,8 +1,7 @@
 //! The gateway's own tools: `core_*`.
 //!
-//! A tool is one place: its name, its words, its schema and its code stand together, in the file of
-//! its family. Arguments reach it as they were sent, because what is wrong with them is part of what
-//! a tool says.
+//! A tool's name, description, schema and code are in one place, in the file of its family. Arguments arrive
+//! as they were sent, because a tool words the errors about them itself.
 
 mod args;
 mod auth;
@@ -48,28 +47,28 @@ const FAMILIES: [&[CoreTool]; 10] = [
     auth::TOOLS,
 ];
 
-/// One tool.
+/// A core tool.
 struct CoreTool {
-    /// The name agents use.
+    /// Its name.
     name: &'static str,
-    /// What it does, for agents.
+    /// Its description for agents.
     summary: &'static str,
-    /// What it takes.
+    /// Its input schema.
     schema: fn() -> serde_json::Value,
-    /// What it does.
+    /// Its code.
     run: for<'a> fn(&'a Handle, CallContext<'a>, Args) -> BoxFuture<'a, ToolReply>,
 }
 
-/// What a tool says: a good answer, or what went wrong.
+/// The reply of a tool as text, or the error message.
 type ToolReply = Result<String, String>;
 
-/// The tools, and what runs them.
+/// The tools and their backend.
 pub(crate) fn offered(handle: Handle) -> (CatalogSource, Arc<dyn Backend>) {
     let tools = tools().map(|tool| (tool.name, tool)).collect();
     (source(), Arc::new(CoreTools { handle, tools }))
 }
 
-/// The tools as clients see them.
+/// The tools in the catalog.
 pub(crate) fn source() -> CatalogSource {
     let backend = BackendName::new(CORE_BACKEND);
     let about = BackendInfo {
@@ -142,7 +141,7 @@ impl Backend for CoreTools {
             ResourceOperation::Read { uri } if uri == auth::status::URI => {
                 Ok(Outcome::Raw(auth::status::read(&self.handle, cx.caller)))
             }
-            // Nobody is told when it changes: reading it costs nothing.
+            // There are no change notifications: reading it is cheap.
             ResourceOperation::Subscribe { .. } | ResourceOperation::Unsubscribe { .. } => {
                 Ok(Outcome::Raw(RawObject::new().to_raw()))
             }
@@ -158,7 +157,7 @@ impl Backend for CoreTools {
     }
 }
 
-/// An answer that is an object.
+/// A reply as JSON.
 fn object(value: &impl Serialize) -> String {
     raw(value).get().to_owned()
 }

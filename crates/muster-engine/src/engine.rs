@@ -1,4 +1,4 @@
-//! Everything that runs behind the call path, started and ended in order.
+//! The engine behind `muster serve`: starts and shuts down everything in order.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,36 +35,36 @@ use crate::{
     watch as files_watch, workflows,
 };
 
-/// How many changes may wait; units wait their turn when it is full.
+/// The queue of the reconciler; units wait when it is full.
 const INPUTS: usize = 256;
-/// How many changes a slow listener may fall behind before it misses some.
+/// The change notifications that a slow client may fall behind before it misses some.
 const CHANGES: usize = 256;
-/// Units say goodbye within their own limit; this is for what may never happen.
+/// The shutdown timeout. Units have a close timeout of their own; this one guards against bugs.
 const LONGEST_END: Duration = Duration::from_secs(10);
 
-/// What the engine is given.
+/// The dependencies and limits of the engine.
 #[derive(Debug)]
 pub struct Options {
-    /// Reaches MCP servers.
+    /// Connects MCP servers.
     pub connect: Arc<dyn Connector>,
     /// Starts the programs of CLI tools.
     pub launcher: Launcher,
-    /// What CLI definitions are expanded from.
+    /// The environment that CLI definitions are expanded with.
     pub environment: Arc<Environment>,
-    /// CLI definitions that are served, where installed, as long as there is no folder `clis`.
+    /// CLI definitions that are served, if installed, while there is no folder `clis`.
     pub bundled: Vec<CliConfig>,
-    /// Whether tools that are known to destroy things may run.
+    /// Whether destructive tools may run.
     pub destructive: DestructiveTools,
-    /// How long things take.
+    /// Timeouts, backoff and debounce intervals.
     pub timing: Timing,
-    /// How many calls one backend gets at once.
+    /// The number of calls that one backend runs at once.
     pub calls_at_once: usize,
-    /// Logs people in at servers that want it.
+    /// Logs callers in to servers that require it.
     pub logins: Option<Arc<dyn LoginService>>,
 }
 
 impl Options {
-    /// The usual.
+    /// The defaults.
     pub fn new(connect: Arc<dyn Connector>, launcher: Launcher, environment: Environment) -> Self {
         Self {
             connect,
@@ -89,8 +89,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts with what `files` say; they are what `store` was just read as. Returns at once: servers
-    /// are connected one beside the other afterwards.
+    /// Starts from `files`, which were just read from `store`. Returns at once; servers connect concurrently
+    /// afterwards.
     pub fn start(store: Store, files: Files, options: Options) -> Self {
         let Options {
             connect,
@@ -172,32 +172,32 @@ impl Engine {
         Self { handle, changes, endpoint, tasks }
     }
 
-    /// What calls are routed by, from now on.
+    /// The state that calls are routed by.
     pub fn state(&self) -> watch::Receiver<Arc<GatewaySnapshot>> {
         self.handle.state.clone()
     }
 
-    /// The servers and how they are doing, from now on.
+    /// The servers and their status.
     pub fn view(&self) -> watch::Receiver<Arc<View>> {
         self.handle.view.clone()
     }
 
-    /// Who has what for themselves.
+    /// The connections that callers have for themselves.
     pub fn principals(&self) -> Arc<Principals> {
         Arc::clone(&self.handle.principals)
     }
 
-    /// Where changes of what clients can list are told.
+    /// The change notifications for clients.
     pub fn changes(&self) -> broadcast::Sender<Change> {
         self.changes.clone()
     }
 
-    /// Has tools embedded as they come, until the engine ends.
+    /// Embeds tools in the background until shutdown.
     pub fn embed(&self, embeddings: Arc<ToolEmbeddings>) {
         self.tasks.spawn(embeddings.follow(self.state()));
     }
 
-    /// What happened.
+    /// The journal of events.
     pub fn journal(&self) -> &Journal {
         &self.handle.journal
     }
@@ -207,18 +207,18 @@ impl Engine {
         self.handle.metrics.clone()
     }
 
-    /// Notes where clients reach the gateway, for those who ask about it.
+    /// Sets the URL that `core_service_*` shows.
     pub fn listening(&self, endpoint: impl Into<String>) {
         self.endpoint.send_replace(Some(endpoint.into()));
     }
 
-    /// Answers those who wait for something to happen: nothing more will.
+    /// Ends the calls that follow events, which would delay the shutdown.
     pub fn prepare_end(&self) {
         self.handle.journal.end_following();
     }
 
-    /// Ends everything: services are stopped, servers are let go and said goodbye to, then the last words are written.
-    /// Calls should be over by then, and the launcher be shut down after.
+    /// Shuts down: services are stopped, servers are disconnected, then the journal is flushed. Calls should be
+    /// finished before, and the launcher is shut down after.
     pub async fn shut_down(self) {
         self.handle.services.end().await;
         let (answer, answered) = oneshot::channel();
@@ -234,7 +234,7 @@ impl Engine {
     }
 }
 
-/// The state before any file is read: the gateway's own tools.
+/// The snapshot before any file is read: the gateway's own tools.
 fn with_core_tools(handle: &Handle) -> GatewaySnapshot {
     let (source, backend) = core_tools::offered(handle.clone());
     let name = source.backend.clone();

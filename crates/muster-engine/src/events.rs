@@ -1,7 +1,6 @@
-//! What happened, for people to look at: the newest in memory, all of them in a file per day.
+//! The journal of events: the newest in memory, all of them in one file per day.
 //!
-//! Events are told and forgotten: whoever tells one never waits, and what cannot be taken down
-//! because too much happens at once is only logged.
+//! Recording an event never blocks. Under overload events are logged instead of recorded.
 
 mod disk;
 mod follow;
@@ -22,26 +21,26 @@ pub use self::{
     reason::{Kind, Reason},
 };
 
-/// How many of the newest are kept in memory.
+/// The number of events in memory.
 const KEPT: usize = 10_000;
-/// How many may wait to be taken down.
+/// The queue of events to write.
 const WAITING: usize = 4096;
 
-/// How many a slow follower may fall behind before it misses some.
+/// The events that a slow follower may fall behind before it misses some.
 const FOLLOWED: usize = 1024;
 
-/// Something that happened to a resource. This is also a line of the file.
+/// An event of a resource, which is also a line of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// When.
+    /// When it happened.
     #[serde(with = "rfc3339")]
     pub timestamp: Timestamp,
-    /// Where the resource belongs.
+    /// The namespace of the resource.
     pub namespace: String,
     /// The resource.
     pub involved_object: Object,
-    /// What happened, in one word.
+    /// The reason, as an identifier.
     pub reason: String,
     /// What happened, in a sentence.
     pub message: String,
@@ -72,20 +71,20 @@ pub struct Object {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// Where it belongs.
+    /// Its namespace.
     pub namespace: String,
 }
 
-/// Takes events down and finds them again. Cheap to clone.
+/// Records and finds events. Clones share one journal.
 #[derive(Debug, Clone)]
 pub struct Journal {
     entries: mpsc::Sender<Entry>,
     told: broadcast::Sender<Arc<Event>>,
-    /// Nobody is to wait for more.
+    /// Closed when followers must stop.
     ending: CancellationToken,
 }
 
-/// Everything the journal's task may be asked.
+/// The messages of the journal's task.
 #[derive(Debug)]
 enum Entry {
     Happened(Arc<Event>),
@@ -94,7 +93,7 @@ enum Entry {
 }
 
 impl Journal {
-    /// Starts taking down, in the folder `events` below `root`, and remembers what stands there.
+    /// Starts the journal in the folder `events` below `root`, with the events that are there.
     pub(crate) fn start(root: &Path, tasks: &TaskTracker) -> Self {
         let (entries, heard) = mpsc::channel(WAITING);
         tasks.spawn(keep(Disk::new(root), heard));
@@ -102,7 +101,7 @@ impl Journal {
         Self { entries, told, ending: CancellationToken::new() }
     }
 
-    /// Takes down what happened.
+    /// Records an event.
     pub fn tell(&self, reason: Reason, name: &str, namespace: &str, detail: &str) {
         let event = Event {
             timestamp: Timestamp::now(),
@@ -118,7 +117,7 @@ impl Journal {
             source: "muster".to_owned(),
         };
         let event = Arc::new(event);
-        // Nobody may be following.
+        // An error means that there is no follower.
         drop(self.told.send(Arc::clone(&event)));
         if let Err(mpsc::error::TrySendError::Full(Entry::Happened(event))) =
             self.entries.try_send(Entry::Happened(event))
@@ -127,22 +126,22 @@ impl Journal {
         }
     }
 
-    /// What happens from now on, as it happens.
+    /// The events from now on.
     pub(crate) fn follow(&self) -> Following {
         Following { events: self.told.subscribe(), ending: self.ending.clone() }
     }
 
-    /// Lets go of those who follow: they would hold up the end.
+    /// Ends all followers, which would delay the shutdown.
     pub(crate) fn end_following(&self) {
         self.ending.cancel();
     }
 
-    /// Takes down what waits and nothing after it.
+    /// Writes the events in the queue, and accepts no more.
     pub(crate) async fn close(&self) {
         drop(self.entries.send(Entry::Close).await);
     }
 
-    /// What happened that `filter` lets through, newest first.
+    /// The events that match `filter`, newest first.
     pub async fn find(&self, filter: Filter) -> Vec<Arc<Event>> {
         let (answer, answered) = oneshot::channel();
         if self.entries.send(Entry::Find(filter, answer)).await.is_err() {
@@ -152,7 +151,7 @@ impl Journal {
     }
 }
 
-/// Ends when it is closed or the last journal is gone, with everything on the disk.
+/// Runs until the journal is closed or dropped, and writes every event before it ends.
 async fn keep(disk: Disk, mut heard: mpsc::Receiver<Entry>) {
     let mut disk = disk;
     let (mut kept, mut unwritten): (VecDeque<Arc<Event>>, Vec<Arc<Event>>) = Default::default();
@@ -172,7 +171,7 @@ async fn keep(disk: Disk, mut heard: mpsc::Receiver<Entry>) {
                 Entry::Find(filter, answer) => {
                     let found = kept.iter().rev().filter(|event| filter.takes(event));
                     let most = filter.limit.unwrap_or(usize::MAX);
-                    // Who asked may be gone.
+                    // The receiver may be gone.
                     drop(answer.send(found.take(most).cloned().collect()));
                 }
                 Entry::Close => closed = true,

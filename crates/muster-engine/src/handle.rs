@@ -1,4 +1,4 @@
-//! What the gateway's own tools can do to the engine.
+//! The handle of the core tools to the engine.
 
 use std::sync::Arc;
 
@@ -15,32 +15,32 @@ use crate::{
     workflows::Executions,
 };
 
-/// The way from a tool to the reconciler, and what it reads. Cheap to clone.
+/// Sends inputs to the reconciler and reads its state. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle {
-    /// Who has what for themselves.
+    /// The connections that callers have for themselves.
     pub(crate) principals: Arc<Principals>,
     pub(crate) inputs: mpsc::Sender<Input>,
     pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) journal: Journal,
     pub(crate) services: Services,
-    /// Where clients reach the gateway.
+    /// The URL of the gateway.
     pub(crate) endpoint: watch::Receiver<Option<String>>,
     pub(crate) destructive: DestructiveTools,
     /// The metrics of calls.
     pub(crate) metrics: CallMetrics,
-    /// The records of workflow runs.
+    /// The records of workflow executions.
     pub(crate) executions: Arc<Executions>,
 }
 
 impl Handle {
-    /// What is now.
+    /// The current view.
     pub(crate) fn now(&self) -> Arc<View> {
         Arc::clone(&self.view.borrow())
     }
 
-    /// What there is for one caller, as of now.
+    /// The current snapshot for one caller.
     pub(crate) fn state_of(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
         self.principals.snapshot(caller, Arc::clone(&self.state.borrow()))
     }

@@ -1,11 +1,11 @@
-//! Several policy files as one policy.
+//! Several policy files merged into one policy.
 //!
-//! They hold together as if they were written in one file: a tool may be called when some file names
-//! it, or when no file disables what it does not name or what may do as much; and every limit that any file sets on it
-//! holds. While a file cannot be read nothing may be called: nobody knows what it limits.
+//! The files apply together as if they were one: a tool may be called if some file names it, or if no file
+//! disables tools it does not name or tools of that effect; and every limit of every file applies. While a
+//! file cannot be read no tool may be called: its limits are unknown.
 //!
-//! The policy stands for every tool, those of MCP servers and `core_*` too: whoever may only call
-//! `git_status` must not be able to add a server that runs a shell.
+//! The policy applies to every tool, also of MCP servers and `core_*`: a caller limited to `git_status` must
+//! not be able to add a server that runs a shell.
 
 use muster_core::{
     cli::Executor,
@@ -14,8 +14,7 @@ use muster_core::{
     },
 };
 
-/// The one policy that all of `policies` make, of which some may be unreadable. None at all allow
-/// everything.
+/// Merges policies; `None` is one that cannot be read. Without any policy everything is allowed.
 pub(crate) fn merged<'a>(
     policies: impl Iterator<Item = Option<&'a Policy>>,
     destructive: DestructiveTools,
@@ -65,8 +64,8 @@ fn stricter(one: Option<f64>, other: Option<f64>, choose: impl Fn(f64, f64) -> f
     }
 }
 
-/// A pattern that matches what both match. Groups that are referred to by number, and flags for a
-/// whole pattern, do not survive being part of another: nothing matches those.
+/// A pattern that matches what both match. Numbered back-references and global flags do not survive the
+/// merge: such a pattern matches nothing.
 fn both_patterns(one: &Pattern, other: &Pattern) -> Pattern {
     const NOTHING: &str = "(?!)";
     let (one, other) = (one.as_str(), other.as_str());

@@ -1,8 +1,7 @@
-//! What people have for themselves: servers that they logged in to, each with a connection of its own.
+//! The connections that callers have for themselves, to servers that require a login.
 //!
-//! **Invariant:** what one owner has is in one place, under that owner, and a [`GatewaySnapshot`] made of it is
-//! handed to nobody else. Who an owner is comes from a login or from a session that we named, never
-//! from what a request says about itself.
+//! **Invariant:** connections are stored under their owner, and a [`GatewaySnapshot`] made of them is given to
+//! that owner alone. An owner is a login or a session that we named, never a claim of a request.
 
 mod idle_sweep;
 mod owner_access;
@@ -43,12 +42,12 @@ use crate::{
     view::{Counts, ServerEntry, View},
 };
 
-/// Who asked for nothing for so long is let go; their tokens are not.
+/// The idle timeout after which an owner's connections are closed. Tokens are kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// No more owners than this have something of their own at once.
+/// The number of owners with connections, beyond which the least recently active one is evicted.
 const MAX_OWNERS: usize = 10_000;
 
-/// What is needed to connect servers for someone.
+/// The dependencies for connecting servers.
 #[derive(Debug)]
 pub(crate) struct Deps {
     pub(crate) connect: Arc<dyn Connector>,
@@ -62,7 +61,7 @@ pub(crate) struct Deps {
     pub(crate) tasks: TaskTracker,
 }
 
-/// Everybody who has something for themselves.
+/// The connections of all owners.
 #[derive(Debug)]
 pub struct Principals {
     deps: Deps,
@@ -70,12 +69,12 @@ pub struct Principals {
     last_id: AtomicU64,
 }
 
-/// Why a server is not connected for someone.
+/// Why a server is not connected for an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NotConnected {
-    /// It does not take the token; a login may help.
+    /// It rejected the token; a login may help.
     Login,
-    /// Something else.
+    /// Any other error.
     Failed(String),
 }
 
@@ -97,17 +96,17 @@ impl Principals {
         Arc::new(Self { deps, owners: RwLock::default(), last_id: AtomicU64::new(0) })
     }
 
-    /// How one server stands for one owner.
+    /// The state of one server for one owner.
     pub(crate) fn standing(&self, owner: &Owner, server: &str) -> OwnerStanding {
         self.find(owner).map_or(OwnerStanding::None, |own| own.standing(server))
     }
 
-    /// Whether `owner` may try to log in once more; how often then.
+    /// Rate-limits logins: the error is the number of seconds until the next attempt.
     pub(crate) fn check_login_rate(&self, owner: &Owner) -> Result<(), u64> {
         self.own(owner).check_login_rate(Instant::now())
     }
 
-    /// How people log in, if they can.
+    /// The login service, if logins are configured.
     pub(crate) fn logins(&self) -> Option<&Arc<dyn LoginService>> {
         self.deps.logins.as_ref()
     }
@@ -142,7 +141,7 @@ impl Principals {
                 };
                 let own = this.own(&person.owner);
                 match connected {
-                    // What only the person can change is not attempts again.
+                    // Only the user can change the outcome, so there is no retry.
                     Ok(()) | Err(LoginError::Required | LoginError::NotConfigured) => {
                         own.stop_retrying(&protected_server.name);
                     }
@@ -152,7 +151,7 @@ impl Principals {
         }
     }
 
-    /// Connects a server for someone, if that can be done without asking them.
+    /// Connects a server for an owner, if that needs no interaction.
     pub(crate) async fn connect_silently(
         self: &Arc<Self>,
         person: &LoginSubject,
@@ -181,7 +180,7 @@ impl Principals {
         connected
     }
 
-    /// Connects a server for someone by the access they have. If it is connected already, that is it.
+    /// Connects a server for an owner with an access token, unless it is connected already.
     pub(crate) async fn connect(
         self: &Arc<Self>,
         person: &LoginSubject,
@@ -197,13 +196,13 @@ impl Principals {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let counts = owner_unit::connect(self, &own, known, access, id).await?;
         if let Some(inputs) = self.deps.inputs.upgrade() {
-            // Nobody hears it when the gateway is on its way out.
+            // The receiver is gone during shutdown.
             drop(inputs.send(Input::LoggedIn { name: known.server.name.clone() }).await);
         }
         Ok(counts)
     }
 
-    /// Ends what someone has of a server.
+    /// Closes an owner's connection to a server.
     pub(crate) fn disconnect(&self, owner: &Owner, server: &str) {
         if let Some(own) = self.find(owner) {
             own.disconnect(server, &self.deps.changes);
@@ -211,8 +210,8 @@ impl Principals {
         }
     }
 
-    /// Logs someone out from a server: its connection ends and its tokens are forgotten, for them alone.
-    /// False if there is no such server.
+    /// Logs a caller out of a server: closes the caller's own connection and deletes its tokens. False if there
+    /// is no such server.
     pub async fn log_out(&self, caller: &Caller, server: &str) -> bool {
         let Some(known) = self.deps.view.borrow().servers.get(server).cloned() else {
             return false;
@@ -225,7 +224,7 @@ impl Principals {
         true
     }
 
-    /// Logs someone out from every server.
+    /// Logs a caller out of every server.
     pub async fn log_out_everywhere(&self, caller: &Caller) {
         let person = LoginSubject::of(caller);
         if let Some(logins) = &self.deps.logins {
@@ -238,7 +237,7 @@ impl Principals {
         }
     }
 
-    /// Ends everything that anybody has.
+    /// Closes the connections of all owners.
     pub(crate) fn close(&self) {
         self.owners.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -289,7 +288,7 @@ impl Principals {
     }
 }
 
-/// A server as far as a login needs to know it.
+/// The server as the login service sees it.
 pub(crate) fn protected_server(known: &ServerEntry) -> ProtectedServer {
     ProtectedServer {
         name: known.server.name.clone(),
@@ -299,7 +298,7 @@ pub(crate) fn protected_server(known: &ServerEntry) -> ProtectedServer {
     }
 }
 
-/// Hears of those who come back from a browser.
+/// Connects a server after a login in the browser.
 #[derive(Debug)]
 pub(crate) struct LoginCompleted(pub(crate) Weak<Principals>);
 
@@ -320,7 +319,7 @@ impl LoginObserver for LoginCompleted {
     }
 }
 
-/// Lets go of what is no longer to be had, and of who is not there any more.
+/// Closes outdated and idle connections.
 pub(crate) async fn sweep_idle(principals: Weak<Principals>, view: watch::Receiver<Arc<View>>) {
     idle_sweep::sweep_idle(principals, view).await;
 }

@@ -1,9 +1,9 @@
 //! The one writer of the gateway's state.
 //!
-//! Everything that changes comes in here as an [`Input`], one after the other, whoever it comes from:
-//! files that were edited, tools that edit them, servers that come and go. What comes out is a new
-//! [`GatewaySnapshot`] for those who call tools, a new [`View`] for those who look, and update of what really
-//! changed. A file written by a tool and one edited by hand end in the same place.
+//! Every change is an [`Input`], applied one after the other: edited files, edits by tools, updates of units.
+//! The results are a new [`GatewaySnapshot`] for calls, a new [`View`] for core tools, and change
+//! notifications for lists that really changed. A file written by a tool and one edited by hand take the
+//! same path.
 
 mod classes;
 mod edit;
@@ -43,38 +43,38 @@ use crate::{
 pub(crate) enum Input {
     /// Files may have changed.
     FilesChanged,
-    /// Files are to be read, and whoever asks wants to know when that is done.
+    /// A tool requests that files are read, and waits for it.
     Reload(oneshot::Sender<()>),
     /// A tool writes a file.
     Edit(Box<Edit>, oneshot::Sender<Result<(), EditError>>),
     /// A tool starts, restarts or stops a server; the reply is the new generation.
     SetRunning {
-        /// The server.
+        /// The server's name.
         name: String,
-        /// Whether it is to run.
+        /// Whether it should run.
         running: bool,
-        /// Where the number goes; none where there is no such server.
+        /// Receives the new generation; none if there is no such server.
         answer: oneshot::Sender<Option<u64>>,
     },
-    /// A unit says something.
+    /// A unit reports an update.
     Unit {
-        /// Its server.
+        /// The server's name.
         name: String,
-        /// Which unit.
+        /// The unit.
         id: UnitId,
-        /// What it says.
+        /// The update.
         update: Box<UnitUpdate>,
     },
-    /// Someone has logged in to a server.
+    /// A caller logged in to a server.
     LoggedIn {
-        /// The server.
+        /// The server's name.
         name: String,
     },
-    /// The gateway ends.
+    /// The gateway shuts down.
     ShutDown(oneshot::Sender<()>),
 }
 
-/// What the reconciler works with.
+/// The dependencies of the reconciler.
 #[derive(Debug)]
 pub(crate) struct Deps {
     pub(crate) store: Arc<Store>,
@@ -82,14 +82,14 @@ pub(crate) struct Deps {
     pub(crate) services: Services,
     pub(crate) launcher: Launcher,
     pub(crate) environment: Arc<Environment>,
-    /// Served where there is no folder for CLI definitions.
+    /// CLI definitions that are served while there is no folder for them.
     pub(crate) bundled: Vec<Arc<CliConfig>>,
     pub(crate) destructive: DestructiveTools,
     pub(crate) calls_at_once: usize,
     pub(crate) workflows: WorkflowDeps,
 }
 
-/// Where what comes out goes.
+/// Where results are published.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     pub(crate) state: watch::Sender<Arc<GatewaySnapshot>>,
@@ -110,22 +110,22 @@ pub(crate) struct Reconciler {
     /// The CLI definitions that are served, by backend.
     clis: BTreeMap<BackendName, Arc<CliConfig>>,
     workflows: Definitions,
-    /// What workflows say that will not work.
+    /// Problems of workflows.
     findings: Vec<FileProblem>,
-    /// What policies say in vain.
+    /// Policy rules that match nothing.
     unmatched: Vec<FileProblem>,
     list_hashes: ListHashes,
 }
 
-/// Answers, if whoever asked still waits.
+/// Replies, if the receiver still waits.
 fn reply<T>(answer: oneshot::Sender<T>, value: T) {
     if answer.send(value).is_err() {
-        tracing::trace!("whoever asked is gone");
+        tracing::trace!("the receiver of a reply is gone");
     }
 }
 
 impl Reconciler {
-    /// A reconciler whose state begins as `state`, with what `files` say.
+    /// A reconciler that starts from `state` and applies `files`.
     pub(crate) fn new(
         deps: Deps,
         outputs: Outputs,
@@ -186,7 +186,7 @@ impl Reconciler {
         self.apply_files(files, files::Origin::Edited);
     }
 
-    /// Lets everything see what is now, and says what changed.
+    /// Publishes the new state, and notifies clients of changes.
     fn publish(&mut self) {
         self.state.absent = Arc::new(self.absent());
         self.check_policies();
@@ -196,12 +196,12 @@ impl Reconciler {
         self.outputs.state.send_replace(Arc::new(self.state.clone()));
         self.publish_view();
         for change in changed {
-            // Nobody may be listening.
+            // An error means that there is no listener.
             drop(self.outputs.changes.send(change));
         }
     }
 
-    /// Servers that should have tools and have none, by what the names of these begin with.
+    /// Servers whose tools are missing, by the prefix of their tools' names.
     fn absent(&self) -> BTreeMap<String, Absent> {
         let prefix = self.files.settings.aggregator.prefix();
         let absent = self.servers.values().filter_map(|known| {
@@ -234,7 +234,7 @@ impl Reconciler {
         }));
     }
 
-    /// Lets go of every server. What their files say then is that they do not run.
+    /// Disconnects every server, so that their files say they are stopped.
     fn shut_down(&mut self) {
         self.supervisor.clear();
         for known in self.servers.values_mut() {

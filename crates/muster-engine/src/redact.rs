@@ -1,8 +1,8 @@
-//! What must not be shown: secrets in settings of servers, and in what errors say.
+//! Redaction of secrets in settings and error messages.
 
 use muster_config::settings::REDACTED;
 
-/// Words in the name of a setting that make its value a secret.
+/// Words in a setting's name that mark its value as a secret.
 const SECRET_NAMES: [&str; 11] = [
     "token",
     "key",
@@ -16,18 +16,18 @@ const SECRET_NAMES: [&str; 11] = [
     "private",
     "pat",
 ];
-/// How secrets of common makes begin.
+/// Prefixes of common tokens.
 const SECRET_STARTS: [&str; 10] =
     ["ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "sk-", "xoxb-", "xoxp-", "AKIA", "eyJ"];
-/// Longer runs of such letters are no words.
+/// The longest run of characters that counts as a word.
 const LONGEST_WORD: usize = 40;
 
-/// The value of a setting, hidden where its name or the value itself says that it is a secret.
+/// A setting's value, redacted if its name or the value itself looks like a secret.
 pub fn setting<'a>(name: &str, value: &'a str) -> &'a str {
     if !value.is_empty() && (is_secret_name(name) || is_secret(value)) { REDACTED } else { value }
 }
 
-/// The words of a command line, without those that are secrets or follow a flag that wants one.
+/// The arguments of a command line, redacted where they are secrets or follow a flag that takes one.
 pub fn arguments(words: &[String]) -> Vec<String> {
     let mut hides_next = false;
     let shown = words.iter().map(|word| {
@@ -39,7 +39,7 @@ pub fn arguments(words: &[String]) -> Vec<String> {
     shown.collect()
 }
 
-/// A word of a command line: hidden where it is a secret, and so is what follows a `=`.
+/// One argument, redacted if it is a secret or follows a `=` after a secret's name.
 fn argument(word: &str) -> String {
     match word.split_once('=') {
         Some((name, value)) => format!("{name}={}", setting(name, value)),
@@ -48,7 +48,7 @@ fn argument(word: &str) -> String {
     }
 }
 
-/// An address without the password in it, and without secrets behind the `?`.
+/// A URL without its password and without secrets in its query.
 pub fn address(url: &str) -> String {
     let (base, query) = match url.split_once('?') {
         Some((base, query)) => (base, Some(query)),
@@ -76,7 +76,7 @@ fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let parts: Vec<&str> = name.split(|letter: char| !letter.is_ascii_alphanumeric()).collect();
     let is = |secret: &&str| match *secret {
-        // Short words are only meant where they stand alone: not in `path` or `author`.
+        // Short words count only if they stand alone: not in `path` or `author`.
         "pat" | "auth" | "key" => parts.contains(secret) || name.ends_with("apikey"),
         secret => name.contains(secret),
     };
@@ -90,7 +90,7 @@ fn is_secret(value: &str) -> bool {
     scheme || start || is_random(value)
 }
 
-/// Whether text is a long run of letters and digits without a path or words in it.
+/// Whether a text is a long run of letters and digits without a path or words.
 fn is_random(text: &str) -> bool {
     let usual = |letter: char| letter.is_ascii_alphanumeric() || "+=_-".contains(letter);
     text.len() > LONGEST_WORD
@@ -98,7 +98,7 @@ fn is_random(text: &str) -> bool {
         && text.contains(|letter: char| letter.is_ascii_digit())
 }
 
-/// What an error says, without directories and secrets.
+/// An error message without directories and secrets.
 pub fn error(text: &str) -> String {
     let mut shown = Vec::new();
     let mut hide_next = false;
@@ -135,7 +135,7 @@ fn error_word(word: &str) -> (String, bool) {
     (without_directory(word), false)
 }
 
-/// `"/usr/local/bin/x"` becomes `"[path]/x"`; addresses stay.
+/// `"/usr/local/bin/x"` becomes `"[path]/x"`; URLs stay.
 fn without_directory(word: &str) -> String {
     let Some(start) = word.find('/') else { return word.to_owned() };
     let (before, path) = word.split_at(start);

@@ -1,4 +1,4 @@
-//! From what a server lists to what clients see of it.
+//! The offer of a server: its tools, resources and prompts under the names that clients see.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use muster_core::{
     name::{BackendName, ToolName, exposed_name},
 };
 
-/// What a server says about itself, in the catalog.
+/// The server's description in the catalog.
 pub(crate) fn about(server: &McpServer) -> BackendInfo {
     BackendInfo {
         title: server.name.as_str().into(),
@@ -19,25 +19,24 @@ pub(crate) fn about(server: &McpServer) -> BackendInfo {
     }
 }
 
-/// The place of a server that offers nothing at the moment.
+/// The source of a server that is not connected.
 pub(crate) fn nothing(server: &McpServer) -> CatalogSource {
     CatalogSource::new(BackendName::new(server.name.as_str()), about(server), Offer::default())
 }
 
-/// Everything a server lists, under the names that clients see.
+/// The source of a server, from its listing.
 pub(crate) fn source(prefix: &str, server: &McpServer, listing: &ServerListing) -> CatalogSource {
     let backend = BackendName::new(server.name.as_str());
     let offer = offer(&Naming::of(prefix, server), &backend, listing);
     CatalogSource::new(backend, about(server), offer)
 }
 
-/// Everything that is listed, under the names that clients see. What has no name cannot be called and
-/// is left out.
+/// The offer in a listing. Items without a name are skipped.
 pub(crate) fn offer(naming: &Naming, backend: &BackendName, listing: &ServerListing) -> Offer {
     catalog::offer::offer(listing, backend, |local| naming.name(local))
 }
 
-/// The same under other names, or with other words about the server.
+/// The source under another prefix or description.
 pub(crate) fn renamed(prefix: &str, server: &McpServer, source: &CatalogSource) -> CatalogSource {
     let naming = Naming::of(prefix, server);
     let tool = |entry: &Arc<ToolEntry>| ToolEntry {
@@ -60,16 +59,16 @@ pub(crate) fn renamed(prefix: &str, server: &McpServer, source: &CatalogSource) 
     CatalogSource::new(source.backend.clone(), about(server), offer)
 }
 
-/// Under which names things of a server are seen.
+/// How the names of a server's tools are made.
 #[derive(Debug, Clone)]
 pub enum Naming {
-    /// Their own: there is nobody else to confuse them with.
+    /// Unchanged: there is only one server.
     Plain,
     /// With the gateway's prefix and the server's.
     Prefixed {
-        /// The gateway's.
+        /// The gateway's prefix.
         prefix: String,
-        /// The server's.
+        /// The server's prefix.
         server: String,
     },
 }
@@ -79,7 +78,7 @@ impl Naming {
         Self::Prefixed { prefix: prefix.to_owned(), server: server.prefix().to_owned() }
     }
 
-    /// Addresses with a scheme are unique by themselves.
+    /// URIs are unique and keep their name.
     pub(crate) fn name(&self, local: &str) -> String {
         match self {
             Self::Prefixed { prefix, server } if !local.contains("://") => {

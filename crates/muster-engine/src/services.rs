@@ -1,11 +1,11 @@
-//! The services made from service classes: started, stopped and watched by calling tools.
+//! The services made from service classes, which are started, stopped and checked by calling tools.
 //!
-//! Whoever asks for something runs the tools as themselves, through the one call path: what they may
-//! not call, a service does not call for them. What nobody asked for (starting with the gateway,
-//! checks of health) is called as [`SYSTEM_SUBJECT`], and policies hold for it too.
+//! A service's tools are called as the caller who acts on it, through the dispatcher: a service calls
+//! nothing that its caller may not call. What happens in the background (auto start, health checks) is
+//! called as [`SYSTEM_SUBJECT`], under the same policies.
 //!
-//! **Invariant:** one thing apply to a service at a time. Whoever acts on it holds its turn; when
-//! they are gone before the end, it has failed.
+//! **Invariant:** one operation on a service at a time. It holds the service's lease; if it is cancelled, the
+//! service has failed.
 
 mod calls;
 mod classes;
@@ -43,10 +43,10 @@ use crate::{
     view::View,
 };
 
-/// Who calls tools when nobody asked.
+/// The subject of calls in the background.
 const SYSTEM_SUBJECT: &str = "muster-services";
 
-/// What services work with.
+/// The dependencies of services.
 #[derive(Debug)]
 pub(crate) struct Deps {
     pub(crate) store: Arc<Store>,
@@ -58,7 +58,7 @@ pub(crate) struct Deps {
     pub(crate) timing: Timing,
 }
 
-/// All services. Cheap to clone.
+/// All services. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Services {
     inner: Arc<Inner>,
@@ -71,7 +71,7 @@ struct Inner {
     system: SystemCaller,
 }
 
-/// What calls tools when nobody asked.
+/// The caller of tools in the background.
 #[derive(Debug)]
 struct SystemCaller {
     dispatcher: Dispatcher,
@@ -92,28 +92,28 @@ impl Services {
         services
     }
 
-    /// All of them, by name.
+    /// All services, by name.
     pub(crate) fn all(&self) -> Vec<Arc<Instance>> {
         self.inner.registry.borrow().instances.values().cloned().collect()
     }
 
-    /// One of them.
+    /// A service.
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Instance>> {
         self.inner.registry.borrow().instances.get(name).cloned()
     }
 
-    /// The class of a service: as it is now, or as it was when it was last there.
+    /// The current class of a service, or its last known one.
     fn class_of(&self, instance: &Instance) -> Option<Arc<ServiceClass>> {
         self.class(&instance.service.class).or_else(|| instance.class.clone())
     }
 
-    /// A class.
+    /// A service class.
     pub(crate) fn class(&self, name: &str) -> Option<Arc<ServiceClass>> {
         let view = self.inner.deps.view.borrow();
         view.classes.get(name).map(|file| Arc::clone(&file.class))
     }
 
-    /// For what nobody asked for.
+    /// The context for calls in the background.
     fn system(&self) -> CallContext<'_> {
         let SystemCaller { dispatcher, caller, client } = &self.inner.system;
         CallContext { client, caller, tools: dispatcher }
@@ -124,7 +124,7 @@ impl Services {
         self.inner.deps.journal.tell(reason, &service.name, &service.namespace, detail);
     }
 
-    /// Has the reconciler write a file, and waits until it has taken effect.
+    /// Writes a file through the reconciler, and waits until it is applied.
     async fn edit(&self, edit: Edit) -> Result<(), EditError> {
         let inputs = self.inner.deps.inputs.upgrade().ok_or(EditError::Ending)?;
         let (answer, answered) = oneshot::channel();

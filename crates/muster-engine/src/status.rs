@@ -1,4 +1,4 @@
-//! How a server behind the gateway is doing, in the words of tools and files.
+//! The status of an MCP server, and its messages in tools and files.
 
 use jiff::Timestamp;
 use muster_config::mcpserver::{ServerType, Status};
@@ -11,30 +11,30 @@ use crate::redact;
 pub struct ServerStatus {
     /// The generation of the desired state that this status belongs to.
     pub generation: u64,
-    /// What it is doing.
+    /// Its condition.
     pub condition: ServerCondition,
-    /// Why it is not as it should be. Never holds a secret.
+    /// Its last error. Never holds a secret.
     pub error: Option<String>,
-    /// How often in a row it could not be connected.
+    /// The number of failed attempts to connect in a row.
     pub failures: u64,
-    /// How often it was started anew.
+    /// The number of restarts.
     pub restarts: u64,
-    /// When it was last tried.
+    /// When it was last connected to, or tried.
     pub last_attempt: Option<Timestamp>,
     /// When it was last up.
     pub last_connected: Option<Timestamp>,
-    /// When it is tried again.
+    /// When it is retried.
     pub next_retry: Option<Timestamp>,
-    /// The version of the protocol it speaks.
+    /// The protocol version.
     pub protocol: Option<String>,
-    /// What it sent when it asked for a login.
+    /// The `WWW-Authenticate` challenge of a server that requires a login.
     pub challenge: Option<String>,
-    /// Whether everybody logs in to it for themselves.
+    /// Whether callers log in to it individually.
     pub needs_login: bool,
 }
 
 impl ServerStatus {
-    /// Of a server that was never tried.
+    /// The status of a server that was never started.
     pub const fn idle(kind: ServerType) -> Self {
         Self {
             generation: 0,
@@ -51,7 +51,7 @@ impl ServerStatus {
         }
     }
 
-    /// As the server's file keeps it.
+    /// The status in the server's file.
     pub fn stored(&self, kind: ServerType) -> Status {
         Status {
             state: self.condition.stored(kind).to_owned(),
@@ -65,12 +65,12 @@ impl ServerStatus {
     }
 }
 
-/// A moment in RFC 3339, to the second.
+/// A time in RFC 3339, to the second.
 pub fn moment(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// One line for people about a stored state, with what to do where that can be said.
+/// A message about a stored state, with a fix where one is known.
 pub fn message(state: &str, error: &str, name: &str) -> String {
     match state {
         "Starting" | "Connecting" => "Starting...".to_owned(),

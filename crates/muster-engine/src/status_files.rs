@@ -1,7 +1,7 @@
-//! Keeps the status in the files of servers up to date.
+//! Writes the status of servers to their files.
 //!
-//! It looks at what is, not at what happened: what comes and goes within a moment is never written,
-//! and what a file says already is not written again.
+//! It is level-triggered: a state that lasts only a moment is never written, and a file that is up to date
+//! is not touched.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,14 +18,14 @@ use crate::{
     view::View,
 };
 
-/// Follows `views` until there are no more, and writes the last one too.
+/// Runs until shutdown, and writes the last view too.
 pub(crate) async fn keep(
     store: Arc<Store>,
     mut views: watch::Receiver<Arc<View>>,
     pause: Duration,
 ) {
     let mut written: BTreeMap<PathBuf, Status> = BTreeMap::new();
-    // A directory that must not be written to is worth one word for each file.
+    // A file that cannot be written is logged once.
     let mut refused: BTreeSet<PathBuf> = BTreeSet::new();
     loop {
         let last = views.changed().await.is_err();
@@ -41,7 +41,7 @@ pub(crate) async fn keep(
             }
             match store.write_status(&known.path, &status).await {
                 Ok(()) | Err(WriteError::Gone(_)) => (),
-                // The edit is about to be noticed, and then it is written.
+                // The concurrent edit triggers another view, which is written then.
                 Err(WriteError::Changed(_)) => continue,
                 Err(error) if refused.insert(known.path.clone()) => tracing::warn!("{error}"),
                 Err(_) => (),

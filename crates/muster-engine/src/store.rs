@@ -1,7 +1,7 @@
-//! Where configuration lives: one directory, read whole and written one file at a time.
+//! The configuration directory, read as a whole and written one file at a time.
 //!
-//! **Invariants:** a file is replaced in one step or not at all; a file that is gone is never
-//! brought back; one bad file never keeps another from being read.
+//! **Invariants:** a file is replaced atomically; a file that was deleted is never recreated; an invalid file
+//! never keeps another from being read.
 
 mod read;
 mod services;
@@ -29,12 +29,11 @@ use tokio::sync::Mutex;
 #[derive(Debug)]
 pub struct Store {
     root: PathBuf,
-    /// What is read, changed and written back must not be written by someone else in between. Held
-    /// across the file operations, which run on a thread of their own.
+    /// Serializes read-modify-write cycles. Held across file operations, which run on blocking threads.
     writing: Mutex<()>,
 }
 
-/// Everything the directory says.
+/// The contents of the directory.
 #[derive(Debug, Clone, Default)]
 pub struct Files {
     /// `config.yaml`.
@@ -47,49 +46,49 @@ pub struct Files {
     pub classes: BTreeMap<String, ClassFile>,
     /// The services that outlive the gateway, by name.
     pub services: BTreeMap<String, (PathBuf, Arc<ServiceFile>)>,
-    /// The CLI definitions by file; none where there is no folder for them.
+    /// The CLI definitions by file; none without a folder for them.
     pub clis: Option<BTreeMap<PathBuf, Arc<CliConfig>>>,
     /// The policies by file.
     pub policies: BTreeMap<PathBuf, PolicyFile>,
-    /// What is wrong, by file and line.
+    /// The problems, by file and line.
     pub problems: Vec<FileProblem>,
 }
 
-/// A server and where it is described.
+/// A server and its file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerFile {
     /// Its file.
     pub path: PathBuf,
-    /// What the file says.
+    /// Its definition.
     pub server: Arc<McpServer>,
 }
 
-/// A workflow and where it is described.
+/// A workflow and its file.
 #[derive(Debug, Clone)]
 pub struct WorkflowFile {
     /// Its file.
     pub path: PathBuf,
-    /// What the file says.
+    /// Its definition.
     pub workflow: Arc<Workflow>,
-    /// The file itself.
+    /// The text of the file.
     pub text: Arc<str>,
-    /// Whether there is nothing to say about it: then it need not be read again while it is the same.
+    /// Whether it has no problems: then it need not be parsed again while its text is the same.
     pub is_clean: bool,
 }
 
-/// A service class and where it is described.
+/// A service class and its file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassFile {
     /// Its file.
     pub path: PathBuf,
-    /// What the file says.
+    /// Its definition.
     pub class: Arc<ServiceClass>,
 }
 
-/// A policy and the text it was made of.
+/// A policy and the text of its file.
 #[derive(Debug, Clone, Default)]
 pub struct PolicyFile {
-    /// What the file says, unless it cannot be read and never could.
+    /// The policy, or none if it could never be read.
     pub policy: Option<Arc<Policy>>,
     text: String,
 }
@@ -117,27 +116,27 @@ impl Files {
     }
 }
 
-/// Something wrong with a file.
+/// A problem of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileProblem {
     /// The file.
     pub path: PathBuf,
-    /// The line, where one can be named.
+    /// The line, if known.
     pub line: Option<usize>,
     /// What is wrong, beginning with the field.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub fix: Option<String>,
-    /// Whether the file is of no use as it is.
+    /// Whether the file can be used.
     pub severity: Severity,
 }
 
-/// How bad it is.
+/// The severity of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Something is said in vain.
+    /// A part of the file has no effect.
     Warning,
-    /// The file says nothing; what it said before still holds.
+    /// The file cannot be used; its last valid contents still apply.
     Error,
 }
 
@@ -158,21 +157,21 @@ impl fmt::Display for FileProblem {
 /// Why a file was not written.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// There is one already.
+    /// There is such a file already.
     #[error("{} exists already", .0.display())]
     Exists(PathBuf),
-    /// There is none.
+    /// There is no such file.
     #[error("{} does not exist", .0.display())]
     Gone(PathBuf),
-    /// It is not what it was when this was decided.
+    /// It changed since it was read.
     #[error("{} was edited at the same time", .0.display())]
     Changed(PathBuf),
-    /// The system said no.
+    /// An I/O error.
     #[error("cannot write {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What it said.
+        /// The error.
         source: io::Error,
     },
 }
@@ -191,38 +190,38 @@ impl Store {
         Self { root: root.into(), writing: Mutex::new(()) }
     }
 
-    /// The directory.
+    /// The path of the directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The folders in it that are read, with the directory itself.
+    /// The directory and the folders in it that are read.
     pub fn folders(&self) -> Vec<PathBuf> {
         let below = [SERVERS, WORKFLOWS, CLASSES, SERVICES, CLIS, POLICIES];
         let below = below.map(|name| self.root.join(name));
         std::iter::once(self.root.clone()).chain(below).collect()
     }
 
-    /// Makes the folders for definitions, so that files can be dropped into them.
+    /// Creates the folders for definitions, so that files can be dropped into them.
     pub fn prepare(&self) -> io::Result<()> {
         [SERVERS, WORKFLOWS, CLASSES]
             .iter()
             .try_for_each(|name| std::fs::create_dir_all(self.root.join(name)))
     }
 
-    /// Reads everything. What cannot be read now is as it was in `before`. Blocks on files.
+    /// Reads everything. A file that cannot be read now keeps its contents of `before`. Blocks.
     pub fn load(&self, before: &Files) -> Files {
         read::load(&self.root, before)
     }
 
-    /// The same, beside the runtime.
+    /// Reads everything on a blocking thread.
     pub(crate) async fn reload(self: &Arc<Self>, before: &Files) -> Files {
         let (store, before) = (Arc::clone(self), before.clone());
         let kept = before.clone();
         tokio::task::spawn_blocking(move || store.load(&before)).await.unwrap_or(kept)
     }
 
-    /// Writes a server that has no file yet.
+    /// Writes a new server.
     pub(crate) async fn create(&self, server: &McpServer) -> Result<(), WriteError> {
         let folder = self.root.join(SERVERS);
         let path = folder.join(format!("{}.yaml", server.name));
@@ -230,7 +229,7 @@ impl Store {
         self.exclusively(move || write::create(&folder, &path, &text)).await
     }
 
-    /// Writes a server anew, if its file still says what `file` says.
+    /// Rewrites a server, if its file is unchanged.
     pub(crate) async fn replace(
         &self,
         file: &ServerFile,
@@ -243,7 +242,7 @@ impl Store {
         self.exclusively(move || write::replace(&path, &text, is_meant)).await
     }
 
-    /// Removes a file.
+    /// Deletes a file.
     pub(crate) async fn delete(&self, path: &Path) -> Result<(), WriteError> {
         let path = path.to_owned();
         self.exclusively(move || write::delete(&path)).await
@@ -254,7 +253,7 @@ impl Store {
         self.root.join(CONFIG).exists()
     }
 
-    /// Writes a `config.yaml` where there is none.
+    /// Writes a new `config.yaml`.
     pub(crate) async fn create_settings(&self, settings: &Settings) -> Result<(), WriteError> {
         let (root, path, text) = (self.root.clone(), self.root.join(CONFIG), settings.text());
         let created = self.exclusively(move || write::create(&root, &path, &text)).await;
@@ -264,7 +263,7 @@ impl Store {
         }
     }
 
-    /// Writes `config.yaml` anew, if it still says what `before` says.
+    /// Rewrites `config.yaml`, if it is unchanged.
     pub(crate) async fn replace_settings(
         &self,
         before: &Arc<Settings>,
@@ -275,7 +274,7 @@ impl Store {
         self.exclusively(move || write::replace(&path, &text, is_meant)).await
     }
 
-    /// Puts a status into a server's file, if that changes it.
+    /// Writes a status into a server's file, if it differs.
     pub(crate) async fn write_status(
         &self,
         path: &Path,

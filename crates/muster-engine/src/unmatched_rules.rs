@@ -1,4 +1,4 @@
-//! What policy files say about tools and arguments that are not there, for whoever wrote them.
+//! Policy rules that match no tool or argument, reported to their author.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -15,8 +15,7 @@ use crate::{
     workflows,
 };
 
-/// What is said in vain where these tools are there. Whether a tool that is missing `may_come` is not known
-/// while its server is away.
+/// The unmatched rules. A missing tool that `may_come` with its server is not reported.
 pub(crate) fn problems(
     files: &Files,
     catalog: &CatalogSnapshot,
@@ -38,7 +37,7 @@ pub(crate) fn problems(
     problems
 }
 
-/// The same where no gateway runs, by what each server lists that could be asked.
+/// The unmatched rules without a running gateway, by the listings of servers that could be connected.
 pub fn examined(
     files: &Files,
     bundled: &[Arc<CliConfig>],
@@ -68,7 +67,7 @@ pub fn examined(
     problems(files, &catalog, |tool| may_come(prefix, tool, &there, &away))
 }
 
-/// Whether a tool that is not there may be one of a server that is away.
+/// Whether a missing tool may belong to a server that is not connected.
 pub(crate) fn may_come(
     prefix: &str,
     tool: &str,
@@ -76,6 +75,6 @@ pub(crate) fn may_come(
     away: &[&McpServer],
 ) -> bool {
     let theirs = |server: &&McpServer| tool.starts_with(&format!("{prefix}_{}_", server.prefix()));
-    // A bare name can be that of anybody.
+    // A name without a prefix may belong to any server.
     away.iter().any(theirs) || (!away.is_empty() && !there.iter().any(theirs))
 }

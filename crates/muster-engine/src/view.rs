@@ -1,4 +1,4 @@
-//! The servers behind the gateway and how they are doing, as one immutable value.
+//! The view of the gateway that core tools read: one immutable value.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -10,10 +10,10 @@ use crate::{
     store::{ClassFile, FileProblem},
 };
 
-/// What the gateway is made of at one moment.
+/// The configuration and the servers at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// How it is configured.
+    /// The settings of `config.yaml`.
     pub settings: Arc<Settings>,
     /// The servers by name.
     pub servers: BTreeMap<String, Arc<ServerEntry>>,
@@ -21,24 +21,24 @@ pub struct View {
     pub workflows: Arc<BTreeMap<String, Arc<Workflow>>>,
     /// The service classes by name.
     pub classes: Arc<BTreeMap<String, ClassFile>>,
-    /// What is wrong with its files.
+    /// The problems of files.
     pub problems: Arc<[FileProblem]>,
 }
 
-/// A server that the gateway knows.
+/// A server and its status.
 #[derive(Debug, Clone)]
 pub struct ServerEntry {
-    /// What its file says.
+    /// Its definition.
     pub server: Arc<McpServer>,
     /// Its file.
     pub path: PathBuf,
-    /// How it is doing.
+    /// Its status.
     pub status: ServerStatus,
-    /// What it offers.
+    /// The size of its offer.
     pub counts: Counts,
 }
 
-/// How much a server offers.
+/// The size of an offer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Tools.
@@ -50,7 +50,7 @@ pub struct Counts {
 }
 
 impl View {
-    /// How many servers are up.
+    /// The number of servers that are up.
     pub fn connected(&self) -> usize {
         self.servers.values().filter(|known| known.status.condition.is_up()).count()
     }

@@ -1,4 +1,4 @@
-//! Word of edits in the configuration directory.
+//! The file watcher of the configuration directory.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -13,11 +13,11 @@ use tokio::{
 
 use crate::{reconcile::Input, store::Store, supervisor::Timing};
 
-/// A burst of edits is waited out, but never longer than this times the pause.
+/// The debounce is extended by further edits, up to this multiple.
 const LONGEST_BURST: u32 = 2;
 
-/// Says [`Input::FilesChanged`] a moment after edits, and now and then without, until nobody
-/// listens. Where files cannot be watched only the latter is left.
+/// Sends [`Input::FilesChanged`] after edits, debounced, and at the resync interval. Where files cannot be
+/// watched, the interval alone remains.
 pub(crate) async fn watch(store: Arc<Store>, inputs: mpsc::Sender<Input>, timing: Timing) {
     let edited = Arc::new(Notify::new());
     let mut watcher = watcher(&edited)
@@ -27,7 +27,7 @@ pub(crate) async fn watch(store: Arc<Store>, inputs: mpsc::Sender<Input>, timing
         if let Some(watcher) = &mut watcher {
             follow(watcher, &store);
         }
-        // Also before the first edit: there may have been one before anything was watched.
+        // Also at the start: files may have changed before they were watched.
         if inputs.send(Input::FilesChanged).await.is_err() {
             return;
         }
@@ -39,7 +39,7 @@ pub(crate) async fn watch(store: Arc<Store>, inputs: mpsc::Sender<Input>, timing
     }
 }
 
-/// Waits until nothing is edited for a moment.
+/// Debounces: waits until there are no edits for a moment.
 async fn settle(edited: &Notify, pause: Duration) {
     let end = Instant::now() + pause * LONGEST_BURST;
     loop {
@@ -56,7 +56,7 @@ async fn settle(edited: &Notify, pause: Duration) {
 fn watcher(edited: &Arc<Notify>) -> notify::Result<RecommendedWatcher> {
     let edited = Arc::clone(edited);
     notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-        // Our own reading is no edit. What went wrong may hide one.
+        // Reads are no edits. An error may hide one.
         if event.is_ok_and(|event| !is_edit(event.kind)) {
             return;
         }
@@ -76,7 +76,7 @@ const fn is_edit(kind: EventKind) -> bool {
     }
 }
 
-/// Watches what is there. Folders may have come, or come anew, since the last time.
+/// Watches the folders that exist; some may be new since the last time.
 fn follow(watcher: &mut RecommendedWatcher, store: &Store) {
     for folder in store.folders() {
         if Path::new(&folder).is_dir()

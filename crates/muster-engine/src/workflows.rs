@@ -1,4 +1,4 @@
-//! Workflows as a backend: each is a tool, and its steps call tools through the front door.
+//! The backend of workflows: each is a tool whose steps call tools through the dispatcher.
 
 mod execution;
 mod executions;
@@ -40,7 +40,7 @@ use crate::{
 /// The workflows by name.
 pub(crate) type Definitions = Arc<BTreeMap<String, Arc<Workflow>>>;
 
-/// What workflows need to run. Cheap to clone.
+/// The dependencies of workflows. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Deps {
     pub(crate) executions: Arc<Executions>,
@@ -50,7 +50,7 @@ pub(crate) struct Deps {
 }
 
 impl Deps {
-    /// What a gateway has for them.
+    /// Takes them from the engine's handle.
     pub(crate) fn of(handle: &Handle) -> Self {
         Self {
             executions: Arc::clone(&handle.executions),
@@ -60,13 +60,13 @@ impl Deps {
         }
     }
 
-    /// What there is for one caller, as of now.
+    /// The current snapshot for one caller.
     fn state_of(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
         self.principals.snapshot(caller, Arc::clone(&self.state.borrow()))
     }
 }
 
-/// Runs the workflows of one moment.
+/// Runs the workflows of one snapshot.
 #[derive(Debug)]
 pub(crate) struct Workflows {
     definitions: Definitions,
@@ -104,7 +104,7 @@ impl Workflows {
         }
     }
 
-    /// Runs to the end, and says what came of it.
+    /// Runs a workflow to its end.
     async fn run(
         &self,
         cx: CallContext<'_>,
@@ -139,7 +139,7 @@ impl Workflows {
         with_execution_id(outcome, &id)
     }
 
-    /// Why a workflow is not begun at all.
+    /// Why a workflow cannot start.
     fn hindered(&self, workflow: &Workflow, caller: &Caller) -> Option<String> {
         let name = &workflow.name;
         let state = self.deps.state_of(caller);
@@ -171,12 +171,12 @@ impl Backend for Workflows {
     }
 }
 
-/// Whether a tool is there.
+/// Whether a tool can be called.
 pub(crate) fn is_shown(state: &GatewaySnapshot, tool: &str) -> bool {
     state.catalog.get(tool).is_some_and(|entry| state.policy.shows(entry))
 }
 
-/// What is said of a workflow that is not there.
+/// The error for an unknown workflow.
 pub(crate) fn not_found(name: &str) -> String {
     format!("workflow {name} not found")
 }

@@ -1,42 +1,42 @@
-//! The condition of an MCP server, as tools and files name it.
+//! The condition of an MCP server and its names in tools and files.
 
 use muster_config::mcpserver::ServerType;
 
-/// What a server is doing, as `core_service_*` shows it.
+/// The condition of an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerCondition {
-    /// It is being connected.
+    /// Connecting.
     Starting,
     /// A local server is up.
     Running,
     /// A remote server is up.
     Connected,
-    /// It is being ended.
+    /// Being stopped.
     Stopping,
-    /// A local server is not wanted.
+    /// A local server is stopped.
     Stopped,
-    /// A remote server is not wanted.
+    /// A remote server is disconnected.
     Disconnected,
-    /// It could not be connected, or was lost.
+    /// Connecting failed, or the connection was lost.
     Failed,
-    /// It could not be connected several times in a row.
+    /// Connecting failed several times in a row.
     Unreachable,
-    /// It wants a login first.
+    /// A login is required.
     AuthRequired,
 }
 
 impl ServerCondition {
-    /// Up, by the kind of server.
+    /// The condition of a server of this type that is up.
     pub const fn up(kind: ServerType) -> Self {
         if kind.is_local() { Self::Running } else { Self::Connected }
     }
 
-    /// Not wanted, by the kind of server.
+    /// The condition of a server of this type that is stopped.
     pub const fn down(kind: ServerType) -> Self {
         if kind.is_local() { Self::Stopped } else { Self::Disconnected }
     }
 
-    /// The word for it.
+    /// Its name, as `core_service_*` shows it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -51,22 +51,22 @@ impl ServerCondition {
         }
     }
 
-    /// Whether its tools can be called.
+    /// Whether the server's tools can be called.
     pub const fn is_up(self) -> bool {
         matches!(self, Self::Running | Self::Connected)
     }
 
-    /// Whether it is on its way to another condition.
+    /// Whether the server is starting or stopping.
     pub const fn is_transitional(self) -> bool {
         matches!(self, Self::Starting | Self::Stopping)
     }
 
-    /// Whether it is as it is when nobody wants it.
+    /// Whether the server is stopped on purpose.
     pub const fn is_down(self) -> bool {
         matches!(self, Self::Stopped | Self::Disconnected)
     }
 
-    /// How a server's file and `core_mcpserver_*` say it.
+    /// Its name in a server's file and in `core_mcpserver_*`.
     pub const fn stored(self, kind: ServerType) -> &'static str {
         match (self, kind.is_local()) {
             (Self::Running | Self::Connected | Self::Stopping | Self::AuthRequired, true) => {
@@ -82,7 +82,7 @@ impl ServerCondition {
         }
     }
 
-    /// How well that is.
+    /// The health that `core_service_*` shows.
     pub const fn health(self) -> &'static str {
         match self {
             Self::Running | Self::Connected => "healthy",

@@ -1,4 +1,4 @@
-//! The call path: resolve, permit, run. There is no other.
+//! The one call path: resolve, permit, run.
 
 mod audit;
 mod metrics;
@@ -28,27 +28,27 @@ const INTERNAL_ERROR: i64 = -32603;
 /// The depth limit of nested calls.
 const MAX_DEPTH: u8 = 8;
 
-/// Everything a call needs, as of one moment.
+/// Everything that a request is served from, at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct GatewaySnapshot {
-    /// What there is.
+    /// The tools, resources and prompts.
     pub catalog: CatalogSnapshot,
-    /// What is allowed.
+    /// The rules that every call is checked against.
     pub policy: Arc<Policy>,
-    /// Who runs it.
+    /// The backends that run calls.
     pub backends: BTreeMap<BackendName, Arc<dyn Backend>>,
-    /// Servers that should have tools and have none, by what the names of these begin with.
+    /// Servers whose tools are missing, by the prefix of their tools' names.
     pub absent: Arc<BTreeMap<String, Absent>>,
 }
 
 /// A server whose tools cannot be called now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Absent {
-    /// Which.
+    /// The server.
     pub server: BackendName,
-    /// What it is doing.
+    /// Its condition.
     pub condition: ServerCondition,
-    /// Why it is not as it should be. Never holds a secret.
+    /// Its last error. Never holds a secret.
     pub error: Option<String>,
 }
 

@@ -1,8 +1,8 @@
-//! What tools mean, kept beside the catalog.
+//! The embeddings of tools, for search by meaning.
 //!
-//! Nobody waits for it: the model is read and tools are embedded in the background, and until then
-//! search goes by words alone. What has been embedded once is remembered, in a file too where there is one: a
-//! server that comes back, or a gateway that starts again, costs no thought.
+//! The model is loaded and tools are embedded in the background; until then search uses keywords alone.
+//! Vectors are cached, also in a file, so that a server that reconnects or a gateway that restarts embeds
+//! nothing twice.
 
 mod vector_file;
 
@@ -13,62 +13,62 @@ use std::{
 };
 
 use muster_core::{catalog::ToolEntry, name::ToolName};
-use muster_search::embedding::{Embedder, embedding_text};
+use muster_search::meaning::{Embed, described};
 use tokio::sync::watch;
 
 use self::vector_file::Vectors;
 use crate::dispatch::GatewaySnapshot;
 
-/// So many tools are embedded before others may find them.
+/// The number of tools that are embedded before the vectors are published.
 const BATCH: usize = 16;
-/// So many texts are remembered, those of tools that are there before any other.
+/// The size of the cache. Vectors of tools in the catalog are never evicted.
 const MAX_CACHED: usize = 20_000;
-/// What every model is asked, to tell it from others.
+/// The text whose vector identifies a model.
 const FINGERPRINT_TEXT: &str = "find the right tool";
 
-/// Reads a model, or says in the log why it cannot be.
-pub type LoadModel = dyn Fn() -> Option<Arc<dyn Embedder>> + Send + Sync;
+/// Loads the model, or logs why it cannot.
+pub type LoadModel = dyn Fn() -> Option<Arc<dyn Embed>> + Send + Sync;
 
 type ToolVectors = BTreeMap<ToolName, ToolEmbedding>;
 
-/// What tools mean.
+/// The embeddings of all tools.
 pub struct ToolEmbeddings {
     load: Box<LoadModel>,
-    model: OnceLock<Option<Arc<dyn Embedder>>>,
+    model: OnceLock<Option<Arc<dyn Embed>>>,
     vectors: RwLock<Arc<ToolVectors>>,
-    /// Where what was embedded is kept.
+    /// The file that caches vectors.
     file: Option<PathBuf>,
 }
 
-/// What was embedded, for tools that are there and others.
+/// The cached vectors, of tools in the catalog and others.
 struct VectorCache {
     fingerprint: Vec<f32>,
     known: Vectors,
-    /// Whether there is something that the file does not have.
+    /// Whether there are vectors that are not in the file.
     dirty: bool,
 }
 
-/// What one tool means.
+/// The embedding of one tool.
 #[derive(Clone)]
 struct ToolEmbedding {
-    /// What was embedded.
+    /// The text that was embedded.
     text: Arc<str>,
     vector: Arc<[f32]>,
 }
 
 impl ToolEmbeddings {
-    /// Knows nothing yet.
+    /// Embeddings of no tools; the model is loaded with the first batch.
     pub fn new(load: Box<LoadModel>) -> Self {
         Self { load, model: OnceLock::new(), vectors: RwLock::default(), file: None }
     }
 
-    /// Keeps what was embedded in a file, for the next start.
+    /// Caches vectors in a file.
     #[must_use]
     pub fn cached_in(self, file: PathBuf) -> Self {
         Self { file: Some(file), ..self }
     }
 
-    /// Embeds what there is, and what comes, until the gateway ends.
+    /// Embeds the tools of every snapshot, until the gateway shuts down.
     pub async fn follow(self: Arc<Self>, mut state: watch::Receiver<Arc<GatewaySnapshot>>) {
         let mut cache = None;
         loop {
@@ -84,7 +84,7 @@ impl ToolEmbeddings {
                 match progress {
                     Progress::Some => (),
                     Progress::All => break,
-                    // Without a model there is nothing to follow.
+                    // Without a model there is nothing to do.
                     Progress::NoModel => return,
                 }
                 if state.has_changed().unwrap_or(true) {
@@ -97,13 +97,13 @@ impl ToolEmbeddings {
         }
     }
 
-    /// The vector of a question, if there is a model by now and anything to compare it with. Takes time.
+    /// The vector of a search query. None without a model or vectors to compare with. Blocks.
     pub fn embed_query(&self, text: &str) -> Option<Vec<f32>> {
         let model = self.model.get()?.as_ref()?;
         (!self.known().is_empty()).then(|| model.embed(text))
     }
 
-    /// The vectors of tools, as of now.
+    /// The current vectors.
     pub(crate) fn snapshot(&self) -> EmbeddingSnapshot {
         EmbeddingSnapshot(self.known())
     }
@@ -112,7 +112,7 @@ impl ToolEmbeddings {
         self.vectors.read().map(|known| Arc::clone(&known)).unwrap_or_default()
     }
 
-    /// Embeds a few tools that are new, and takes what is known from `cache`, which is none at first.
+    /// Embeds one batch of new tools; vectors in `cache` are free.
     fn embed_some(&self, state: &GatewaySnapshot, cache: &mut Option<VectorCache>) -> Progress {
         let Some(model) = self.model.get_or_init(|| (self.load)()) else {
             return Progress::NoModel;
@@ -122,11 +122,8 @@ impl ToolEmbeddings {
         let mut next = ToolVectors::clone(&known);
         let (mut embedded, mut more) = (0, false);
         for (source, entry) in state.catalog.callable() {
-            let text = embedding_text(
-                &source.info.title,
-                &entry.local_name,
-                state.policy.description(entry),
-            );
+            let text =
+                described(&source.info.title, &entry.local_name, state.policy.description(entry));
             if known.get(&entry.name).is_some_and(|embedding| *embedding.text == *text) {
                 continue;
             }
@@ -134,7 +131,7 @@ impl ToolEmbeddings {
                 Some((text, vector)) => {
                     ToolEmbedding { text: text.clone(), vector: vector.clone() }
                 }
-                // What is remembered further on costs nothing, so the rest is looked at all the same.
+                // The rest may be cached, which costs nothing.
                 None if embedded == BATCH => {
                     more = true;
                     continue;
@@ -158,7 +155,7 @@ impl ToolEmbeddings {
 }
 
 impl VectorCache {
-    fn of(model: &dyn Embedder, file: Option<&Path>) -> Self {
+    fn of(model: &dyn Embed, file: Option<&Path>) -> Self {
         let fingerprint = model.embed(FINGERPRINT_TEXT);
         let known =
             file.map(|file| vector_file::read(file, &fingerprint, MAX_CACHED)).unwrap_or_default();
@@ -172,7 +169,7 @@ impl VectorCache {
         ToolEmbedding { text, vector }
     }
 
-    /// Forgets what is too much, and writes down what is new.
+    /// Evicts vectors beyond the limit and writes new ones to the file.
     fn keep(&mut self, used: &ToolVectors, file: Option<&Path>) {
         if self.known.len() > MAX_CACHED {
             let used: BTreeSet<&str> = used.values().map(|embedding| &*embedding.text).collect();
@@ -192,7 +189,7 @@ enum Progress {
     NoModel,
 }
 
-/// The vectors of tools at one moment.
+/// The vectors of all tools at one moment.
 pub(crate) struct EmbeddingSnapshot(Arc<ToolVectors>);
 
 impl EmbeddingSnapshot {

@@ -1,4 +1,4 @@
-//! What stands behind the transports: a surface over the call path.
+//! The request handler behind the transports: a surface over the call path.
 
 mod resources;
 
@@ -29,7 +29,7 @@ use crate::{
     suspended_calls::{self, SuspendedCalls},
 };
 
-/// How long an early request waits for backends that have just been started.
+/// How long a request waits for the first connection attempts of servers.
 const STARTUP_WAIT: Duration = Duration::from_secs(10);
 
 /// A gateway as its clients see it.
@@ -37,11 +37,11 @@ const STARTUP_WAIT: Duration = Duration::from_secs(10);
 pub struct Front {
     frontend: Arc<Frontend>,
     suspended: SuspendedCalls,
-    /// How many backends have not been tried yet, where clients may wait for them.
+    /// The number of servers whose first attempt to connect has not ended, if clients wait for them.
     untried: Option<watch::Receiver<usize>>,
 }
 
-/// What there is to show, and the way to it.
+/// What requests are served from.
 #[derive(Debug)]
 struct Frontend {
     identity: ServerInfo,
@@ -52,7 +52,7 @@ struct Frontend {
 }
 
 impl Front {
-    /// Shows `surface` to clients, and says that there is what `offers` says.
+    /// Serves `surface`, with the capabilities in `offers`.
     pub fn new(
         identity: ServerInfo,
         offers: ServerCapabilities,
@@ -64,7 +64,7 @@ impl Front {
         Self { frontend: Arc::new(frontend), suspended: SuspendedCalls::default(), untried: None }
     }
 
-    /// Lets clients that ask early wait, for a while, until every backend has been tried once.
+    /// Makes early requests wait, within a limit, until every server has been tried once.
     #[must_use]
     pub fn waiting_for(mut self, untried: watch::Receiver<usize>) -> Self {
         self.untried = Some(untried);
@@ -76,7 +76,7 @@ impl Front {
         if *untried.borrow() > 0 {
             let mut untried = untried.clone();
             let all_tried = untried.wait_for(|left| *left == 0);
-            // Who is slower than this shows up later.
+            // A slower server appears later, with a change notification.
             drop(tokio::time::timeout(STARTUP_WAIT, all_tried).await);
         }
     }
@@ -142,7 +142,7 @@ impl RequestHandler for Front {
 }
 
 impl Frontend {
-    /// The tools frontend, in a number; none where they are those of the catalog, which changes anyway.
+    /// A hash of the surface's tools. None for a surface that lists the catalog, which changes with it.
     fn advertised(&self) -> Option<u64> {
         if self.surface.lists_catalog() {
             return None;
@@ -161,8 +161,8 @@ impl Frontend {
         asked: ClientRequest,
     ) -> Result<Response, RequestError> {
         let ClientRequest { request, meta, continuation } = asked;
-        // The one place where a request reads the state. A repetition with answers reads it again: the
-        // policy may have changed while the client was asked.
+        // The one place where a request reads the state. A repetition with input reads it again: the policy
+        // may have changed while the client was asked.
         let snapshot = &self.dispatcher.snapshot(caller);
         let cx = SurfaceContext { dispatcher: &self.dispatcher, snapshot, caller, client };
         match request {
@@ -199,19 +199,18 @@ impl Frontend {
     }
 }
 
-/// What is listed may change with the next configuration, and belongs to the one who asked.
+/// Lists change with the configuration and belong to one caller.
 const LIST_KEEP: CacheControl = CacheControl { ttl_ms: 0, shared: false };
 
 struct ChangeFeed {
     frontend: Arc<Frontend>,
     changes: broadcast::Receiver<Change>,
-    /// What the tools frontend were the last time, where they are not those of the catalog.
+    /// The hash of the surface's tools at the last change.
     last: Option<u64>,
 }
 
 impl ChangeFeed {
-    /// Whether the tools frontend are others than before. Meta-tools stay the same whatever is behind, but
-    /// for the line that says what that is.
+    /// Whether the surface's tools changed. Meta-tools differ only in the line that names the servers.
     fn differs(&mut self) -> bool {
         let now = self.frontend.advertised();
         let differs = now.is_none() || now != self.last;
@@ -225,10 +224,10 @@ impl ChangeStream for ChangeFeed {
         Box::pin(async move {
             loop {
                 match self.changes.recv().await {
-                    // Who logged in themselves wants to know, whatever is frontend.
+                    // A change that is the caller's own is always passed on.
                     Ok(Change::Tools) if !self.differs() => (),
                     Ok(change) => return Some(change),
-                    // Who missed some changes hears of the next; lists are asked for anew anyway.
+                    // A client that missed changes lists again with the next one.
                     Err(broadcast::error::RecvError::Lagged(_)) => (),
                     Err(broadcast::error::RecvError::Closed) => return None,
                 }

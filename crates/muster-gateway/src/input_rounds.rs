@@ -1,10 +1,10 @@
-//! Questions that stand between a request and its answer, asked in the way the client understands.
+//! Input that a modern backend requests from a legacy client.
 //!
-//! A backend may *answer* with questions (it is modern) or *ask* in the middle of a call (it is
-//! legacy). A client may be asked by a request of ours (legacy) or by reply (modern). Where the two
-//! agree, nothing is done here. Where a modern backend meets a legacy client, the client is asked and
-//! the request repeated with the answers ([`ask_and_repeat`]). Where a legacy backend meets a modern
-//! client, the call is parked while the client fetches the answers ([`crate::suspended_calls`]).
+//! A modern backend *replies* with requests for input, a legacy one sends them in the middle of a call. A
+//! legacy client is sent requests, a modern one receives them as a reply. Where both sides are of one era,
+//! they pass through. A modern backend with a legacy client is served here: the client is asked, and the
+//! request is repeated with its input ([`ask_and_repeat`]). A legacy backend with a modern client is served
+//! by [`crate::suspended_calls`].
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use muster_core::{
     request::{ClientRequest, RequestError, Response},
 };
 
-/// A backend that still asks after this many rounds will never be satisfied.
+/// A backend that still requests input after this many rounds never stops.
 const MOST_ROUNDS: usize = 10;
 
-/// Serves a request by `perform`, asking the client whatever has to be known first.
+/// Serves a request by `perform`, as often as the backend requests input from the client.
 pub(crate) async fn ask_and_repeat<F>(
     client: &Arc<dyn ClientHandle>,
     asked: ClientRequest,
@@ -53,7 +53,7 @@ async fn answers(
     Ok(Continuation { responses: Some(answers.to_raw()), state: needs.state })
 }
 
-/// What a client's refusal means for the request it made.
+/// The error of a request whose client refused to give input.
 pub(crate) fn fault(error: InputError) -> RequestError {
     match error {
         InputError::NotDeclared { capability } => RequestError::MissingCapability { capability },

@@ -1,7 +1,7 @@
 //! The one call path and what clients see of it.
 //!
-//! **Invariant:** no store, no wire, no terminal, no process. Everything that runs a tool goes through
-//! [`dispatch::Dispatcher`]; surfaces only decide what a client is shown and how answers read.
+//! **Invariant:** no store of definitions, no wire, no terminal, no process. Everything that runs a tool goes through
+//! [`dispatch::Dispatcher`]; surfaces only decide what a client sees and how replies read.
 
 pub mod condition;
 pub mod dispatch;

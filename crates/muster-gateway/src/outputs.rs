@@ -1,10 +1,10 @@
-//! Answers that are too long to be given, kept on disk until they are asked for.
+//! Results that are too long for a reply, stored on disk for `get_output`.
 //!
-//! Each is a file beside a short description of it, readable by the gateway's user only. A handle is
-//! good for the caller it was given to and for nobody else, until it expires or newer ones need the
-//! room. They outlive the gateway: the next one finds what is still good.
+//! Each is a file beside its description, readable by the gateway's user only. A handle is valid for the
+//! caller that received it, until it expires or is evicted for newer ones. Outputs survive a restart of the
+//! gateway.
 //!
-//! **Invariant:** whoever does not own a handle cannot tell it from one that never was.
+//! **Invariant:** a caller cannot distinguish another caller's handle from one that never existed.
 
 pub mod excerpt;
 pub mod preview;
@@ -27,15 +27,15 @@ use thiserror::Error;
 
 use self::temporary::LazyDir;
 
-/// How long a handle is good.
+/// The lifetime of a handle.
 const GOOD_FOR: Duration = Duration::from_secs(60 * 60);
-/// What all of them may take on disk.
+/// The total size on disk, beyond which the oldest outputs are evicted.
 const MOST_BYTES: u64 = 1 << 30;
 const PREFIX: &str = "out_";
-/// How much is read at a time.
+/// The size of a read.
 pub(crate) const CHUNK: usize = 64 * 1024;
 
-/// The answers kept in one folder.
+/// The outputs in one directory.
 #[derive(Debug, Clone)]
 pub struct Outputs {
     directory: Directory,
@@ -80,7 +80,7 @@ impl Default for Outputs {
     }
 }
 
-/// What an answer is.
+/// The kind of an output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum OutputKind {
@@ -88,7 +88,7 @@ pub enum OutputKind {
     Text,
     /// One JSON value.
     Json,
-    /// Something else, in Base64.
+    /// Anything else, in Base64.
     Binary {
         /// Its media type.
         #[serde(rename = "mimeType")]
@@ -96,13 +96,13 @@ pub enum OutputKind {
     },
 }
 
-/// What is to be kept.
+/// The contents to store.
 pub enum OutputBody {
     /// In memory.
     Text(String),
-    /// A file that is given away.
+    /// A file, which is moved.
     File(PathBuf),
-    /// Too long for memory, to be read to its end.
+    /// A stream that is too long for memory.
     Stream(Box<dyn Read + Send>),
 }
 
@@ -116,28 +116,28 @@ impl fmt::Debug for OutputBody {
     }
 }
 
-/// An answer that is kept.
+/// A stored output.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct StoredOutput {
-    /// What it is asked for by.
+    /// The handle that `get_output` takes.
     pub handle: String,
-    /// What it is.
+    /// Its kind.
     #[serde(flatten)]
     pub kind: OutputKind,
-    /// How long it is.
+    /// Its size.
     pub bytes: u64,
-    /// How many lines it has.
+    /// Its number of lines.
     pub lines: u64,
-    /// Until when it is good, in seconds since 1970.
+    /// When it expires, in seconds since 1970.
     pub expires: i64,
-    /// Whose it is.
+    /// The caller that it belongs to.
     owner: String,
-    /// Where it is.
+    /// Its file.
     #[serde(skip)]
     path: PathBuf,
 }
 
-/// There is no such answer, or it is somebody else's.
+/// There is no such output, or it belongs to another caller.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("there is no output `{handle}`; it may have expired: call the tool again")]
 pub struct NoSuchOutput {
@@ -145,7 +145,7 @@ pub struct NoSuchOutput {
 }
 
 impl Outputs {
-    /// Keeps answers in a folder, which is made when the first one comes.
+    /// Stores outputs in a directory, which is created with the first one.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self::in_directory(Directory::Permanent(folder.into()))
     }
@@ -154,13 +154,13 @@ impl Outputs {
         Self { directory, good_for: GOOD_FOR, most_bytes: MOST_BYTES }
     }
 
-    /// The same within other bounds.
+    /// Sets the lifetime and the total size.
     #[must_use]
     pub fn within(self, good_for: Duration, most_bytes: u64) -> Self {
         Self { good_for, most_bytes, ..self }
     }
 
-    /// Keeps an answer for `owner`. Takes time; not for a task that others wait for.
+    /// Stores an output for `owner`. Blocks.
     pub fn keep(
         &self,
         owner: &str,
@@ -184,7 +184,7 @@ impl Outputs {
             }
             OutputBody::Stream(from) => {
                 if let Err(error) = self.copy(from, &path) {
-                    // What is kept by half is found by nobody.
+                    // A partial file must not be found.
                     drop(fs::remove_file(&path));
                     return Err(error);
                 }
@@ -200,7 +200,7 @@ impl Outputs {
         Ok(kept)
     }
 
-    /// Writes a stream to a file, if it is no longer than all answers together may be.
+    /// Writes a stream to a file, within the total size.
     fn copy(&self, from: impl Read, path: &Path) -> io::Result<()> {
         let copied = io::copy(&mut from.take(self.most_bytes + 1), &mut private(path)?)?;
         match copied > self.most_bytes {
@@ -209,7 +209,7 @@ impl Outputs {
         }
     }
 
-    /// Finds an answer that `owner` may see.
+    /// Finds an output of `owner`.
     pub fn find(&self, owner: &str, handle: &str) -> Result<StoredOutput, NoSuchOutput> {
         let is_ours = handle.strip_prefix(PREFIX).is_some_and(|digits| {
             digits.len() == 24 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -221,7 +221,7 @@ impl Outputs {
         kept.filter(|kept| kept.owner == owner && kept.expires > now).ok_or_else(none)
     }
 
-    /// Removes what has expired, and the oldest others if there is too much.
+    /// Removes expired outputs, and the oldest ones beyond the total size.
     fn make_room(&self, directory: &Path, newest: &str) {
         let Ok(entries) = fs::read_dir(directory) else { return };
         let now = Timestamp::now().as_second();
@@ -240,7 +240,7 @@ impl Outputs {
     }
 }
 
-/// What is kept at a path, if it is still there.
+/// The output at a path, if it exists.
 fn read(path: &Path) -> Option<StoredOutput> {
     let mut kept: StoredOutput = serde_json::from_slice(&fs::read(described(path)).ok()?).ok()?;
     kept.path = path.to_owned();
@@ -248,7 +248,7 @@ fn read(path: &Path) -> Option<StoredOutput> {
 }
 
 impl StoredOutput {
-    /// Reads it from a byte on.
+    /// Opens its file.
     pub fn open(&self) -> io::Result<fs::File> {
         fs::File::open(&self.path)
     }
@@ -270,7 +270,7 @@ fn private(path: &Path) -> io::Result<fs::File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// How many bytes and lines a file has.
+/// The number of bytes and lines of a file.
 fn measure(path: &Path) -> io::Result<(u64, u64)> {
     let mut file = BufReader::with_capacity(CHUNK, fs::File::open(path)?);
     let mut chunk = vec![0; CHUNK];

@@ -1,4 +1,4 @@
-//! What a client is shown of the catalog, and how it calls what is there.
+//! Surfaces: what clients see of the catalog, and how they call it.
 
 pub mod classic;
 mod climax_errors;
@@ -19,19 +19,19 @@ use muster_core::{
 
 use crate::dispatch::{Dispatcher, GatewaySnapshot};
 
-/// A way to show the catalog.
+/// A way to present the catalog.
 pub trait Surface: fmt::Debug + Send + Sync {
-    /// The tools a client sees, as `tools/list` gives them.
+    /// The tools that a client sees, as in `tools/list`.
     fn tools(&self, state: &GatewaySnapshot) -> Vec<Raw>;
 
-    /// Runs one of the tools shown.
+    /// Calls one of these tools.
     fn call<'a>(
         &'a self,
         cx: SurfaceContext<'a>,
         call: ToolCall,
     ) -> BoxFuture<'a, Result<Outcome, RequestError>>;
 
-    /// Whether the tools shown are those of the catalog, and change with it.
+    /// Whether these tools are those of the catalog, and change with it.
     fn lists_catalog(&self) -> bool;
 }
 
@@ -67,28 +67,28 @@ impl SurfaceContext<'_> {
     }
 }
 
-/// A call of a tool that is shown.
+/// A call of a tool of a surface.
 #[derive(Debug)]
 pub struct ToolCall {
-    /// The name as shown.
+    /// The tool's name on the surface.
     pub name: String,
-    /// A JSON object.
+    /// The arguments: a JSON object.
     pub arguments: Raw,
-    /// What the client sent along about the request itself.
+    /// The `_meta` of the request.
     pub meta: Option<Raw>,
-    /// Answers to earlier questions of the same call.
+    /// Input for a call that is continued.
     pub continuation: Continuation,
 }
 
 impl ToolCall {
-    /// The call of a tool in the catalog, with what came along.
+    /// The call of a tool in the catalog.
     pub fn of(self, tool: impl Into<Arc<str>>, arguments: Raw, checking: Checking) -> Call {
         let Self { meta, continuation, .. } = self;
         Call { tool: ToolName::new(tool), arguments, checking, meta, continuation }
     }
 }
 
-/// A backend's own refusal goes to the client as it is; everything else is for a surface to word.
+/// An error of the backend itself is passed on as it is; a surface words all others.
 pub(crate) fn passed(error: CallError) -> Result<RequestError, CallError> {
     match error {
         CallError::Upstream { code, message, data } => {

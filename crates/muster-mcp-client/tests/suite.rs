@@ -9,6 +9,7 @@
 )]
 
 mod suite {
+    mod bridge;
     mod matrix;
     mod mtls;
     mod odd;

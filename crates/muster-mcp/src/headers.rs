@@ -1,7 +1,7 @@
-//! What a modern HTTP request repeats of its body in headers, and whether it is true.
+//! The headers in which a modern HTTP request repeats parts of its body.
 //!
-//! Balancers and firewalls route by these headers, so a request that says one thing outside and
-//! another inside is refused.
+//! Load balancers and firewalls route by these headers, so a request whose headers differ from its body is
+//! rejected.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use thiserror::Error;
 pub const VERSION: &str = "MCP-Protocol-Version";
 /// The header that repeats the method.
 pub const METHOD: &str = "Mcp-Method";
-/// The header that repeats the name or the address of what is asked for.
+/// The header that repeats the tool or prompt name, or the resource URI.
 pub const NAME: &str = "Mcp-Name";
 
 const ENCODED_START: &[u8] = b"=?base64?";
@@ -26,18 +26,18 @@ pub fn name_param(method: &str) -> Option<&'static str> {
     }
 }
 
-/// What the headers say.
+/// The headers that repeat the body.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Headers<'a> {
-    /// The version; text that is no text counts as absent.
+    /// The version; absent if it is not text.
     pub version: Option<&'a str>,
     /// The method.
     pub method: Option<&'a [u8]>,
-    /// The name or the address, as sent.
+    /// The name or URI, as sent.
     pub name: Option<&'a [u8]>,
 }
 
-/// A header that is not what the body says.
+/// A header that differs from the body.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("Header mismatch: {header} {problem}")]
 pub struct Mismatch {
@@ -46,24 +46,24 @@ pub struct Mismatch {
 }
 
 impl Mismatch {
-    /// It is not there.
+    /// The header is missing.
     pub const fn missing(header: &'static str) -> Self {
         Self { header, problem: "is missing" }
     }
 
-    /// It says something else.
+    /// The header has another value.
     pub const fn differs(header: &'static str) -> Self {
         Self { header, problem: "does not match the body" }
     }
 }
 
 impl Headers<'_> {
-    /// Whether the method is repeated rightly.
+    /// Checks the header that repeats the method.
     pub fn check_method(&self, method: &str) -> Result<(), Mismatch> {
         check(METHOD, self.method, method)
     }
 
-    /// Whether the name is repeated rightly.
+    /// Checks the header that repeats the name.
     pub fn check_name(&self, name: &str) -> Result<(), Mismatch> {
         check(NAME, self.name, name)
     }
@@ -75,7 +75,7 @@ fn check(header: &'static str, given: Option<&[u8]>, wanted: &str) -> Result<(),
     if *given == *wanted.as_bytes() { Ok(()) } else { Err(Mismatch::differs(header)) }
 }
 
-/// Text that a header cannot carry travels as base64 between marks.
+/// Decodes a header value: text that a header cannot carry is base64 between marks.
 pub(crate) fn decode(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     let encoded = value.strip_prefix(ENCODED_START).and_then(|rest| rest.strip_suffix(ENCODED_END));
     match encoded {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_repeated_plainly_or_in_base64() {
+    fn a_name_is_repeated_as_text_or_in_base64() {
         name(Some("tool"), "tool", "");
         name(Some("Tool"), "tool", "does not match the body");
         name(None, "tool", "is missing");

@@ -1,30 +1,29 @@
-//! Many clients over HTTP: streamable HTTP in both eras on one endpoint, and the older HTTP+SSE.
+//! The HTTP transports: streamable HTTP of both eras on one endpoint, and the older HTTP+SSE.
 //!
-//! A request is served by the task of its connection; nothing is started for it. It is answered with
-//! one JSON document, unless there is something to say before the answer: then the answer becomes an
-//! event stream, whose body carries the rest of the work. Dropping the body drops the work.
+//! A request is served by the task of its connection; it starts no task and creates no queue. Its response
+//! is one JSON document, unless a message precedes it: then the response becomes an event stream, whose
+//! body drives the rest of the request. Dropping the body drops the request.
 //!
-//! *When a client goes away.* A modern request is cancelled when its connection closes, as the
-//! protocol has it. A legacy one is not, but its answer can no longer be delivered: it runs on while
-//! the session still has its standing stream, at most [`ADRIFT_LIMIT`], and is cancelled a moment
-//! after the client shows no other sign of life, when it is taken back by `notifications/cancelled`,
-//! or when the session ends.
+//! *When a client disconnects.* A modern request is cancelled when its connection closes, as the protocol
+//! prescribes. A legacy request is not, although its response can no longer be delivered: it continues
+//! while the session has an open stream, at most for [`ORPHAN_TIMEOUT`]. It is cancelled a moment after
+//! the last stream closes, by `notifications/cancelled`, or when the session ends.
 
 mod accept;
 mod body;
+mod coarse_timer;
 mod cors;
 mod exchange;
-mod guard;
+mod in_flight;
 mod options;
-mod params;
-mod reply;
+mod origin_check;
+mod param_check;
+mod responses;
 mod route;
+mod serving;
+mod session_stream;
 mod sessions;
 mod sse;
-mod standing;
-mod tick;
-mod under_way;
-mod work;
 
 use std::{future::poll_fn, io, net::IpAddr, sync::Arc, time::Duration};
 
@@ -39,44 +38,46 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::options::{Health, HealthCheck, HttpOptions};
-use self::{route::Arrival, sessions::Sessions, tick::Ticking, under_way::UnderWay};
-use crate::{back::AHEAD, listen, server::Server, steady::Steady};
+use self::{coarse_timer::CoarseTimer, in_flight::InFlight, route::Router, sessions::SessionTable};
+use crate::{
+    change_notifications, client_channel::QUEUE, inline_repoll::InlineRepoll, server::Server,
+};
 
-/// How long a connection may take to send the head of a request, or say nothing between two. Clients
-/// that keep connections open close them earlier by themselves.
-const HEAD_LIMIT: Duration = Duration::from_secs(120);
+/// How long a connection may take to send the head of a request, or be idle between two. Clients close
+/// idle connections earlier.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long a legacy request runs on whose client is not there to take the answer.
-const ADRIFT_LIMIT: Duration = Duration::from_secs(300);
+/// How long a legacy request continues after its connection broke.
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How often idle sessions are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// The interval between sweeps of idle sessions.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Changes waiting for a client that has not opened its stream. It will ask for all lists anew.
-const CHANGES_AHEAD: usize = 64;
+/// The queue of changes for a client that has not opened its stream. It will list everything again anyway.
+const CHANGE_QUEUE: usize = 64;
 
-/// How long to wait before accepting again when the system has no descriptors left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The delay before the next accept when the system has no descriptors left.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Everything that requests share.
+/// The state that all requests share.
 #[derive(Debug)]
 struct App {
     server: Server,
     options: HttpOptions,
     /// Sessions of streamable HTTP.
-    sessions: Sessions,
+    sessions: SessionTable,
     /// Sessions of HTTP+SSE.
-    streams: Sessions,
+    sse_sessions: SessionTable,
     tasks: TaskTracker,
-    under_way: UnderWay,
-    /// No new requests; what would go on for ever ends.
+    in_flight: InFlight,
+    /// No new requests; endless requests end.
     draining: CancellationToken,
-    /// No more waiting.
+    /// Remaining requests are cancelled.
     cut: CancellationToken,
 }
 
-/// Serves clients on every listener until `stop`, then finishes what is running, up to the grace
-/// period, and cuts the rest.
+/// Serves clients on every listener until `stop`; then drains pending requests for the grace period and
+/// cancels the rest.
 pub async fn serve(
     server: Server,
     listeners: Vec<TcpListener>,
@@ -84,23 +85,23 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let app = Arc::new(App {
-        sessions: Sessions::new(server.clone(), &options, CHANGES_AHEAD),
-        streams: Sessions::new(server.clone(), &options, AHEAD),
+        sessions: SessionTable::new(server.clone(), &options, CHANGE_QUEUE),
+        sse_sessions: SessionTable::new(server.clone(), &options, QUEUE),
         server,
         options,
         tasks: TaskTracker::new(),
-        under_way: UnderWay::default(),
+        in_flight: InFlight::default(),
         draining: CancellationToken::new(),
         cut: CancellationToken::new(),
     });
-    let room = Arc::new(Semaphore::new(
+    let permits = Arc::new(Semaphore::new(
         app.options.max_connections.min(half_of_descriptors()).min(Semaphore::MAX_PERMITS),
     ));
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(accept(Arc::clone(&app), listener, Arc::clone(&room)));
+        accepting.spawn(accept(Arc::clone(&app), listener, Arc::clone(&permits)));
     }
-    accepting.spawn(keep_house(Arc::clone(&app)));
+    accepting.spawn(maintain_sessions(Arc::clone(&app)));
     stop.await;
     // The listeners close with their tasks.
     accepting.shutdown().await;
@@ -109,13 +110,13 @@ pub async fn serve(
 }
 
 fn half_of_descriptors() -> usize {
-    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    most.and_then(|most| usize::try_from(most / 2).ok()).unwrap_or(usize::MAX).max(1)
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit / 2).ok()).unwrap_or(usize::MAX).max(1)
 }
 
-async fn accept(app: Arc<App>, listener: TcpListener, room: Arc<Semaphore>) {
+async fn accept(app: Arc<App>, listener: TcpListener, permits: Arc<Semaphore>) {
     loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
                 let peer = peer.ip().to_canonical();
@@ -123,40 +124,42 @@ async fn accept(app: Arc<App>, listener: TcpListener, room: Arc<Semaphore>) {
             }
             Err(err) => {
                 tracing::warn!("cannot accept a connection: {err}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
 async fn connection(app: Arc<App>, stream: TcpStream, peer: IpAddr, permit: OwnedSemaphorePermit) {
-    // Without it small answers wait for the client's acknowledgement of earlier ones.
+    // Without it small responses wait for the client's acknowledgement of earlier ones.
     drop(stream.set_nodelay(true));
     let local = stream.local_addr().ok().map(|address| address.ip().to_canonical());
     let service = service_fn(|request| {
         let app = Arc::clone(&app);
-        let arrival = Arrival { app, local, peer };
-        async move { Ok::<_, std::convert::Infallible>(arrival.answer(request).await) }
+        let router = Router { app, local, peer };
+        async move { Ok::<_, std::convert::Infallible>(router.respond(request).await) }
     });
     let connection = http1::Builder::new()
-        .timer(Ticking)
-        .header_read_timeout(HEAD_LIMIT)
+        .timer(CoarseTimer)
+        .header_read_timeout(HEAD_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service);
-    let (mut connection, steady) = (std::pin::pin!(connection), Steady::new());
+    let (mut connection, repoll) = (std::pin::pin!(connection), InlineRepoll::new());
     let mut draining = std::pin::pin!(app.draining.cancelled());
-    let mut ticks = tick::every(app.options.keep_alive.min(HEAD_LIMIT).min(app.options.body_limit));
-    let alone = || app.under_way.is_at_most_one();
-    let mut leaving = false;
+    let mut ticks = coarse_timer::interval_for(
+        app.options.keep_alive.min(HEAD_TIMEOUT).min(app.options.body_limit),
+    );
+    let is_alone = || app.in_flight.is_at_most_one();
+    let mut closing = false;
     let served = loop {
         tokio::select! {
             biased;
-            served = poll_fn(|cx| steady.poll(cx, connection.as_mut(), alone)) => break served,
+            served = poll_fn(|cx| repoll.poll(cx, connection.as_mut(), is_alone)) => break served,
             _ = ticks.tick() => (),
-            () = draining.as_mut(), if !leaving => {
-                leaving = true;
+            () = draining.as_mut(), if !closing => {
+                closing = true;
                 connection.as_mut().graceful_shutdown();
             }
-            () = app.cut.cancelled(), if leaving => break Ok(()),
+            () = app.cut.cancelled(), if closing => break Ok(()),
         }
     };
     if let Err(err) = served {
@@ -165,38 +168,40 @@ async fn connection(app: Arc<App>, stream: TcpStream, peer: IpAddr, permit: Owne
     drop(permit);
 }
 
-/// Tells legacy clients of changes, and ends sessions that nobody uses.
-async fn keep_house(app: Arc<App>) {
+/// Notifies legacy clients of changes, and evicts idle sessions.
+async fn maintain_sessions(app: Arc<App>) {
     let mut changes = app.server.changes();
-    let every = app.options.session_idle.clamp(Duration::from_millis(1), SWEEP_EVERY);
+    let every = app.options.session_idle.clamp(Duration::from_millis(1), SWEEP_INTERVAL);
     let mut sweep = tokio::time::interval(every);
-    let mut hearing = true;
+    let mut has_changes = true;
     loop {
         tokio::select! {
-            change = changes.next(), if hearing => match change {
-                Some(change) => app.announce(&change),
-                None => hearing = false,
+            change = changes.next(), if has_changes => match change {
+                Some(change) => app.notify(&change),
+                None => has_changes = false,
             },
             _ = sweep.tick() => {
                 app.sessions.sweep();
-                app.streams.sweep();
+                app.sse_sessions.sweep();
             }
         }
     }
 }
 
 impl App {
-    /// How large a body may be, and how long it may take.
+    /// The maximum size of a body, and how long it may take.
     fn body_limits(&self) -> (usize, Duration) {
         (self.options.max_body, self.options.body_limit)
     }
 
-    fn announce(&self, change: &Change) {
-        for session in self.sessions.all().iter().chain(&self.streams.all()) {
+    fn notify(&self, change: &Change) {
+        for session in self.sessions.all().iter().chain(&self.sse_sessions.all()) {
             let Some(change) = change.visible_to(&session.caller.owner()) else { continue };
-            let line = listen::line(change);
-            if session.state.hears(change) && session.out.try_send(line).is_err() {
-                tracing::debug!("a client that does not listen was not told of a change");
+            let line = change_notifications::line(change);
+            if session.state.is_notified_of(change) && session.out.try_send(line).is_err() {
+                tracing::debug!(
+                    "a change notification was dropped: the queue of the client is full"
+                );
             }
         }
     }
@@ -210,10 +215,10 @@ impl App {
             self.tasks.wait().await;
         }
         self.sessions.end_all();
-        self.streams.end_all();
-        self.server.settled().await;
+        self.sse_sessions.end_all();
+        self.server.unsubscribed().await;
     }
 }
 
-/// The address of ours that a client connected to.
+/// The local address that a client connected to.
 type Local = Option<IpAddr>;

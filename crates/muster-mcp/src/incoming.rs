@@ -1,70 +1,69 @@
-//! A request as it came in, and as it can be served.
+//! Received requests and their validation.
 
 use std::sync::Arc;
 
 use muster_core::json::{Raw, RawObject};
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 
 use crate::{
-    back::{Back, Who},
+    client_channel::{ClientChannel, ClientState, Outbox},
     headers::{Headers, name_param},
-    level::Level,
-    model::{self, Asked, Method, invalid},
-    server::Answer,
-    session::Session,
+    log_level::LogLevel,
+    model::{self, DecodedRequest, Method, invalid},
+    server::RpcResponse,
+    session::LegacySession,
     version::{self, Era, LOG_LEVEL_KEY},
     wire::{RpcError, code},
 };
 
-/// A request as it came in.
+/// A received request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Incoming<'a> {
+pub(crate) struct IncomingRequest<'a> {
     pub(crate) id: &'a RawValue,
     pub(crate) method: &'a str,
     pub(crate) params: Option<&'a RawValue>,
-    /// What its headers say; none where there are no headers.
+    /// The headers that repeat its body; `None` for transports without headers.
     pub(crate) headers: Option<&'a Headers<'a>>,
 }
 
-/// A request that was read and can be served.
+/// A validated request.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct ValidRequest {
     pub(crate) id: Raw,
     pub(crate) era: Era,
     pub(crate) method: Method,
-    pub(crate) asked: Asked,
-    /// What a modern client says about itself.
-    introduction: Option<(Raw, Option<Level>)>,
+    pub(crate) request: DecodedRequest,
+    /// The capabilities and the log level of a modern client.
+    modern_client: Option<(Raw, Option<LogLevel>)>,
 }
 
-impl Prepared {
-    /// The way back to its client; `session` is what a legacy one has settled.
-    pub(crate) fn back(
+impl ValidRequest {
+    /// The channel to its client; `session` is that of a legacy one.
+    pub(crate) fn channel(
         &mut self,
-        session: Option<&Arc<Session>>,
-        out: Option<mpsc::Sender<Vec<u8>>>,
-    ) -> Back {
-        let who = match (self.introduction.take(), session) {
-            (None, Some(session)) => Who::Legacy(Arc::clone(session)),
-            (Some((capabilities, level)), _) => Who::Modern { capabilities, level },
-            (None, None) => Who::Modern { capabilities: model::empty(), level: None },
+        session: Option<&Arc<LegacySession>>,
+        outbox: Outbox,
+    ) -> ClientChannel {
+        let client = match (self.modern_client.take(), session) {
+            (None, Some(session)) => ClientState::Legacy(Arc::clone(session)),
+            (Some((capabilities, log_level)), _) => ClientState::Modern { capabilities, log_level },
+            (None, None) => ClientState::Modern { capabilities: model::empty(), log_level: None },
         };
-        Back::new(who, out)
+        ClientChannel::new(client, outbox)
     }
 }
 
-impl Incoming<'_> {
-    /// Reads a request. The order of the refusals is part of the protocol.
-    pub(crate) fn prepare(self) -> Result<Prepared, Answer> {
-        let Incoming { id, method, params: raw, headers } = self;
+impl IncomingRequest<'_> {
+    /// Validates a request. Clients rely on the order of the checks.
+    pub(crate) fn validate(self) -> Result<ValidRequest, RpcResponse> {
+        let IncomingRequest { id, method, params: raw, headers } = self;
         let raw = raw.filter(|raw| raw.get() != "null");
         let params = raw.map_or_else(|| Some(RawObject::new()), RawObject::parse);
         let is_object = params.is_some();
         let params = params.unwrap_or_default();
         let meta = params.get("_meta").and_then(RawObject::parse).unwrap_or_default();
-        let era = Era::judge(method, &meta, headers);
-        let prepared = || {
+        let era = Era::of_request(method, &meta, headers);
+        let validated = || {
             if era == Era::Modern {
                 version::check(&meta, headers)?;
                 headers.map_or(Ok(()), |headers| headers.check_method(method))?;
@@ -79,20 +78,20 @@ impl Incoming<'_> {
             {
                 headers.check_name(&name)?;
             }
-            let introduction = match era {
+            let modern_client = match era {
                 Era::Legacy => None,
                 Era::Modern => Some((version::capabilities(&meta), log_level(&meta)?)),
             };
-            let asked = model::asked(known, &params, raw)?;
-            Ok(Prepared { id: id.to_owned(), era, method: known, asked, introduction })
+            let request = model::decode(known, &params, raw)?;
+            Ok(ValidRequest { id: id.to_owned(), era, method: known, request, modern_client })
         };
-        prepared().map_err(|error| Answer::error(era, Some(id), error))
+        validated().map_err(|error| RpcResponse::error(era, Some(id), error))
     }
 }
 
-fn log_level(meta: &RawObject<'_>) -> Result<Option<Level>, RpcError> {
+fn log_level(meta: &RawObject<'_>) -> Result<Option<LogLevel>, RpcError> {
     let Some(level) = meta.get(LOG_LEVEL_KEY) else { return Ok(None) };
-    let named = meta.get_text(LOG_LEVEL_KEY).and_then(|name| Level::named(&name));
+    let named = meta.get_text(LOG_LEVEL_KEY).and_then(|name| LogLevel::from_name(&name));
     named.map(Some).ok_or_else(|| invalid(&format!("`{LOG_LEVEL_KEY}` must not be {level}")))
 }
 

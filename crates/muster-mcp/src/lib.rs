@@ -1,23 +1,23 @@
-//! The MCP wire: framing, protocol eras, and what each era wants to see.
+//! The MCP wire and its server side: messages, protocol eras, and the server transports.
 //!
-//! **Invariant:** nobody else knows JSON-RPC, and nothing here knows what a tool does. Bytes come
-//! in, a [`muster_core::request::Request`] goes through, bytes go out.
+//! **Invariant:** only this crate and `muster-mcp-client` know JSON-RPC, and nothing here knows what a tool
+//! does. Bytes come in, a [`muster_core::request::Request`] goes through, bytes go out.
 
-mod back;
+mod change_notifications;
+mod client_channel;
 pub mod headers;
 pub mod http;
 mod incoming;
-mod level;
-mod listen;
+mod inline_repoll;
+mod input_requests;
+mod log_level;
 mod model;
 pub mod param_headers;
-mod questions;
 pub mod server;
 mod session;
 pub mod stdio;
-mod steady;
+mod subscriptions;
 pub mod version;
-mod watched;
 pub mod wire;
 
 use muster_core::lock;

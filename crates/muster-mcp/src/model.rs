@@ -1,6 +1,6 @@
-//! Between the wire's words and the core's: methods to requests, replies and faults to results.
+//! Decodes methods to the requests of the gateway, and encodes its responses and errors.
 
-mod introduction;
+mod handshake;
 mod result;
 
 use muster_core::{
@@ -12,12 +12,12 @@ use muster_core::{
 use serde_json::value::RawValue;
 
 pub(crate) use self::{
-    introduction::{discovered, initialized},
-    result::{empty, fault, result},
+    handshake::{discovered, initialized},
+    result::{empty, result, rpc_error},
 };
 use crate::{
-    level::Level,
-    listen::Filter,
+    change_notifications::SubscriptionFilter,
+    log_level::LogLevel,
     version::{self, Era},
     wire::{RpcError, code},
 };
@@ -58,7 +58,7 @@ pub(crate) enum Method {
 }
 
 impl Method {
-    /// The method that a client of `era` means.
+    /// The method of that name in `era`.
     pub(crate) fn of(era: Era, name: &str) -> Option<Self> {
         Some(match (name, era) {
             ("initialize", Era::Legacy) => Self::Initialize,
@@ -80,8 +80,8 @@ impl Method {
         })
     }
 
-    /// Whether a modern client must be told how long it may keep the answer.
-    pub(crate) const fn is_kept(self) -> bool {
+    /// Whether the result must say how long a modern client may cache it.
+    pub(crate) const fn is_cacheable(self) -> bool {
         matches!(
             self,
             Self::Discover
@@ -94,31 +94,31 @@ impl Method {
     }
 }
 
-/// What a method asks for.
+/// A decoded method.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum DecodedRequest {
     /// The legacy handshake.
     Initialize {
-        /// The version the client would like.
+        /// The version that the client requests.
         version: String,
-        /// What the client can do.
+        /// The capabilities of the client.
         capabilities: Raw,
     },
-    /// The modern introduction.
+    /// The modern `server/discover`.
     Discover,
-    /// Are you there?
+    /// `ping`
     Ping,
-    /// Word of changes, until taken back.
-    Listen(Filter),
-    /// Something for the server behind.
-    Served(request::ClientRequest),
+    /// Change notifications until the request is cancelled.
+    Listen(SubscriptionFilter),
+    /// A request that the handler serves.
+    Handled(request::ClientRequest),
 }
 
-impl Asked {
-    /// The tool that is called, with its arguments.
-    pub(crate) fn called(&self) -> Option<(&str, Option<&RawValue>)> {
+impl DecodedRequest {
+    /// The name and the arguments of a tool call.
+    pub(crate) fn tool_call(&self) -> Option<(&str, Option<&RawValue>)> {
         match self {
-            Self::Served(asked) => match &asked.request {
+            Self::Handled(request) => match &request.request {
                 Request::CallTool { name, arguments } => Some((name, arguments.as_deref())),
                 _ => None,
             },
@@ -127,20 +127,23 @@ impl Asked {
     }
 }
 
-/// Reads the parameters of a method; `meta` is what they have as `_meta`.
-pub(crate) fn asked(
+/// Decodes the parameters of a method.
+pub(crate) fn decode(
     method: Method,
     params: &RawObject<'_>,
     raw: Option<&RawValue>,
-) -> Result<Asked, RpcError> {
+) -> Result<DecodedRequest, RpcError> {
     let request = match method {
         Method::Initialize => {
             let version = params.get_text("protocolVersion").unwrap_or_default();
-            return Ok(Asked::Initialize { version, capabilities: object(params, "capabilities") });
+            return Ok(DecodedRequest::Initialize {
+                version,
+                capabilities: object(params, "capabilities"),
+            });
         }
-        Method::Ping => return Ok(Asked::Ping),
-        Method::Discover => return Ok(Asked::Discover),
-        Method::Listen => return Filter::read(params).map(Asked::Listen),
+        Method::Ping => return Ok(DecodedRequest::Ping),
+        Method::Discover => return Ok(DecodedRequest::Discover),
+        Method::Listen => return SubscriptionFilter::read(params).map(DecodedRequest::Listen),
         Method::ListTools => Request::ListTools { cursor: cursor(params)? },
         Method::ListResources => Request::ListResources { cursor: cursor(params)? },
         Method::ListTemplates => Request::ListTemplates { cursor: cursor(params)? },
@@ -163,17 +166,21 @@ pub(crate) fn asked(
         }
         Method::SetLogLevel => {
             let level = text(params, "level", "a log level")?;
-            if Level::named(&level).is_none() {
+            if LogLevel::from_name(&level).is_none() {
                 return Err(invalid(&format!("`level` must be a log level, not `{level}`")));
             }
             Request::SetLogLevel { level }
         }
     };
-    let meta = params.get("_meta").and_then(version::passed_on);
-    Ok(Asked::Served(request::ClientRequest { request, meta, continuation: continuation(params) }))
+    let meta = params.get("_meta").and_then(version::forwarded);
+    Ok(DecodedRequest::Handled(request::ClientRequest {
+        request,
+        meta,
+        continuation: continuation(params),
+    }))
 }
 
-/// What a client brings along when it comes again with answers: exactly what it sent.
+/// The input responses of a repeated request, as written.
 fn continuation(params: &RawObject<'_>) -> Continuation {
     Continuation {
         responses: params.get("inputResponses").map(ToOwned::to_owned),
@@ -201,7 +208,7 @@ fn arguments(params: &RawObject<'_>) -> Result<Option<Raw>, RpcError> {
     match params.get("arguments") {
         None => Ok(None),
         Some(null) if null.get() == "null" => Ok(None),
-        // Whether it is JSON was seen when the message was read; what is left is its kind.
+        // The message was parsed as JSON, so only the type is left to check.
         Some(arguments) if arguments.get().starts_with('{') => Ok(Some(arguments.to_owned())),
         Some(_) => Err(invalid("`arguments` must be an object")),
     }
@@ -214,7 +221,7 @@ fn object(params: &RawObject<'_>, key: &str) -> Raw {
     }
 }
 
-/// The parameters as sent, without what belongs to the client's connection with us.
+/// The parameters as written, without `_meta`.
 fn completion(params: &RawObject<'_>, raw: Option<&RawValue>) -> Result<Raw, RpcError> {
     for key in ["ref", "argument"] {
         if !params.get(key).is_some_and(|value| value.get().starts_with('{')) {
@@ -231,7 +238,7 @@ fn completion(params: &RawObject<'_>, raw: Option<&RawValue>) -> Result<Raw, Rpc
     }
 }
 
-/// The parameters do not fit.
+/// An error for invalid parameters.
 pub(crate) fn invalid(message: &str) -> RpcError {
     RpcError::new(code::INVALID_PARAMS, format!("Invalid params: {message}"))
 }
@@ -241,15 +248,15 @@ mod tests {
     use muster_core::json::RawObject;
     use serde_json::value::RawValue;
 
-    use super::{Asked, Method, asked};
+    use super::{DecodedRequest, Method, decode};
     use crate::version::Era;
 
     fn read(era: Era, method: &str, params: &str) -> String {
         let raw: Box<RawValue> = serde_json::from_str(params).unwrap();
         let Some(method) = Method::of(era, method) else { return "unknown".to_owned() };
-        match asked(method, &RawObject::parse(&raw).unwrap(), Some(&raw)) {
-            Ok(Asked::Served(asked)) => format!("{:?}", asked.request),
-            Ok(asked) => format!("{asked:?}"),
+        match decode(method, &RawObject::parse(&raw).unwrap(), Some(&raw)) {
+            Ok(DecodedRequest::Handled(request)) => format!("{:?}", request.request),
+            Ok(request) => format!("{request:?}"),
             Err(error) => error.message,
         }
     }
@@ -325,15 +332,15 @@ mod tests {
     }
 
     #[test]
-    fn answers_and_state_are_kept_as_sent() {
+    fn input_responses_and_state_stay_as_written() {
         let params = r#"{"name":"t","inputResponses":{ "a" :1.0},"requestState":"x\u0041"}"#;
         let raw: Box<RawValue> = serde_json::from_str(params).unwrap();
-        let Ok(Asked::Served(asked)) =
-            asked(Method::CallTool, &RawObject::parse(&raw).unwrap(), Some(&raw))
+        let Ok(DecodedRequest::Handled(request)) =
+            decode(Method::CallTool, &RawObject::parse(&raw).unwrap(), Some(&raw))
         else {
-            panic!("not served");
+            panic!("not handled");
         };
-        assert_eq!(asked.continuation.responses.unwrap().get(), r#"{ "a" :1.0}"#);
-        assert_eq!(asked.continuation.state.unwrap().get(), r#""x\u0041""#);
+        assert_eq!(request.continuation.responses.unwrap().get(), r#"{ "a" :1.0}"#);
+        assert_eq!(request.continuation.state.unwrap().get(), r#""x\u0041""#);
     }
 }

@@ -1,4 +1,4 @@
-//! One request in, one answer out, whatever carried it.
+//! The server behind the transports: one request in, one response out.
 
 use std::{
     future::poll_fn,
@@ -15,7 +15,8 @@ use muster_core::{
     client::{ClientHandle, Continuation, NoClient},
     json::Raw,
     request::{
-        self, ChangeStream, Request, RequestError, RequestHandler, Response, ServerCapabilities,
+        ChangeStream, ClientRequest, Request, RequestError, RequestHandler, Response,
+        ServerCapabilities,
     },
 };
 use serde_json::value::RawValue;
@@ -23,22 +24,22 @@ use tokio::{sync::mpsc, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    back::Back,
-    incoming::{Incoming, Prepared},
-    level::Level,
-    listen::listen,
-    model::{self, Asked, Method},
-    session::Session,
+    change_notifications::listen,
+    client_channel::{ClientChannel, Outbox},
+    incoming::{IncomingRequest, ValidRequest},
+    log_level::LogLevel,
+    model::{self, DecodedRequest, Method},
+    session::LegacySession,
+    subscriptions::SubscriptionCounts,
     version::Era,
-    watched::Watched,
     wire::{Message, RpcError, code, error_body, error_line, result_body, result_line},
 };
 
-/// How long whoever leaves waits for what is still to be said behind.
-const SETTLING: Duration = Duration::from_secs(2);
+/// How long a shutdown waits for resources to be unsubscribed.
+const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Serves requests of either era. What legacy clients settle for all their requests is kept by the
-/// transports; here nothing is kept but which resources are watched.
+/// Serves requests of both eras. It holds no state but the resource subscriptions of all clients; the
+/// transports hold the sessions of legacy clients.
 #[derive(Debug, Clone)]
 pub struct Server {
     inner: Arc<Inner>,
@@ -46,64 +47,64 @@ pub struct Server {
 
 #[derive(Debug)]
 struct Inner {
-    serve: Arc<dyn RequestHandler>,
-    watched: Watched,
-    /// What goes on after a request is gone: unsubscribing.
-    aftermath: TaskTracker,
+    handler: Arc<dyn RequestHandler>,
+    subscriptions: SubscriptionCounts,
+    /// The tasks that unsubscribe for clients that are gone.
+    unsubscribing: TaskTracker,
 }
 
-/// Around a request while it is served.
+/// The context of a request while it is served.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct At<'a> {
+pub(crate) struct RequestContext<'a> {
     pub(crate) caller: &'a Caller,
-    pub(crate) back: &'a Arc<Back>,
-    /// The same, for the server behind.
+    pub(crate) channel: &'a ClientChannel,
+    /// The channel, as the handler sees it.
     pub(crate) client: &'a Arc<dyn ClientHandle>,
-    /// Ends what would otherwise go on for ever.
-    pub(crate) leaving: &'a CancellationToken,
+    /// Ends requests that would otherwise run forever.
+    pub(crate) shutdown: &'a CancellationToken,
 }
 
 /// The session of the one client of a transport outside this crate.
 #[derive(Debug)]
 pub struct LocalSession {
-    session: Arc<Session>,
-    leaving: CancellationToken,
+    session: Arc<LegacySession>,
+    shutdown: CancellationToken,
 }
 
 impl LocalSession {
-    /// A client that has not been introduced yet.
+    /// A session before its handshake.
     #[expect(clippy::new_without_default, reason = "a session is begun, not defaulted")]
     pub fn new() -> Self {
-        Self { session: Arc::new(Session::new()), leaving: CancellationToken::new() }
+        Self { session: Arc::new(LegacySession::new()), shutdown: CancellationToken::new() }
     }
 }
 
-/// An answer, for a transport to write.
+/// The response to a request, for a transport to write.
 #[derive(Debug)]
-pub struct Answer {
+pub struct RpcResponse {
     /// The era of the request.
     pub era: Era,
     id: Option<Raw>,
     outcome: Result<Raw, RpcError>,
 }
 
-impl Answer {
-    /// An error that answers `id`; none answers something unreadable.
+impl RpcResponse {
+    /// An error response; without an id it responds to an unreadable request.
     pub(crate) fn error(era: Era, id: Option<&RawValue>, error: RpcError) -> Self {
         Self { era, id: id.map(ToOwned::to_owned), outcome: Err(error) }
     }
 
-    /// The id it answers.
+    /// The id of the request.
     pub(crate) fn id(&self) -> Option<&RawValue> {
         self.id.as_deref()
     }
 
-    /// The code, if it is an error.
+    /// The error code, if it is an error.
     pub fn code(&self) -> Option<i64> {
         self.outcome.as_ref().err().map(|error| error.code)
     }
 
-    /// As one line.
+    /// Serializes it as one line.
     pub fn to_line(&self) -> Vec<u8> {
         match (&self.outcome, &self.id) {
             (Ok(result), Some(id)) => result_line(id, result),
@@ -112,7 +113,7 @@ impl Answer {
         }
     }
 
-    /// As a document of its own.
+    /// Serializes it without a line end.
     pub fn to_body(&self) -> Vec<u8> {
         match (&self.outcome, &self.id) {
             (Ok(result), Some(id)) => result_body(id, result),
@@ -123,41 +124,46 @@ impl Answer {
 }
 
 impl Server {
-    /// A server in front of `serve`.
-    pub fn new(serve: Arc<dyn RequestHandler>) -> Self {
-        let (watched, aftermath) = (Watched::default(), TaskTracker::new());
-        Self { inner: Arc::new(Inner { serve, watched, aftermath }) }
+    /// A server in front of `handler`.
+    pub fn new(handler: Arc<dyn RequestHandler>) -> Self {
+        let (subscriptions, unsubscribing) = (SubscriptionCounts::default(), TaskTracker::new());
+        Self { inner: Arc::new(Inner { handler, subscriptions, unsubscribing }) }
     }
 
-    /// Answers the request in `text` of the local caller; `None` if it is not a request. What is said
-    /// before the answer goes to `out` as lines.
-    pub async fn answer_line(
+    /// Serves a request of the local user; `None` if `text` is not a request. Messages that precede the
+    /// response are sent to `out` as lines.
+    pub async fn serve_line(
         &self,
         local: &LocalSession,
         text: &str,
         out: &mpsc::Sender<Vec<u8>>,
-    ) -> Option<Answer> {
+    ) -> Option<RpcResponse> {
         let Ok(Message::Request { id, method, params }) = Message::parse(text) else {
             return None;
         };
-        let incoming = Incoming { id, method: &method, params, headers: None };
-        let mut prepared = match incoming.prepare() {
-            Ok(prepared) => prepared,
-            Err(answer) => return Some(answer),
+        let incoming = IncomingRequest { id, method: &method, params, headers: None };
+        let mut request = match incoming.validate() {
+            Ok(request) => request,
+            Err(response) => return Some(response),
         };
-        let back = Arc::new(prepared.back(Some(&local.session), Some(out.clone())));
-        let client: Arc<dyn ClientHandle> = Arc::<Back>::clone(&back);
-        let caller = Caller::local();
-        let at = At { caller: &caller, back: &back, client: &client, leaving: &local.leaving };
-        Some(self.answer(at, prepared).await)
+        let outbox = Outbox::Shared(out.clone());
+        let channel = Arc::new(request.channel(Some(&local.session), outbox));
+        Some(self.serve(&Caller::local(), channel, &local.shutdown, request).await)
     }
 
-    /// Answers one request. Dropping the future cancels the work behind it; a panic behind it is
-    /// answered too.
-    pub(crate) async fn answer(&self, at: At<'_>, prepared: Prepared) -> Answer {
-        let Prepared { id, era, method, asked, .. } = prepared;
+    /// Serves one request. Dropping the future cancels it; a panic becomes an error response.
+    pub(crate) async fn serve(
+        &self,
+        caller: &Caller,
+        channel: Arc<ClientChannel>,
+        shutdown: &CancellationToken,
+        request: ValidRequest,
+    ) -> RpcResponse {
+        let client: Arc<dyn ClientHandle> = Arc::<ClientChannel>::clone(&channel);
+        let cx = RequestContext { caller, channel: &channel, client: &client, shutdown };
+        let ValidRequest { id, era, method, request, .. } = request;
         let outcome = {
-            let mut work = pin!(self.outcome(at, &id, era, method, asked));
+            let mut work = pin!(self.outcome(cx, &id, era, method, request));
             poll_fn(|cx| {
                 catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))).unwrap_or_else(|_| {
                     let message = "Internal error: the request crashed";
@@ -166,122 +172,122 @@ impl Server {
             })
             .await
         };
-        Answer { era, id: Some(id), outcome }
+        RpcResponse { era, id: Some(id), outcome }
     }
 
     async fn outcome(
         &self,
-        at: At<'_>,
+        cx: RequestContext<'_>,
         id: &RawValue,
         era: Era,
         method: Method,
-        asked: Asked,
+        request: DecodedRequest,
     ) -> Result<Raw, RpcError> {
-        let identity = self.inner.serve.server_info();
-        let reply = match asked {
-            Asked::Initialize { version, capabilities } => {
-                if let Some(session) = at.back.session() {
+        let info = self.inner.handler.server_info();
+        let response = match request {
+            DecodedRequest::Initialize { version, capabilities } => {
+                if let Some(session) = cx.channel.session() {
                     session.begin(capabilities);
                 }
-                return Ok(model::initialized(identity, self.offers(), &version));
+                return Ok(model::initialized(info, self.capabilities(), &version));
             }
-            Asked::Ping => return Ok(model::empty()),
-            Asked::Discover => model::discovered(identity, self.offers()),
-            Asked::Listen(filter) => {
-                Response::Done { result: listen(self, &at, id, filter).await?, cache: None }
+            DecodedRequest::Ping => return Ok(model::empty()),
+            DecodedRequest::Discover => model::discovered(info, self.capabilities()),
+            DecodedRequest::Listen(filter) => {
+                Response::Done { result: listen(self, &cx, id, filter).await?, cache: None }
             }
-            Asked::Served(asked) => {
-                self.served(&at, asked).await.map_err(|fault| model::fault(era, fault))?
+            DecodedRequest::Handled(request) => {
+                let handled = self.handle_in_session(&cx, request).await;
+                handled.map_err(|error| model::rpc_error(era, error))?
             }
         };
-        model::result(era, method, identity, reply)
+        model::result(era, method, info, response)
     }
 
-    /// Asks the server behind, and keeps what a legacy client settles by it.
-    async fn served(
+    /// Passes a request to the handler, and applies it to the session of a legacy client.
+    async fn handle_in_session(
         &self,
-        at: &At<'_>,
-        asked: request::ClientRequest,
+        cx: &RequestContext<'_>,
+        request: ClientRequest,
     ) -> Result<Response, RequestError> {
-        let Some(session) = at.back.session() else { return self.ask(at, asked).await };
-        match &asked.request {
+        let Some(session) = cx.channel.session() else { return self.handle(cx, request).await };
+        match &request.request {
             Request::SetLogLevel { level } => {
-                let level = Level::named(level);
-                let reply = self.ask(at, asked).await?;
-                level.into_iter().for_each(|level| session.set_level(level));
-                Ok(reply)
+                let level = LogLevel::from_name(level);
+                let response = self.handle(cx, request).await?;
+                level.into_iter().for_each(|level| session.set_log_level(level));
+                Ok(response)
             }
             Request::Resource(ResourceOperation::Subscribe { uri }) => {
                 let uri = uri.clone();
-                let reply = self.ask(at, asked).await?;
-                if session.watch(&uri) {
-                    self.inner.watched.add(&uri);
+                let response = self.handle(cx, request).await?;
+                if session.subscribe(&uri) {
+                    self.inner.subscriptions.add(&uri);
                 }
-                Ok(reply)
+                Ok(response)
             }
             Request::Resource(ResourceOperation::Unsubscribe { uri }) => {
-                // Others may still want word of it, also where this client never asked for it.
-                if !session.unwatch(uri) || !self.inner.watched.remove(uri) {
+                // Other clients may still be subscribed, even if this one never was.
+                if !session.unsubscribe(uri) || !self.inner.subscriptions.remove(uri) {
                     return Ok(Response::Done { result: model::empty(), cache: None });
                 }
-                self.ask(at, asked).await
+                self.handle(cx, request).await
             }
-            _ => self.ask(at, asked).await,
+            _ => self.handle(cx, request).await,
         }
     }
 
-    pub(crate) async fn ask(
+    /// Passes a request to the handler.
+    pub(crate) async fn handle(
         &self,
-        at: &At<'_>,
-        asked: request::ClientRequest,
+        cx: &RequestContext<'_>,
+        request: ClientRequest,
     ) -> Result<Response, RequestError> {
-        self.inner.serve.handle(at.caller, at.client, asked).await
+        self.inner.handler.handle(cx.caller, cx.client, request).await
     }
 
     pub(crate) fn changes(&self) -> Box<dyn ChangeStream> {
-        self.inner.serve.changes()
+        self.inner.handler.changes()
     }
 
-    /// The schema of a tool's arguments, if it is shown as its server describes it.
+    /// The input schema of a tool, if the tool is listed as its upstream describes it.
     pub(crate) fn schema(&self, caller: &Caller, tool: &str) -> Option<Arc<RawValue>> {
-        self.inner.serve.schema(caller, tool)
+        self.inner.handler.schema(caller, tool)
     }
 
-    pub(crate) fn offers(&self) -> ServerCapabilities {
-        self.inner.serve.capabilities()
+    pub(crate) fn capabilities(&self) -> ServerCapabilities {
+        self.inner.handler.capabilities()
     }
 
-    pub(crate) fn watched(&self) -> &Watched {
-        &self.inner.watched
+    pub(crate) fn subscriptions(&self) -> &SubscriptionCounts {
+        &self.inner.subscriptions
     }
 
-    /// Ends the watch of resources for someone who is gone.
-    pub(crate) fn unwatch(&self, caller: &Caller, uris: impl IntoIterator<Item = String>) {
-        let uris: Vec<_> = uris.into_iter().filter(|uri| self.inner.watched.remove(uri)).collect();
+    /// Ends the subscriptions of a client that is gone, in the background.
+    pub(crate) fn unsubscribe(&self, caller: &Caller, uris: impl IntoIterator<Item = String>) {
+        let subscriptions = &self.inner.subscriptions;
+        let uris: Vec<_> = uris.into_iter().filter(|uri| subscriptions.remove(uri)).collect();
         if uris.is_empty() || tokio::runtime::Handle::try_current().is_err() {
             return;
         }
-        let (serve, caller) = (Arc::clone(&self.inner.serve), caller.clone());
-        self.inner.aftermath.spawn(async move {
-            let nobody = NoClient::shared();
+        let (handler, caller) = (Arc::clone(&self.inner.handler), caller.clone());
+        self.inner.unsubscribing.spawn(async move {
+            let no_client = NoClient::shared();
             for uri in uris {
                 let request = Request::Resource(ResourceOperation::Unsubscribe { uri });
-                let asked = request::ClientRequest {
-                    request,
-                    meta: None,
-                    continuation: Continuation::default(),
-                };
-                if let Err(fault) = serve.handle(&caller, &nobody, asked).await {
-                    tracing::debug!("unsubscribing: {fault}");
+                let request =
+                    ClientRequest { request, meta: None, continuation: Continuation::default() };
+                if let Err(error) = handler.handle(&caller, &no_client, request).await {
+                    tracing::debug!("a resource was not unsubscribed: {error}");
                 }
             }
         });
     }
 
-    /// Waits for what goes on after requests are gone, though not long.
-    pub(crate) async fn settled(&self) {
-        self.inner.aftermath.close();
-        drop(timeout(SETTLING, self.inner.aftermath.wait()).await);
-        self.inner.aftermath.reopen();
+    /// Waits until resources are unsubscribed, with a timeout.
+    pub(crate) async fn unsubscribed(&self) {
+        self.inner.unsubscribing.close();
+        drop(timeout(UNSUBSCRIBE_TIMEOUT, self.inner.unsubscribing.wait()).await);
+        self.inner.unsubscribing.reopen();
     }
 }

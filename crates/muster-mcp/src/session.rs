@@ -1,4 +1,4 @@
-//! What a legacy client has settled for all its requests: the state that modern ones carry along.
+//! The session of a legacy client: the state that modern requests carry themselves.
 
 use std::{
     collections::BTreeSet,
@@ -10,29 +10,29 @@ use muster_core::{
     request::Change,
 };
 
-use crate::{level::Level, lock::Lock, questions::Questions};
+use crate::{input_requests::PendingInputs, lock::Lock, log_level::LogLevel};
 
-/// The state of one legacy client.
+/// The session state of one legacy client.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct LegacySession {
     capabilities: Lock<Raw>,
-    level: AtomicU8,
-    watched: Lock<BTreeSet<String>>,
-    pub(crate) questions: Questions,
+    log_level: AtomicU8,
+    subscriptions: Lock<BTreeSet<String>>,
+    pub(crate) input_requests: PendingInputs,
 }
 
-impl Session {
-    /// A client that has said nothing yet: it wants every log line and can be asked nothing.
+impl LegacySession {
+    /// A session before its handshake: every log level, no capabilities.
     pub(crate) fn new() -> Self {
         Self {
             capabilities: Lock::new(RawObject::new().to_raw()),
-            level: AtomicU8::new(Level::LEAST.place()),
-            watched: Lock::default(),
-            questions: Questions::default(),
+            log_level: AtomicU8::new(LogLevel::DEBUG.to_u8()),
+            subscriptions: Lock::default(),
+            input_requests: PendingInputs::default(),
         }
     }
 
-    /// The client introduced itself.
+    /// The client sent `initialize`.
     pub(crate) fn begin(&self, capabilities: Raw) {
         *self.capabilities.lock() = capabilities;
     }
@@ -41,35 +41,35 @@ impl Session {
         self.capabilities.lock().clone()
     }
 
-    pub(crate) fn level(&self) -> Level {
-        Level::at(self.level.load(Ordering::Relaxed))
+    pub(crate) fn log_level(&self) -> LogLevel {
+        LogLevel::from_u8(self.log_level.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn set_level(&self, level: Level) {
-        self.level.store(level.place(), Ordering::Relaxed);
+    pub(crate) fn set_log_level(&self, level: LogLevel) {
+        self.log_level.store(level.to_u8(), Ordering::Relaxed);
     }
 
-    /// The client wants word of a resource; whether it did not before.
-    pub(crate) fn watch(&self, uri: &str) -> bool {
-        self.watched.lock().insert(uri.to_owned())
+    /// Adds a subscription; `false` if it exists.
+    pub(crate) fn subscribe(&self, uri: &str) -> bool {
+        self.subscriptions.lock().insert(uri.to_owned())
     }
 
-    /// It no longer does; whether it did before.
-    pub(crate) fn unwatch(&self, uri: &str) -> bool {
-        self.watched.lock().remove(uri)
+    /// Removes a subscription; `false` if there is none.
+    pub(crate) fn unsubscribe(&self, uri: &str) -> bool {
+        self.subscriptions.lock().remove(uri)
     }
 
-    /// Everything it wanted word of, which it no longer does.
-    pub(crate) fn unwatch_all(&self) -> BTreeSet<String> {
-        std::mem::take(&mut *self.watched.lock())
+    /// Removes all subscriptions.
+    pub(crate) fn unsubscribe_all(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.subscriptions.lock())
     }
 
-    /// Whether the client is to hear of a change.
-    pub(crate) fn hears(&self, change: &Change) -> bool {
+    /// Whether the client is notified of a change.
+    pub(crate) fn is_notified_of(&self, change: &Change) -> bool {
         match change {
             Change::Tools | Change::Resources | Change::Prompts => true,
-            Change::Resource { uri } => self.watched.lock().contains(uri),
-            Change::ForOwner { change, .. } => self.hears(change),
+            Change::Resource { uri } => self.subscriptions.lock().contains(uri),
+            Change::ForOwner { change, .. } => self.is_notified_of(change),
         }
     }
 }

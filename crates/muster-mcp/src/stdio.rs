@@ -1,17 +1,16 @@
-//! One client on a pair of pipes: a message a line, both ways.
+//! The stdio transport: one client on a pair of pipes, one message a line.
 //!
-//! Requests run side by side and are answered as they finish. When the client closes its end, what is
-//! still running is answered before we go, but nothing is asked any more; when it no longer listens,
-//! what is running is cancelled.
+//! Requests run concurrently and are answered as they finish. When the client closes its input, pending
+//! requests are still answered, but no input is requested any more; when it closes its output, they are
+//! cancelled.
 
-mod ends;
 mod lines;
+mod standard_streams;
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use muster_core::{
     call::Caller,
-    client::ClientHandle,
     json::{Raw, RawObject},
     request::ChangeStream,
 };
@@ -23,27 +22,27 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    ends::{Input, Output},
     lines::{LIMIT, Line, Lines},
+    standard_streams::{Input, Output},
 };
 use crate::{
-    back::AHEAD,
-    incoming::{Incoming, Prepared},
-    listen,
+    change_notifications,
+    client_channel::{Outbox, QUEUE},
+    incoming::{IncomingRequest, ValidRequest},
     model::Method,
-    server::{At, Server},
-    session::Session,
+    server::Server,
+    session::LegacySession,
     wire::{Message, RpcError, code, error_line},
 };
 
 /// Serves one client until it leaves.
 pub async fn serve(server: Server, input: Input, output: Output) -> io::Result<()> {
-    let (out, waiting) = mpsc::channel(AHEAD);
-    let over = CancellationToken::new();
+    let (out, lines) = mpsc::channel(QUEUE);
+    let finished = CancellationToken::new();
     let mut writer = JoinSet::new();
-    writer.spawn(write(output, waiting, over.clone()));
-    let served = Pump::new(server, out).run(input).await;
-    over.cancel();
+    writer.spawn(write(output, lines, finished.clone()));
+    let served = StdioSession::new(server, out).run(input).await;
+    finished.cancel();
     let written = writer.join_next().await;
     served?;
     match written {
@@ -52,113 +51,114 @@ pub async fn serve(server: Server, input: Input, output: Output) -> io::Result<(
     }
 }
 
-/// Writes what there is to say. When all is over, what was said before is still written; what someone
-/// still holds a sender for is not waited for.
+/// Writes queued lines until the client is gone. Once `finished`, it writes what is queued and stops, even
+/// if there are senders left.
 async fn write(
     mut output: Output,
-    mut waiting: mpsc::Receiver<Vec<u8>>,
-    over: CancellationToken,
+    mut lines: mpsc::Receiver<Vec<u8>>,
+    finished: CancellationToken,
 ) -> io::Result<()> {
     loop {
         tokio::select! {
             biased;
-            line = waiting.recv() => match line {
+            line = lines.recv() => match line {
                 Some(line) => output.write_all(&line).await?,
                 None => return Ok(()),
             },
-            () = over.cancelled(), if !waiting.is_closed() => waiting.close(),
+            () = finished.cancelled(), if !lines.is_closed() => lines.close(),
             () = output.closed() => return Ok(()),
         }
     }
 }
 
-/// The requests being served.
+/// The pending requests.
 #[derive(Default)]
-struct Running {
+struct PendingRequests {
     tasks: JoinSet<()>,
-    /// By task, to find the handle when it ends.
+    /// The client's ids by task, to find a request when its task ends.
     ids: BTreeMap<Id, Raw>,
     /// By the client's id, for cancellation.
     handles: BTreeMap<String, AbortHandle>,
 }
 
-struct Pump {
+/// The connection to one client.
+struct StdioSession {
     server: Server,
     out: mpsc::Sender<Vec<u8>>,
-    running: Running,
-    /// What the client has settled, should it be a legacy one.
-    session: Arc<Session>,
-    /// Changes since `initialize`, until the client is ready to hear of them.
+    requests: PendingRequests,
+    /// The session, if the client is a legacy one.
+    session: Arc<LegacySession>,
+    /// Changes since `initialize`, until the client is initialized.
     changes: Option<Box<dyn ChangeStream>>,
-    announcing: JoinSet<()>,
-    leaving: CancellationToken,
+    notifier: JoinSet<()>,
+    shutdown: CancellationToken,
 }
 
-/// Everything that can happen on the connection.
+/// What can happen on the connection.
 enum Event {
     Line(Line),
-    Ended(Result<(Id, ()), JoinError>),
+    RequestEnded(Result<(Id, ()), JoinError>),
     ClientGone,
 }
 
-impl Pump {
+impl StdioSession {
     fn new(server: Server, out: mpsc::Sender<Vec<u8>>) -> Self {
         Self {
             server,
             out,
-            running: Running::default(),
-            session: Arc::new(Session::new()),
+            requests: PendingRequests::default(),
+            session: Arc::new(LegacySession::new()),
             changes: None,
-            announcing: JoinSet::new(),
-            leaving: CancellationToken::new(),
+            notifier: JoinSet::new(),
+            shutdown: CancellationToken::new(),
         }
     }
 
     async fn run(mut self, input: Input) -> io::Result<()> {
         let mut lines = Lines::new(input);
         let mut reading = true;
-        while reading || !self.running.tasks.is_empty() {
+        while reading || !self.requests.tasks.is_empty() {
             let event = tokio::select! {
                 line = lines.next(), if reading => Event::Line(line?),
-                Some(ended) = self.running.tasks.join_next_with_id() => Event::Ended(ended),
+                Some(ended) = self.requests.tasks.join_next_with_id() => Event::RequestEnded(ended),
                 () = self.out.closed() => Event::ClientGone,
             };
             match event {
-                Event::Line(Line::Text(text)) => self.take(&text).await,
-                Event::Line(Line::TooLong) => send(&self.out, long_line()).await,
+                Event::Line(Line::Text(text)) => self.handle(&text).await,
+                Event::Line(Line::TooLong) => send(&self.out, oversized_line()).await,
                 Event::Line(Line::End) => {
                     reading = false;
-                    self.leaving.cancel();
-                    self.session.questions.close();
+                    self.shutdown.cancel();
+                    self.session.input_requests.close();
                 }
-                Event::Ended(ended) => self.ended(&ended),
+                Event::RequestEnded(ended) => self.request_ended(&ended),
                 Event::ClientGone => {
-                    self.running.tasks.shutdown().await;
+                    self.requests.tasks.shutdown().await;
                     break;
                 }
             }
         }
-        self.server.unwatch(&Caller::local(), self.session.unwatch_all());
-        self.server.settled().await;
+        self.server.unsubscribe(&Caller::local(), self.session.unsubscribe_all());
+        self.server.unsubscribed().await;
         Ok(())
     }
 
-    async fn take(&mut self, text: &str) {
+    async fn handle(&mut self, text: &str) {
         if text.trim().is_empty() {
             return;
         }
         match Message::parse(text) {
             Ok(Message::Request { id, method, params }) => {
-                let incoming = Incoming { id, method: &method, params, headers: None };
-                match incoming.prepare() {
-                    Ok(prepared) => self.start(prepared),
-                    Err(answer) => send(&self.out, answer.to_line()).await,
+                let incoming = IncomingRequest { id, method: &method, params, headers: None };
+                match incoming.validate() {
+                    Ok(request) => self.start(request),
+                    Err(response) => send(&self.out, response.to_line()).await,
                 }
             }
-            Ok(Message::Notification { method, params }) => self.notice(&method, params),
+            Ok(Message::Notification { method, params }) => self.notified(&method, params),
             Ok(Message::Response { id, outcome }) => {
-                if !self.session.questions.answered(id, outcome) {
-                    tracing::debug!("answer to no question of ours");
+                if !self.session.input_requests.complete(id, outcome) {
+                    tracing::debug!("a response to no pending input request");
                 }
             }
             Err(malformed) => {
@@ -168,75 +168,76 @@ impl Pump {
         }
     }
 
-    fn start(&mut self, mut prepared: Prepared) {
-        if prepared.method == Method::Initialize {
+    fn start(&mut self, mut request: ValidRequest) {
+        if request.method == Method::Initialize {
             self.changes = Some(self.server.changes());
         }
-        let id = prepared.id.clone();
-        let back = Arc::new(prepared.back(Some(&self.session), Some(self.out.clone())));
-        let (server, out, leaving) = (self.server.clone(), self.out.clone(), self.leaving.clone());
-        let handle = self.running.tasks.spawn(async move {
-            let client: Arc<dyn ClientHandle> = Arc::<crate::back::Back>::clone(&back);
-            let caller = Caller::local();
-            let at = At { caller: &caller, back: &back, client: &client, leaving: &leaving };
-            let answer = server.answer(at, prepared).await;
-            send(&out, answer.to_line()).await;
+        let id = request.id.clone();
+        let outbox = Outbox::Shared(self.out.clone());
+        let channel = Arc::new(request.channel(Some(&self.session), outbox));
+        let (server, out, shutdown) =
+            (self.server.clone(), self.out.clone(), self.shutdown.clone());
+        let handle = self.requests.tasks.spawn(async move {
+            let response = server.serve(&Caller::local(), channel, &shutdown, request).await;
+            send(&out, response.to_line()).await;
         });
-        self.running.handles.insert(id.get().to_owned(), handle.clone());
-        self.running.ids.insert(handle.id(), id);
+        self.requests.handles.insert(id.get().to_owned(), handle.clone());
+        self.requests.ids.insert(handle.id(), id);
     }
 
-    fn notice(&mut self, method: &str, params: Option<&RawValue>) {
+    fn notified(&mut self, method: &str, params: Option<&RawValue>) {
         match method {
             "notifications/cancelled" => {
                 let params = params.and_then(RawObject::parse).unwrap_or_default();
                 let Some(id) = params.get("requestId") else { return };
-                if let Some(handle) = self.running.handles.get(id.get()) {
+                if let Some(handle) = self.requests.handles.get(id.get()) {
                     handle.abort();
                 }
             }
             "notifications/initialized" => {
                 let Some(changes) = self.changes.take() else { return };
-                self.announcing.abort_all();
+                self.notifier.abort_all();
                 let (session, out) = (Arc::clone(&self.session), self.out.clone());
-                self.announcing.spawn(announce(changes, session, out));
+                self.notifier.spawn(notify_changes(changes, session, out));
             }
             _ => (),
         }
     }
 
-    fn ended(&mut self, ended: &Result<(Id, ()), JoinError>) {
+    fn request_ended(&mut self, ended: &Result<(Id, ()), JoinError>) {
         let task = match ended {
             Ok((task, ())) => *task,
             Err(err) => err.id(),
         };
-        let Some(id) = self.running.ids.remove(&task) else { return };
-        if self.running.handles.get(id.get()).is_some_and(|handle| handle.id() == task) {
-            self.running.handles.remove(id.get());
+        let Some(id) = self.requests.ids.remove(&task) else { return };
+        if self.requests.handles.get(id.get()).is_some_and(|handle| handle.id() == task) {
+            self.requests.handles.remove(id.get());
         }
     }
 }
 
-fn long_line() -> Vec<u8> {
+fn oversized_line() -> Vec<u8> {
     let message = format!("Invalid Request: a message may have at most {} bytes", LIMIT);
     error_line(None, &RpcError::new(code::INVALID_REQUEST, message))
 }
 
 async fn send(out: &mpsc::Sender<Vec<u8>>, line: Vec<u8>) {
-    // A client that left needs no answer.
+    // The client may be gone.
     drop(out.send(line).await);
 }
 
-/// Tells a legacy client of changes.
-async fn announce(
+/// Notifies a legacy client of changes.
+async fn notify_changes(
     mut changes: Box<dyn ChangeStream>,
-    session: Arc<Session>,
+    session: Arc<LegacySession>,
     out: mpsc::Sender<Vec<u8>>,
 ) {
     let owner = Caller::local().owner();
     while let Some(change) = changes.next().await {
         let Some(change) = change.visible_to(&owner) else { continue };
-        if session.hears(change) && out.send(listen::line(change)).await.is_err() {
+        if session.is_notified_of(change)
+            && out.send(change_notifications::line(change)).await.is_err()
+        {
             return;
         }
     }

@@ -1,14 +1,14 @@
-//! Which protocol era a client speaks, and what we do about it.
+//! The two protocol eras, and how the era of a message is determined.
 //!
-//! Two eras share one wire. In the *legacy* era (2024-11-05 to 2025-11-25) a connection begins with
-//! `initialize`, which settles the version for all that follows. In the *modern* era (2026-07-28)
-//! there is no handshake: every request carries its version and the client's capabilities in
-//! `params._meta`, `server/discover` tells what the server can do, and every result says what type it
-//! is and how long it may be kept.
+//! Both eras share one wire. In the *legacy* era (2024-11-05 to 2025-11-25) a connection begins with
+//! `initialize`, which negotiates the version for all that follows. In the *modern* era (2026-07-28) there
+//! is no handshake: every request carries its version and the client's capabilities in `params._meta`,
+//! `server/discover` returns the capabilities of the server, and every result states its type and how long
+//! it may be cached.
 //!
-//! Each message is judged by itself: one that carries a version in `_meta`, or whose HTTP headers name
-//! a version that is not a legacy one, is modern; any other is legacy. A client may therefore probe with `server/discover`, fall back to `initialize`, or change
-//! its mind, and no state has to be undone.
+//! The era is determined for each message alone: one that carries a version in `_meta`, or whose HTTP
+//! headers name a version that is not a legacy one, is modern; any other is legacy. A client may therefore
+//! probe with `server/discover` and fall back to `initialize`, and no state has to be undone.
 
 use muster_core::json::{Raw, RawObject};
 use serde_json::value::RawValue;
@@ -21,24 +21,24 @@ pub const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-1
 /// The modern versions, newest first.
 pub const MODERN: [&str; 1] = ["2026-07-28"];
 
-/// The key under which a modern request names its version.
+/// The `_meta` key of the protocol version of a modern request.
 pub const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// The key under which a modern request says what its client can do.
+/// The `_meta` key of the client capabilities of a modern request.
 pub const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
 
-/// The key under which a modern request may name its client.
+/// The `_meta` key of the client name of a modern request.
 pub const CLIENT_INFO_KEY: &str = "io.modelcontextprotocol/clientInfo";
 
-/// The key under which a modern request asks for log lines.
+/// The `_meta` key by which a modern request enables log messages.
 pub const LOG_LEVEL_KEY: &str = "io.modelcontextprotocol/logLevel";
 
-/// The key that tells which subscription a message belongs to.
+/// The `_meta` key of the subscription that a message belongs to.
 pub const SUBSCRIPTION_KEY: &str = "io.modelcontextprotocol/subscriptionId";
 
 const OUR_KEYS: [&str; 4] = [VERSION_KEY, CAPABILITIES_KEY, CLIENT_INFO_KEY, LOG_LEVEL_KEY];
 
-/// The key under which a modern result names the server.
+/// The `_meta` key of the server name of a modern result.
 pub const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The era of one request.
@@ -50,12 +50,12 @@ pub enum Era {
     Modern,
 }
 
-/// Why a modern request cannot be served.
+/// Why a modern request is invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub enum EraFault {
-    /// The version is not spoken here.
+    /// The version is not supported.
     Unsupported {
-        /// The version asked for.
+        /// The requested version.
         requested: String,
     },
     /// `_meta` lacks a key that every modern request carries.
@@ -63,14 +63,14 @@ pub enum EraFault {
         /// The key.
         missing: &'static str,
     },
-    /// A header does not repeat what the body says.
+    /// A header differs from the body that it repeats.
     Header(Mismatch),
 }
 
 impl Era {
-    /// Judges a request: by the version its headers name, else by what it carries in `_meta`. Methods
-    /// that only the modern era has are modern without either.
-    pub fn judge(method: &str, meta: &RawObject<'_>, headers: Option<&Headers<'_>>) -> Self {
+    /// The era of a request: by the version in its headers, else by its `_meta`. Methods that only the
+    /// modern era has are modern without either.
+    pub fn of_request(method: &str, meta: &RawObject<'_>, headers: Option<&Headers<'_>>) -> Self {
         if let Some(version) = headers.and_then(|headers| headers.version)
             && !LEGACY.contains(&version)
         {
@@ -81,10 +81,10 @@ impl Era {
     }
 }
 
-/// Whether a modern request carries what it must.
+/// Checks that a modern request carries what it must.
 ///
-/// Clients are written against the order of these refusals. Where there are no headers, the version
-/// comes first: what else a request must carry is up to the version.
+/// Clients rely on the order of these checks. Without headers, the version comes first: it determines what
+/// else a request must carry.
 pub fn check(meta: &RawObject<'_>, headers: Option<&Headers<'_>>) -> Result<(), EraFault> {
     if let Some(Headers { version: None, .. }) = headers {
         return Err(EraFault::Header(Mismatch::missing(headers::VERSION)));
@@ -109,13 +109,13 @@ pub fn check(meta: &RawObject<'_>, headers: Option<&Headers<'_>>) -> Result<(), 
     if complete { Ok(()) } else { Err(EraFault::Incomplete { missing: CAPABILITIES_KEY }) }
 }
 
-/// The client's capabilities, as a modern request carries them.
+/// The client capabilities of a modern request.
 pub fn capabilities(meta: &RawObject<'_>) -> Raw {
     meta.get(CAPABILITIES_KEY).map_or_else(|| RawObject::new().to_raw(), ToOwned::to_owned)
 }
 
-/// `_meta` as it may travel on: without what is between this client and us.
-pub fn passed_on(meta: &RawValue) -> Option<Raw> {
+/// The `_meta` that is forwarded: without the keys that concern only this connection.
+pub fn forwarded(meta: &RawValue) -> Option<Raw> {
     let mut members = RawObject::parse(meta)?;
     if members.iter().any(|(key, _)| OUR_KEYS.contains(&key)) {
         for key in OUR_KEYS {
@@ -126,7 +126,7 @@ pub fn passed_on(meta: &RawValue) -> Option<Raw> {
     (!members.is_empty()).then(|| meta.to_owned())
 }
 
-/// The version to answer `initialize` with: the client's if it is a legacy one, else our newest.
+/// The version in the result of `initialize`: the client's if it is a legacy one, else our newest.
 pub fn negotiate(requested: &str) -> &'static str {
     let [newest, ..] = LEGACY;
     LEGACY.into_iter().find(|version| *version == requested).unwrap_or(newest)
@@ -137,19 +137,19 @@ mod tests {
     use muster_core::json::RawObject;
     use serde_json::value::RawValue;
 
-    use super::{Era, EraFault, check, negotiate, passed_on};
+    use super::{Era, EraFault, check, forwarded, negotiate};
     use crate::headers::Headers;
 
     fn raw(text: &str) -> Box<RawValue> {
         serde_json::from_str(text).unwrap()
     }
 
-    fn judged(meta: &str, version: Option<&str>) -> Result<Era, EraFault> {
+    fn era(meta: &str, version: Option<&str>) -> Result<Era, EraFault> {
         let raw = raw(meta);
         let meta = RawObject::parse(&raw).unwrap();
         let headers = Headers { version, ..Headers::default() };
         let headers = version.map(|_| &headers);
-        match Era::judge("tools/list", &meta, headers) {
+        match Era::of_request("tools/list", &meta, headers) {
             Era::Legacy => Ok(Era::Legacy),
             Era::Modern => check(&meta, headers).map(|()| Era::Modern),
         }
@@ -159,28 +159,28 @@ mod tests {
     const CAPABILITIES: &str = r#""io.modelcontextprotocol/clientCapabilities":{}"#;
 
     #[test]
-    fn each_message_is_judged_by_itself() {
-        assert_eq!(judged("{}", None), Ok(Era::Legacy));
-        assert_eq!(judged("{}", Some("2025-06-18")), Ok(Era::Legacy));
-        assert_eq!(judged(r#"{"progressToken":1}"#, None), Ok(Era::Legacy));
-        assert_eq!(judged(&format!("{{{VERSION},{CAPABILITIES}}}"), None), Ok(Era::Modern));
+    fn the_era_is_determined_for_each_message() {
+        assert_eq!(era("{}", None), Ok(Era::Legacy));
+        assert_eq!(era("{}", Some("2025-06-18")), Ok(Era::Legacy));
+        assert_eq!(era(r#"{"progressToken":1}"#, None), Ok(Era::Legacy));
+        assert_eq!(era(&format!("{{{VERSION},{CAPABILITIES}}}"), None), Ok(Era::Modern));
         assert_eq!(
-            judged(&format!("{{{VERSION}}}"), None),
+            era(&format!("{{{VERSION}}}"), None),
             Err(EraFault::Incomplete { missing: "io.modelcontextprotocol/clientCapabilities" })
         );
         assert_eq!(
-            judged(r#"{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}"#, None),
+            era(r#"{"io.modelcontextprotocol/protocolVersion":"2027-01-01"}"#, None),
             Err(EraFault::Unsupported { requested: "2027-01-01".to_owned() })
         );
         assert_eq!(
-            judged("{}", Some("2026-07-28")),
+            era("{}", Some("2026-07-28")),
             Err(EraFault::Incomplete { missing: "io.modelcontextprotocol/protocolVersion" })
         );
     }
 
     #[test]
-    fn what_is_between_client_and_gateway_stays_there() {
-        let passed = |meta: &str| passed_on(&raw(meta)).map(|raw| raw.get().to_owned());
+    fn keys_of_the_connection_are_not_forwarded() {
+        let passed = |meta: &str| forwarded(&raw(meta)).map(|raw| raw.get().to_owned());
         assert_eq!(passed(&format!("{{{VERSION},{CAPABILITIES}}}")), None);
         assert_eq!(passed("{}"), None);
         assert_eq!(
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn initialize_never_answers_a_modern_version() {
+    fn initialize_never_returns_a_modern_version() {
         assert_eq!(negotiate("2024-11-05"), "2024-11-05");
         assert_eq!(negotiate("2025-11-25"), "2025-11-25");
         assert_eq!(negotiate("2026-07-28"), "2025-11-25");

@@ -7,11 +7,11 @@ use std::{
     path::PathBuf,
 };
 
-use muster_search::{embedding::Embedder as _, encoder::BertModel};
+use muster_search::encoder::Model;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = env::args_os().nth(1).map(PathBuf::from).ok_or("usage: embed FOLDER")?;
-    let model = BertModel::load(&folder)?;
+    let model = Model::load(&folder)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     for line in io::stdin().lock().lines() {
         let text: String = serde_json::from_str(&line?)?;

@@ -13,7 +13,7 @@ use std::{
 use muster_search::{
     document::{Document, parameters},
     index::Index,
-    search::DocumentId,
+    search::Place,
     verdict::Verdict,
 };
 use serde_json::{Value, json};
@@ -40,23 +40,23 @@ fn main() -> Result<(), Box<dyn Error>> {
         let index = index.get_or_insert_with(|| index_of(&tools));
         let without = line.get("without").and_then(Value::as_array).into_iter().flatten();
         let without: BTreeSet<&str> = without.filter_map(Value::as_str).collect();
-        let id = |place: DocumentId<'_>| {
+        let id = |place: Place<'_>| {
             let tool = tools.get(place.source).and_then(|tools| tools.get(place.position));
             tool.map_or("", |tool| text(tool, "id"))
         };
-        let admit = |place: DocumentId<'_>| !without.contains(id(place));
+        let admit = |place: Place<'_>| !without.contains(id(place));
         let query = vector(&line);
-        let near = |place: DocumentId<'_>| {
+        let near = |place: Place<'_>| {
             let tool = tools.get(place.source)?.get(place.position)?;
             let vector = vectors.get(text(tool, "id"))?;
             Some(vector.iter().zip(&query).map(|(a, b)| a * b).sum())
         };
         let answer = match query.is_empty() {
             true => index.search(text(&line, "query"), &admit, LIMIT),
-            false => index.search_hybrid(text(&line, "query"), &admit, &near, LIMIT),
+            false => index.search_meaning(text(&line, "query"), &admit, &near, LIMIT),
         };
         let scores: Vec<f32> = answer.hits.iter().map(|hit| hit.score).collect();
-        let ids: Vec<&str> = answer.hits.iter().map(|hit| id(hit.document)).collect();
+        let ids: Vec<&str> = answer.hits.iter().map(|hit| id(hit.place)).collect();
         let verdict = match answer.verdict {
             Verdict::Found => "found",
             Verdict::Unsure { .. } => "unsure",

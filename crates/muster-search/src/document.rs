@@ -1,39 +1,39 @@
-//! The searchable document of one tool.
+//! What search knows about one tool.
 
 use serde_json::Value;
 
-/// The searchable document of one tool. Unknown fields are empty.
+/// What search knows about one tool. Whatever is unknown stays empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Document<'a> {
-    /// The tool's name at its server.
+    /// What the tool is called where it comes from.
     pub name: &'a str,
-    /// Further names that match as a whole, such as the name that agents see. They are not
-    /// tokenized.
+    /// Further names that find it at once, such as the one that agents see. They are compared as a
+    /// whole; their words are not searched.
     pub full_names: &'a [&'a str],
-    /// The display name.
+    /// What it is called for people.
     pub title: &'a str,
-    /// The server's name.
+    /// Who offers it.
     pub server: &'a str,
-    /// The description.
+    /// What it does.
     pub description: &'a str,
-    /// The parameters.
+    /// What it takes.
     pub parameters: &'a [Parameter<'a>],
-    /// Tags.
+    /// Words for search.
     pub tags: &'a [&'a str],
-    /// Alternative names by configuration.
+    /// Other names for it, from whoever set it up.
     pub aliases: &'a [&'a str],
 }
 
-/// A parameter of a tool.
+/// One thing that a tool takes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parameter<'a> {
-    /// Its name.
+    /// What it is called.
     pub name: &'a str,
-    /// Its description.
+    /// What it is.
     pub description: &'a str,
 }
 
-/// The parameters of a JSON Schema, including nested ones.
+/// The parameters that a JSON Schema describes, those within others included.
 pub fn parameters(schema: &Value) -> Vec<Parameter<'_>> {
     let mut found = Vec::new();
     collect(schema, 0, &mut found);
@@ -41,12 +41,12 @@ pub fn parameters(schema: &Value) -> Vec<Parameter<'_>> {
 }
 
 fn collect<'a>(schema: &'a Value, depth: usize, found: &mut Vec<Parameter<'a>>) {
-    const MAX_DEPTH: usize = 3;
+    const DEEPEST: usize = 3;
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
     for (name, property) in properties {
         let description = property.get("description").and_then(Value::as_str).unwrap_or_default();
         found.push(Parameter { name, description });
-        if depth < MAX_DEPTH {
+        if depth < DEEPEST {
             collect(property, depth + 1, found);
             if let Some(items) = property.get("items") {
                 collect(items, depth + 1, found);
@@ -62,7 +62,7 @@ mod tests {
     use super::parameters;
 
     #[test]
-    fn nested_parameters_are_found() {
+    fn parameters_within_parameters_are_found() {
         let schema = json!({"properties": {
             "path": {"type": "string", "description": "Where"},
             "edits": {"items": {"properties": {"old": {"description": 3}, "new": true}}},

@@ -1,15 +1,14 @@
-//! Sentence embeddings by a small BERT model, run in this process.
+//! Sentences as vectors: a small BERT encoder, run in this process.
 //!
-//! A model is a directory with `config.json`, `vocab.txt` and `model.safetensors`, as sentence
-//! encoders are published.
+//! A model is a folder with `config.json`, `vocab.txt` and `model.safetensors`, as sentence encoders are
+//! published. What is near in meaning is near as a vector.
 //!
-//! **Invariant:** nothing is downloaded and no process is started; the same text gives the same
-//! vector.
+//! **Invariant:** nothing is fetched and nothing outside is started; the same text gives the same vector.
 
 mod bert;
 mod layer;
-mod tensors;
 mod tokenizer;
+mod weights;
 
-pub use bert::BertModel;
-pub use tensors::ModelError;
+pub use bert::Model;
+pub use weights::LoadError;

@@ -1,32 +1,32 @@
-//! Document fields and their weights (BM25F).
+//! The parts of a document, and what a word in each of them is worth.
 //!
-//! **Invariant:** the impact of a term depends on its document alone. Field lengths are normalized
-//! by constants instead of the catalog's averages, so that backends do not influence each other and
-//! the index of one never has to be rebuilt for another.
+//! **Invariant:** what a word is worth in a document depends on that document alone. Lengths are held
+//! against fixed ones instead of the catalog's averages, so that no backend changes what another
+//! one's words are worth, and an index of one backend never has to be made again for another's sake.
 
-/// A field of a document.
+/// A part of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// The name.
+    /// What the tool is called.
     Name,
-    /// The display name.
+    /// What it is called for people.
     Title,
-    /// The server's name.
+    /// Who offers it.
     Server,
-    /// The description.
+    /// What it does.
     Description,
-    /// Parameter names.
+    /// The names of what it takes.
     Parameter,
-    /// Parameter descriptions.
+    /// The descriptions of what it takes.
     ParameterText,
-    /// Tags.
+    /// Words for search.
     Tag,
-    /// Alternative names.
+    /// Other names for it.
     Alias,
 }
 
 impl Field {
-    /// All fields.
+    /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Name,
         Self::Title,
@@ -38,17 +38,13 @@ impl Field {
         Self::Alias,
     ];
 
-    /// The bit in a set of fields.
+    /// Its place among the bits of a set of fields.
     pub(super) const fn bit(self) -> u8 {
         1 << self as u8
     }
 
-    fn weights(self) -> FieldWeight {
-        let rule = |weight, length, strictness| FieldWeight {
-            weight,
-            usual_length: length,
-            length_penalty: strictness,
-        };
+    fn rule(self) -> Rule {
+        let rule = |weight, length, strictness| Rule { weight, length, strictness };
         match self {
             Self::Name => rule(3.0, 3.0, 0.3),
             Self::Alias => rule(2.5, 3.0, 0.3),
@@ -62,44 +58,44 @@ impl Field {
     }
 }
 
-/// The number of occurrences of a term in each field.
-pub(super) type TermCounts = [u16; Field::ALL.len()];
+/// How often a term is in each field of a document.
+pub(super) type Counts = [u16; Field::ALL.len()];
 
-/// The term-frequency saturation (`k1`).
+/// From how many occurrences on a further one hardly counts.
 const SATURATION: f32 = 1.2;
-/// The upper limit of an impact.
-pub(super) const MAX_IMPACT: f32 = SATURATION + 1.0;
+/// No impact is greater.
+pub(super) const MOST: f32 = SATURATION + 1.0;
 
-/// The impact of a term in a document (24 bits) and the set of fields it occurs in (8 bits).
+/// What one term is worth in one document, and where it stands there: 24 bits and 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Impact(u32);
 
 impl Impact {
-    /// Computes the impact from the occurrences in each field and the field lengths.
-    pub(super) fn new(counts: &TermCounts, lengths: &TermCounts) -> Self {
+    /// From how often the term is in each field, and how many words each field has.
+    pub(super) fn new(counts: &Counts, lengths: &Counts) -> Self {
         let mut sum = 0.0;
         let mut fields = 0;
         for (field, (count, length)) in Field::ALL.into_iter().zip(counts.iter().zip(lengths)) {
             if *count > 0 {
-                sum += field.weights().frequency(*count, *length);
+                sum += field.rule().worth(*count, *length);
                 fields |= u32::from(field.bit());
             }
         }
-        let impact = sum * MAX_IMPACT / (sum + SATURATION);
-        Self(((impact / MAX_IMPACT * Self::STEPS) as u32) << 8 | fields)
+        let impact = sum * MOST / (sum + SATURATION);
+        Self(((impact / MOST * Self::STEPS) as u32) << 8 | fields)
     }
 
-    /// The impact.
-    pub(super) fn value(self) -> f32 {
-        (self.0 >> 8) as f32 * (MAX_IMPACT / Self::STEPS)
+    /// What it is worth.
+    pub(super) fn worth(self) -> f32 {
+        (self.0 >> 8) as f32 * (MOST / Self::STEPS)
     }
 
-    /// Whether the term occurs in the name.
+    /// Whether the term is in the name.
     pub(super) fn in_name(self) -> bool {
         self.0 as u8 & Field::Name.bit() != 0
     }
 
-    /// The fields that the term occurs in.
+    /// Where the term stands.
     pub(super) fn fields(self) -> impl Iterator<Item = Field> {
         Field::ALL.into_iter().filter(move |field| self.0 as u8 & field.bit() != 0)
     }
@@ -107,27 +103,27 @@ impl Impact {
     const STEPS: f32 = 0xff_ffff as f32;
 }
 
-struct FieldWeight {
+struct Rule {
     weight: f32,
-    /// The usual length, in tokens.
-    usual_length: f32,
-    /// The length normalization (`b`), from 0 to 1.
-    length_penalty: f32,
+    /// How many words are usual.
+    length: f32,
+    /// How much a word loses among more words than usual, from 0 to 1.
+    strictness: f32,
 }
 
-impl FieldWeight {
-    fn frequency(&self, count: u16, length: u16) -> f32 {
-        let share = f32::from(length) / self.usual_length;
-        self.weight * f32::from(count) / (1.0 - self.length_penalty + self.length_penalty * share)
+impl Rule {
+    fn worth(&self, count: u16, length: u16) -> f32 {
+        let share = f32::from(length) / self.length;
+        self.weight * f32::from(count) / (1.0 - self.strictness + self.strictness * share)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Field, Impact, MAX_IMPACT};
+    use super::{Field, Impact, MOST};
 
     #[test]
-    fn a_name_weighs_more_than_a_description() {
+    fn a_name_is_worth_more_than_a_description() {
         let one = |field: usize, length: u16| {
             let (mut counts, mut lengths) = ([0; 8], [0; 8]);
             counts[field] = 1;
@@ -136,16 +132,16 @@ mod tests {
         };
         let name = one(Field::Name as usize, 2);
         let description = one(Field::Description as usize, 20);
-        assert!(name.value() > description.value());
+        assert!(name.worth() > description.worth());
         assert!(name.in_name() && !description.in_name());
-        assert!(one(Field::Description as usize, 200).value() < description.value());
+        assert!(one(Field::Description as usize, 200).worth() < description.worth());
         assert_eq!(description.fields().collect::<Vec<_>>(), [Field::Description]);
     }
 
     #[test]
-    fn repetition_saturates() {
-        let saturated = Impact::new(&[u16::MAX; 8], &[1; 8]);
-        assert!(saturated.value() <= MAX_IMPACT && saturated.value() > 0.99 * MAX_IMPACT);
-        assert_eq!(saturated.fields().count(), 8);
+    fn repetition_has_a_limit() {
+        let endless = Impact::new(&[u16::MAX; 8], &[1; 8]);
+        assert!(endless.worth() <= MOST && endless.worth() > 0.99 * MOST);
+        assert_eq!(endless.fields().count(), 8);
     }
 }

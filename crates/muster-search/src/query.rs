@@ -1,212 +1,203 @@
-//! Queries: tokenized, expanded and resolved against an index.
+//! What somebody asked for, held against what there is.
 
 use std::collections::BTreeSet;
 
 use super::{
-    fuzzy,
     index::Index,
-    shard::NAME_MARK,
+    repair,
+    shard::WHOLE,
     synonyms,
-    tokenize::{self, Tokens},
+    words::{self, Words},
 };
 
-/// The maximum number of terms in a query.
-pub(super) const MAX_TERMS: usize = 64;
-/// Longer queries are not expanded with related words: they are specific, and each term costs time.
-const LONG_QUERY: usize = 12;
-/// The maximum number of terms that are matched fuzzily.
-const MAX_FUZZY_TERMS: usize = 8;
-/// The bonus for two adjacent words, as a share of the smaller IDF.
-const BIGRAM_BONUS: f32 = 0.5;
+/// More words than this are not looked for.
+pub(super) const MOST_TERMS: usize = 64;
+/// From more words on, those of neighbouring meaning are left out: whoever says as much names things,
+/// and each word costs.
+const WORDY: usize = 12;
+/// More unknown words than this are not guessed at.
+const MOST_REPAIRS: usize = 8;
+/// What two words are worth that stand side by side here and there, as a share of the commoner one.
+const SIDE_BY_SIDE: f32 = 0.5;
 
-/// A parsed query.
+/// What somebody asked for.
 #[derive(Debug)]
 pub(super) struct Query {
-    /// The terms in order, each once, without stop words.
+    /// The words that say something, each once, in order.
     pub(super) terms: Vec<Term>,
-    /// Adjacent terms.
-    pub(super) bigrams: Vec<Bigram>,
-    /// A bit set of the terms that form a bigram with their successor.
-    adjacent: u64,
-    /// Bit sets of the first and second terms of all other bigrams.
-    distant: (u64, u64),
-    /// Identifiers in the query, best first.
-    pub(super) names: Vec<ExactName>,
+    /// The words that stand side by side.
+    pub(super) pairs: Vec<Pair>,
+    /// The terms that are in a pair with the one after them, as bits.
+    following: u64,
+    /// The terms that are the first, and those that are the second, of any other pair, as bits.
+    apart: (u64, u64),
+    /// Names that are written out, the surest first.
+    pub(super) names: Vec<Name>,
 }
 
-/// A term of a query.
+/// A word of a query.
 #[derive(Debug)]
 pub(super) struct Term {
-    /// The word as written, in lower case.
+    /// As it was written, but for case.
     pub(super) word: String,
-    /// The index terms it is matched with; empty if there is none.
-    pub(super) expansions: Vec<Expansion>,
-    /// Its inverse document frequency.
-    pub(super) idf: f32,
+    /// What it is looked for as. None if there is nothing like it.
+    pub(super) readings: Vec<Reading>,
+    /// How much it tells: the rarer, the more.
+    pub(super) rarity: f32,
 }
 
-/// An index term that a query term is matched with.
+/// What a word of a query is looked for as.
 #[derive(Debug)]
-pub(super) struct Expansion {
+pub(super) struct Reading {
     pub(super) term: String,
-    pub(super) kind: MatchKind,
-    /// The weight of the match, from 0 to 1.
-    pub(super) weight: f32,
-    pub(super) idf: f32,
-    /// The term's ID in each shard.
-    pub(super) ids: Vec<Option<u32>>,
+    pub(super) how: How,
+    /// How much of a match it is, from 0 to 1.
+    pub(super) share: f32,
+    pub(super) rarity: f32,
+    /// For each shard the number of the term there.
+    pub(super) numbers: Vec<Option<u32>>,
 }
 
-/// How a query term matched.
+/// How a word of a query came to match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MatchKind {
-    /// By the same term.
-    Exact,
-    /// By a synonym or a related term.
+pub enum How {
+    /// It is the same word.
+    Same,
+    /// It means the same, or nearly.
     Synonym,
-    /// As a prefix.
+    /// It is the beginning of the word.
     Prefix,
-    /// By a small edit distance.
-    Fuzzy,
+    /// It is nearly written like the word.
+    Spelling,
 }
 
-/// Two adjacent terms, by index.
+/// Two words that stand side by side, by their places among the terms.
 #[derive(Debug)]
-pub(super) struct Bigram {
+pub(super) struct Pair {
     pub(super) first: usize,
     pub(super) second: usize,
     pub(super) bonus: f32,
 }
 
-/// An identifier in a query.
+/// A name that is written out in a query.
 #[derive(Debug)]
-pub(super) struct ExactName {
-    /// Whether it is the whole query.
-    pub(super) whole_query: bool,
-    /// The ID of its name term in each shard.
-    pub(super) ids: Vec<Option<u32>>,
+pub(super) struct Name {
+    /// Whether the query is nothing but that name.
+    pub(super) alone: bool,
+    /// For each shard the number of the term there.
+    pub(super) numbers: Vec<Option<u32>>,
 }
 
 impl Query {
-    /// Parses a query.
+    /// Reads a query.
     pub(super) fn new(index: &Index, text: &str) -> Self {
-        let words = Tokens::of(text);
+        let words = Words::of(text);
         let mut terms: Vec<(String, Term)> = Vec::new();
         let mut order = Vec::new();
-        let mut fuzzy_terms = 0;
-        let found = tokenize::terms(&words);
-        let long = found.len() > LONG_QUERY;
+        let mut repairs = 0;
+        let found = words::terms(&words);
+        let wordy = found.len() > WORDY;
         for (word, stem) in found {
             let known = terms.iter().position(|(term, _)| *term == stem);
-            if known.is_none() && terms.len() < MAX_TERMS {
+            if known.is_none() && terms.len() < MOST_TERMS {
                 order.push(terms.len());
-                let term = Term::new(index, word, &stem, long, &mut fuzzy_terms);
+                let term = Term::new(index, word, &stem, wordy, &mut repairs);
                 terms.push((stem.into_owned(), term));
             } else {
                 order.extend(known);
             }
         }
         let terms: Vec<Term> = terms.into_iter().map(|(_, term)| term).collect();
-        let bigrams = bigrams(&terms, &order);
+        let pairs = pairs(&terms, &order);
         let (mut following, mut first, mut second) = (0, 0, 0);
-        for bigram in &bigrams {
-            if bigram.second == bigram.first + 1 {
-                following |= 1 << bigram.first;
+        for pair in &pairs {
+            if pair.second == pair.first + 1 {
+                following |= 1 << pair.first;
             } else {
-                first |= 1 << bigram.first;
-                second |= 1 << bigram.second;
+                first |= 1 << pair.first;
+                second |= 1 << pair.second;
             }
         }
-        Self {
-            terms,
-            bigrams,
-            adjacent: following,
-            distant: (first, second),
-            names: names(index, text),
-        }
+        Self { terms, pairs, following, apart: (first, second), names: names(index, text) }
     }
 
-    /// Whether a document with these terms may contain a bigram.
-    pub(super) fn may_contain_bigram(&self, terms: u64) -> bool {
-        let (first, second) = self.distant;
-        terms & terms >> 1 & self.adjacent != 0 || terms & first != 0 && terms & second != 0
+    /// Whether a document with these terms may have both words of a pair.
+    pub(super) fn may_pair(&self, terms: u64) -> bool {
+        let (first, second) = self.apart;
+        terms & terms >> 1 & self.following != 0 || terms & first != 0 && terms & second != 0
     }
 }
 
 impl Term {
-    fn new(index: &Index, word: &str, stem: &str, long: bool, fuzzy_terms: &mut usize) -> Self {
-        let mut expansions: Vec<Expansion> =
-            Expansion::new(index, stem, MatchKind::Exact, 1.0).into_iter().collect();
-        let skip_related = long && !expansions.is_empty();
-        let wanted = synonyms::expansions(stem)
-            .iter()
-            .filter(|(_, weight)| !skip_related || *weight >= synonyms::SYNONYM_WEIGHT);
-        for (synonym, weight) in wanted {
-            expansions.extend(Expansion::new(index, synonym, MatchKind::Synonym, *weight));
+    fn new(index: &Index, word: &str, stem: &str, wordy: bool, repairs: &mut usize) -> Self {
+        let mut readings: Vec<Reading> =
+            Reading::new(index, stem, How::Same, 1.0).into_iter().collect();
+        let enough = wordy && !readings.is_empty();
+        let wanted =
+            synonyms::of(stem).iter().filter(|(_, share)| !enough || *share >= synonyms::SAME);
+        for (synonym, share) in wanted {
+            readings.extend(Reading::new(index, synonym, How::Synonym, *share));
         }
-        if expansions.is_empty() && *fuzzy_terms < MAX_FUZZY_TERMS && fuzzy::is_eligible(stem) {
-            *fuzzy_terms += 1;
-            for (term, kind) in fuzzy::candidates(index, stem) {
-                expansions.extend(Expansion::new(index, &term, kind, fuzzy::WEIGHT));
+        if readings.is_empty() && *repairs < MOST_REPAIRS && repair::worth_trying(stem) {
+            *repairs += 1;
+            for (term, how) in repair::of(index, stem) {
+                readings.extend(Reading::new(index, &term, how, repair::SHARE));
             }
         }
-        let unknown = idf(index.len(), 0);
-        let rarity = expansions.first().map_or(unknown, |expansion| expansion.idf);
-        Self { word: word.to_owned(), expansions, idf: rarity }
+        let unheard = rarity(index.len(), 0);
+        let rarity = readings.first().map_or(unheard, |reading| reading.rarity);
+        Self { word: word.to_owned(), readings, rarity }
     }
 
-    /// The expansion to the term itself, if it is in the index.
-    pub(super) fn exact(&self) -> Option<&Expansion> {
-        self.expansions.first().filter(|expansion| expansion.kind == MatchKind::Exact)
+    /// The reading as the word itself, if there is such a word.
+    pub(super) fn same(&self) -> Option<&Reading> {
+        self.readings.first().filter(|reading| reading.how == How::Same)
     }
 }
 
-impl Expansion {
-    fn new(index: &Index, term: &str, kind: MatchKind, weight: f32) -> Option<Self> {
-        let numbers = ids(index, term);
+impl Reading {
+    fn new(index: &Index, term: &str, how: How, share: f32) -> Option<Self> {
+        let numbers = numbers(index, term);
         let mut frequency = 0;
-        for (part, number) in index.shards.iter().zip(&numbers) {
+        for (part, number) in index.parts.iter().zip(&numbers) {
             frequency += number.map_or(0, |number| part.frequency(number));
         }
         (frequency > 0).then(|| {
-            let rarity = idf(index.len(), frequency);
-            Self { term: term.to_owned(), kind, weight, idf: rarity, ids: numbers }
+            let rarity = rarity(index.len(), frequency);
+            Self { term: term.to_owned(), how, share, rarity, numbers }
         })
     }
 }
 
-/// The inverse document frequency of a term that occurs in `frequency` of `documents`.
-pub(super) fn idf(documents: usize, frequency: u32) -> f32 {
+/// How much a term tells that is in `frequency` of `documents`.
+pub(super) fn rarity(documents: usize, frequency: u32) -> f32 {
     let (all, with) = (documents as f32, frequency as f32);
     ((all - with + 0.5) / (with + 0.5)).ln_1p()
 }
 
-fn ids(index: &Index, term: &str) -> Vec<Option<u32>> {
-    index.shards.iter().map(|part| part.shard.find(term)).collect()
+fn numbers(index: &Index, term: &str) -> Vec<Option<u32>> {
+    index.parts.iter().map(|part| part.shard.find(term)).collect()
 }
 
-fn bigrams(terms: &[Term], order: &[usize]) -> Vec<Bigram> {
+fn pairs(terms: &[Term], order: &[usize]) -> Vec<Pair> {
     let neighbours: BTreeSet<(usize, usize)> =
-        order.windows(2).filter_map(|bigram| Some((*bigram.first()?, *bigram.last()?))).collect();
-    let rarity = |at: usize| terms.get(at).and_then(Term::exact).map(|expansion| expansion.idf);
+        order.windows(2).filter_map(|pair| Some((*pair.first()?, *pair.last()?))).collect();
+    let rarity = |at: usize| terms.get(at).and_then(Term::same).map(|reading| reading.rarity);
     neighbours
         .into_iter()
         .filter_map(|(first, second)| {
-            let bonus = BIGRAM_BONUS * rarity(first)?.min(rarity(second)?);
-            Some(Bigram { first, second, bonus })
+            let bonus = SIDE_BY_SIDE * rarity(first)?.min(rarity(second)?);
+            Some(Pair { first, second, bonus })
         })
         .collect()
 }
 
-fn names(index: &Index, text: &str) -> Vec<ExactName> {
+fn names(index: &Index, text: &str) -> Vec<Name> {
     let name = |text: &str, alone: bool| {
-        let normalized = tokenize::normalized_name(text);
-        let numbers = ids(index, &format!("{NAME_MARK}{normalized}"));
-        numbers
-            .iter()
-            .any(Option::is_some)
-            .then_some(ExactName { whole_query: alone, ids: numbers })
+        let squeezed = words::squeezed(text);
+        let numbers = numbers(index, &format!("{WHOLE}{squeezed}"));
+        numbers.iter().any(Option::is_some).then_some(Name { alone, numbers })
     };
-    let within = tokenize::identifiers(text).take(MAX_TERMS).filter_map(|word| name(word, false));
+    let within = words::identifiers(text).take(MOST_TERMS).filter_map(|word| name(word, false));
     name(text, true).into_iter().chain(within).collect()
 }

@@ -1,8 +1,8 @@
-//! Retrieval of the best documents for a query.
+//! Finding what fits a query best.
 //!
-//! Postings are accumulated in document ranges that fit the CPU cache. The expensive parts of a
-//! score (bigrams, name coverage, the caller's filter) are computed only for documents that can
-//! still rank.
+//! Postings are added up document by document in ranges that fit the cache. What is dear to know of a
+//! document (whether words stand side by side, how much of its name was asked for, whether the
+//! caller may see it) is asked only of those that can still make it into the answer.
 
 mod candidates;
 mod scan;
@@ -10,90 +10,90 @@ pub(super) mod score;
 
 use super::{
     field::Field,
-    index::{Index, LiveShard},
-    query::{Expansion, MatchKind, Query, Term},
+    index::{Index, Part},
+    query::{How, Query, Reading, Term},
 };
 use candidates::{Candidate, Candidates};
 
-/// Identifies a document.
+/// Where a document is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DocumentId<'a> {
-    /// The source.
+pub struct Place<'a> {
+    /// Whose it is.
     pub source: &'a str,
-    /// The position within the source.
+    /// Which of theirs.
     pub position: usize,
 }
 
-/// A filter over documents.
-pub type DocumentFilter<'a> = dyn Fn(DocumentId<'_>) -> bool + 'a;
+/// Whether a document may be found.
+pub type Admit<'a> = dyn Fn(Place<'_>) -> bool + 'a;
 
-/// A document in a search result.
+/// A document that fits.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SearchHit<'a> {
-    /// The document.
-    pub document: DocumentId<'a>,
-    /// Its score; comparable only within one result.
+pub struct Hit<'a> {
+    /// Where it is.
+    pub place: Place<'a>,
+    /// How well it fits; only to be compared with others of the same search.
     pub score: f32,
     /// Whether the query names it.
-    pub named: NameMatch,
-    /// The matched terms in query order.
-    pub matches: Vec<TermMatch>,
+    pub named: Named,
+    /// Why it fits, in the order of the query.
+    pub matches: Vec<Match>,
 }
 
 /// Whether a query names a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NameMatch {
+pub enum Named {
     /// It does not.
-    None,
-    /// The query contains its name, written as an identifier.
-    Contained,
+    No,
+    /// Its name is in the query, written as only names are.
+    Within,
     /// The query is its name.
-    Exact,
+    Alone,
 }
 
-/// A query term that occurs in a document.
+/// A word of a query that is in a document.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TermMatch {
-    /// The word in the query.
+pub struct Match {
+    /// The word as it was asked for.
     pub word: String,
-    /// The stemmed term in the document.
+    /// What is there, without its ending.
     pub term: String,
-    /// How they matched.
-    pub kind: MatchKind,
-    /// The fields that the term occurs in.
+    /// How the one led to the other.
+    pub how: How,
+    /// Where it is.
     pub fields: Vec<Field>,
 }
 
-/// The best `limit` documents that `admit` accepts, best first.
-pub(super) fn top_hits<'a>(
+/// The `limit` documents among those that `admit` lets through that fit best, the best first.
+pub(super) fn best<'a>(
     index: &'a Index,
     query: &Query,
-    admit: &DocumentFilter<'_>,
+    admit: &Admit<'_>,
     limit: usize,
-) -> Vec<SearchHit<'a>> {
+) -> Vec<Hit<'a>> {
     let mut candidates = Candidates::new(index, query, admit, limit);
-    for (number, part) in index.shards.iter().enumerate() {
+    for (number, part) in index.parts.iter().enumerate() {
         scan::run(part, number, query, &mut candidates);
     }
     let hit = |(candidate, score): (Candidate, f32)| {
-        let part = index.shards.get(candidate.part)?;
-        let (source, position) = part.shard.document_id(candidate.document);
-        let place = DocumentId { source, position };
+        let part = index.parts.get(candidate.part)?;
+        let (source, position) = part.shard.place(candidate.document);
+        let place = Place { source, position };
         let matches = matches(part, query, &candidate);
-        Some(SearchHit { document: place, score, named: candidate.name_match, matches })
+        Some(Hit { place, score, named: candidate.named, matches })
     };
     candidates.best().into_iter().filter_map(hit).collect()
 }
 
 impl Index {
-    /// The number of documents that `admit` accepts and that match any term.
-    pub fn matching(&self, text: &str, admit: &DocumentFilter<'_>) -> usize {
+    /// How many documents among those that `admit` lets through have anything of what was asked for.
+    pub fn matching(&self, text: &str, admit: &Admit<'_>) -> usize {
         let query = Query::new(self, text);
-        let expansions = || query.terms.iter().flat_map(|term| &term.expansions);
-        let count = |(number, part): (usize, &LiveShard)| {
+        let readings = || query.terms.iter().flat_map(|term| &term.readings);
+        let count = |(number, part): (usize, &Part)| {
             let mut seen = vec![0_u64; (part.shard.len() as usize).div_ceil(64)];
-            let names = query.names.iter().map(|name| &name.ids);
-            for numbers in expansions().map(|expansion| &expansion.ids).chain(names) {
+            let names = query.names.iter().map(|name| &name.numbers);
+            for numbers in readings().map(|reading| &reading.numbers).chain(names) {
                 let Some(Some(term)) = numbers.get(number) else { continue };
                 for posting in part.shard.postings(*term) {
                     if let Some(bits) = seen.get_mut(posting.document as usize / 64) {
@@ -102,8 +102,8 @@ impl Index {
                 }
             }
             let counted = |document: u32| {
-                let (source, position) = part.shard.document_id(document);
-                part.has(document) && admit(DocumentId { source, position })
+                let (source, position) = part.shard.place(document);
+                part.has(document) && admit(Place { source, position })
             };
             let set = |document: &u32| {
                 let bits = seen.get(*document as usize / 64).copied().unwrap_or_default();
@@ -111,24 +111,23 @@ impl Index {
             };
             (0..part.shard.len()).filter(set).filter(|document| counted(*document)).count()
         };
-        self.shards.iter().enumerate().map(count).sum()
+        self.parts.iter().enumerate().map(count).sum()
     }
 }
 
-fn matches(part: &LiveShard, query: &Query, candidate: &Candidate) -> Vec<TermMatch> {
+fn matches(part: &Part, query: &Query, candidate: &Candidate) -> Vec<Match> {
     let best = |term: &Term| {
-        let weight = |expansion: &Expansion| {
-            let number = expansion.ids.get(candidate.part).copied().flatten()?;
+        let worth = |reading: &Reading| {
+            let number = reading.numbers.get(candidate.part).copied().flatten()?;
             let impact = part.shard.impact(number, candidate.document)?;
-            Some((expansion.weight * expansion.idf * impact.value(), impact))
+            Some((reading.share * reading.rarity * impact.worth(), impact))
         };
-        let found =
-            term.expansions.iter().filter_map(|expansion| Some((expansion, weight(expansion)?)));
-        let (expansion, (_, impact)) = found.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))?;
-        Some(TermMatch {
+        let found = term.readings.iter().filter_map(|reading| Some((reading, worth(reading)?)));
+        let (reading, (_, impact)) = found.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))?;
+        Some(Match {
             word: term.word.clone(),
-            term: expansion.term.clone(),
-            kind: expansion.kind,
+            term: reading.term.clone(),
+            how: reading.how,
             fields: impact.fields().collect(),
         })
     };

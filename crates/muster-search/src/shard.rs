@@ -1,7 +1,7 @@
-//! An immutable inverted index over some sources.
+//! An index over some sources, as an immutable value.
 //!
-//! **Invariant:** a shard is independent of all others. Document frequencies are summed over all
-//! shards at query time.
+//! **Invariant:** nothing in it depends on what else there is to find. How rare a term is, is asked
+//! of all shards together when somebody searches.
 
 pub(super) mod build;
 pub(super) mod merge;
@@ -10,23 +10,23 @@ use std::sync::Arc;
 
 use super::field::Impact;
 
-/// Marks the end of a text in the token stream of a document.
-pub(super) const TEXT_END: u32 = u32::MAX;
-/// The prefix of terms that are whole names; no token contains it.
-pub(super) const NAME_MARK: char = '=';
+/// Marks the end of a text within the words of a document.
+pub(super) const BREAK: u32 = u32::MAX;
+/// Starts a term that is a whole name; no word contains it.
+pub(super) const WHOLE: char = '=';
 
-/// An immutable inverted index over some sources.
+/// An index over some sources.
 #[derive(Debug)]
 pub(super) struct Shard {
-    /// The documents of each source, sorted by source.
+    /// Whose documents these are, sorted by source.
     pub(super) blocks: Vec<Block>,
-    terms: TermDictionary,
-    /// The offset of each term's postings, and the end.
+    terms: Terms,
+    /// For each term where its postings start, and where the last one's end.
     starts: Vec<u32>,
     postings: Vec<Posting>,
-    /// The offset of each document's tokens, and the end.
+    /// For each document where its words start, and where the last one's end.
     texts: Vec<u32>,
-    /// The terms of names, titles, aliases and descriptions in order; the name comes first.
+    /// The terms of the names and descriptions, in order; the name comes first.
     words: Vec<u32>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Block {
     pub(super) count: u32,
 }
 
-/// An occurrence of a term in a document.
+/// That a term is in a document.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Posting {
     pub(super) document: u32,
@@ -46,19 +46,19 @@ pub(super) struct Posting {
 }
 
 impl Shard {
-    /// The number of documents.
+    /// How many documents there are.
     pub(super) fn len(&self) -> u32 {
         self.blocks.last().map_or(0, |block| block.first + block.count)
     }
 
-    /// The documents of a source.
+    /// Where the documents of a source are.
     pub(super) fn block(&self, source: &str) -> Option<&Block> {
         let at = self.blocks.binary_search_by(|block| (*block.source).cmp(source)).ok()?;
         self.blocks.get(at)
     }
 
-    /// The source of a document and its position there.
-    pub(super) fn document_id(&self, document: u32) -> (&str, usize) {
+    /// Whose document it is, and which of theirs.
+    pub(super) fn place(&self, document: u32) -> (&str, usize) {
         let after = self.blocks.partition_point(|block| block.first <= document);
         match after.checked_sub(1).and_then(|at| self.blocks.get(at)) {
             Some(block) => (&block.source, (document - block.first) as usize),
@@ -66,39 +66,39 @@ impl Shard {
         }
     }
 
-    /// The ID of a term.
+    /// The number of a term.
     pub(super) fn find(&self, term: &str) -> Option<u32> {
         self.terms.find(term)
     }
 
-    /// The term dictionary.
-    pub(super) fn terms(&self) -> &TermDictionary {
+    /// All terms.
+    pub(super) fn terms(&self) -> &Terms {
         &self.terms
     }
 
-    /// The postings of a term, sorted by document.
+    /// Where a term is, in the order of the documents.
     pub(super) fn postings(&self, term: u32) -> &[Posting] {
         slice(&self.postings, &self.starts, term)
     }
 
-    /// The impact of a term in a document.
+    /// What a term is worth in a document, if it is there.
     pub(super) fn impact(&self, term: u32, document: u32) -> Option<Impact> {
         let postings = self.postings(term);
         let at = postings.binary_search_by_key(&document, |posting| posting.document).ok()?;
         postings.get(at).map(|posting| posting.impact)
     }
 
-    /// The terms of a document's texts in order, with [`TEXT_END`] after each.
+    /// The terms of the name and the description of a document, with a [`BREAK`] after each text.
     pub(super) fn words(&self, document: u32) -> &[u32] {
         slice(&self.words, &self.texts, document)
     }
 
-    /// The terms of a document's name.
+    /// The terms of the name of a document.
     pub(super) fn name(&self, document: u32) -> &[u32] {
-        self.words(document).split(|term| *term == TEXT_END).next().unwrap_or_default()
+        self.words(document).split(|term| *term == BREAK).next().unwrap_or_default()
     }
 
-    /// The memory used, in bytes.
+    /// How many bytes it holds.
     pub(super) fn bytes(&self) -> usize {
         fn of<T>(list: &[T]) -> usize {
             size_of_val(list)
@@ -116,24 +116,24 @@ impl Shard {
     }
 }
 
-/// A sorted term dictionary with a hash table.
+/// Terms in alphabetical order.
 #[derive(Debug, Default)]
-pub(super) struct TermDictionary {
+pub(super) struct Terms {
     text: String,
     ends: Vec<u32>,
-    /// For each term the set of its letters, a fast pre-check for fuzzy matching.
+    /// For each term which letters it has, so that most of those that are not alike need no look.
     letters: Vec<u32>,
-    /// A hash table of term IDs with open addressing; [`TEXT_END`] marks free slots.
+    /// Each term's number at the first free place from where its hash points; [`BREAK`] where none is.
     slots: Vec<u32>,
 }
 
-impl TermDictionary {
-    /// The number of terms.
+impl Terms {
+    /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The term with this ID.
+    /// The term of that number.
     pub(super) fn get(&self, term: u32) -> Option<&str> {
         let start = match term.checked_sub(1) {
             Some(before) => *self.ends.get(before as usize)?,
@@ -142,19 +142,15 @@ impl TermDictionary {
         self.text.get(start as usize..*self.ends.get(term as usize)? as usize)
     }
 
-    /// All terms.
+    /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len() as u32).filter_map(|term| self.get(term))
     }
 
-    /// Terms whose letters differ little from those of `word`, so that `edits` edits may suffice.
-    pub(super) fn with_similar_letters(
-        &self,
-        word: &str,
-        edits: u32,
-    ) -> impl Iterator<Item = &str> {
+    /// Those that have nearly the letters of `word`, so that at most `edits` changes may be enough.
+    pub(super) fn resembling(&self, word: &str, edits: u32) -> impl Iterator<Item = &str> {
         let wanted = letters(word);
-        // An edit adds at most one letter and removes at most one.
+        // A change brings in one new letter and takes away one at most.
         let resembles = move |has: u32| {
             (has & !wanted).count_ones() <= edits && (wanted & !has).count_ones() <= edits
         };
@@ -162,7 +158,7 @@ impl TermDictionary {
         near.filter_map(|(term, _)| self.get(term as u32))
     }
 
-    /// Terms with the prefix `word`.
+    /// Those that start with `word`.
     pub(super) fn starting_with(&self, word: &str) -> impl Iterator<Item = &str> {
         (self.lower_bound(word)..self.len() as u32)
             .filter_map(|term| self.get(term))
@@ -173,8 +169,8 @@ impl TermDictionary {
         let mut slot = hash(term);
         loop {
             let number = *self.slots.get(slot & self.slots.len().checked_sub(1)?)?;
-            if number == TEXT_END || self.get(number)? == term {
-                return Some(number).filter(|number| *number != TEXT_END);
+            if number == BREAK || self.get(number)? == term {
+                return Some(number).filter(|number| *number != BREAK);
             }
             slot += 1;
         }
@@ -192,22 +188,22 @@ impl TermDictionary {
         low
     }
 
-    /// Appends a term. Terms must be appended in order.
+    /// To be called in alphabetical order.
     fn push(&mut self, term: &str) {
         self.text.push_str(term);
         self.ends.push(self.text.len() as u32);
-        self.letters.push(if term.starts_with(NAME_MARK) { 0 } else { letters(term) });
+        self.letters.push(if term.starts_with(WHOLE) { 0 } else { letters(term) });
     }
 
-    /// Builds the hash table after the last term; before, nothing is found.
+    /// To be called after the last one; nothing is found before.
     fn finish(&mut self) {
         self.text.shrink_to_fit();
-        // A load factor of at most one half keeps probe sequences short.
-        let mut slots = vec![TEXT_END; (2 * self.len()).next_power_of_two()];
+        // Half of the places stay free, so that a look at one or two of them decides.
+        let mut slots = vec![BREAK; (2 * self.len()).next_power_of_two()];
         let mask = slots.len() - 1;
         for (number, term) in self.iter().enumerate() {
             let mut slot = hash(term);
-            while slots.get(slot & mask).is_some_and(|taken| *taken != TEXT_END) {
+            while slots.get(slot & mask).is_some_and(|taken| *taken != BREAK) {
                 slot += 1;
             }
             if let Some(free) = slots.get_mut(slot & mask) {
@@ -218,7 +214,8 @@ impl TermDictionary {
     }
 }
 
-/// FNV-1a, with the upper half folded into the lower one, which is used.
+/// Spreads terms over numbers (FNV-1a); the upper half of the product is stirred into the lower one,
+/// which is what is used.
 fn hash(term: &str) -> usize {
     let hash = term.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
@@ -226,7 +223,7 @@ fn hash(term: &str) -> usize {
     (hash ^ hash >> 32) as u32 as usize
 }
 
-/// The set of letters in a word.
+/// Which letters a word has.
 fn letters(word: &str) -> u32 {
     word.bytes().fold(0, |letters, byte| match byte {
         b'a'..=b'z' => letters | 1 << (byte - b'a'),

@@ -1,19 +1,19 @@
-//! Synonyms and related words.
+//! Words that mean the same, or nearly.
 //!
-//! Compiled from general knowledge of how tools are named, and from misses in one of the tuning
-//! sets.
+//! Written from general knowledge of how tools are named and asked for, and after a look at what was
+//! missed in one of the sets that are there to tune on.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use super::tokenize;
+use super::words;
 
-/// The weight of a synonym match.
-pub(super) const SYNONYM_WEIGHT: f32 = 0.8;
-/// The weight of a related-word match.
-const RELATED_WEIGHT: f32 = 0.25;
+/// How much of a match a word of the same meaning is.
+pub(super) const SAME: f32 = 0.8;
+/// How much of a match a word of neighbouring meaning is.
+const NEAR: f32 = 0.25;
 
-/// The terms that `term` expands to with their weights, best first.
-pub(super) fn expansions(term: &str) -> &'static [(String, f32)] {
+/// The terms that may stand for `term`, each with its share of a match; the strongest first.
+pub(super) fn of(term: &str) -> &'static [(String, f32)] {
     TABLE.get(term).map_or(&[], Vec::as_slice)
 }
 
@@ -21,9 +21,9 @@ type Table = BTreeMap<String, Vec<(String, f32)>>;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table::new();
-    for (groups, share) in [(SYNONYMS, SYNONYM_WEIGHT), (RELATED, RELATED_WEIGHT)] {
+    for (groups, share) in [(SAME_THING, SAME), (NEAR_THING, NEAR)] {
         for group in groups.split('|') {
-            let terms: Vec<_> = group.split_whitespace().map(tokenize::stem).collect();
+            let terms: Vec<_> = group.split_whitespace().map(words::stem).collect();
             for (term, other) in terms.iter().flat_map(|a| terms.iter().map(move |b| (a, b))) {
                 let others = table.entry(term.clone().into_owned()).or_default();
                 if term != other && !others.iter().any(|(known, _)| known == other) {
@@ -35,8 +35,8 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     table
 });
 
-/// Abbreviations, spelling variants, and derived nouns that the stemmer does not reduce.
-const SYNONYMS: &str = "
+/// Abbreviations, spellings, and nouns of verbs that the endings do not tell.
+const SAME_THING: &str = "
     repo repository | k8s kubernetes kube | db database | env environment |
     config configuration configure cfg | auth authentication authenticate | login signin logon |
     img image | pic picture | vid video |
@@ -72,8 +72,8 @@ const SYNONYMS: &str = "
     exam examination | lab laboratory
 ";
 
-/// Words that may stand for each other in a query.
-const RELATED: &str = "
+/// What somebody may say who means one of the others.
+const NEAR_THING: &str = "
     create add new make insert register build generate write compose draft |
     delete remove drop destroy erase clear purge discard uninstall |
     get fetch retrieve read show view obtain display pull |
@@ -139,11 +139,11 @@ const RELATED: &str = "
 
 #[cfg(test)]
 mod tests {
-    use super::expansions;
+    use super::of;
 
     #[track_caller]
     fn share(term: &str, other: &str) -> Option<f32> {
-        expansions(term).iter().find(|(known, _)| known == other).map(|(_, share)| *share)
+        of(term).iter().find(|(known, _)| known == other).map(|(_, share)| *share)
     }
 
     #[test]

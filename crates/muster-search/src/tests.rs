@@ -1,4 +1,4 @@
-//! Searches over small catalogs, and properties that hold for every search.
+//! Searches over small catalogs, and what holds for every search.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use super::{
     document::{Document, Parameter},
     index::Index,
-    search::{DocumentId, NameMatch},
+    search::{Named, Place},
     verdict::Verdict,
 };
 
-const EVERYTHING: &dyn Fn(DocumentId<'_>) -> bool = &|_| true;
+const EVERYTHING: &dyn Fn(Place<'_>) -> bool = &|_| true;
 
 fn tool<'a>(name: &'a str, description: &'a str) -> Document<'a> {
     Document { name, description, ..Document::default() }
@@ -46,7 +46,7 @@ fn index() -> Index {
 
 fn names(index: &Index, text: &str) -> Vec<String> {
     let hits = index.search(text, EVERYTHING, 10).hits;
-    hits.iter().map(|hit| format!("{}/{}", hit.document.source, hit.document.position)).collect()
+    hits.iter().map(|hit| format!("{}/{}", hit.place.source, hit.place.position)).collect()
 }
 
 #[track_caller]
@@ -65,31 +65,31 @@ fn the_right_tool_comes_first() {
 }
 
 #[test]
-fn typos_and_prefixes_match() {
+fn typos_and_beginnings_are_understood() {
     first("temprature", "weather/0");
     first("comit", "git/1");
     first("forec", "weather/0");
 }
 
 #[test]
-fn exact_names_rank_first() {
+fn names_come_first() {
     for text in ["git_log", "Git-Log", "git log", "GitLog", "GIT_LOG"] {
         let index = index();
-        let results = index.search(text, EVERYTHING, 10);
-        assert_eq!(results.hits[0].document, DocumentId { source: "git", position: 2 }, "{text}");
-        assert_eq!(results.hits[0].named, NameMatch::Exact);
-        assert_eq!(results.verdict, Verdict::Found);
+        let answer = index.search(text, EVERYTHING, 10);
+        assert_eq!(answer.hits[0].place, Place { source: "git", position: 2 }, "{text}");
+        assert_eq!(answer.hits[0].named, Named::Alone);
+        assert_eq!(answer.verdict, Verdict::Found);
     }
     let index = index();
-    let results = index.search("use list_directory on the file content", EVERYTHING, 10);
-    assert_eq!(results.hits[0].named, NameMatch::Contained);
-    assert_eq!(results.hits[0].document, DocumentId { source: "files", position: 1 });
-    // A name that consists of stop words is still a name.
+    let answer = index.search("use list_directory on the file content", EVERYTHING, 10);
+    assert_eq!(answer.hits[0].named, Named::Within);
+    assert_eq!(answer.hits[0].place, Place { source: "files", position: 1 });
+    // A name that is made of words that say nothing is still a name.
     first("help", "weather/1");
 }
 
 #[test]
-fn full_names_and_aliases_match_as_names() {
+fn full_names_and_aliases_are_names() {
     let index = index().with(
         "more",
         &[Document {
@@ -98,63 +98,59 @@ fn full_names_and_aliases_match_as_names() {
             ..tool("frobnicate", "")
         }],
     );
-    let place = |text: &str| index.search(text, EVERYTHING, 3).hits[0].document.source.to_owned();
+    let place = |text: &str| index.search(text, EVERYTHING, 3).hits[0].place.source.to_owned();
     assert_eq!(place("x_more_frobnicate"), "more");
     assert_eq!(names(&index, "git log")[..2], ["git/2", "more/0"]);
 }
 
 #[test]
-fn hits_list_the_matched_terms() {
+fn hits_say_why() {
     let index = index();
-    let results = index.search("repo temprature forec glob", EVERYTHING, 10);
+    let answer = index.search("repo temprature forec glob", EVERYTHING, 10);
     let mut why = BTreeSet::new();
-    for found in results.hits.iter().flat_map(|hit| &hit.matches) {
-        why.insert(format!("{} {} {:?} {:?}", found.word, found.term, found.kind, found.fields));
+    for found in answer.hits.iter().flat_map(|hit| &hit.matches) {
+        why.insert(format!("{} {} {:?} {:?}", found.word, found.term, found.how, found.fields));
     }
     let why: Vec<_> = why.into_iter().collect();
     assert_eq!(
         why,
         [
             "forec forecast Prefix [Name]",
-            "glob glob Exact [ParameterText]",
+            "glob glob Same [ParameterText]",
             "repo repositori Synonym [Description]",
-            "temprature temperatur Fuzzy [Description]",
+            "temprature temperatur Spelling [Description]",
         ]
     );
 }
 
 #[test]
-fn a_query_without_a_match_is_reported() {
+fn what_is_not_there_is_not_found() {
     let index = index();
-    let results = index.search("order a pizza with extra cheese", EVERYTHING, 10);
-    let Verdict::NoSuchTool { unmatched_terms, .. } = results.verdict else {
-        panic!("{results:?}")
-    };
+    let answer = index.search("order a pizza with extra cheese", EVERYTHING, 10);
+    let Verdict::NoSuchTool { unmatched_terms, .. } = answer.verdict else { panic!("{answer:?}") };
     assert_eq!(unmatched_terms, ["order", "pizza", "extra", "cheese"]);
-    let results = index.search(
+    let answer = index.search(
         "book a flight, reserve a hotel room and find a good restaurant in the city",
         EVERYTHING,
         10,
     );
-    let Verdict::NoSuchTool { nearest_servers, .. } = results.verdict else {
-        panic!("{results:?}")
-    };
+    let Verdict::NoSuchTool { nearest_servers, .. } = answer.verdict else { panic!("{answer:?}") };
     assert_eq!(nearest_servers, ["files", "weather"]);
 }
 
 #[test]
-fn filtered_documents_do_not_leak() {
+fn nothing_held_back_can_be_seen() {
     let index = index();
-    let results = index.search("repository", &|place| place.source != "git", 10);
-    assert_eq!(results.hits, []);
+    let answer = index.search("repository", &|place| place.source != "git", 10);
+    assert_eq!(answer.hits, []);
     let unmatched_terms = vec!["repository".to_owned()];
-    assert_eq!(results.verdict, Verdict::NoSuchTool { unmatched_terms, nearest_servers: vec![] });
-    let results = index.search("git_log", &|place| place.source != "git", 10);
-    assert!(results.hits.iter().all(|hit| hit.document.source != "git"));
+    assert_eq!(answer.verdict, Verdict::NoSuchTool { unmatched_terms, nearest_servers: vec![] });
+    let answer = index.search("git_log", &|place| place.source != "git", 10);
+    assert!(answer.hits.iter().all(|hit| hit.place.source != "git"));
 }
 
 #[test]
-fn any_query_is_accepted() {
+fn any_text_and_any_index_will_do() {
     for text in ["", " ", "?", "the", "=gitlog", "\u{0}", "日", "ß ﬀ İ"] {
         let _answer = index().search(text, EVERYTHING, 10);
         assert_eq!(Index::default().search(text, EVERYTHING, 10).hits, []);
@@ -174,7 +170,7 @@ fn a_source_is_replaced_as_a_whole() {
     assert_eq!(format!("{:?}", index.without("nobody")), format!("{index:?}"));
 }
 
-/// Texts from a small vocabulary, so that many tools share words.
+/// Words of which few are made, so that many tools share some.
 fn text(most: usize) -> impl Strategy<Value = String> {
     let word = prop_oneof![
         3 => "(get|list|delete|file|files|user|issue|repo|search|log|in|the|weather|status)",
@@ -209,7 +205,7 @@ proptest! {
     ) {
         let forwards = built(sources.iter().enumerate());
         let mut backwards = built(sources.iter().enumerate().rev());
-        // Nor do earlier documents of a source.
+        // Nor does what a source held before.
         if let Some(tools) = sources.get(detour) {
             let name = format!("source{detour}");
             backwards = backwards.with(&name, &[tool("list files", "other")]).without(&name);
@@ -223,11 +219,11 @@ proptest! {
     #[test]
     fn filters_come_before_the_limit(sources in sources(), query in text(6), limit in 0_usize..5) {
         let index = built(sources.iter().enumerate());
-        let admit = |place: DocumentId<'_>| (place.position + place.source.len()).is_multiple_of(2);
+        let admit = |place: Place<'_>| (place.position + place.source.len()).is_multiple_of(2);
         let everything = index.search(&query, EVERYTHING, usize::MAX).hits;
         let filtered = index.search(&query, &admit, limit).hits;
         let expect: Vec<_> =
-            everything.into_iter().filter(|hit| admit(hit.document)).take(limit).collect();
+            everything.into_iter().filter(|hit| admit(hit.place)).take(limit).collect();
         prop_assert_eq!(filtered, expect);
     }
 
@@ -238,19 +234,19 @@ proptest! {
         prop_assume!(!names.is_empty());
         let name = at.get(&names);
         prop_assume!(name.chars().any(char::is_alphanumeric));
-        let results = index.search(name, EVERYTHING, 3);
-        let place = results.hits[0].document;
+        let answer = index.search(name, EVERYTHING, 3);
+        let place = answer.hits[0].place;
         let number: usize = place.source.trim_start_matches("source").parse().unwrap();
-        let squeezed = |text: &str| super::tokenize::normalized_name(text);
+        let squeezed = |text: &str| super::words::squeezed(text);
         prop_assert_eq!(squeezed(&sources[number][place.position].0), squeezed(name));
-        prop_assert_eq!(results.verdict, Verdict::Found);
+        prop_assert_eq!(answer.verdict, Verdict::Found);
     }
 
     #[test]
-    fn hits_are_sorted(sources in sources(), query in "\\PC{0,40}") {
+    fn better_never_comes_after_worse(sources in sources(), query in "\\PC{0,40}") {
         let index = built(sources.iter().enumerate());
-        let results = index.search(&query, EVERYTHING, 10);
-        prop_assert!(results.hits.is_sorted_by(|a, b| (a.named, a.score) >= (b.named, b.score)));
-        prop_assert!((0.0..=1.0).contains(&results.strength));
+        let answer = index.search(&query, EVERYTHING, 10);
+        prop_assert!(answer.hits.is_sorted_by(|a, b| (a.named, a.score) >= (b.named, b.score)));
+        prop_assert!((0.0..=1.0).contains(&answer.strength));
     }
 }

@@ -1,91 +1,87 @@
-//! The verdict whether search results match the query.
+//! Whether what was found is what was asked for.
 //!
-//! The strength of a result is the score of its best document relative to a document that has every
-//! query term in its name. Weak results have two causes that words alone cannot distinguish: the
-//! tool does not exist, or it is described in other words. A false "no such tool" is worse than a
-//! poor match, so the thresholds are low. `bench/retrieval` measures both error rates.
+//! The strength of an answer is what its best document got, as a share of what a document would get
+//! that has every word of the query in its name. Weak answers are of two kinds that words alone cannot
+//! tell apart: the tool does not exist, or it is described in other words. To say wrongly that there is
+//! nothing is worse than to show what does not fit, so the lines are drawn low. How often each side
+//! errs is measured in `bench/retrieval`.
 
 use super::{
-    field::MAX_IMPACT,
+    field::MOST,
     index::Index,
     query::{Query, Term},
-    search::{self, DocumentFilter, DocumentId, NameMatch, SearchHit, score::NAME_COVERED},
+    search::{self, Admit, Hit, Named, Place, score::NAME_COVERED},
 };
 
-/// Below this strength there is no such tool. Half of the other threshold: no answerable query in
-/// the tuning sets is as weak, but other sets will be harder.
+/// Below this, nothing that was asked for is there. Half of the other line, since no answerable question
+/// in the sets to tune on is as weak and other sets will be harder.
 const NO_SUCH_TOOL: f32 = UNSURE / 2.0;
-/// Below this strength the result is uncertain. One answerable query in fifty of the tuning sets is
-/// as weak.
+/// Below this, it may not be what was asked for. One answerable question in fifty is as weak,
+/// in the sets to tune on.
 const UNSURE: f32 = 0.085;
-/// The thresholds for hybrid search, which are compared with the best similarity plus twice the
-/// strength.
-const HYBRID_NO_SUCH_TOOL: f32 = 0.38;
-const HYBRID_UNSURE: f32 = 0.53;
-/// The maximum number of servers suggested.
-const MAX_SERVERS: usize = 3;
+/// The same lines where it is known how near the nearest tool is in meaning: that, and twice the
+/// strength of words, are added up.
+const MEANT_NO_SUCH_TOOL: f32 = 0.38;
+const MEANT_UNSURE: f32 = 0.53;
+/// So many servers are named.
+const NEAREST: usize = 3;
 
-/// The result of a search.
+/// What a search came to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SearchResults<'a> {
-    /// Whether the query was matched.
+pub struct Answer<'a> {
+    /// Whether it is what was asked for.
     pub verdict: Verdict<'a>,
-    /// The match strength of the best document, from 0 to 1.
+    /// How well the best document fits, from 0 to 1.
     pub strength: f32,
-    /// The best documents, best first. Without a match, the nearest ones.
-    pub hits: Vec<SearchHit<'a>>,
+    /// What fits best, the best first. With no such tool, what comes nearest.
+    pub hits: Vec<Hit<'a>>,
 }
 
-/// Whether a query was matched.
+/// Whether what was found is what was asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict<'a> {
-    /// There is a match.
+    /// It is, as far as words can tell.
     Found,
-    /// The match is uncertain.
+    /// It may be.
     Unsure {
-        /// The words that match nothing.
+        /// The words that nothing matched.
         unmatched_terms: Vec<String>,
     },
-    /// There is no match.
+    /// It is not.
     NoSuchTool {
-        /// The words that match nothing.
+        /// The words that nothing matched.
         unmatched_terms: Vec<String>,
-        /// The servers of the nearest tools, nearest first.
+        /// Whose tools come nearest, the nearest first.
         nearest_servers: Vec<&'a str>,
     },
 }
 
 impl Index {
-    /// The best `limit` documents for `text` among those that `admit` accepts.
+    /// What fits `text` best among what `admit` lets through: at most `limit` documents.
     ///
-    /// A query without words finds nothing.
-    pub fn search<'a>(
-        &'a self,
-        text: &str,
-        admit: &DocumentFilter<'_>,
-        limit: usize,
-    ) -> SearchResults<'a> {
+    /// A text without any word finds nothing. Whoever wants a list does not search.
+    pub fn search<'a>(&'a self, text: &str, admit: &Admit<'_>, limit: usize) -> Answer<'a> {
         let query = Query::new(self, text);
-        let hits = search::top_hits(self, &query, admit, limit);
+        let hits = search::best(self, &query, admit, limit);
         let strength = strength(&query, &hits);
-        let verdict = assess(self, &query, admit, &hits, (strength, None));
-        SearchResults { verdict, strength, hits }
+        let verdict = judged(self, &query, admit, &hits, (strength, None));
+        Answer { verdict, strength, hits }
     }
 }
 
-/// The verdict by the strength and, if known, the best semantic similarity.
-pub(super) fn assess<'a>(
+/// Judges by how strong the words are, and how near the nearest is in meaning, if that is known.
+pub(super) fn judged<'a>(
     index: &Index,
     query: &Query,
-    admit: &DocumentFilter<'_>,
-    hits: &[SearchHit<'a>],
+    admit: &Admit<'_>,
+    hits: &[Hit<'a>],
     (strength, nearest): (f32, Option<f32>),
 ) -> Verdict<'a> {
     let (evidence, unsure, no_such_tool) = match nearest {
         None => (strength, UNSURE, NO_SUCH_TOOL),
-        Some(nearest) => (nearest + 2.0 * strength, HYBRID_UNSURE, HYBRID_NO_SUCH_TOOL),
+        Some(nearest) => (nearest + 2.0 * strength, MEANT_UNSURE, MEANT_NO_SUCH_TOOL),
     };
-    let named = hits.first().is_some_and(|best| best.named != NameMatch::None);
+    let named = hits.first().is_some_and(|best| best.named != Named::No);
     if named || evidence >= unsure {
         return Verdict::Found;
     }
@@ -97,25 +93,25 @@ pub(super) fn assess<'a>(
     }
 }
 
-pub(super) fn strength(query: &Query, hits: &[SearchHit<'_>]) -> f32 {
+pub(super) fn strength(query: &Query, hits: &[Hit<'_>]) -> f32 {
     let Some(best) = hits.first() else { return 0.0 };
-    if best.named != NameMatch::None {
+    if best.named != Named::No {
         return 1.0;
     }
-    let rarities: f32 = query.terms.iter().map(|term| term.idf).sum();
-    (best.score / (rarities * MAX_IMPACT * (1.0 + NAME_COVERED)).max(f32::MIN_POSITIVE)).min(1.0)
+    let rarities: f32 = query.terms.iter().map(|term| term.rarity).sum();
+    (best.score / (rarities * MOST * (1.0 + NAME_COVERED)).max(f32::MIN_POSITIVE)).min(1.0)
 }
 
-/// The query words that occur in no visible document.
-fn unmatched(index: &Index, query: &Query, admit: &DocumentFilter<'_>) -> Vec<String> {
+/// The words that are in nothing that may be seen.
+fn unmatched(index: &Index, query: &Query, admit: &Admit<'_>) -> Vec<String> {
     let seen = |term: &Term| {
-        term.expansions.iter().any(|reading| {
-            let found = index.shards.iter().zip(&reading.ids);
+        term.readings.iter().any(|reading| {
+            let found = index.parts.iter().zip(&reading.numbers);
             found.filter_map(|(part, number)| Some((part, (*number)?))).any(|(part, number)| {
                 let documents = part.shard.postings(number).iter().map(|posting| posting.document);
                 documents.filter(|document| part.has(*document)).any(|document| {
-                    let (source, position) = part.shard.document_id(document);
-                    admit(DocumentId { source, position })
+                    let (source, position) = part.shard.place(document);
+                    admit(Place { source, position })
                 })
             })
         })
@@ -123,11 +119,11 @@ fn unmatched(index: &Index, query: &Query, admit: &DocumentFilter<'_>) -> Vec<St
     query.terms.iter().filter(|term| !seen(term)).map(|term| term.word.clone()).collect()
 }
 
-fn nearest_servers<'a>(hits: &[SearchHit<'a>]) -> Vec<&'a str> {
+fn nearest_servers<'a>(hits: &[Hit<'a>]) -> Vec<&'a str> {
     let mut servers: Vec<&str> = Vec::new();
     for hit in hits {
-        if !servers.contains(&hit.document.source) && servers.len() < MAX_SERVERS {
-            servers.push(hit.document.source);
+        if !servers.contains(&hit.place.source) && servers.len() < NEAREST {
+            servers.push(hit.place.source);
         }
     }
     servers

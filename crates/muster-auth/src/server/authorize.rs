@@ -1,8 +1,8 @@
-//! The way of a browser: from a client to consent, to the provider, and back.
+//! The authorization endpoint: from a client to the user's consent, to the identity provider, and back.
 //!
-//! A flow belongs to the browser that began it, known by a cookie; nobody can finish what somebody else
-//! began. A client that is not vouched for is shown to the user before the provider is: the provider knows
-//! only us, and would not ask.
+//! A flow is bound by a cookie to the browser that started it, so that nobody can finish another user's
+//! flow. The user consents to an untrusted client before the provider logs them in: the provider knows
+//! only the gateway, and would not ask.
 
 mod callback;
 mod consent;
@@ -14,41 +14,41 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Inner,
-    config::Kind,
-    fields::Fields,
+    config::ProviderKind,
+    params::Params,
     provider::ProviderError,
-    reply::{self, Failure, Reply},
+    responses::{self, OAuthError, Reply},
 };
 use crate::{oauth::with_query, random};
 
-/// How long a user may take.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// How long a user may take to log in.
+const FLOW_TTL: Duration = Duration::from_secs(10 * 60);
 
-/// The shortest state that is taken: it must not be guessed.
-const LEAST_STATE: usize = 32;
+/// The minimum length of `state`: it must be unguessable.
+const MIN_STATE_LENGTH: usize = 32;
 
-/// The longest of what is taken: anybody can begin a flow, and it is kept for a while.
-const LONGEST: usize = 2048;
+/// The maximum length of a parameter: anybody can start a flow, which is stored for a while.
+const MAX_PARAM_LENGTH: usize = 2048;
 
-/// A flow that has begun.
+/// An authorization in progress.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Flow {
+pub(super) struct AuthorizationFlow {
     client: String,
     client_name: String,
     redirect_uri: String,
     state: String,
     scope: Option<String>,
     challenge: String,
-    /// The digest of the browser's cookie; none where the code comes back to ourselves.
+    /// The digest of the browser's cookie; none if the redirect URI is the gateway's own callback.
     browser: Option<String>,
-    /// Ours, for the provider.
+    /// The gateway's own PKCE verifier at the provider.
     verifier: String,
     nonce: String,
 }
 
-/// What a code stands for.
+/// What an authorization code is redeemed for.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Grant {
+pub(super) struct CodeGrant {
     pub(super) client: String,
     pub(super) redirect_uri: String,
     pub(super) challenge: String,
@@ -56,16 +56,12 @@ pub(super) struct Grant {
     pub(super) login: String,
 }
 
-/// A refusal: for the client if it is known where that is, for the browser otherwise.
-enum Turned {
-    Here(Failure),
-    Back(Failure),
-}
-
-impl From<Failure> for Turned {
-    fn from(failure: Failure) -> Self {
-        Self::Here(failure)
-    }
+/// An error of an authorization request, and where it is reported.
+enum AuthorizeError {
+    /// To the browser.
+    Show(OAuthError),
+    /// To the client, at its redirect URI.
+    Redirect(OAuthError),
 }
 
 impl Inner {
@@ -73,45 +69,45 @@ impl Inner {
     pub(super) async fn authorize(
         &self,
         headers: &HeaderMap,
-        fields: &Fields,
-    ) -> Result<Reply, Failure> {
+        params: &Params,
+    ) -> Result<Reply, OAuthError> {
         for name in ["client_id", "state", "scope", "resource", "redirect_uri"] {
-            if fields.get(name).is_some_and(|value| value.len() > LONGEST) {
-                let message = format!("{name} must have at most {LONGEST} characters");
-                return Err(Failure::request(message));
+            if params.get(name).is_some_and(|value| value.len() > MAX_PARAM_LENGTH) {
+                let message = format!("{name} must have at most {MAX_PARAM_LENGTH} characters");
+                return Err(OAuthError::request(message));
             }
         }
-        let client_id = fields.need("client_id")?;
-        let state = fields.need("state")?;
-        if state.len() < LEAST_STATE {
-            let message = format!("state must have at least {LEAST_STATE} characters");
-            return Err(Failure::request(message));
+        let client_id = params.require("client_id")?;
+        let state = params.require("state")?;
+        if state.len() < MIN_STATE_LENGTH {
+            let message = format!("state must have at least {MIN_STATE_LENGTH} characters");
+            return Err(OAuthError::request(message));
         }
-        let client = self.client(client_id).await.map_err(|failure| {
-            // There is no client to prove itself here, only a browser.
-            Failure { status: http::StatusCode::BAD_REQUEST, ..failure }
+        let client = self.client(client_id).await.map_err(|error| {
+            // A browser sends this request: it cannot authenticate the client.
+            OAuthError { status: http::StatusCode::BAD_REQUEST, ..error }
         })?;
-        let redirect_uri = match (fields.get("redirect_uri"), client.redirect_uris.as_slice()) {
-            (Some(asked), _) => asked,
+        let redirect_uri = match (params.get("redirect_uri"), client.redirect_uris.as_slice()) {
+            (Some(requested), _) => requested,
             (None, [only]) => only,
-            (None, _) => return Err(Failure::request("redirect_uri is required")),
+            (None, _) => return Err(OAuthError::request("redirect_uri is required")),
         };
-        if client.redirect(redirect_uri).is_none() {
-            return Err(Failure::request("redirect_uri is not one that the client registered"));
+        if client.redirect_uri(redirect_uri).is_none() {
+            return Err(OAuthError::request("redirect_uri is not registered for the client"));
         }
-        let ours = redirect_uri == self.callback();
+        let own_callback = redirect_uri == self.callback_url();
         let cookie = self.cookie(headers);
-        let browser = match (ours, &cookie) {
+        let browser = match (own_callback, &cookie) {
             (true, _) => None,
             (false, Some(cookie)) => Some(cookie.clone()),
             (false, None) => Some(random::token()?),
         };
         let digest = browser.as_deref().map(random::digest_of);
-        let known = ours
-            || client.vouched
+        let has_consent = own_callback
+            || client.is_trusted
             || self.has_consented(&client.id, redirect_uri, digest.as_deref()).await?;
-        let flow = match self.asked(fields) {
-            Ok((challenge, scope)) => Flow {
+        let flow = match self.check_request(params) {
+            Ok((challenge, scope)) => AuthorizationFlow {
                 client: client.id.clone(),
                 client_name: client.name.clone(),
                 redirect_uri: redirect_uri.to_owned(),
@@ -122,54 +118,64 @@ impl Inner {
                 verifier: random::token()?,
                 nonce: random::token()?,
             },
-            Err(Turned::Here(failure)) => return Err(failure),
-            // Anybody may be a client: nobody is sent to one whom they have not let in.
-            Err(Turned::Back(failure)) if !known && !client.is_here(redirect_uri) => {
-                return Err(failure);
+            Err(AuthorizeError::Show(error)) => return Err(error),
+            // Anybody can register a client: without consent this would be an open redirect.
+            Err(AuthorizeError::Redirect(error))
+                if !has_consent && !client.is_loopback_redirect(redirect_uri) =>
+            {
+                return Err(error);
             }
-            Err(Turned::Back(failure)) => {
-                return Ok(self.back(redirect_uri, state, &failure));
+            Err(AuthorizeError::Redirect(error)) => {
+                return Ok(self.redirect_error(redirect_uri, state, &error));
             }
         };
-        let mut reply = if known { self.to_provider(flow).await? } else { self.ask(flow).await? };
+        let mut reply = if has_consent {
+            self.redirect_to_provider(flow).await?
+        } else {
+            self.ask_consent(flow).await?
+        };
         if let (Some(browser), None) = (&browser, &cookie) {
             self.set_cookie(&mut reply, browser);
         }
         Ok(reply)
     }
 
-    /// What a client asks for: its challenge and its scope.
-    fn asked(&self, fields: &Fields) -> Result<(String, Option<String>), Turned> {
-        let back = |code, text: &str| Turned::Back(Failure { code, ..Failure::request(text) });
-        if fields.get("response_type") != Some("code") {
-            return Err(back("unsupported_response_type", "response_type must be code"));
-        }
-        let Some(challenge) = fields.get("code_challenge") else {
-            return Err(back("invalid_request", "code_challenge is required (PKCE)"));
+    /// Checks a request, and returns its PKCE challenge and its scope.
+    fn check_request(&self, params: &Params) -> Result<(String, Option<String>), AuthorizeError> {
+        let error = |code, text: &str| {
+            AuthorizeError::Redirect(OAuthError { code, ..OAuthError::request(text) })
         };
-        if fields.get("code_challenge_method") != Some("S256") {
-            return Err(back("invalid_request", "code_challenge_method must be S256"));
+        if params.get("response_type") != Some("code") {
+            return Err(error("unsupported_response_type", "response_type must be code"));
+        }
+        let Some(challenge) = params.get("code_challenge") else {
+            return Err(error("invalid_request", "code_challenge is required (PKCE)"));
+        };
+        if params.get("code_challenge_method") != Some("S256") {
+            return Err(error("invalid_request", "code_challenge_method must be S256"));
         }
         if challenge.len() != 43 || random::from_base64url(challenge).is_none() {
-            return Err(back("invalid_request", "code_challenge is not one of S256"));
+            return Err(error("invalid_request", "code_challenge is not a S256 digest"));
         }
-        if let Some(resource) = fields.get("resource")
+        if let Some(resource) = params.get("resource")
             && !self.is_resource(resource)
         {
-            return Err(back("invalid_target", "resource is not this server"));
+            return Err(error("invalid_target", "resource is not this server"));
         }
-        if !self.provider.is_known() {
-            return Err(Turned::Here(Failure::later("the identity provider is not available")));
+        if !self.provider.is_discovered() {
+            return Err(AuthorizeError::Show(OAuthError::unavailable(
+                "the identity provider is not available",
+            )));
         }
-        Ok((challenge.to_owned(), fields.get("scope").map(str::to_owned)))
+        Ok((challenge.to_owned(), params.get("scope").map(str::to_owned)))
     }
 
-    /// On to the provider, which will send the browser back with our state.
-    async fn to_provider(&self, flow: Flow) -> Result<Reply, Failure> {
-        let known = self.provider.known().map_err(|err| later(&err))?;
+    /// Sends the browser to the provider.
+    async fn redirect_to_provider(&self, flow: AuthorizationFlow) -> Result<Reply, OAuthError> {
+        let metadata = self.provider.metadata().map_err(|err| unavailable(&err))?;
         let state = random::token()?;
-        let scopes = self.provider.scopes(Some(&known)).join(" ");
-        let (callback, challenge) = (self.callback(), random::digest_of(&flow.verifier));
+        let scopes = self.provider.scopes(Some(&metadata)).join(" ");
+        let (callback, challenge) = (self.callback_url(), random::digest_of(&flow.verifier));
         let mut query = vec![
             ("response_type", "code"),
             ("client_id", self.provider.config.client_id.as_str()),
@@ -181,33 +187,36 @@ impl Inner {
             ("code_challenge_method", "S256"),
         ];
         match (self.provider.config.kind, &self.provider.config.connector) {
-            (Kind::Google, _) => query.extend([("access_type", "offline"), ("prompt", "consent")]),
-            (Kind::Oidc, Some(connector)) => query.push(("connector_id", connector)),
-            (Kind::Oidc, None) => {}
+            (ProviderKind::Google, _) => {
+                query.extend([("access_type", "offline"), ("prompt", "consent")])
+            }
+            (ProviderKind::Oidc, Some(connector)) => query.push(("connector_id", connector)),
+            (ProviderKind::Oidc, None) => {}
         }
-        let location = with_query(&known.authorization_endpoint, &query);
-        self.vault.put(&flow_key(&state), &flow, PATIENCE).await?;
-        Ok(reply::redirect(&location))
+        let location = with_query(&metadata.authorization_endpoint, &query);
+        self.vault.put(&flow_key(&state), &flow, FLOW_TTL).await?;
+        Ok(responses::redirect(&location))
     }
 
-    /// An error that a client is told of.
-    fn back(&self, redirect_uri: &str, state: &str, failure: &Failure) -> Reply {
-        reply::redirect(&with_query(
+    /// Reports an error to a client at its redirect URI.
+    fn redirect_error(&self, redirect_uri: &str, state: &str, error: &OAuthError) -> Reply {
+        responses::redirect(&with_query(
             redirect_uri,
             &[
-                ("error", failure.code),
-                ("error_description", &failure.description),
+                ("error", error.code),
+                ("error_description", &error.description),
                 ("state", state),
                 ("iss", &self.config.base_url),
             ],
         ))
     }
 
-    pub(super) fn callback(&self) -> String {
+    /// The redirect URI of the gateway at the provider.
+    pub(super) fn callback_url(&self) -> String {
         format!("{}/oauth/callback", self.config.base_url)
     }
 
-    /// Whether a name is one of the resource that we protect.
+    /// Whether a resource identifier is the gateway's.
     pub(super) fn is_resource(&self, name: &str) -> bool {
         let base = self.config.base_url.as_str();
         let name = name.trim_end_matches('/');
@@ -217,7 +226,7 @@ impl Inner {
     }
 
     fn cookie_name(&self) -> &'static str {
-        // Browsers take this prefix only over TLS.
+        // Browsers accept this prefix only over TLS.
         if self.is_secure() { "__Host-muster-browser" } else { "muster-browser" }
     }
 
@@ -247,7 +256,7 @@ fn flow_key(state: &str) -> String {
     format!("flow:{}", random::digest_of(state))
 }
 
-fn later(err: &ProviderError) -> Failure {
+fn unavailable(err: &ProviderError) -> OAuthError {
     tracing::warn!("{err}");
-    Failure::later("the identity provider is not available")
+    OAuthError::unavailable("the identity provider is not available")
 }

@@ -1,6 +1,6 @@
-//! The programs that users let in: registered with us, or described by a document of their own.
+//! OAuth clients: registered with the gateway, or described by a client metadata document.
 
-mod document;
+mod metadata_document;
 mod register;
 
 use std::time::Duration;
@@ -9,45 +9,46 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, header};
 use serde::{Deserialize, Serialize};
 
-use super::{Inner, fields::Fields, redirect_uri::RedirectUri, reply::Failure};
+use super::{Inner, params::Params, redirect_uri::RedirectUri, responses::OAuthError};
 use crate::random;
 
-/// How long a registration is kept that nobody uses.
-const KEEP: Duration = Duration::from_secs(90 * 24 * 3600);
+/// How long an unused registration is stored.
+const REGISTRATION_TTL: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// A program that users may let in.
+/// An OAuth client of the gateway.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Client {
+pub(super) struct RegisteredClient {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) redirect_uris: Vec<String>,
-    /// The digest of its secret, if it has one.
+    /// The digest of its secret, for a confidential client.
     secret: Option<String>,
-    /// Whether whoever runs the gateway vouches for it.
-    pub(super) vouched: bool,
+    /// Whether it was registered with the operator's token, so that users need not consent.
+    #[serde(rename = "vouched")]
+    pub(super) is_trusted: bool,
 }
 
 fn client_key(id: &str) -> String {
     format!("client:{id}")
 }
 
-impl Client {
-    /// The registered redirect address that was asked for.
-    pub(super) fn redirect<'a>(&self, asked: &'a str) -> Option<RedirectUri<'a>> {
-        let uri = RedirectUri::parse(asked)?;
-        self.redirect_uris.iter().any(|known| uri.is(known)).then_some(uri)
+impl RegisteredClient {
+    /// The requested redirect URI, if it is registered.
+    pub(super) fn redirect_uri<'a>(&self, requested: &'a str) -> Option<RedirectUri<'a>> {
+        let uri = RedirectUri::parse(requested)?;
+        self.redirect_uris.iter().any(|registered| uri.matches(registered)).then_some(uri)
     }
 
-    /// Whether a redirect address leads to the user's own machine.
-    pub(super) fn is_here(&self, asked: &str) -> bool {
-        self.redirect(asked).is_some_and(|uri| uri.is_loopback())
+    /// Whether a requested redirect URI is registered and on the user's own machine.
+    pub(super) fn is_loopback_redirect(&self, requested: &str) -> bool {
+        self.redirect_uri(requested).is_some_and(|uri| uri.is_loopback())
     }
 
     pub(super) const fn is_confidential(&self) -> bool {
         self.secret.is_some()
     }
 
-    fn is_proven(&self, secret: Option<&str>) -> bool {
+    fn is_authenticated(&self, secret: Option<&str>) -> bool {
         match (&self.secret, secret) {
             (None, _) => true,
             (Some(digest), Some(secret)) => *digest == random::digest_of(secret),
@@ -57,12 +58,12 @@ impl Client {
 }
 
 impl Inner {
-    /// A client by its id.
-    pub(super) async fn client(&self, id: &str) -> Result<Client, Failure> {
-        let unknown = || Failure::client("the client is not known; register it again");
+    /// Looks up a client by its id.
+    pub(super) async fn client(&self, id: &str) -> Result<RegisteredClient, OAuthError> {
+        let unknown = || OAuthError::client("the client is unknown; register it again");
         if id.starts_with("https://") {
-            return match self.config.cimd {
-                Some(reach) => self.described(id, reach).await,
+            return match self.config.client_documents {
+                Some(policy) => self.fetch_client(id, policy).await,
                 None => Err(unknown()),
             };
         }
@@ -70,39 +71,39 @@ impl Inner {
             return Err(unknown());
         }
         let key = client_key(id);
-        let client: Client = self.vault.get(&key).await?.ok_or_else(unknown)?;
-        self.vault.put(&key, &client, KEEP).await?;
+        let client: RegisteredClient = self.vault.get(&key).await?.ok_or_else(unknown)?;
+        self.vault.put(&key, &client, REGISTRATION_TTL).await?;
         Ok(client)
     }
 
-    /// The client that sent a request, proven by its secret if it has one.
-    pub(super) async fn proven(
+    /// Authenticates the client that sent a request; a public client needs no secret.
+    pub(super) async fn authenticate_client(
         &self,
         headers: &HeaderMap,
-        fields: &Fields,
-    ) -> Result<Client, Failure> {
-        let (id, secret) = match basic(headers)? {
+        params: &Params,
+    ) -> Result<RegisteredClient, OAuthError> {
+        let (id, secret) = match basic_credentials(headers)? {
             Some((id, secret)) => (id, Some(secret)),
             None => {
-                let secret = fields.get("client_secret").map(str::to_owned);
-                (fields.need("client_id")?.to_owned(), secret)
+                let secret = params.get("client_secret").map(str::to_owned);
+                (params.require("client_id")?.to_owned(), secret)
             }
         };
-        if fields.get("client_id").is_some_and(|named| named != id) {
-            return Err(Failure::request("two clients are named"));
+        if params.get("client_id").is_some_and(|named| named != id) {
+            return Err(OAuthError::request("the request names two clients"));
         }
         let client = self.client(&id).await?;
-        if client.is_proven(secret.as_deref()) {
+        if client.is_authenticated(secret.as_deref()) {
             return Ok(client);
         }
-        Err(Failure::client("the client is not who it says"))
+        Err(OAuthError::client("the client secret is wrong"))
     }
 }
 
-/// The name and password that a request carries, each encoded as OAuth has it.
-fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, Failure> {
+/// The client id and secret in a Basic `Authorization` header, each form-encoded (RFC 6749, 2.3.1).
+fn basic_credentials(headers: &HeaderMap) -> Result<Option<(String, String)>, OAuthError> {
     let Some(value) = headers.get(header::AUTHORIZATION) else { return Ok(None) };
-    let bad = || Failure::client("the header Authorization cannot be read");
+    let bad = || OAuthError::client("the Authorization header cannot be read");
     let value = value.to_str().map_err(|_| bad())?;
     let (scheme, encoded) = value.split_once(' ').ok_or_else(bad)?;
     if !scheme.eq_ignore_ascii_case("basic") {
@@ -111,7 +112,7 @@ fn basic(headers: &HeaderMap) -> Result<Option<(String, String)>, Failure> {
     let text = STANDARD.decode(encoded.trim()).ok().and_then(|text| String::from_utf8(text).ok());
     let text = text.ok_or_else(bad)?;
     let (id, secret) = text.split_once(':').ok_or_else(bad)?;
-    // Some clients send both as they are; what has no `%` and no `+` is the same in both ways.
+    // Some clients do not encode them; without `%` and `+` that makes no difference.
     let decoded = |text: &str| {
         let pair = format!("x={text}");
         let found = form_urlencoded::parse(pair.as_bytes()).next();

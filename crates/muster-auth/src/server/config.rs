@@ -1,220 +1,226 @@
-//! What the configuration says about logins, checked.
+//! The configuration of the protected endpoint, checked.
 
 use std::{fs, time::Duration};
 
-use muster_config::settings::{self, OAuthServer};
+use muster_config::settings::{OAuthServer, Secret as SecretSetting, Storage as StorageSetting};
 use muster_net::{AddressPolicy, BadCertificate, TrustStore};
 use thiserror::Error;
 
-use super::proxies::Proxies;
+use super::trusted_proxies::TrustedProxies;
 use crate::{
     secret::Secret,
-    store::{BadKey, Seal, StoreError, ValkeyOptions},
+    store::{InvalidEncryptionKey, Seal, StoreError, ValkeyOptions},
 };
 
-/// Google, as it calls itself.
+/// Google's issuer identifier.
 const GOOGLE: &str = "https://accounts.google.com";
 
-/// How long the provider may take to answer: a browser waits meanwhile.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a request to the provider may take: a browser waits for it.
+const PROVIDER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The configuration cannot be used.
+/// Why a configuration cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// There is no address.
+    /// There is no base URL.
     #[error("base URL cannot be empty\nhint: set `aggregator.oauth.server.baseUrl`")]
     NoBaseUrl,
-    /// Tokens would travel in the open.
+    /// Tokens would be sent without TLS.
     #[error(
         "OAuth 2.1 requires HTTPS for production (got: {0}). Use HTTPS or localhost for development"
     )]
     Insecure(String),
-    /// The address is none of the web.
+    /// The base URL is not a web URL.
     #[error("invalid URL scheme: {0}. Must be http (localhost only) or https")]
     Scheme(String),
-    /// The address cannot be read.
+    /// A URL is invalid or not allowed.
     #[error("`aggregator.oauth.server.{key}` cannot be used: {reason}")]
-    Address {
-        /// Which key.
+    Url {
+        /// The setting.
         key: &'static str,
         /// Why.
         reason: String,
     },
-    /// Nobody of that name.
+    /// The provider is unknown.
     #[error("unsupported OAuth provider: {0} (supported: dex, google)")]
     Provider(String),
-    /// Nowhere of that name.
+    /// The storage type is unknown.
     #[error("unsupported OAuth storage type: {0} (supported: memory, valkey)")]
     Storage(String),
-    /// Valkey, but where?
+    /// There is no URL for Valkey.
     #[error("valkey URL is required when using valkey storage")]
     NoValkey,
-    /// Something must be said.
+    /// A required setting is missing.
     #[error("`aggregator.oauth.server.{0}` is required")]
     Missing(&'static str),
-    /// A secret's file.
+    /// A file with a secret cannot be read.
     #[error("error resolving secret files: failed to read {what} from {file}: {reason}")]
     SecretFile {
-        /// What it holds.
+        /// The secret.
         what: &'static str,
-        /// Which file.
+        /// The file.
         file: String,
         /// Why.
         reason: String,
     },
-    /// A file of certificates.
+    /// A file with certificates cannot be used.
     #[error("`{file}` cannot be used: {reason}")]
     Certificates {
-        /// Which file.
+        /// The file.
         file: String,
         /// Why.
         reason: String,
     },
-    /// A span of time.
+    /// A duration is invalid.
     #[error(
         "`aggregator.oauth.server.sessionDuration` is `{0}`: write a number with `h`, `m` or `s`, such as `720h`"
     )]
     Duration(String),
-    /// A network.
+    /// A network is invalid.
     #[error(
         "`aggregator.oauth.server.trustedProxyCIDRs` has `{0}`: write a network such as `10.0.0.0/8`"
     )]
     Network(String),
-    /// The key.
+    /// The encryption key is invalid.
     #[error(transparent)]
-    Key(#[from] BadKey),
-    /// The store.
+    Key(#[from] InvalidEncryptionKey),
+    /// The storage cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Who knows the users.
+/// The kind of an identity provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Dex, or any other that speaks OpenID Connect.
+pub enum ProviderKind {
+    /// Dex, or any other provider of OpenID Connect.
     Oidc,
     /// Google.
     Google,
 }
 
-/// How the one who knows the users is reached.
+/// The configuration of the identity provider.
 #[derive(Debug, Clone)]
 pub struct ProviderConfig {
-    /// What it is.
-    pub kind: Kind,
-    /// Its name and address.
+    /// Its kind.
+    pub kind: ProviderKind,
+    /// Its issuer identifier, which is a URL.
     pub issuer: String,
-    /// Our id there.
+    /// The gateway's client id there.
     pub client_id: String,
-    /// Our secret there.
+    /// The gateway's client secret there.
     pub client_secret: Secret,
-    /// Dex: the connector to go to at once.
+    /// Dex: the connector that the login page is skipped for.
     pub connector: Option<String>,
-    /// Dex: further clients that ID tokens shall be good for.
+    /// Dex: further clients that ID tokens are requested for.
     pub audiences: Vec<String>,
-    /// How far requests to it may go.
-    pub reach: AddressPolicy,
-    /// How long one may take.
-    pub patience: Duration,
+    /// Which networks it may be in.
+    pub policy: AddressPolicy,
+    /// How long a request to it may take.
+    pub timeout: Duration,
 }
 
-/// Someone else whose signed tokens are taken.
+/// Another issuer whose signed tokens are accepted.
 #[derive(Debug, Clone)]
-pub struct Trusted {
-    /// Their name and address.
+pub struct TrustedIssuerConfig {
+    /// Its issuer identifier, which is a URL.
     pub issuer: String,
-    /// For whom the tokens must be.
+    /// A token must have one of these audiences.
     pub audiences: Vec<String>,
 }
 
-/// Where logins are kept.
+/// Where logins are stored.
 #[derive(Debug, Clone)]
-pub enum Storage {
+pub enum StorageConfig {
     /// In this process.
     Memory,
     /// In Valkey.
     Valkey(ValkeyOptions),
 }
 
-/// What protects the endpoint, checked.
+/// The configuration of an [`AuthServer`](super::AuthServer).
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// Our address and the issuer of our tokens, without a slash at the end.
+    /// The gateway's URL and issuer identifier, without a slash at the end.
     pub base_url: String,
-    /// What the protected resource is called beside its addresses.
+    /// A further identifier of the protected resource.
     pub resource: Option<String>,
-    /// Who knows the users.
+    /// The identity provider.
     pub provider: ProviderConfig,
-    /// For whom ID tokens of the provider may be, beside ourselves.
+    /// The audiences of the provider's ID tokens that are accepted as bearer tokens.
     pub trusted_audiences: Vec<String>,
-    /// Whose signed tokens are taken as well.
-    pub trusted_issuers: Vec<Trusted>,
-    /// What registering a client needs.
+    /// Other issuers whose signed tokens are accepted.
+    pub trusted_issuers: Vec<TrustedIssuerConfig>,
+    /// The token that allows a client registration.
     pub registration_token: Option<Secret>,
-    /// Whether anybody may register.
+    /// Whether clients may register without a token.
     pub public_registration: bool,
-    /// Schemes of redirect addresses that anybody may register.
+    /// Private-use schemes of redirect URIs that may be registered without a token.
     pub trusted_schemes: Vec<String>,
-    /// Redirect addresses that anybody may register.
+    /// Redirect URIs that may be registered without a token.
     pub trusted_uris: Vec<String>,
-    /// Whether clients may be described by a document, and how far away that may be.
-    pub cimd: Option<AddressPolicy>,
-    /// Whether redirects to the user's own machine are allowed.
-    pub localhost_redirects: bool,
+    /// Which networks client metadata documents may be in; none if they are not supported.
+    pub client_documents: Option<AddressPolicy>,
+    /// Whether redirect URIs on the user's own machine are allowed.
+    pub allow_loopback_redirects: bool,
     /// How long a login lasts.
-    pub session: Duration,
-    /// Web pages that may talk to us from a browser, by their origin.
+    pub session_duration: Duration,
+    /// The origins of web pages that may send requests.
     pub origins: Vec<String>,
-    /// Proxies of ours, which say whom they speak for.
-    pub proxies: Proxies,
+    /// The reverse proxies that may set the client's address.
+    pub proxies: TrustedProxies,
 }
 
-/// Everything the configuration says.
+/// A checked configuration with everything it refers to.
 #[derive(Debug)]
-pub struct Loaded {
-    /// What protects the endpoint.
+pub struct AuthConfig {
+    /// The configuration of the server.
     pub server: ServerConfig,
-    /// Where logins are kept.
-    pub storage: Storage,
-    /// What they are encrypted with.
+    /// Where logins are stored.
+    pub storage: StorageConfig,
+    /// Encrypts stored values.
     pub seal: Option<Seal>,
-    /// Whose certificates are believed.
+    /// The trusted certificate authorities.
     pub trust: TrustStore,
 }
 
-/// Checks what the configuration says, and reads the files it names. `trust` is what is trusted anyway.
-pub fn load(said: &OAuthServer, mut trust: TrustStore) -> Result<Loaded, ConfigError> {
-    let base_url = base_url(&said.base_url)?;
-    let key = secret("encryption key", &said.encryption_key, &said.encryption_key_file)?;
-    let registration_token =
-        secret("registration token", &said.registration_token, &said.registration_token_file)?;
+/// Checks the settings, and reads the files that they name.
+pub fn load(settings: &OAuthServer, mut trust: TrustStore) -> Result<AuthConfig, ConfigError> {
+    let base_url = base_url(&settings.base_url)?;
+    let key = secret("encryption key", &settings.encryption_key, &settings.encryption_key_file)?;
+    let registration_token = secret(
+        "registration token",
+        &settings.registration_token,
+        &settings.registration_token_file,
+    )?;
     let server = ServerConfig {
-        base_url,
-        resource: text(&said.resource_identifier),
-        provider: provider(said)?,
-        trusted_audiences: said.trusted_audiences.clone(),
-        trusted_issuers: trusted(said)?,
+        resource: non_empty(&settings.resource_identifier),
+        provider: provider(settings)?,
+        trusted_audiences: settings.trusted_audiences.clone(),
+        trusted_issuers: trusted_issuers(settings, &base_url)?,
         registration_token,
-        public_registration: said.allow_public_client_registration,
-        trusted_schemes: said.trusted_public_registration_schemes.clone(),
-        trusted_uris: said.trusted_public_registration_redirect_uris.clone(),
-        cimd: said.enable_cimd.then_some(AddressPolicy::Public),
-        localhost_redirects: said.allow_localhost_redirect_uris,
-        session: duration(&said.session_duration)?,
-        proxies: Proxies::parse(&said.trusted_proxy_cidrs).map_err(ConfigError::Network)?,
+        public_registration: settings.allow_public_client_registration,
+        trusted_schemes: settings.trusted_public_registration_schemes.clone(),
+        trusted_uris: settings.trusted_public_registration_redirect_uris.clone(),
+        client_documents: settings.enable_cimd.then_some(AddressPolicy::Public),
+        allow_loopback_redirects: settings.allow_localhost_redirect_uris,
+        session_duration: duration(&settings.session_duration)?,
+        base_url,
+        proxies: TrustedProxies::parse(&settings.trusted_proxy_cidrs)
+            .map_err(ConfigError::Network)?,
         origins: {
-            let origins = said.allowed_origins.split([',', ' ']).map(str::trim);
+            let origins = settings.allowed_origins.split([',', ' ']).map(str::trim);
             origins.filter(|origin| !origin.is_empty()).map(str::to_owned).collect()
         },
     };
-    if !said.dex.ca_file.is_empty() {
-        let bad =
-            |reason: String| ConfigError::Certificates { file: said.dex.ca_file.clone(), reason };
-        let pem = fs::read(&said.dex.ca_file).map_err(|err| bad(err.to_string()))?;
+    if !settings.dex.ca_file.is_empty() {
+        let bad = |reason: String| ConfigError::Certificates {
+            file: settings.dex.ca_file.clone(),
+            reason,
+        };
+        let pem = fs::read(&settings.dex.ca_file).map_err(|err| bad(err.to_string()))?;
         trust = trust.with_pem(&pem).map_err(|err: BadCertificate| bad(err.to_string()))?;
     }
     let seal = key.map(|key| Seal::new(key.reveal())).transpose()?;
-    Ok(Loaded { server, storage: storage(&said.storage)?, seal, trust })
+    Ok(AuthConfig { server, storage: storage(&settings.storage)?, seal, trust })
 }
 
 fn base_url(url: &str) -> Result<String, ConfigError> {
@@ -229,88 +235,94 @@ fn base_url(url: &str) -> Result<String, ConfigError> {
         "http" => return Err(ConfigError::Insecure(url.to_owned())),
         other => return Err(ConfigError::Scheme(other.to_owned())),
     }
-    address("baseUrl", url, AddressPolicy::Private)?;
+    check_url("baseUrl", url, AddressPolicy::Private)?;
     Ok(url.to_owned())
 }
 
-fn address(key: &'static str, url: &str, reach: AddressPolicy) -> Result<(), ConfigError> {
-    match reach.parse(url) {
+fn check_url(key: &'static str, url: &str, policy: AddressPolicy) -> Result<(), ConfigError> {
+    match policy.parse(url) {
         Ok(_) => Ok(()),
-        Err(err) => Err(ConfigError::Address { key, reason: err.to_string() }),
+        Err(err) => Err(ConfigError::Url { key, reason: err.to_string() }),
     }
 }
 
-fn provider(said: &OAuthServer) -> Result<ProviderConfig, ConfigError> {
-    let need = |value: &str, key| {
+fn provider(settings: &OAuthServer) -> Result<ProviderConfig, ConfigError> {
+    let require = |value: &str, key| {
         if value.is_empty() { Err(ConfigError::Missing(key)) } else { Ok(value.to_owned()) }
     };
-    match said.provider.as_str() {
+    match settings.provider.as_str() {
         "dex" => {
-            let dex = &said.dex;
-            let issuer = need(&dex.issuer_url, "dex.issuerUrl")?;
-            let reach = if dex.allow_private_ip_oidc {
+            let dex = &settings.dex;
+            let issuer = require(&dex.issuer_url, "dex.issuerUrl")?;
+            let policy = if dex.allow_private_ip_oidc {
                 AddressPolicy::Private
             } else {
                 AddressPolicy::Loopback
             };
-            address("dex.issuerUrl", &issuer, reach)?;
+            check_url("dex.issuerUrl", &issuer, policy)?;
             let client_secret =
                 secret("Dex client secret", &dex.client_secret, &dex.client_secret_file)?;
             Ok(ProviderConfig {
-                kind: Kind::Oidc,
+                kind: ProviderKind::Oidc,
                 issuer,
-                client_id: need(&dex.client_id, "dex.clientId")?,
+                client_id: require(&dex.client_id, "dex.clientId")?,
                 client_secret: client_secret.unwrap_or_default(),
-                connector: text(&dex.connector_id),
+                connector: non_empty(&dex.connector_id),
                 audiences: Vec::new(),
-                reach,
-                patience: PATIENCE,
+                policy,
+                timeout: PROVIDER_TIMEOUT,
             })
         }
         "google" => {
-            let google = &said.google;
+            let google = &settings.google;
             let client_secret =
                 secret("Google client secret", &google.client_secret, &google.client_secret_file)?;
             Ok(ProviderConfig {
-                kind: Kind::Google,
+                kind: ProviderKind::Google,
                 issuer: GOOGLE.to_owned(),
-                client_id: need(&google.client_id, "google.clientId")?,
+                client_id: require(&google.client_id, "google.clientId")?,
                 client_secret: client_secret.unwrap_or_default(),
                 connector: None,
                 audiences: Vec::new(),
-                reach: AddressPolicy::Public,
-                patience: PATIENCE,
+                policy: AddressPolicy::Public,
+                timeout: PROVIDER_TIMEOUT,
             })
         }
         other => Err(ConfigError::Provider(other.to_owned())),
     }
 }
 
-fn trusted(said: &OAuthServer) -> Result<Vec<Trusted>, ConfigError> {
+fn trusted_issuers(
+    settings: &OAuthServer,
+    base_url: &str,
+) -> Result<Vec<TrustedIssuerConfig>, ConfigError> {
     let mut trusted = Vec::new();
-    for one in &said.trusted_issuers {
-        address("trustedIssuers.issuer", &one.issuer, AddressPolicy::Loopback)?;
-        // Tokens for everybody are tokens for nobody in particular.
-        if one.audiences.is_empty() {
-            return Err(ConfigError::Missing("trustedIssuers.audiences"));
+    for one in &settings.trusted_issuers {
+        check_url("trustedIssuers.issuer", &one.issuer, AddressPolicy::Loopback)?;
+        let mut audiences = [one.allowed_audiences.as_slice(), &one.audiences].concat();
+        // Without a list a token must be for this gateway: one for any other audience would let each server
+        // that receives it act as its user here.
+        if audiences.is_empty() {
+            audiences = vec![base_url.to_owned(), format!("{base_url}/mcp")];
+            audiences.extend(non_empty(&settings.resource_identifier));
         }
-        trusted.push(Trusted { issuer: one.issuer.clone(), audiences: one.audiences.clone() });
+        trusted.push(TrustedIssuerConfig { issuer: one.issuer.clone(), audiences });
     }
     Ok(trusted)
 }
 
-fn storage(said: &settings::Storage) -> Result<Storage, ConfigError> {
-    match said.kind.as_str() {
-        "memory" | "" => Ok(Storage::Memory),
-        "valkey" if said.valkey.url.is_empty() => Err(ConfigError::NoValkey),
+fn storage(settings: &StorageSetting) -> Result<StorageConfig, ConfigError> {
+    match settings.kind.as_str() {
+        "memory" | "" => Ok(StorageConfig::Memory),
+        "valkey" if settings.valkey.url.is_empty() => Err(ConfigError::NoValkey),
         "valkey" => {
-            let valkey = &said.valkey;
+            let valkey = &settings.valkey;
             let prefix = if valkey.key_prefix.is_empty() { "muster:" } else { &valkey.key_prefix };
-            Ok(Storage::Valkey(ValkeyOptions {
+            Ok(StorageConfig::Valkey(ValkeyOptions {
                 url: valkey.url.clone(),
                 password: secret("valkey password", &valkey.password, &valkey.password_file)?,
                 tls: valkey.tls_enabled,
-                server_name: text(&valkey.tls_server_name),
+                server_name: non_empty(&valkey.tls_server_name),
                 db: valkey.db,
                 prefix: prefix.to_owned(),
             }))
@@ -319,14 +331,14 @@ fn storage(said: &settings::Storage) -> Result<Storage, ConfigError> {
     }
 }
 
-/// A secret that is written down, or in a file of its own.
+/// A secret from the settings, or from the file that they name.
 fn secret(
     what: &'static str,
-    said: &settings::Secret,
+    setting: &SecretSetting,
     file: &str,
 ) -> Result<Option<Secret>, ConfigError> {
-    if !said.reveal().is_empty() {
-        return Ok(Some(Secret::new(said.reveal().to_owned())));
+    if !setting.reveal().is_empty() {
+        return Ok(Some(Secret::new(setting.reveal().to_owned())));
     }
     if file.is_empty() {
         return Ok(None);
@@ -347,20 +359,22 @@ fn duration(text: &str) -> Result<Duration, ConfigError> {
         let end = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
         let (number, unit) = rest.split_at_checked(end).ok_or_else(bad)?;
         let number: u64 = number.parse().map_err(|_| bad())?;
-        let each = match unit.chars().next() {
+        let unit_seconds = match unit.chars().next() {
             Some('h') => 3600,
             Some('m') => 60,
             Some('s') => 1,
             _ => return Err(bad()),
         };
-        seconds =
-            number.checked_mul(each).and_then(|more| seconds.checked_add(more)).ok_or_else(bad)?;
+        seconds = number
+            .checked_mul(unit_seconds)
+            .and_then(|more| seconds.checked_add(more))
+            .ok_or_else(bad)?;
         rest = unit.get(1..).unwrap_or_default();
     }
     if seconds == 0 { Err(bad()) } else { Ok(Duration::from_secs(seconds)) }
 }
 
-fn text(text: &str) -> Option<String> {
+fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 

@@ -1,10 +1,10 @@
-//! Logins and the tokens that came of them.
+//! Logins and their tokens.
 //!
-//! A login is what one person did in one browser. Access tokens are short, refresh tokens are good for one
-//! use; whoever uses one twice ends the login, because one of the two is a thief. Tokens are kept by their
-//! digests: who reads the store cannot use what it finds.
+//! A login is one user in one browser. Access tokens are short-lived, refresh tokens are good for one use: if
+//! one is used twice, the login ends, because one of the two users is an attacker. Tokens are stored by
+//! their digests, so that the storage reveals none.
 
-mod upstream;
+mod provider_tokens;
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Inner,
-    provider::{Identity, Upstream},
-    reply::Failure,
+    provider::{Identity, ProviderTokens},
+    responses::OAuthError,
 };
 use crate::{random, store::StoreError};
 
-pub(super) use self::upstream::LoginTokens;
+pub(super) use self::provider_tokens::LoginIdTokens;
 
-/// How long an access token is good.
-pub(super) const ACCESS_LIFE: Duration = Duration::from_secs(30 * 60);
+/// The lifetime of an access token.
+pub(super) const ACCESS_TOKEN_TTL: Duration = Duration::from_secs(30 * 60);
 
-/// A login.
+/// A user's login.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Login {
     pub(super) id: String,
@@ -31,23 +31,26 @@ pub(super) struct Login {
     pub(super) email: Option<String>,
     pub(super) name: Option<String>,
     pub(super) groups: Vec<String>,
-    pub(super) upstream: Upstream,
+    /// The tokens that the provider issued for it.
+    #[serde(rename = "upstream")]
+    pub(super) provider_tokens: ProviderTokens,
     /// When it began.
     pub(super) since: u64,
 }
 
-/// What an access or a refresh token stands for.
+/// The record of an access or refresh token.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Token {
+pub(super) struct TokenRecord {
     pub(super) login: String,
     pub(super) client: String,
     pub(super) scope: Option<String>,
-    pub(super) until: u64,
+    #[serde(rename = "until")]
+    pub(super) expires: u64,
 }
 
-/// What a client gets.
+/// A token response.
 #[derive(Debug, Serialize)]
-pub(super) struct Issued {
+pub(super) struct IssuedTokens {
     access_token: String,
     token_type: &'static str,
     expires_in: u64,
@@ -72,70 +75,72 @@ fn spent_key(token: &str) -> String {
     format!("spent:{}", random::digest_of(token))
 }
 
-/// The last login of somebody.
-pub(super) fn last_key(principal: &str) -> String {
+/// The key of a user's last login.
+pub(super) fn last_login_key(principal: &str) -> String {
     format!("last:{}", random::digest_of(principal))
 }
 
 impl Inner {
-    /// Begins a login.
-    pub(super) async fn begin(
+    /// Creates a login.
+    pub(super) async fn create_login(
         &self,
         identity: Identity,
-        upstream: Upstream,
-    ) -> Result<Login, Failure> {
+        provider_tokens: ProviderTokens,
+    ) -> Result<Login, OAuthError> {
         let login = Login {
             id: random::token()?,
             subject: identity.subject,
             email: identity.email,
             name: identity.name,
             groups: identity.groups,
-            upstream,
+            provider_tokens,
             since: self.clock.now(),
         };
         self.save(&login).await?;
         let principal = Principal::id_of(&self.provider.config.issuer, &login.subject);
-        self.vault.put(&last_key(&principal), &login.id, self.config.session).await?;
+        self.vault
+            .put(&last_login_key(&principal), &login.id, self.config.session_duration)
+            .await?;
         Ok(login)
     }
 
-    /// Keeps a login until it ends.
+    /// Stores a login until it expires.
     async fn save(&self, login: &Login) -> Result<(), StoreError> {
-        self.vault.put(&login_key(&login.id), login, self.left(login)).await
+        self.vault.put(&login_key(&login.id), login, self.remaining(login)).await
     }
 
-    /// How long a login still lasts.
-    fn left(&self, login: &Login) -> Duration {
-        let gone = Duration::from_secs(self.clock.now().saturating_sub(login.since));
-        self.config.session.saturating_sub(gone)
+    /// The remaining lifetime of a login.
+    fn remaining(&self, login: &Login) -> Duration {
+        let elapsed = Duration::from_secs(self.clock.now().saturating_sub(login.since));
+        self.config.session_duration.saturating_sub(elapsed)
     }
 
     pub(super) async fn login(&self, id: &str) -> Result<Option<Login>, StoreError> {
         let login: Option<Login> = self.vault.get(&login_key(id)).await?;
-        Ok(login.filter(|login| !self.left(login).is_zero()))
+        Ok(login.filter(|login| !self.remaining(login).is_zero()))
     }
 
-    /// Ends a login: none of its tokens is good any more.
-    pub(super) async fn end(&self, id: &str) -> Result<(), StoreError> {
+    /// Ends a login, which invalidates all its tokens.
+    pub(super) async fn end_login(&self, id: &str) -> Result<(), StoreError> {
         self.vault.remove(&login_key(id)).await?;
-        // Only now: what is judged in between would be remembered.
-        self.cache.forget(id);
+        // After the removal: a validation in between would be cached again.
+        self.tokens.evict_login(id);
         Ok(())
     }
 
-    /// Ends a login that its owner has had enough of; the provider is told, if it can be.
+    /// Ends a login at the user's request, and revokes its tokens at the provider.
     pub(super) async fn log_out(&self, id: &str) -> Result<(), StoreError> {
         let login = self.login(id).await?;
-        self.end(id).await?;
+        self.end_login(id).await?;
         if let Some(login) = login
-            && let Err(err) = self.provider.give_back(&login.upstream).await
+            && let Err(err) = self.provider.revoke(&login.provider_tokens).await
         {
-            tracing::warn!("the identity provider was not told of a logout: {err}");
+            tracing::warn!("cannot revoke the tokens of a login at the identity provider: {err}");
         }
         Ok(())
     }
 
-    /// Who a login belongs to.
+    /// The principal of a login.
     pub(super) fn principal(self: &Arc<Self>, login: &Login) -> Principal {
         let issuer = self.provider.config.issuer.as_str();
         Principal {
@@ -146,74 +151,75 @@ impl Inner {
             name: login.name.as_deref().map(Into::into),
             groups: login.groups.clone().into(),
             login: login.id.as_str().into(),
-            identity: Some(Arc::new(LoginTokens::of_login(self, login.id.clone()))),
+            identity: Some(Arc::new(LoginIdTokens::of_login(self, login.id.clone()))),
         }
     }
 
-    /// New tokens of a login, for a client.
+    /// Issues tokens of a login to a client.
     pub(super) async fn issue(
         &self,
         login: &Login,
         client: &str,
         scope: Option<String>,
-    ) -> Result<Issued, Failure> {
-        let left = self.left(login);
-        let life = ACCESS_LIFE.min(left);
+    ) -> Result<IssuedTokens, OAuthError> {
+        let remaining = self.remaining(login);
+        let ttl = ACCESS_TOKEN_TTL.min(remaining);
         let (access, refresh) = (random::token()?, random::token()?);
         let now = self.clock.now();
-        let token = |life: Duration| Token {
+        let record = |ttl: Duration| TokenRecord {
             login: login.id.clone(),
             client: client.to_owned(),
             scope: scope.clone(),
-            until: now.saturating_add(life.as_secs()),
+            expires: now.saturating_add(ttl.as_secs()),
         };
-        self.vault.put(&access_key(&access), &token(life), life).await?;
-        self.vault.put(&refresh_key(&refresh), &token(left), left).await?;
-        Ok(Issued {
+        self.vault.put(&access_key(&access), &record(ttl), ttl).await?;
+        self.vault.put(&refresh_key(&refresh), &record(remaining), remaining).await?;
+        Ok(IssuedTokens {
             access_token: access,
             token_type: "Bearer",
-            expires_in: life.as_secs(),
+            expires_in: ttl.as_secs(),
             refresh_token: refresh,
             scope,
         })
     }
 
-    /// New tokens for a refresh token. The provider is asked first: while it is away nothing is spent,
-    /// and who is no longer welcome there is no longer welcome here.
-    pub(super) async fn rotate(
+    /// Issues new tokens for a refresh token. The provider's tokens are refreshed first: while it is
+    /// unavailable the refresh token stays valid, and a user that it refuses is logged out here, too.
+    pub(super) async fn refresh(
         self: &Arc<Self>,
         refresh: &str,
         client: &str,
         scope: Option<&str>,
-    ) -> Result<Issued, Failure> {
-        let unknown = || Failure::grant("the refresh token is not valid");
-        let token: Token = self.vault.get(&refresh_key(refresh)).await?.ok_or_else(unknown)?;
-        if token.client != client {
-            return Err(unknown());
+    ) -> Result<IssuedTokens, OAuthError> {
+        let invalid = || OAuthError::grant("the refresh token is not valid");
+        let record: TokenRecord =
+            self.vault.get(&refresh_key(refresh)).await?.ok_or_else(invalid)?;
+        if record.client != client {
+            return Err(invalid());
         }
-        if let (Some(asked), Some(granted)) = (scope, &token.scope)
-            && !asked.split(' ').all(|one| granted.split(' ').any(|granted| granted == one))
+        if let (Some(requested), Some(granted)) = (scope, &record.scope)
+            && !requested.split(' ').all(|one| granted.split(' ').any(|granted| granted == one))
         {
-            let message = "more is asked for than was granted";
-            return Err(Failure { code: "invalid_scope", ..Failure::request(message) });
+            let message = "the scope exceeds the granted one";
+            return Err(OAuthError { code: "invalid_scope", ..OAuthError::request(message) });
         }
         if self.vault.get::<bool>(&spent_key(refresh)).await?.is_some() {
-            return self.stolen(&token).await;
+            return self.end_reused(&record).await;
         }
-        let login = self.login(&token.login).await?.ok_or_else(unknown)?;
-        let login = self.welcome_still(login).await?;
-        // First the new, then the old: a gateway that ends in between leaves the old one good.
-        let left = self.left(&login);
-        let issued = self.issue(&login, client, token.scope.clone()).await?;
-        if !self.vault.claim(&spent_key(refresh), &true, left).await? {
-            return self.stolen(&token).await;
+        let login = self.login(&record.login).await?.ok_or_else(invalid)?;
+        let login = self.refresh_provider_tokens(login).await?;
+        // Issue before spending: if the gateway crashes in between, the old token stays valid.
+        let remaining = self.remaining(&login);
+        let issued = self.issue(&login, client, record.scope.clone()).await?;
+        if !self.vault.claim(&spent_key(refresh), &true, remaining).await? {
+            return self.end_reused(&record).await;
         }
         Ok(issued)
     }
 
-    async fn stolen(&self, token: &Token) -> Result<Issued, Failure> {
-        tracing::warn!("a refresh token was used twice, and its login is ended");
-        self.end(&token.login).await?;
-        Err(Failure::grant("the refresh token was used before; log in again"))
+    async fn end_reused(&self, record: &TokenRecord) -> Result<IssuedTokens, OAuthError> {
+        tracing::warn!("a refresh token was used twice, its login is ended");
+        self.end_login(&record.login).await?;
+        Err(OAuthError::grant("the refresh token was already used; log in again"))
     }
 }

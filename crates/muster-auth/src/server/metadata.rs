@@ -1,11 +1,11 @@
-//! What we say about ourselves: as a protected resource, and as an authorization server.
+//! The gateway's metadata documents: as a protected resource, and as an authorization server.
 
 use serde::Serialize;
 
 use super::Inner;
 
 #[derive(Serialize)]
-pub(super) struct Resource {
+pub(super) struct ResourceDocument {
     resource: String,
     authorization_servers: [String; 1],
     bearer_methods_supported: [&'static str; 1],
@@ -13,7 +13,7 @@ pub(super) struct Resource {
 }
 
 #[derive(Serialize)]
-pub(super) struct Authorization {
+pub(super) struct ServerDocument {
     issuer: String,
     authorization_endpoint: String,
     token_endpoint: String,
@@ -33,23 +33,23 @@ pub(super) struct Authorization {
 }
 
 impl Inner {
-    /// RFC 9728. The document at a path is about the resource at that path.
-    pub(super) fn resource(&self, path: &str) -> Resource {
+    /// The protected resource metadata (RFC 9728) for the resource at a path.
+    pub(super) fn resource_metadata(&self, path: &str) -> ResourceDocument {
         let base = &self.config.base_url;
-        let usual = if path.ends_with("/mcp") { format!("{base}/mcp") } else { base.clone() };
-        Resource {
-            resource: self.config.resource.clone().unwrap_or(usual),
+        let default = if path.ends_with("/mcp") { format!("{base}/mcp") } else { base.clone() };
+        ResourceDocument {
+            resource: self.config.resource.clone().unwrap_or(default),
             authorization_servers: [base.clone()],
             bearer_methods_supported: ["header"],
             scopes_supported: self.scopes(),
         }
     }
 
-    /// RFC 8414.
-    pub(super) fn authorization(&self) -> Authorization {
+    /// The authorization server metadata (RFC 8414).
+    pub(super) fn server_metadata(&self) -> ServerDocument {
         let base = &self.config.base_url;
         let at = |path: &str| format!("{base}/oauth/{path}");
-        Authorization {
+        ServerDocument {
             issuer: base.clone(),
             authorization_endpoint: at("authorize"),
             token_endpoint: at("token"),
@@ -70,12 +70,13 @@ impl Inner {
                 scopes
             },
             authorization_response_iss_parameter_supported: true,
-            registration_endpoint: self.registers().then(|| at("register")),
-            client_id_metadata_document_supported: self.config.cimd.is_some(),
+            registration_endpoint: self.allows_registration().then(|| at("register")),
+            client_id_metadata_document_supported: self.config.client_documents.is_some(),
         }
     }
 
-    /// What clients may ask for. That tokens can be renewed is nothing a resource should ask for.
+    /// The scopes of the resource: those of the provider without `offline_access`, which is for the
+    /// authorization server only.
     pub(super) fn scopes(&self) -> Vec<String> {
         let mut scopes = self.provider.scopes(None);
         scopes.retain(|scope| scope != "offline_access" && !scope.starts_with("audience:"));

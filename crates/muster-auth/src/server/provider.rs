@@ -1,7 +1,7 @@
-//! Whoever knows the users: found, asked to log someone in, and asked who someone is.
+//! The identity provider: discovery, logins, and user info.
 //!
-//! It may be away when the gateway starts. Then it is looked for until it answers, and what needs it is
-//! told to come again.
+//! It may be unavailable when the gateway starts. Discovery is then retried with backoff, and requests that
+//! need it are answered with `temporarily_unavailable`.
 
 mod identity;
 mod tokens;
@@ -13,51 +13,51 @@ use serde::Deserialize;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use super::config::{Kind, ProviderConfig};
-use crate::{clock::Clock, jwks::Keys};
+use super::config::{ProviderConfig, ProviderKind};
+use crate::{clock::Clock, jwks::JwksCache};
 
-pub(super) use self::{identity::Identity, tokens::Upstream};
+pub(super) use self::{identity::Identity, tokens::ProviderTokens};
 
-/// How long to wait before it is looked for again, at first and at most.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The backoff between attempts of discovery.
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Why the provider did not do what was asked.
+/// Why a request to the provider failed.
 #[derive(Debug, Error)]
 pub(super) enum ProviderError {
-    /// It has not been found yet, does not answer, or says that it cannot now.
+    /// It is not discovered yet, does not respond, or reports that it is overloaded.
     #[error("{0}")]
-    Away(String),
-    /// It refused, with a code of OAuth.
+    Unavailable(String),
+    /// It refused, with an OAuth error code.
     #[error("the identity provider refused: {0}")]
     Refused(String),
-    /// What it said cannot be right.
+    /// Its response is malformed or must not be trusted.
     #[error("{0}")]
-    Wrong(String),
+    Invalid(String),
 }
 
 impl From<HttpError> for ProviderError {
     fn from(err: HttpError) -> Self {
-        Self::Away(err.to_string())
+        Self::Unavailable(err.to_string())
     }
 }
 
-/// What the provider says about itself.
+/// The provider's metadata.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct ProviderMetadata {
     pub(super) authorization_endpoint: String,
     token_endpoint: String,
     userinfo_endpoint: Option<String>,
     revocation_endpoint: Option<String>,
-    keys: Option<Keys>,
-    /// Whether its answers name it.
-    pub(super) names_itself: bool,
-    /// What can be asked for, if it says so.
+    keys: Option<JwksCache>,
+    /// Whether its authorization responses name it (RFC 9207).
+    pub(super) names_issuer: bool,
+    /// The scopes that it supports, if it lists them.
     scopes: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
-struct Document {
+struct DiscoveryDocument {
     issuer: String,
     authorization_endpoint: String,
     token_endpoint: String,
@@ -69,69 +69,70 @@ struct Document {
     scopes_supported: Option<Vec<String>>,
 }
 
-/// The one who knows the users.
+/// The identity provider.
 #[derive(Debug)]
 pub(super) struct Provider {
     pub(super) config: ProviderConfig,
-    dialer: HttpClient,
+    http: HttpClient,
     clock: Clock,
-    known: watch::Sender<Option<Arc<Known>>>,
+    metadata: watch::Sender<Option<Arc<ProviderMetadata>>>,
 }
 
 impl Provider {
-    pub(super) fn new(config: ProviderConfig, dialer: HttpClient, clock: Clock) -> Self {
-        Self { config, dialer, clock, known: watch::Sender::new(None) }
+    pub(super) fn new(config: ProviderConfig, http: HttpClient, clock: Clock) -> Self {
+        Self { config, http, clock, metadata: watch::Sender::new(None) }
     }
 
-    /// Whether it has been found.
-    pub(super) fn is_known(&self) -> bool {
-        self.known.borrow().is_some()
+    /// Whether discovery has succeeded.
+    pub(super) fn is_discovered(&self) -> bool {
+        self.metadata.borrow().is_some()
     }
 
-    pub(super) fn known(&self) -> Result<Arc<Known>, ProviderError> {
-        let away =
-            || ProviderError::Away("the identity provider has not been reached yet".to_owned());
-        self.known.borrow().clone().ok_or_else(away)
+    pub(super) fn metadata(&self) -> Result<Arc<ProviderMetadata>, ProviderError> {
+        let unavailable = || {
+            ProviderError::Unavailable("the identity provider has not been reached yet".to_owned())
+        };
+        self.metadata.borrow().clone().ok_or_else(unavailable)
     }
 
-    /// Looks for it until it is found.
-    pub(super) async fn find(&self) {
-        let mut pause = FIRST_PAUSE;
+    /// Discovers the provider, with retries until it succeeds.
+    pub(super) async fn discover_with_retries(&self) {
+        let mut backoff = MIN_BACKOFF;
         loop {
             match self.discover().await {
-                Ok(known) => {
-                    tracing::info!("the identity provider `{}` is there", self.config.issuer);
-                    self.known.send_replace(Some(Arc::new(known)));
+                Ok(metadata) => {
+                    tracing::info!("discovered the identity provider `{}`", self.config.issuer);
+                    self.metadata.send_replace(Some(Arc::new(metadata)));
                     return;
                 }
                 Err(err) => {
                     tracing::warn!(
-                        "no logins yet, the identity provider is looked for again: {err}"
+                        "cannot discover the identity provider, logins are not available yet: {err}"
                     );
                 }
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            tokio::time::sleep(backoff).await;
+            backoff = (backoff * 2).min(MAX_BACKOFF);
         }
     }
 
-    /// What it says about itself, once.
-    async fn discover(&self) -> Result<Known, ProviderError> {
+    /// Fetches and checks the provider's metadata.
+    async fn discover(&self) -> Result<ProviderMetadata, ProviderError> {
         let issuer = self.config.issuer.trim_end_matches('/');
         let url = format!("{issuer}/.well-known/openid-configuration");
-        let answer = self.send(HttpRequest::get(url, self.config.reach).redirects(2)).await?;
-        if !answer.status.is_success() {
-            let status = answer.status.as_u16();
-            return Err(ProviderError::Away(format!("its metadata came with status {status}")));
+        let response = self.send(HttpRequest::get(url, self.config.policy).redirects(2)).await?;
+        if !response.status.is_success() {
+            let status = response.status.as_u16();
+            return Err(ProviderError::Unavailable(format!("its metadata has status {status}")));
         }
-        let document: Document = serde_json::from_slice(&answer.body)
-            .map_err(|err| ProviderError::Wrong(format!("its metadata cannot be read: {err}")))?;
+        let document: DiscoveryDocument = serde_json::from_slice(&response.body)
+            .map_err(|err| ProviderError::Invalid(format!("its metadata cannot be read: {err}")))?;
         if document.issuer.trim_end_matches('/') != issuer {
             let message = format!(
-                "its metadata is that of `{}`, not of `{issuer}`\nhint: set `issuerUrl` to what the provider calls itself",
+                "its metadata is that of `{}`, not of `{issuer}`\nhint: set `issuerUrl` to the issuer in the provider's metadata",
                 document.issuer
             );
-            return Err(ProviderError::Wrong(message));
+            return Err(ProviderError::Invalid(message));
         }
         let endpoints = [
             Some(&document.authorization_endpoint),
@@ -142,72 +143,78 @@ impl Provider {
         ];
         for endpoint in endpoints.into_iter().flatten() {
             self.config
-                .reach
+                .policy
                 .parse(endpoint)
-                .map_err(|err| ProviderError::Wrong(format!("its metadata: {err}")))?;
+                .map_err(|err| ProviderError::Invalid(format!("its metadata: {err}")))?;
         }
-        let keys = |url| Keys::new(self.dialer.clone(), url, self.config.reach);
-        Ok(Known {
+        let keys = |url| JwksCache::new(self.http.clone(), url, self.config.policy);
+        Ok(ProviderMetadata {
             authorization_endpoint: document.authorization_endpoint,
             token_endpoint: document.token_endpoint,
             userinfo_endpoint: document.userinfo_endpoint,
             revocation_endpoint: document.revocation_endpoint,
             keys: document.jwks_uri.map(keys),
-            names_itself: document.authorization_response_iss_parameter_supported,
+            names_issuer: document.authorization_response_iss_parameter_supported,
             scopes: document.scopes_supported,
         })
     }
 
-    async fn send(&self, outgoing: HttpRequest) -> Result<HttpResponse, ProviderError> {
-        Ok(self.dialer.send(outgoing.timeout(self.config.patience)).await?)
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, ProviderError> {
+        Ok(self.http.send(request.timeout(self.config.timeout)).await?)
     }
 
-    /// What is asked for. What the provider says it does not have is left out.
-    pub(super) fn scopes(&self, known: Option<&Known>) -> Vec<String> {
-        let mut wanted: Vec<String> = match self.config.kind {
-            Kind::Oidc => ["openid", "profile", "email", "groups", "offline_access"].as_slice(),
-            Kind::Google => ["openid", "profile", "email"].as_slice(),
+    /// The scopes to request, without those that the provider does not support.
+    pub(super) fn scopes(&self, metadata: Option<&ProviderMetadata>) -> Vec<String> {
+        let mut scopes: Vec<String> = match self.config.kind {
+            ProviderKind::Oidc => {
+                ["openid", "profile", "email", "groups", "offline_access"].as_slice()
+            }
+            ProviderKind::Google => ["openid", "profile", "email"].as_slice(),
         }
         .iter()
         .map(|scope| (*scope).to_owned())
         .collect();
-        if let Some(offered) = known.and_then(|known| known.scopes.as_ref()) {
-            wanted.retain(|scope| scope == "openid" || offered.contains(scope));
+        if let Some(supported) = metadata.and_then(|metadata| metadata.scopes.as_ref()) {
+            scopes.retain(|scope| scope == "openid" || supported.contains(scope));
         }
         let mut audiences = self.config.audiences.clone();
         audiences.sort();
         audiences.dedup();
-        wanted.extend(audiences.iter().map(|one| format!("audience:server:client_id:{one}")));
-        wanted
+        scopes.extend(audiences.iter().map(|one| format!("audience:server:client_id:{one}")));
+        scopes
     }
 }
 
-/// An answer's document; servers in trouble are away, and the rest of refusals is told apart by code.
-fn judged(answer: &HttpResponse) -> Result<&[u8], ProviderError> {
+/// The body of a successful response; otherwise the error, by status and code.
+fn body(response: &HttpResponse) -> Result<&[u8], ProviderError> {
     #[derive(Deserialize)]
-    struct Refusal {
+    struct ErrorBody {
         error: String,
     }
-    if answer.status.is_success() {
-        return Ok(&answer.body);
+    if response.status.is_success() {
+        return Ok(&response.body);
     }
-    let code = serde_json::from_slice::<Refusal>(&answer.body).ok().map(|refusal| refusal.error);
-    let status = answer.status.as_u16();
-    let away = answer.status.is_server_error() || status == 429 || status == 408;
+    let code = serde_json::from_slice::<ErrorBody>(&response.body).ok().map(|body| body.error);
+    let status = response.status.as_u16();
+    let unavailable = response.status.is_server_error() || status == 429 || status == 408;
     match code {
-        Some(code) if code == "temporarily_unavailable" || code == "server_error" || away => {
-            Err(ProviderError::Away(format!("the identity provider answered {}", word(&code))))
+        Some(code)
+            if code == "temporarily_unavailable" || code == "server_error" || unavailable =>
+        {
+            let code = sanitized(&code);
+            Err(ProviderError::Unavailable(format!("the identity provider answered {code}")))
         }
-        Some(code) => Err(ProviderError::Refused(word(&code))),
-        None if away => {
-            Err(ProviderError::Away(format!("the identity provider answered with status {status}")))
+        Some(code) => Err(ProviderError::Refused(sanitized(&code))),
+        None if unavailable => {
+            let message = format!("the identity provider answered with status {status}");
+            Err(ProviderError::Unavailable(message))
         }
         None => Err(ProviderError::Refused(format!("status_{status}"))),
     }
 }
 
-/// A code as OAuth has them; nothing else of a stranger's answer is repeated.
-fn word(code: &str) -> String {
+/// An error code without anything that is not part of one.
+fn sanitized(code: &str) -> String {
     let letters = code.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_');
     letters.take(40).collect()
 }

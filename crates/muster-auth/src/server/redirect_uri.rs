@@ -1,33 +1,52 @@
-//! Where codes may be sent.
+//! Redirect URIs: where authorization codes may be sent.
 
 use std::net::IpAddr;
 
 use muster_net::AddressClass;
 
-/// Schemes that run or read something instead of going somewhere.
-const DANGEROUS: &[&str] =
+/// Private-use schemes without a dot that well-known MCP clients use. RFC 8252 wants reverse domain names,
+/// which contain a dot and are allowed; others have to be configured.
+const KNOWN_SCHEMES: &[&str] = &[
+    "claude",
+    "cursor",
+    "goose",
+    "jetbrains",
+    "kiro",
+    "lmstudio",
+    "raycast",
+    "trae",
+    "vscode",
+    "vscode-insiders",
+    "vscodium",
+    "warp",
+    "windsurf",
+    "zed",
+];
+
+/// Schemes that a browser executes or reads instead of opening an application. They cannot be configured.
+const DANGEROUS_SCHEMES: &[&str] =
     &["javascript", "data", "file", "vbscript", "about", "blob", "ftp", "ws", "wss"];
 
-/// A redirect address, taken apart.
+/// A parsed redirect URI.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct RedirectUri<'a> {
     pub(super) scheme: String,
     host: &'a str,
     port: Option<&'a str>,
-    /// Everything behind the authority.
+    /// The path and query.
     rest: &'a str,
 }
 
 impl<'a> RedirectUri<'a> {
-    /// Takes it apart; none if it cannot be one.
+    /// Parses a redirect URI; `None` if it is malformed.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let graphic = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
         if !graphic || text.len() > 2000 || text.contains('#') {
             return None;
         }
         let (scheme, after) = text.split_once(':')?;
-        let letters = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
-        if !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) || !scheme.chars().all(letters) {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+        if !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) || !scheme.chars().all(allowed) {
             return None;
         }
         let scheme = scheme.to_ascii_lowercase();
@@ -57,45 +76,48 @@ impl<'a> RedirectUri<'a> {
         Some(Self { scheme, host, port, rest })
     }
 
-    fn number(&self) -> Option<IpAddr> {
+    fn ip(&self) -> Option<IpAddr> {
         self.host.parse().ok()
     }
 
-    /// Whether it leads to the user's own machine.
+    /// Whether it is on the user's own machine.
     pub(super) fn is_loopback(&self) -> bool {
         self.host.eq_ignore_ascii_case("localhost")
-            || self
-                .number()
-                .is_some_and(|number| AddressClass::of(number) == AddressClass::Loopback)
+            || self.ip().is_some_and(|ip| AddressClass::of(ip) == AddressClass::Loopback)
     }
 
-    /// Whether a browser shows it, rather than some program.
+    /// Whether a browser opens it itself, instead of passing it to an application.
     pub(super) fn is_web(&self) -> bool {
         matches!(self.scheme.as_str(), "http" | "https")
     }
 
-    /// Why codes are not sent there, if they are not.
-    pub(super) fn problem(&self, localhost: bool) -> Option<&'static str> {
-        if DANGEROUS.contains(&self.scheme.as_str()) {
-            return Some("its scheme is not allowed");
-        }
+    /// Why codes must not be sent there, if so. `extra_schemes` are the configured private-use schemes.
+    pub(super) fn problem(
+        &self,
+        allow_loopback: bool,
+        extra_schemes: &[String],
+    ) -> Option<&'static str> {
         if !self.is_web() {
-            return None;
+            let scheme = self.scheme.as_str();
+            let is_allowed = scheme.contains('.')
+                || KNOWN_SCHEMES.contains(&scheme)
+                || extra_schemes.iter().any(|extra| extra.eq_ignore_ascii_case(scheme));
+            let is_allowed = is_allowed && !DANGEROUS_SCHEMES.contains(&scheme);
+            return (!is_allowed).then_some("its scheme is not allowed");
         }
         if self.is_loopback() {
-            return (!localhost).then_some("addresses of the user's own machine are not allowed");
+            return (!allow_loopback).then_some("URIs on the user's own machine are not allowed");
         }
         if self.scheme == "http" {
             return Some("it must begin with https://");
         }
-        let inside =
-            self.number().is_some_and(|number| AddressClass::of(number) != AddressClass::Public);
-        inside.then_some("it leads into a private network")
+        let is_private = self.ip().is_some_and(|ip| AddressClass::of(ip) != AddressClass::Public);
+        is_private.then_some("it leads into a private network")
     }
 
-    /// Whether it is one that was registered. On the user's own machine the port does not matter:
-    /// programs take one that is free.
-    pub(super) fn is(&self, registered: &str) -> bool {
+    /// Whether it matches a registered one. On the user's own machine the port does not matter: applications
+    /// listen on a free one (RFC 8252, 7.3).
+    pub(super) fn matches(&self, registered: &str) -> bool {
         let Some(registered) = RedirectUri::parse(registered) else { return false };
         if self.scheme == "http" && self.is_loopback() {
             return registered.scheme == "http"
@@ -111,7 +133,7 @@ mod tests {
     use super::RedirectUri;
 
     #[test]
-    fn where_codes_may_go() {
+    fn allowed_redirect_uris() {
         for (uri, expected) in [
             ("https://app.example/cb", "fine"),
             ("https://app.example/cb?x=1", "fine"),
@@ -120,6 +142,12 @@ mod tests {
             ("http://[::1]:9/cb", "fine"),
             ("cursor://anysphere.cursor-retrieval/oauth", "fine"),
             ("com.example.app:/cb", "fine"),
+            ("vscode://anthropic.claude/cb", "fine"),
+            ("MYAPP://cb", "fine"),
+            ("otherapp://cb", "scheme"),
+            ("view-source:https://app.example/", "scheme"),
+            ("filesystem:https://app.example/", "scheme"),
+            ("ms-settings:", "scheme"),
             ("http://app.example/cb", "https://"),
             ("https://10.0.0.1/cb", "private"),
             ("https://169.254.169.254/cb", "private"),
@@ -143,17 +171,19 @@ mod tests {
         ] {
             let found = match RedirectUri::parse(uri) {
                 None => "none",
-                Some(uri) => uri.problem(true).unwrap_or("fine"),
+                Some(uri) => uri
+                    .problem(true, &["myapp".to_owned(), "javascript".to_owned()])
+                    .unwrap_or("fine"),
             };
             assert!(found.contains(expected), "{uri}: {found}");
         }
         let local = RedirectUri::parse("http://localhost/cb").unwrap();
-        assert!(local.problem(false).is_some());
+        assert!(local.problem(false, &[]).is_some());
     }
 
     #[test]
-    fn only_what_was_registered() {
-        for (asked, registered, same) in [
+    fn requested_uris_must_match_a_registered_one() {
+        for (requested, registered, expected) in [
             ("https://a.example/cb", "https://a.example/cb", true),
             ("https://a.example/cb/", "https://a.example/cb", false),
             ("https://a.example:8443/cb", "https://a.example/cb", false),
@@ -167,8 +197,8 @@ mod tests {
             ("app://x/cb", "app://x/cb", true),
             ("app://y/cb", "app://x/cb", false),
         ] {
-            let asked_uri = RedirectUri::parse(asked).unwrap();
-            assert_eq!(asked_uri.is(registered), same, "{asked} {registered}");
+            let uri = RedirectUri::parse(requested).unwrap();
+            assert_eq!(uri.matches(registered), expected, "{requested} {registered}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Codes and refresh tokens to tokens; and tokens taken back, and told about.
+//! The token, revocation and introspection endpoints.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use serde::Serialize;
 
 use super::{
     Inner,
-    authorize::Grant,
-    fields::Fields,
-    logins::{Issued, Token, access_key, refresh_key},
-    reply::{self, Failure, Reply},
+    authorize::CodeGrant,
+    logins::{IssuedTokens, TokenRecord, access_key, refresh_key},
+    params::Params,
+    responses::{self, OAuthError, Reply},
 };
 use crate::random;
 
-/// How long it is remembered that a code was redeemed.
-const REMEMBER: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
+/// How long a redeemed code is remembered, to detect a second use.
+const REDEEMED_TTL: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
 pub(super) fn code_key(code: &str) -> String {
     format!("code:{}", random::digest_of(code))
@@ -51,110 +51,113 @@ impl Inner {
     pub(super) async fn token(
         self: &Arc<Self>,
         headers: &HeaderMap,
-        fields: &Fields,
-    ) -> Result<Reply, Failure> {
-        let kind = fields.need("grant_type")?;
-        if !matches!(kind, "authorization_code" | "refresh_token") {
+        params: &Params,
+    ) -> Result<Reply, OAuthError> {
+        let grant_type = params.require("grant_type")?;
+        if !matches!(grant_type, "authorization_code" | "refresh_token") {
             let message = "grant_type must be authorization_code or refresh_token";
-            return Err(Failure { code: "unsupported_grant_type", ..Failure::request(message) });
+            return Err(OAuthError {
+                code: "unsupported_grant_type",
+                ..OAuthError::request(message)
+            });
         }
-        let client = self.proven(headers, fields).await?;
-        if let Some(resource) = fields.get("resource")
+        let client = self.authenticate_client(headers, params).await?;
+        if let Some(resource) = params.get("resource")
             && !self.is_resource(resource)
         {
-            let failure = Failure::request("resource is not this server");
-            return Err(Failure { code: "invalid_target", ..failure });
+            let error = OAuthError::request("resource is not this server");
+            return Err(OAuthError { code: "invalid_target", ..error });
         }
-        let issued = if kind == "refresh_token" {
-            self.rotate(fields.need("refresh_token")?, &client.id, fields.get("scope")).await?
+        let issued = if grant_type == "refresh_token" {
+            self.refresh(params.require("refresh_token")?, &client.id, params.get("scope")).await?
         } else {
-            self.redeem(fields, &client.id).await?
+            self.redeem(params, &client.id).await?
         };
-        Ok(reply::json(StatusCode::OK, &issued))
+        Ok(responses::json(StatusCode::OK, &issued))
     }
 
-    /// Tokens for a code. It works once; a second try ends what the first began.
-    async fn redeem(&self, fields: &Fields, client: &str) -> Result<Issued, Failure> {
-        let bad = || Failure::grant("the code is not valid");
-        let code = fields.need("code")?;
-        let verifier = fields.need("code_verifier")?;
-        let Some(grant) = self.vault.take::<Grant>(&code_key(code)).await? else {
+    /// Redeems a code. It works once: a second use ends the login of the first.
+    async fn redeem(&self, params: &Params, client: &str) -> Result<IssuedTokens, OAuthError> {
+        let invalid = || OAuthError::grant("the code is not valid");
+        let code = params.require("code")?;
+        let verifier = params.require("code_verifier")?;
+        let Some(grant) = self.vault.take::<CodeGrant>(&code_key(code)).await? else {
             if let Some(login) = self.vault.take::<String>(&redeemed_key(code)).await? {
-                tracing::warn!("a code was used twice, and its login is ended");
-                self.end(&login).await?;
+                tracing::warn!("a code was used twice, its login is ended");
+                self.end_login(&login).await?;
             }
-            return Err(bad());
+            return Err(invalid());
         };
-        self.vault.put(&redeemed_key(code), &grant.login, REMEMBER).await?;
-        let fits = grant.client == client
-            && fields.get("redirect_uri").is_none_or(|uri| uri == grant.redirect_uri)
+        self.vault.put(&redeemed_key(code), &grant.login, REDEEMED_TTL).await?;
+        let matches = grant.client == client
+            && params.get("redirect_uri").is_none_or(|uri| uri == grant.redirect_uri)
             && (43..=128).contains(&verifier.len())
             && random::digest_of(verifier) == grant.challenge;
-        if !fits {
-            // Whoever has the code without the rest has taken it from someone.
-            self.end(&grant.login).await?;
-            return Err(bad());
+        if !matches {
+            // Whoever sends the code without the rest has stolen it.
+            self.end_login(&grant.login).await?;
+            return Err(invalid());
         }
-        let login = self.login(&grant.login).await?.ok_or_else(bad)?;
+        let login = self.login(&grant.login).await?.ok_or_else(invalid)?;
         self.issue(&login, client, grant.scope).await
     }
 
-    /// `POST /oauth/revoke`. What is not there any more is as good as taken back.
+    /// `POST /oauth/revoke`. An unknown token counts as revoked.
     pub(super) async fn revoke(
         &self,
         headers: &HeaderMap,
-        fields: &Fields,
-    ) -> Result<Reply, Failure> {
-        let client = self.proven(headers, fields).await?;
-        let token = fields.need("token")?;
-        for (key, whole) in [(refresh_key(token), true), (access_key(token), false)] {
-            let Some(held) = self.vault.get::<Token>(&key).await? else { continue };
-            if held.client != client.id {
+        params: &Params,
+    ) -> Result<Reply, OAuthError> {
+        let client = self.authenticate_client(headers, params).await?;
+        let token = params.require("token")?;
+        for (key, is_refresh) in [(refresh_key(token), true), (access_key(token), false)] {
+            let Some(record) = self.vault.get::<TokenRecord>(&key).await? else { continue };
+            if record.client != client.id {
                 continue;
             }
-            if whole {
-                self.log_out(&held.login).await?;
+            if is_refresh {
+                self.log_out(&record.login).await?;
             }
             self.vault.remove(&key).await?;
-            self.cache.forget(&held.login);
+            self.tokens.evict_login(&record.login);
         }
-        Ok(reply::json(StatusCode::OK, &serde_json::Map::new()))
+        Ok(responses::json(StatusCode::OK, &serde_json::Map::new()))
     }
 
-    /// `POST /oauth/introspect`, for clients that can prove who they are.
+    /// `POST /oauth/introspect`, for confidential clients.
     pub(super) async fn introspect(
         &self,
         headers: &HeaderMap,
-        fields: &Fields,
-    ) -> Result<Reply, Failure> {
-        let client = self.proven(headers, fields).await?;
+        params: &Params,
+    ) -> Result<Reply, OAuthError> {
+        let client = self.authenticate_client(headers, params).await?;
         if !client.is_confidential() {
-            return Err(Failure::client("only clients with a secret may ask"));
+            return Err(OAuthError::client("only confidential clients may introspect tokens"));
         }
-        let token = fields.need("token")?;
-        let held: Option<Token> = match self.vault.get(&access_key(token)).await? {
-            Some(held) => Some(held),
+        let token = params.require("token")?;
+        let record: Option<TokenRecord> = match self.vault.get(&access_key(token)).await? {
+            Some(record) => Some(record),
             None => self.vault.get(&refresh_key(token)).await?,
         };
-        let held = held.filter(|held| held.until > self.clock.now());
-        let login = match &held {
-            Some(held) => self.login(&held.login).await?,
+        let record = record.filter(|record| record.expires > self.clock.now());
+        let login = match &record {
+            Some(record) => self.login(&record.login).await?,
             None => None,
         };
-        let (Some(held), Some(login)) = (held, login) else {
-            return Ok(reply::json(StatusCode::OK, &Inactive { active: false }));
+        let (Some(record), Some(login)) = (record, login) else {
+            return Ok(responses::json(StatusCode::OK, &Inactive { active: false }));
         };
         let active = Active {
             active: true,
             sub: login.subject,
             email: login.email,
             name: login.name,
-            scope: held.scope,
-            client_id: held.client,
+            scope: record.scope,
+            client_id: record.client,
             token_type: "Bearer",
-            exp: held.until,
+            exp: record.expires,
             iss: self.config.base_url.clone(),
         };
-        Ok(reply::json(StatusCode::OK, &active))
+        Ok(responses::json(StatusCode::OK, &active))
     }
 }

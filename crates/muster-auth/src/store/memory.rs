@@ -1,162 +1,163 @@
-//! Logins in this process; they end with it.
+//! Storage in this process, which ends with it.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Outcome, Store, StoreError};
+use super::{Store, StoreError, StoreFuture};
 use crate::{clock::Clock, lock::Lock};
 
-/// Strangers can make us keep things (flows, registrations), so there is an end to it.
-const MOST: usize = 200_000;
-/// And to how large it is all together.
-const MOST_BYTES: usize = 128 * 1024 * 1024;
-/// What is kept for no longer than this is what strangers begin: logins under way. It may take half of the
-/// room, so that those who are logged in do not notice when it is full.
-const BRIEF: Duration = Duration::from_secs(15 * 60);
-/// How often what has ended is looked for, in seconds.
-const SWEEP: u64 = 60;
-/// What an entry takes beside its name and its value.
-const ENTRY: usize = 100;
+/// How many values are stored: unauthenticated requests create some (login flows, registrations).
+const MAX_ENTRIES: usize = 200_000;
+/// How many bytes they may take.
+const MAX_BYTES: usize = 128 * 1024 * 1024;
+/// Values with a TTL up to this belong to logins in progress, which anybody can start. They may use half of
+/// the space, so that a flood of them does not affect users who are logged in.
+const SHORT_LIVED: Duration = Duration::from_secs(15 * 60);
+/// How often expired values are evicted, in seconds.
+const SWEEP_INTERVAL: u64 = 60;
+/// The estimated overhead of an entry beyond its key and value.
+const ENTRY_OVERHEAD: usize = 100;
 
-/// Logins in this process.
+/// A store in this process.
 #[derive(Debug)]
-pub struct Memory {
+pub struct MemoryStore {
     clock: Clock,
-    held: Lock<Everything>,
-    most_bytes: usize,
+    state: Lock<State>,
+    max_bytes: usize,
 }
 
 #[derive(Debug, Default)]
-struct Everything {
-    entries: BTreeMap<String, Held>,
-    /// What all of it takes, and what the brief part of it takes.
+struct State {
+    entries: BTreeMap<String, Entry>,
+    /// The size of all entries, and of the short-lived ones.
     bytes: usize,
-    brief: usize,
-    /// When what had ended was last looked for.
+    short_lived_bytes: usize,
+    /// When expired values were last evicted.
     swept: u64,
 }
 
 #[derive(Debug)]
-struct Held {
+struct Entry {
     value: Vec<u8>,
-    until: u64,
-    is_brief: bool,
+    expires: u64,
+    is_short_lived: bool,
 }
 
-impl Held {
-    fn size(&self, name: &str) -> usize {
-        name.len() + self.value.len() + ENTRY
+impl Entry {
+    fn size(&self, key: &str) -> usize {
+        key.len() + self.value.len() + ENTRY_OVERHEAD
     }
 }
 
-impl Everything {
-    fn get(&self, name: &str, now: u64) -> Option<&Held> {
-        self.entries.get(name).filter(|held| held.until > now)
+impl State {
+    fn get(&self, key: &str, now: u64) -> Option<&Entry> {
+        self.entries.get(key).filter(|entry| entry.expires > now)
     }
 
-    fn insert(&mut self, name: &str, held: Held) {
-        self.remove(name);
-        let size = held.size(name);
+    fn insert(&mut self, key: &str, entry: Entry) {
+        self.remove(key);
+        let size = entry.size(key);
         self.bytes += size;
-        if held.is_brief {
-            self.brief += size;
+        if entry.is_short_lived {
+            self.short_lived_bytes += size;
         }
-        self.entries.insert(name.to_owned(), held);
+        self.entries.insert(key.to_owned(), entry);
     }
 
-    fn remove(&mut self, name: &str) -> Option<Held> {
-        let held = self.entries.remove(name)?;
-        let size = held.size(name);
+    fn remove(&mut self, key: &str) -> Option<Entry> {
+        let entry = self.entries.remove(key)?;
+        let size = entry.size(key);
         self.bytes -= size;
-        if held.is_brief {
-            self.brief -= size;
+        if entry.is_short_lived {
+            self.short_lived_bytes -= size;
         }
-        Some(held)
+        Some(entry)
     }
 
-    /// Whether there is room for something beside what is there.
-    fn has_room(&self, name: &str, held: &Held, most_bytes: usize) -> bool {
-        let (count, size) = (self.entries.len() + 1, held.size(name));
-        let all = count <= MOST && self.bytes + size <= most_bytes;
-        let brief = count <= MOST / 2 && self.brief + size <= most_bytes / 2;
-        all && (brief || !held.is_brief)
+    fn has_room(&self, key: &str, entry: &Entry, max_bytes: usize) -> bool {
+        let (count, size) = (self.entries.len() + 1, entry.size(key));
+        let all = count <= MAX_ENTRIES && self.bytes + size <= max_bytes;
+        let short_lived =
+            count <= MAX_ENTRIES / 2 && self.short_lived_bytes + size <= max_bytes / 2;
+        all && (short_lived || !entry.is_short_lived)
     }
 
+    /// Evicts expired values.
     fn sweep(&mut self, now: u64) {
         self.swept = now;
-        let ended: Vec<String> = self
+        let expired: Vec<String> = self
             .entries
             .iter()
-            .filter(|(_, held)| held.until <= now)
-            .map(|(name, _)| name.clone())
+            .filter(|(_, entry)| entry.expires <= now)
+            .map(|(key, _)| key.clone())
             .collect();
-        for name in ended {
-            self.remove(&name);
+        for key in expired {
+            self.remove(&key);
         }
     }
 }
 
-impl Memory {
-    /// An empty one.
+impl MemoryStore {
+    /// An empty store.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, held: Lock::default(), most_bytes: MOST_BYTES }
+        Self { clock, state: Lock::default(), max_bytes: MAX_BYTES }
     }
 
-    /// Keeps something, if it may: that goes by whether something is there.
-    fn keep(
+    /// Sets a value if `condition` holds for whether there is one already.
+    fn set_if(
         &self,
-        name: &str,
+        key: &str,
         value: Vec<u8>,
-        keep: Duration,
-        may: fn(bool) -> bool,
+        ttl: Duration,
+        condition: fn(bool) -> bool,
     ) -> Result<bool, StoreError> {
         let now = self.clock.now();
-        let until = now.saturating_add(keep.as_secs());
-        let new = Held { value, until, is_brief: keep <= BRIEF };
-        let mut held = self.held.lock();
-        if !may(held.get(name, now).is_some()) {
+        let expires = now.saturating_add(ttl.as_secs());
+        let entry = Entry { value, expires, is_short_lived: ttl <= SHORT_LIVED };
+        let mut state = self.state.lock();
+        if !condition(state.get(key, now).is_some()) {
             return Ok(false);
         }
-        let full = !held.has_room(name, &new, self.most_bytes);
-        // When it is full, not with every request: there is much to look at.
-        if now >= held.swept.saturating_add(SWEEP) || full && now > held.swept {
-            held.sweep(now);
+        let full = !state.has_room(key, &entry, self.max_bytes);
+        // A sweep visits every entry: when the store is full, at most once a second.
+        if now >= state.swept.saturating_add(SWEEP_INTERVAL) || full && now > state.swept {
+            state.sweep(now);
         }
-        let is_there = held.entries.contains_key(name);
-        if !is_there && !held.has_room(name, &new, self.most_bytes) {
-            return Err(StoreError::Away("it is full".to_owned()));
+        let exists = state.entries.contains_key(key);
+        if !exists && !state.has_room(key, &entry, self.max_bytes) {
+            return Err(StoreError::Unavailable("it is full".to_owned()));
         }
-        held.insert(name, new);
+        state.insert(key, entry);
         Ok(true)
     }
 }
 
-impl Store for Memory {
-    fn get<'a>(&'a self, name: &'a str) -> Outcome<'a, Option<Vec<u8>>> {
+impl Store for MemoryStore {
+    fn get<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>> {
         let now = self.clock.now();
-        let value = self.held.lock().get(name, now).map(|held| held.value.clone());
+        let value = self.state.lock().get(key, now).map(|entry| entry.value.clone());
         Box::pin(std::future::ready(Ok(value)))
     }
 
-    fn put<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, ()> {
-        Box::pin(std::future::ready(self.keep(name, value, keep, |_| true).map(drop)))
+    fn put<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, ()> {
+        Box::pin(std::future::ready(self.set_if(key, value, ttl, |_| true).map(drop)))
     }
 
-    fn replace<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool> {
-        Box::pin(std::future::ready(self.keep(name, value, keep, |is_there| is_there)))
+    fn replace<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, bool> {
+        Box::pin(std::future::ready(self.set_if(key, value, ttl, |exists| exists)))
     }
 
-    fn claim<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool> {
-        Box::pin(std::future::ready(self.keep(name, value, keep, |is_there| !is_there)))
+    fn claim<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, bool> {
+        Box::pin(std::future::ready(self.set_if(key, value, ttl, |exists| !exists)))
     }
 
-    fn take<'a>(&'a self, name: &'a str) -> Outcome<'a, Option<Vec<u8>>> {
+    fn take<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>> {
         let now = self.clock.now();
-        let value = self.held.lock().remove(name).filter(|held| held.until > now);
-        Box::pin(std::future::ready(Ok(value.map(|held| held.value))))
+        let entry = self.state.lock().remove(key).filter(|entry| entry.expires > now);
+        Box::pin(std::future::ready(Ok(entry.map(|entry| entry.value))))
     }
 
-    fn remove<'a>(&'a self, name: &'a str) -> Outcome<'a, ()> {
-        drop(self.held.lock().remove(name));
+    fn remove<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
+        drop(self.state.lock().remove(key));
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -175,27 +176,27 @@ mod tests {
         time::Duration,
     };
 
-    use super::{Memory, Store as _};
+    use super::{MemoryStore, Store as _};
     use crate::clock::Clock;
 
     const MINUTES: Duration = Duration::from_secs(10 * 60);
     const DAYS: Duration = Duration::from_secs(30 * 24 * 3600);
 
-    /// Room for twenty entries of a thousand bytes, and a time that can be moved.
-    fn small() -> (Memory, Arc<AtomicU64>) {
+    /// A store with room for twenty entries of a thousand bytes, and its clock.
+    fn small() -> (MemoryStore, Arc<AtomicU64>) {
         let time = Arc::new(AtomicU64::new(1000));
-        let told = Arc::clone(&time);
-        let clock = Clock::new(move || told.load(Ordering::Relaxed));
-        (Memory { most_bytes: 20_000, ..Memory::new(clock) }, time)
+        let shared = Arc::clone(&time);
+        let clock = Clock::new(move || shared.load(Ordering::Relaxed));
+        (MemoryStore { max_bytes: 20_000, ..MemoryStore::new(clock) }, time)
     }
 
-    async fn fits(memory: &Memory, name: &str, keep: Duration) -> bool {
-        let value = vec![0; 900 - name.len()];
-        memory.put(name, value, keep).await.is_ok()
+    async fn fits(memory: &MemoryStore, key: &str, ttl: Duration) -> bool {
+        let value = vec![0; 900 - key.len()];
+        memory.put(key, value, ttl).await.is_ok()
     }
 
     #[tokio::test]
-    async fn strangers_leave_room_for_those_who_are_in() {
+    async fn short_lived_values_cannot_fill_the_store() {
         let (memory, time) = small();
         for number in 0..30 {
             let fit = fits(&memory, &format!("flow{number:02}"), MINUTES).await;
@@ -205,25 +206,25 @@ mod tests {
             let fit = fits(&memory, &format!("login{number:02}"), DAYS).await;
             assert_eq!(fit, number < 10, "{number}");
         }
-        // What is there can be written anew, and what is taken out leaves its room.
+        // Existing values can be overwritten, and a removed one frees its space.
         assert!(fits(&memory, "login00", DAYS).await && fits(&memory, "flow00", MINUTES).await);
         assert!(memory.take("flow00").await.unwrap().is_some());
         assert!(fits(&memory, "another", MINUTES).await);
         assert!(!fits(&memory, "one more", MINUTES).await);
-        // What has ended makes room by itself.
+        // Expired values are evicted.
         time.fetch_add(601, Ordering::Relaxed);
         assert!(fits(&memory, "one more", MINUTES).await);
-        let held = memory.held.lock();
-        assert_eq!((held.entries.len(), held.bytes, held.brief), (11, 11_000, 1000));
+        let state = memory.state.lock();
+        assert_eq!((state.entries.len(), state.bytes, state.short_lived_bytes), (11, 11_000, 1000));
     }
 
     #[tokio::test]
-    async fn what_has_ended_is_not_kept_until_there_is_no_room() {
+    async fn expired_values_are_evicted_before_the_store_is_full() {
         let (memory, time) = small();
         assert!(fits(&memory, "flow", MINUTES).await);
         time.fetch_add(601, Ordering::Relaxed);
         assert!(fits(&memory, "other", MINUTES).await);
-        assert_eq!(memory.held.lock().entries.len(), 1);
+        assert_eq!(memory.state.lock().entries.len(), 1);
         assert!(memory.claim("flow", vec![1], MINUTES).await.unwrap());
         assert!(!memory.claim("flow", vec![2], MINUTES).await.unwrap());
         assert!(memory.replace("flow", vec![3], MINUTES).await.unwrap());
@@ -231,7 +232,7 @@ mod tests {
         assert!(!memory.replace("flow", vec![4], MINUTES).await.unwrap());
         assert!(memory.get("flow").await.unwrap().is_none());
         memory.remove("other").await.unwrap();
-        let held = memory.held.lock();
-        assert_eq!((held.bytes, held.brief), (0, 0));
+        let state = memory.state.lock();
+        assert_eq!((state.bytes, state.short_lived_bytes), (0, 0));
     }
 }

@@ -1,5 +1,5 @@
-//! Encryption at rest: AES-256-GCM, with the name of a value as part of what is sealed, so that nothing
-//! can be moved to another place.
+//! Encryption at rest: AES-256-GCM, with the key of a value as associated data, so that a value cannot be
+//! moved to another key.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -7,23 +7,23 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use thiserror::Error;
 
-/// Fewer different bytes than this are not a random key but a word or a pattern.
-const LEAST_DIFFERENT: usize = 12;
+/// A key with fewer different bytes is a word or a pattern, not random.
+const MIN_DISTINCT_BYTES: usize = 12;
 
-/// A key that cannot be used. The key itself is not repeated.
+/// Why an encryption key cannot be used. The text never contains the key.
 #[derive(Debug, Error)]
-pub enum BadKey {
-    /// It has the wrong form.
+pub enum InvalidEncryptionKey {
+    /// It is not 32 encoded bytes.
     #[error(
         "the encryption key must be 32 bytes in base64 or hexadecimal digits\nhint: make one with `openssl rand -base64 32`"
     )]
     Form,
-    /// It can be guessed.
+    /// It is not random.
     #[error("the encryption key is not random\nhint: make one with `openssl rand -base64 32`")]
     Guessable,
 }
 
-/// Seals values.
+/// Encrypts and decrypts stored values.
 pub struct Seal(LessSafeKey);
 
 impl fmt::Debug for Seal {
@@ -33,30 +33,32 @@ impl fmt::Debug for Seal {
 }
 
 impl Seal {
-    /// Reads a key.
-    pub fn new(key: &str) -> Result<Self, BadKey> {
-        let bytes = hexadecimal(key).or_else(|| STANDARD.decode(key).ok()).ok_or(BadKey::Form)?;
-        let bytes: [u8; 32] = bytes.try_into().map_err(|_| BadKey::Form)?;
-        if bytes.iter().collect::<BTreeSet<_>>().len() < LEAST_DIFFERENT {
-            return Err(BadKey::Guessable);
+    /// Parses an encryption key in base64 or hexadecimal.
+    pub fn new(key: &str) -> Result<Self, InvalidEncryptionKey> {
+        let bytes = hexadecimal(key)
+            .or_else(|| STANDARD.decode(key).ok())
+            .ok_or(InvalidEncryptionKey::Form)?;
+        let bytes: [u8; 32] = bytes.try_into().map_err(|_| InvalidEncryptionKey::Form)?;
+        if bytes.iter().collect::<BTreeSet<_>>().len() < MIN_DISTINCT_BYTES {
+            return Err(InvalidEncryptionKey::Guessable);
         }
-        let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| BadKey::Form)?;
+        let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| InvalidEncryptionKey::Form)?;
         Ok(Self(LessSafeKey::new(key)))
     }
 
-    pub(super) fn close(&self, name: &str, mut value: Vec<u8>) -> Option<Vec<u8>> {
+    pub(super) fn seal(&self, key: &str, mut value: Vec<u8>) -> Option<Vec<u8>> {
         let mut nonce = [0; NONCE_LEN];
         getrandom::fill(&mut nonce).ok()?;
-        let (unique, aad) = (Nonce::assume_unique_for_key(nonce), Aad::from(name.as_bytes()));
+        let (unique, aad) = (Nonce::assume_unique_for_key(nonce), Aad::from(key.as_bytes()));
         self.0.seal_in_place_append_tag(unique, aad, &mut value).ok()?;
         Some([nonce.as_slice(), &value].concat())
     }
 
-    pub(super) fn open(&self, name: &str, sealed: &[u8]) -> Option<Vec<u8>> {
+    pub(super) fn open(&self, key: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         let (nonce, value) = sealed.split_at_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
         let mut value = value.to_vec();
-        let plain = self.0.open_in_place(nonce, Aad::from(name.as_bytes()), &mut value).ok()?;
+        let plain = self.0.open_in_place(nonce, Aad::from(key.as_bytes()), &mut value).ok()?;
         Some(plain.to_vec())
     }
 }
@@ -76,7 +78,7 @@ mod tests {
     const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=";
 
     #[test]
-    fn keys_that_are_none() {
+    fn invalid_keys() {
         let hex = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
         assert!(Seal::new(KEY).is_ok());
         assert!(Seal::new(hex).is_ok());
@@ -94,16 +96,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_under_its_own_name_only() {
+    fn a_sealed_value_opens_under_its_own_key_only() {
         let seal = Seal::new(KEY).unwrap();
-        let sealed = seal.close("a", b"canary".to_vec()).unwrap();
+        let sealed = seal.seal("a", b"canary".to_vec()).unwrap();
         assert!(!sealed.windows(6).any(|window| window == b"canary"));
         assert_eq!(seal.open("a", &sealed).unwrap(), b"canary");
         assert_eq!(seal.open("b", &sealed), None);
-        let mut bent = sealed.clone();
-        *bent.last_mut().unwrap() ^= 1;
-        assert_eq!(seal.open("a", &bent), None);
+        let mut tampered = sealed.clone();
+        *tampered.last_mut().unwrap() ^= 1;
+        assert_eq!(seal.open("a", &tampered), None);
         assert_eq!(seal.open("a", &[]), None);
-        assert_ne!(seal.close("a", b"canary".to_vec()).unwrap(), sealed);
+        assert_ne!(seal.seal("a", b"canary".to_vec()).unwrap(), sealed);
     }
 }

@@ -1,4 +1,4 @@
-//! Logins in Valkey or Redis, where several gateways find them.
+//! Storage in Valkey or Redis, which several gateways share.
 
 use std::{fmt, net::SocketAddr, time::Duration};
 
@@ -10,85 +10,85 @@ use redis::{
 };
 use tokio::sync::Mutex;
 
-use super::{Outcome, Store, StoreError};
+use super::{Store, StoreError, StoreFuture};
 use crate::secret::Secret;
 
-/// How long a command may take; requests wait for it.
-const LIMIT: Duration = Duration::from_secs(3);
+/// How long a command may take: requests wait for it.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How Valkey is reached.
+/// Connection settings for Valkey.
 #[derive(Debug, Clone, Default)]
 pub struct ValkeyOptions {
-    /// `host:port`, or an address that begins with `redis://`, `rediss://`, `valkey://` or `valkeys://`.
+    /// `host:port`, or a URL that begins with `redis://`, `rediss://`, `valkey://` or `valkeys://`.
     pub url: String,
-    /// Its password, if it has one.
+    /// The password, if it has one.
     pub password: Option<Secret>,
-    /// Whether TLS is spoken.
+    /// Whether to use TLS.
     pub tls: bool,
-    /// What its certificate must name, if not the host of the address.
+    /// The name in its certificate, if that is not the host of the URL.
     pub server_name: Option<String>,
-    /// The number of the database.
+    /// The database number.
     pub db: u16,
-    /// What all names begin with.
+    /// The prefix of all keys.
     pub prefix: String,
 }
 
-/// Logins in Valkey.
-pub struct Valkey {
+/// A store in Valkey.
+pub struct ValkeyStore {
     client: Client,
     prefix: String,
-    /// The host to connect to, where the client was told another name.
+    /// The host to connect to, if the client is given another name to verify.
     host: Option<String>,
-    /// Made with the first request, so that a gateway starts while its storage is down, and again
+    /// Opened by the first request, so that a gateway starts while its storage is down, and again
     /// after it broke.
     connection: Mutex<Option<MultiplexedConnection>>,
 }
 
-impl fmt::Debug for Valkey {
+impl fmt::Debug for ValkeyStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Valkey").field("prefix", &self.prefix).finish_non_exhaustive()
     }
 }
 
-impl Valkey {
-    /// Reads where it is; it is reached with the first request.
+impl ValkeyStore {
+    /// Parses the settings; the first request connects.
     pub fn new(options: &ValkeyOptions, trust: &TrustStore) -> Result<Self, StoreError> {
-        let (info, host) = address(options)?;
+        let (info, host) = connection_info(options)?;
         let client = match trust.to_pem() {
             None => Client::open(info),
             root_cert => {
                 Client::build_with_tls(info, TlsCertificates { client_tls: None, root_cert })
             }
         };
-        let client = client.map_err(|err| away(&err))?;
+        let client = client.map_err(|err| unavailable(&err))?;
         let prefix = options.prefix.clone();
         Ok(Self { client, prefix, host, connection: Mutex::default() })
     }
 
     async fn connection(&self) -> Result<MultiplexedConnection, StoreError> {
-        let mut held = self.connection.lock().await;
-        if let Some(connection) = &*held {
+        let mut current = self.connection.lock().await;
+        if let Some(connection) = &*current {
             return Ok(connection.clone());
         }
         let mut config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(LIMIT))
-            .set_response_timeout(Some(LIMIT));
+            .set_connection_timeout(Some(TIMEOUT))
+            .set_response_timeout(Some(TIMEOUT));
         if let Some(host) = &self.host {
-            config = config.set_dns_resolver(At(host.clone()));
+            config = config.set_dns_resolver(FixedHost(host.clone()));
         }
-        let made = self.client.get_multiplexed_async_connection_with_config(&config).await;
-        Ok(held.insert(made.map_err(|err| away(&err))?).clone())
+        let opened = self.client.get_multiplexed_async_connection_with_config(&config).await;
+        Ok(current.insert(opened.map_err(|err| unavailable(&err))?).clone())
     }
 
-    /// What a command came to. A connection that broke is not used again.
-    async fn outcome<T>(&self, outcome: Result<T, RedisError>) -> Result<T, StoreError> {
-        match outcome {
+    /// Maps the result of a command, and drops a connection that broke.
+    async fn checked<T>(&self, result: Result<T, RedisError>) -> Result<T, StoreError> {
+        match result {
             Ok(value) => Ok(value),
             Err(err) => {
                 if err.is_unrecoverable_error() || err.is_timeout() {
                     *self.connection.lock().await = None;
                 }
-                Err(away(&err))
+                Err(unavailable(&err))
             }
         }
     }
@@ -96,27 +96,27 @@ impl Valkey {
     async fn set_if(
         &self,
         check: ExistenceCheck,
-        name: &str,
+        key: &str,
         value: Vec<u8>,
-        keep: Duration,
+        ttl: Duration,
     ) -> Result<bool, StoreError> {
         let mut connection = self.connection().await?;
-        let options = SetOptions::default().with_expiration(expiry(keep)).conditional_set(check);
-        let set = connection.set_options(self.name(name), value, options).await;
-        let set: Option<String> = self.outcome(set).await?;
+        let options = SetOptions::default().with_expiration(expiry(ttl)).conditional_set(check);
+        let set = connection.set_options(self.prefixed(key), value, options).await;
+        let set: Option<String> = self.checked(set).await?;
         Ok(set.is_some())
     }
 
-    fn name(&self, name: &str) -> String {
-        format!("{}{name}", self.prefix)
+    fn prefixed(&self, key: &str) -> String {
+        format!("{}{key}", self.prefix)
     }
 }
 
-/// Finds one host, whatever it is asked for: the name that is asked for is the one that the certificate
+/// A resolver that returns the addresses of one host. The name it is given is the one that the certificate
 /// must have.
-struct At(String);
+struct FixedHost(String);
 
-impl AsyncDNSResolver for At {
+impl AsyncDNSResolver for FixedHost {
     fn resolve<'a, 'b: 'a>(
         &'a self,
         _: &'b str,
@@ -129,21 +129,23 @@ impl AsyncDNSResolver for At {
     }
 }
 
-/// How it is reached, and the host to connect to if that is not the one it is known by.
-fn address(options: &ValkeyOptions) -> Result<(ConnectionInfo, Option<String>), StoreError> {
+/// The connection settings, and the host to connect to if the certificate has another name.
+fn connection_info(
+    options: &ValkeyOptions,
+) -> Result<(ConnectionInfo, Option<String>), StoreError> {
     let (scheme, rest) = options.url.split_once("://").unwrap_or(("redis", &options.url));
     let secure = options.tls || matches!(scheme, "rediss" | "valkeys");
     let url = format!("{}://{rest}", if secure { "rediss" } else { "redis" });
-    let mut info = url.into_connection_info().map_err(|err| away(&err))?;
-    let mut elsewhere = None;
+    let mut info = url.into_connection_info().map_err(|err| unavailable(&err))?;
+    let mut real_host = None;
     match (info.addr().clone(), &options.server_name) {
         (ConnectionAddr::TcpTls { host, port, insecure, tls_params }, Some(name)) => {
-            elsewhere = Some(host);
+            real_host = Some(host);
             let host = name.clone();
             info = info.set_addr(ConnectionAddr::TcpTls { host, port, insecure, tls_params });
         }
         (ConnectionAddr::Unix(_), _) => {
-            return Err(StoreError::Away("a path is no address".to_owned()));
+            return Err(StoreError::Unavailable("a socket path is not supported".to_owned()));
         }
         _ => {}
     }
@@ -154,53 +156,53 @@ fn address(options: &ValkeyOptions) -> Result<(ConnectionInfo, Option<String>), 
     if options.db > 0 {
         settings = settings.set_db(options.db.into());
     }
-    Ok((info.set_redis_settings(settings), elsewhere))
+    Ok((info.set_redis_settings(settings), real_host))
 }
 
-fn away(err: &RedisError) -> StoreError {
-    // Only the kind: details may repeat what was sent.
-    StoreError::Away(err.category().to_owned())
+fn unavailable(err: &RedisError) -> StoreError {
+    // Only the category: details may repeat what was sent.
+    StoreError::Unavailable(err.category().to_owned())
 }
 
-const fn expiry(keep: Duration) -> SetExpiry {
-    SetExpiry::EX(if keep.as_secs() == 0 { 1 } else { keep.as_secs() })
+const fn expiry(ttl: Duration) -> SetExpiry {
+    SetExpiry::EX(if ttl.as_secs() == 0 { 1 } else { ttl.as_secs() })
 }
 
-impl Store for Valkey {
-    fn get<'a>(&'a self, name: &'a str) -> Outcome<'a, Option<Vec<u8>>> {
+impl Store for ValkeyStore {
+    fn get<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>> {
         Box::pin(async move {
             let mut connection = self.connection().await?;
-            self.outcome(connection.get(self.name(name)).await).await
+            self.checked(connection.get(self.prefixed(key)).await).await
         })
     }
 
-    fn put<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, ()> {
+    fn put<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let mut connection = self.connection().await?;
-            let options = SetOptions::default().with_expiration(expiry(keep));
-            self.outcome(connection.set_options(self.name(name), value, options).await).await
+            let options = SetOptions::default().with_expiration(expiry(ttl));
+            self.checked(connection.set_options(self.prefixed(key), value, options).await).await
         })
     }
 
-    fn replace<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool> {
-        Box::pin(self.set_if(ExistenceCheck::XX, name, value, keep))
+    fn replace<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, bool> {
+        Box::pin(self.set_if(ExistenceCheck::XX, key, value, ttl))
     }
 
-    fn claim<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool> {
-        Box::pin(self.set_if(ExistenceCheck::NX, name, value, keep))
+    fn claim<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, bool> {
+        Box::pin(self.set_if(ExistenceCheck::NX, key, value, ttl))
     }
 
-    fn take<'a>(&'a self, name: &'a str) -> Outcome<'a, Option<Vec<u8>>> {
+    fn take<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>> {
         Box::pin(async move {
             let mut connection = self.connection().await?;
-            self.outcome(connection.get_del(self.name(name)).await).await
+            self.checked(connection.get_del(self.prefixed(key)).await).await
         })
     }
 
-    fn remove<'a>(&'a self, name: &'a str) -> Outcome<'a, ()> {
+    fn remove<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let mut connection = self.connection().await?;
-            self.outcome(connection.del(self.name(name)).await).await
+            self.checked(connection.del(self.prefixed(key)).await).await
         })
     }
 

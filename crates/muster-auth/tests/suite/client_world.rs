@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use muster_auth::{
     client::{OAuthClient, OAuthClientOptions},
     clock::Clock,
-    store::{Memory, Store, Vault},
+    store::{MemoryStore, Store, Vault},
 };
 use muster_core::{
     backend::BoxFuture,
@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 
-use crate::{idp::Gate, shared::Shared};
+use crate::{idp::Gate, shared::SharedStore};
 
 /// A request that the issuer received.
 #[derive(Debug, Clone)]
@@ -140,7 +140,7 @@ impl Issuer {
         let Canned(status, header, body) = self.respond(&received);
         let gate = self.script.lock().unwrap().gates.remove(&received.path);
         if let Some(gate) = gate {
-            gate.asked.notify_one();
+            gate.arrived.notify_one();
             gate.open.notified().await;
         }
         let mut response = Response::new(Full::new(Bytes::from(body.replace("$base", &self.base))));
@@ -238,12 +238,12 @@ impl LoginObserver for IgnoreArrival {
 
 impl World {
     pub(crate) async fn new() -> Self {
-        Self::with(|clock| Arc::new(Memory::new(clock))).await
+        Self::with(|clock| Arc::new(MemoryStore::new(clock))).await
     }
 
     /// A gateway whose storage others share.
     pub(crate) async fn sharing() -> Self {
-        Self::with(|clock| Shared::new(clock)).await
+        Self::with(|clock| SharedStore::new(clock)).await
     }
 
     async fn with(store: impl FnOnce(Clock) -> Arc<dyn Store>) -> Self {

@@ -1,4 +1,4 @@
-//! An identity provider that does what it is told, right or wrong.
+//! A scripted identity provider.
 
 use std::{
     collections::BTreeMap,
@@ -21,31 +21,31 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-/// What the provider answers at an address.
+/// A scripted response.
 #[derive(Debug, Clone)]
-pub(crate) enum Say {
-    /// A document.
+pub(crate) enum ScriptedResponse {
+    /// A JSON document.
     Json(u16, Value),
-    /// Something else.
+    /// An HTML page.
     Text(u16, String),
-    /// Nothing, for ever.
+    /// No response at all.
     Silence,
-    /// Half an answer, and goodbye.
+    /// Half a response, then the connection closes.
     Break,
-    /// The right answer, when it is let go.
+    /// The valid response, once the gate opens.
     Held(Arc<Gate>),
 }
 
-/// Holds answers back.
+/// Delays a response.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
-    /// Somebody has asked.
-    pub(crate) asked: Notify,
-    /// They may have their answer.
+    /// A request has arrived.
+    pub(crate) arrived: Notify,
+    /// The response may be sent.
     pub(crate) open: Notify,
 }
 
-/// A key that signs.
+/// A signing key.
 pub(crate) struct Signer {
     pair: EcdsaKeyPair,
     pub(crate) kid: String,
@@ -76,7 +76,7 @@ impl Signer {
         self.sign_with(&json!({}), claims)
     }
 
-    /// The same with more in its header.
+    /// Signs claims with more header fields.
     pub(crate) fn sign_with(&self, more: &Value, claims: &Value) -> String {
         let mut head = json!({"alg": "ES256", "kid": self.kid});
         merge(&mut head, more.as_object().unwrap().iter());
@@ -91,7 +91,7 @@ pub(crate) fn b64(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A token that nobody signed.
+/// A token without a valid signature.
 pub(crate) fn unsigned(algorithm: &str, claims: &Value) -> String {
     let head = b64(json!({"alg": algorithm}).to_string().as_bytes());
     format!(
@@ -101,43 +101,43 @@ pub(crate) fn unsigned(algorithm: &str, claims: &Value) -> String {
     )
 }
 
-/// The provider.
+/// The identity provider.
 #[derive(Debug)]
-pub(crate) struct Idp {
+pub(crate) struct FakeProvider {
     pub(crate) issuer: String,
     pub(crate) signer: Signer,
-    /// What it answers in place of the right answer, by path.
-    pub(crate) wrong: Mutex<BTreeMap<String, Say>>,
-    /// What it adds to or changes in the right answers, by path.
+    /// Responses in place of the valid ones, by path.
+    pub(crate) scripted: Mutex<BTreeMap<String, ScriptedResponse>>,
+    /// Changes to the valid responses, by path.
     pub(crate) changed: Mutex<BTreeMap<String, Value>>,
-    /// What it changes in the claims of ID tokens; `null` leaves one out.
+    /// Changes to the claims of ID tokens; `null` removes one.
     pub(crate) claims: Mutex<BTreeMap<String, Value>>,
-    /// An ID token in place of the right one.
+    /// An ID token in place of the valid one.
     pub(crate) id_token: Mutex<Option<String>>,
-    /// The nonce of the login that is under way.
+    /// The nonce of the login in progress.
     pub(crate) nonce: Mutex<String>,
-    /// The time, which the gateway shares.
+    /// The clock that the gateway shares.
     pub(crate) now: Arc<AtomicUsize>,
-    /// How often each path was asked for.
-    pub(crate) asked: Mutex<BTreeMap<String, usize>>,
-    /// The bodies sent to the token endpoint.
+    /// The number of requests, by path.
+    pub(crate) requests: Mutex<BTreeMap<String, usize>>,
+    /// The bodies of requests to the token and revocation endpoints.
     pub(crate) sent: Mutex<Vec<String>>,
 }
 
-impl Idp {
+impl FakeProvider {
     pub(crate) async fn start(now: Arc<AtomicUsize>) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let idp = Arc::new(Self {
             issuer: format!("http://127.0.0.1:{port}"),
             signer: Signer::new("one"),
-            wrong: Mutex::default(),
+            scripted: Mutex::default(),
             changed: Mutex::default(),
             claims: Mutex::default(),
             id_token: Mutex::default(),
             nonce: Mutex::default(),
             now,
-            asked: Mutex::default(),
+            requests: Mutex::default(),
             sent: Mutex::default(),
         });
         let tracker = TaskTracker::new();
@@ -150,8 +150,8 @@ impl Idp {
         idp
     }
 
-    pub(crate) fn say(&self, path: &str, say: Say) {
-        self.wrong.lock().unwrap().insert(path.to_owned(), say);
+    pub(crate) fn respond(&self, path: &str, response: ScriptedResponse) {
+        self.scripted.lock().unwrap().insert(path.to_owned(), response);
     }
 
     pub(crate) fn change(&self, path: &str, with: Value) {
@@ -162,17 +162,17 @@ impl Idp {
         self.claims.lock().unwrap().insert(name.to_owned(), value);
     }
 
-    pub(crate) fn well(&self) {
-        self.wrong.lock().unwrap().clear();
+    pub(crate) fn reset(&self) {
+        self.scripted.lock().unwrap().clear();
         self.changed.lock().unwrap().clear();
     }
 
-    pub(crate) fn times(&self, path: &str) -> usize {
-        self.asked.lock().unwrap().get(path).copied().unwrap_or(0)
+    pub(crate) fn requests_to(&self, path: &str) -> usize {
+        self.requests.lock().unwrap().get(path).copied().unwrap_or(0)
     }
 
-    /// The claims of a right ID token, with what was changed.
-    pub(crate) fn right_claims(&self) -> Value {
+    /// The claims of a valid ID token, with the scripted changes.
+    pub(crate) fn valid_claims(&self) -> Value {
         let now = self.now.load(Ordering::SeqCst);
         let mut claims = json!({"iss": self.issuer, "aud": "muster", "sub": "alice", "iat": now, "exp": now + 300,
             "nonce": *self.nonce.lock().unwrap(), "email": "alice@example.com", "name": "Alice", "groups": ["staff"]});
@@ -180,9 +180,9 @@ impl Idp {
         claims
     }
 
-    fn right(&self, path: &str) -> Value {
+    fn valid_response(&self, path: &str) -> Value {
         let at = |path: &str| format!("{}{path}", self.issuer);
-        let mut answer = match path {
+        let mut response = match path {
             "/.well-known/openid-configuration" => json!({"issuer": self.issuer,
                 "authorization_endpoint": at("/auth"), "token_endpoint": at("/token"),
                 "userinfo_endpoint": at("/userinfo"), "jwks_uri": at("/jwks")}),
@@ -190,17 +190,17 @@ impl Idp {
             "/userinfo" => json!({"sub": "alice", "email": "alice@example.com", "name": "Alice"}),
             "/token" => {
                 let token = self.id_token.lock().unwrap().clone();
-                let token = token.unwrap_or_else(|| self.signer.sign(&self.right_claims()));
+                let token = token.unwrap_or_else(|| self.signer.sign(&self.valid_claims()));
                 json!({"access_token": "upstream-access", "token_type": "Bearer", "expires_in": 300,
-                       "refresh_token": format!("upstream-refresh-{}", self.times("/token")), "id_token": token})
+                       "refresh_token": format!("upstream-refresh-{}", self.requests_to("/token")), "id_token": token})
             }
             "/revoke" => json!({}),
             _ => json!({"error": "not_found"}),
         };
         if let Some(Value::Object(more)) = self.changed.lock().unwrap().get(path) {
-            merge(&mut answer, more.iter());
+            merge(&mut response, more.iter());
         }
-        answer
+        response
     }
 
     async fn serve(self: Arc<Self>, mut stream: TcpStream) {
@@ -220,39 +220,39 @@ impl Idp {
         };
         let path = head.split(' ').nth(1).unwrap_or_default();
         let path = path.split('?').next().unwrap_or_default().to_owned();
-        *self.asked.lock().unwrap().entry(path.clone()).or_default() += 1;
+        *self.requests.lock().unwrap().entry(path.clone()).or_default() += 1;
         if path == "/token" || path == "/revoke" {
             self.sent.lock().unwrap().push(body);
         }
-        let wrong = self.wrong.lock().unwrap().get(&path).cloned();
+        let scripted = self.scripted.lock().unwrap().get(&path).cloned();
         let lower = head.to_lowercase();
-        let ours = ["upstream-", "opaque", "canary-opaque"];
-        let stranger = path == "/userinfo"
-            && !ours.iter().any(|own| lower.contains(&format!("authorization: bearer {own}")));
-        let say = match wrong {
-            Some(say) => say,
-            None if stranger => Say::Json(401, json!({"error": "invalid_token"})),
-            None => Say::Json(200, self.right(&path)),
+        let known = ["upstream-", "opaque", "canary-opaque"];
+        let unknown = path == "/userinfo"
+            && !known.iter().any(|own| lower.contains(&format!("authorization: bearer {own}")));
+        let response = match scripted {
+            Some(response) => response,
+            None if unknown => ScriptedResponse::Json(401, json!({"error": "invalid_token"})),
+            None => ScriptedResponse::Json(200, self.valid_response(&path)),
         };
-        let (status, kind, text) = match say {
-            Say::Json(status, body) => (status, "application/json", body.to_string()),
-            Say::Text(status, body) => (status, "text/html", body),
-            Say::Silence => return std::future::pending().await,
-            Say::Held(gate) => {
-                gate.asked.notify_one();
+        let (status, content_type, text) = match response {
+            ScriptedResponse::Json(status, body) => (status, "application/json", body.to_string()),
+            ScriptedResponse::Text(status, body) => (status, "text/html", body),
+            ScriptedResponse::Silence => return std::future::pending().await,
+            ScriptedResponse::Held(gate) => {
+                gate.arrived.notify_one();
                 gate.open.notified().await;
-                (200, "application/json", self.right(&path).to_string())
+                (200, "application/json", self.valid_response(&path).to_string())
             }
-            Say::Break => {
+            ScriptedResponse::Break => {
                 drop(stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{").await);
                 return;
             }
         };
         let length = text.len();
-        let answer = format!(
-            "HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{text}"
+        let response = format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{text}"
         );
-        drop(stream.write_all(answer.as_bytes()).await);
+        drop(stream.write_all(response.as_bytes()).await);
     }
 }
 

@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::{
     client_world::{Canned, World, person, token_text},
     idp::b64,
-    tls::Secure,
+    tls::TlsServer,
 };
 
 fn pinned(world: &World, issuer: &str, scopes: &str) -> ProtectedServer {
@@ -159,7 +159,7 @@ async fn the_page_names_the_user_who_gets_the_login() {
 #[tokio::test]
 async fn token_exchange_uses_the_configured_credentials() {
     let world = World::new().await;
-    let remote = Secure::start(world.tasks()).await;
+    let remote = TlsServer::start(world.tasks()).await;
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("creds");
     fs::create_dir(&secret).unwrap();
@@ -174,7 +174,7 @@ async fn token_exchange_uses_the_configured_credentials() {
     let world = world.second_gateway_as(options, trust);
     let exchanged = token(&remote.base, "alice");
     let response = json!({"access_token": exchanged, "token_type": "bearer", "expires_in": 300});
-    *remote.says.lock().unwrap() = response.to_string();
+    *remote.document.lock().unwrap() = response.to_string();
     let mut site = world.site("/sso");
     let named = |name: &str| SecretRef { name: name.to_owned(), ..SecretRef::default() };
     site.auth.token_exchange = Some(TokenExchange {
@@ -188,7 +188,7 @@ async fn token_exchange_uses_the_configured_credentials() {
     let alice = user_of("https://dex.example", Some(own));
     let access = world.logins.access(&alice, &site).await.unwrap();
     assert_eq!(token_text(access.token().await), exchanged);
-    let asked = remote.asked.lock().unwrap().pop().unwrap();
+    let asked = remote.requests.lock().unwrap().pop().unwrap();
     assert!(asked.contains("authorization: Basic ZXhjaGFuZ2VyOmNhbmFyeQ=="), "{asked}");
     let exchange = site.auth.token_exchange.as_mut().unwrap();
     exchange.client_credentials_secret_ref = Some(named("nope"));
@@ -211,7 +211,7 @@ fn expired_and_refused_tokens_are_exchanged_again() {
 
 async fn exchange_three_times() {
     let world = World::new().await;
-    let remote = Secure::start(world.tasks()).await;
+    let remote = TlsServer::start(world.tasks()).await;
     let options = OAuthClientOptions {
         policy: AddressPolicy::Loopback,
         ..OAuthClientOptions::new("http://localhost:8090/")
@@ -221,7 +221,7 @@ async fn exchange_three_times() {
     let gives = |subject: &str| {
         let token = token(&remote.base, subject);
         let response = json!({"access_token": token, "token_type": "bearer", "expires_in": 300});
-        *remote.says.lock().unwrap() = response.to_string();
+        *remote.document.lock().unwrap() = response.to_string();
         token
     };
     let mut site = world.site("/sso");
@@ -242,13 +242,13 @@ async fn exchange_three_times() {
     // The server refuses it.
     let third = gives("third");
     assert_eq!(token_text(access.replace_rejected(&BearerToken::new(second), None).await), third);
-    assert_eq!(remote.asked.lock().unwrap().len(), 3);
+    assert_eq!(remote.requests.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]
 async fn an_untrusted_certificate_is_refused() {
     let world = World::new().await;
-    let remote = Secure::start(world.tasks()).await;
+    let remote = TlsServer::start(world.tasks()).await;
     let site = pinned(&world, &remote.base, "");
     let got = world.log_in("alice", &site, &[]).await;
     assert!(got.contains("no TLS with `localhost`"), "{got}");

@@ -1,4 +1,4 @@
-//! Two gateways that share what they keep, and callers who leave in the middle.
+//! Two gateways with shared storage, and cancelled requests.
 
 use std::{
     sync::{
@@ -10,7 +10,7 @@ use std::{
 
 use muster_auth::{
     clock::Clock,
-    store::{Memory, Store, StoreError},
+    store::{MemoryStore, Store, StoreError},
 };
 use muster_core::{backend::BoxFuture, logins::LoginError};
 use serde_json::json;
@@ -18,49 +18,49 @@ use tokio::task::JoinSet;
 
 use crate::client_world::{Canned, World, person, token_text};
 
-type Outcome<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
-/// A store that others change, too, and that can be made to lose its tongue.
+/// A shared store whose claims can be made to fail.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    inner: Memory,
-    /// Whether nothing can be claimed.
-    pub(crate) deaf: AtomicBool,
+pub(crate) struct SharedStore {
+    inner: MemoryStore,
+    /// Whether claims fail.
+    pub(crate) claims_fail: AtomicBool,
 }
 
-impl Shared {
+impl SharedStore {
     pub(crate) fn new(clock: Clock) -> Arc<Self> {
-        Arc::new(Self { inner: Memory::new(clock), deaf: AtomicBool::new(false) })
+        Arc::new(Self { inner: MemoryStore::new(clock), claims_fail: AtomicBool::new(false) })
     }
 }
 
-impl Store for Shared {
-    fn get<'a>(&'a self, name: &'a str) -> Outcome<'a, Option<Vec<u8>>> {
-        self.inner.get(name)
+impl Store for SharedStore {
+    fn get<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>> {
+        self.inner.get(key)
     }
 
-    fn put<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, ()> {
-        self.inner.put(name, value, keep)
+    fn put<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, ()> {
+        self.inner.put(key, value, ttl)
     }
 
-    fn replace<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool> {
-        self.inner.replace(name, value, keep)
+    fn replace<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, bool> {
+        self.inner.replace(key, value, ttl)
     }
 
-    fn claim<'a>(&'a self, name: &'a str, value: Vec<u8>, keep: Duration) -> Outcome<'a, bool> {
-        if self.deaf.load(Ordering::SeqCst) {
-            let gone = StoreError::Away("it is deaf".to_owned());
-            return Box::pin(std::future::ready(Err(gone)));
+    fn claim<'a>(&'a self, key: &'a str, value: Vec<u8>, ttl: Duration) -> StoreFuture<'a, bool> {
+        if self.claims_fail.load(Ordering::SeqCst) {
+            let error = StoreError::Unavailable("it is down".to_owned());
+            return Box::pin(std::future::ready(Err(error)));
         }
-        self.inner.claim(name, value, keep)
+        self.inner.claim(key, value, ttl)
     }
 
-    fn take<'a>(&'a self, name: &'a str) -> Outcome<'a, Option<Vec<u8>>> {
-        self.inner.take(name)
+    fn take<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>> {
+        self.inner.take(key)
     }
 
-    fn remove<'a>(&'a self, name: &'a str) -> Outcome<'a, ()> {
-        self.inner.remove(name)
+    fn remove<'a>(&'a self, key: &'a str) -> StoreFuture<'a, ()> {
+        self.inner.remove(key)
     }
 
     fn is_shared(&self) -> bool {
@@ -68,8 +68,8 @@ impl Store for Shared {
     }
 }
 
-/// Someone who is logged in, at two gateways that share their storage.
-async fn two() -> (World, World) {
+/// Two gateways with shared storage, and a user who is logged in.
+async fn two_gateways() -> (World, World) {
     let one = World::sharing().await;
     let other = one.second_gateway();
     assert_eq!(one.log_in("alice", &one.site("/mcp"), &[]).await, "access-1");
@@ -77,8 +77,8 @@ async fn two() -> (World, World) {
 }
 
 #[tokio::test]
-async fn two_gateways_renew_a_token_once() {
-    let (one, other) = two().await;
+async fn two_gateways_share_one_refresh() {
+    let (one, other) = two_gateways().await;
     let site = one.site("/mcp");
     let at_one = one.access("alice", &site).await.unwrap();
     let at_other = other.access("alice", &site).await.unwrap();
@@ -98,8 +98,8 @@ async fn two_gateways_renew_a_token_once() {
 }
 
 #[tokio::test]
-async fn also_if_the_refresh_token_stays_the_same() {
-    let (one, other) = two().await;
+async fn two_gateways_share_a_refresh_without_a_new_refresh_token() {
+    let (one, other) = two_gateways().await;
     let site = one.site("/mcp");
     let at_one = one.access("alice", &site).await.unwrap();
     let at_other = other.access("alice", &site).await.unwrap();
@@ -112,8 +112,8 @@ async fn also_if_the_refresh_token_stays_the_same() {
 }
 
 #[tokio::test]
-async fn a_logout_at_one_gateway_is_seen_by_the_other() {
-    let (one, other) = two().await;
+async fn a_logout_at_one_gateway_reaches_the_other() {
+    let (one, other) = two_gateways().await;
     let site = one.site("/mcp");
     let at_other = other.access("alice", &site).await.unwrap();
     assert_eq!(token_text(at_other.token().await), "access-1");
@@ -123,20 +123,20 @@ async fn a_logout_at_one_gateway_is_seen_by_the_other() {
 }
 
 #[tokio::test]
-async fn a_logout_at_one_gateway_while_the_other_renews_stays() {
-    let (one, other) = two().await;
+async fn a_logout_during_a_refresh_at_another_gateway_wins() {
+    let (one, other) = two_gateways().await;
     let site = one.site("/mcp");
     one.issuer.set_metadata("revocation_endpoint", json!("$base/revoke"));
     assert_eq!(one.log_in("alice", &site, &[]).await, "access-2");
     let at_other = other.access("alice", &site).await.unwrap();
     one.advance(4000);
     let gate = one.issuer.hold("/token");
-    let mut renewing = JoinSet::new();
-    renewing.spawn(async move { token_text(at_other.token().await) });
-    gate.asked.notified().await;
+    let mut refreshing = JoinSet::new();
+    refreshing.spawn(async move { token_text(at_other.token().await) });
+    gate.arrived.notified().await;
     one.logins.forget(&person("alice"), &site).await;
     gate.open.notify_one();
-    assert_eq!(renewing.join_all().await, ["no token: Required"]);
+    assert_eq!(refreshing.join_all().await, ["no token: Required"]);
     for world in [&one, &other] {
         assert_eq!(world.access("alice", &site).await.unwrap_err(), LoginError::Required);
     }
@@ -146,8 +146,8 @@ async fn a_logout_at_one_gateway_while_the_other_renews_stays() {
 }
 
 #[tokio::test]
-async fn everything_is_forgotten_at_once() {
-    let (one, _) = two().await;
+async fn forget_all_ends_every_login_of_a_user() {
+    let (one, _) = two_gateways().await;
     let (site, other) = (one.site("/mcp"), one.site("/other"));
     one.access("alice", &other).await.unwrap();
     assert_eq!(one.log_in("bob", &site, &[]).await, "access-3");
@@ -155,25 +155,25 @@ async fn everything_is_forgotten_at_once() {
     for site in [&site, &other] {
         assert_eq!(one.access("alice", site).await.unwrap_err(), LoginError::Required);
     }
-    assert!(one.access("bob", &site).await.is_ok(), "what others have stays");
+    assert!(one.access("bob", &site).await.is_ok(), "logins of other users stay");
 }
 
 #[tokio::test]
-async fn who_leaves_while_a_token_is_renewed_loses_nothing() {
-    let (one, _) = two().await;
+async fn a_cancelled_request_does_not_lose_a_refreshed_token() {
+    let (one, _) = two_gateways().await;
     let site = one.site("/mcp");
     let access = one.access("alice", &site).await.unwrap();
     for round in 2..30 {
         one.advance(4000);
-        let mut leaving = JoinSet::new();
-        let asking = Arc::clone(&access);
-        leaving.spawn(async move { drop(asking.token().await) });
+        let mut cancelled = JoinSet::new();
+        let source = Arc::clone(&access);
+        cancelled.spawn(async move { drop(source.token().await) });
         while one.issuer.refreshes() < round - 1 {
             tokio::task::yield_now().await;
         }
-        // The issuer has been asked, and its answer is on the way.
-        leaving.abort_all();
-        while leaving.join_next().await.is_some() {}
+        // The issuer has received the request, and its response is on the way.
+        cancelled.abort_all();
+        while cancelled.join_next().await.is_some() {}
         assert_eq!(token_text(access.token().await), format!("access-{round}"));
         assert_eq!(one.issuer.refreshes(), round - 1);
     }

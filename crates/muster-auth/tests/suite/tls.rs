@@ -1,4 +1,4 @@
-//! Documents behind TLS, with a certificate of our own making.
+//! A scripted server with TLS.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,17 +15,17 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
-/// Answers every path with what was last put there, and remembers what it was sent.
+/// A server that responds to every path with one document, and records the requests.
 #[derive(Debug)]
-pub(crate) struct Secure {
+pub(crate) struct TlsServer {
     pub(crate) base: String,
-    /// The certificate of who signed its own, in PEM form.
+    /// The certificate authority in PEM form.
     pub(crate) authority: String,
-    pub(crate) says: Mutex<String>,
-    pub(crate) asked: Mutex<Vec<String>>,
+    pub(crate) document: Mutex<String>,
+    pub(crate) requests: Mutex<Vec<String>>,
 }
 
-impl Secure {
+impl TlsServer {
     pub(crate) async fn start(tasks: &TaskTracker) -> Arc<Self> {
         let mut authority = CertificateParams::new(Vec::new()).unwrap();
         authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -45,42 +45,42 @@ impl Secure {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let base = format!("https://localhost:{port}");
-        let secure = Arc::new(Self {
+        let server = Arc::new(Self {
             base,
             authority: pem,
-            says: Mutex::default(),
-            asked: Mutex::default(),
+            document: Mutex::default(),
+            requests: Mutex::default(),
         });
-        let serving = Arc::clone(&secure);
+        let serving = Arc::clone(&server);
         tasks.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // One at a time is enough here.
+                // One connection at a time is enough here.
                 let Ok(mut stream) = acceptor.accept(stream).await else { continue };
                 let mut bytes = vec![0; 64 * 1024];
                 let mut read = 0;
-                while !whole(&bytes[..read]) {
+                while !is_complete(&bytes[..read]) {
                     match stream.read(&mut bytes[read..]).await {
                         Ok(more @ 1..) => read += more,
                         _ => break,
                     }
                 }
                 let text = String::from_utf8_lossy(&bytes[..read]).into_owned();
-                serving.asked.lock().unwrap().push(text);
-                let body = serving.says.lock().unwrap().clone();
+                serving.requests.lock().unwrap().push(text);
+                let body = serving.document.lock().unwrap().clone();
                 let length = body.len();
-                let answer = format!(
+                let response = format!(
                     "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
                 );
-                drop(stream.write_all(answer.as_bytes()).await);
+                drop(stream.write_all(response.as_bytes()).await);
                 drop(stream.shutdown().await);
             }
         });
-        secure
+        server
     }
 }
 
-/// Whether a request is there to its end.
-fn whole(bytes: &[u8]) -> bool {
+/// Whether a request is complete.
+fn is_complete(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
     let length = head

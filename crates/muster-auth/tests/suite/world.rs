@@ -1,4 +1,4 @@
-//! A protected endpoint without a socket, its provider, a client, and a browser.
+//! A protected endpoint without a socket, its identity provider, a client and a browser.
 
 use std::{
     sync::{
@@ -13,14 +13,16 @@ use http::{HeaderMap, Request, Response};
 use muster_auth::{
     clock::Clock,
     random,
-    server::{AuthServer, Kind, ProviderConfig, Proxies, ServerConfig, Trusted},
-    store::{Memory, Seal, Store, Vault},
+    server::{
+        AuthServer, ProviderConfig, ProviderKind, ServerConfig, TrustedIssuerConfig, TrustedProxies,
+    },
+    store::{MemoryStore, Seal, Store, Vault},
 };
 use muster_core::credentials::{Authenticator as _, Principal, WebPages as _};
 use muster_net::{AddressPolicy, HttpClient, TrustStore};
 use serde_json::{Value, json};
 
-use super::idp::Idp;
+use super::idp::FakeProvider;
 
 pub(crate) const BASE: &str = "https://gate.example";
 pub(crate) const REDIRECT: &str = "https://app.example/cb";
@@ -29,57 +31,57 @@ pub(crate) const VERIFIER: &str = "verifier-verifier-verifier-verifier-verifier"
 pub(crate) const REGISTRATION: &str = "canary-registration-token";
 const KEY: &str = "MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY=";
 
-/// Everything there is.
+/// A gateway, its provider, and a registered client.
 pub(crate) struct World {
-    pub(crate) idp: Arc<Idp>,
+    pub(crate) idp: Arc<FakeProvider>,
     pub(crate) server: AuthServer,
     pub(crate) client: String,
     pub(crate) cookie: String,
 }
 
 impl World {
-    /// With a provider that was found.
+    /// A gateway that has discovered its provider.
     pub(crate) async fn new() -> Self {
-        let world = Self::unfound().await;
-        world.server.find_provider().await;
+        let world = Self::undiscovered().await;
+        world.server.discover_provider().await;
         world
     }
 
-    /// With a provider that nobody has looked for yet.
-    pub(crate) async fn unfound() -> Self {
+    /// A gateway that has not discovered its provider yet.
+    pub(crate) async fn undiscovered() -> Self {
         Self::with(|_| {}).await
     }
 
     pub(crate) async fn with(change: impl FnOnce(&mut ServerConfig)) -> Self {
-        Self::made(change, TrustStore::system(), |clock| Arc::new(Memory::new(clock))).await
+        Self::build(change, TrustStore::system(), |clock| Arc::new(MemoryStore::new(clock))).await
     }
 
-    /// With what it keeps in another place.
-    pub(crate) async fn storing(store: impl FnOnce(Clock) -> Arc<dyn Store>) -> Self {
-        Self::made(|_| {}, TrustStore::system(), store).await
+    /// A gateway with another store.
+    pub(crate) async fn with_store(store: impl FnOnce(Clock) -> Arc<dyn Store>) -> Self {
+        Self::build(|_| {}, TrustStore::system(), store).await
     }
 
-    pub(crate) async fn made(
+    pub(crate) async fn build(
         change: impl FnOnce(&mut ServerConfig),
         trust: TrustStore,
         store: impl FnOnce(Clock) -> Arc<dyn Store>,
     ) -> Self {
         let now = Arc::new(AtomicUsize::new(1_800_000_000));
-        let idp = Idp::start(Arc::clone(&now)).await;
+        let idp = FakeProvider::start(Arc::clone(&now)).await;
         let clock = Clock::new(move || now.load(Ordering::SeqCst).try_into().unwrap());
         let mut config = config(&idp.issuer);
         change(&mut config);
         let vault = Vault::new(store(clock.clone()), Some(Seal::new(KEY).unwrap()));
-        let dialer = HttpClient::new(Arc::new(trust));
-        let server = AuthServer::new(config, vault, dialer, clock);
+        let http = HttpClient::new(Arc::new(trust));
+        let server = AuthServer::new(config, vault, http, clock);
         let mut world = Self { idp, server, client: String::new(), cookie: String::new() };
-        let wish = json!({"client_name": "App", "redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none"});
-        let registered = world.post_json("/oauth/register", &wish, &[]).await;
+        let metadata = json!({"client_name": "App", "redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none"});
+        let registered = world.post_json("/oauth/register", &metadata, &[]).await;
         world.client = json_of(&registered)["client_id"].as_str().unwrap_or_default().to_owned();
         world
     }
 
-    pub(crate) fn pass(&self, seconds: usize) {
+    pub(crate) fn advance(&self, seconds: usize) {
         self.idp.now.fetch_add(seconds, Ordering::SeqCst);
     }
 
@@ -136,7 +138,7 @@ impl World {
         reply
     }
 
-    /// Goes as far as the provider's page; its state for us, or how it ended before.
+    /// Starts a login up to the provider's page. Returns the gateway's state there, or the error.
     pub(crate) async fn go_to_provider(&mut self) -> Result<String, String> {
         let fields = self.authorize_fields();
         let mut reply = self.authorize(&fields).await;
@@ -146,23 +148,23 @@ impl World {
                 page.split("name=\"flow\" value=\"").nth(1).unwrap().split('"').next().unwrap();
             reply = self.form("/oauth/consent", &[("flow", flow), ("decision", "allow")]).await;
         }
-        let place = location(&reply);
-        if !place.starts_with(&self.idp.issuer) {
+        let url = location(&reply);
+        if !url.starts_with(&self.idp.issuer) {
             return Err(outcome(&reply));
         }
-        self.idp.nonce.lock().unwrap().clone_from(&parameter(&place, "nonce").unwrap());
-        Ok(parameter(&place, "state").unwrap())
+        self.idp.nonce.lock().unwrap().clone_from(&parameter(&url, "nonce").unwrap());
+        Ok(parameter(&url, "state").unwrap())
     }
 
-    /// Comes back from the provider with these words.
-    pub(crate) async fn come_back(&self, state: &str, words: &str) -> Response<Bytes> {
-        self.get(&format!("/oauth/callback?state={state}&{words}"), &self.cookie).await
+    /// Opens the callback with these parameters of the provider.
+    pub(crate) async fn callback(&self, state: &str, query: &str) -> Response<Bytes> {
+        self.get(&format!("/oauth/callback?state={state}&{query}"), &self.cookie).await
     }
 
-    /// A whole login: the tokens, or how it ended.
+    /// A whole login: the tokens, or the error.
     pub(crate) async fn login(&mut self) -> Result<Value, String> {
         let state = self.go_to_provider().await?;
-        let reply = self.come_back(&state, "code=upstream-code").await;
+        let reply = self.callback(&state, "code=upstream-code").await;
         let code = parameter(&location(&reply), "code").ok_or_else(|| outcome(&reply))?;
         let reply = self.redeem(&code, VERIFIER).await;
         if reply.status() == 200 { Ok(json_of(&reply)) } else { Err(outcome(&reply)) }
@@ -189,23 +191,23 @@ impl World {
         self.form("/oauth/token", &fields).await
     }
 
-    /// Who a token belongs to, or the refusal.
-    pub(crate) async fn admit(&self, token: &str) -> Result<Arc<Principal>, String> {
+    /// The principal of a token, or the error.
+    pub(crate) async fn authenticate(&self, token: &str) -> Result<Arc<Principal>, String> {
         let mut headers = HeaderMap::new();
         headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
         self.server.authenticate(&headers).await.map_err(|reply| outcome(&reply))
     }
 
-    /// The same in words.
+    /// The principal of a token as text, or the error.
     pub(crate) async fn who(&self, token: &str) -> String {
-        match self.admit(token).await {
+        match self.authenticate(token).await {
             Ok(principal) => format!(
                 "{} <{}> {:?}",
                 principal.subject,
                 principal.email.as_deref().unwrap_or_default(),
                 principal.groups
             ),
-            Err(refusal) => refusal,
+            Err(error) => error,
         }
     }
 }
@@ -215,17 +217,17 @@ fn config(issuer: &str) -> ServerConfig {
         base_url: BASE.to_owned(),
         resource: None,
         provider: ProviderConfig {
-            kind: Kind::Oidc,
+            kind: ProviderKind::Oidc,
             issuer: issuer.to_owned(),
             client_id: "muster".to_owned(),
             client_secret: "canary-client-secret".to_owned().into(),
             connector: None,
             audiences: Vec::new(),
-            reach: AddressPolicy::Loopback,
-            patience: Duration::from_millis(500),
+            policy: AddressPolicy::Loopback,
+            timeout: Duration::from_millis(500),
         },
         trusted_audiences: vec!["kubectl".to_owned()],
-        trusted_issuers: vec![Trusted {
+        trusted_issuers: vec![TrustedIssuerConfig {
             issuer: format!("{issuer}/other"),
             audiences: vec!["gateway".to_owned()],
         }],
@@ -233,17 +235,17 @@ fn config(issuer: &str) -> ServerConfig {
         public_registration: true,
         trusted_schemes: vec!["cursor".to_owned()],
         trusted_uris: Vec::new(),
-        cimd: Some(AddressPolicy::Public),
-        localhost_redirects: true,
-        session: Duration::from_secs(24 * 3600),
+        client_documents: Some(AddressPolicy::Public),
+        allow_loopback_redirects: true,
+        session_duration: Duration::from_secs(24 * 3600),
         origins: Vec::new(),
-        proxies: Proxies::default(),
+        proxies: TrustedProxies::default(),
     }
 }
 
 pub(crate) fn location(reply: &Response<Bytes>) -> String {
-    let place = reply.headers().get("location");
-    place.map(|place| place.to_str().unwrap().to_owned()).unwrap_or_default()
+    let location = reply.headers().get("location");
+    location.map(|url| url.to_str().unwrap().to_owned()).unwrap_or_default()
 }
 
 pub(crate) fn parameter(url: &str, name: &str) -> Option<String> {
@@ -260,20 +262,20 @@ pub(crate) fn json_of(reply: &Response<Bytes>) -> Value {
     serde_json::from_slice(reply.body()).unwrap()
 }
 
-/// How something ended, in one line: where a browser was sent, or what a client was told.
+/// A response in one line: the error that a redirect carries, or that of the body.
 pub(crate) fn outcome(reply: &Response<Bytes>) -> String {
-    let place = location(reply);
-    if !place.is_empty() {
-        assert_eq!(parameter(&place, "state").as_deref(), Some(STATE), "{place}");
-        assert_eq!(parameter(&place, "iss").as_deref(), Some(BASE), "{place}");
-        let said = |name| parameter(&place, name).unwrap_or_default();
-        return format!("back: {}: {}", said("error"), said("error_description"));
+    let url = location(reply);
+    if !url.is_empty() {
+        assert_eq!(parameter(&url, "state").as_deref(), Some(STATE), "{url}");
+        assert_eq!(parameter(&url, "iss").as_deref(), Some(BASE), "{url}");
+        let value = |name| parameter(&url, name).unwrap_or_default();
+        return format!("redirect: {}: {}", value("error"), value("error_description"));
     }
     let status = reply.status().as_u16();
-    let later = reply.headers().get("retry-after").map_or("", |_| ", come again");
+    let retry = reply.headers().get("retry-after").map_or("", |_| " (retry)");
     match serde_json::from_slice::<Value>(reply.body()) {
         Ok(body) if body["error"].is_string() => format!(
-            "{status} {}: {}{later}",
+            "{status} {}: {}{retry}",
             body["error"].as_str().unwrap(),
             body["error_description"].as_str().unwrap()
         ),

@@ -4,8 +4,8 @@ use std::{cell::Cell, sync::Arc};
 
 use muster_search::{
     index::Index,
-    query::MatchKind,
-    search::{DocumentId, NameMatch, TermMatch},
+    query::How,
+    search::{Match, Named, Place},
     verdict::Verdict,
 };
 
@@ -85,13 +85,13 @@ impl<'a> Ranker<'a> {
         limit: usize,
     ) -> RankedTools<'a> {
         let last: Cell<Option<&'a CatalogSource>> = Cell::new(None);
-        let tool = |place: DocumentId<'_>| {
+        let tool = |place: Place<'_>| {
             let known = last.get().filter(|source| source.backend.as_str() == place.source);
             let source = known.or_else(|| self.catalog.source(place.source))?;
             last.set(Some(source));
             Some((source, source.entries().get(place.position)?))
         };
-        let admitted = |place: DocumentId<'_>| {
+        let admitted = |place: Place<'_>| {
             tool(place).is_some_and(|(source, entry)| {
                 self.catalog.is_callable(entry) && admit(source, entry)
             })
@@ -99,16 +99,15 @@ impl<'a> Ranker<'a> {
         let answer = match near {
             None => self.index.search(text, &admitted, limit),
             Some(near) => {
-                let near = |place: DocumentId<'_>| tool(place).and_then(|(_, entry)| near(entry));
-                self.index.search_hybrid(text, &admitted, &near, limit)
+                let near = |place: Place<'_>| tool(place).and_then(|(_, entry)| near(entry));
+                self.index.search_meaning(text, &admitted, &near, limit)
             }
         };
         let found = answer.hits.iter().filter_map(|hit| {
-            let (source, entry) = tool(hit.document)?;
-            let alike = |one: &TermMatch| matches!(one.kind, MatchKind::Prefix | MatchKind::Fuzzy);
-            let guessed = hit.named == NameMatch::None
-                && !hit.matches.is_empty()
-                && hit.matches.iter().all(alike);
+            let (source, entry) = tool(hit.place)?;
+            let alike = |one: &Match| matches!(one.how, How::Prefix | How::Spelling);
+            let guessed =
+                hit.named == Named::No && !hit.matches.is_empty() && hit.matches.iter().all(alike);
             Some(RankedTool { source, entry, score: hit.score, guessed })
         });
         let found: Vec<RankedTool<'a>> = found.collect();

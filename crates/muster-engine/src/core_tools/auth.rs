@@ -1,18 +1,18 @@
-//! `core_auth_*`: logging in to servers that want it, each caller for itself.
+//! `core_auth_*`: the logins of a caller at servers.
 //!
-//! Clients know what came of it by the beginnings of these texts, and find the address to open alone
-//! on its line.
+//! The beginnings of these texts are a contract with clients, which also expect the URL to open alone on a
+//! line.
 
 pub(super) mod status;
 
 use std::sync::Arc;
 
+use muster_api::auth::LoginDetails;
 use muster_core::{
     backend::CallContext,
     json::{Raw, raw},
     logins::{AuthMethod, LoginError, LoginService, LoginSubject},
 };
-use serde::Serialize;
 use serde_json::json;
 
 use super::{Args, CoreTool, ToolReply};
@@ -102,7 +102,7 @@ async fn login(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     }
 }
 
-/// A server that has just been started is asked first whether it wants a login.
+/// A server that is starting may still turn out to require a login.
 async fn settled(handle: &Handle, server: &str) -> Option<Arc<ServerEntry>> {
     let generation = handle.now().servers.get(server)?.status.generation;
     handle.wait_until_settled(server, generation).await
@@ -156,16 +156,11 @@ async fn challenge(
     }
 }
 
-/// The address to open, for programs.
+/// The URL to open, for programs.
 pub(super) fn details(tool: &str, text: &str) -> Option<Raw> {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Details<'a> {
-        auth_url: &'a str,
-    }
     let is_address = |line: &&str| line.starts_with("http://") || line.starts_with("https://");
     let auth_url = text.lines().find(is_address).filter(|_| tool == "core_auth_login")?;
-    Some(raw(&Details { auth_url }))
+    Some(raw(&LoginDetails { auth_url: auth_url.to_owned() }))
 }
 
 async fn logout(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {

@@ -1,4 +1,4 @@
-//! `core_config_*`: how the gateway is configured.
+//! `core_config_*`: the gateway's configuration.
 
 use serde_json::json;
 
@@ -8,14 +8,14 @@ use crate::{handle::Handle, reconcile::Edit, store::Severity};
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_config_get",
-        summary: "Show the gateway's whole configuration. Secrets are hidden.",
+        summary: "Show the gateway's whole configuration. Secrets are redacted.",
         schema: nothing,
         run: |handle, _, _| Box::pin(async { Ok(handle.now().settings.view().to_string()) }),
     },
     CoreTool {
         name: "core_config_get_aggregator",
         summary: "Show how the gateway is reached: address, transport, prefix of tool names, logins. \
-                  Secrets are hidden.",
+                  Secrets are redacted.",
         schema: nothing,
         run: |handle, _, _| {
             Box::pin(async { Ok(handle.now().settings.aggregator.view().to_string()) })
@@ -24,7 +24,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_config_update_aggregator",
         summary: "Change how the gateway is reached, and save it. Keys that are not given keep their \
-                  values. A new prefix counts at once, a new address or transport with the next start.",
+                  values. A new prefix takes effect at once, a new address or transport after a restart.",
         schema: || {
             json!({"type": "object", "required": ["aggregator"], "properties": {
                 "aggregator": {"type": "object", "description": "Keys to change, as in config.yaml: \
@@ -41,7 +41,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_config_reload",
-        summary: "Read config.yaml and all other files again. Edits are noticed without it, too.",
+        summary: "Read config.yaml and all other files again. Edits are also detected without it.",
         schema: nothing,
         run: |handle, _, _| Box::pin(reload(handle)),
     },
@@ -56,7 +56,7 @@ async fn update(handle: &Handle, args: Args) -> ToolReply {
     let failed = |problem: String| format!("Failed to parse aggregator config: {problem}");
     let updated = handle.now().settings.aggregator.updated(&given);
     let updated = updated.map_err(|error| failed(error.to_string()))?;
-    // What nothing reads is not what whoever wrote it meant.
+    // An unknown key is almost always a typo: report it.
     if let Some(warning) = updated.warnings.first() {
         return Err(failed(warning.to_string()));
     }

@@ -1,10 +1,10 @@
-//! `core_events`: what happened.
+//! `core_events`: the journal of events.
 
 use std::{sync::Arc, time::Duration};
 
 use jiff::{Timestamp, tz::TimeZone};
+use muster_api::event::{EventInfo, PastEvents};
 use muster_core::{backend::CallContext, client::Notification, json::raw};
-use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
@@ -14,15 +14,15 @@ use crate::{
     handle::Handle,
 };
 
-/// How many are shown unless a call says otherwise.
-const USUAL_LIMIT: usize = 50;
-/// How long events are followed unless a call says otherwise: less than clients wait for an answer.
-const USUAL_LENGTH: Duration = Duration::from_secs(30);
-/// No call is longer.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
-/// What a client is told first: the events there are, all at once.
+/// The default number of events.
+const DEFAULT_LIMIT: usize = 50;
+/// The default duration of following: less than the timeout of clients.
+const DEFAULT_LENGTH: Duration = Duration::from_secs(30);
+/// The longest duration of following.
+const MAX_LENGTH: Duration = Duration::from_secs(60 * 60);
+/// The notification with the events before the call.
 const FOUND: &str = "notifications/muster/events";
-/// What a client is told of each event while it follows them.
+/// The notification of each event while following.
 const NOTICE: &str = "notifications/muster/event";
 
 pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
@@ -37,7 +37,7 @@ pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
             "eventType": {"type": "string", "enum": ["Normal", "Warning"], "description": "Only events of this severity"},
             "since": {"type": "string", "description": "Not before: a duration ago (1h30m), RFC 3339, YYYY-MM-DD or YYYY-MM-DD HH:MM:SS"},
             "until": {"type": "string", "description": "Not after; written like `since`"},
-            "limit": {"type": "number", "default": USUAL_LIMIT, "description": "At most so many, the newest; with follow, end after so many new ones"},
+            "limit": {"type": "number", "default": DEFAULT_LIMIT, "description": "At most so many, the newest; with follow, end after so many new ones"},
             "follow": {"type": "boolean", "default": false, "description": "Stay: tell what there is as one notification notifications/muster/events, then each new event as notifications/muster/event. The answer holds them all"},
             "duration": {"type": "string", "default": "30s", "description": "How long to follow: 30s, 5m, at most 1h. Cancel the call to end it earlier"},
         }})
@@ -45,29 +45,16 @@ pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
     run: |handle, cx, args| Box::pin(find(handle, cx, args)),
 }];
 
-#[derive(Serialize)]
-struct Shown<'a> {
-    message: &'a str,
-    namespace: &'a str,
-    reason: &'a str,
-    resource_name: &'a str,
-    resource_type: &'a str,
-    timestamp: String,
-    r#type: &'a str,
-}
-
-impl<'a> Shown<'a> {
-    fn of(event: &'a Event, zone: &TimeZone) -> Self {
-        let at = event.timestamp.to_zoned(zone.clone());
-        Self {
-            message: &event.message,
-            namespace: &event.namespace,
-            reason: &event.reason,
-            resource_name: &event.involved_object.name,
-            resource_type: &event.involved_object.kind,
-            timestamp: at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-            r#type: &event.severity,
-        }
+fn info(event: &Event, zone: &TimeZone) -> EventInfo {
+    let at = event.timestamp.to_zoned(zone.clone());
+    EventInfo {
+        message: event.message.clone(),
+        namespace: event.namespace.clone(),
+        reason: event.reason.clone(),
+        resource_name: event.involved_object.name.clone(),
+        resource_type: event.involved_object.kind.clone(),
+        timestamp: at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        r#type: event.severity.clone(),
     }
 }
 
@@ -87,43 +74,42 @@ async fn find(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         severity: text("eventType"),
         since: moment("since")?,
         until: moment("until")?,
-        limit: Some(args.count("limit").unwrap_or(USUAL_LIMIT)),
+        limit: Some(args.count("limit").unwrap_or(DEFAULT_LIMIT)),
     };
     let follow = match args.flag("follow") {
         true => Some((length(&args)?, handle.journal.follow())),
         false => None,
     };
-    // Whoever follows began to listen before this look, so nothing is lost in between.
+    // Following starts before the query, so that no event is lost in between.
     let mut found = handle.journal.find(filter.clone()).await;
     if let Some((length, events)) = follow {
         let most = args.count("limit").unwrap_or(usize::MAX);
-        let params = raw(&json!({"events": shown(&found)}));
+        let params = raw(&PastEvents { events: infos(&found) });
         cx.client.notify(Notification { method: FOUND.to_owned(), params });
         let mut later = told(cx, events, &filter, &found, (length, most)).await;
         later.reverse();
         later.append(&mut found);
         found = later;
     }
-    Ok(object(&shown(&found)))
+    Ok(object(&infos(&found)))
 }
 
-fn shown(events: &[Arc<Event>]) -> Vec<Shown<'_>> {
+fn infos(events: &[Arc<Event>]) -> Vec<EventInfo> {
     let zone = TimeZone::system();
-    events.iter().map(|event| Shown::of(event, &zone)).collect()
+    events.iter().map(|event| info(event, &zone)).collect()
 }
 
-/// How long to follow.
+/// The duration of following.
 fn length(args: &Args) -> Result<Duration, String> {
     match args.text("duration") {
         Some(text) => duration(text)
-            .map(|length| length.min(LONGEST))
+            .map(|length| length.min(MAX_LENGTH))
             .ok_or_else(|| format!("Invalid 'duration' format: '{text}'; write it like 30s or 5m")),
-        None => Ok(USUAL_LENGTH),
+        None => Ok(DEFAULT_LENGTH),
     }
 }
 
-/// Tells the client what happens, until time is up or enough was told. Gives what was told, oldest
-/// first.
+/// Notifies the client of events, until the duration or the number is reached. Returns them, oldest first.
 async fn told(
     cx: CallContext<'_>,
     mut events: Following,
@@ -138,7 +124,7 @@ async fn told(
         let Ok(Some(event)) = timeout_at(end, events.next()).await else { break };
         let is_known = known.iter().any(|known| Arc::ptr_eq(known, &event));
         if filter.takes(&event) && !is_known {
-            let params = raw(&Shown::of(&event, &zone));
+            let params = raw(&info(&event, &zone));
             cx.client.notify(Notification { method: NOTICE.to_owned(), params });
             told.push(event);
         }

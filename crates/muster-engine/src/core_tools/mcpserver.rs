@@ -1,6 +1,7 @@
-//! `core_mcpserver_*`: the definitions of the servers behind the gateway.
+//! `core_mcpserver_*`: the definitions of MCP servers.
 
 use indexmap::IndexMap;
+use muster_api::mcp_server::{McpServerInfo, McpServerList, McpServerSession};
 use muster_config::{
     mcpserver::{Status, fields::SPEC},
     schema::arguments,
@@ -8,9 +9,7 @@ use muster_config::{
 use muster_core::{
     backend::CallContext,
     fields::{Field, FieldTable, FieldType},
-    server_auth::ServerAuth,
 };
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Args, CoreTool, ToolReply, args::unfit, object};
@@ -28,7 +27,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_mcpserver_list",
         summary: "List the MCP servers behind the gateway with their definitions and states. Servers \
-                  that failed are left out unless showAll is true. Secrets are hidden.",
+                  that failed are left out unless showAll is true. Secrets are redacted.",
         schema: || {
             json!({"type": "object", "properties": {
                 "showAll": {"type": "boolean", "default": false, "description": "Also list servers that failed"},
@@ -39,7 +38,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_mcpserver_get",
-        summary: "Show the definition and the state of one MCP server. Secrets are hidden.",
+        summary: "Show the definition and the state of one MCP server. Secrets are redacted.",
         schema: || named("Name of the MCP server"),
         run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
     },
@@ -57,14 +56,14 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_mcpserver_update",
-        summary: "Change an MCP server. What is not given stays as it is; `auth` is replaced as a \
-                  whole. A server that runs is connected anew if it has to be.",
+        summary: "Change an MCP server. Fields that are not given keep their values; `auth` is \
+                  replaced as a whole. A running server is reconnected if the change requires it.",
         schema: || arguments(FIELDS, &["name"], false),
         run: |handle, _, args| Box::pin(update(handle, args)),
     },
     CoreTool {
         name: "core_mcpserver_delete",
-        summary: "Take an MCP server away: it is disconnected, and its file is deleted.",
+        summary: "Delete an MCP server: it is disconnected, and its file is deleted.",
         schema: || named("Name of the MCP server"),
         run: |handle, _, args| Box::pin(delete(handle, args)),
     },
@@ -82,171 +81,93 @@ static NAME: FieldTable = FieldTable::new(
 
 const FIELDS: &[&FieldTable] = &[&NAME, &SPEC];
 
-/// A schema with nothing but a name.
+/// The schema of a tool that takes a name only.
 pub(super) fn named(description: &str) -> Value {
     json!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string", "description": description},
     }})
 }
 
-/// A server as it is shown.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Info<'a> {
-    name: &'a str,
-    r#type: &'static str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    description: &'a str,
-    #[serde(skip_serializing_if = "is_false")]
-    auto_start: bool,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    command: &'a str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    args: Vec<String>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    url: String,
-    #[serde(skip_serializing_if = "IndexMap::is_empty")]
-    env: IndexMap<&'a str, &'a str>,
-    #[serde(skip_serializing_if = "IndexMap::is_empty")]
-    headers: IndexMap<&'a str, &'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    auth: Option<&'a ServerAuth>,
-    #[serde(skip_serializing_if = "is_zero")]
-    timeout: u64,
-    #[serde(skip_serializing_if = "is_zero")]
-    call_timeout: u64,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    tool_prefix: &'a str,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    error: String,
-    state: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    status_message: String,
-    #[serde(skip_serializing_if = "is_zero")]
-    consecutive_failures: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_attempt: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_retry_after: Option<String>,
-    #[serde(flatten)]
-    session: Option<Session>,
-}
-
-/// What a server is to the caller alone.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Session {
-    session_status: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    connected_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tools_count: Option<usize>,
-}
-
-impl Session {
-    fn of(handle: &Handle, cx: CallContext<'_>, name: &str) -> Option<Self> {
+/// A caller's own connection to a server, if there is one.
+fn session(handle: &Handle, cx: CallContext<'_>, name: &str) -> Option<McpServerSession> {
+    let (session_status, connected_at, tools_count) =
         match handle.principals.standing(&cx.caller.owner(), name) {
-            OwnerStanding::Connected { counts, since } => Some(Self {
-                session_status: "connected",
-                connected_at: Some(status::moment(since)),
-                tools_count: Some(counts.tools),
-            }),
-            OwnerStanding::Connecting | OwnerStanding::SsoFailed => {
-                Some(Self { session_status: "pending_auth", connected_at: None, tools_count: None })
+            OwnerStanding::Connected { counts, since } => {
+                ("connected", Some(status::moment(since)), Some(counts.tools))
             }
-            OwnerStanding::None => None,
-        }
+            OwnerStanding::Connecting | OwnerStanding::SsoFailed => ("pending_auth", None, None),
+            OwnerStanding::None => return None,
+        };
+    let session_status = session_status.to_owned();
+    Some(McpServerSession { session_status, connected_at, tools_count })
+}
+
+fn info(entry: &ServerEntry) -> McpServerInfo {
+    let spec = &entry.server.spec;
+    let Status { state, last_error, consecutive_failures, last_attempt, next_retry_after, .. } =
+        entry.status.stored(spec.kind);
+    McpServerInfo {
+        name: entry.server.name.clone(),
+        r#type: spec.kind.as_str().to_owned(),
+        description: spec.description.clone(),
+        auto_start: spec.auto_start,
+        command: spec.command.clone(),
+        args: redact::arguments(&spec.args),
+        url: redact::address(&spec.url),
+        env: redacted(&spec.env),
+        headers: redacted(&spec.headers),
+        auth: spec.auth.as_ref().map(|auth| json!(auth)),
+        timeout: spec.timeout.into(),
+        call_timeout: spec.call_timeout.into(),
+        tool_prefix: spec.tool_prefix.clone(),
+        status_message: status::message(&state, &last_error, &entry.server.name),
+        error: last_error,
+        state,
+        consecutive_failures,
+        last_attempt,
+        next_retry_after,
+        session: None,
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
-const fn is_false(truth: &bool) -> bool {
-    !*truth
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
-const fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-impl<'a> Info<'a> {
-    fn of(known: &'a ServerEntry) -> Self {
-        let spec = &known.server.spec;
-        let Status {
-            state, last_error, consecutive_failures, last_attempt, next_retry_after, ..
-        } = known.status.stored(spec.kind);
-        Self {
-            name: &known.server.name,
-            r#type: spec.kind.as_str(),
-            description: &spec.description,
-            auto_start: spec.auto_start,
-            command: &spec.command,
-            args: redact::arguments(&spec.args),
-            url: redact::address(&spec.url),
-            env: hidden(&spec.env),
-            headers: hidden(&spec.headers),
-            auth: spec.auth.as_ref(),
-            timeout: spec.timeout.into(),
-            call_timeout: spec.call_timeout.into(),
-            tool_prefix: &spec.tool_prefix,
-            status_message: status::message(&state, &last_error, &known.server.name),
-            error: last_error,
-            state,
-            consecutive_failures,
-            last_attempt,
-            next_retry_after,
-            session: None,
-        }
-    }
-}
-
-/// Settings as they are shown.
-pub(super) fn hidden(settings: &IndexMap<String, String>) -> IndexMap<&str, &str> {
-    settings.iter().map(|(name, value)| (name.as_str(), redact::setting(name, value))).collect()
+/// Settings with secrets redacted.
+pub(super) fn redacted(settings: &IndexMap<String, String>) -> IndexMap<String, String> {
+    let redacted =
+        |(name, value): (&String, &String)| (name.clone(), redact::setting(name, value).to_owned());
+    settings.iter().map(redacted).collect()
 }
 
 fn list(handle: &Handle, cx: CallContext<'_>, args: &Args) -> String {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct List<'a> {
-        #[serde(skip_serializing_if = "Option::is_none")]
-        hidden_failed: Option<usize>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        hint: Option<String>,
-        mcp_servers: Vec<Info<'a>>,
-        mode: &'static str,
-        total: usize,
-    }
     let view = handle.now();
-    let shown = view.servers.values().map(|known| Info {
-        session: Session::of(handle, cx, &known.server.name),
-        ..Info::of(known)
+    let infos = view.servers.values().map(|entry| McpServerInfo {
+        session: session(handle, cx, &entry.server.name),
+        ..info(entry)
     });
-    let mut servers: Vec<Info<'_>> = shown.collect();
-    let known = servers.len();
+    let mut servers: Vec<McpServerInfo> = infos.collect();
+    let all = servers.len();
     if !args.flag("showAll") {
         servers.retain(|server| server.state != "Failed");
     }
     if !args.flag("verbose") {
         servers.iter_mut().for_each(|server| server.error.clear());
     }
-    let failed = Some(known - servers.len()).filter(|failed| *failed > 0);
+    let failed = Some(all - servers.len()).filter(|failed| *failed > 0);
     let hint = |failed: usize| {
         format!("({failed} failed servers hidden, use --all to show, --verbose for details)")
     };
-    object(&List {
+    object(&McpServerList {
         hidden_failed: failed,
         hint: failed.map(hint),
         total: servers.len(),
         mcp_servers: servers,
-        mode: "filesystem",
+        mode: "filesystem".to_owned(),
     })
 }
 
 fn get(handle: &Handle, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     match handle.now().servers.get(name) {
-        Some(known) => Ok(object(&Info::of(known))),
+        Some(entry) => Ok(object(&info(entry))),
         None => Err(format!("Failed to get MCP server: MCP server {name} not found")),
     }
 }

@@ -1,18 +1,18 @@
-//! `core_service_*`: what runs, and how it is started and stopped.
+//! `core_service_*`: the gateway itself, MCP servers and services.
 
 mod instance;
 
+use muster_api::service::{ServiceList, ServiceStatus};
 use muster_core::backend::CallContext;
 use muster_gateway::{
     condition::ServerCondition,
     dispatch::{CORE_BACKEND, GatewaySnapshot},
 };
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
     Args, CoreTool, ToolReply,
-    mcpserver::{hidden, named},
+    mcpserver::{named, redacted},
     object,
 };
 use crate::{
@@ -31,14 +31,14 @@ pub(crate) const AGGREGATOR: &str = "mcp-aggregator";
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_service_list",
-        summary: "List everything that runs or could: the gateway itself, every MCP server and every \
-                  service made from a class, with state and health.",
+        summary: "List the gateway itself, every MCP server and every service created from a class, \
+                  with state and health.",
         schema: || json!({"type": "object"}),
         run: |handle, _, _| Box::pin(async { Ok(list(handle)) }),
     },
     CoreTool {
         name: "core_service_start",
-        summary: "Start a service, and wait until it is up or cannot be.",
+        summary: "Start a service, and wait until it is up or failed.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(start(handle, cx, args)),
     },
@@ -62,22 +62,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
 ];
 
-/// How a service is doing.
-#[derive(Serialize)]
-struct Status {
-    name: String,
-    service_type: &'static str,
-    state: &'static str,
-    health: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    metadata: Map<String, Value>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    outputs: Map<String, Value>,
-}
-
-fn find(handle: &Handle, name: &str) -> Option<Status> {
+fn find(handle: &Handle, name: &str) -> Option<ServiceStatus> {
     let view = handle.now();
     if name == AGGREGATOR {
         return Some(aggregator(handle, &view));
@@ -88,28 +73,28 @@ fn find(handle: &Handle, name: &str) -> Option<Status> {
     handle.services.get(name).map(|instance| instance::status(handle, &instance))
 }
 
-fn server(known: &ServerEntry) -> Status {
-    let (spec, report) = (&known.server.spec, &known.status);
+fn server(known: &ServerEntry) -> ServiceStatus {
+    let (spec, status) = (&known.server.spec, &known.status);
     let mut metadata = Map::new();
     let mut put = |name: &str, value: Value| drop(metadata.insert(name.to_owned(), value));
     let args: Vec<String> = redact::arguments(&spec.args);
     put("args", if args.is_empty() { Value::Null } else { json!(args) });
     put("autoStart", json!(spec.auto_start));
-    if report.condition.is_up() {
+    if status.condition.is_up() {
         put("client", json!({}));
     }
-    put("clientReady", json!(report.condition.is_up()));
+    put("clientReady", json!(status.condition.is_up()));
     put("command", json!(spec.command));
-    put("consecutiveFailures", json!(report.failures));
+    put("consecutiveFailures", json!(status.failures));
     put("description", json!(spec.description));
-    put("env", if spec.env.is_empty() { Value::Null } else { json!(hidden(&spec.env)) });
+    put("env", if spec.env.is_empty() { Value::Null } else { json!(redacted(&spec.env)) });
     put(
         "headers",
-        if spec.headers.is_empty() { Value::Null } else { json!(hidden(&spec.headers)) },
+        if spec.headers.is_empty() { Value::Null } else { json!(redacted(&spec.headers)) },
     );
-    put("health", json!(report.condition.health()));
+    put("health", json!(status.condition.health()));
     put("name", json!(known.server.name));
-    put("state", json!(report.condition.as_str()));
+    put("state", json!(status.condition.as_str()));
     put("timeout", json!(spec.timeout));
     put("toolPrefix", json!(spec.tool_prefix));
     put("type", json!(spec.kind.as_str()));
@@ -117,32 +102,32 @@ fn server(known: &ServerEntry) -> Status {
     if let Some(auth) = &spec.auth {
         put("auth", json!(auth));
     }
-    if let Some(error) = &report.error {
+    if let Some(error) = &status.error {
         put("error", json!(error));
     }
-    if let Some(at) = report.last_attempt {
+    if let Some(at) = status.last_attempt {
         put("lastAttempt", json!(moment(at)));
     }
-    if let Some(at) = report.next_retry {
+    if let Some(at) = status.next_retry {
         put("nextRetryAfter", json!(moment(at)));
     }
-    if let Some(protocol) = &report.protocol {
+    if let Some(protocol) = &status.protocol {
         put("protocolVersion", json!(protocol));
     }
-    put("restartCount", json!(report.restarts));
+    put("restartCount", json!(status.restarts));
     put("tools", json!(known.counts.tools));
-    Status {
+    ServiceStatus {
         name: known.server.name.clone(),
-        service_type: "MCPServer",
-        state: report.condition.as_str(),
-        health: report.condition.health(),
-        error: report.error.clone(),
+        service_type: "MCPServer".to_owned(),
+        state: status.condition.as_str().to_owned(),
+        health: status.condition.health().to_owned(),
+        error: status.error.clone(),
         metadata,
         outputs: Map::new(),
     }
 }
 
-fn aggregator(handle: &Handle, view: &View) -> Status {
+fn aggregator(handle: &Handle, view: &View) -> ServiceStatus {
     let settings = &view.settings.aggregator;
     let state = handle.state.borrow();
     let GatewaySnapshot { catalog, policy, .. } = &**state;
@@ -170,11 +155,11 @@ fn aggregator(handle: &Handle, view: &View) -> Status {
         "tools_with_status": blocked,
         "yolo": yolo,
     });
-    Status {
+    ServiceStatus {
         name: AGGREGATOR.to_owned(),
-        service_type: "Aggregator",
-        state: "running",
-        health: "healthy",
+        service_type: "Aggregator".to_owned(),
+        state: "running".to_owned(),
+        health: "healthy".to_owned(),
         error: None,
         metadata: metadata.as_object().cloned().unwrap_or_default(),
         outputs: Map::new(),
@@ -185,11 +170,11 @@ fn list(handle: &Handle) -> String {
     let view = handle.now();
     let instances = handle.services.all();
     let instances = instances.iter().map(|instance| instance::status(handle, instance));
-    let services: Vec<Status> = std::iter::once(aggregator(handle, &view))
+    let services: Vec<ServiceStatus> = std::iter::once(aggregator(handle, &view))
         .chain(view.servers.values().map(|known| server(known)))
         .chain(instances)
         .collect();
-    object(&json!({"services": services, "total": services.len()}))
+    object(&ServiceList { total: services.len(), services })
 }
 
 fn name(args: &Args) -> Result<&str, String> {
@@ -200,12 +185,12 @@ async fn status(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let name = name(&args)?;
     let problem = handle.services.refresh(cx, name).await;
     match find(handle, name) {
-        Some(status) => Ok(object(&Status { error: status.error.or(problem), ..status })),
+        Some(status) => Ok(object(&ServiceStatus { error: status.error.or(problem), ..status })),
         None => Err(format!("Failed to get service status: service {name} not found")),
     }
 }
 
-/// Whether a name is that of a service made from a class.
+/// Whether a service was created from a class.
 fn is_instance(handle: &Handle, name: &str) -> bool {
     handle.services.get(name).is_some() && !handle.services.is_static(name)
 }
@@ -227,7 +212,7 @@ async fn start(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let known = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
     let known = match known.status.condition {
         ServerCondition::Running | ServerCondition::Connected => return already(),
-        // Someone wants the same.
+        // Another call starts it.
         ServerCondition::Starting => handle.wait_until_settled(name, known.status.generation).await,
         _ => handle.set_running(name, true).await,
     };
@@ -272,14 +257,14 @@ async fn stop(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     Ok(format!("Successfully stopped service '{name}'"))
 }
 
-/// The gateway cannot end itself on behalf of one of its clients.
+/// The gateway does not stop itself for a client.
 fn itself(what: &str) -> String {
     format!(
         "Failed to {what} service: {AGGREGATOR} is the gateway that answers this call; {what} the muster process instead"
     )
 }
 
-/// Whether a server that was started is up, or why not.
+/// Checks that a server that was started is up.
 fn began(known: &ServerEntry, what: &str) -> Result<(), String> {
     let name = &known.server.name;
     match known.status.condition {

@@ -1,12 +1,16 @@
-//! `core_serviceclass_*`: the definitions that services are made from.
+//! `core_serviceclass_*`: the definitions of service classes.
 
-mod shown;
+mod info;
 
+use muster_api::{
+    Availability,
+    service_class::{ServiceClassInfo, ServiceClassList},
+};
 use muster_config::{schema::arguments, serviceclass::fields::SPEC};
 use muster_core::fields::{Field, FieldTable, FieldType, NONE};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use self::shown::shown;
+use self::info::info;
 use super::{Args, CoreTool, ToolReply, args::unfit, mcpserver::named, object};
 use crate::{
     events::Reason,
@@ -18,19 +22,19 @@ use crate::{
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_serviceclass_list",
-        summary: "List the service classes with their definitions, and whether their tools are there.",
+        summary: "List the service classes with their definitions, and whether their tools can be called.",
         schema: || json!({"type": "object"}),
         run: |handle, _, _| Box::pin(async { Ok(list(handle)) }),
     },
     CoreTool {
         name: "core_serviceclass_get",
-        summary: "Show one service class, and whether its tools are there.",
+        summary: "Show one service class, and whether its tools can be called.",
         schema: || named("Name of the service class"),
         run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
     },
     CoreTool {
         name: "core_serviceclass_available",
-        summary: "Say whether all tools of a service class are there, so that services can be made from it.",
+        summary: "Check whether all tools of a service class can be called, so that services can be created from it.",
         schema: || named("Name of the service class"),
         run: |handle, _, args| Box::pin(async move { available(handle, &args) }),
     },
@@ -42,21 +46,21 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_serviceclass_create",
-        summary: "Add a service class: which tools start, stop and watch its services. Make services \
+        summary: "Add a service class: which tools start, stop and check its services. Create services \
                   from it with core_service_create.",
         schema: || arguments(FIELDS, &["name", "serviceConfig"], true),
         run: |handle, _, args| Box::pin(create(handle, args)),
     },
     CoreTool {
         name: "core_serviceclass_update",
-        summary: "Change a service class. What is not given stays; `args` and `serviceConfig` are \
-                  replaced as a whole. Services that run are not touched.",
+        summary: "Change a service class. Fields that are not given keep their values; `args` and \
+                  `serviceConfig` are replaced as a whole. Running services are not affected.",
         schema: || arguments(FIELDS, &["name"], false),
         run: |handle, _, args| Box::pin(update(handle, args)),
     },
     CoreTool {
         name: "core_serviceclass_delete",
-        summary: "Take a service class away. Services made from it go on.",
+        summary: "Delete a service class. Services created from it keep running.",
         schema: || named("Name of the service class"),
         run: |handle, _, args| Box::pin(delete(handle, args)),
     },
@@ -79,17 +83,17 @@ fn name(args: &Args) -> Result<&str, String> {
 
 fn list(handle: &Handle) -> String {
     let (view, state) = (handle.now(), handle.state.borrow().clone());
-    let classes: Vec<Value> =
-        view.classes.values().map(|file| shown(&file.class, &state)).collect();
+    let classes: Vec<ServiceClassInfo> =
+        view.classes.values().map(|file| info(&file.class, &state)).collect();
     let total = classes.len();
-    let classes = if classes.is_empty() { Value::Null } else { Value::Array(classes) };
-    object(&json!({"mode": "filesystem", "serviceClasses": classes, "total": total}))
+    let service_classes = Some(classes).filter(|classes| !classes.is_empty());
+    object(&ServiceClassList { mode: "filesystem".to_owned(), service_classes, total })
 }
 
 fn get(handle: &Handle, args: &Args) -> ToolReply {
     let name = name(args)?;
     match handle.services.class(name) {
-        Some(class) => Ok(object(&shown(&class, &handle.state.borrow()))),
+        Some(class) => Ok(object(&info(&class, &handle.state.borrow()))),
         None => Err(format!("Failed to get ServiceClass: service class {name} not found")),
     }
 }
@@ -99,7 +103,7 @@ fn available(handle: &Handle, args: &Args) -> ToolReply {
     let class = handle.services.class(name);
     let available =
         class.is_some_and(|class| missing_tools(&handle.state.borrow(), &class.spec).is_empty());
-    Ok(object(&json!({"available": available, "name": name})))
+    Ok(object(&Availability { available, name: name.to_owned() }))
 }
 
 fn draft(args: Args, request: &str) -> Result<ClassDraft, String> {
@@ -124,7 +128,7 @@ fn validate(handle: &Handle, args: Args) -> ToolReply {
     }
 }
 
-/// Tells what was wrong with a definition, and says it.
+/// Records that a definition is invalid. Returns the message.
 fn refused(handle: &Handle, name: &str, error: EditError, failed: &str) -> String {
     match error {
         EditError::Class(ClassError::Invalid(invalid)) => {

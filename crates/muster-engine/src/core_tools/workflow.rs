@@ -1,7 +1,11 @@
 //! `core_workflow_*`: the definitions of workflows.
 
-use std::cell::Cell;
+use std::{cell::Cell, sync::Arc};
 
+use muster_api::{
+    Availability,
+    workflow::{WorkflowInfo, WorkflowList, WorkflowSummary},
+};
 use muster_config::{schema::arguments, workflow::shown_yaml};
 use muster_core::{
     backend::CallContext,
@@ -13,7 +17,7 @@ use muster_workflow::{
     fields::SPEC,
     request::{self, Invalid},
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Args, CoreTool, ToolReply, mcpserver::named, object};
 use crate::{
@@ -26,7 +30,7 @@ use crate::{
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_workflow_list",
-        summary: "List the workflows with what they are for, and whether all their tools are there. \
+        summary: "List the workflows with their descriptions, and whether all their tools can be called. \
                   Run one with call_tool and the name workflow_<name>.",
         schema: || {
             json!({"type": "object", "properties": {
@@ -70,7 +74,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_workflow_available",
-        summary: "Say whether all tools of a workflow are there.",
+        summary: "Check whether all tools of a workflow can be called.",
         schema: || named("Name of the workflow"),
         run: |handle, cx, args| Box::pin(async move { available(handle, cx, &args) }),
     },
@@ -102,18 +106,12 @@ fn is_available(handle: &Handle, cx: CallContext<'_>, workflow: &Workflow) -> bo
 
 fn list(handle: &Handle, cx: CallContext<'_>) -> String {
     let (view, state) = (handle.now(), handle.state_of(cx.caller));
-    let shown = view.workflows.values().map(|workflow| {
-        let mut shown = Map::new();
-        let available = workflow.is_available(|tool| is_shown(&state, tool));
-        shown.insert("available".to_owned(), available.into());
-        if !workflow.spec.description.is_empty() {
-            let description = workflow.spec.description.as_str();
-            shown.insert("description".to_owned(), description.into());
-        }
-        shown.insert("name".to_owned(), workflow.name.as_str().into());
-        Value::Object(shown)
-    });
-    object(&json!({"workflows": shown.collect::<Vec<_>>()}))
+    let summary = |workflow: &Arc<Workflow>| WorkflowSummary {
+        available: workflow.is_available(|tool| is_shown(&state, tool)),
+        description: workflow.spec.description.clone(),
+        name: workflow.name.clone(),
+    };
+    object(&WorkflowList { workflows: view.workflows.values().map(summary).collect() })
 }
 
 fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
@@ -123,15 +121,18 @@ fn get(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
         .workflows
         .get(name)
         .ok_or_else(|| format!("Failed to get workflow: {}", not_found(name)))?;
-    let shown = workflow.shown(is_available(handle, cx, workflow));
-    Ok(object(&json!({"workflow": shown, "yaml": shown_yaml(workflow)})))
+    let definition = json!(workflow.shown(is_available(handle, cx, workflow)));
+    Ok(object(&WorkflowInfo { workflow: definition, yaml: shown_yaml(workflow) }))
 }
 
 fn available(handle: &Handle, cx: CallContext<'_>, args: &Args) -> ToolReply {
     let name = args.text("name").ok_or("name argument is required")?;
     let view = handle.now();
     let workflow = view.workflows.get(name).ok_or_else(|| not_found(name))?;
-    Ok(object(&json!({"available": is_available(handle, cx, workflow), "name": name})))
+    Ok(object(&Availability {
+        available: is_available(handle, cx, workflow),
+        name: name.to_owned(),
+    }))
 }
 
 async fn create(handle: &Handle, args: Args) -> ToolReply {
@@ -208,7 +209,7 @@ fn tell_invalid(handle: &Handle, request: &Value, invalid: &Invalid) {
     handle.journal.tell(reason, name, namespace, invalid.plain());
 }
 
-/// What the original calls a workflow in its store.
+/// The name of a workflow in the errors of the original.
 fn resource(name: &str) -> String {
     format!("workflows.muster.giantswarm.io \"{name}\"")
 }

@@ -1,5 +1,6 @@
-//! `core_workflow_execution_*`: the records of runs.
+//! `core_workflow_execution_*`: the records of executions.
 
+use muster_api::execution::ExecutionList;
 use muster_core::backend::CallContext;
 use muster_workflow::record::State;
 use serde_json::{Value, json};
@@ -10,30 +11,30 @@ use crate::{
     workflows::{Query, owner},
 };
 
-const USUAL_LIMIT: f64 = 50.0;
-const MOST: f64 = 1000.0;
+const DEFAULT_LIMIT: f64 = 50.0;
+const MAX_LIMIT: f64 = 1000.0;
 
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_workflow_execution_list",
-        summary: "List the runs of workflows, newest first.",
+        summary: "List the executions of workflows, newest first.",
         schema: || {
             json!({"type": "object", "properties": {
-                "workflow_name": {"type": "string", "description": "Only runs of this workflow"},
-                "status": {"type": "string", "enum": ["inprogress", "completed", "failed", "interrupted"], "description": "Only runs in this state"},
-                "limit": {"type": "number", "default": USUAL_LIMIT, "minimum": 1, "maximum": MOST, "description": "At most so many"},
-                "offset": {"type": "number", "default": 0, "minimum": 0, "description": "Leave out so many, the newest first"},
+                "workflow_name": {"type": "string", "description": "Only executions of this workflow"},
+                "status": {"type": "string", "enum": ["inprogress", "completed", "failed", "interrupted"], "description": "Only executions in this state"},
+                "limit": {"type": "number", "default": DEFAULT_LIMIT, "minimum": 1, "maximum": MAX_LIMIT, "description": "Maximum number of executions"},
+                "offset": {"type": "number", "default": 0, "minimum": 0, "description": "Number of newest executions to skip"},
             }})
         },
         run: |handle, cx, args| Box::pin(list(handle, cx, args)),
     },
     CoreTool {
         name: "core_workflow_execution_get",
-        summary: "Show one run of a workflow: its arguments, its steps and what it answered.",
+        summary: "Show one execution of a workflow: its arguments, steps and result.",
         schema: || {
             json!({"type": "object", "required": ["execution_id"], "properties": {
-                "execution_id": {"type": "string", "description": "Which run"},
-                "include_steps": {"type": "boolean", "default": true, "description": "Whether to show its steps"},
+                "execution_id": {"type": "string", "description": "Id of the execution"},
+                "include_steps": {"type": "boolean", "default": true, "description": "Whether to show the steps"},
                 "step_id": {"type": "string", "description": "Show this step only"},
             }})
         },
@@ -50,11 +51,11 @@ async fn list(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
                 .ok_or("status must be one of the enum values: inprogress, completed, failed")?,
         ),
     };
-    let limit = number(&args, "limit", USUAL_LIMIT)?;
+    let limit = number(&args, "limit", DEFAULT_LIMIT)?;
     if limit < 1.0 {
         return Err("limit must be at least 1 (minimum value)".to_owned());
     }
-    if limit > MOST {
+    if limit > MAX_LIMIT {
         return Err("limit must be at most 1000 (maximum value)".to_owned());
     }
     let offset = number(&args, "offset", 0.0)?;
@@ -73,15 +74,12 @@ async fn list(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         .list(Query { owner: owner(cx.caller), workflow, state, limit, offset })
         .await;
     let has_more = offset.saturating_add(found.len()) < total;
-    Ok(object(&json!({
-        "executions": found, "total": total, "limit": limit, "offset": offset,
-        "has_more": has_more,
-    })))
+    Ok(object(&ExecutionList { executions: found, total, limit, offset, has_more }))
 }
 
-fn number(args: &Args, name: &str, usual: f64) -> Result<f64, String> {
+fn number(args: &Args, name: &str, default: f64) -> Result<f64, String> {
     match args.any(name) {
-        None => Ok(usual),
+        None => Ok(default),
         Some(value) => value.as_f64().ok_or_else(|| format!("{name} must be a number")),
     }
 }

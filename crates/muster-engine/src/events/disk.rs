@@ -1,5 +1,5 @@
-//! Events in files: one line each, one file a day, thirty days; and once more in words, for people who
-//! follow a log.
+//! Events on disk: one line each, one file per day, for thirty days; and as a readable log for people who
+//! tail it.
 
 use std::{
     collections::VecDeque,
@@ -13,19 +13,19 @@ use jiff::{ToSpan as _, Zoned, civil::Date};
 
 use super::Event;
 
-/// The same in words.
+/// The readable log.
 const LOG: &str = "events.log";
-/// A log that is longer is set aside, in place of the one set aside before.
+/// A longer log is rotated, in place of the last rotated one.
 const LONGEST_LOG: u64 = 8 * 1024 * 1024;
-/// How many days are kept.
+/// The retention of daily files.
 const DAYS: i64 = 30;
 
 #[derive(Debug)]
 pub(super) struct Disk {
     folder: PathBuf,
-    /// The day whose file was last written, so that old files are looked for once a day.
+    /// The day of the last write, so that old files are removed once a day.
     last: Option<Date>,
-    /// Whether the folder refused to be written to; that is said once.
+    /// Whether a write failed; logged once.
     refused: bool,
 }
 
@@ -34,7 +34,7 @@ impl Disk {
         Self { folder: root.join("events"), last: None, refused: false }
     }
 
-    /// The newest events that stand in the files, at most so many, oldest first.
+    /// At most so many of the newest events on disk, oldest first.
     pub(super) async fn remembered(
         self,
         into: VecDeque<Arc<Event>>,
@@ -72,7 +72,7 @@ impl Disk {
             serde_json::to_writer(&mut lines, event)?;
             lines.push(b'\n');
         }
-        // One write, so that lines of two gateways do not mix.
+        // A single write, so that the lines of two gateways do not interleave.
         file.write_all(&lines)?;
         self.write_words(events)?;
         if self.last.replace(today) != Some(today) {
@@ -130,7 +130,7 @@ fn read(folder: &Path, mut into: VecDeque<Arc<Event>>, most: usize) -> VecDeque<
             if into.len() >= most {
                 return into;
             }
-            // A line that was cut off by a crash is not worth a word.
+            // A line that a crash truncated is skipped.
             if let Ok(event) = serde_json::from_str(line) {
                 into.push_front(Arc::new(event));
             }

@@ -1,4 +1,4 @@
-//! Events as they happen.
+//! Followers of the journal.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Event;
 
-/// What happens, until nobody tells of it any more.
+/// The events from now on, until the journal closes.
 #[derive(Debug)]
 pub(crate) struct Following {
     pub(super) events: Receiver<Arc<Event>>,
@@ -15,7 +15,7 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// The next event. Who is too slow misses some; they can be asked for.
+    /// The next event. A slow follower misses some; a query returns them.
     pub(crate) async fn next(&mut self) -> Option<Arc<Event>> {
         loop {
             tokio::select! {

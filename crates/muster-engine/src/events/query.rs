@@ -1,4 +1,4 @@
-//! Which events are asked for.
+//! Queries of events.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use thiserror::Error;
 
 use super::Event;
 
-/// What to look for; what is not said lets everything through.
+/// A filter of events. An empty field matches everything.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// The kind of the resource.
     pub kind: Option<String>,
     /// Its name.
     pub name: Option<String>,
-    /// Where it belongs.
+    /// Its namespace.
     pub namespace: Option<String>,
     /// `Normal` or `Warning`.
     pub severity: Option<String>,
-    /// Not before this.
+    /// Not before this time.
     pub since: Option<Timestamp>,
-    /// Not after this.
+    /// Not after this time.
     pub until: Option<Timestamp>,
     /// At most so many, the newest.
     pub limit: Option<usize>,
@@ -40,14 +40,14 @@ impl Filter {
     }
 }
 
-/// Text that says no time.
+/// A text that is not a time.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "unsupported time format '{0}'. Supported formats: a duration before now (30m, 1h30m), RFC 3339 (2026-02-04T10:00:00Z), YYYY-MM-DD, YYYY-MM-DD HH:MM:SS"
 )]
 pub struct TimeError(String);
 
-/// Reads a moment: a duration before `now`, RFC 3339, or a date with or without a time of day.
+/// Parses a time: a duration before `now`, RFC 3339, or a date with or without a time of day.
 pub fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, TimeError> {
     let utc = |moment: civil::DateTime| {
         moment.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
@@ -62,7 +62,7 @@ pub fn parse_time(text: &str, now: Timestamp) -> Result<Timestamp, TimeError> {
         .ok_or_else(|| TimeError(text.to_owned()))
 }
 
-/// A duration as Go writes it: `1h30m`, `1.5s`, `300ms`.
+/// A duration in Go's notation: `1h30m`, `1.5s`, `300ms`.
 pub fn duration(text: &str) -> Option<Duration> {
     const UNITS: [(&str, f64); 7] = [
         ("ns", 1e-9),

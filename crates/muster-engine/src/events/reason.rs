@@ -1,13 +1,13 @@
-//! Why there is an event.
+//! The reasons of events.
 
-/// What an event is about.
+/// The kind of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A server behind the gateway.
+    /// An MCP server.
     McpServer,
     /// A workflow.
     Workflow,
-    /// A class of services.
+    /// A service class.
     ServiceClass,
     /// A service.
     ServiceInstance,
@@ -25,137 +25,137 @@ impl Kind {
     }
 }
 
-/// What can happen.
+/// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// A tool or a file added a server.
+    /// A server was added by a tool or a file.
     McpServerCreated,
-    /// A tool or a file changed one.
+    /// A server was changed by a tool or a file.
     McpServerUpdated,
-    /// A tool or a file took one away.
+    /// A server was deleted by a tool or a file.
     McpServerDeleted,
-    /// It could not be connected, or its file could not be written.
+    /// A server could not be connected, or its file could not be written.
     McpServerFailed,
-    /// It is being connected.
+    /// A server is connecting.
     McpServerStarting,
-    /// It is up.
+    /// A server is up.
     McpServerStarted,
-    /// It was ended.
+    /// A server was stopped.
     McpServerStopped,
-    /// It is being connected again after it was up.
+    /// A server that was up is restarting.
     McpServerRestarting,
-    /// What it offers is known.
+    /// The tools of a server are known.
     McpServerToolsDiscovered,
-    /// What it offers is gone.
+    /// The tools of a server are gone.
     McpServerToolsUnavailable,
-    /// It was lost, and is being connected again.
+    /// A server was lost and is reconnecting.
     McpServerRecoveryStarted,
-    /// It is back.
+    /// A server reconnected.
     McpServerRecoverySucceeded,
-    /// It is not back yet.
+    /// A server could not reconnect yet.
     McpServerRecoveryFailed,
-    /// It wants a login first.
+    /// A server requires a login.
     McpServerAuthRequired,
-    /// A tool or a file added a workflow.
+    /// A workflow was added by a tool or a file.
     WorkflowCreated,
-    /// A tool or a file changed one.
+    /// A workflow was changed by a tool or a file.
     WorkflowUpdated,
-    /// A tool or a file took one away.
+    /// A workflow was deleted by a tool or a file.
     WorkflowDeleted,
-    /// A definition that a tool was given is wrong.
+    /// A definition sent by a tool is invalid.
     WorkflowValidationFailed,
-    /// A definition that a tool was given is right.
+    /// A definition sent by a tool is valid.
     WorkflowValidationSucceeded,
-    /// It can be called.
+    /// A workflow can be called.
     WorkflowToolRegistered,
-    /// What clients can list has changed with it.
+    /// The tools that clients can list changed with it.
     WorkflowCapabilitiesRefreshed,
-    /// It was called while its tools were missing.
+    /// A workflow was called while its tools were missing.
     WorkflowUnavailable,
-    /// A run began.
+    /// An execution started.
     WorkflowExecutionStarted,
-    /// A run has a record.
+    /// An execution has a record.
     WorkflowExecutionTracked,
-    /// A run came to its end.
+    /// An execution completed.
     WorkflowExecutionCompleted,
-    /// A run did not.
+    /// An execution failed.
     WorkflowExecutionFailed,
-    /// A step of a run began.
+    /// A step started.
     WorkflowStepStarted,
-    /// A step came to its end.
+    /// A step completed.
     WorkflowStepCompleted,
-    /// A step did not.
+    /// A step failed.
     WorkflowStepFailed,
-    /// A step was not done, because its condition did not hold.
+    /// A step was skipped: its condition did not hold.
     WorkflowStepSkipped,
-    /// Whether a step is done was decided.
+    /// The condition of a step was evaluated.
     WorkflowStepConditionEvaluated,
-    /// A tool or a file added a class.
+    /// A service class was added by a tool or a file.
     ServiceClassCreated,
-    /// A tool or a file changed one.
+    /// A service class was changed by a tool or a file.
     ServiceClassUpdated,
-    /// A tool or a file took one away.
+    /// A service class was deleted by a tool or a file.
     ServiceClassDeleted,
-    /// A definition was checked and is good.
+    /// A definition is valid.
     ServiceClassValidated,
-    /// A definition was checked and is not.
+    /// A definition is invalid.
     ServiceClassValidationFailed,
-    /// All of its tools are there.
+    /// All tools of a class can be called.
     ServiceClassAvailable,
-    /// Not all of them are.
+    /// Some tools of a class cannot be called.
     ServiceClassUnavailable,
-    /// Its tools are there for the first time.
+    /// The tools of a class can be called for the first time.
     ServiceClassToolsDiscovered,
-    /// Tools that it needs are not there.
+    /// Tools of a class are missing.
     ServiceClassToolsMissing,
-    /// Tools that were missing are back.
+    /// Missing tools of a class are back.
     ServiceClassToolsRestored,
-    /// Somebody made a service.
+    /// A service was created.
     ServiceInstanceCreated,
-    /// It is being started.
+    /// A service is starting.
     ServiceInstanceStarting,
-    /// It runs.
+    /// A service is running.
     ServiceInstanceStarted,
-    /// It is being stopped.
+    /// A service is stopping.
     ServiceInstanceStopping,
-    /// It does not run any more.
+    /// A service is stopped.
     ServiceInstanceStopped,
-    /// It is being started anew.
+    /// A service is restarting.
     ServiceInstanceRestarting,
-    /// It was started anew.
+    /// A service was restarted.
     ServiceInstanceRestarted,
-    /// Somebody took it away.
+    /// A service was deleted.
     ServiceInstanceDeleted,
-    /// It could not be started or stopped.
+    /// A service could not be started or stopped.
     ServiceInstanceFailed,
-    /// Its checks are good.
+    /// A service is healthy.
     ServiceInstanceHealthy,
-    /// Too many checks in a row were bad.
+    /// A service failed too many checks in a row.
     ServiceInstanceUnhealthy,
-    /// A check was bad.
+    /// A check of a service failed.
     ServiceInstanceHealthCheckFailed,
-    /// A check is good again after bad ones.
+    /// A check of a service succeeded after failures.
     ServiceInstanceHealthCheckRecovered,
-    /// Its state is another.
+    /// The state of a service changed.
     ServiceInstanceStateChanged,
-    /// One of its tools is being called.
+    /// A tool of a service is called.
     ServiceInstanceToolExecutionStarted,
-    /// One of its tools has done its work.
+    /// A tool of a service succeeded.
     ServiceInstanceToolExecutionCompleted,
-    /// One of its tools has failed.
+    /// A tool of a service failed.
     ServiceInstanceToolExecutionFailed,
-    /// Someone's login to the gateway was good enough for it.
+    /// A caller's token was forwarded and accepted.
     McpServerTokenForwarded,
-    /// Someone's login to the gateway was not.
+    /// A caller's token was forwarded and rejected.
     McpServerTokenForwardingFailed,
-    /// Someone's token was exchanged for one of its own issuer.
+    /// A caller's token was exchanged.
     McpServerTokenExchanged,
-    /// Someone's token could not be exchanged.
+    /// A caller's token could not be exchanged.
     McpServerTokenExchangeFailed,
 }
 
 impl Reason {
-    /// The word for it.
+    /// Its identifier.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::McpServerCreated => "MCPServerCreated",
@@ -223,7 +223,7 @@ impl Reason {
         }
     }
 
-    /// What it is about.
+    /// The kind of resource it is about.
     pub fn kind(self) -> Kind {
         let about = |kind: &Kind| self.as_str().starts_with(kind.as_str());
         [Kind::Workflow, Kind::ServiceClass, Kind::ServiceInstance]
@@ -232,7 +232,7 @@ impl Reason {
             .unwrap_or(Kind::McpServer)
     }
 
-    /// Whether somebody should look.
+    /// Whether it is a warning.
     pub const fn is_warning(self) -> bool {
         matches!(
             self,
@@ -255,7 +255,7 @@ impl Reason {
         )
     }
 
-    /// The sentence about it; `detail` says more where there is more to say.
+    /// Its message; `detail` is appended where there is one.
     pub(super) fn message(self, name: &str, detail: &str) -> String {
         let what = match self {
             Self::McpServerCreated => "was created",

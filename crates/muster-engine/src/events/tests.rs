@@ -1,4 +1,4 @@
-//! Events taken down, found, and found again by the next gateway.
+//! Events recorded, found, and found again after a restart.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ async fn what_happened_is_found_newest_first() {
     let filter = Filter { since: Some(later), ..Filter::default() };
     assert_eq!(reasons(&journal, filter).await.len(), 0);
 
-    // Old files go, and the next gateway remembers what is left.
+    // Old files are removed, and the next gateway finds the rest.
     let folder = dir.path().join("events");
     drop(journal);
     tasks.close();

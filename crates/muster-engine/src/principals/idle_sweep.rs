@@ -1,4 +1,4 @@
-//! Lets go of what is no longer to be had, and of who is not there any more.
+//! Closes connections that are outdated, and those of idle owners.
 
 use std::{
     sync::{Arc, Weak},
@@ -10,7 +10,7 @@ use tokio::{sync::watch, time::MissedTickBehavior};
 use super::{IDLE_TIMEOUT, Principals, owner_connections::OwnerConnection};
 use crate::view::View;
 
-/// How often those are looked for who are not there any more.
+/// The interval of the sweep.
 const SWEEP: Duration = Duration::from_secs(60);
 
 pub(super) async fn sweep_idle(principals: Weak<Principals>, mut view: watch::Receiver<Arc<View>>) {
@@ -35,7 +35,7 @@ pub(super) async fn sweep_idle(principals: Weak<Principals>, mut view: watch::Re
 }
 
 impl Principals {
-    /// Ends connections to servers that are not there any more, or not as they were.
+    /// Closes connections to servers that are deleted or changed.
     fn outdated(&self, view: &View) {
         let keep = |link: &OwnerConnection| {
             view.servers.get(&link.server.name).is_some_and(|known| {
@@ -55,7 +55,7 @@ impl Principals {
     fn sweep(&self) {
         for own in self.all() {
             if own.used().elapsed() >= IDLE_TIMEOUT {
-                tracing::debug!("someone's own servers are let go: unused");
+                tracing::debug!("closing the connections of an idle owner");
                 self.forget(&own.owner);
             }
         }

@@ -1,5 +1,4 @@
-//! What stands between a person's connection and the rest: nobody else uses it, and it ends with the
-//! token.
+//! Guards an owner's connection: no other caller can use it, and it is closed when its token is rejected.
 
 use std::sync::{Arc, Weak};
 
@@ -18,8 +17,7 @@ use tokio::{sync::broadcast, time::Instant};
 use super::owner_connections::OwnerConnections;
 use crate::supervisor::UnitId;
 
-/// A person's access to a server. When it is over, so is the connection: what cannot be called is not
-/// shown.
+/// An owner's access token. When it is rejected the connection is closed, so that its tools disappear.
 #[derive(Debug)]
 pub(super) struct ObservedAccess {
     access: Arc<dyn AccessTokenSource>,
@@ -66,7 +64,7 @@ impl AccessTokenSource for ObservedAccess {
     }
 }
 
-/// A person's connection as what runs tools. It serves that person alone, whoever holds it.
+/// An owner's connection as a backend. It serves this owner alone, whatever snapshot it is in.
 #[derive(Debug)]
 pub(super) struct OwnerBackend<B> {
     own: Weak<OwnerConnections>,
@@ -93,7 +91,7 @@ impl<B: Backend> OwnerBackend<B> {
         CallError::Unavailable { backend: BackendName::new(self.server.as_str()), reason }
     }
 
-    /// Says it plainly if a call failed because the token is over.
+    /// Explains an error that was caused by an expired token.
     fn explained<T>(&self, result: Result<T, CallError>) -> Result<T, CallError> {
         let over = self.own.upgrade().is_none_or(|own| !own.has(&self.server, self.id));
         match result {

@@ -1,4 +1,4 @@
-//! What one owner has.
+//! The connections of one owner.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -24,15 +24,15 @@ use crate::{
     view::{Counts, ServerEntry},
 };
 
-/// How often someone may try to log in within [`LOGIN_WINDOW`].
+/// The rate limit of logins: so many within [`LOGIN_WINDOW`].
 const MAX_LOGIN_ATTEMPTS: usize = 10;
 const LOGIN_WINDOW: Duration = Duration::from_secs(60);
 
-/// What did not work without the owner's doing is attempts again after this time, which doubles.
+/// The backoff of background connections.
 const INITIAL_BACKOFF: Duration = Duration::from_secs(5 * 60);
 const MAX_BACKOFF: Duration = Duration::from_secs(30 * 60);
 
-/// What one owner has.
+/// The connections of one owner.
 #[derive(Debug)]
 pub(crate) struct OwnerConnections {
     pub(super) owner: Owner,
@@ -41,33 +41,33 @@ pub(crate) struct OwnerConnections {
 
 #[derive(Debug)]
 struct OwnerState {
-    /// Counts what happens to `links`.
+    /// Incremented when `links` change.
     version: u64,
     links: BTreeMap<String, OwnerConnection>,
-    /// Held by whoever connects a server, so that one attempt does it for all.
+    /// A lock per server, so that concurrent requests connect it once.
     connect_locks: BTreeMap<String, Arc<Mutex<()>>>,
-    /// What was last made for a shared state.
+    /// The last derived snapshot, with the shared snapshot and the version it was made of.
     derived: Option<(Weak<GatewaySnapshot>, u64, Arc<GatewaySnapshot>)>,
     used: Instant,
     login_attempts: VecDeque<Instant>,
-    /// The login to the gateway that servers were last connected for.
+    /// The gateway login that servers were last connected for.
     login: Option<(Arc<str>, bool)>,
-    /// The servers that were attempts to be connected for that login.
+    /// The attempts to connect servers for that login.
     attempts: BTreeMap<String, ConnectAttempt>,
-    /// Servers for which the login to the gateway was attempts in vain.
+    /// Whether single sign-on failed, by server.
     sso_failed: BTreeMap<String, bool>,
 }
 
-/// A try to connect a server without the owner's doing.
+/// An attempt to connect a server in the background.
 #[derive(Debug, Default)]
 struct ConnectAttempt {
-    /// When the next one is due, if there is to be one.
+    /// When the next one is due, if there is one.
     next: Option<Instant>,
-    /// How long that one waits.
+    /// The backoff before it.
     wait: Duration,
 }
 
-/// A server that is connected for the owner, or about to be. Dropping it ends the connection.
+/// A server that is connected for the owner, or connecting. Dropping it closes the connection.
 #[derive(Debug)]
 pub(super) struct OwnerConnection {
     pub(super) id: UnitId,
@@ -79,7 +79,7 @@ pub(super) struct OwnerConnection {
     pub(super) offered: Option<ConnectedOffer>,
 }
 
-/// What a connected server has on offer.
+/// The offer of a connected server.
 #[derive(Debug)]
 pub(super) struct ConnectedOffer {
     pub(super) source: CatalogSource,
@@ -87,18 +87,18 @@ pub(super) struct ConnectedOffer {
     pub(super) since: Timestamp,
 }
 
-/// How a server stands for an owner.
+/// The state of a server for an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OwnerStanding {
-    /// It has nothing to do with it.
+    /// There is no connection.
     None,
-    /// The login to the gateway was attempts and did not do.
+    /// Single sign-on failed.
     SsoFailed,
-    /// It is being connected.
+    /// Connecting.
     Connecting,
-    /// It is connected.
+    /// Connected.
     Connected {
-        /// What it offers.
+        /// The size of its offer.
         counts: Counts,
         /// Since when.
         since: Timestamp,
@@ -129,7 +129,7 @@ impl OwnerConnections {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What there is for the owner, given what there is for everybody.
+    /// The snapshot for the owner, derived from the shared one.
     pub(super) fn snapshot(&self, shared: Arc<GatewaySnapshot>) -> Arc<GatewaySnapshot> {
         let (version, overlay) = {
             let mut state = self.write();
@@ -162,12 +162,12 @@ impl OwnerConnections {
         }
     }
 
-    /// Since when nobody asked for anything.
+    /// When the owner was last active.
     pub(super) fn used(&self) -> Instant {
         self.read().used
     }
 
-    /// Counts a try to log in; after how many seconds the next one is allowed, if this one is not.
+    /// Counts a login; the error is the number of seconds until the next one is allowed.
     pub(super) fn check_login_rate(&self, now: Instant) -> Result<(), u64> {
         let mut state = self.write();
         state.used = now;
@@ -189,8 +189,8 @@ impl OwnerConnections {
         }
     }
 
-    /// Which of these servers are to be connected now for the owner's login to the gateway: after a new
-    /// login all, then those that were not there before, or did not work a while ago.
+    /// The servers to connect now: all of them after a new login to the gateway, later those that are new or
+    /// whose backoff is over.
     pub(super) fn due<'a>(
         &self,
         login: (Arc<str>, bool),
@@ -218,7 +218,7 @@ impl OwnerConnections {
         due
     }
 
-    /// A server could not be connected, or was lost, without the owner's doing.
+    /// Schedules a retry after a background connection failed or was lost.
     pub(super) fn schedule_retry(&self, server: &str, now: Instant) {
         let mut state = self.write();
         let attempts = state.attempts.entry(server.to_owned()).or_default();
@@ -229,12 +229,12 @@ impl OwnerConnections {
         attempts.next = Some(now + attempts.wait);
     }
 
-    /// A server is another one than it was.
+    /// Forgets attempts, because the server changed.
     pub(super) fn reset_attempts(&self, server: &str) {
         self.write().attempts.remove(server);
     }
 
-    /// A server is not to be attempts any more: it is connected, or the owner does not want it.
+    /// Stops retries: the server is connected, or the owner logged out.
     pub(super) fn stop_retrying(&self, server: &str) {
         self.write().attempts.insert(server.to_owned(), ConnectAttempt::default());
     }
@@ -243,23 +243,23 @@ impl OwnerConnections {
         self.write().sso_failed.insert(server.to_owned(), sso_failed);
     }
 
-    /// Taken by whoever connects a server.
+    /// The lock for connecting a server.
     pub(super) fn connect_lock(&self, server: &str) -> Arc<Mutex<()>> {
         Arc::clone(self.write().connect_locks.entry(server.to_owned()).or_default())
     }
 
-    /// Begins to have a server.
+    /// Adds a connection.
     pub(super) fn begin(&self, link: OwnerConnection) {
         let name = link.server.name.clone();
         self.write().links.insert(name, link);
     }
 
-    /// Whether the link of that number is there.
+    /// Whether the connection with this id is current.
     pub(super) fn has(&self, server: &str, id: UnitId) -> bool {
         self.read().links.get(server).is_some_and(|link| link.id == id)
     }
 
-    /// Changes a link if it is the one of that number. What lists have changed is told.
+    /// Changes the connection with this id, and sends notifications about lists that changed.
     pub(super) fn change(
         &self,
         server: &str,
@@ -277,7 +277,7 @@ impl OwnerConnections {
             let lists = differing(before, link.counts());
             if !lists.is_empty() {
                 state.version += 1;
-                // Nobody may have a state of the past.
+                // Callers must never observe a stale snapshot.
                 state.derived = None;
             }
             lists
@@ -285,7 +285,7 @@ impl OwnerConnections {
         self.tell(lists, changes);
     }
 
-    /// Ends what the owner has of a server.
+    /// Closes the connection to a server.
     pub(super) fn disconnect(&self, server: &str, changes: &broadcast::Sender<Change>) {
         let link = {
             let mut state = self.write();
@@ -299,13 +299,13 @@ impl OwnerConnections {
         }
     }
 
-    /// The servers that are not to be had any more, or are called otherwise now.
+    /// The servers whose connection must be closed.
     pub(super) fn outdated(&self, keep: impl Fn(&OwnerConnection) -> bool) -> Vec<String> {
         let state = self.read();
         state.links.iter().filter(|(_, link)| !keep(link)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Gives what the owner has the names that it has under another prefix.
+    /// Renames tools to another prefix.
     pub(super) fn rename(&self, prefix: &str) {
         let mut state = self.write();
         for link in state.links.values_mut() {
@@ -318,14 +318,14 @@ impl OwnerConnections {
 
     fn tell(&self, lists: Vec<Change>, changes: &broadcast::Sender<Change>) {
         for list in lists {
-            // Nobody may be listening.
+            // An error means that there is no listener.
             drop(changes.send(list.for_owner(self.owner.clone())));
         }
     }
 }
 
 impl OwnerState {
-    /// What is the owner's of what everybody may log in to. A server that is gone is gone for all.
+    /// The connections that are overlaid on the shared snapshot. A server that is deleted is deleted for all.
     fn overlay(
         &self,
         shared: &GatewaySnapshot,
@@ -348,7 +348,7 @@ impl OwnerConnection {
     }
 }
 
-/// A state with what is someone's own.
+/// The shared snapshot with an owner's connections.
 fn with(
     shared: &GatewaySnapshot,
     overlay: Vec<(BackendName, CatalogSource, Arc<dyn Backend>)>,
@@ -374,7 +374,7 @@ pub(super) fn counts(source: &CatalogSource) -> Counts {
     }
 }
 
-/// The lists that a client has to ask for anew. What is relisted may differ though the numbers do not.
+/// The lists that changed. A list that was fetched again may differ even if its length does not.
 fn differing(before: Option<Counts>, after: Option<Counts>) -> Vec<Change> {
     let (both, [before, after]) =
         (before.is_some() && after.is_some(), [before, after].map(Option::unwrap_or_default));

@@ -1,4 +1,4 @@
-//! One server connected for one owner: the same unit as for everybody, with a token.
+//! Connects one server for one owner, with a unit like any other and the owner's token.
 
 use std::{
     sync::{Arc, Weak},
@@ -32,8 +32,7 @@ use crate::{
     view::{Counts, ServerEntry},
 };
 
-/// Connects a server for an owner and waits for what comes of it. What could not be connected is not
-/// kept.
+/// Connects a server for an owner and waits for the result. A failed connection is removed.
 pub(super) async fn connect(
     principals: &Arc<Principals>,
     own: &Arc<OwnerConnections>,
@@ -66,7 +65,7 @@ pub(super) async fn connect(
         status,
         offered: None,
     });
-    // Only now, so that nothing it says is missed.
+    // Started last, so that no update is missed.
     own.change(&server.name, id, &deps.changes, |link| {
         supervisor::set_running(&link.desired, true);
     });
@@ -79,7 +78,7 @@ pub(super) async fn connect(
             own.disconnect(&server.name, &deps.changes);
             Err(NotConnected::Failed(status.error.unwrap_or_else(|| "it is gone".to_owned())))
         }
-        // The link ends by itself when its token is of no use any more.
+        // The connection removes itself when its token is rejected.
         (_, Ok(_) | Err(_)) => {
             own.disconnect(&server.name, &deps.changes);
             Err(NotConnected::Login)
@@ -87,7 +86,7 @@ pub(super) async fn connect(
     }
 }
 
-/// Connects with a token.
+/// Connects with an access token.
 #[derive(Debug)]
 struct AuthenticatedConnector {
     connect: Arc<dyn Connector>,
@@ -118,7 +117,7 @@ impl Connector for AuthenticatedConnector {
     }
 }
 
-/// Takes in what the unit of one owner says.
+/// Applies the updates of an owner's unit.
 struct Observer {
     own: Weak<OwnerConnections>,
     principals: Weak<Principals>,
@@ -180,7 +179,7 @@ fn take_in(
                 Some(server) if !uri.contains("://") => exposed_name(&prefix, &server, &uri),
                 Some(_) | None => uri,
             };
-            // Nobody may be listening.
+            // An error means that there is no listener.
             drop(deps.changes.send(Change::Resource { uri }.for_owner(own.owner.clone())));
         }
         UnitUpdate::ResourceUpdated(_) => (),

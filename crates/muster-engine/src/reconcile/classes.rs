@@ -1,4 +1,4 @@
-//! Service classes and services: written for a tool, and taken in.
+//! Service classes and services: edits by tools, and changes of files.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use thiserror::Error;
 use super::{EditError, Reconciler, files::Origin};
 use crate::{events::Reason, store::WriteError};
 
-/// What a tool may do to a service class.
+/// An edit of a service class.
 #[derive(Debug)]
 pub(crate) enum ClassEdit {
     Create(ClassDraft),
@@ -22,14 +22,14 @@ pub(crate) enum ClassEdit {
     Delete(String),
 }
 
-/// What a tool may do to the file of a service.
+/// An edit of a service's file.
 #[derive(Debug)]
 pub(crate) enum ServiceEdit {
     Create(Box<ServiceFile>),
     Delete(String),
 }
 
-/// What a call says about a class.
+/// The arguments that create or update a class.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ClassDraft {
@@ -39,7 +39,7 @@ pub(crate) struct ClassDraft {
     service_config: ServiceConfig,
 }
 
-/// Why it was not written.
+/// Why a class was not written.
 #[derive(Debug, Error)]
 pub(crate) enum ClassError {
     #[error(transparent)]
@@ -63,7 +63,7 @@ impl ClassDraft {
         Ok(class)
     }
 
-    /// What is said in place of what was, and the rest as it was.
+    /// The class with the given fields replaced.
     fn update(self, class: &ServiceClass) -> Result<ServiceClass, Invalid> {
         let mut class = class.clone();
         self.apply(&mut class);
@@ -138,7 +138,7 @@ impl Reconciler {
         }
     }
 
-    /// Lets everybody see the classes, and tells what came, went and changed.
+    /// Publishes the classes, and records what was added, changed and removed.
     pub(super) fn take_classes(&mut self, origin: Origin) {
         if *self.classes == self.files.classes {
             return;

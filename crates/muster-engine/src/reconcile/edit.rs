@@ -1,4 +1,4 @@
-//! Files written on behalf of a tool.
+//! Edits of files by tools.
 
 use muster_config::{LoadError, mcpserver::Invalid, settings::Settings};
 use thiserror::Error;
@@ -6,27 +6,27 @@ use thiserror::Error;
 use super::{ClassEdit, ClassError, Reconciler, ServiceEdit, WorkflowEdit};
 use crate::{events::Reason, server_draft::ServerDraft, store::WriteError};
 
-/// What a tool may write.
+/// An edit.
 #[derive(Debug)]
 pub(crate) enum Edit {
-    /// A server that is not there yet.
+    /// Add a server.
     Create(Box<ServerDraft>),
-    /// A server that is.
+    /// Change a server.
     Update(Box<ServerDraft>),
-    /// A server to take away.
+    /// Delete a server.
     Delete(String),
-    /// `config.yaml`, with other values for some keys of its section `aggregator`: a JSON object. Only
-    /// these are handed over: what else the file says may have changed by the time it is written.
+    /// Change keys of the section `aggregator` in `config.yaml`: a JSON object. Only these keys are sent: other
+    /// keys may change before the file is written.
     Settings(Option<String>),
-    /// A workflow.
+    /// Edit a workflow.
     Workflow(Box<WorkflowEdit>),
-    /// A service class.
+    /// Edit a service class.
     Class(Box<ClassEdit>),
-    /// A service that is to outlive the gateway, or no longer is.
+    /// Edit the file of a service.
     Service(ServiceEdit),
 }
 
-/// Why it was not written.
+/// Why a file was not written.
 #[derive(Debug, Error)]
 pub(crate) enum EditError {
     #[error(transparent)]
@@ -47,18 +47,18 @@ pub(crate) enum EditError {
     Ending,
 }
 
-/// Nobody edits a file this often within a moment.
+/// The number of retries after concurrent edits.
 const ATTEMPTS: u32 = 3;
 
 impl Reconciler {
-    /// Writes and takes in what was written.
+    /// Writes a file and applies it.
     pub(super) async fn edit(&mut self, edit: Edit) -> Result<(), EditError> {
         let name = match &edit {
             Edit::Create(draft) | Edit::Update(draft) => Some(draft.name.clone()),
             Edit::Delete(name) => Some(name.clone()),
             Edit::Settings(_) | Edit::Class(_) | Edit::Service(_) | Edit::Workflow(_) => None,
         };
-        // Who edits by hand at the same time loses nothing: what they wrote is read first.
+        // A concurrent edit by hand is read first, so that it is not lost.
         let mut attempts = 0;
         let written = loop {
             self.read_files().await;

@@ -1,4 +1,4 @@
-//! What files say, taken into the state: only what differs from what is there is touched.
+//! Applies files to the state; only what differs is touched.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -25,12 +25,12 @@ use crate::{
     view::{Counts, ServerEntry},
 };
 
-/// Where files come from.
+/// The origin of a change of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// They were there when the gateway started.
+    /// The start of the gateway.
     Start,
-    /// Someone wrote them since.
+    /// An edit since.
     Edited,
 }
 
@@ -57,7 +57,7 @@ impl Reconciler {
         let servers_differ = self.take_servers(origin);
         let workflows_differ = self.take_workflows(&before.workflows, origin);
         self.take_classes(origin);
-        // Most of what happens to files is that muster writes what became of a server.
+        // Most changes are statuses that muster itself wrote.
         if origin == Origin::Start
             || policies_differ
             || clis_differ
@@ -72,7 +72,7 @@ impl Reconciler {
         self.deps.services.take(&self.files.services, origin == Origin::Start);
     }
 
-    /// Whether any server came, went or changed.
+    /// Whether a server was added, removed or changed.
     fn take_servers(&mut self, origin: Origin) -> bool {
         let servers = self.files.servers.clone();
         let gone: Vec<String> =
@@ -105,7 +105,7 @@ impl Reconciler {
         self.state.policy = Arc::new(policies::merged(policies, self.deps.destructive));
     }
 
-    /// Says which rules and limits nothing falls under.
+    /// Reports rules and limits that match nothing.
     pub(super) fn check_policies(&mut self) {
         let (there, away): (Vec<&McpServer>, Vec<&McpServer>) =
             self.servers.values().map(|known| &*known.server).partition(|server| {
@@ -183,8 +183,8 @@ impl Reconciler {
 
     fn add(&mut self, file: ServerFile, origin: Origin) {
         let ServerFile { path, server } = file;
-        // It has its place from now on, so that which of two tools with one name is called does not
-        // depend on who connects first.
+        // The server has its position in the catalog from now on, so that the order of connections does not
+        // decide which of two tools of one name is called.
         self.state.catalog = self.state.catalog.with(server_offer::nothing(&server));
         self.supervisor.add(&server);
         let known = ServerEntry {
@@ -208,7 +208,7 @@ impl Reconciler {
         let name = &server.name;
         let running = self.supervisor.should_run(name);
         let begins = after.auto_start && !before.auto_start && !running;
-        let anew = before.needs_restart(after) && (running || after.auto_start);
+        let restart = before.needs_restart(after) && (running || after.auto_start);
         let kind_differs = before.kind != after.kind;
         self.supervisor.configure(&server);
         self.note(name, |known| {
@@ -227,7 +227,7 @@ impl Reconciler {
             self.state.catalog =
                 self.state.catalog.with(server_offer::renamed(prefix, &server, source));
         }
-        if begins || anew {
+        if begins || restart {
             self.supervisor.set_running(name, true);
         }
         self.tell_of(Reason::McpServerUpdated, &server);
@@ -248,7 +248,7 @@ impl Reconciler {
     }
 }
 
-/// A CLI's tools under the names that a gateway gives them; policies know them by their own.
+/// A CLI's tools under the names of a gateway; policies use their own names.
 pub(crate) fn cli_source(name: &BackendName, config: &CliConfig) -> CatalogSource {
     let source = cli::source(name, config);
     let tools = source.entries().iter().map(|entry| ToolEntry {
@@ -259,7 +259,7 @@ pub(crate) fn cli_source(name: &BackendName, config: &CliConfig) -> CatalogSourc
     CatalogSource::new(name.clone(), source.info.clone(), offer)
 }
 
-/// Says what counts from the next start only.
+/// Warns of settings that take effect with the next start only.
 fn warn_of_address(before: &Aggregator, now: &Aggregator) {
     let differ = [
         ("host", before.host != now.host),

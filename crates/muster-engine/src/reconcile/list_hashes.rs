@@ -1,11 +1,11 @@
-//! Whether what clients can list has really changed.
+//! Hashes of the lists that clients see, to notify them only of real changes.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use muster_core::{catalog::CatalogItem, request::Change};
 use muster_gateway::dispatch::GatewaySnapshot;
 
-/// What clients could list at one moment, in a few numbers.
+/// The hashes of all lists.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ListHashes {
     tools: u64,
@@ -17,7 +17,7 @@ impl ListHashes {
     pub(super) fn of(state: &GatewaySnapshot) -> Self {
         let GatewaySnapshot { catalog, policy, .. } = state;
         let mut tools = DefaultHasher::new();
-        // The meta-tools name them, whether they offer anything or not.
+        // The meta-tools name every source, even an empty one.
         for source in catalog.sources() {
             source.info.title.hash(&mut tools);
             source.info.description.hash(&mut tools);
@@ -37,7 +37,7 @@ impl ListHashes {
         }
     }
 
-    /// The lists that are not as they were.
+    /// The lists that changed.
     pub(super) fn changes_since(&self, before: &Self) -> Vec<Change> {
         let lists = [
             (self.tools != before.tools, Change::Tools),

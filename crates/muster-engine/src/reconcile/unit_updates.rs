@@ -1,4 +1,4 @@
-//! The updates of units, applied to the state.
+//! Applies the updates of units to the state.
 
 use std::sync::Arc;
 
@@ -55,13 +55,13 @@ impl Reconciler {
                     true => uri,
                     false => exposed_name(prefix, known.server.prefix(), &uri),
                 };
-                // Nobody may be listening.
+                // An error means that there is no listener.
                 drop(self.outputs.changes.send(Change::Resource { uri }));
             }
         }
     }
 
-    /// A server that someone has logged in to is up, though not for everybody.
+    /// A server that a caller has logged in to counts as up.
     pub(super) fn logged_in(&mut self, name: &str) {
         let kind = self.servers.get(name).map(|known| known.server.spec.kind);
         let Some(kind) = kind else { return };
@@ -116,7 +116,7 @@ impl Reconciler {
         }
     }
 
-    /// Takes down what a status deps after what was.
+    /// Records the events of a status change.
     fn tell(&self, known: &ServerEntry, next: &ServerStatus) {
         let (before, server) = (&known.status, &known.server);
         let tell = |reason: Reason, detail: &str| {

@@ -1,4 +1,4 @@
-//! Workflows: taken in from files, checked against what there is, and written for tools.
+//! Workflows: changes of files, checks against the catalog, and edits by tools.
 
 use std::{cell::Cell, collections::BTreeMap, sync::Arc};
 
@@ -17,22 +17,22 @@ use crate::{
     workflows::{Definitions, Workflows, source},
 };
 
-/// For so many missing tools the nearest are looked for at once.
+/// The number of missing tools for which similar names are searched.
 const MOST_LOOKED_FOR: usize = 20;
 
-/// What a tool may write.
+/// An edit of a workflow.
 #[derive(Debug)]
 pub(crate) enum WorkflowEdit {
-    /// A workflow that is not there yet.
+    /// Add a workflow.
     Create(String, Spec),
-    /// One that is.
+    /// Replace a workflow.
     Update(String, Spec),
-    /// One to take away.
+    /// Delete a workflow.
     Delete(String),
 }
 
 impl Reconciler {
-    /// Whether any workflow came, went or changed.
+    /// Whether a workflow was added, removed or changed.
     pub(super) fn take_workflows(
         &mut self,
         before: &BTreeMap<String, WorkflowFile>,
@@ -88,7 +88,7 @@ impl Reconciler {
         }
     }
 
-    /// Says what will not work, of the workflows that `concerned` picks.
+    /// Checks the workflows that `concerned` selects.
     pub(super) fn check_workflows(&mut self, concerned: impl Fn(&Workflow) -> bool) {
         let mut findings = Vec::new();
         let surroundings = Surroundings {
@@ -113,7 +113,7 @@ impl Reconciler {
         self.findings = findings;
     }
 
-    /// What the names of tools begin with that may still come.
+    /// The prefixes of tools of servers that are not connected yet.
     fn awaited(&self) -> Vec<String> {
         let prefix = self.files.settings.aggregator.prefix();
         let waiting = self.servers.values().filter(|known| {
@@ -177,9 +177,9 @@ fn problem(file: &WorkflowFile, lines: &Lines, found: &check::Finding) -> FilePr
 pub(crate) struct Surroundings<'a> {
     pub(crate) state: &'a GatewaySnapshot,
     pub(crate) workflows: &'a Definitions,
-    /// What the names of tools begin with that may still come.
+    /// The prefixes of tools of servers that are not connected yet.
     pub(crate) awaited: Vec<String>,
-    /// For how many tools that are missing the nearest are still looked for: that takes its time.
+    /// The number of searches for similar names that are left: they are slow.
     pub(crate) looked_for: Cell<usize>,
 }
 

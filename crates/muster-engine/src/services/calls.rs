@@ -1,4 +1,4 @@
-//! One tool called for a service.
+//! The calls of a service's tools.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use super::{Services, lease::Lease};
 use crate::events::Reason;
 
-/// What a tool is called for.
+/// The purpose of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Start,
@@ -64,17 +64,17 @@ impl Phase {
     }
 }
 
-/// What a tool said.
+/// The reply of a tool.
 #[derive(Debug)]
 pub(super) struct ToolReply {
     pub(super) success: bool,
     pub(super) text: String,
-    /// The same in structured, where the text is none.
+    /// The structured content, if the text is not an object.
     structured: Option<String>,
 }
 
 impl Services {
-    /// Calls the tool of a class for something, and keeps what it gave.
+    /// Calls the tool for a phase, and stores its outputs.
     pub(super) async fn perform(
         &self,
         cx: CallContext<'_>,
@@ -116,17 +116,17 @@ impl Services {
         }
     }
 
-    /// Has the status tool of a service that runs say more about it. Gives what went wrong.
+    /// Calls the status tool of a running service. Returns the error, if any.
     pub(crate) async fn refresh(&self, cx: CallContext<'_>, name: &str) -> Option<String> {
         let instance = self.get(name).filter(|instance| instance.state == State::Running)?;
         let class = self.class_of(&instance)?;
         class.spec.service_config.lifecycle_tools.status.as_ref()?;
-        // Whoever acts on it knows better, and whoever asks does not wait for them.
+        // A concurrent operation has newer values, and must not be waited for.
         let lease = self.try_lease(name)?;
         self.perform(cx, &lease, Phase::Status).await.err()
     }
 
-    /// Calls a tool. An error says why it did not run.
+    /// Calls a tool. The error explains why it did not run.
     pub(super) async fn ask(
         &self,
         cx: CallContext<'_>,
@@ -154,7 +154,7 @@ impl Services {
     ) -> Result<Outcome, CallError> {
         let call = |args: Raw| Call::new(ToolName::new(tool), args, Checking::Coerce);
         let said = cx.tools.call(caller, client, call(args.clone())).await;
-        // Templates make texts of everything, also where a tool wants a number.
+        // Templates render text, also where a tool takes a number.
         let repaired = match &said {
             Err(CallError::InvalidArguments { .. }) => {
                 let state = Arc::clone(&self.inner.deps.state.borrow());
@@ -181,7 +181,7 @@ fn said(outcome: Outcome) -> Result<ToolReply, String> {
     }
 }
 
-/// The result object of an MCP server.
+/// The reply in an MCP result.
 fn of_result(result: &Raw) -> ToolReply {
     let object = RawObject::parse(result).unwrap_or_default();
     let read = |key: &str| -> Value {

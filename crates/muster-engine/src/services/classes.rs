@@ -1,11 +1,11 @@
-//! Tells when service classes gain and lose the tools that they need.
+//! Records when the tools of service classes become available or missing.
 
 use std::collections::BTreeMap;
 
 use super::{Services, missing_tools};
 use crate::events::Reason;
 
-/// Follows classes and tools until there are no more.
+/// Runs until shutdown.
 pub(super) async fn follow(services: Services) {
     let deps = &services.inner.deps;
     let (mut views, mut states) = (deps.view.clone(), deps.state.clone());

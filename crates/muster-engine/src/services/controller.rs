@@ -1,4 +1,4 @@
-//! One task for each service: starts it when it is time, and looks at its health.
+//! The controller of a service: starts it, retries, and checks its health, in a task per service.
 
 use std::sync::Arc;
 
@@ -20,23 +20,23 @@ use super::{
 };
 use crate::{events::Reason, supervisor::backoff::backoff, view::View};
 
-/// What is to be done for a service next.
+/// The next action of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
-    /// Nothing, as long as nothing changes.
+    /// Wait for a change.
     Nothing,
-    /// Start it.
+    /// Start the service.
     Start,
-    /// Start it at a time.
+    /// Start the service at a time.
     Retry(Instant),
-    /// Find out whether it runs.
+    /// Find out whether the service runs.
     Probe,
-    /// Look at its health at a time.
+    /// Check the service's health at a time.
     Check(Instant),
 }
 
 impl Services {
-    /// Looks after a service until it is gone.
+    /// Spawns the controller, which ends with the service.
     pub(super) fn spawn_controller(&self, instance: &Instance) {
         let controller = Controller {
             name: instance.service.name.clone(),
@@ -97,7 +97,7 @@ impl Controller {
                             Due::Check(_) => services.check_health(&instance).await,
                         }
                     };
-                    // What is under way when the gateway ends is dropped.
+                    // An action in progress is cancelled at shutdown.
                     let shutting_down = self.registries.wait_for(|registry| registry.shutting_down);
                     tokio::select! {
                         biased;
@@ -134,7 +134,7 @@ impl Controller {
         }
     }
 
-    /// When health is looked at again. A service that has just been started is given time first.
+    /// The time of the next health check. A service that has just started is given one interval.
     fn next_check(&mut self, instance: &Instance) -> Option<Instant> {
         let class = checked(&self.services, instance)?;
         let pause = class.spec.service_config.health_check.pause();
@@ -149,7 +149,7 @@ impl Controller {
     }
 }
 
-/// The class of a service whose health is looked at.
+/// The class of a service, if its health is checked.
 fn checked(services: &Services, instance: &Instance) -> Option<Arc<ServiceClass>> {
     let class = services.class_of(instance)?;
     let config = &class.spec.service_config;
@@ -158,7 +158,7 @@ fn checked(services: &Services, instance: &Instance) -> Option<Arc<ServiceClass>
 }
 
 impl Services {
-    /// Starts a service that nobody asked for just now; later again if that does not work.
+    /// Starts a service, and schedules a retry if that fails.
     async fn start_or_retry(&self, name: &str, id: Id) {
         let Err(error) = self.start(self.system(), name).await else { return };
         let Ok(lease) = self.lease(name).await else { return };
@@ -179,7 +179,7 @@ impl Services {
         asks && super::missing_tools(&self.inner.deps.state.borrow(), &class.spec).is_empty()
     }
 
-    /// Asks whether a service still runs that a gateway before this one had started.
+    /// Finds out whether a service that an earlier gateway started still runs.
     async fn probe(&self, name: &str) {
         let Ok(lease) = self.lease(name).await else { return };
         match self.perform(self.system(), &lease, Phase::Status).await {
@@ -195,7 +195,7 @@ impl Services {
         lease.save().await;
     }
 
-    /// Looks at the health of a service.
+    /// Checks the health of a service.
     async fn check_health(&self, instance: &Instance) {
         let Some(class) = checked(self, instance) else { return };
         let config = &class.spec.service_config;
@@ -210,7 +210,7 @@ impl Services {
         let mut after = before;
         let (name, changes) = (&instance.service.name, instance.changes);
         self.change(name, instance.id, |now| {
-            // It was stopped or restarted meanwhile: this was another one.
+            // Restarted meanwhile: the result belongs to another run.
             if now.changes == changes {
                 after = now.checks.after(looked.is_ok(), &config.health_check);
                 now.checks = after;

@@ -1,4 +1,4 @@
-//! What has to be up before a service: tools of its class, and other services.
+//! The dependencies of a service: tools of its class, servers and other services.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use muster_workflow::service::{State as ServiceState, class::ClassSpec, order};
 
 use super::{Instance, Services};
 
-/// The tools of a class that are not there. The gateway's own are always there.
+/// The tools of a class that cannot be called. Core tools always can.
 pub(crate) fn missing_tools(state: &GatewaySnapshot, spec: &ClassSpec) -> Vec<String> {
     let there = |tool: &str| {
         tool.starts_with("core_")
@@ -17,21 +17,21 @@ pub(crate) fn missing_tools(state: &GatewaySnapshot, spec: &ClassSpec) -> Vec<St
     missing.map(str::to_owned).collect()
 }
 
-/// Something that a service depends on.
+/// A dependency of a service.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Dependency {
-    /// It is up.
+    /// It is running.
     Met,
-    /// A service that does not run.
+    /// A service that is not running.
     Service(String),
     /// A server that is not connected.
     Server(String),
-    /// Nobody knows it.
+    /// There is nothing of that name.
     Unknown(String),
 }
 
 impl Services {
-    /// What a service depends on, one by one.
+    /// The dependencies of a service.
     pub(super) fn dependencies(&self, instance: &Instance) -> Vec<Dependency> {
         let class = self.class_of(instance);
         let names = class.map(|class| class.spec.service_config.dependencies.clone());
@@ -60,7 +60,7 @@ impl Services {
         }
     }
 
-    /// Which services need which, by name.
+    /// The dependency graph of services.
     pub(super) fn graph(&self) -> BTreeMap<String, Vec<String>> {
         let all = self.all();
         let of_name = |name: &String| -> Vec<String> {
@@ -79,7 +79,7 @@ impl Services {
         all.iter().map(|instance| (instance.service.name.clone(), needs(instance))).collect()
     }
 
-    /// How a service depends on itself, if it does.
+    /// The cycle of dependencies that a service is part of, if any.
     pub(super) fn cycle(&self, name: &str) -> Option<String> {
         order::circle(name, &self.graph()).map(|way| way.join(" → "))
     }

@@ -1,4 +1,4 @@
-//! Services that outlive the gateway: one file each.
+//! The files of services that outlive the gateway.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use super::{Instance, Services, registry::Id};
 use crate::{events::Reason, store::WriteError};
 
 impl Services {
-    /// Takes in what files say: what is new is put on the registry, what is gone is stopped.
+    /// Applies files: new services are registered, deleted ones are stopped.
     pub(crate) fn take(&self, files: &BTreeMap<String, (PathBuf, Arc<ServiceFile>)>, first: bool) {
         for (name, (path, file)) in files {
             match self.get(name) {
@@ -39,7 +39,7 @@ impl Services {
         let service = Arc::new(file.service.clone());
         self.change(&known.service.name, known.id, |instance| {
             instance.path = Some(path.to_owned());
-            // What runs is stopped by what it was started with.
+            // A running service is stopped with the arguments it was started with.
             match instance.state.may_run() || instance.state.is_passing() {
                 true => instance.edited = Some(service),
                 false => instance.service = service,
@@ -58,7 +58,7 @@ impl Services {
             .as_ref()
             .is_some_and(|class| class.spec.service_config.lifecycle_tools.status.is_some());
         let state = match State::remembered(&record.state) {
-            // A tool can say whether it still runs.
+            // The status tool can find out whether it still runs.
             State::Unknown if asks => State::Unknown,
             _ if service.auto_start => State::Waiting,
             state => state,
@@ -78,7 +78,7 @@ impl Services {
         }
     }
 
-    /// Somebody deleted the file.
+    /// The file was deleted by hand.
     fn take_away(&self, known: &Instance) {
         let (name, id): (String, Id) = (known.service.name.clone(), known.id);
         self.change(&name, id, |instance| {
@@ -93,11 +93,11 @@ impl Services {
         });
     }
 
-    /// Writes down what became of a service, if it outlives the gateway.
+    /// Writes the state of a service to its file, if it has one.
     pub(super) async fn save(&self, instance: &Instance) {
         let Some(path) = &instance.path else { return };
         match self.inner.deps.store.write_record(path, &instance.record()).await {
-            // The next change is written again, over what was edited meanwhile.
+            // The next change is written over the concurrent edit.
             Ok(()) | Err(WriteError::Gone(_) | WriteError::Changed(_)) => (),
             Err(error) => tracing::warn!("{error}"),
         }

@@ -1,4 +1,4 @@
-//! The right to act on one service.
+//! The lease of a service: exclusive access for one operation.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 use super::{Instance, Services, lifecycle::ServiceError, registry::Id};
 use crate::events::Reason;
 
-/// Held by whoever acts on a service. Dropped while a tool runs, the service has failed.
+/// Exclusive access to a service. If it is dropped while a tool runs, the service has failed.
 #[derive(Debug)]
 pub(super) struct Lease {
     services: Services,
@@ -24,17 +24,17 @@ pub(super) struct Lease {
 }
 
 impl Services {
-    /// Waits for one's lease.
+    /// Waits for the lease.
     pub(super) async fn lease(&self, name: &str) -> Result<Lease, ServiceError> {
         let unknown = || ServiceError::Unknown(name.to_owned());
         let known = self.get(name).ok_or_else(unknown)?;
         let held = Arc::clone(&known.lease).lock_owned().await;
-        // It may have gone meanwhile.
+        // The service may be deleted meanwhile.
         self.get(name).filter(|now| now.id == known.id).ok_or_else(unknown)?;
         Ok(Lease { services: self.clone(), name: name.to_owned(), id: known.id, _held: held })
     }
 
-    /// One's lease, if nobody else has it.
+    /// The lease, if it is free.
     pub(super) fn try_lease(&self, name: &str) -> Option<Lease> {
         let known = self.get(name)?;
         let held = Arc::clone(&known.lease).try_lock_owned().ok()?;
@@ -47,7 +47,7 @@ impl Lease {
         self.id
     }
 
-    /// What it is now.
+    /// The current service.
     pub(super) fn now(&self) -> Result<Arc<Instance>, ServiceError> {
         let known = self.services.get(&self.name).filter(|now| now.id == self.id);
         known.ok_or_else(|| ServiceError::Unknown(self.name.clone()))
@@ -57,7 +57,7 @@ impl Lease {
         self.services.change(&self.name, self.id, change);
     }
 
-    /// Lets something happen, and says which tool has to be run for it.
+    /// Applies an event of the state machine. Returns the tool to call.
     pub(super) fn apply(&self, event: Event) -> Option<Tool> {
         let before = self.now().ok()?;
         let (state, tool) = match next(before.state, event) {
@@ -83,7 +83,7 @@ impl Lease {
         tool
     }
 
-    /// The tool has failed.
+    /// Marks the service as failed.
     pub(super) async fn fail_and_save(&self, error: &str) {
         self.fail(error);
         self.save().await;
@@ -98,7 +98,7 @@ impl Lease {
         }
     }
 
-    /// Writes down what became of it, if it outlives the gateway.
+    /// Writes the state to the service's file, if it has one.
     pub(super) async fn save(&self) {
         if let Ok(now) = self.now() {
             self.services.save(&now).await;

@@ -1,4 +1,4 @@
-//! A service made, started, stopped, restarted and taken away.
+//! The lifecycle of a service: create, start, stop, restart, delete.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,35 +22,35 @@ use crate::{
     reconcile::{Edit, ServiceEdit},
 };
 
-/// Between the end and the new start of a service that no tool restarts.
+/// The pause between stop and start of a service without a restart tool.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What somebody wants to be made.
+/// The arguments of a new service.
 #[derive(Debug)]
 pub(crate) struct NewService {
     pub(crate) class: String,
     pub(crate) name: String,
     pub(crate) args: Map<String, Value>,
     pub(crate) auto_start: bool,
-    /// Whether it outlives the gateway.
+    /// Whether it is stored in a file.
     pub(crate) persist: bool,
 }
 
-/// How starting went.
+/// The result of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Started {
     Now,
     Already,
 }
 
-/// How stopping went.
+/// The result of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stopped {
     Now,
     Already,
 }
 
-/// Why something was not done.
+/// Why an operation failed.
 #[derive(Debug, Error)]
 pub(crate) enum ServiceError {
     #[error("service {0} not found")]
@@ -64,7 +64,7 @@ pub(crate) enum ServiceError {
 }
 
 impl Services {
-    /// Makes a service and starts it. One that cannot be started is not there afterwards.
+    /// Creates and starts a service. If it cannot be started, it is removed.
     pub(crate) async fn create(
         &self,
         cx: CallContext<'_>,
@@ -83,7 +83,7 @@ impl Services {
         self.get(&name).ok_or(ServiceError::Unknown(name))
     }
 
-    /// Looks at an new, and puts the service on the registry.
+    /// Validates and registers a new service.
     fn register(&self, new: NewService) -> Result<Arc<Instance>, ServiceError> {
         let NewService { class: class_name, name, args, auto_start, persist: _ } = new;
         self.check_running()?;
@@ -121,7 +121,7 @@ impl Services {
         Ok(instance)
     }
 
-    /// Whether a name is that of the gateway itself or of a server.
+    /// Whether a name is taken by the gateway itself or by a server.
     pub(crate) fn is_static(&self, name: &str) -> bool {
         name == crate::core_tools::AGGREGATOR
             || self.inner.deps.view.borrow().servers.contains_key(name)
@@ -133,7 +133,7 @@ impl Services {
         instance: &Instance,
         persist: bool,
     ) -> Result<(), ServiceError> {
-        // On the disk before anything runs: a gateway that ends meanwhile leaves word of it.
+        // Written before anything runs, so that the next gateway knows about it after a crash.
         if persist {
             let file =
                 ServiceFile { service: (*instance.service).clone(), record: instance.record() };
@@ -143,7 +143,7 @@ impl Services {
         self.start(cx, &instance.service.name).await.map(|_| ())
     }
 
-    /// Takes a service that never ran off the registry, and its file away.
+    /// Removes a service that never ran, and its file.
     async fn forget(&self, instance: &Instance) {
         let name = &instance.service.name;
         self.change(name, instance.id, |instance| instance.deleting = true);
@@ -161,7 +161,7 @@ impl Services {
         }
     }
 
-    /// Starts a service, and before it what it depends on.
+    /// Starts a service and its dependencies.
     pub(crate) fn start<'a>(
         &'a self,
         cx: CallContext<'a>,
@@ -181,7 +181,7 @@ impl Services {
         })
     }
 
-    /// Starts what a service depends on, then the service itself.
+    /// Starts the dependencies of a service, then the service itself.
     async fn bring_up(&self, cx: CallContext<'_>, lease: &Lease) -> Result<(), ServiceError> {
         for need in self.dependencies(&*lease.now()?) {
             let refused = |text: String| Err(ServiceError::Refused(text));
@@ -223,7 +223,7 @@ impl Services {
         Ok(())
     }
 
-    /// Runs a tool to its end, and writes down how it went.
+    /// Calls a tool and records the result.
     async fn run(
         &self,
         cx: CallContext<'_>,
@@ -288,7 +288,7 @@ impl Services {
         Ok(())
     }
 
-    /// Restarts a service: by its own tool, or by the two others.
+    /// Restarts a service by its restart tool, or by stop and start.
     pub(crate) async fn restart(
         &self,
         cx: CallContext<'_>,
@@ -309,7 +309,7 @@ impl Services {
             }
             Next::Run(Tool::Restart, _) => {
                 let stopped = self.run_stop(cx, &lease).await;
-                // Of one that does not run properly nobody expects that it stops properly.
+                // A service that does not run properly need not stop properly.
                 if before.state == State::Running {
                     stopped?;
                 }
@@ -327,7 +327,7 @@ impl Services {
         class.is_some_and(|class| class.spec.service_config.lifecycle_tools.restart.is_some())
     }
 
-    /// Takes a service away: it is stopped as well as it can be, and forgotten.
+    /// Stops a service, as far as possible, and removes it.
     pub(crate) async fn delete(&self, cx: CallContext<'_>, name: &str) -> Result<(), ServiceError> {
         let lease = self.lease(name).await?;
         lease.change(|instance| instance.deleting = true);

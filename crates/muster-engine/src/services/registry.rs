@@ -1,4 +1,4 @@
-//! Where all services are, as one value that is replaced.
+//! The registry of services, one immutable value that is replaced.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -14,43 +14,43 @@ use crate::status::moment;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Registry {
     pub(super) instances: Arc<BTreeMap<String, Arc<Instance>>>,
-    /// The gateway ends: nothing is begun any more.
+    /// Set at shutdown: nothing is started any more.
     pub(super) shutting_down: bool,
     last_id: u64,
 }
 
-/// Tells one service from another that had the same name.
+/// Distinguishes a service from earlier ones of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Id(u64);
 
-/// One service.
+/// A service.
 #[derive(Debug, Clone)]
 pub(crate) struct Instance {
     pub(super) id: Id,
     pub(crate) service: Arc<Service>,
-    /// What its file says since it was started; it counts from the next start.
+    /// The definition in its file, if edited since the start; applied with the next start.
     pub(super) edited: Option<Arc<Service>>,
-    /// Its class when it was last there.
+    /// Its last known class.
     pub(super) class: Option<Arc<ServiceClass>>,
     /// Its file, if it outlives the gateway.
     pub(super) path: Option<PathBuf>,
     pub(crate) state: State,
     pub(crate) checks: Checks,
     pub(crate) error: Option<String>,
-    /// What its tools gave, by tool.
+    /// The outputs of its tools, by phase.
     pub(super) given: Map<String, Value>,
     pub(crate) outputs: Map<String, Value>,
     pub(crate) created: Timestamp,
     pub(crate) updated: Timestamp,
-    /// How often in a row it could not be started with nobody asking.
+    /// The number of failed background starts in a row.
     pub(super) attempts: u64,
-    /// When it is tried again.
+    /// When it is retried.
     pub(super) retry_at: Option<Instant>,
-    /// It is being taken away.
+    /// It is being deleted.
     pub(super) deleting: bool,
-    /// How often its state has changed.
+    /// Incremented when its state changes.
     pub(super) changes: u64,
-    /// Held by whoever acts on it.
+    /// Held during an operation.
     pub(super) lease: Arc<Mutex<()>>,
 }
 
@@ -78,12 +78,12 @@ impl Instance {
         }
     }
 
-    /// What its tools gave, all in one.
+    /// The outputs of all its tools, merged.
     pub(crate) fn data(&self) -> Map<String, Value> {
         values::merged(&self.given)
     }
 
-    /// What its file keeps.
+    /// The record in its file.
     pub(super) fn record(&self) -> Record {
         Record {
             state: self.state.as_str().to_owned(),
@@ -97,7 +97,7 @@ impl Instance {
 }
 
 impl Services {
-    /// Puts a service on the registry, unless there is one of that name.
+    /// Registers a service, unless the name is taken.
     pub(super) fn insert(&self, mut instance: Instance) -> Option<Arc<Instance>> {
         let mut register = None;
         self.inner.registry.send_if_modified(|registry| {
@@ -115,7 +115,7 @@ impl Services {
         register
     }
 
-    /// Changes a service that is on the registry, and gives what it is then.
+    /// Changes a service. Returns the new value.
     pub(super) fn change(
         &self,
         name: &str,
@@ -137,7 +137,7 @@ impl Services {
         changed
     }
 
-    /// Takes a service off the registry.
+    /// Removes a service.
     pub(super) fn remove(&self, name: &str, id: Id) {
         self.inner.registry.send_if_modified(|registry| {
             let known = registry.instances.get(name).is_some_and(|known| known.id == id);

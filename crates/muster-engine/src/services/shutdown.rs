@@ -1,4 +1,4 @@
-//! The end of all services: what depends on others first.
+//! Stops all services at shutdown, dependents first.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tokio::{task::JoinSet, time::timeout};
 
 use super::Services;
 
-/// How long all of it may take. Who ends the gateway does not wait much longer.
+/// The timeout for stopping all services.
 const LONGEST: Duration = Duration::from_secs(5);
 
 impl Services {
-    /// Stops what runs, in groups, the last started first. Nothing is begun any more.
+    /// Stops services in groups, dependents first. Nothing is started any more.
     pub(crate) async fn end(&self) {
         self.inner.registry.send_modify(|registry| registry.shutting_down = true);
         let mut groups = order::groups(&self.graph());

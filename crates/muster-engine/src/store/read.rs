@@ -1,4 +1,4 @@
-//! The directory as values.
+//! Reads the directory.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -16,10 +16,10 @@ use super::{
     ServerFile, Severity, WORKFLOWS, WorkflowFile,
 };
 
-/// No configuration is this long.
+/// The longest file that is read.
 const LARGEST_FILE: u64 = 4 * 1024 * 1024;
 
-/// What it means that a policy cannot be read.
+/// The consequence of a policy that cannot be read.
 const CLOSED: &str = "until this policy can be read no tool may be called";
 
 pub(super) fn load(root: &Path, before: &Files) -> Files {
@@ -185,7 +185,7 @@ impl Reading<'_> {
     fn policies(&mut self, folder: &Path) {
         let Some(paths) = self.folder(folder, |now, before| {
             now.policies.clone_from(&before.policies);
-            // Rules that were never read may forbid anything.
+            // A policy that was never read may forbid anything.
             if now.policies.is_empty() {
                 now.policies.insert(folder.to_owned(), PolicyFile::default());
                 now.problems.push(problem(folder, None, CLOSED.to_owned()));
@@ -211,8 +211,8 @@ impl Reading<'_> {
         }
     }
 
-    /// The YAML files of a folder by name, if there is such a folder. Where it cannot be listed all is
-    /// kept as it was: nothing stops, and no rule falls away, because of one bad moment.
+    /// The YAML files of a folder by name, if it exists. If the folder cannot be listed its contents stay as they
+    /// were: a transient error must not stop servers or drop rules.
     fn folder(
         &mut self,
         folder: &Path,
@@ -220,7 +220,7 @@ impl Reading<'_> {
     ) -> Option<Vec<PathBuf>> {
         match listed(folder) {
             Ok(paths) => Some(paths),
-            // Without descriptors to spare the kernel does not even look whether it is there.
+            // Without free file descriptors even the existence is unknown.
             Err(_) if matches!(folder.try_exists(), Ok(false)) => None,
             Err(error) => {
                 self.unreadable(folder, &error);
@@ -272,12 +272,12 @@ fn listed(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// What a file calls what it describes, if the file itself does not say.
+/// The default name of a definition: the name of its file.
 fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Two files describe what has one name.
+/// Two files that define the same name.
 fn taken(path: PathBuf, name: &str, first: &Path) -> FileProblem {
     let message = format!("the name '{name}' is taken by {}", first.display());
     let fix = Some("give it another `metadata.name`".to_owned());
@@ -295,7 +295,7 @@ fn text(path: &Path) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
-/// Hidden files are what editors and muster itself have in the making.
+/// Hidden files are temporary files of editors and of muster itself.
 fn is_ours(path: &Path) -> bool {
     let ending = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
     let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));

@@ -1,4 +1,4 @@
-//! Service classes and services, written.
+//! Writes service classes and services.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,7 +14,7 @@ use muster_workflow::service::{Record, ServiceClass};
 use super::{CLASSES, ClassFile, SERVICES, Store, WriteError, write};
 
 impl Store {
-    /// Writes a class that has no file yet.
+    /// Writes a new class.
     pub(crate) async fn create_class(&self, class: &ServiceClass) -> Result<(), WriteError> {
         let folder = self.root.join(CLASSES);
         let path = folder.join(format!("{}.yaml", class.name));
@@ -22,7 +22,7 @@ impl Store {
         self.exclusively(move || write::create(&folder, &path, &text)).await
     }
 
-    /// Writes a class anew, if its file still says what `file` says.
+    /// Rewrites a class, if its file is unchanged.
     pub(crate) async fn replace_class(
         &self,
         file: &ClassFile,
@@ -39,7 +39,7 @@ impl Store {
         .await
     }
 
-    /// Writes a service that has no file yet.
+    /// Writes a new service.
     pub(crate) async fn create_service(&self, file: &ServiceFile) -> Result<(), WriteError> {
         let folder = self.root.join(SERVICES);
         let path = folder.join(format!("{}.yaml", file.service.name));
@@ -47,7 +47,7 @@ impl Store {
         self.exclusively(move || write::create(&folder, &path, &text)).await
     }
 
-    /// Puts what became of a service into its file.
+    /// Writes the state of a service into its file.
     pub(crate) async fn write_record(
         &self,
         path: &Path,

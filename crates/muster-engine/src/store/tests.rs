@@ -21,7 +21,7 @@ fn problems(files: &Files, root: &Path) -> Vec<String> {
     shown.collect()
 }
 
-/// What a policy says of tools that it does not name; nothing where it cannot be read.
+/// The default access of a policy; none if it cannot be read.
 fn default(file: &PolicyFile) -> Option<DefaultAccess> {
     file.policy.as_ref().map(|policy| policy.default)
 }
@@ -79,7 +79,7 @@ fn one_bad_file_does_not_hide_the_others() {
     let policies: Vec<_> = files.policies.values().map(default).collect();
     assert_eq!(policies, [None]);
 
-    // What was good stays as it was when its file breaks.
+    // The last valid contents apply while a file is broken.
     put(root, "mcpservers/a.yaml", "url: [\n");
     put(root, "clis/git.yaml", "tools: 1\n");
     put(root, "config.yaml", "aggregator: 1\n");
@@ -181,7 +181,7 @@ fn an_edit_at_the_same_moment_is_never_lost() {
     };
     edit("before");
     let looks = Cell::new(0);
-    // Edits come right after each look: at what is to be replaced, and at what was displaced.
+    // Edits happen right after each check: of the file to replace, and of the displaced file.
     let is_meant = |now: &str| {
         looks.set(looks.get() + 1);
         edit(&format!("edit {}", looks.get()));

@@ -1,4 +1,4 @@
-//! Workflows written one file at a time.
+//! Writes workflows.
 
 use muster_config::workflow::{parse, text};
 use muster_workflow::Workflow;
@@ -6,7 +6,7 @@ use muster_workflow::Workflow;
 use super::{Store, WORKFLOWS, WorkflowFile, WriteError, write};
 
 impl Store {
-    /// Writes a workflow that has no file yet.
+    /// Writes a new workflow.
     pub(crate) async fn create_workflow(&self, workflow: &Workflow) -> Result<(), WriteError> {
         let folder = self.root.join(WORKFLOWS);
         let path = folder.join(format!("{}.yaml", workflow.name));
@@ -14,7 +14,7 @@ impl Store {
         self.exclusively(move || write::create(&folder, &path, &text)).await
     }
 
-    /// Writes a workflow anew, if its file still says what `file` says.
+    /// Rewrites a workflow, if its file is unchanged.
     pub(crate) async fn replace_workflow(
         &self,
         file: &WorkflowFile,

@@ -1,4 +1,4 @@
-//! Files written whole: to one beside, to the disk, then in place of the old.
+//! Atomic writes: to a temporary file beside the target, synced, then renamed.
 
 use std::{
     fs, io,
@@ -16,14 +16,14 @@ use rustix::{
 
 use super::WriteError;
 
-/// Files may hold secrets: nobody else has to read them.
+/// Files may hold secrets: only the user can read them.
 const NEW_FILE: u32 = 0o600;
 
 pub(super) fn create(folder: &Path, path: &Path, text: &str) -> Result<(), WriteError> {
     let failed = |source| WriteError::Io { path: path.to_owned(), source };
     fs::create_dir_all(folder).map_err(failed)?;
     let beside = beside(path, text, NEW_FILE).map_err(failed)?;
-    // A link fails where a file is already; a rename would replace it. Not every file system has
+    // A hard link fails where the target exists; a rename would replace it. Not every file system has hard
     // links.
     let placed = match fs::hard_link(&beside, path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
@@ -43,14 +43,14 @@ pub(super) fn create(folder: &Path, path: &Path, text: &str) -> Result<(), Write
     }
 }
 
-/// Puts `text` in place of what a file holds, unless that is no longer what was meant.
+/// Replaces the contents of a file, if they are as expected.
 pub(super) fn replace(
     path: &Path,
     text: &str,
     is_meant: impl Fn(&str) -> bool,
 ) -> Result<(), WriteError> {
     let failed = |source: io::Error| missing_or_failed(path, source);
-    // A link to a file elsewhere stays a link.
+    // A symbolic link stays a link.
     let target = fs::canonicalize(path).map_err(failed)?;
     let mode = fs::metadata(&target).map_err(failed)?.permissions().mode();
     let beside = beside(&target, text, mode).map_err(failed)?;
@@ -65,10 +65,9 @@ pub(super) fn replace(
     }
 }
 
-/// Puts `beside` in place of `target`, if that still is what was meant. Whoever edits the file at
-/// the same moment keeps what they wrote.
+/// Renames `beside` to `target`, if the target is as expected. A concurrent edit is never lost.
 fn put(beside: &Path, target: &Path, is_meant: impl Fn(&str) -> bool) -> io::Result<bool> {
-    // Writing to the disk takes its time, and someone may have edited the file meanwhile.
+    // Syncing is slow, and the file may be edited meanwhile.
     if !is_meant(&fs::read_to_string(target)?) {
         fs::remove_file(beside)?;
         return Ok(false);
@@ -89,7 +88,7 @@ fn put(beside: &Path, target: &Path, is_meant: impl Fn(&str) -> bool) -> io::Res
     fs::remove_file(beside).map(|()| was_meant)
 }
 
-/// Puts what was displaced by mistake back, or what someone has written over it since.
+/// Restores a file that was displaced by mistake, or what was written over it since.
 fn give_back(beside: &Path, target: &Path, mut last_put: u64) -> io::Result<()> {
     loop {
         let putting = fs::metadata(beside)?.ino();
@@ -120,7 +119,7 @@ pub(super) fn status(path: &Path, status: &Status) -> Result<(), WriteError> {
     changed(path, |before| mcpserver::with_status(before, status))
 }
 
-/// Puts in place of what a file holds what `change` makes of it.
+/// Replaces the contents of a file with the result of `change`.
 pub(super) fn changed(
     path: &Path,
     change: impl Fn(&str) -> Option<String>,
@@ -128,12 +127,12 @@ pub(super) fn changed(
     let before = fs::read_to_string(path).map_err(|source| missing_or_failed(path, source))?;
     match change(&before) {
         Some(after) if after != before => replace(path, &after, |now| now == before),
-        // It says so already, or it is a file that only its author can change.
+        // Unchanged, or a file that only its author can change.
         Some(_) | None => Ok(()),
     }
 }
 
-/// A new file in the same folder, safely on the disk.
+/// A new file in the same folder, synced to disk.
 fn beside(path: &Path, text: &str, mode: u32) -> io::Result<PathBuf> {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Ordering::Relaxed);

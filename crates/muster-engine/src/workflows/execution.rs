@@ -1,7 +1,7 @@
-//! A run that is not at its end: its journal, and its record once it is.
+//! A running execution: its journal, and its record once it ends.
 //!
-//! **Invariant:** a step is in the journal before it begins, and its outcome before the next begins.
-//! A run that nobody waits for any more gets a record that says so.
+//! **Invariant:** a step is in the journal before it starts, and its outcome before the next one starts. A
+//! cancelled execution gets a record that says so.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use tokio::sync::Mutex;
 
 use super::executions::{Executions, Why};
 
-/// A run that is not at its end.
+/// A running execution.
 #[derive(Debug)]
 pub(crate) struct RunningExecution {
     executions: Arc<Executions>,
@@ -31,13 +31,13 @@ pub(crate) struct RunningExecution {
     journal: Arc<Mutex<Written>>,
 }
 
-/// What was written of a run so far.
+/// The journal so far.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) file: File,
-    /// When steps began and ended.
+    /// When steps started and ended.
     pub(super) times: BTreeMap<String, (Moment, Moment)>,
-    /// A disk that is full is worth one word.
+    /// A full disk is logged once.
     pub(super) failed: bool,
 }
 
@@ -53,12 +53,12 @@ impl RunningExecution {
         Self { executions, record: Some(record), id, began, journal }
     }
 
-    /// Which run.
+    /// Its id.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Takes a line down.
+    /// Appends a line to the journal.
     pub(super) async fn note(&self, note: Note) {
         let at = now();
         let mut journal = Arc::clone(&self.journal).lock_owned().await;
@@ -86,7 +86,7 @@ impl RunningExecution {
         drop(done.await);
     }
 
-    /// Writes the record of a run that is at its end.
+    /// Writes the record of an execution that ended.
     pub(super) async fn end(mut self, reports: &[Report], result: Json, error: Option<String>) {
         let Some(record) = self.record.take() else { return };
         let ended = now();
@@ -108,7 +108,7 @@ impl RunningExecution {
     }
 }
 
-/// What runs to its end has no record left to write.
+/// An execution that ended has its record already.
 impl Drop for RunningExecution {
     fn drop(&mut self) {
         if self.record.take().is_some() {
@@ -134,14 +134,14 @@ fn step(
     StepRecord::new(report, &from, &to)
 }
 
-/// One line, whole or not at all as far as the process is concerned.
+/// Appends one line in a single write.
 pub(super) fn write(file: &mut File, line: &Line) -> io::Result<()> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
     file.write_all(&text)
 }
 
-/// This moment.
+/// The current time.
 pub(super) fn now() -> Moment {
     let now = Timestamp::now();
     Moment { text: now.to_string(), ms: now.as_millisecond() }

@@ -1,7 +1,7 @@
-//! The records of runs, one file each in `workflow_executions`.
+//! The records of executions, one file each in `workflow_executions`.
 //!
-//! A run that is not at its end has a journal beside its record. Whatever the journal says when a
-//! gateway starts is what is known of a run that the last one left behind.
+//! A running execution has a journal beside its record. After a crash the journal is what is known about
+//! it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,39 +27,39 @@ use super::{
     index::Index,
 };
 
-/// Records may hold what nobody else has to read.
+/// Records may hold secrets.
 const FILE_MODE: u32 = 0o600;
 const FOLDER: &str = "workflow_executions";
 const RECORD: &str = "yaml";
 const JOURNAL: &str = "journal";
 
-/// The records of runs.
+/// The records of executions.
 #[derive(Debug)]
 pub(crate) struct Executions {
     folder: PathBuf,
     tasks: TaskTracker,
-    /// The runs of this gateway that are not at their end.
+    /// The running executions.
     live: Mutex<BTreeSet<String>>,
     index: Arc<Mutex<Index>>,
 }
 
-/// Why a run has no end of its own.
+/// Why an execution did not end by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
-    /// Who called went away.
+    /// The caller cancelled it.
     Cancelled,
-    /// The gateway ended.
+    /// The gateway shut down.
     Interrupted,
 }
 
-/// A run that the last gateway left behind.
+/// An execution that an earlier gateway left unfinished.
 #[derive(Debug)]
 pub(super) struct Left {
     pub(super) opened: Opened,
     pub(super) story: Story,
 }
 
-/// Why there is no record to show.
+/// Why there is no record.
 #[derive(Debug, Error)]
 pub(crate) enum GetError {
     #[error("execution {0} not found")]
@@ -68,10 +68,10 @@ pub(crate) enum GetError {
     Unreadable { id: String, reason: String },
 }
 
-/// What a list is limited to.
+/// A query of executions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query {
-    /// Who asks.
+    /// The owner of the request.
     pub(crate) owner: Option<String>,
     pub(crate) workflow: Option<String>,
     pub(crate) state: Option<State>,
@@ -87,7 +87,7 @@ impl Executions {
         Self { folder, tasks, live: Mutex::default(), index }
     }
 
-    /// Takes up what the last gateway left behind, and reads what there is. Blocks on files.
+    /// Reads all records, and returns unfinished executions. Blocks.
     pub(super) fn sweep(&self) -> Vec<Left> {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
         let mut left = Vec::new();
@@ -110,7 +110,7 @@ impl Executions {
             read(&self.record_path(&id)).is_ok_and(|record| record.status != State::Inprogress);
         match story.opened.clone() {
             Some(opened) if !is_at_its_end => Some(Left { opened, story }),
-            // Nothing began, or the record was written before the gateway ended.
+            // Nothing started, or the record was written before the crash.
             Some(_) | None => {
                 drop(fs::remove_file(path));
                 None
@@ -118,7 +118,7 @@ impl Executions {
         }
     }
 
-    /// Opens the record of a run.
+    /// Opens the record of an execution.
     pub(super) async fn begin(
         self: &Arc<Self>,
         workflow: &Workflow,
@@ -161,7 +161,7 @@ impl Executions {
         }
     }
 
-    /// Goes on with a run that was left behind.
+    /// Resumes an unfinished execution.
     pub(super) async fn reopen(self: &Arc<Self>, left: &Left) -> io::Result<RunningExecution> {
         let record = left.opened.record.clone();
         let id = record.execution_id.clone();
@@ -175,7 +175,7 @@ impl Executions {
         Ok(RunningExecution::new(Arc::clone(self), record, left.story.last.clone(), written))
     }
 
-    /// Writes the record of a run that is at its end; its journal is needed no more.
+    /// Writes the record of an execution that ended, and removes its journal.
     pub(super) async fn finish(self: &Arc<Self>, record: Record) {
         let (this, id) = (Arc::clone(self), record.execution_id.clone());
         let done = blocking(move || this.close(&record)).await;
@@ -190,7 +190,7 @@ impl Executions {
         fs::remove_file(self.journal_path(&record.execution_id))
     }
 
-    /// Ends a run that nobody will end, with what its journal says.
+    /// Closes an execution that nobody will finish, from its journal.
     pub(super) fn abandon(self: &Arc<Self>, id: String, why: Why) {
         let this = Arc::clone(self);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -205,7 +205,7 @@ impl Executions {
         drop(self.tasks.spawn_on(work, &runtime));
     }
 
-    /// Blocks on files.
+    /// Writes the record. Blocks.
     pub(super) fn give_up(&self, id: &str, why: Why) -> io::Result<()> {
         let bytes = fs::read(self.journal_path(id))?;
         let story = Story::read(&String::from_utf8_lossy(&bytes));
@@ -223,7 +223,7 @@ impl Executions {
         self.close(&record)
     }
 
-    /// The runs that `query` asks for, newest first, and how many there are without its limits.
+    /// The executions that match, newest first, and the number of matches on all pages.
     pub(crate) async fn list(&self, query: Query) -> (Vec<Summary>, usize) {
         let live = self.live.lock().await.clone();
         let mut index = Arc::clone(&self.index).lock_owned().await;
@@ -235,7 +235,7 @@ impl Executions {
         found.await.unwrap_or_default()
     }
 
-    /// One record, if it is for the caller to see.
+    /// A record, if the caller may see it.
     pub(crate) async fn get(&self, id: &str, caller: &Caller) -> Result<Record, GetError> {
         let unknown = || GetError::Unknown(id.to_owned());
         if id.is_empty()
@@ -282,12 +282,12 @@ impl Executions {
     }
 }
 
-/// Whose a run is: without logins nobody can be told from anybody else.
+/// The owner of an execution; none without logins.
 pub(crate) fn owner(caller: &Caller) -> Option<String> {
     caller.principal.as_ref().map(|_| caller.subject.to_string())
 }
 
-/// Whether a run of `owner` is for `asking` to see.
+/// Whether an execution of `owner` is visible to `asking`.
 pub(super) fn is_for(owner: Option<&String>, asking: Option<&String>) -> bool {
     owner.is_none() || owner == asking
 }
@@ -303,7 +303,7 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-/// A name that no other run has.
+/// A random id.
 fn uuid() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;

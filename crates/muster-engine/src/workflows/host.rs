@@ -1,4 +1,4 @@
-//! What a run needs of the gateway: calls by the one call path, its journal, time and chance.
+//! The host of an execution: calls through the dispatcher, the journal, time and randomness.
 
 use muster_core::{
     backend::{BoxFuture, CallContext},
@@ -19,10 +19,10 @@ use muster_workflow::{
 use super::{Deps, execution::RunningExecution, not_found};
 use crate::events::Reason;
 
-/// A tool that still asks after this many rounds will never be satisfied.
+/// A tool that still requests input after this many rounds never stops.
 const MOST_ROUNDS: usize = 10;
 
-/// One run, as its engine sees the gateway.
+/// An execution as its interpreter sees the gateway.
 pub(super) struct Runner<'a> {
     cx: CallContext<'a>,
     caller: Caller,
@@ -46,7 +46,7 @@ impl<'a> Runner<'a> {
     async fn called(&self, tool: &str, arguments: Object) -> Called {
         let arguments = raw(&arguments);
         let mut answer = self.answered(tool, arguments.clone()).await;
-        // Templates make text; what was meant as a number is sent as one.
+        // Templates render text, also where a tool takes a number.
         let refused = matches!(&answer, Err(CallError::InvalidArguments { tool: of, .. }) if of.as_str() == tool);
         let mended = match refused {
             true => {
@@ -74,7 +74,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Calls a tool, and asks the client whatever it wants to know.
+    /// Calls a tool, and asks the client for the input it requests.
     async fn answered(&self, tool: &str, arguments: Raw) -> Result<Outcome, CallError> {
         let mut continuation = Continuation::default();
         for _ in 0..MOST_ROUNDS {
@@ -150,14 +150,14 @@ impl Host for Runner<'_> {
     }
 }
 
-/// Without a source of randomness there is nothing random about what is made.
+/// Without a source of randomness, values are not random.
 fn fill(bytes: &mut [u8]) {
     if getrandom::fill(bytes).is_err() {
         bytes.fill(0);
     }
 }
 
-/// A workflow that is not there answers for itself.
+/// The reply of an unknown workflow.
 fn missing(name: &str) -> Called {
     match Content::of(Outcome::failure(not_found(name))) {
         Some(content) => Called::Answered(content),

@@ -1,4 +1,4 @@
-//! What lists show of records, read once for each file that is new or changed.
+//! The index of records for lists; each file is read once per change.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,15 +12,15 @@ use muster_workflow::record::{State, Summary};
 
 use super::executions::{Query, is_for, read};
 
-/// Older records are deleted.
+/// The retention of records.
 const OLDEST: SignedDuration = SignedDuration::from_hours(21 * 24);
-/// And of the others the oldest, when there are more than this.
+/// The number of records, beyond which the oldest are deleted.
 const MOST: usize = 10_000;
 
-/// What is known of the files.
+/// The files and their summaries.
 #[derive(Debug)]
 pub(super) struct Index {
-    /// What cannot be read and is older than this was left by someone who will not go on writing it.
+    /// An unreadable file older than this was abandoned.
     started: SystemTime,
     files: BTreeMap<PathBuf, Known>,
 }
@@ -38,7 +38,7 @@ impl Index {
         Self { started, files: BTreeMap::new() }
     }
 
-    /// Reads what is new or changed. Blocks on files.
+    /// Reads new and changed files. Blocks.
     pub(super) fn refresh(&mut self, folder: &Path, live: &BTreeSet<String>) {
         let Ok(entries) = fs::read_dir(folder) else { return self.files.clear() };
         let mut there = BTreeSet::new();
@@ -56,7 +56,7 @@ impl Index {
         self.files.retain(|path, _| there.contains(path));
         for known in self.files.values_mut() {
             let summary = &mut known.summary;
-            // Nobody runs it any more.
+            // Not running any more.
             if summary.status == State::Inprogress && !live.contains(&summary.execution_id) {
                 summary.status = State::Interrupted;
             }
@@ -89,7 +89,7 @@ impl Index {
         }
     }
 
-    /// Deletes what is too old, or too much.
+    /// Deletes records beyond the retention.
     fn forget(&mut self) {
         let oldest = Timestamp::now().saturating_sub(OLDEST).unwrap_or(Timestamp::UNIX_EPOCH);
         let mut by_age: Vec<(Timestamp, PathBuf)> = self
@@ -110,7 +110,7 @@ impl Index {
         }
     }
 
-    /// What a query asks for, newest first, and how many there are without its limits.
+    /// The records that match, newest first, and the number of matches on all pages.
     pub(super) fn find(&self, query: &Query) -> (Vec<Summary>, usize) {
         let mut found: Vec<&Known> = self
             .files

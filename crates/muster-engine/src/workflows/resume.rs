@@ -1,5 +1,5 @@
-//! Runs that the last gateway left behind: gone on with where nothing can be done twice, else closed
-//! with a record that says how far they came.
+//! Resumes unfinished executions of an earlier gateway where no step can run twice, and closes the others
+//! with a record.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,13 +16,13 @@ use super::{
 };
 use crate::events::Reason;
 
-/// Servers that are not there by then are not waited for.
+/// The timeout for servers to connect.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// Looks after what was left behind. Blocks on files; what goes on does so beside.
+/// Resumes or closes unfinished executions. Blocks while files are read.
 pub(crate) fn take_up(deps: &Deps, definitions: &Definitions, tasks: &TaskTracker) {
     let executions = Arc::clone(&deps.executions);
-    // What cannot be read is set aside now, not when somebody asks.
+    // Unreadable files are set aside now, not with the first query.
     tasks.spawn(async move { drop(executions.list(Query::default()).await) });
     for left in deps.executions.sweep() {
         let workflow = definitions.get(&left.opened.record.workflow_name);

@@ -1,4 +1,4 @@
-//! Workflows as one source in the catalog.
+//! The workflows as one source in the catalog.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use muster_core::{
 };
 use muster_workflow::{Workflow, arguments};
 
-/// The name of the backend that runs workflows. Servers cannot have it: it holds a slash.
+/// The name of the backend. A server cannot have it, because of the slash.
 pub(super) const BACKEND: &str = "workflow/";
 
 /// All workflows as tools.
@@ -30,7 +30,7 @@ pub(crate) fn source<'a>(workflows: impl Iterator<Item = &'a Arc<Workflow>>) -> 
         input_schema: raw(&arguments::schema(&workflow.spec)).into(),
         params: None,
         definition: None,
-        // What is wrong with arguments is for the run to say, and to record.
+        // Arguments are validated by the execution, which records the error.
         validator: Arc::new(Validator::unchecked()),
     });
     let offer = Offer { tools: tools.collect(), ..Offer::default() };

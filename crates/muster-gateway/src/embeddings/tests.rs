@@ -1,4 +1,4 @@
-//! What is embedded, and what is remembered instead.
+//! What is embedded, and what is taken from the cache.
 
 use std::{
     path::Path,
@@ -13,16 +13,16 @@ use muster_core::{
     name::{BackendName, ToolName},
     schema,
 };
-use muster_search::embedding::Embedder;
+use muster_search::meaning::Embed;
 
 use super::{FINGERPRINT_TEXT, Progress, ToolEmbeddings, VectorCache};
 use crate::dispatch::GatewaySnapshot;
 
-/// Counts how often it is asked.
+/// Counts how many texts it embeds.
 #[derive(Debug, Default)]
 struct Counting(AtomicUsize);
 
-impl Embedder for Counting {
+impl Embed for Counting {
     fn embed(&self, text: &str) -> Vec<f32> {
         if text != FINGERPRINT_TEXT {
             self.0.fetch_add(1, Ordering::Relaxed);
@@ -56,14 +56,14 @@ fn state(tools: &[&str]) -> GatewaySnapshot {
     }
 }
 
-/// A gateway's start: what it remembers is in the file alone.
+/// A gateway that starts: only the file is cached.
 fn started(model: &Arc<Counting>, file: &Path) -> Thinking {
     let model = Arc::clone(model);
     let embeddings = ToolEmbeddings::new(Box::new(move || Some(model.clone())));
     Thinking(embeddings.cached_in(file.to_owned()), None)
 }
 
-/// A gateway with what it has in mind.
+/// A gateway with its cache.
 struct Thinking(ToolEmbeddings, Option<VectorCache>);
 
 impl Thinking {

@@ -1,8 +1,7 @@
-//! Vectors kept in a file, so that a gateway that starts again does not have to think again.
+//! The file that caches vectors.
 //!
-//! A file is good for one model only: it begins with that model's vector of a fixed text, and any other
-//! model, or the same one computed otherwise, gives another. A file that is not whole counts as far
-//! as it goes.
+//! A file is valid for one model: it begins with that model's vector of a fixed text, a fingerprint. The
+//! intact beginning of a truncated file is used.
 
 use std::{
     collections::BTreeMap,
@@ -13,18 +12,18 @@ use std::{
     sync::Arc,
 };
 
-/// How a file begins, with the number of this format.
+/// The magic number and the version of the format.
 const MAGIC: &[u8] = b"muster vectors 1\n";
-/// No text is longer; more means that the file is not ours.
+/// A longer text means that the file is not ours.
 const MAX_TEXT: usize = 1 << 16;
 
-/// What texts mean.
+/// Vectors by text.
 pub(super) type Vectors = BTreeMap<Arc<str>, Arc<[f32]>>;
 
-/// One of them.
+/// A text and its vector.
 type Entry = (Arc<str>, Arc<[f32]>);
 
-/// What is kept at `path` of the model whose vector of the fixed text is `fingerprint`; at most `most`.
+/// Reads at most `most` vectors of the model with this fingerprint.
 pub(super) fn read(path: &Path, fingerprint: &[f32], most: usize) -> Vectors {
     let Ok(bytes) = fs::read(path) else { return Vectors::new() };
     let mut known = Vectors::new();
@@ -42,7 +41,7 @@ pub(super) fn read(path: &Path, fingerprint: &[f32], most: usize) -> Vectors {
     known
 }
 
-/// Keeps vectors at `path`, in place of what was there.
+/// Replaces the file atomically.
 pub(super) fn write(path: &Path, fingerprint: &[f32], known: &Vectors) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -67,7 +66,7 @@ fn write_vector(file: &mut impl io::Write, vector: &[f32]) -> io::Result<()> {
     vector.iter().try_for_each(|number| file.write_all(&number.to_le_bytes()))
 }
 
-/// What is still to be read.
+/// The bytes that are not read yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

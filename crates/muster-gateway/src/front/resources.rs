@@ -1,4 +1,4 @@
-//! Resources and prompts of backends, under the protocol's own methods.
+//! The protocol's own methods for resources and prompts.
 
 use std::borrow::Cow;
 
@@ -39,10 +39,10 @@ fn definition(listed: &CatalogItem, key: &'static str) -> Raw {
     object.to_raw()
 }
 
-/// What a read may be kept for: nobody knows when a resource changes.
+/// A backend does not say when a resource changes.
 const READ_KEEP: CacheControl = CacheControl { ttl_ms: 0, shared: false };
 
-/// Takes a question to the backend it is for.
+/// Passes a request on to the backend that has the resource or prompt.
 pub(super) async fn ask(
     cx: SurfaceContext<'_>,
     what: ResourceOperation,
@@ -70,7 +70,7 @@ fn fault(error: CallError) -> RequestError {
     }
 }
 
-/// Whom a question is for, and the same question in that backend's own names.
+/// The backend of a request, and the request in that backend's own names.
 fn addressed(
     catalog: &CatalogSnapshot,
     what: ResourceOperation,
@@ -114,7 +114,7 @@ fn prompt<'a>(catalog: &'a CatalogSnapshot, name: &str) -> Result<&'a CatalogIte
         .ok_or_else(|| RequestError::InvalidParams(format!("Prompt not found: {name}")))
 }
 
-/// A completion refers to a prompt by name or to a template by address.
+/// A completion refers to a prompt by name or to a template by URI.
 fn complete(
     catalog: &CatalogSnapshot,
     params: &Raw,

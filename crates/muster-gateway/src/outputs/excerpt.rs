@@ -1,7 +1,7 @@
-//! Looking at a kept answer: a page, the end, the lines with a pattern, a part of a JSON value.
+//! Excerpts of a stored output: a page, the end, the lines that match, a part of a JSON value.
 //!
-//! **Invariant:** however long an answer is, no more of it is in memory than what is given back,
-//! except where a part of a JSON value has to be read as a whole; that has a limit.
+//! **Invariant:** however long an output is, only the excerpt is in memory, except where a part of a JSON
+//! value has to be parsed as a whole; that has a limit.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 
@@ -10,45 +10,45 @@ use regex::bytes::Regex;
 
 use super::{CHUNK, StoredOutput};
 
-/// What is shown of a line that a pattern is in.
+/// The length that a matching line is cut to.
 const MOST_OF_LINE: usize = 400;
-/// No line is held in memory beyond this.
+/// The longest line that is held in memory.
 const MOST_LINE: u64 = 1 << 20;
-/// A token is hardly ever longer, so this much holds any page.
+/// An upper bound of the bytes of a token, so that one read holds any page.
 pub(super) const BYTES_PER_TOKEN: usize = 8;
 
-/// What is looked for.
+/// The excerpt to read.
 #[derive(Debug, Default)]
 pub struct ExcerptRequest {
-    /// The byte that a page begins with; the place in the result where something is selected.
+    /// The byte that a page begins with; within the selection if `path` is given.
     pub offset: Option<u64>,
-    /// The line that a page begins with, from 1 on.
+    /// The line that a page begins with, from 1.
     pub line: Option<u64>,
-    /// So many lines.
+    /// The number of lines.
     pub limit: Option<usize>,
-    /// Only lines that this pattern is in.
+    /// A regular expression: only lines that match.
     pub grep: Option<String>,
-    /// Only what this JSON path selects.
+    /// A JSON path: only what it selects.
     pub path: Option<String>,
-    /// The last lines, so many.
+    /// The number of last lines.
     pub tail: Option<usize>,
-    /// Only how much there is.
+    /// Only the number of matches.
     pub count: bool,
 }
 
-/// What was found.
+/// An excerpt.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Excerpt {
-    /// The text.
+    /// Its text.
     pub text: String,
-    /// What there is to say about it.
+    /// A remark about it.
     pub note: String,
-    /// Where the next piece begins, if there is one.
+    /// The offset of the next page, if there is one.
     pub next: Option<u64>,
 }
 
 impl StoredOutput {
-    /// Looks, and gives no more than `budget` tokens of text. What is wrong is said in words.
+    /// Reads an excerpt of at most `budget` tokens. The error is a message for the caller.
     pub fn look(&self, look: &ExcerptRequest, budget: usize) -> Result<Excerpt, String> {
         let unreadable = |error: io::Error| format!("cannot read `{}`: {error}", self.handle);
         if let Some(path) = &look.path {
@@ -90,7 +90,7 @@ impl StoredOutput {
         {
             piece = piece.get(..=end).unwrap_or(piece);
         }
-        // What was not valid text is longer here than in the file.
+        // Invalid UTF-8 is longer here than in the file.
         let taken = if piece.len() == text.len() { bytes.len() } else { piece.len() } as u64;
         let end = (start + taken).min(self.bytes);
         let next = (end < self.bytes && end > start).then_some(end);
@@ -103,7 +103,7 @@ impl StoredOutput {
         let start = self.bytes.saturating_sub((budget * BYTES_PER_TOKEN) as u64);
         file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();
-        // It may have grown since it was measured; what was measured is enough.
+        // The file may have grown since it was measured.
         file.take(self.bytes.saturating_sub(start)).read_to_end(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes);
         let whole = text.trim_end_matches('\n');
@@ -145,7 +145,7 @@ impl StoredOutput {
     }
 }
 
-/// The next line without its end; what is too long for memory is passed over.
+/// The next line without its end; the part beyond the limit is skipped.
 fn next_line(file: &mut impl io::BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     if file.by_ref().take(MOST_LINE).read_until(b'\n', line)? == 0 {
@@ -168,7 +168,7 @@ fn start_of_line(file: &mut impl io::BufRead, line: u64) -> io::Result<u64> {
     Ok(start)
 }
 
-/// A long line is shown from shortly before what was looked for.
+/// A long line is cut around the match.
 fn around(line: &[u8], hit: usize) -> String {
     let text = String::from_utf8_lossy(line);
     if text.len() <= MOST_OF_LINE {
@@ -182,7 +182,7 @@ fn around(line: &[u8], hit: usize) -> String {
     format!("{before}{shown}…")
 }
 
-/// The text of some bytes; a sign that the end cuts in two is left for the next piece.
+/// The text of some bytes; a character that is cut in two is left for the next page.
 pub(super) fn valid(bytes: &[u8], at_end: bool) -> std::borrow::Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Err(error) if !at_end && error.error_len().is_none() => {

@@ -1,4 +1,4 @@
-//! What is shown of an answer that is kept: enough to know what it is and where to look.
+//! The preview of a stored output: enough to see what it is and where to look.
 
 use std::io::{self, BufRead, BufReader};
 
@@ -10,11 +10,10 @@ use super::{
     shape::{DEEPEST, Shape},
 };
 
-/// The last lines of a long text that are shown.
+/// The number of last lines in a preview of text.
 const TAIL: usize = 5;
 
-/// The beginning and the end of text, the shape of JSON, nothing of anything else; in no more than
-/// `budget` tokens.
+/// The beginning and the end of text, the shape of JSON, nothing of anything else; within `budget` tokens.
 pub fn of(kind: &OutputKind, text: &str, budget: usize) -> String {
     match kind {
         OutputKind::Binary { .. } => String::new(),
@@ -23,7 +22,7 @@ pub fn of(kind: &OutputKind, text: &str, budget: usize) -> String {
     }
 }
 
-/// The same of an answer that is not in memory. Of text the beginning may be known already.
+/// The preview of an output that is not in memory. `beginning` is the known start of a text.
 pub fn of_kept(kept: &StoredOutput, beginning: &str, budget: usize) -> String {
     let shape = match kept.kind {
         OutputKind::Binary { .. } => return String::new(),
@@ -35,7 +34,7 @@ pub fn of_kept(kept: &StoredOutput, beginning: &str, budget: usize) -> String {
     shape.unwrap_or_else(|| ends_of_kept(kept, beginning, budget))
 }
 
-/// As much of a shape as there is room for.
+/// As much of a shape as fits.
 fn shaped(json: impl BufRead, budget: usize) -> io::Result<String> {
     let shape = Shape::read(json)?;
     let mut shown = (0..=DEEPEST).rev().map(|depth| shape.to_value(depth).to_string());
@@ -55,7 +54,7 @@ fn ends_of_kept(kept: &StoredOutput, beginning: &str, budget: usize) -> String {
     format!("{head}\n…\n{tail}")
 }
 
-/// How to get at the rest.
+/// How to read the rest.
 pub fn note(kept: &StoredOutput) -> String {
     let StoredOutput { handle, bytes, lines, kind, .. } = kept;
     let (what, how) = match kind {
@@ -74,7 +73,7 @@ pub fn note(kept: &StoredOutput) -> String {
     format!("[kept as {handle}: {what}; get_output {{\"handle\":\"{handle}\"}}: {how}]")
 }
 
-/// The first lines and the last ones.
+/// The first and the last lines.
 fn ends(text: &str, budget: usize) -> String {
     let head = token_estimate::prefix(text, budget * 7 / 10);
     let head = head.rfind('\n').and_then(|end| head.get(..end)).unwrap_or(head);

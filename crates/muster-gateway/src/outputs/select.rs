@@ -1,7 +1,7 @@
-//! Parts of a kept JSON value, by a path.
+//! Parts of a stored JSON value, selected by a JSON path.
 //!
-//! The plain beginning of a path (members by their names, items by their numbers) is followed in the file,
-//! however long that is. Only what it leads to is read, for the rest of the path to be applied to it.
+//! The plain prefix of a path (members by name, items by index) is followed in the file, however long that
+//! is. Only the value it leads to is parsed, for the rest of the path.
 
 use std::{
     io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom},
@@ -21,10 +21,10 @@ use super::{
     shape::Shape,
 };
 
-/// A part that is longer is not read.
+/// The longest value that is parsed.
 const MOST_JSON: u64 = 16 << 20;
 
-/// One step of the plain beginning of a path.
+/// A step of the plain prefix of a path.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
     Member(String),
@@ -32,7 +32,7 @@ enum Step {
 }
 
 impl StoredOutput {
-    /// What a path selects, or how much of it there is.
+    /// The values that a path selects, or their number.
     pub(super) fn select(
         &self,
         path: &str,
@@ -78,7 +78,7 @@ impl StoredOutput {
         Ok(shown(&found, look, budget))
     }
 
-    /// Where plain steps lead.
+    /// The range that plain steps lead to.
     fn place(&self, steps: &[Step]) -> io::Result<Option<Range<u64>>> {
         let mut scan = JsonScanner::new(self.part(&(0..self.bytes))?, 0);
         let place = follow(&mut scan, steps)?;
@@ -90,7 +90,7 @@ impl StoredOutput {
         first.is_ok_and(|first| first == Some(b'"'))
     }
 
-    /// A page of a text that is too long to be read.
+    /// A page of a text that is too long to be parsed.
     fn page_of_text(
         &self,
         place: &Range<u64>,
@@ -120,14 +120,14 @@ impl StoredOutput {
     }
 }
 
-/// Reads one value, and finds where steps lead inside of it.
+/// Scans one value for the range that steps lead to.
 fn follow(scan: &mut JsonScanner<impl BufRead>, steps: &[Step]) -> io::Result<Option<Range<u64>>> {
     let first = scan.peek()?;
     let mut found = None;
     match steps.split_first() {
         None => return scan.skip().map(Some),
         Some((Step::Member(name), rest)) if first == b'{' => {
-            // Of equal keys the last one counts.
+            // Of duplicate keys the last one counts.
             scan.members(|scan, key| {
                 if key == name {
                     found = follow(scan, rest)?;
@@ -152,8 +152,7 @@ fn follow(scan: &mut JsonScanner<impl BufRead>, steps: &[Step]) -> io::Result<Op
     Ok(found)
 }
 
-/// The plain beginning of a path, and the rest of it. A rest that speaks of the whole value needs all of
-/// it.
+/// The plain prefix of a path, and the rest. A rest that refers to the root needs the whole value.
 fn plain(path: &str) -> (Vec<Step>, &str) {
     let whole = path.strip_prefix('$').unwrap_or(path);
     let (mut steps, mut rest) = (Vec::new(), whole);

@@ -1,5 +1,5 @@
-//! The shape of a JSON value of any length, read in one go: lists by their first item and length,
-//! texts by their beginning.
+//! The shape of a JSON value of any length, in one pass: lists by their first item and length, texts by
+//! their beginning.
 //!
 //! **Invariant:** however long a value is, its shape is small.
 
@@ -8,18 +8,18 @@ use std::io::{self, BufRead, Read as _};
 use muster_core::json::{scan::JsonScanner, unescape::UnescapeReader};
 use serde_json::{Map, Value};
 
-/// How deep a shape goes.
+/// The depth of a shape.
 pub(super) const DEEPEST: usize = 4;
-/// So many members of an object are shown.
+/// The number of members shown of an object.
 const MOST_MEMBERS: usize = 40;
-/// A text in a shape is cut after so many letters.
+/// The number of characters shown of a text.
 const MOST_TEXT: usize = 60;
-/// So much is read of a text or a number.
+/// The number of bytes read of a text or a number.
 const MOST_READ: usize = 12 * MOST_TEXT + 2;
-/// So many values have a shape of their own; no answer has room for more.
+/// The number of values with a shape of their own; no reply has room for more.
 const MOST_VALUES: usize = 20_000;
 
-/// What a value looks like.
+/// The shape of a value.
 #[derive(Debug)]
 pub(super) enum Shape {
     List { first: Option<Box<Self>>, length: u64 },
@@ -29,7 +29,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// Reads the one value that there is.
+    /// Reads the shape of one value.
     pub(super) fn read(input: impl BufRead) -> io::Result<Self> {
         let mut scan = JsonScanner::new(input, 0);
         let shape = Self::at(&mut scan, DEEPEST, &mut 0)?;
@@ -82,7 +82,7 @@ impl Shape {
         }
     }
 
-    /// How many items or members it has; anything else counts as one.
+    /// The number of items or members; 1 for anything else.
     pub(super) const fn length(&self) -> u64 {
         match self {
             Self::List { length, .. } | Self::Object { length, .. } => *length,
@@ -90,7 +90,7 @@ impl Shape {
         }
     }
 
-    /// The shape as a value, no deeper than this.
+    /// The shape as JSON, down to a depth.
     pub(super) fn to_value(&self, depth: usize) -> Value {
         match self {
             Self::List { first: Some(first), length } if depth > 0 => {
@@ -118,7 +118,7 @@ impl Shape {
     }
 }
 
-/// The beginning of a text, and how many bytes it has as it is written.
+/// The beginning of a text, and its length as written.
 fn text(scan: &mut JsonScanner<impl BufRead>) -> io::Result<Shape> {
     let mut written = Vec::new();
     let place = scan.skip_into(&mut |bytes| {

@@ -1,4 +1,4 @@
-//! What is kept, for whom, for how long, and how it is looked at.
+//! What is stored, for which caller, for how long, and the excerpts of it.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 

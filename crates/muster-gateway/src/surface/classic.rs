@@ -1,4 +1,4 @@
-//! Every tool shown directly, as plain MCP servers do.
+//! The classic surface: every tool is listed directly, as by a plain MCP server.
 
 use muster_core::{
     backend::BoxFuture,
@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use super::{Surface, SurfaceContext, ToolCall, climax_errors, passed};
 use crate::dispatch::{GatewaySnapshot, in_memory};
 
-/// Shows every tool that the policy lets through.
+/// Lists every tool that the policy allows.
 #[derive(Debug)]
 pub struct Classic;
 
@@ -63,7 +63,7 @@ impl Surface for Classic {
     }
 }
 
-/// A tool as it is listed. What an MCP server said of it stays as it was written, except for its name.
+/// A tool in the list. An MCP server's definition stays as written, except for its name.
 fn listed(entry: &ToolEntry, policy: &Policy) -> Raw {
     let Some(definition) = entry.definition.as_deref() else {
         return raw(&Listed {

@@ -1,5 +1,4 @@
-//! How CLImax words what did not run. The texts are contract; what helps beyond them travels as
-//! structured content beside the text.
+//! Errors in CLImax's words. The texts are a contract; further help is structured content beside the text.
 
 use muster_core::{
     call::{CallError, Outcome},
@@ -8,7 +7,7 @@ use muster_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// What helps an agent to get it right the next time.
+/// Help for the next attempt.
 #[derive(Serialize, Default)]
 struct Help<'a> {
     error: String,
@@ -20,7 +19,7 @@ struct Help<'a> {
     input_schema: Option<&'a RawValue>,
 }
 
-/// Words an error for a CLImax client.
+/// The outcome of a call that did not run.
 pub(super) fn outcome(error: &CallError) -> Outcome {
     if let CallError::PolicyViolation { tool, violations } = error {
         tracing::warn!("Policy rejected {tool}: {}", violations.join("; "));

@@ -1,7 +1,7 @@
-//! Two tools in place of hundreds: `climax_search` to find one, `climax_call` to run it.
+//! The discovery surface: `climax_search` finds a tool, `climax_call` runs it.
 //!
-//! Who asks for no more gets what CLImax promised, to the letter. Who sets `max_tokens` or `effect`,
-//! which the schemas do not list since they are part of that promise, gets what fits.
+//! By default replies are what CLImax specifies, to the byte. Callers that set `max_tokens` or `effect`,
+//! which the schemas do not list for the same reason, get replies within these bounds.
 
 mod bounds;
 mod search;
@@ -34,17 +34,17 @@ use crate::{
     outputs::Outputs,
 };
 
-/// What reads long answers, called as if it were a tool.
+/// `get_output` can be called as if it were a tool.
 const GET_OUTPUT: &str = "get_output";
 
-/// Shows `climax_search` and `climax_call`.
+/// The surface with `climax_search` and `climax_call`.
 #[derive(Debug, Default)]
 pub struct Discovery {
     outputs: Arc<Outputs>,
 }
 
 impl Discovery {
-    /// Keeps answers in `outputs` that are longer than a caller wants them.
+    /// Stores results that exceed a caller's budget in `outputs`.
     pub fn storing(outputs: Outputs) -> Self {
         Self { outputs: Arc::new(outputs) }
     }
@@ -94,7 +94,7 @@ impl Discovery {
     ) -> Result<Outcome, RequestError> {
         let envelope = call.arguments.clone();
         let mut given = RawObject::parse(&envelope).unwrap_or_default();
-        // Agents send `args: null` for a tool without arguments, and it means just that.
+        // Agents send `args: null` for a tool without arguments.
         if given.get("args").is_some_and(|args| args.get() == "null") {
             given.remove("args");
         }

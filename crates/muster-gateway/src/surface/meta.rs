@@ -1,8 +1,8 @@
-//! Twelve tools in place of hundreds: find one, look at it, call it; the same for resources and
-//! prompts; and one for what was too long to be given at once.
+//! The meta surface: twelve tools that find, describe and call all others, and the same for resources and
+//! prompts.
 //!
-//! Each of them has a file of its own with its name, its words, its schema and its code. What
-//! they answer costs no more tokens than it may, whatever there is behind them.
+//! Each meta-tool has a file with its name, description, schema and code. Replies stay within a token
+//! budget, however large the catalog is.
 
 mod advert;
 pub(super) mod arguments;
@@ -50,7 +50,7 @@ use crate::{
     outputs::Outputs,
 };
 
-/// The tools, in the order they are listed.
+/// The meta-tools, in the order they are listed.
 const TOOLS: [&MetaTool; 12] = [
     &list_tools::TOOL,
     &describe_tool::TOOL,
@@ -66,47 +66,47 @@ const TOOLS: [&MetaTool; 12] = [
     &get_output::TOOL,
 ];
 
-/// So many states are remembered: callers may each have their own.
+/// The number of cached indexes: each caller may have a snapshot of its own.
 const MAX_INDEXES: usize = 16;
 
-/// A index, and the state it was made of.
+/// An index and the snapshot it was made of.
 type MadeOf = (Weak<GatewaySnapshot>, Arc<ToolIndex>);
 
-/// Shows the meta-tools.
+/// The surface with the meta-tools.
 #[derive(Debug, Default)]
 pub struct Meta {
-    /// What was last made of states, the newest last. The lock is held to look, never to make one.
+    /// The newest indexes, the newest last. The lock is never held while an index is made.
     indexes: RwLock<Vec<MadeOf>>,
     outputs: Arc<Outputs>,
-    /// What tools mean, where there is a model.
+    /// The embeddings of tools, if there is a model.
     embeddings: Option<Arc<ToolEmbeddings>>,
 }
 
-/// One of the tools.
+/// A meta-tool.
 struct MetaTool {
     name: &'static str,
     description: &'static str,
-    /// As JSON Schema.
+    /// The input schema as JSON.
     input_schema: &'static str,
-    /// What an answer may cost, unless the caller says otherwise.
+    /// The default token budget of a reply.
     budget: usize,
     run: Run,
 }
 
-/// An answer to come.
+/// A pending outcome.
 type OutcomeFuture<'a> = BoxFuture<'a, Result<Outcome, RequestError>>;
 
-/// How a tool answers.
+/// How a meta-tool is run.
 enum Run {
-    /// From what there is.
+    /// From the snapshot.
     Now(fn(&MetaContext<'_>, &MetaArguments<'_>) -> Outcome),
-    /// With a list that keeps to the budget by itself.
+    /// From the snapshot; keeps to the budget itself.
     List(fn(&MetaContext<'_>, &MetaArguments<'_>) -> Outcome),
-    /// By asking a backend for something that does not change anything.
+    /// By a read-only request to a backend.
     Ask(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> OutcomeFuture<'a>),
-    /// With a piece of what is kept, which keeps to the budget by itself.
+    /// From a stored output; keeps to the budget itself.
     Look(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> OutcomeFuture<'a>),
-    /// By running a tool, whatever that does.
+    /// By calling a tool, with any effect.
     Call(for<'a> fn(&'a MetaContext<'a>, ToolCall) -> OutcomeFuture<'a>),
 }
 
@@ -115,14 +115,14 @@ struct MetaContext<'a> {
     request: SurfaceContext<'a>,
     meta: &'a Meta,
     budget: Budget,
-    /// Whether the caller has set the budget.
+    /// Whether the caller set the budget.
     budget_given: bool,
-    /// What the question means, and what the tools do.
+    /// The vector of the query, and the vectors of the tools.
     meant: Option<(Vec<f32>, embeddings::EmbeddingSnapshot)>,
 }
 
 impl MetaContext<'_> {
-    /// What has been made of the state.
+    /// The index of the snapshot.
     fn index(&self) -> Arc<ToolIndex> {
         self.meta.index(self.request.snapshot)
     }
@@ -133,25 +133,25 @@ impl MetaContext<'_> {
         OutputSink { outputs: Arc::clone(&self.meta.outputs), owner }
     }
 
-    /// The budget that the caller has set, or a default of at least so much.
+    /// The caller's budget, or at least this default.
     fn budget_or(&self, default: usize) -> Budget {
         if self.budget_given { self.budget } else { Budget(self.budget.0.max(default)) }
     }
 }
 
 impl Meta {
-    /// Keeps long answers in `outputs`.
+    /// Stores results that exceed the budget in `outputs`.
     pub fn storing(outputs: Outputs) -> Self {
         Self { outputs: Arc::new(outputs), ..Self::default() }
     }
 
-    /// Searches by meaning too.
+    /// Adds search by meaning.
     #[must_use]
     pub fn with_embeddings(self, embeddings: Arc<ToolEmbeddings>) -> Self {
         Self { embeddings: Some(embeddings), ..self }
     }
 
-    /// What a question means. A model thinks for some milliseconds, which others do not wait for.
+    /// Embeds a query. The model takes some milliseconds, off the async threads.
     async fn meant(
         &self,
         tool: &MetaTool,
@@ -216,7 +216,7 @@ impl Surface for Meta {
                 Run::List(answer) => Ok(answer(&cx, &given)),
                 Run::Now(answer) => Ok(fit(answer(&cx, &given), budget, &sink).await),
                 Run::Ask(run) => Ok(fit(run(&cx, call).await?, budget, &sink).await),
-                // What it runs is made to fit before it is wrapped.
+                // The result is fitted before it is wrapped.
                 Run::Call(run) | Run::Look(run) => run(&cx, call).await,
             }
         })
@@ -256,7 +256,7 @@ fn is_meta(name: &str) -> bool {
     TOOLS.into_iter().any(|tool| tool.name == name)
 }
 
-/// A tool is called by its own name, though only meta-tools are shown.
+/// The error for a tool that is called by its own name instead of by `call_tool`.
 fn not_shown(state: &GatewaySnapshot, name: &str) -> RequestError {
     let there = state.catalog.get(name).is_some_and(|entry| state.policy.shows(entry));
     let hint = if there { "; call it with `call_tool`" } else { "" };
@@ -275,7 +275,7 @@ mod tests {
         let tools = Meta::default().tools(&GatewaySnapshot::default());
         let bytes: usize = tools.iter().map(|tool| tool.get().len()).sum();
         assert_eq!(tools.len(), 12);
-        // A token is about four bytes of such text.
+        // About four bytes are a token.
         assert!(bytes < 9_000, "{bytes}");
     }
 

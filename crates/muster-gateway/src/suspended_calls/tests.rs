@@ -1,3 +1,5 @@
+//! When a call is suspended, resumed, expired and cancelled.
+
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use muster_core::client::{InputMode, InputRequest, Notification};

@@ -7,7 +7,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use muster_core::request::RequestHandler;
-use muster_mcp::server::{Answer, LocalSession, Server};
+use muster_mcp::server::{LocalSession, RpcResponse, Server};
 use tokio::{sync::watch, time::sleep};
 use tracing::{debug, info};
 
@@ -88,13 +88,13 @@ impl LoginGate {
 impl Upstream {
     /// Serves a request while the gate is closed; `None` if the upstream is to be asked, because the gate
     /// has been opened.
-    pub(super) async fn serve_until_login(&self, request: &BridgedRequest) -> Option<Answer> {
+    pub(super) async fn serve_until_login(&self, request: &BridgedRequest) -> Option<RpcResponse> {
         let server = self.gate.server.as_ref()?;
         if request.kind == RequestKind::Initialize {
             self.session.set_initialize(&request.body);
         }
         let text = String::from_utf8_lossy(&request.body);
-        let response = server.answer_line(&self.gate.session, &text, &self.out.lines).await?;
+        let response = server.serve_line(&self.gate.session, &text, &self.out.lines).await?;
         // A subscription has reported the opening as a change, and continues with the upstream.
         let continues = request.kind == RequestKind::Subscription && !self.gate.is_closed();
         (!continues).then_some(response)

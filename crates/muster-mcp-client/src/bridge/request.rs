@@ -88,7 +88,7 @@ impl BridgedRequest {
     ) -> Self {
         let params = params.and_then(RawObject::parse).unwrap_or_default();
         let meta = params.get("_meta").and_then(RawObject::parse).unwrap_or_default();
-        let era = Era::judge(method, &meta, None);
+        let era = Era::of_request(method, &meta, None);
         let headers = (era == Era::Modern).then(|| routing(tools, method, &params, &meta));
         let kind = RequestKind::of(method);
         let uri = match kind {

@@ -1,28 +1,28 @@
-//! What a client sends and what it takes: media types, read with a kind eye.
+//! Content negotiation: the media types that a client sends and accepts.
 
 use http::{HeaderMap, header};
 
 const JSON: &str = "application/json";
 const BOTH: &str = "application/json, text/event-stream";
 
-/// The forms an answer may have.
+/// The media types that a client accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Accepts {
     pub(super) json: bool,
     pub(super) events: bool,
 }
 
-/// What the client takes; without a word on it, everything.
+/// The media types that the client accepts; everything if it does not say.
 pub(super) fn accepts(headers: &HeaderMap) -> Accepts {
-    // What nearly every client says.
+    // What nearly every client sends.
     if headers.get(header::ACCEPT).is_some_and(|value| value == BOTH) {
         return Accepts { json: true, events: true };
     }
     let mut accepts = Accepts { json: false, events: false };
-    let mut said = false;
+    let mut is_given = false;
     for value in headers.get_all(header::ACCEPT) {
         for range in value.to_str().unwrap_or_default().split(',') {
-            said = true;
+            is_given = true;
             match essence(range) {
                 range if range.eq_ignore_ascii_case("application/json") => accepts.json = true,
                 range if range.eq_ignore_ascii_case("text/event-stream") => accepts.events = true,
@@ -33,10 +33,10 @@ pub(super) fn accepts(headers: &HeaderMap) -> Accepts {
             }
         }
     }
-    if said { accepts } else { Accepts { json: true, events: true } }
+    if is_given { accepts } else { Accepts { json: true, events: true } }
 }
 
-/// Whether the body may be JSON. A browser sends other types to strangers without asking first.
+/// Whether the body may be JSON. Browsers send other types across origins without a preflight request.
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
     let Some(value) = headers.get(header::CONTENT_TYPE) else { return true };
     if value == JSON {
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken() {
+    fn accepted_media_types() {
         let check = |value: &str, json, events| {
             assert_eq!(
                 accepts(&headers(header::ACCEPT, value)),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent() {
+    fn media_types_of_json() {
         for (value, expected) in [
             ("application/json", true),
             ("Application/JSON; charset=utf-8", true),

@@ -1,4 +1,4 @@
-//! The bodies of responses: a document, or events as they happen.
+//! Response bodies: a document, or an event stream.
 
 use std::{
     convert::Infallible,
@@ -11,18 +11,18 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
-/// Where events come from. Dropping it gives them up.
-pub(super) trait Source: Send {
+/// A source of events. Dropping it cancels what produces them.
+pub(super) trait EventSource: Send {
     /// The next event, framed; `None` after the last.
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>>;
 }
 
-/// A body.
+/// A response body.
 pub(super) enum Body {
-    /// A document; none is an empty one, or one that was sent.
+    /// A document; `None` if it is empty or has been sent.
     Whole(Option<Bytes>),
-    /// Events.
-    Events(Events),
+    /// An event stream.
+    Events(EventStream),
 }
 
 impl Body {
@@ -31,16 +31,16 @@ impl Body {
     }
 }
 
-/// Events, with a sign of life after every silence.
-pub(super) struct Events {
-    source: Option<Box<dyn Source>>,
-    silence: Duration,
-    alarm: Pin<Box<Sleep>>,
+/// An event stream with keep-alive comments.
+pub(super) struct EventStream {
+    source: Option<Box<dyn EventSource>>,
+    keep_alive: Duration,
+    timer: Pin<Box<Sleep>>,
 }
 
-impl Events {
-    pub(super) fn new(source: Box<dyn Source>, silence: Duration) -> Self {
-        Self { source: Some(source), silence, alarm: Box::pin(tokio::time::sleep(silence)) }
+impl EventStream {
+    pub(super) fn new(source: Box<dyn EventSource>, keep_alive: Duration) -> Self {
+        Self { source: Some(source), keep_alive, timer: Box::pin(tokio::time::sleep(keep_alive)) }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
@@ -51,20 +51,20 @@ impl Events {
                 return Poll::Ready(None);
             }
             Poll::Ready(Some(event)) => event,
-            Poll::Pending => match self.alarm.as_mut().poll(cx) {
-                Poll::Ready(()) => Bytes::from_static(ALIVE),
+            Poll::Pending => match self.timer.as_mut().poll(cx) {
+                Poll::Ready(()) => Bytes::from_static(KEEP_ALIVE),
                 Poll::Pending => return Poll::Pending,
             },
         };
-        self.alarm.as_mut().reset(Instant::now() + self.silence);
+        self.timer.as_mut().reset(Instant::now() + self.keep_alive);
         Poll::Ready(Some(event))
     }
 }
 
-/// A comment: clients pass over it, and whoever watches the connection sees that it is alive.
-const ALIVE: &[u8] = b": keep-alive\n\n";
+/// A comment, which clients ignore and proxies take as a sign of life.
+const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
-/// A message as an event. Lines end with a newline, and have no other.
+/// Frames a line as an event. The line ends with a newline and contains no other.
 pub(super) fn event(line: &[u8]) -> Bytes {
     let (start, end) = (b"event: message\ndata: ", b"\n");
     let mut event = Vec::with_capacity(start.len() + line.len() + end.len());

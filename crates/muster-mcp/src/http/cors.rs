@@ -1,40 +1,40 @@
-//! Web pages of others that may talk to us from a browser.
+//! Cross-origin requests of allowed web pages.
 
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request};
 
-use super::{body::Body, reply};
+use super::{body::Body, responses};
 
-/// What such pages may send. A browser asks before it sends anything unusual.
-const SENT: &str = "Authorization, Content-Type, Accept, Mcp-Session-Id, MCP-Protocol-Version, \
+/// The request headers that pages may send.
+const ALLOWED_HEADERS: &str = "Authorization, Content-Type, Accept, Mcp-Session-Id, MCP-Protocol-Version, \
                     Mcp-Method, Mcp-Name, Last-Event-ID";
-/// What they may read of an answer.
-const READ: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After";
+/// The response headers that pages may read.
+const EXPOSED_HEADERS: &str = "Mcp-Session-Id, WWW-Authenticate, Retry-After";
 
-/// The origin of a page that may talk to us.
+/// An allowed origin.
 #[derive(Debug, Clone)]
-pub(super) struct Origin(HeaderValue);
+pub(super) struct AllowedOrigin(HeaderValue);
 
-impl Origin {
-    /// The origin of a request, if it is one of these; `*` is any.
+impl AllowedOrigin {
+    /// The origin of a request, if it is allowed; `*` allows any.
     pub(super) fn of(headers: &HeaderMap, allowed: &[String]) -> Option<Self> {
         let origin = headers.get(header::ORIGIN)?;
         let text = origin.to_str().ok()?;
-        let known =
+        let is_same =
             |one: &String| one == "*" || one.trim_end_matches('/').eq_ignore_ascii_case(text);
-        allowed.iter().any(known).then(|| Self(origin.clone()))
+        allowed.iter().any(is_same).then(|| Self(origin.clone()))
     }
 
-    /// The answer to a browser that asks what a page may send.
+    /// The response to a preflight request.
     pub(super) fn preflight(&self, head: &request::Parts) -> Option<Response<Body>> {
-        let asks = head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-        if head.method != Method::OPTIONS || !asks {
+        let is_preflight = head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+        if head.method != Method::OPTIONS || !is_preflight {
             return None;
         }
-        let mut response = reply::bare(StatusCode::NO_CONTENT);
+        let mut response = responses::bare(StatusCode::NO_CONTENT);
         let headers = response.headers_mut();
         for (name, value) in [
             (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
-            (header::ACCESS_CONTROL_ALLOW_HEADERS, SENT),
+            (header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS),
             (header::ACCESS_CONTROL_MAX_AGE, "600"),
         ] {
             headers.insert(name, HeaderValue::from_static(value));
@@ -42,11 +42,14 @@ impl Origin {
         Some(self.allow(response))
     }
 
-    /// Lets the page read an answer.
+    /// Lets the page read a response.
     pub(super) fn allow(&self, mut response: Response<Body>) -> Response<Body> {
         let headers = response.headers_mut();
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, self.0.clone());
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(READ));
+        headers.insert(
+            header::ACCESS_CONTROL_EXPOSE_HEADERS,
+            HeaderValue::from_static(EXPOSED_HEADERS),
+        );
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
         response
     }

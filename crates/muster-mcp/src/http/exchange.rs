@@ -1,4 +1,4 @@
-//! One request and its response: a document if the answer comes first, else a stream of events.
+//! One request and its HTTP response: a document if the response comes first, else an event stream.
 
 use std::{
     collections::VecDeque,
@@ -9,107 +9,107 @@ use std::{
 
 use bytes::Bytes;
 use http::Response;
-use tokio::sync::mpsc;
 
 use super::{
     accept::Accepts,
-    body::{Body, Events, Source, event},
-    reply,
-    tick::Due,
-    work::Work,
+    body::{Body, EventSource, EventStream, event},
+    coarse_timer::CoarseDeadline,
+    responses,
+    serving::Serving,
 };
-use crate::server::Answer;
+use crate::{client_channel::Mailbox, server::RpcResponse};
 
-/// A request that is about to run.
+/// A request that is about to be served.
 pub(super) struct Exchange {
-    pub(super) work: Work,
-    /// What is said before the answer; none when the client takes no events.
-    pub(super) mail: Option<mpsc::Receiver<Vec<u8>>>,
+    pub(super) serving: Serving,
+    /// Messages that precede the response; `None` if the client accepts no events.
+    pub(super) mailbox: Option<Mailbox>,
     pub(super) accepts: Accepts,
-    pub(super) silence: Duration,
+    /// How long the client waits before it needs a sign of life.
+    pub(super) keep_alive: Duration,
 }
 
 /// What happened first.
 enum First {
-    Answer(Option<Answer>),
+    /// The response; `None` if the request was cancelled.
+    Response(Option<RpcResponse>),
     Line(Vec<u8>),
-    Silence,
+    Timeout,
 }
 
 impl Exchange {
-    /// Runs until it is clear what the response will be.
+    /// Serves the request until the form of the HTTP response is known.
     pub(super) async fn respond(mut self) -> Response<Body> {
-        let patience = Due::after(self.silence);
-        let first = poll_fn(|cx| self.poll_first(&patience, cx)).await;
-        let Self { work, mail, accepts, silence } = self;
-        let mut stream = Stream { ready: VecDeque::new(), work: Some(work), mail };
+        let deadline = CoarseDeadline::after(self.keep_alive);
+        let first = poll_fn(|cx| self.poll_first(&deadline, cx)).await;
+        let Self { serving, mailbox, accepts, keep_alive } = self;
+        let mut stream = ResponseEvents { ready: VecDeque::new(), serving: Some(serving), mailbox };
         match first {
-            First::Answer(answer) => {
-                stream.work = None;
+            First::Response(response) => {
+                stream.serving = None;
                 stream.drain();
-                match answer {
-                    Some(answer) if stream.ready.is_empty() && accepts.json => {
-                        return reply::answer(&answer);
+                match response {
+                    Some(response) if stream.ready.is_empty() && accepts.json => {
+                        return responses::rpc(&response);
                     }
-                    Some(answer) => stream.ready.push_back(event(&answer.to_line())),
-                    // Taken back: there is nothing to say.
+                    Some(response) => stream.ready.push_back(event(&response.to_line())),
                     None => (),
                 }
             }
             First::Line(line) => stream.ready.push_back(event(&line)),
-            First::Silence => stream.ready.push_back(Bytes::from_static(b": working\n\n")),
+            First::Timeout => stream.ready.push_back(Bytes::from_static(b": working\n\n")),
         }
-        reply::events(Events::new(Box::new(stream), silence))
+        responses::events(EventStream::new(Box::new(stream), keep_alive))
     }
 
-    fn poll_first(&mut self, patience: &Due, cx: &mut Context<'_>) -> Poll<First> {
-        if let Poll::Ready(answer) = self.work.poll(cx) {
-            return Poll::Ready(First::Answer(answer));
+    fn poll_first(&mut self, deadline: &CoarseDeadline, cx: &mut Context<'_>) -> Poll<First> {
+        if let Poll::Ready(response) = self.serving.poll(cx) {
+            return Poll::Ready(First::Response(response));
         }
-        let Some(mail) = &mut self.mail else { return Poll::Pending };
-        if let Poll::Ready(Some(line)) = mail.poll_recv(cx) {
+        let Some(mailbox) = &mut self.mailbox else { return Poll::Pending };
+        if let Poll::Ready(Some(line)) = mailbox.poll_next(cx) {
             return Poll::Ready(First::Line(line));
         }
-        // After a long silence the stream is opened, so that nobody takes us for dead.
-        if patience.has_come() { Poll::Ready(First::Silence) } else { Poll::Pending }
+        // After a long silence open the stream, so that the client does not time out.
+        if deadline.is_over() { Poll::Ready(First::Timeout) } else { Poll::Pending }
     }
 }
 
 /// The rest of a request, as events.
-struct Stream {
+struct ResponseEvents {
     ready: VecDeque<Bytes>,
-    work: Option<Work>,
-    mail: Option<mpsc::Receiver<Vec<u8>>>,
+    serving: Option<Serving>,
+    mailbox: Option<Mailbox>,
 }
 
-impl Stream {
-    /// Everything that was said so far.
+impl ResponseEvents {
+    /// Queues everything that has been sent.
     fn drain(&mut self) {
-        while let Some(line) = self.mail.as_mut().and_then(|mail| mail.try_recv().ok()) {
+        while let Some(line) = self.mailbox.as_mut().and_then(Mailbox::try_next) {
             self.ready.push_back(event(&line));
         }
     }
 }
 
-impl Source for Stream {
+impl EventSource for ResponseEvents {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Poll::Ready(Some(event));
             }
-            let Some(work) = &mut self.work else { return Poll::Ready(None) };
-            match work.poll(cx) {
-                Poll::Ready(answer) => {
-                    self.work = None;
+            let Some(serving) = &mut self.serving else { return Poll::Ready(None) };
+            match serving.poll(cx) {
+                Poll::Ready(response) => {
+                    self.serving = None;
                     self.drain();
-                    self.ready.extend(answer.map(|answer| event(&answer.to_line())));
+                    self.ready.extend(response.map(|response| event(&response.to_line())));
                 }
                 Poll::Pending => {
-                    let Some(mail) = &mut self.mail else { return Poll::Pending };
-                    match mail.poll_recv(cx) {
-                        Poll::Ready(Some(line)) => return Poll::Ready(Some(event(&line))),
-                        Poll::Ready(None) | Poll::Pending => return Poll::Pending,
-                    }
+                    let Some(mailbox) = &mut self.mailbox else { return Poll::Pending };
+                    return match mailbox.poll_next(cx) {
+                        Poll::Ready(Some(line)) => Poll::Ready(Some(event(&line))),
+                        Poll::Ready(None) | Poll::Pending => Poll::Pending,
+                    };
                 }
             }
         }

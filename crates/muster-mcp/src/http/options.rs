@@ -1,4 +1,4 @@
-//! How HTTP is served.
+//! Options of the HTTP transports.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -9,20 +9,20 @@ use muster_core::{
 };
 use serde::Serialize;
 
-/// Tells how the gateway is, whenever `/health` is asked for.
+/// Computes the response of `/health`.
 pub type HealthCheck = Arc<dyn Fn() -> Health + Send + Sync>;
 
-/// How the gateway is.
+/// The health of the gateway.
 #[derive(Debug, Clone)]
 pub struct Health {
-    /// What a load balancer looks at.
+    /// For load balancers.
     pub status: StatusCode,
-    /// What a person looks at: a JSON object.
+    /// For people: a JSON object.
     pub body: Raw,
 }
 
 impl Health {
-    /// All is well.
+    /// A healthy gateway.
     pub fn ok() -> Self {
         #[derive(Serialize)]
         struct Status {
@@ -32,36 +32,36 @@ impl Health {
     }
 }
 
-/// How HTTP is served.
+/// Options of the HTTP transports.
 #[derive(Clone)]
 pub struct HttpOptions {
-    /// Where streamable HTTP is, the published path first.
+    /// The paths of streamable HTTP, the published one first.
     pub paths: Vec<String>,
-    /// Names by which this server may be addressed, beside the loopback names and the address that a
-    /// client connected to. `*` is any name.
+    /// Host names of this server, in addition to the loopback names and the address that a client
+    /// connected to. `*` allows any.
     pub hosts: Vec<String>,
-    /// Web pages that may talk to us from a browser, by their origin. `*` is any.
+    /// Origins of web pages that may send requests. `*` allows any.
     pub origins: Vec<String>,
-    /// What `/health` answers.
+    /// The response of `/health`.
     pub health: HealthCheck,
     /// Finds out who is calling; without it everyone is the one local caller.
     pub guard: Option<Arc<dyn Authenticator>>,
-    /// Pages beside the protocol, which are for everybody.
+    /// Web pages outside of the protocol, without authentication.
     pub pages: Vec<Arc<dyn WebPages>>,
-    /// How long requests may take to finish when the server stops.
+    /// How long pending requests may take at shutdown.
     pub grace: Duration,
-    /// After how much silence an open event stream says that it is still there.
+    /// The interval of keep-alive comments on event streams.
     pub keep_alive: Duration,
-    /// After how long without a request a legacy session ends.
+    /// How long a legacy session may be idle.
     pub session_idle: Duration,
-    /// How many legacy sessions there may be; beyond it, the one longest unused ends.
+    /// The maximum number of legacy sessions; beyond it, the least recently used is evicted.
     pub max_sessions: usize,
-    /// The largest request body taken, in bytes.
+    /// The largest request body, in bytes.
     pub max_body: usize,
     /// How long a request body may take to arrive.
     pub body_limit: Duration,
-    /// How many connections may be open; further ones wait. There are never more than half as many as
-    /// this process may have files open: the rest is for what is behind the server.
+    /// The maximum number of open connections; further ones wait. Never more than half of the file
+    /// descriptor limit: the rest is for upstreams.
     pub max_connections: usize,
 }
 

@@ -1,4 +1,4 @@
-//! From an HTTP request to its response.
+//! Routes HTTP requests.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -11,52 +11,51 @@ use muster_core::{
     json::{Raw, RawObject},
 };
 use serde_json::value::RawValue;
-use tokio::sync::mpsc;
 
 use super::{
     App, Local,
     accept::{Accepts, accepts, is_json},
-    body::{Body, Events},
-    cors::Origin,
+    body::{Body, EventStream},
+    coarse_timer::CoarseDeadline,
+    cors::AllowedOrigin,
     exchange::Exchange,
-    guard, params, reply,
+    origin_check, param_check, responses,
+    serving::Serving,
+    session_stream::SessionStream,
     sessions::HttpSession,
     sse,
-    standing::Standing,
-    tick::Due,
-    work::Work,
 };
 use crate::{
-    back::AHEAD,
+    client_channel::{ClientChannel, Mailbox, Outbox},
     headers::Headers,
-    incoming::{Incoming, Prepared},
+    incoming::{IncomingRequest, ValidRequest},
     model,
     param_headers::{METHOD, NAME, VERSION},
-    server::Answer,
+    server::RpcResponse,
     version::{Era, LEGACY},
     wire::{Malformed, Message, RpcError, code},
 };
 
-/// A session that a client names by itself, and how long that name is.
-const OWN_SESSION: HeaderName = HeaderName::from_static("x-muster-session-id");
-const OWN_SESSION_LENGTH: std::ops::RangeInclusive<usize> = 16..=256;
+/// A session id that the client chooses, and its length.
+const CLIENT_SESSION: HeaderName = HeaderName::from_static("x-muster-session-id");
+const CLIENT_SESSION_LENGTH: std::ops::RangeInclusive<usize> = 16..=256;
 
-/// Pages take forms, and are there for everybody.
+/// Web pages accept forms of unauthenticated users.
 const MAX_PAGE_BODY: usize = 64 * 1024;
-const PAGE_LIMIT: Duration = Duration::from_secs(30);
+const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A response in the place of something else.
+/// The response to a request that is not served.
 type Refusal = Box<Response<Body>>;
 
-/// A request that arrived.
-pub(super) struct Arrival {
+/// Routes the requests of one connection.
+pub(super) struct Router {
     pub(super) app: Arc<App>,
     pub(super) local: Local,
     pub(super) peer: IpAddr,
 }
 
-/// What is at a path.
-enum Place {
+/// The resource at a path.
+enum Route {
     Endpoint,
     Stream,
     Messages,
@@ -64,117 +63,121 @@ enum Place {
     Nothing,
 }
 
-/// What becomes of a message.
+/// How a message is processed.
 enum Step {
     Respond(Response<Body>),
-    Run(Exchange, Option<Arc<HttpSession>>),
+    Serve(Exchange, Option<Arc<HttpSession>>),
 }
 
-impl Arrival {
-    pub(super) async fn answer(self, request: Request<Arriving>) -> Response<Body> {
-        let _counted = self.app.under_way.count();
+impl Router {
+    pub(super) async fn respond(self, request: Request<Arriving>) -> Response<Body> {
+        let _in_flight = self.app.in_flight.enter();
         let (head, body) = request.into_parts();
         let options = &self.app.options;
-        let place = self.place(head.uri.path());
-        if let Place::Health = place {
-            return reply::health((options.health)());
+        let route = self.route(head.uri.path());
+        if let Route::Health = route {
+            return responses::health((options.health)());
         }
-        let origin = Origin::of(&head.headers, &options.origins);
-        if !guard::is_welcome(&head.headers, self.local, &options.hosts, origin.as_ref()) {
+        let origin = AllowedOrigin::of(&head.headers, &options.origins);
+        if !origin_check::is_allowed(&head.headers, self.local, &options.hosts, origin.as_ref()) {
             let message = "Forbidden: this server is not known by that Host or Origin";
-            return reply::refuse(StatusCode::FORBIDDEN, message);
+            return responses::refuse(StatusCode::FORBIDDEN, message);
         }
-        let Some(origin) = origin else { return self.serve(place, head, body).await };
+        let Some(origin) = origin else { return self.serve(route, head, body).await };
         match origin.preflight(&head) {
             Some(response) => response,
-            None => origin.allow(self.serve(place, head, body).await),
+            None => origin.allow(self.serve(route, head, body).await),
         }
     }
 
-    async fn serve(&self, place: Place, head: request::Parts, body: Arriving) -> Response<Body> {
+    async fn serve(&self, route: Route, head: request::Parts, body: Arriving) -> Response<Body> {
         let options = &self.app.options;
         if let Some(pages) = options.pages.iter().find(|pages| pages.serves(head.uri.path())) {
-            let limits = (options.max_body.min(MAX_PAGE_BODY), options.body_limit.min(PAGE_LIMIT));
-            return match read(body, limits).await {
+            let limits =
+                (options.max_body.min(MAX_PAGE_BODY), options.body_limit.min(PAGE_TIMEOUT));
+            return match read_body(body, limits).await {
                 Ok(body) => {
                     let request = Request::from_parts(head, body);
-                    reply::ready(pages.respond(request, self.peer).await)
+                    responses::from_bytes(pages.respond(request, self.peer).await)
                 }
                 Err(refusal) => *refusal,
             };
         }
-        if let Place::Nothing = place {
-            return reply::not_found(options.paths.first().map_or("/", String::as_str));
+        if let Route::Nothing = route {
+            return responses::not_found(options.paths.first().map_or("/", String::as_str));
         }
         let caller = match &options.guard {
-            None => claimed(&head.headers),
+            None => unauthenticated_caller(&head.headers),
             Some(guard) => match guard.authenticate(&head.headers).await {
                 Ok(principal) => Caller::authenticated(principal),
-                Err(refusal) => return reply::ready(refusal),
+                Err(refusal) => return responses::from_bytes(refusal),
             },
         };
-        match (place, &head.method) {
-            (Place::Endpoint, &Method::POST) => self.post(&head, body, caller).await,
-            (Place::Endpoint, &Method::GET) => self.get(&head.headers, &caller),
-            (Place::Endpoint, &Method::DELETE) => self.delete(&head.headers, &caller),
-            (Place::Endpoint, _) => reply::not_allowed("POST, GET, DELETE"),
-            (Place::Stream, &Method::GET) => sse::open(&self.app, &head.headers, &caller),
-            (Place::Stream, _) => reply::not_allowed("GET"),
-            (Place::Messages, &Method::POST) => self.message(&head, body, caller).await,
-            (Place::Messages, _) => reply::not_allowed("POST"),
-            (Place::Health | Place::Nothing, _) => reply::not_found("/"),
+        match (route, &head.method) {
+            (Route::Endpoint, &Method::POST) => self.post(&head, body, caller).await,
+            (Route::Endpoint, &Method::GET) => self.get(&head.headers, &caller),
+            (Route::Endpoint, &Method::DELETE) => self.delete(&head.headers, &caller),
+            (Route::Endpoint, _) => responses::not_allowed("POST, GET, DELETE"),
+            (Route::Stream, &Method::GET) => sse::open(&self.app, &head.headers, &caller),
+            (Route::Stream, _) => responses::not_allowed("GET"),
+            (Route::Messages, &Method::POST) => self.message(&head, body, caller).await,
+            (Route::Messages, _) => responses::not_allowed("POST"),
+            (Route::Health | Route::Nothing, _) => responses::not_found("/"),
         }
     }
 
-    fn place(&self, path: &str) -> Place {
+    fn route(&self, path: &str) -> Route {
         let path = path.trim_end_matches('/');
         if self.app.options.paths.iter().any(|known| known.trim_end_matches('/') == path) {
-            return Place::Endpoint;
+            return Route::Endpoint;
         }
         match path {
-            "/health" => Place::Health,
-            "/sse" => Place::Stream,
-            sse::MESSAGE_PATH => Place::Messages,
-            _ => Place::Nothing,
+            "/health" => Route::Health,
+            "/sse" => Route::Stream,
+            sse::MESSAGE_PATH => Route::Messages,
+            _ => Route::Nothing,
         }
     }
 
     async fn post(&self, head: &request::Parts, body: Arriving, caller: Caller) -> Response<Body> {
         if !is_json(&head.headers) {
             let message = "Content-Type must be application/json";
-            return reply::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
+            return responses::refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
         }
         let accepts = accepts(&head.headers);
         if !accepts.json && !accepts.events {
             let message = "Accept must name application/json and text/event-stream";
-            return reply::refuse(StatusCode::NOT_ACCEPTABLE, message);
+            return responses::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
-        let step = match read(body, self.app.body_limits()).await {
-            Ok(body) => self.step(&head.headers, accepts, &body, caller),
+        let step = match read_body(body, self.app.body_limits()).await {
+            Ok(body) => self.process(&head.headers, accepts, &body, caller),
             Err(refusal) => return *refusal,
         };
         match step {
             Step::Respond(response) => response,
-            Step::Run(exchange, None) => exchange.respond().await,
-            Step::Run(exchange, Some(session)) => reply::named(exchange.respond().await, &session),
+            Step::Serve(exchange, None) => exchange.respond().await,
+            Step::Serve(exchange, Some(session)) => {
+                responses::with_session(exchange.respond().await, &session)
+            }
         }
     }
 
-    fn step(&self, headers: &HeaderMap, accepts: Accepts, body: &[u8], caller: Caller) -> Step {
+    fn process(&self, headers: &HeaderMap, accepts: Accepts, body: &[u8], caller: Caller) -> Step {
         let text = std::str::from_utf8(body).unwrap_or_default();
         match Message::parse(text) {
-            Err(malformed) => Step::Respond(refuse_message(&malformed)),
+            Err(malformed) => Step::Respond(malformed_message(&malformed)),
             Ok(Message::Request { id, method, params }) => {
-                let said = said(headers);
-                let incoming = Incoming { id, method: &method, params, headers: Some(&said) };
-                let prepared = incoming.prepare();
-                match prepared.and_then(|prepared| self.repeats(headers, &caller, prepared)) {
-                    Ok(prepared) => self.start(headers, accepts, caller, prepared),
-                    Err(answer) => Step::Respond(self.untried(headers, &caller, &answer)),
+                let routing = routing_headers(headers);
+                let incoming =
+                    IncomingRequest { id, method: &method, params, headers: Some(&routing) };
+                let valid = incoming.validate();
+                match valid.and_then(|request| self.check_params(headers, &caller, request)) {
+                    Ok(request) => self.start(headers, accepts, caller, request),
+                    Err(response) => Step::Respond(self.invalid(headers, &caller, &response)),
                 }
             }
             Ok(Message::Notification { method, params }) => {
-                Step::Respond(self.told(headers, &caller, |session| {
+                Step::Respond(self.notified(headers, &caller, |session| {
                     if let Some(id) = cancelled_id(&method, params) {
                         session.cancel(&id);
                     }
@@ -183,32 +186,32 @@ impl Arrival {
             Ok(Message::Response { id, outcome }) => {
                 if is_modern(headers) {
                     let error = RpcError::new(code::INVALID_REQUEST, "There is nothing to answer");
-                    return Step::Respond(reply::refusal(StatusCode::BAD_REQUEST, None, &error));
+                    return Step::Respond(responses::error(StatusCode::BAD_REQUEST, None, &error));
                 }
-                Step::Respond(self.told(headers, &caller, |session| {
-                    if !session.state.questions.answered(id, outcome) {
-                        tracing::debug!("answer to no question of ours");
+                Step::Respond(self.notified(headers, &caller, |session| {
+                    if !session.state.input_requests.complete(id, outcome) {
+                        tracing::debug!("a response to no pending input request");
                     }
                 }))
             }
         }
     }
 
-    /// A modern call, if headers repeat of its arguments what the tool wants repeated.
-    fn repeats(
+    /// Checks that a modern tool call repeats the annotated arguments in headers.
+    fn check_params(
         &self,
         headers: &HeaderMap,
         caller: &Caller,
-        prepared: Prepared,
-    ) -> Result<Prepared, Answer> {
-        if prepared.era == Era::Modern
-            && let Some((tool, arguments)) = prepared.asked.called()
+        request: ValidRequest,
+    ) -> Result<ValidRequest, RpcResponse> {
+        if request.era == Era::Modern
+            && let Some((tool, arguments)) = request.request.tool_call()
             && let Some(schema) = self.app.server.schema(caller, tool)
-            && let Err(error) = params::check(&schema, arguments, headers)
+            && let Err(error) = param_check::check(&schema, arguments, headers)
         {
-            return Err(Answer::error(prepared.era, Some(&prepared.id), error));
+            return Err(RpcResponse::error(request.era, Some(&request.id), error));
         }
-        Ok(prepared)
+        Ok(request)
     }
 
     fn start(
@@ -216,58 +219,66 @@ impl Arrival {
         headers: &HeaderMap,
         accepts: Accepts,
         caller: Caller,
-        prepared: Prepared,
+        mut request: ValidRequest,
     ) -> Step {
-        let silence = self.app.options.keep_alive;
-        if prepared.method == model::Method::Listen && !accepts.events {
+        if request.method == model::Method::Listen && !accepts.events {
             let message = "Accept must name text/event-stream";
-            return Step::Respond(reply::refuse(StatusCode::NOT_ACCEPTABLE, message));
+            return Step::Respond(responses::refuse(StatusCode::NOT_ACCEPTABLE, message));
         }
-        let (out, mail) = accepts.events.then(|| mpsc::channel(AHEAD)).unzip();
         let app = &self.app;
-        let (work, session) = match prepared.era {
-            Era::Modern => (Work::modern(Arc::clone(app), caller, prepared, out), None),
-            Era::Legacy => {
-                let session = if prepared.method == model::Method::Initialize {
-                    app.sessions.mint(&caller).ok_or_else(no_randomness)
-                } else {
-                    self.session(headers, &caller, Some(&prepared.id))
-                };
-                let session = match session {
-                    Ok(session) => session,
-                    Err(refusal) => return Step::Respond(*refusal),
-                };
-                (Work::legacy(app, &session, caller, prepared, out), Some(session))
+        let session = match (request.era, request.method) {
+            (Era::Modern, _) => Ok(None),
+            (Era::Legacy, model::Method::Initialize) => {
+                app.sessions.create(&caller).ok_or_else(no_randomness).map(Some)
             }
+            (Era::Legacy, _) => self.session(headers, &caller, Some(&request.id)).map(Some),
         };
-        Step::Run(Exchange { work, mail, accepts, silence }, session)
+        let session = match session {
+            Ok(session) => session,
+            Err(refusal) => return Step::Respond(*refusal),
+        };
+        let outbox = if accepts.events { Outbox::lazy() } else { Outbox::None };
+        let state = session.as_ref().map(|session| &session.state);
+        let channel = Arc::new(request.channel(state, outbox));
+        let mailbox = accepts.events.then(|| Mailbox::new(Arc::<ClientChannel>::clone(&channel)));
+        let serving = match &session {
+            None => Serving::modern(Arc::clone(app), caller, channel, request),
+            Some(session) => Serving::legacy(app, session, caller, channel, request),
+        };
+        let keep_alive = app.options.keep_alive;
+        Step::Serve(Exchange { serving, mailbox, accepts, keep_alive }, session)
     }
 
-    /// A request that cannot be served; a session that is gone matters more.
-    fn untried(&self, headers: &HeaderMap, caller: &Caller, answer: &Answer) -> Response<Body> {
-        match answer.era {
-            Era::Modern => reply::untried(answer),
-            Era::Legacy => match self.session(headers, caller, answer.id()) {
-                Ok(session) => reply::named(reply::untried(answer), &session),
+    /// The response to an invalid request; an unknown session takes precedence.
+    fn invalid(
+        &self,
+        headers: &HeaderMap,
+        caller: &Caller,
+        response: &RpcResponse,
+    ) -> Response<Body> {
+        match response.era {
+            Era::Modern => responses::invalid(response),
+            Era::Legacy => match self.session(headers, caller, response.id()) {
+                Ok(session) => responses::with_session(responses::invalid(response), &session),
                 Err(refusal) => *refusal,
             },
         }
     }
 
-    /// A message that wants no answer. In the modern era there is none that means something here.
-    fn told(
+    /// Handles a message that has no response. Modern ones have no meaning here.
+    fn notified(
         &self,
         headers: &HeaderMap,
         caller: &Caller,
-        take: impl FnOnce(&HttpSession),
+        handle: impl FnOnce(&HttpSession),
     ) -> Response<Body> {
         if is_modern(headers) {
-            return reply::accepted();
+            return responses::accepted();
         }
         match self.session(headers, caller, None) {
             Ok(session) => {
-                take(&session);
-                reply::accepted()
+                handle(&session);
+                responses::accepted()
             }
             Err(refusal) => *refusal,
         }
@@ -280,31 +291,31 @@ impl Arrival {
         };
         if !accepts(headers).events {
             let message = "Accept must name text/event-stream";
-            return reply::refuse(StatusCode::NOT_ACCEPTABLE, message);
+            return responses::refuse(StatusCode::NOT_ACCEPTABLE, message);
         }
-        let standing = Standing::new(Arc::clone(&session), self.app.draining.clone());
-        let events = Events::new(Box::new(standing), self.app.options.keep_alive);
-        reply::named(reply::events(events), &session)
+        let stream = SessionStream::new(Arc::clone(&session), self.app.draining.clone());
+        let events = EventStream::new(Box::new(stream), self.app.options.keep_alive);
+        responses::with_session(responses::events(events), &session)
     }
 
     fn delete(&self, headers: &HeaderMap, caller: &Caller) -> Response<Body> {
         match self.session_of_stream(headers, caller) {
             Ok(session) => {
                 self.app.sessions.end(&session.id);
-                reply::bare(StatusCode::OK)
+                responses::bare(StatusCode::OK)
             }
             Err(refusal) => *refusal,
         }
     }
 
-    /// GET and DELETE are there for legacy sessions only.
+    /// The session of `GET` and `DELETE`, which only legacy sessions have.
     fn session_of_stream(
         &self,
         headers: &HeaderMap,
         caller: &Caller,
     ) -> Result<Arc<HttpSession>, Refusal> {
-        if is_modern(headers) || !headers.contains_key(&reply::SESSION) {
-            return Err(Box::new(reply::not_allowed("POST")));
+        if is_modern(headers) || !headers.contains_key(&responses::SESSION) {
+            return Err(Box::new(responses::not_allowed("POST")));
         }
         self.session(headers, caller, None)
     }
@@ -315,9 +326,9 @@ impl Arrival {
         caller: &Caller,
         id: Option<&RawValue>,
     ) -> Result<Arc<HttpSession>, Refusal> {
-        let name = headers.get(&reply::SESSION).map(|name| name.to_str().unwrap_or_default());
+        let name = headers.get(&responses::SESSION).map(|name| name.to_str().unwrap_or_default());
         name.and_then(|name| self.app.sessions.find(name, caller))
-            .ok_or_else(|| Box::new(reply::no_session(name.is_some(), id)))
+            .ok_or_else(|| Box::new(responses::no_session(name.is_some(), id)))
     }
 
     async fn message(
@@ -327,51 +338,53 @@ impl Arrival {
         caller: Caller,
     ) -> Response<Body> {
         let Some(session) = sse::session(&self.app, head, &caller) else {
-            return reply::no_session(true, None);
+            return responses::no_session(true, None);
         };
-        match read(body, self.app.body_limits()).await {
-            Ok(body) => sse::take(&self.app, &session, caller, &body).await,
+        match read_body(body, self.app.body_limits()).await {
+            Ok(body) => sse::handle(&self.app, &session, caller, &body).await,
             Err(refusal) => *refusal,
         }
     }
 }
 
-/// Reads a body of at most so many bytes within so much time: nobody holds a connection by saying nothing.
-async fn read(body: Arriving, (size, time): (usize, Duration)) -> Result<Bytes, Refusal> {
+/// Reads a body with a size limit and a timeout: a silent client must not hold a connection.
+async fn read_body(body: Arriving, (size, time): (usize, Duration)) -> Result<Bytes, Refusal> {
     let read = tokio::select! {
         biased;
         read = Limited::new(body, size).collect() => read,
-        () = Due::after(time) => {
+        () = CoarseDeadline::after(time) => {
             let message = "the body did not arrive in time";
-            return Err(Box::new(reply::refuse(StatusCode::REQUEST_TIMEOUT, message)));
+            return Err(Box::new(responses::refuse(StatusCode::REQUEST_TIMEOUT, message)));
         }
     };
     match read {
         Ok(body) => Ok(body.to_bytes()),
         Err(err) if err.is::<LengthLimitError>() => {
             let message = format!("a body may have at most {size} bytes");
-            Err(Box::new(reply::refuse(StatusCode::PAYLOAD_TOO_LARGE, &message)))
+            Err(Box::new(responses::refuse(StatusCode::PAYLOAD_TOO_LARGE, &message)))
         }
-        Err(_) => Err(Box::new(reply::refuse(StatusCode::BAD_REQUEST, "the body is not complete"))),
+        Err(_) => {
+            Err(Box::new(responses::refuse(StatusCode::BAD_REQUEST, "the body is not complete")))
+        }
     }
 }
 
 fn no_randomness() -> Refusal {
     let message = "no randomness for a session";
-    Box::new(reply::refuse(StatusCode::INTERNAL_SERVER_ERROR, message))
+    Box::new(responses::refuse(StatusCode::INTERNAL_SERVER_ERROR, message))
 }
 
-/// Clients that keep no session may name one of their own. It counts only where nobody logs in, and only
-/// if it cannot be guessed: whoever knows it is taken for its owner.
-fn claimed(headers: &HeaderMap) -> Caller {
-    let name = headers.get(&OWN_SESSION).and_then(|name| name.to_str().ok());
-    let name = name.filter(|name| OWN_SESSION_LENGTH.contains(&name.len()));
+/// The caller without authentication. Clients that cannot hold a session may choose an id of their own. It
+/// must be long enough to be unguessable: knowing it is owning the session.
+fn unauthenticated_caller(headers: &HeaderMap) -> Caller {
+    let name = headers.get(&CLIENT_SESSION).and_then(|name| name.to_str().ok());
+    let name = name.filter(|name| CLIENT_SESSION_LENGTH.contains(&name.len()));
     Caller { session: name.map(|name| format!("client/{name}").into()), ..Caller::local() }
 }
 
-/// What the headers repeat of the body.
-fn said(headers: &HeaderMap) -> Headers<'_> {
-    // One that is there twice says nothing: who reads the first and who reads the last would differ.
+/// The headers that repeat the body.
+fn routing_headers(headers: &HeaderMap) -> Headers<'_> {
+    // A duplicate header is ignored: readers of the first and of the last value would differ.
     let only = |name: HeaderName| {
         let mut given = headers.get_all(&name).iter();
         given.next().map(|value| given.next().map_or(Ok(value), |_| Err(())))
@@ -384,12 +397,12 @@ fn said(headers: &HeaderMap) -> Headers<'_> {
     }
 }
 
-/// Whether the headers name a version without sessions.
+/// Whether the headers name a modern version.
 fn is_modern(headers: &HeaderMap) -> bool {
-    said(headers).version.is_some_and(|version| !LEGACY.contains(&version))
+    routing_headers(headers).version.is_some_and(|version| !LEGACY.contains(&version))
 }
 
-/// The request that a notification takes back.
+/// The id of the request that a notification cancels.
 pub(super) fn cancelled_id(method: &str, params: Option<&RawValue>) -> Option<Raw> {
     if method != "notifications/cancelled" {
         return None;
@@ -397,6 +410,6 @@ pub(super) fn cancelled_id(method: &str, params: Option<&RawValue>) -> Option<Ra
     params.and_then(RawObject::parse)?.get("requestId").map(ToOwned::to_owned)
 }
 
-pub(super) fn refuse_message(malformed: &Malformed) -> Response<Body> {
-    reply::refusal(StatusCode::BAD_REQUEST, None, &RpcError::from(malformed))
+pub(super) fn malformed_message(malformed: &Malformed) -> Response<Body> {
+    responses::error(StatusCode::BAD_REQUEST, None, &RpcError::from(malformed))
 }

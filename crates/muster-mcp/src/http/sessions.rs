@@ -1,4 +1,4 @@
-//! Legacy sessions: what is kept of a client between its requests.
+//! Legacy sessions over HTTP.
 
 use std::{
     collections::BTreeMap,
@@ -19,105 +19,104 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::options::HttpOptions;
-use crate::{lock::Lock, server::Server, session::Session};
+use crate::{lock::Lock, server::Server, session::LegacySession};
 
-/// Requests that can be taken back, by id, each with the number of its turn.
+/// Pending requests by id, each with a serial number: ids may be reused.
 type RunningById = BTreeMap<Arc<str>, (u64, CancellationToken)>;
 
-/// One client.
+/// The session of one client.
 #[derive(Debug)]
 pub(super) struct HttpSession {
     pub(super) id: String,
-    /// The same, for the head of every answer.
+    /// The id as a header of responses.
     pub(super) header: HeaderValue,
-    /// Who opened it, and so whose it is.
+    /// The caller that opened the session and owns it.
     pub(super) caller: Caller,
-    /// What it has settled for all its requests.
-    pub(super) state: Arc<Session>,
-    /// To its standing stream.
+    pub(super) state: Arc<LegacySession>,
+    /// The queue of its standalone stream.
     pub(super) out: mpsc::Sender<Vec<u8>>,
-    /// What waits for the standing stream.
+    /// The receiving end of the queue.
     pub(super) waiting: Lock<mpsc::Receiver<Vec<u8>>>,
-    /// Ends with the session; what belongs to it is a child.
+    /// Cancelled when the session ends; the tokens of its requests and streams are children.
     pub(super) ended: CancellationToken,
-    /// Ends the present standing stream when the next one comes.
-    standing: Lock<CancellationToken>,
-    /// How many standing streams there are.
+    /// Closes the current standalone stream when the next one opens.
+    stream: Lock<CancellationToken>,
+    /// The number of open standalone streams.
     pub(super) streams: watch::Sender<usize>,
-    /// How many requests are running.
-    busy: AtomicUsize,
-    /// Told when none is running any more.
-    quiet: Notify,
+    /// The number of pending requests.
+    pending: AtomicUsize,
+    /// Notified when no request is pending.
+    idle: Notify,
     running: Lock<RunningById>,
     started: AtomicU64,
     used: Lock<Instant>,
 }
 
 impl HttpSession {
-    fn new(id: String, mut caller: Caller, ahead: usize) -> Self {
+    fn new(id: String, mut caller: Caller, queue: usize) -> Self {
         if caller.principal.is_none() {
             caller.session.get_or_insert_with(|| id.as_str().into());
         }
-        let (out, waiting) = mpsc::channel(ahead);
+        let (out, waiting) = mpsc::channel(queue);
         let ended = CancellationToken::new();
-        // Nothing in it could not be in a header.
+        // Ids contain only characters that headers allow.
         let header = HeaderValue::from_str(&id).unwrap_or_else(|_| HeaderValue::from_static(""));
         Self {
             id,
             header,
             caller,
-            state: Arc::new(Session::new()),
+            state: Arc::new(LegacySession::new()),
             out,
             waiting: Lock::new(waiting),
-            standing: Lock::new(ended.child_token()),
+            stream: Lock::new(ended.child_token()),
             ended,
             streams: watch::Sender::new(0),
-            busy: AtomicUsize::new(0),
-            quiet: Notify::new(),
+            pending: AtomicUsize::new(0),
+            idle: Notify::new(),
             running: Lock::default(),
             started: AtomicU64::new(0),
             used: Lock::new(Instant::now()),
         }
     }
 
-    /// Someone who sends a request in this session: what is the session's own is theirs.
+    /// The caller of a request in this session.
     pub(super) fn caller(&self, mut caller: Caller) -> Caller {
         caller.session.clone_from(&self.caller.session);
         caller
     }
 
-    /// A request of the client begins; it can be cancelled by its id.
+    /// Registers a request, so that it can be cancelled by its id.
     pub(super) fn start(self: &Arc<Self>, id: &RawValue) -> Running {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let token = self.ended.child_token();
         let id: Arc<str> = id.get().into();
         self.running.lock().insert(Arc::clone(&id), (number, token.clone()));
-        self.busy.fetch_add(1, Ordering::AcqRel);
+        self.pending.fetch_add(1, Ordering::AcqRel);
         Running { session: Arc::clone(self), id, number, token }
     }
 
-    /// The client takes a request back.
+    /// Cancels a request.
     pub(super) fn cancel(&self, id: &RawValue) {
         if let Some((_, token)) = self.running.lock().get(id.get()) {
             token.cancel();
         }
     }
 
-    /// A standing stream begins, and ends the one before: every message goes out on one stream only.
-    pub(super) fn stand(&self) -> CancellationToken {
+    /// Opens a standalone stream and closes the previous one: every message is sent on one stream only.
+    pub(super) fn open_stream(&self) -> CancellationToken {
         let token = self.ended.child_token();
-        std::mem::replace(&mut *self.standing.lock(), token.clone()).cancel();
+        std::mem::replace(&mut *self.stream.lock(), token.clone()).cancel();
         token
     }
 
-    /// Returns when nothing is running.
-    pub(super) async fn quiet(&self) {
+    /// Waits until no request is pending.
+    pub(super) async fn until_idle(&self) {
         loop {
-            let quiet = self.quiet.notified();
-            if self.busy.load(Ordering::Acquire) == 0 {
+            let idle = self.idle.notified();
+            if self.pending.load(Ordering::Acquire) == 0 {
                 return;
             }
-            quiet.await;
+            idle.await;
         }
     }
 
@@ -125,14 +124,14 @@ impl HttpSession {
         *self.used.lock() = Instant::now();
     }
 
-    /// Since when nobody uses it; none while somebody does.
+    /// Since when the session is idle; `None` while it is in use.
     fn idle_since(&self) -> Option<Instant> {
-        let in_use = self.busy.load(Ordering::Acquire) > 0 || *self.streams.borrow() > 0;
+        let in_use = self.pending.load(Ordering::Acquire) > 0 || *self.streams.borrow() > 0;
         (!in_use).then(|| *self.used.lock())
     }
 }
 
-/// A request of a session. Dropping it takes it off the list.
+/// A pending request of a session. Dropping it unregisters it.
 pub(super) struct Running {
     session: Arc<HttpSession>,
     id: Arc<str>,
@@ -149,45 +148,50 @@ impl Drop for Running {
             }
         }
         self.session.touch();
-        if self.session.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.session.quiet.notify_waiters();
+        if self.session.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.session.idle.notify_waiters();
         }
     }
 }
 
-/// All sessions of one transport.
+/// The sessions of one transport.
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub(super) struct SessionTable {
     server: Server,
-    idle: Duration,
-    most: usize,
-    /// How much may wait for a client's stream.
-    ahead: usize,
+    idle_timeout: Duration,
+    max_sessions: usize,
+    /// The size of the queue of each session.
+    queue: usize,
     table: Lock<BTreeMap<String, Arc<HttpSession>>>,
 }
 
-impl Sessions {
-    pub(super) fn new(server: Server, options: &HttpOptions, ahead: usize) -> Self {
-        let (idle, most) = (options.session_idle, options.max_sessions);
-        Self { server, idle, most, ahead, table: Lock::default() }
+impl SessionTable {
+    pub(super) fn new(server: Server, options: &HttpOptions, queue: usize) -> Self {
+        let (idle_timeout, max_sessions) = (options.session_idle, options.max_sessions);
+        Self { server, idle_timeout, max_sessions, queue, table: Lock::default() }
     }
 
-    /// A new session for `caller`; none when the system has no randomness to name it.
-    pub(super) fn mint(&self, caller: &Caller) -> Option<Arc<HttpSession>> {
-        let session = Arc::new(HttpSession::new(name()?, caller.clone(), self.ahead));
-        let surplus = {
+    /// A new session; `None` if the system has no randomness for its id.
+    pub(super) fn create(&self, caller: &Caller) -> Option<Arc<HttpSession>> {
+        let session = Arc::new(HttpSession::new(new_id()?, caller.clone(), self.queue));
+        let evicted = {
             let mut table = self.table.lock();
             table.insert(session.id.clone(), Arc::clone(&session));
-            if table.len() > self.most { longest_unused(&table, &session.id) } else { None }
+            if table.len() > self.max_sessions {
+                least_recently_used(&table, &session.id)
+            } else {
+                None
+            }
         };
-        if let Some(id) = surplus {
-            tracing::warn!("more than {} sessions: the one longest unused ends", self.most);
+        if let Some(id) = evicted {
+            let max = self.max_sessions;
+            tracing::warn!("more than {max} sessions: the least recently used is evicted");
             self.end(&id);
         }
         Some(session)
     }
 
-    /// The session of that name, if it is this caller's.
+    /// The session of an id, if it belongs to `caller`.
     pub(super) fn find(&self, id: &str, caller: &Caller) -> Option<Arc<HttpSession>> {
         let session = self.table.lock().get(id).cloned()?;
         if session.caller.subject != caller.subject {
@@ -197,7 +201,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// Ends a session: what runs for it is cancelled, its streams close.
+    /// Ends a session: cancels its requests and closes its streams.
     pub(super) fn end(&self, id: &str) {
         if let Some(session) = self.table.lock().remove(id) {
             self.close(&session);
@@ -210,11 +214,11 @@ impl Sessions {
         }
     }
 
-    /// Ends sessions that nobody used for long.
+    /// Evicts idle sessions.
     pub(super) fn sweep(&self) {
         for session in self.all() {
-            if session.idle_since().is_some_and(|since| since.elapsed() >= self.idle) {
-                tracing::debug!("session {} ends: unused", session.id);
+            if session.idle_since().is_some_and(|since| since.elapsed() >= self.idle_timeout) {
+                tracing::debug!("session {} is evicted: idle", session.id);
                 self.end(&session.id);
             }
         }
@@ -226,16 +230,16 @@ impl Sessions {
 
     fn close(&self, session: &HttpSession) {
         session.ended.cancel();
-        session.state.questions.close();
-        self.server.unwatch(&session.caller, session.state.unwatch_all());
+        session.state.input_requests.close();
+        self.server.unsubscribe(&session.caller, session.state.unsubscribe_all());
     }
 }
 
-/// The session to give up for another: of those in use only if all are.
-fn longest_unused(table: &BTreeMap<String, Arc<HttpSession>>, but: &str) -> Option<String> {
+/// The session to evict: one that is in use only if all are.
+fn least_recently_used(table: &BTreeMap<String, Arc<HttpSession>>, except: &str) -> Option<String> {
     table
         .values()
-        .filter(|session| session.id != but)
+        .filter(|session| session.id != except)
         .min_by_key(|session| match session.idle_since() {
             Some(since) => (false, since),
             None => (true, *session.used.lock()),
@@ -244,7 +248,7 @@ fn longest_unused(table: &BTreeMap<String, Arc<HttpSession>>, but: &str) -> Opti
 }
 
 /// `mcp-session-<uuid4>`
-fn name() -> Option<String> {
+fn new_id() -> Option<String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).ok()?;
     let mut bits = u128::from_be_bytes(bytes);
@@ -262,11 +266,11 @@ fn name() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::name;
+    use super::new_id;
 
     #[test]
-    fn sessions_are_named_by_random_uuids() {
-        let (one, other) = (name().unwrap(), name().unwrap());
+    fn session_ids_are_random_uuids() {
+        let (one, other) = (new_id().unwrap(), new_id().unwrap());
         assert_ne!(one, other);
         let uuid = one.strip_prefix("mcp-session-").unwrap();
         let parts: Vec<_> = uuid.split('-').map(str::len).collect();

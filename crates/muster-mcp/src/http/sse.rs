@@ -1,7 +1,7 @@
-//! HTTP+SSE, the transport of 2024-11-05: a stream to the client, and a place to post to.
+//! HTTP+SSE, the transport of 2024-11-05: an event stream to the client, and an endpoint to post to.
 //!
-//! The stream is the session: everything for the client goes there, answers too, and when it closes,
-//! what is running is cancelled.
+//! The stream is the session: all messages are sent on it, also responses, and when it closes, pending
+//! requests are cancelled.
 
 use std::{
     pin::Pin,
@@ -16,65 +16,66 @@ use muster_core::call::Caller;
 
 use super::{
     App,
-    body::{Body, Events, Source, event},
-    reply,
-    route::{cancelled_id, refuse_message},
+    body::{Body, EventSource, EventStream, event},
+    responses,
+    route::{cancelled_id, malformed_message},
+    serving,
     sessions::HttpSession,
-    work,
 };
 use crate::{
-    incoming::{Incoming, Prepared},
+    client_channel::Outbox,
+    incoming::{IncomingRequest, ValidRequest},
     wire::Message,
 };
 
-/// Where messages are posted.
+/// The path that messages are posted to.
 pub(super) const MESSAGE_PATH: &str = "/message";
 
-/// After how much silence the stream says that it is still there.
-const PING_EVERY: Duration = Duration::from_secs(30);
+/// The interval of keep-alive comments.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// Opens a session.
 pub(super) fn open(app: &Arc<App>, headers: &HeaderMap, caller: &Caller) -> Response<Body> {
-    let Some(session) = app.streams.mint(caller) else {
-        return reply::refuse(StatusCode::INTERNAL_SERVER_ERROR, "no randomness for a session");
+    let Some(session) = app.sse_sessions.create(caller) else {
+        return responses::refuse(StatusCode::INTERNAL_SERVER_ERROR, "no randomness for a session");
     };
-    // Only names that were let in come here; behind a proxy it is the proxy's.
+    // The host has been checked; behind a proxy it is the proxy's.
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let is_https = headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
     let scheme = if is_https { "https" } else { "http" };
     let endpoint = format!("{scheme}://{host}{MESSAGE_PATH}?sessionId={}", session.id);
     let first = Bytes::from(format!("event: endpoint\ndata: {endpoint}\n\n"));
     session.streams.send_modify(|streams| *streams += 1);
-    let stream = Stream {
+    let stream = SseStream {
         app: Arc::clone(app),
         first: Some(first),
-        over: Box::pin(over(Arc::clone(app), Arc::clone(&session))),
+        ended: Box::pin(ended(Arc::clone(app), Arc::clone(&session))),
         session,
     };
-    reply::events(Events::new(Box::new(stream), PING_EVERY))
+    responses::events(EventStream::new(Box::new(stream), KEEP_ALIVE))
 }
 
-/// The session was closed, or we leave and nothing is running any more.
-async fn over(app: Arc<App>, session: Arc<HttpSession>) {
-    let finished = async {
+/// Waits until the session ends, or at shutdown until no request is pending.
+async fn ended(app: Arc<App>, session: Arc<HttpSession>) {
+    let drained = async {
         app.draining.cancelled().await;
-        session.quiet().await;
+        session.until_idle().await;
     };
     tokio::select! {
         () = session.ended.cancelled() => (),
-        () = finished => (),
+        () = drained => (),
     }
 }
 
-/// Everything for one client.
-struct Stream {
+/// The stream to one client.
+struct SseStream {
     app: Arc<App>,
     first: Option<Bytes>,
-    over: Pin<Box<dyn Future<Output = ()> + Send>>,
+    ended: Pin<Box<dyn Future<Output = ()> + Send>>,
     session: Arc<HttpSession>,
 }
 
-impl Source for Stream {
+impl EventSource for SseStream {
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(first));
@@ -82,18 +83,18 @@ impl Source for Stream {
         if let Poll::Ready(Some(line)) = self.session.waiting.lock().poll_recv(cx) {
             return Poll::Ready(Some(event(&line)));
         }
-        self.over.as_mut().poll(cx).map(|()| None)
+        self.ended.as_mut().poll(cx).map(|()| None)
     }
 }
 
-impl Drop for Stream {
+impl Drop for SseStream {
     fn drop(&mut self) {
         self.session.streams.send_modify(|streams| *streams -= 1);
-        self.app.streams.end(&self.session.id);
+        self.app.sse_sessions.end(&self.session.id);
     }
 }
 
-/// The session that a message is for.
+/// The session of a posted message.
 pub(super) fn session(
     app: &App,
     head: &request::Parts,
@@ -101,21 +102,21 @@ pub(super) fn session(
 ) -> Option<Arc<HttpSession>> {
     let query = head.uri.query().unwrap_or_default();
     let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="))?;
-    app.streams.find(id, caller)
+    app.sse_sessions.find(id, caller)
 }
 
-/// Takes a message. What is to be said comes on the stream.
-pub(super) async fn take(
+/// Handles a posted message. Responses are sent on the stream.
+pub(super) async fn handle(
     app: &Arc<App>,
     session: &Arc<HttpSession>,
     caller: Caller,
     body: &[u8],
 ) -> Response<Body> {
     let text = std::str::from_utf8(body).unwrap_or_default();
-    let answer = match Message::parse(text) {
-        Err(malformed) => return refuse_message(&malformed),
+    let response = match Message::parse(text) {
+        Err(malformed) => return malformed_message(&malformed),
         Ok(Message::Response { id, outcome }) => {
-            session.state.questions.answered(id, outcome);
+            session.state.input_requests.complete(id, outcome);
             None
         }
         Ok(Message::Notification { method, params }) => {
@@ -125,30 +126,31 @@ pub(super) async fn take(
             None
         }
         Ok(Message::Request { id, method, params }) => {
-            match (Incoming { id, method: &method, params, headers: None }).prepare() {
-                Ok(prepared) => {
-                    start(app, session, caller, prepared);
+            match (IncomingRequest { id, method: &method, params, headers: None }).validate() {
+                Ok(request) => {
+                    start(app, session, caller, request);
                     None
                 }
-                Err(answer) => Some(answer),
+                Err(response) => Some(response),
             }
         }
     };
-    if let Some(answer) = answer {
-        // A client that left needs no answer.
-        drop(session.out.send(answer.to_line()).await);
+    if let Some(response) = response {
+        // The client may be gone.
+        drop(session.out.send(response.to_line()).await);
     }
-    reply::accepted()
+    responses::accepted()
 }
 
-fn start(app: &Arc<App>, session: &Arc<HttpSession>, caller: Caller, prepared: Prepared) {
+fn start(app: &Arc<App>, session: &Arc<HttpSession>, caller: Caller, mut request: ValidRequest) {
     let out = session.out.clone();
-    let work = work::legacy(Arc::clone(app), session, caller, prepared, Some(out.clone()));
+    let channel = Arc::new(request.channel(Some(&session.state), Outbox::Shared(out.clone())));
+    let serving = serving::serve_in_session(Arc::clone(app), session, caller, channel, request);
     let cut = app.cut.clone();
     app.tasks.spawn(async move {
-        if let Some(Some(answer)) = cut.run_until_cancelled(work).await {
-            // A client that left needs no answer.
-            drop(out.send(answer.to_line()).await);
+        if let Some(Some(response)) = cut.run_until_cancelled(serving).await {
+            // The client may be gone.
+            drop(out.send(response.to_line()).await);
         }
     });
 }

@@ -1,4 +1,4 @@
-//! Replies and faults as a client of one era or the other expects them.
+//! Encodes responses and errors as the era of the client expects them.
 
 use std::borrow::Cow;
 
@@ -10,39 +10,39 @@ use muster_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Method, introduction::server_info, invalid};
+use super::{Method, handshake::server_info, invalid};
 use crate::{
     headers::Mismatch,
     version::{Era, EraFault, MODERN, SERVER_INFO_KEY},
     wire::{RpcError, code},
 };
 
-/// What a modern result says about itself; a legacy client knows none of it.
+/// The members that only modern results have.
 const MODERN_KEYS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 
-/// For answers of which nobody said how long they last.
-const KEEP_NOT: CacheControl = CacheControl { ttl_ms: 0, shared: false };
+/// The default for cacheable results.
+const NOT_CACHEABLE: CacheControl = CacheControl { ttl_ms: 0, shared: false };
 
-/// The result that says no more than "done".
+/// An empty result.
 pub(crate) fn empty() -> Raw {
     RawObject::new().to_raw()
 }
 
-/// A reply to `method` as a client of `era` expects it.
+/// Encodes the response to `method`.
 pub(crate) fn result(
     era: Era,
     method: Method,
-    identity: &ServerInfo,
-    reply: Response,
+    info: &ServerInfo,
+    response: Response,
 ) -> Result<Raw, RpcError> {
-    match (era, reply) {
+    match (era, response) {
         (Era::Legacy, Response::Done { result, .. }) => Ok(legacy(result)),
-        (Era::Modern, Response::Done { result, cache: keep }) => {
-            let keep = keep.or_else(|| method.is_kept().then_some(KEEP_NOT));
-            Ok(modern(identity, &result, keep))
+        (Era::Modern, Response::Done { result, cache }) => {
+            let cache = cache.or_else(|| method.is_cacheable().then_some(NOT_CACHEABLE));
+            Ok(modern(info, &result, cache))
         }
         (Era::Modern, Response::InputRequired(needs)) => {
-            Ok(modern(identity, &questions(&needs), None))
+            Ok(modern(info, &input_required(&needs), None))
         }
         (Era::Legacy, Response::InputRequired(_)) => Err(RpcError::new(
             code::INTERNAL_ERROR,
@@ -51,8 +51,8 @@ pub(crate) fn result(
     }
 }
 
-/// Takes out what a modern server behind us said to its client. What a legacy server said stays, even
-/// under the same names.
+/// Removes the members that a modern upstream added. Those of a legacy upstream stay, even under the same
+/// names.
 fn legacy(result: Raw) -> Raw {
     if !result.get().contains("\"resultType\"") {
         return result;
@@ -78,16 +78,16 @@ fn legacy(result: Raw) -> Raw {
     object.to_raw()
 }
 
-/// Adds what a modern result must carry; what the server behind us set already stays.
-fn modern(identity: &ServerInfo, result: &RawValue, keep: Option<CacheControl>) -> Raw {
+/// Adds the members that a modern result must have; those that the upstream set stay.
+fn modern(info: &ServerInfo, result: &RawValue, cache: Option<CacheControl>) -> Raw {
     let Some(mut object) = RawObject::parse(result) else { return result.to_owned() };
     if object.get("resultType").is_none() {
         object.set_value("resultType", "complete");
     }
-    if let Some(CacheControl { ttl_ms, shared }) = keep
+    if let Some(CacheControl { ttl_ms, shared }) = cache
         && object.get_text("resultType").as_deref() == Some("complete")
     {
-        // One without the other says nothing; the pair has one author.
+        // The two belong together: replace both unless the upstream set both.
         if object.get("ttlMs").is_none() || object.get("cacheScope").is_none() {
             object.set_value("ttlMs", &ttl_ms);
             object.set_value("cacheScope", if shared { "public" } else { "private" });
@@ -96,14 +96,14 @@ fn modern(identity: &ServerInfo, result: &RawValue, keep: Option<CacheControl>) 
     let meta = object.get("_meta").map(ToOwned::to_owned);
     let mut meta = meta.as_deref().and_then(RawObject::parse).unwrap_or_default();
     if meta.get(SERVER_INFO_KEY).is_none() {
-        meta.set_value(SERVER_INFO_KEY, &server_info(identity));
+        meta.set_value(SERVER_INFO_KEY, &server_info(info));
         object.set("_meta", Cow::Owned(meta.to_raw()));
     }
     object.to_raw()
 }
 
-/// Questions as a result. What a server behind us said beside them stays.
-fn questions(needs: &InputRequired) -> Raw {
+/// Encodes input requests as a result. Other members that the upstream set stay.
+fn input_required(needs: &InputRequired) -> Raw {
     let mut object = needs.result.as_deref().and_then(RawObject::parse).unwrap_or_default();
     let earlier = object.get("inputRequests").map(ToOwned::to_owned);
     let earlier = earlier.as_deref().and_then(RawObject::parse).unwrap_or_default();
@@ -123,14 +123,14 @@ fn questions(needs: &InputRequired) -> Raw {
     object.to_raw()
 }
 
-/// A fault as a client of `era` expects it.
-pub(crate) fn fault(era: Era, fault: RequestError) -> RpcError {
+/// Encodes an error.
+pub(crate) fn rpc_error(era: Era, error: RequestError) -> RpcError {
     #[derive(Serialize)]
     struct Uri<'a> {
         uri: &'a str,
     }
-    let message = fault.to_string();
-    match fault {
+    let message = error.to_string();
+    match error {
         RequestError::Upstream { code, message, data } => RpcError { code, message, data },
         RequestError::InvalidParams(_) => RpcError::new(code::INVALID_PARAMS, message),
         RequestError::Internal(_) => RpcError::new(code::INTERNAL_ERROR, message),
@@ -148,7 +148,7 @@ pub(crate) fn fault(era: Era, fault: RequestError) -> RpcError {
     }
 }
 
-/// `requiredCapabilities` is an object of capabilities, as a client would declare them: `a` or `a.b`.
+/// `requiredCapabilities`: the capability `a` or `a.b`, as a client would declare it.
 fn required(capability: &str) -> Raw {
     let capabilities = match capability.split_once('.') {
         None => within(capability, empty()),
@@ -196,32 +196,31 @@ mod tests {
         request::{CacheControl, RequestError, Response, ServerInfo},
     };
 
-    use super::{fault, result};
+    use super::{result, rpc_error};
     use crate::{model::Method, version::Era};
 
     fn raw(text: &str) -> Raw {
         serde_json::from_str(text).unwrap()
     }
 
-    fn shown(era: Era, method: Method, reply: Response) -> String {
-        let identity =
-            ServerInfo { name: "n".to_owned(), version: "v".to_owned(), instructions: None };
-        match result(era, method, &identity, reply) {
+    fn encoded(era: Era, method: Method, response: Response) -> String {
+        let info = ServerInfo { name: "n".to_owned(), version: "v".to_owned(), instructions: None };
+        match result(era, method, &info, response) {
             Ok(raw) => raw.get().to_owned(),
             Err(error) => format!("{} {}", error.code, error.message),
         }
     }
 
-    fn done(text: &str, keep: Option<CacheControl>) -> Response {
-        Response::Done { result: raw(text), cache: keep }
+    fn done(text: &str, cache: Option<CacheControl>) -> Response {
+        Response::Done { result: raw(text), cache }
     }
 
     const INFO: &str = r#""io.modelcontextprotocol/serverInfo":{"name":"n","version":"v"}"#;
 
     #[test]
-    fn a_legacy_client_sees_nothing_of_the_modern_era() {
+    fn a_legacy_result_has_no_modern_members() {
         let check = |from: &str, to: &str| {
-            assert_eq!(shown(Era::Legacy, Method::CallTool, done(from, None)), to);
+            assert_eq!(encoded(Era::Legacy, Method::CallTool, done(from, None)), to);
         };
         check(r#"{ "content" : [], "ttlMs": 5 }"#, r#"{ "content" : [], "ttlMs": 5 }"#);
         check(
@@ -243,11 +242,11 @@ mod tests {
     }
 
     #[test]
-    fn a_modern_client_is_told_what_the_result_is() {
-        let check = |method, from: &str, keep, to: &str| {
-            assert_eq!(shown(Era::Modern, method, done(from, keep)), to);
+    fn a_modern_result_is_completed() {
+        let check = |method, from: &str, cache, to: &str| {
+            assert_eq!(encoded(Era::Modern, method, done(from, cache)), to);
         };
-        let keep = Some(CacheControl { ttl_ms: 9, shared: true });
+        let cache = Some(CacheControl { ttl_ms: 9, shared: true });
         check(
             Method::CallTool,
             r#"{"content":[]}"#,
@@ -263,7 +262,7 @@ mod tests {
         check(
             Method::ListTools,
             r#"{"tools":[]}"#,
-            keep,
+            cache,
             &format!(
                 r#"{{"tools":[],"resultType":"complete","ttlMs":9,"cacheScope":"public","_meta":{{{INFO}}}}}"#
             ),
@@ -279,7 +278,7 @@ mod tests {
         check(
             Method::Read,
             r#"{"contents":[],"ttlMs":7,"cacheScope":"public"}"#,
-            keep,
+            cache,
             &format!(
                 r#"{{"contents":[],"ttlMs":7,"cacheScope":"public","resultType":"complete","_meta":{{{INFO}}}}}"#
             ),
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_are_a_result_for_modern_clients_only() {
+    fn input_requests_are_a_result_for_modern_clients_only() {
         let needs = |result: Option<&str>, state: Option<&str>| {
             let question = InputRequest {
                 method: "elicitation/create".to_owned(),
@@ -300,25 +299,25 @@ mod tests {
             })
         };
         assert_eq!(
-            shown(Era::Modern, Method::CallTool, needs(None, Some(r#""s\u0041""#))),
+            encoded(Era::Modern, Method::CallTool, needs(None, Some(r#""s\u0041""#))),
             format!(
                 r#"{{"resultType":"input_required","inputRequests":{{"k":{{"method":"elicitation/create","params":{{ "m":1 }}}}}},"requestState":"s\u0041","_meta":{{{INFO}}}}}"#
             )
         );
         let result = r#"{"resultType":"input_required","inputRequests":{"k":{"method":"x","v":1}},"vendor":[1.0]}"#;
         assert_eq!(
-            shown(Era::Modern, Method::Read, needs(Some(result), None)),
+            encoded(Era::Modern, Method::Read, needs(Some(result), None)),
             format!(
                 r#"{{"resultType":"input_required","inputRequests":{{"k":{{"method":"elicitation/create","v":1,"params":{{ "m":1 }}}}}},"vendor":[1.0],"_meta":{{{INFO}}}}}"#
             )
         );
-        assert!(shown(Era::Legacy, Method::CallTool, needs(None, None)).starts_with("-32603"));
+        assert!(encoded(Era::Legacy, Method::CallTool, needs(None, None)).starts_with("-32603"));
     }
 
     #[test]
-    fn faults_have_codes_by_era() {
+    fn error_codes_depend_on_the_era() {
         let check = |era, given: RequestError, expected: &str| {
-            let error = fault(era, given);
+            let error = rpc_error(era, given);
             let data = error.data.map_or_else(String::new, |raw| format!(" {raw}"));
             assert_eq!(format!("{}{data}", error.code), expected);
         };

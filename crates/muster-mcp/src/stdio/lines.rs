@@ -1,26 +1,26 @@
-//! Lines from a pipe, bounded.
+//! Reads lines of limited length.
 
 use std::io;
 
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use super::ends::Input;
+use super::standard_streams::Input;
 
-/// The longest message taken: an argument may hold a large file, but not all memory.
+/// The longest message: an argument may contain a large file, but must not exhaust memory.
 pub const LIMIT: usize = 64 * 1024 * 1024;
 
-/// What came next.
+/// The next line.
 #[derive(Debug)]
 pub enum Line {
     /// A line without its end.
     Text(String),
-    /// A line beyond the limit; it was passed over.
+    /// A line beyond the limit, which was dropped.
     TooLong,
-    /// The pipe was closed.
+    /// The end of the input.
     End,
 }
 
-/// Reads lines. Cancel-safe: what was read of an unfinished line is kept.
+/// Reads lines. Cancel-safe: a partial line stays buffered.
 #[derive(Debug)]
 pub struct Lines {
     input: BufReader<Input>,
@@ -70,7 +70,7 @@ impl Lines {
     }
 }
 
-/// Bytes that are not UTF-8 become replacement characters; the JSON reader then has its say.
+/// Bytes that are not UTF-8 become replacement characters, which JSON strings may contain.
 fn text(line: Vec<u8>) -> Line {
     Line::Text(
         String::from_utf8(line)

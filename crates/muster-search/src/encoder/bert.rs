@@ -1,28 +1,25 @@
-//! The BERT encoder.
+//! An encoder of sentences.
 
 use std::{fmt, fs, path::Path};
 
 use ndarray::{Array1, Array2, Axis};
 use serde::Deserialize;
 
-use crate::{
-    embedding::Embedder,
-    encoder::{
-        layer::{Layer, Norm},
-        tensors::{ModelError, Tensors},
-        tokenizer::Tokenizer,
-    },
+use crate::encoder::{
+    layer::{Layer, Norm},
+    tokenizer::Tokenizer,
+    weights::{LoadError, Weights},
 };
 
-/// Longer texts are truncated to this number of tokens.
-const MAX_TOKENS: usize = 128;
+/// What comes after so many word pieces is not read.
+const MOST_TOKENS: usize = 128;
 
-/// A sentence encoder.
-pub struct BertModel {
+/// An encoder of sentences.
+pub struct Model {
     tokenizer: Tokenizer,
     words: Array2<f32>,
-    positions: Array2<f32>,
-    token_type: Array1<f32>,
+    places: Array2<f32>,
+    kind: Array1<f32>,
     norm: Norm,
     layers: Vec<Layer>,
 }
@@ -35,52 +32,51 @@ struct Config {
     num_hidden_layers: usize,
 }
 
-impl BertModel {
-    /// Loads a model from its directory. Takes a moment.
-    pub fn load(folder: &Path) -> Result<Self, ModelError> {
+impl Model {
+    /// Reads a model from its folder. Takes a moment.
+    pub fn load(folder: &Path) -> Result<Self, LoadError> {
         let path = folder.join("config.json");
         let text = fs::read(&path)
-            .map_err(|source| ModelError::Unreadable { path: path.clone(), source })?;
+            .map_err(|source| LoadError::Unreadable { path: path.clone(), source })?;
         let config: Config = serde_json::from_slice(&text)
-            .map_err(|error| ModelError::Malformed { path, reason: error.to_string() })?;
+            .map_err(|error| LoadError::Malformed { path, reason: error.to_string() })?;
         let Config {
             hidden_size: size, intermediate_size: inner, num_attention_heads: heads, ..
         } = config;
         let tokenizer = Tokenizer::read(&folder.join("vocab.txt"))?;
-        let weights = Tensors::read(&folder.join("model.safetensors"))?;
+        let weights = Weights::read(&folder.join("model.safetensors"))?;
         let layers = (0..config.num_hidden_layers)
             .map(|number| Layer::read(&weights, number, (size, inner, heads)))
             .collect::<Result<_, _>>()?;
-        let token_types = weights.table("embeddings.token_type_embeddings.weight", size)?;
+        let kinds = weights.table("embeddings.token_type_embeddings.weight", size)?;
         Ok(Self {
             tokenizer,
             words: weights.table("embeddings.word_embeddings.weight", size)?,
-            positions: weights.table("embeddings.position_embeddings.weight", size)?,
-            token_type: token_types.row(0).to_owned(),
+            places: weights.table("embeddings.position_embeddings.weight", size)?,
+            kind: kinds.row(0).to_owned(),
             norm: Norm::read(&weights, "embeddings.LayerNorm", size)?,
             layers,
         })
     }
 
-    /// The number of dimensions of a vector.
+    /// How many numbers a vector has.
     pub fn dimensions(&self) -> usize {
         self.words.ncols()
     }
-}
 
-impl Embedder for BertModel {
-    fn embed(&self, text: &str) -> Vec<f32> {
-        let tokens = self.tokenizer.read_text(text, MAX_TOKENS.min(self.positions.nrows()));
+    /// The vector of a text, of length 1.
+    pub fn embed(&self, text: &str) -> Vec<f32> {
+        let tokens = self.tokenizer.read_text(text, MOST_TOKENS.min(self.places.nrows()));
         let mut rows = Array2::zeros((tokens.len(), self.dimensions()));
         for (place, (mut row, token)) in rows.rows_mut().into_iter().zip(&tokens).enumerate() {
-            for table in [(&self.words, *token), (&self.positions, place)] {
+            for table in [(&self.words, *token), (&self.places, place)] {
                 if let (table, number) = table
                     && number < table.nrows()
                 {
                     row += &table.row(number);
                 }
             }
-            row += &self.token_type;
+            row += &self.kind;
         }
         let rows = self.layers.iter().fold(self.norm.of(rows), |rows, layer| layer.of(&rows));
         let mut vector = rows.mean_axis(Axis(0)).unwrap_or_default();
@@ -90,7 +86,7 @@ impl Embedder for BertModel {
     }
 }
 
-impl fmt::Debug for BertModel {
+impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Model").field("dimensions", &self.dimensions()).finish_non_exhaustive()
     }

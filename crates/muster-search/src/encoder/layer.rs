@@ -1,13 +1,13 @@
-//! The layers of the encoder.
+//! The steps that an encoder is made of.
 
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 
-use crate::encoder::tensors::{ModelError, Tensors};
+use crate::encoder::weights::{LoadError, Weights};
 
-/// Added to a variance to avoid a division by zero.
+/// Added to a variance, so that nothing is divided by nothing.
 const EPSILON: f32 = 1e-12;
 
-/// A fully connected layer.
+/// Every number depends on all, by weights.
 pub(crate) struct Linear {
     weights: Array2<f32>,
     bias: Array1<f32>,
@@ -15,13 +15,13 @@ pub(crate) struct Linear {
 
 impl Linear {
     pub(crate) fn read(
-        weights: &Tensors,
+        weights: &Weights,
         name: &str,
         (from, to): (usize, usize),
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, LoadError> {
         let table = weights.table(&format!("{name}.weight"), from)?;
         let bias = weights.vector(&format!("{name}.bias"), to)?;
-        // Transposed once, so that the product reads both matrices by rows.
+        // Laid out such that rows of input meet rows of weights.
         Ok(Self { weights: table.reversed_axes().as_standard_layout().into_owned(), bias })
     }
 
@@ -30,14 +30,14 @@ impl Linear {
     }
 }
 
-/// Layer normalization.
+/// Brings each row to a mean of 0 and a variance of 1, then scales and shifts.
 pub(crate) struct Norm {
     scale: Array1<f32>,
     shift: Array1<f32>,
 }
 
 impl Norm {
-    pub(crate) fn read(weights: &Tensors, name: &str, size: usize) -> Result<Self, ModelError> {
+    pub(crate) fn read(weights: &Weights, name: &str, size: usize) -> Result<Self, LoadError> {
         Ok(Self {
             scale: weights.vector(&format!("{name}.weight"), size)?,
             shift: weights.vector(&format!("{name}.bias"), size)?,
@@ -57,35 +57,35 @@ impl Norm {
     }
 }
 
-/// A transformer layer: self-attention, then a feed-forward network.
+/// One layer: each word looks at all words, then thinks by itself.
 pub(crate) struct Layer {
     query: Linear,
     key: Linear,
     value: Linear,
-    attention_output: Linear,
-    attention_norm: Norm,
-    expand: Linear,
-    contract: Linear,
+    seen: Linear,
+    seen_norm: Norm,
+    wide: Linear,
+    narrow: Linear,
     norm: Norm,
     heads: usize,
 }
 
 impl Layer {
     pub(crate) fn read(
-        weights: &Tensors,
+        weights: &Weights,
         number: usize,
         (size, inner, heads): (usize, usize, usize),
-    ) -> Result<Self, ModelError> {
+    ) -> Result<Self, LoadError> {
         let name = |rest: &str| format!("encoder.layer.{number}.{rest}");
         let linear = |rest: &str, sizes| Linear::read(weights, &name(rest), sizes);
         Ok(Self {
             query: linear("attention.self.query", (size, size))?,
             key: linear("attention.self.key", (size, size))?,
             value: linear("attention.self.value", (size, size))?,
-            attention_output: linear("attention.output.dense", (size, size))?,
-            attention_norm: Norm::read(weights, &name("attention.output.LayerNorm"), size)?,
-            expand: linear("intermediate.dense", (size, inner))?,
-            contract: linear("output.dense", (inner, size))?,
+            seen: linear("attention.output.dense", (size, size))?,
+            seen_norm: Norm::read(weights, &name("attention.output.LayerNorm"), size)?,
+            wide: linear("intermediate.dense", (size, inner))?,
+            narrow: linear("output.dense", (inner, size))?,
             norm: Norm::read(weights, &name("output.LayerNorm"), size)?,
             heads,
         })
@@ -93,11 +93,10 @@ impl Layer {
 
     pub(crate) fn of(&self, input: &Array2<f32>) -> Array2<f32> {
         let attended = self.attend(&input.view());
-        let attention_output =
-            self.attention_norm.of(self.attention_output.of(&attended.view()) + input);
-        let mut expand = self.expand.of(&attention_output.view());
-        expand.mapv_inplace(gelu);
-        self.norm.of(self.contract.of(&expand.view()) + &attention_output)
+        let seen = self.seen_norm.of(self.seen.of(&attended.view()) + input);
+        let mut wide = self.wide.of(&seen.view());
+        wide.mapv_inplace(gelu);
+        self.norm.of(self.narrow.of(&wide.view()) + &seen)
     }
 
     fn attend(&self, input: &ArrayView2<'_, f32>) -> Array2<f32> {

@@ -1,15 +1,15 @@
-//! The WordPiece tokenizer of uncased BERT models.
+//! From text to numbers of word pieces, as BERT models without case read it.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use crate::encoder::tensors::ModelError;
+use crate::encoder::weights::LoadError;
 
 /// Longer words are unknown.
-const MAX_WORD_LEN: usize = 100;
+const LONGEST_WORD: usize = 100;
 
-/// Splits words into the longest pieces in the vocabulary.
+/// Splits words into the longest pieces that the vocabulary has.
 pub(crate) struct Tokenizer {
     pieces: BTreeMap<Box<str>, usize>,
     begin: usize,
@@ -18,11 +18,11 @@ pub(crate) struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Reads a vocabulary: one piece per line.
-    pub(crate) fn read(path: &Path) -> Result<Self, ModelError> {
+    /// Reads a vocabulary: one piece in each line.
+    pub(crate) fn read(path: &Path) -> Result<Self, LoadError> {
         let text = fs::read_to_string(path)
-            .map_err(|source| ModelError::Unreadable { path: path.to_owned(), source })?;
-        Self::of(&text).ok_or_else(|| ModelError::Malformed {
+            .map_err(|source| LoadError::Unreadable { path: path.to_owned(), source })?;
+        Self::of(&text).ok_or_else(|| LoadError::Malformed {
             path: path.to_owned(),
             reason: "there is no `[CLS]`, `[SEP]` or `[UNK]`".to_owned(),
         })
@@ -37,7 +37,7 @@ impl Tokenizer {
         Some(Self { pieces, begin, end, unknown })
     }
 
-    /// The token IDs of a text with `[CLS]` and `[SEP]`, at most `most`.
+    /// The pieces of a text with the marks of its begin and its end, at most so many.
     pub(crate) fn read_text(&self, text: &str, most: usize) -> Vec<usize> {
         let mut tokens = vec![self.begin];
         for word in words(text) {
@@ -54,14 +54,14 @@ impl Tokenizer {
     fn split(&self, word: &str, tokens: &mut Vec<usize>) {
         let before = tokens.len();
         let mut rest = word;
-        if word.chars().count() > MAX_WORD_LEN {
+        if word.chars().count() > LONGEST_WORD {
             tokens.push(self.unknown);
             return;
         }
         while !rest.is_empty() {
             let inside = rest.len() < word.len();
             let found =
-                rest.char_indices().map(|(at, c)| at + c.len_utf8()).rev().find_map(|end| {
+                rest.char_indices().map(|(at, sign)| at + sign.len_utf8()).rev().find_map(|end| {
                     let piece = rest.get(..end)?;
                     let number = if inside {
                         self.pieces.get(format!("##{piece}").as_str())
@@ -81,18 +81,18 @@ impl Tokenizer {
     }
 }
 
-/// Lowercased words without accents; punctuation is separated.
+/// Words in small letters without accents; signs stand by themselves.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut open = false;
-    for c in text.nfd().flat_map(char::to_lowercase) {
-        if is_accent(c) || c == '\0' || c == '\u{fffd}' {
+    for sign in text.nfd().flat_map(char::to_lowercase) {
+        if is_accent(sign) || sign == '\0' || sign == '\u{fffd}' {
             continue;
         }
-        if c.is_whitespace() || c.is_control() {
+        if sign.is_whitespace() || sign.is_control() {
             open = false;
-        } else if is_alone(c) {
-            words.push(c.to_string());
+        } else if is_alone(sign) {
+            words.push(sign.to_string());
             open = false;
         } else {
             if !open {
@@ -100,25 +100,25 @@ fn words(text: &str) -> Vec<String> {
                 open = true;
             }
             if let Some(word) = words.last_mut() {
-                word.push(c);
+                word.push(sign);
             }
         }
     }
     words
 }
 
-fn is_accent(c: char) -> bool {
-    unicode_normalization::char::is_combining_mark(c)
+fn is_accent(sign: char) -> bool {
+    unicode_normalization::char::is_combining_mark(sign)
 }
 
-/// Punctuation, and ideographs, which are words by themselves.
-fn is_alone(c: char) -> bool {
+/// Punctuation, and signs that are words by themselves.
+fn is_alone(sign: char) -> bool {
     let is_word = matches!(
-        c,
+        sign,
         '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{2fa1f}'
     );
-    let is_general = matches!(c, '\u{2010}'..='\u{2027}' | '\u{2030}'..='\u{205e}' | '\u{3001}'..='\u{3003}' | '\u{3008}'..='\u{3011}');
-    is_word || is_general || c.is_ascii_punctuation() || "¡§«¶·»¿".contains(c)
+    let is_general = matches!(sign, '\u{2010}'..='\u{2027}' | '\u{2030}'..='\u{205e}' | '\u{3001}'..='\u{3003}' | '\u{3008}'..='\u{3011}');
+    is_word || is_general || sign.is_ascii_punctuation() || "¡§«¶·»¿".contains(sign)
 }
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
     use super::{Tokenizer, words};
 
     #[test]
-    fn words_are_lowercased_without_accents() {
+    fn words_are_small_and_plain() {
         assert_eq!(
             words("Hello, Größe!  ÉCOLE_x"),
             ["hello", ",", "große", "!", "ecole", "_", "x"]
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_pieces_match_first() {
+    fn the_longest_pieces_are_taken() {
         let tokenizer =
             Tokenizer::of("[PAD]\n[UNK]\n[CLS]\n[SEP]\nplay\n##ing\n##in\n##g\nthe").unwrap();
         assert_eq!(tokenizer.read_text("The playing", 10), [2, 8, 4, 5, 3]);

@@ -1,152 +1,153 @@
-//! The candidates of a search.
+//! The documents that can still make it into an answer.
 
 use std::{
     cmp::{Ordering, Reverse},
     collections::BinaryHeap,
 };
 
-use super::{DocumentFilter, DocumentId, NameMatch, score::Scorer};
+use super::{Admit, Named, Place, score::Scorer};
 use crate::{index::Index, query::Query};
 
-/// The partial score of a document.
+/// What one pass knows of a document.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
-    /// The index of its shard.
+    /// The number of its shard.
     pub(super) part: usize,
     pub(super) document: u32,
-    pub(super) name_match: NameMatch,
-    /// The score of its matched terms.
+    pub(super) named: Named,
+    /// What its words are worth.
     pub(super) base: f32,
-    /// The IDF sum of the matched terms in its name.
+    /// What those in its name tell.
     pub(super) in_name: f32,
-    /// A bit set of the matched query terms.
+    /// Which terms of the query it has, as bits.
     pub(super) terms: u64,
 }
 
-/// A bounded heap of the best documents.
+/// The documents that can still make it into an answer.
 pub(super) struct Candidates<'a> {
     index: &'a Index,
-    admit: &'a DocumentFilter<'a>,
+    admit: &'a Admit<'a>,
     limit: usize,
     scorer: Scorer<'a>,
-    /// The best documents with a final score.
-    best: BinaryHeap<Reverse<RankedCandidate<'a>>>,
-    /// Documents that rank only if their final score is near its upper bound.
-    deferred: Vec<(RankKey, Candidate)>,
+    /// The best of those whose score is known.
+    best: BinaryHeap<Reverse<Ranked<'a>>>,
+    /// Those that are better than the last of the best only if everything speaks for them.
+    waiting: Vec<(Key, Candidate)>,
 }
 
 impl<'a> Candidates<'a> {
     pub(super) fn new(
         index: &'a Index,
         query: &'a Query,
-        admit: &'a DocumentFilter<'a>,
+        admit: &'a Admit<'a>,
         limit: usize,
     ) -> Self {
         let scorer = Scorer::new(index, query);
-        Self { index, admit, limit, scorer, best: BinaryHeap::new(), deferred: Vec::new() }
+        Self { index, admit, limit, scorer, best: BinaryHeap::new(), waiting: Vec::new() }
     }
 
-    /// Adds a document unless it cannot rank.
+    /// Keeps a document unless enough others are better for sure.
     pub(super) fn offer(&mut self, candidate: Candidate) {
-        let named = candidate.name_match;
-        let bound = RankKey { named, score: self.scorer.bound(&candidate) };
-        if self.cannot_rank(bound) {
+        let named = candidate.named;
+        let bound = Key { named, score: self.scorer.bound(&candidate) };
+        if self.out_of_reach(bound) {
             return;
         }
-        if self.cannot_rank(RankKey { named, score: candidate.base }) {
-            self.deferred.push((bound, candidate));
+        if self.out_of_reach(Key { named, score: candidate.base }) {
+            self.waiting.push((bound, candidate));
         } else {
-            self.insert(candidate);
+            self.judge(candidate);
         }
     }
 
-    /// The best documents with their scores, best first.
+    /// The best ones with what they come to, the best first.
     pub(super) fn best(mut self) -> Vec<(Candidate, f32)> {
-        let mut waiting = std::mem::take(&mut self.deferred);
-        waiting.retain(|(bound, _)| !self.cannot_rank(*bound));
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|(bound, _)| !self.out_of_reach(*bound));
         waiting.sort_unstable_by_key(|(bound, _)| Reverse(*bound));
         for (bound, candidate) in waiting {
-            if self.cannot_rank(bound) {
+            if self.out_of_reach(bound) {
                 break;
             }
-            self.insert(candidate);
+            self.judge(candidate);
         }
         let ranked = self.best.into_sorted_vec().into_iter();
         ranked.map(|Reverse(ranked)| (ranked.candidate, ranked.key.score)).collect()
     }
 
-    /// Scores a document and adds it, if the filter accepts it.
-    fn insert(&mut self, candidate: Candidate) {
-        let part = self.index.shards.get(candidate.part);
+    /// Takes a document among the best, if it may be seen and is good enough.
+    fn judge(&mut self, candidate: Candidate) {
+        let part = self.index.parts.get(candidate.part);
         let (source, position) =
-            part.map(|part| part.shard.document_id(candidate.document)).unwrap_or_default();
-        let place = DocumentId { source, position };
+            part.map(|part| part.shard.place(candidate.document)).unwrap_or_default();
+        let place = Place { source, position };
         if !(self.admit)(place) {
             return;
         }
-        let key = RankKey { named: candidate.name_match, score: self.scorer.score(&candidate) };
-        self.best.push(Reverse(RankedCandidate { key, place, candidate }));
+        let key = Key { named: candidate.named, score: self.scorer.score(&candidate) };
+        self.best.push(Reverse(Ranked { key, place, candidate }));
         if self.best.len() > self.limit {
             self.best.pop();
         }
     }
 
-    fn cannot_rank(&self, key: RankKey) -> bool {
+    fn out_of_reach(&self, key: Key) -> bool {
         let full = self.best.len() >= self.limit;
         full && self.best.peek().is_none_or(|Reverse(last)| key < last.key)
     }
 }
 
-/// The rank: named documents first, then by score.
+/// What comes first: what is named, then what fits.
 #[derive(Debug, Clone, Copy)]
-struct RankKey {
-    named: NameMatch,
+struct Key {
+    named: Named,
     score: f32,
 }
 
-impl Ord for RankKey {
+impl Ord for Key {
     fn cmp(&self, other: &Self) -> Ordering {
         self.named.cmp(&other.named).then(self.score.total_cmp(&other.score))
     }
 }
 
-impl PartialOrd for RankKey {
+impl PartialOrd for Key {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for RankKey {
+impl PartialEq for Key {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for RankKey {}
+impl Eq for Key {}
 
-/// Greater is better. Ties are broken by the document, so that the order is deterministic.
-struct RankedCandidate<'a> {
-    key: RankKey,
-    place: DocumentId<'a>,
+/// Greater is better; between equals the place decides, so that the order never depends on anything
+/// else.
+struct Ranked<'a> {
+    key: Key,
+    place: Place<'a>,
     candidate: Candidate,
 }
 
-impl Ord for RankedCandidate<'_> {
+impl Ord for Ranked<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.key.cmp(&other.key).then_with(|| other.place.cmp(&self.place))
     }
 }
 
-impl PartialOrd for RankedCandidate<'_> {
+impl PartialOrd for Ranked<'_> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for RankedCandidate<'_> {
+impl PartialEq for Ranked<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for RankedCandidate<'_> {}
+impl Eq for Ranked<'_> {}

@@ -1,41 +1,41 @@
-//! A pass over the postings of a shard.
+//! One pass over the postings of a shard.
 
 use super::{
-    NameMatch,
+    Named,
     candidates::{Candidate, Candidates},
 };
 use crate::{
-    index::LiveShard,
-    query::{ExactName, Query},
+    index::Part,
+    query::{Name, Query},
     shard::Posting,
 };
 
-/// The number of documents accumulated at a time.
+/// How many documents are added up at a time.
 const RANGE: u32 = 4096;
 
-/// Offers every matching document of a shard.
-pub(super) fn run(part: &LiveShard, number: usize, query: &Query, candidates: &mut Candidates<'_>) {
-    let mut expansions = expansions(part, number, query);
+/// Offers every document in `part` that has anything of what was asked for.
+pub(super) fn run(part: &Part, number: usize, query: &Query, candidates: &mut Candidates<'_>) {
+    let mut readings = readings(part, number, query);
     let mut names = names(part, number, query);
     let mut sums = Sums::new(RANGE.min(part.shard.len()));
     let mut first = 0;
     while first < part.shard.len() {
-        for expansion in &mut expansions {
-            let (bit, weight) = (expansion.bit, expansion.weight);
-            for posting in before(&mut expansion.postings, first + RANGE) {
+        for reading in &mut readings {
+            let (bit, worth) = (reading.bit, reading.worth);
+            for posting in before(&mut reading.postings, first + RANGE) {
                 let Some(sum) = sums.of(posting.document - first) else { continue };
-                let gain = weight * posting.impact.value();
+                let gain = worth * posting.impact.worth();
                 if sum.terms & bit == 0 {
                     sum.terms |= bit;
                     sum.base += gain;
                     sum.last = gain;
                 } else if gain > sum.last {
-                    // Only the best expansion of a term counts.
+                    // Of several readings the best one counts, once.
                     sum.base += gain - sum.last;
                     sum.last = gain;
                 }
                 if posting.impact.in_name() {
-                    sum.in_name += weight;
+                    sum.in_name += worth;
                 }
             }
         }
@@ -52,7 +52,7 @@ pub(super) fn run(part: &LiveShard, number: usize, query: &Query, candidates: &m
                 candidates.offer(Candidate {
                     part: number,
                     document,
-                    name_match: sum.named.unwrap_or(NameMatch::None),
+                    named: sum.named.unwrap_or(Named::No),
                     base: sum.base,
                     in_name: sum.in_name,
                     terms: sum.terms,
@@ -63,31 +63,31 @@ pub(super) fn run(part: &LiveShard, number: usize, query: &Query, candidates: &m
     }
 }
 
-struct PostingCursor<'a> {
+struct Remaining<'a> {
     /// The bit of the term.
     bit: u64,
-    /// The score of a full match.
-    weight: f32,
+    /// What a full match is worth, to the document and to its name.
+    worth: f32,
     postings: &'a [Posting],
 }
 
-fn expansions<'a>(part: &'a LiveShard, number: usize, query: &Query) -> Vec<PostingCursor<'a>> {
+fn readings<'a>(part: &'a Part, number: usize, query: &Query) -> Vec<Remaining<'a>> {
     let mut found = Vec::new();
     for (at, term) in query.terms.iter().enumerate() {
-        for expansion in &term.expansions {
-            let Some(Some(term)) = expansion.ids.get(number) else { continue };
-            let weight = expansion.weight * expansion.idf;
+        for reading in &term.readings {
+            let Some(Some(term)) = reading.numbers.get(number) else { continue };
+            let worth = reading.share * reading.rarity;
             let postings = part.shard.postings(*term);
-            found.push(PostingCursor { bit: 1 << at, weight, postings });
+            found.push(Remaining { bit: 1 << at, worth, postings });
         }
     }
     found
 }
 
-fn names<'a>(part: &'a LiveShard, number: usize, query: &Query) -> Vec<(NameMatch, &'a [Posting])> {
-    let postings = |name: &ExactName| {
-        let named = if name.whole_query { NameMatch::Exact } else { NameMatch::Contained };
-        let term = name.ids.get(number).copied().flatten()?;
+fn names<'a>(part: &'a Part, number: usize, query: &Query) -> Vec<(Named, &'a [Posting])> {
+    let postings = |name: &Name| {
+        let named = if name.alone { Named::Alone } else { Named::Within };
+        let term = name.numbers.get(number).copied().flatten()?;
         Some((named, part.shard.postings(term)))
     };
     query.names.iter().filter_map(postings).collect()
@@ -106,7 +106,7 @@ fn before<'a>(postings: &mut &'a [Posting], end: u32) -> &'a [Posting] {
     head
 }
 
-/// The accumulators of a document range.
+/// What is known of the documents of a range.
 struct Sums {
     sums: Vec<Sum>,
     touched: Vec<u32>,
@@ -115,10 +115,10 @@ struct Sums {
 #[derive(Clone, Copy, Default)]
 struct Sum {
     base: f32,
-    /// The contribution of the last term.
+    /// What the last term gave.
     last: f32,
     in_name: f32,
-    named: Option<NameMatch>,
+    named: Option<Named>,
     terms: u64,
     touched: bool,
 }

@@ -1,73 +1,66 @@
-//! The expensive parts of a document's score.
+//! What is dear to know of a document.
 
 use super::candidates::Candidate;
 use crate::{
-    index::{Index, LiveShard},
-    query::{Bigram, Query, idf},
+    index::{Index, Part},
+    query::{Pair, Query, rarity},
 };
 
-/// The maximum gain by name coverage, as a share of the score.
+/// What a document gains when everything in its name was asked for, as a share of its score.
 pub(crate) const NAME_COVERED: f32 = 0.5;
 
-/// Computes final scores.
+/// Scores documents, one by one.
 pub(super) struct Scorer<'a> {
     index: &'a Index,
     query: &'a Query,
-    /// A cache of IDFs by shard and term.
-    idfs: Vec<Vec<f32>>,
+    /// How much the words of names tell: for each shard and term, once it was asked for.
+    rarities: Vec<Vec<f32>>,
 }
 
 impl<'a> Scorer<'a> {
     pub(super) fn new(index: &'a Index, query: &'a Query) -> Self {
-        Self { index, query, idfs: vec![Vec::new(); index.shards.len()] }
+        Self { index, query, rarities: vec![Vec::new(); index.parts.len()] }
     }
 
-    /// The final score of a document.
+    /// What a document comes to.
     pub(super) fn score(&mut self, candidate: &Candidate) -> f32 {
-        let Some(part) = self.index.shards.get(candidate.part) else { return 0.0 };
-        let base = candidate.base + self.bigram_bonus(part, candidate);
+        let Some(part) = self.index.parts.get(candidate.part) else { return 0.0 };
+        let base = candidate.base + self.side_by_side(part, candidate);
         base * (1.0 + NAME_COVERED * self.name_covered(part, candidate))
     }
 
-    /// An upper bound on the final score of a document.
+    /// No less than what a document can come to.
     pub(super) fn bound(&self, candidate: &Candidate) -> f32 {
-        let base =
-            candidate.base + self.candidate_bigrams(candidate).map(|pair| pair.bonus).sum::<f32>();
+        let base = candidate.base + self.possible(candidate).map(|pair| pair.bonus).sum::<f32>();
         if candidate.in_name > 0.0 { base * (1.0 + NAME_COVERED) } else { base }
     }
 
-    /// The bigrams whose terms both occur in a document.
-    fn candidate_bigrams<'b>(
-        &'b self,
-        candidate: &'b Candidate,
-    ) -> impl Iterator<Item = &'b Bigram> {
-        // Most documents match one or two terms, so this pre-check decides most often.
-        let pairs = if self.query.may_contain_bigram(candidate.terms) {
-            self.query.bigrams.as_slice()
-        } else {
-            &[]
-        };
-        let both = |pair: &&Bigram| {
-            candidate.terms >> pair.first & candidate.terms >> pair.second & 1 != 0
-        };
+    /// The pairs of which a document has both words.
+    fn possible<'b>(&'b self, candidate: &'b Candidate) -> impl Iterator<Item = &'b Pair> {
+        // Most documents have one or two of the words, so this is what is asked most often.
+        let pairs =
+            if self.query.may_pair(candidate.terms) { self.query.pairs.as_slice() } else { &[] };
+        let both =
+            |pair: &&Pair| candidate.terms >> pair.first & candidate.terms >> pair.second & 1 != 0;
         pairs.iter().filter(both)
     }
 
-    /// The bonus for adjacent terms.
-    fn bigram_bonus(&self, part: &LiveShard, candidate: &Candidate) -> f32 {
+    /// What a document gains from words that stand side by side.
+    fn side_by_side(&self, part: &Part, candidate: &Candidate) -> f32 {
         let words = part.shard.words(candidate.document);
-        let is_adjacent = |pair: &&Bigram| {
-            let number = |at: usize| *self.query.terms.get(at)?.exact()?.ids.get(candidate.part)?;
+        let stands = |pair: &&Pair| {
+            let number =
+                |at: usize| *self.query.terms.get(at)?.same()?.numbers.get(candidate.part)?;
             let (Some(first), Some(second)) = (number(pair.first), number(pair.second)) else {
                 return false;
             };
             words.windows(2).any(|two| matches!(two, [a, b] if *a == first && *b == second))
         };
-        self.candidate_bigrams(candidate).filter(is_adjacent).map(|pair| pair.bonus).sum()
+        self.possible(candidate).filter(stands).map(|pair| pair.bonus).sum()
     }
 
-    /// The share of the name that the query covers, from 0 to 1.
-    fn name_covered(&mut self, part: &LiveShard, candidate: &Candidate) -> f32 {
+    /// Which share of what its name says was asked for, from 0 to 1.
+    fn name_covered(&mut self, part: &Part, candidate: &Candidate) -> f32 {
         if candidate.in_name <= 0.0 {
             return 0.0;
         }
@@ -78,17 +71,17 @@ impl<'a> Scorer<'a> {
         (candidate.in_name / whole.max(f32::MIN_POSITIVE)).min(1.0)
     }
 
-    fn rarity(&mut self, number: usize, part: &LiveShard, term: u32) -> f32 {
-        let Some(known) = self.idfs.get_mut(number) else { return 0.0 };
+    fn rarity(&mut self, number: usize, part: &Part, term: u32) -> f32 {
+        let Some(known) = self.rarities.get_mut(number) else { return 0.0 };
         if known.is_empty() {
             known.resize(part.shard.terms().len(), f32::NAN);
         }
         let Some(slot) = known.get_mut(term as usize) else { return 0.0 };
         if slot.is_nan() {
             let text = part.shard.terms().get(term).unwrap_or_default();
-            let found = self.index.shards.iter();
+            let found = self.index.parts.iter();
             let found = found.filter_map(|part| Some(part.frequency(part.shard.find(text)?)));
-            *slot = idf(self.index.len(), found.sum());
+            *slot = rarity(self.index.len(), found.sum());
         }
         *slot
     }

@@ -1,24 +1,24 @@
-//! Builds a shard from the documents of one source.
+//! Making an index over one source.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use indexmap::IndexMap;
 
-use super::{Block, NAME_MARK, Posting, Shard, TEXT_END, TermDictionary};
+use super::{BREAK, Block, Posting, Shard, Terms, WHOLE};
 use crate::{
     document::Document,
-    field::{Field, Impact, TermCounts},
-    tokenize::{self, Tokens},
+    field::{Counts, Field, Impact},
+    words::{self, Words},
 };
 
-/// The maximum number of tokens per field: descriptions are untrusted.
-const MAX_FIELD_TOKENS: usize = 1_000;
-/// The maximum number of description tokens considered for bigrams.
-const MAX_BIGRAM_TOKENS: usize = 256;
+/// More words of one field are not read: a backend may list what it likes.
+const MOST_WORDS: usize = 1_000;
+/// More words of a description are not looked at for neighbours.
+const MOST_NEIGHBOURS: usize = 256;
 
-/// Builds a shard from the documents of one source.
-pub(crate) fn build(source: &str, documents: &[Document<'_>]) -> Shard {
-    let mut build = ShardBuilder::default();
+/// An index over the documents of one source.
+pub(crate) fn shard_of(source: &str, documents: &[Document<'_>]) -> Shard {
+    let mut build = Build::default();
     for document in documents {
         build.push(document);
     }
@@ -28,42 +28,42 @@ pub(crate) fn build(source: &str, documents: &[Document<'_>]) -> Shard {
 }
 
 #[derive(Default)]
-struct ShardBuilder {
-    /// The postings of each term, in order of first occurrence.
+struct Build {
+    /// For each term the documents it is in, in the order in which the terms were met.
     terms: IndexMap<String, Vec<Posting>>,
-    /// The term of each token seen; none for stop words.
+    /// What the words met so far are known by; none for those that say nothing.
     known: IndexMap<String, Option<u32>>,
     texts: Vec<u32>,
     words: Vec<u32>,
     documents: u32,
 }
 
-impl ShardBuilder {
+impl Build {
     fn push(&mut self, document: &Document<'_>) {
         self.texts.push(self.words.len() as u32);
-        let name = self.term_ids(document.name);
-        let name = if name.is_empty() { self.all_term_ids(document.name) } else { name };
-        // Tokens of the title or an alias that repeat the name add nothing.
+        let name = self.read(document.name);
+        let name = if name.is_empty() { self.read_everything(document.name) } else { name };
+        // A title or an alias that repeats the name says nothing new.
         let new = |term: &u32| !name.contains(term);
         let mut many = |texts: &[&str]| -> Vec<u32> {
-            texts.iter().flat_map(|text| self.term_ids(text)).filter(new).collect()
+            texts.iter().flat_map(|text| self.read(text)).filter(new).collect()
         };
         let title = many(&[document.title]);
         let alias = many(document.aliases);
         let tag = many(document.tags);
-        let server = self.term_ids(document.server);
-        let description = self.term_ids(document.description);
+        let server = self.read(document.server);
+        let description = self.read(document.description);
         let (mut parameter, mut parameter_text) = (Vec::new(), Vec::new());
-        for one in document.parameters.iter().take(MAX_FIELD_TOKENS) {
-            parameter.extend(self.term_ids(one.name));
-            parameter_text.extend(self.term_ids(one.description));
+        for one in document.parameters.iter().take(MOST_WORDS) {
+            parameter.extend(self.read(one.name));
+            parameter_text.extend(self.read(one.description));
         }
-        parameter.truncate(MAX_FIELD_TOKENS);
-        parameter_text.truncate(MAX_FIELD_TOKENS);
-        let neighbours = description.get(..MAX_BIGRAM_TOKENS).unwrap_or(&description);
+        parameter.truncate(MOST_WORDS);
+        parameter_text.truncate(MOST_WORDS);
+        let neighbours = description.get(..MOST_NEIGHBOURS).unwrap_or(&description);
         for text in [&name, &title, &alias, neighbours] {
             self.words.extend(text);
-            self.words.push(TEXT_END);
+            self.words.push(BREAK);
         }
         self.post(&[name, title, server, description, parameter, parameter_text, tag, alias]);
         self.post_names(document);
@@ -71,22 +71,22 @@ impl ShardBuilder {
     }
 
     /// The terms of a text.
-    fn term_ids(&mut self, text: &str) -> Vec<u32> {
-        let words = Tokens::of(text);
-        words.iter().take(MAX_FIELD_TOKENS).filter_map(|word| self.token_id(word)).collect()
+    fn read(&mut self, text: &str) -> Vec<u32> {
+        let words = Words::of(text);
+        words.iter().take(MOST_WORDS).filter_map(|word| self.known(word)).collect()
     }
 
-    /// The terms of a text including stop words.
-    fn all_term_ids(&mut self, text: &str) -> Vec<u32> {
-        let words = Tokens::of(text);
-        words.iter().take(MAX_FIELD_TOKENS).map(|word| self.term(&tokenize::stem(word))).collect()
+    /// The terms of a text in which every word counts.
+    fn read_everything(&mut self, text: &str) -> Vec<u32> {
+        let words = Words::of(text);
+        words.iter().take(MOST_WORDS).map(|word| self.term(&words::stem(word))).collect()
     }
 
-    fn token_id(&mut self, word: &str) -> Option<u32> {
+    fn known(&mut self, word: &str) -> Option<u32> {
         if let Some(term) = self.known.get(word) {
             return *term;
         }
-        let term = (!tokenize::is_stop_word(word)).then(|| self.term(&tokenize::stem(word)));
+        let term = (!words::says_nothing(word)).then(|| self.term(&words::stem(word)));
         self.known.insert(word.to_owned(), term);
         term
     }
@@ -97,9 +97,8 @@ impl ShardBuilder {
     }
 
     fn post(&mut self, fields: &[Vec<u32>; Field::ALL.len()]) {
-        let lengths: TermCounts =
-            fields.each_ref().map(|terms| terms.len().min(MAX_FIELD_TOKENS) as u16);
-        let mut counts: BTreeMap<u32, TermCounts> = BTreeMap::new();
+        let lengths: Counts = fields.each_ref().map(|terms| terms.len().min(MOST_WORDS) as u16);
+        let mut counts: BTreeMap<u32, Counts> = BTreeMap::new();
         for (field, terms) in fields.iter().enumerate() {
             for term in terms {
                 let count = counts.entry(*term).or_default().get_mut(field);
@@ -114,11 +113,11 @@ impl ShardBuilder {
     fn post_names(&mut self, document: &Document<'_>) {
         let names = std::iter::once(&document.name).chain(document.full_names);
         let mut names: Vec<String> =
-            names.chain(document.aliases).map(|name| tokenize::normalized_name(name)).collect();
+            names.chain(document.aliases).map(|name| words::squeezed(name)).collect();
         names.sort_unstable();
         names.dedup();
         for name in names.iter().filter(|name| !name.is_empty()) {
-            let term = self.term(&format!("{NAME_MARK}{name}"));
+            let term = self.term(&format!("{WHOLE}{name}"));
             self.push_posting(term, Impact::new(&[0; 8], &[0; 8]));
         }
     }
@@ -138,8 +137,7 @@ impl ShardBuilder {
         }
         order.sort_unstable_by(|(a, ..), (b, ..)| a.cmp(b));
         let mut numbers = vec![0; order.len()];
-        let (mut terms, mut starts, mut postings) =
-            (TermDictionary::default(), vec![0], Vec::new());
+        let (mut terms, mut starts, mut postings) = (Terms::default(), vec![0], Vec::new());
         for (number, (term, list, met)) in order.into_iter().enumerate() {
             terms.push(&term);
             postings.extend(list);
@@ -147,7 +145,7 @@ impl ShardBuilder {
             numbers.get_mut(met).map(|place| *place = number as u32).unwrap_or_default();
         }
         for word in &mut self.words {
-            *word = numbers.get(*word as usize).copied().unwrap_or(TEXT_END);
+            *word = numbers.get(*word as usize).copied().unwrap_or(BREAK);
         }
         terms.finish();
         postings.shrink_to_fit();

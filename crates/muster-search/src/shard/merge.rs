@@ -1,26 +1,26 @@
-//! Merges shards.
+//! Making one index out of several.
 //!
-//! Texts are not tokenized again: postings are copied and renumbered.
+//! Words are not read again; this is copying and renumbering.
 
-use super::{Block, Posting, Shard, TEXT_END, TermDictionary};
+use super::{BREAK, Block, Posting, Shard, Terms};
 
-/// A shard to merge.
-pub(crate) struct MergeInput<'a> {
+/// A shard, and which of its blocks are still good.
+pub(crate) struct Part<'a> {
     /// The shard.
     pub(crate) shard: &'a Shard,
-    /// Whether the documents of a block are live.
-    pub(crate) is_live: &'a dyn Fn(&Block) -> bool,
+    /// Whether a block still counts.
+    pub(crate) keeps: &'a dyn Fn(&Block) -> bool,
 }
 
-/// Merges the live documents of several shards.
-pub(crate) fn merge(parts: &[MergeInput<'_>]) -> Shard {
+/// One index over everything in `parts` that still counts.
+pub(crate) fn shard_of(parts: &[Part<'_>]) -> Shard {
     let mut blocks: Vec<(usize, &Block)> = Vec::new();
-    for (part, MergeInput { shard, is_live: keeps }) in parts.iter().enumerate() {
+    for (part, Part { shard, keeps }) in parts.iter().enumerate() {
         blocks.extend(shard.blocks.iter().filter(|block| keeps(block)).map(|block| (part, block)));
     }
     blocks.sort_by(|(_, a), (_, b)| a.source.cmp(&b.source));
 
-    let mut documents = Renumbering::new(parts.iter().map(|part| part.shard.len() as usize));
+    let mut documents = Renumbered::new(parts.iter().map(|part| part.shard.len() as usize));
     let mut merged = Vec::with_capacity(blocks.len());
     let mut first = 0;
     for (part, block) in &blocks {
@@ -32,7 +32,7 @@ pub(crate) fn merge(parts: &[MergeInput<'_>]) -> Shard {
     }
     let mut shard = Shard {
         blocks: merged,
-        terms: TermDictionary::default(),
+        terms: Terms::default(),
         starts: vec![0],
         postings: Vec::new(),
         texts: vec![0],
@@ -40,10 +40,10 @@ pub(crate) fn merge(parts: &[MergeInput<'_>]) -> Shard {
     };
     let terms = merge_terms(&mut shard, parts, &documents);
     for (part, block) in &blocks {
-        let Some(MergeInput { shard: from, .. }) = parts.get(*part) else { continue };
+        let Some(Part { shard: from, .. }) = parts.get(*part) else { continue };
         for document in block.first..block.first + block.count {
             let words = from.words(document).iter();
-            shard.words.extend(words.map(|word| terms.get(*part, *word).unwrap_or(TEXT_END)));
+            shard.words.extend(words.map(|word| terms.get(*part, *word).unwrap_or(BREAK)));
             shard.texts.push(shard.words.len() as u32);
         }
     }
@@ -53,18 +53,14 @@ pub(crate) fn merge(parts: &[MergeInput<'_>]) -> Shard {
     shard
 }
 
-/// Merges the dictionaries and postings and returns the new term IDs.
-fn merge_terms(
-    shard: &mut Shard,
-    parts: &[MergeInput<'_>],
-    documents: &Renumbering,
-) -> Renumbering {
+/// Takes over the terms and where they are; gives the new numbers of the terms.
+fn merge_terms(shard: &mut Shard, parts: &[Part<'_>], documents: &Renumbered) -> Renumbered {
     let mut all: Vec<(&str, usize, u32)> = Vec::new();
-    for (part, MergeInput { shard, .. }) in parts.iter().enumerate() {
+    for (part, Part { shard, .. }) in parts.iter().enumerate() {
         all.extend(shard.terms.iter().zip(0..).map(|(term, number)| (term, part, number)));
     }
     all.sort_unstable();
-    let mut terms = Renumbering::new(parts.iter().map(|part| part.shard.terms.len()));
+    let mut terms = Renumbered::new(parts.iter().map(|part| part.shard.terms.len()));
     for same in all.chunk_by(|(a, ..), (b, ..)| a == b) {
         let from = shard.postings.len();
         for (_, part, number) in same {
@@ -86,12 +82,12 @@ fn merge_terms(
     terms
 }
 
-/// For each shard the new IDs of its documents or terms.
-struct Renumbering(Vec<Vec<u32>>);
+/// For each part the new numbers of what it counts.
+struct Renumbered(Vec<Vec<u32>>);
 
-impl Renumbering {
+impl Renumbered {
     fn new(sizes: impl Iterator<Item = usize>) -> Self {
-        Self(sizes.map(|size| vec![TEXT_END; size]).collect())
+        Self(sizes.map(|size| vec![BREAK; size]).collect())
     }
 
     fn set(&mut self, part: usize, old: u32, new: u32) {
@@ -101,6 +97,6 @@ impl Renumbering {
     }
 
     fn get(&self, part: usize, old: u32) -> Option<u32> {
-        self.0.get(part)?.get(old as usize).copied().filter(|new| *new != TEXT_END)
+        self.0.get(part)?.get(old as usize).copied().filter(|new| *new != BREAK)
     }
 }

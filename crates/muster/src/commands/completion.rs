@@ -69,7 +69,7 @@ fn among(words: impl Fn() -> Vec<String> + Send + Sync + 'static) -> ArgValueCom
     })
 }
 
-pub(super) fn fixed(words: &'static [&'static str]) -> ArgValueCompleter {
+fn fixed(words: &'static [&'static str]) -> ArgValueCompleter {
     among(move || words.iter().map(|word| (*word).to_owned()).collect())
 }
 
@@ -83,6 +83,10 @@ pub(super) fn formats() -> ArgValueCompleter {
 
 pub(super) fn auth_modes() -> ArgValueCompleter {
     fixed(&AuthMode::NAMES)
+}
+
+pub(super) fn transports() -> ArgValueCompleter {
+    fixed(&["stdio", "streamable-http", "sse"])
 }
 
 pub(super) fn event_kinds() -> ArgValueCompleter {

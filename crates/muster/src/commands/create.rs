@@ -1,14 +1,11 @@
 //! `muster create`: creates servers and services.
 
-mod field_flags;
-
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use muster_core::json::{Raw, RawObject};
 use serde_json::{Value, json};
 
-use self::field_flags::FieldFlags;
 use super::{
     completion,
     gateway_args::{GatewayArgs, GatewaySession, one},
@@ -54,8 +51,36 @@ Examples:
 struct Server {
     /// Its name
     name: String,
-    #[command(flatten)]
-    fields: FieldFlags,
+    /// How it is reached: stdio, streamable-http or sse
+    #[arg(long = "type", value_name = "TYPE", add = completion::transports())]
+    kind: Option<String>,
+    /// Start or connect it at once, and with the gateway
+    #[arg(long, visible_alias = "autoStart", value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    auto_start: Option<String>,
+    /// The program, for stdio
+    #[arg(long, value_name = "PROGRAM")]
+    command: Option<String>,
+    /// Arguments of the program, with commas between
+    #[arg(long, value_name = "WORDS", allow_hyphen_values = true)]
+    args: Option<String>,
+    /// The address, for streamable-http and sse
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// How long a connection may take, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u32>,
+    /// What the names of its tools begin with
+    #[arg(long, visible_alias = "toolPrefix", value_name = "TEXT")]
+    tool_prefix: Option<String>,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// A variable for the program (can be repeated)
+    #[arg(long, value_name = "KEY=VALUE")]
+    env: Vec<String>,
+    /// A header for every request (can be repeated)
+    #[arg(long, value_name = "KEY=VALUE")]
+    header: Vec<String>,
 }
 
 /// Create a service of a service class
@@ -110,9 +135,51 @@ impl Server {
     fn arguments(&self) -> Result<Raw, CommandError> {
         let mut object = RawObject::new();
         object.set_value("name", &self.name);
-        self.fields.set(&mut object)?;
+        let texts = [
+            ("type", &self.kind),
+            ("command", &self.command),
+            ("url", &self.url),
+            ("toolPrefix", &self.tool_prefix),
+            ("description", &self.description),
+        ];
+        for (key, text) in texts {
+            if let Some(text) = text {
+                object.set_value(key, text);
+            }
+        }
+        if let Some(flag) = &self.auto_start {
+            object.set_value("autoStart", &(flag == "true"));
+        }
+        if let Some(seconds) = self.timeout {
+            object.set_value("timeout", &seconds);
+        }
+        if let Some(args) = &self.args {
+            let args: Vec<&str> =
+                args.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+            object.set_value("args", &args);
+        }
+        for (key, flag, pairs) in
+            [("env", "--env", &self.env), ("headers", "--header", &self.header)]
+        {
+            if !pairs.is_empty() {
+                object.set_value(key, &map(flag, pairs)?);
+            }
+        }
         Ok(object.to_raw())
     }
+}
+
+fn map(flag: &str, pairs: &[String]) -> Result<Raw, CommandError> {
+    let mut object = RawObject::new();
+    for pair in pairs {
+        // The value may be a secret: only the flag is named.
+        let (key, value) = pair.split_once('=').ok_or_else(|| {
+            CommandError::new(format!("a value of {flag} has no `=`"))
+                .hint(format!("write {flag} KEY=VALUE"))
+        })?;
+        object.set_value(key.to_owned(), value);
+    }
+    Ok(object.to_raw())
 }
 
 impl Service {

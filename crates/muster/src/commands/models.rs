@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Models) -> Result<ExitCode, CommandError> {
                 Some(from) => take(from, &target)?,
                 None => fetch(&target).await?,
             }
-            muster_search::encoder::BertModel::load(&target)
+            muster_search::encoder::Model::load(&target)
                 .map_err(|error| CommandError::new(error.to_string()))?;
             printer.line(&format!("Added {} in {}", models::NAME, target.display()))?;
             printer.line("Restart the gateway to use it.")

@@ -303,7 +303,7 @@ fn health(view: &watch::Receiver<Arc<View>>, logins: Option<&AuthServer>) -> Hea
     }
     let view = view.borrow();
     let servers = Servers { total: view.servers.len(), connected: view.connected() };
-    let reason = logins.and_then(AuthServer::waits_for);
+    let reason = logins.and_then(AuthServer::pending_reason);
     let status = if reason.is_some() { "degraded" } else { "ok" };
     Health { body: raw(&Body { status, reason, servers }), ..Health::ok() }
 }

@@ -188,10 +188,10 @@ const ONLY: &[(&str, &[&str])] = &[
     // Cryptography. The tester signs tokens and certificates as an issuer of its own.
     ("rcgen", &["muster-scenario"]),
     ("ring", &["muster-auth", "muster-scenario"]),
-    ("rustls", &["muster-net", "muster-mcp-client", "muster-scenario"]),
-    ("rustls-native-certs", &["muster-net", "muster-mcp-client"]),
+    ("rustls", &["muster-net", "muster-scenario"]),
+    ("rustls-native-certs", &["muster-net"]),
     ("rustls-webpki", &["muster-net"]),
-    ("tokio-rustls", &["muster-net", "muster-mcp-client", "muster-scenario"]),
+    ("tokio-rustls", &["muster-net", "muster-scenario"]),
 ];
 
 /// Words that only some crates may write, and why.

@@ -1,119 +1,126 @@
-//! A browser that comes back from the provider.
+//! The callback: the browser returns from the identity provider.
 
 use http::{HeaderMap, StatusCode};
 
-use super::{Flow, Grant, PATIENCE, consent::page, flow_key};
+use super::{AuthorizationFlow, CodeGrant, FLOW_TTL, flow_key};
 use crate::{
     oauth::with_query,
+    page::{self, escape},
     random,
     server::{
         Inner,
-        fields::Fields,
+        params::Params,
         provider::ProviderError,
         redirect_uri::RedirectUri,
-        reply::{self, Failure, Reply, escape},
+        responses::{self, OAuthError, Reply},
         token::code_key,
     },
 };
 
-/// Codes of errors that mean the same to our clients as they do to us.
-const PASSED: &[&str] = &["access_denied", "temporarily_unavailable", "invalid_scope"];
+/// The provider's error codes that are passed on to clients.
+const PASSED_ERRORS: &[&str] = &["access_denied", "temporarily_unavailable", "invalid_scope"];
 
 impl Inner {
     /// `GET /oauth/callback`.
-    pub(in crate::server) async fn called_back(
+    pub(in crate::server) async fn callback(
         &self,
         headers: &HeaderMap,
-        fields: &Fields,
-    ) -> Result<Reply, Failure> {
-        if fields.get("iss") == Some(&self.config.base_url) && fields.get("code").is_some() {
-            // A client whose redirect address is this page: the login is what it wanted.
-            let body = "<p>You are logged in. You can close this page.</p>";
-            return Ok(reply::page(StatusCode::OK, page("Done", body)));
+        params: &Params,
+    ) -> Result<Reply, OAuthError> {
+        if params.get("iss") == Some(&self.config.base_url) && params.get("code").is_some() {
+            // The redirect URI of the client is this page.
+            let text = "You can close this page.";
+            return Ok(page::message(StatusCode::OK, "You are logged in", text));
         }
-        let old =
-            || Failure::request("the login has taken too long or was finished; begin it again");
-        let key = flow_key(fields.need("state")?);
-        let flow: Flow = self.vault.get(&key).await?.ok_or_else(old)?;
+        let expired =
+            || OAuthError::request("the login has expired or was already finished; start it again");
+        let key = flow_key(params.require("state")?);
+        let flow: AuthorizationFlow = self.vault.get(&key).await?.ok_or_else(expired)?;
         if flow.browser.is_some() {
             let browser = self.cookie(headers).map(|cookie| random::digest_of(&cookie));
             if browser != flow.browser {
-                return Err(Failure::request("the login was begun in another browser"));
+                return Err(OAuthError::request("the login was started in another browser"));
             }
         }
-        let flow: Flow = self.vault.take(&key).await?.ok_or_else(old)?;
-        match self.finish(&flow, fields).await {
-            Ok(code) => Ok(self.home(&flow, &code)),
-            Err(failure) => {
-                tracing::warn!("a login failed: {}", failure.description);
-                Ok(self.back(&flow.redirect_uri, &flow.state, &failure))
+        let flow: AuthorizationFlow = self.vault.take(&key).await?.ok_or_else(expired)?;
+        match self.finish(&flow, params).await {
+            Ok(code) => Ok(self.redirect_to_client(&flow, &code)),
+            Err(error) => {
+                tracing::warn!("a login failed: {}", error.description);
+                Ok(self.redirect_error(&flow.redirect_uri, &flow.state, &error))
             }
         }
     }
 
-    /// From what the provider sent to a code for the client.
-    async fn finish(&self, flow: &Flow, fields: &Fields) -> Result<String, Failure> {
-        let known = self.provider.known().map_err(|err| told(&err))?;
+    /// Logs the user in with the provider's response, and returns a code for the client.
+    async fn finish(
+        &self,
+        flow: &AuthorizationFlow,
+        params: &Params,
+    ) -> Result<String, OAuthError> {
+        let metadata = self.provider.metadata().map_err(|err| client_error(&err))?;
         let issuer = self.provider.config.issuer.trim_end_matches('/');
-        match fields.get("iss").map(|iss| iss.trim_end_matches('/')) {
+        match params.get("iss").map(|iss| iss.trim_end_matches('/')) {
             Some(iss) if iss != issuer => {
-                return Err(Failure::server("the answer came from another identity provider"));
+                return Err(OAuthError::server("the response came from another identity provider"));
             }
-            None if known.names_itself => {
-                return Err(Failure::server("the answer does not name its identity provider"));
+            None if metadata.names_issuer => {
+                return Err(OAuthError::server("the response does not name its identity provider"));
             }
             Some(_) | None => {}
         }
-        if let Some(error) = fields.get("error") {
-            let code = PASSED.iter().find(|passed| **passed == error).copied();
+        if let Some(error) = params.get("error") {
+            let code = PASSED_ERRORS.iter().find(|passed| **passed == error).copied();
             let code = code.unwrap_or("server_error");
             let text = "the identity provider did not log the user in";
-            return Err(Failure { code, ..Failure::request(text) });
+            return Err(OAuthError { code, ..OAuthError::request(text) });
         }
-        let code = fields.need("code")?;
-        let redeemed = self.provider.redeem(code, &flow.verifier, &self.callback()).await;
-        let tokens = redeemed.map_err(|err| told(&err))?;
+        let code = params.require("code")?;
+        let redeemed = self.provider.redeem(code, &flow.verifier, &self.callback_url()).await;
+        let tokens = redeemed.map_err(|err| client_error(&err))?;
         let identified = self.provider.identify(&tokens, &flow.nonce).await;
-        let identity = identified.map_err(|err| told(&err))?;
-        let login = self.begin(identity, tokens).await?;
+        let identity = identified.map_err(|err| client_error(&err))?;
+        let login = self.create_login(identity, tokens).await?;
         let code = random::token()?;
-        let grant = Grant {
+        let grant = CodeGrant {
             client: flow.client.clone(),
             redirect_uri: flow.redirect_uri.clone(),
             challenge: flow.challenge.clone(),
             scope: flow.scope.clone(),
             login: login.id,
         };
-        self.vault.put(&code_key(&code), &grant, PATIENCE).await?;
+        self.vault.put(&code_key(&code), &grant, FLOW_TTL).await?;
         Ok(code)
     }
 
-    /// Back to the client.
-    fn home(&self, flow: &Flow, code: &str) -> Reply {
-        let answer = [("code", code), ("state", &flow.state), ("iss", &self.config.base_url)];
-        let location = with_query(&flow.redirect_uri, &answer);
+    /// Sends the browser back to the client.
+    fn redirect_to_client(&self, flow: &AuthorizationFlow, code: &str) -> Reply {
+        let params = [("code", code), ("state", &flow.state), ("iss", &self.config.base_url)];
+        let location = with_query(&flow.redirect_uri, &params);
         if RedirectUri::parse(&flow.redirect_uri).is_some_and(|uri| uri.is_web()) {
-            return reply::redirect(&location);
+            return responses::redirect(&location);
         }
-        // A browser that follows a redirect to a program leaves the user with an empty page.
+        // A browser that passes a redirect to an application leaves the user with an empty page.
         let link = escape(&location);
         let body = format!(
-            "<p>You are logged in.</p><p><a href=\"{link}\">Back to {}</a></p>\
+            "<p><a href=\"{link}\">Back to {}</a></p>\
              <meta http-equiv=\"refresh\" content=\"0;url={link}\">",
-            escape(if flow.client_name.is_empty() { "the program" } else { &flow.client_name })
+            escape(if flow.client_name.is_empty() { "the application" } else { &flow.client_name })
         );
-        reply::page(StatusCode::OK, page("Done", &body))
+        page::html(StatusCode::OK, &page::document("You are logged in", &body))
     }
 }
 
-/// What a client is told about the provider; the log says more.
-fn told(err: &ProviderError) -> Failure {
+/// The error that a client gets for an error of the provider; the log has the details.
+fn client_error(err: &ProviderError) -> OAuthError {
     tracing::warn!("{err}");
     match err {
-        ProviderError::Away(_) => Failure::later("the identity provider is not available"),
-        ProviderError::Refused(_) => Failure::server("the identity provider refused the login"),
-        ProviderError::Wrong(_) => {
-            Failure::server("the identity provider's answer cannot be trusted")
+        ProviderError::Unavailable(_) => {
+            OAuthError::unavailable("the identity provider is not available")
+        }
+        ProviderError::Refused(_) => OAuthError::server("the identity provider refused the login"),
+        ProviderError::Invalid(_) => {
+            OAuthError::server("the identity provider's response is not valid")
         }
     }
 }

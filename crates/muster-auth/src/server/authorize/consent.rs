@@ -1,87 +1,92 @@
-//! The page that asks a user whether to let a client in.
+//! The consent page: the user decides whether a client may act for them.
 
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-use super::{Flow, PATIENCE};
+use super::{AuthorizationFlow, FLOW_TTL};
 use crate::{
+    page::{self, escape},
     random,
     server::{
         Inner,
-        fields::Fields,
+        params::Params,
         redirect_uri::RedirectUri,
-        reply::{self, Failure, Reply, escape},
+        responses::{OAuthError, Reply},
     },
 };
 
-/// How long a browser's consent holds.
-const REMEMBER: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How long a browser's consent is remembered.
+const CONSENT_TTL: Duration = Duration::from_secs(30 * 24 * 3600);
 
-fn ask_key(id: &str) -> String {
+fn pending_key(id: &str) -> String {
     format!("ask:{}", random::digest_of(id))
 }
 
-/// Consent is given by a browser, to a client, for one place to send codes to.
+/// Consent is bound to a browser, a client and a redirect URI.
 fn consent_key(client: &str, redirect_uri: &str, browser: &str) -> String {
-    // A client on the user's own machine takes another port each time.
-    let place = match RedirectUri::parse(redirect_uri) {
+    // A client on the user's own machine listens on another port each time.
+    let target = match RedirectUri::parse(redirect_uri) {
         Some(uri) if uri.is_loopback() => "loopback",
         _ => redirect_uri,
     };
-    format!("consent:{}", random::digest_of(&format!("{browser}\n{client}\n{place}")))
+    format!("consent:{}", random::digest_of(&format!("{browser}\n{client}\n{target}")))
 }
 
 impl Inner {
-    /// Whether this browser has let this client in before.
+    /// Whether this browser has consented to this client before.
     pub(super) async fn has_consented(
         &self,
         client: &str,
         redirect_uri: &str,
         browser: Option<&str>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, OAuthError> {
         let Some(browser) = browser else { return Ok(false) };
         let key = consent_key(client, redirect_uri, browser);
         Ok(self.vault.get::<bool>(&key).await?.is_some())
     }
 
-    /// Asks the user.
-    pub(super) async fn ask(&self, flow: Flow) -> Result<Reply, Failure> {
+    /// Shows the consent page.
+    pub(super) async fn ask_consent(&self, flow: AuthorizationFlow) -> Result<Reply, OAuthError> {
         let id = random::token()?;
-        self.vault.put(&ask_key(&id), &flow, PATIENCE).await?;
-        Ok(reply::page(StatusCode::OK, question(&flow, &id)))
+        self.vault.put(&pending_key(&id), &flow, FLOW_TTL).await?;
+        Ok(consent_page(&flow, &id))
     }
 
     /// `POST /oauth/consent`.
     pub(in crate::server) async fn consent(
         &self,
         headers: &HeaderMap,
-        fields: &Fields,
-    ) -> Result<Reply, Failure> {
-        let old =
-            || Failure::request("the login has taken too long or was answered; begin it again");
-        let key = ask_key(fields.need("flow")?);
-        let flow: Flow = self.vault.get(&key).await?.ok_or_else(old)?;
+        params: &Params,
+    ) -> Result<Reply, OAuthError> {
+        let expired =
+            || OAuthError::request("the login has expired or was already answered; start it again");
+        let key = pending_key(params.require("flow")?);
+        let flow: AuthorizationFlow = self.vault.get(&key).await?.ok_or_else(expired)?;
         let browser = self.cookie(headers).map(|cookie| random::digest_of(&cookie));
         if browser.is_none() || browser != flow.browser {
-            return Err(Failure::request("the login was begun in another browser"));
+            return Err(OAuthError::request("the login was started in another browser"));
         }
-        let flow: Flow = self.vault.take(&key).await?.ok_or_else(old)?;
-        if fields.get("decision") != Some("allow") {
-            let failure = Failure { code: "access_denied", ..Failure::request("the user refused") };
-            return Ok(self.back(&flow.redirect_uri, &flow.state, &failure));
+        let flow: AuthorizationFlow = self.vault.take(&key).await?.ok_or_else(expired)?;
+        if params.get("decision") != Some("allow") {
+            let error =
+                OAuthError { code: "access_denied", ..OAuthError::request("the user refused") };
+            return Ok(self.redirect_error(&flow.redirect_uri, &flow.state, &error));
         }
         if let Some(browser) = &flow.browser {
             let key = consent_key(&flow.client, &flow.redirect_uri, browser);
-            self.vault.put(&key, &true, REMEMBER).await?;
+            self.vault.put(&key, &true, CONSENT_TTL).await?;
         }
-        self.to_provider(flow).await
+        self.redirect_to_provider(flow).await
     }
 }
 
-fn question(flow: &Flow, id: &str) -> String {
-    let name =
-        if flow.client_name.is_empty() { "A program without a name" } else { &flow.client_name };
+fn consent_page(flow: &AuthorizationFlow, id: &str) -> Reply {
+    let name = if flow.client_name.is_empty() {
+        "An application without a name"
+    } else {
+        &flow.client_name
+    };
     let described = if flow.client.starts_with("https://") {
         format!("<dt>Described at</dt><dd>{}</dd>", escape(&flow.client))
     } else {
@@ -89,14 +94,14 @@ fn question(flow: &Flow, id: &str) -> String {
     };
     let local = RedirectUri::parse(&flow.redirect_uri).is_some_and(|uri| uri.is_loopback());
     let warning = if local {
-        "<p>It runs on your own computer. Go on only if you have just started it yourself.</p>"
+        "<p>It runs on your own computer. Continue only if you have just started it yourself.</p>"
     } else {
         ""
     };
-    page(
-        "Let it in?",
+    let document = page::document(
+        "Allow access?",
         &format!(
-            "<p><strong>{}</strong> wants to use this gateway in your name.</p>\
+            "<p><strong>{}</strong> wants to use this gateway on your behalf.</p>\
              <dl>{described}<dt>Sends you back to</dt><dd>{}</dd></dl>{warning}\
              <form method=\"post\" action=\"consent\">\
              <input type=\"hidden\" name=\"flow\" value=\"{}\">\
@@ -106,17 +111,10 @@ fn question(flow: &Flow, id: &str) -> String {
             escape(&flow.redirect_uri),
             escape(id),
         ),
-    )
-}
-
-/// A page of ours around some text.
-pub(super) fn page(title: &str, body: &str) -> String {
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width\"><title>muster: {title}</title>\
-         <style>body{{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:4rem auto;padding:0 1rem}}\
-         dd{{margin:0 0 .5rem;overflow-wrap:anywhere}}dt{{color:#555}}button{{font:inherit;padding:.4rem 1.2rem}}\
-         @media(prefers-color-scheme:dark){{body{{background:#111;color:#eee}}dt{{color:#aaa}}}}</style></head>\
-         <body><h1>{title}</h1>{body}</body></html>"
-    )
+    );
+    let mut reply = page::html(StatusCode::OK, &document);
+    // With `no-referrer` the browser would not send the origin of the form.
+    let policy = HeaderValue::from_static("same-origin");
+    reply.headers_mut().insert(header::REFERRER_POLICY, policy);
+    reply
 }

@@ -1,25 +1,25 @@
-//! What the configuration may say, and what is said about it.
+//! Valid and invalid configurations.
 
 use std::{fs, time::Duration};
 
 use muster_config::settings;
 use muster_net::{AddressPolicy, TrustStore};
 
-use super::{Loaded, Storage, load};
+use super::{AuthConfig, StorageConfig, load};
 
-const USUAL: &str =
+const MINIMAL: &str =
     "baseUrl: https://muster.example\ndex: {issuerUrl: https://dex.example, clientId: m}\n";
 
-fn read(keys: &str) -> Result<Loaded, String> {
+fn read(keys: &str) -> Result<AuthConfig, String> {
     let indented: String = keys.lines().map(|line| format!("      {line}\n")).collect();
     let text = format!("aggregator:\n  oauth:\n    server:\n{indented}");
-    let said = settings::parse(&text).unwrap().value.aggregator.oauth.server;
-    load(&said, TrustStore::system()).map_err(|err| err.to_string())
+    let settings = settings::parse(&text).unwrap().value.aggregator.oauth.server;
+    load(&settings, TrustStore::system()).map_err(|err| err.to_string())
 }
 
 #[test]
-fn what_cannot_be_used_is_told() {
-    let key = |text: &str| format!("{USUAL}{text}");
+fn invalid_configurations() {
+    let key = |text: &str| format!("{MINIMAL}{text}");
     for (keys, expected) in [
         ("provider: dex".to_owned(), "base URL cannot be empty"),
         (
@@ -50,10 +50,6 @@ fn what_cannot_be_used_is_told() {
         (key("trustedProxyCIDRs: [10.0.0.0/99]"), "`aggregator.oauth.server.trustedProxyCIDRs` has `10.0.0.0/99`"),
         (key("sessionDuration: 0h"), "`aggregator.oauth.server.sessionDuration` is `0h`"),
         (
-            key("trustedIssuers: [{issuer: \"https://i.example\"}]"),
-            "`aggregator.oauth.server.trustedIssuers.audiences` is required",
-        ),
-        (
             "baseUrl: https://m.example\ndex: {issuerUrl: https://d.example, clientId: m, caFile: /nowhere/ca}".to_owned(),
             "`/nowhere/ca` cannot be used",
         ),
@@ -64,21 +60,21 @@ fn what_cannot_be_used_is_told() {
 }
 
 #[test]
-fn what_can_be_used_is_read() {
+fn valid_configurations() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("secret");
     fs::write(&file, "  from-a-file\n").unwrap();
     let keys = format!(
-        "{USUAL}registrationTokenFile: {}\nsessionDuration: 1h30m\nallowedOrigins: https://a.example, https://b.example\n\
+        "{MINIMAL}registrationTokenFile: {}\nsessionDuration: 1h30m\nallowedOrigins: https://a.example, https://b.example\n\
          storage: {{type: valkey, valkey: {{url: \"v:6379\", passwordFile: {}}}}}\n",
         file.display(),
         file.display()
     );
     let loaded = read(&keys).unwrap();
     assert_eq!(loaded.server.registration_token.unwrap().reveal(), "from-a-file");
-    assert_eq!(loaded.server.session, Duration::from_secs(5400));
+    assert_eq!(loaded.server.session_duration, Duration::from_secs(5400));
     assert_eq!(loaded.server.origins, ["https://a.example", "https://b.example"]);
-    let Storage::Valkey(valkey) = loaded.storage else { panic!("{:?}", loaded.storage) };
+    let StorageConfig::Valkey(valkey) = loaded.storage else { panic!("{:?}", loaded.storage) };
     assert_eq!(
         (valkey.prefix.as_str(), valkey.password.unwrap().reveal().as_str()),
         ("muster:", "from-a-file")
@@ -88,11 +84,23 @@ fn what_can_be_used_is_read() {
     );
     let local = local.unwrap().server;
     assert_eq!(
-        (local.base_url.as_str(), local.provider.reach),
+        (local.base_url.as_str(), local.provider.policy),
         ("http://localhost:8090", AddressPolicy::Private)
     );
-    // What is written down wins over a file.
+    // A secret in the settings takes precedence over a file.
     let keys =
-        format!("{USUAL}registrationToken: written\nregistrationTokenFile: {}\n", file.display());
+        format!("{MINIMAL}registrationToken: written\nregistrationTokenFile: {}\n", file.display());
     assert_eq!(read(&keys).unwrap().server.registration_token.unwrap().reveal(), "written");
+}
+
+#[test]
+fn audiences_of_trusted_issuers() {
+    let audiences = |keys: &str| {
+        let keys = format!("{MINIMAL}trustedIssuers: [{{issuer: \"https://i.example\"{keys}}}]\n");
+        read(&keys).unwrap().server.trusted_issuers.remove(0).audiences
+    };
+    assert_eq!(audiences(", allowedAudiences: [a, b]"), ["a", "b"]);
+    assert_eq!(audiences(", audiences: [c]"), ["c"]);
+    // Without a list, tokens must be for this gateway.
+    assert_eq!(audiences(""), ["https://muster.example", "https://muster.example/mcp"]);
 }

@@ -1,19 +1,19 @@
-//! Who someone is, by the provider's word.
+//! The identity of a user, as the provider states it.
 
 use muster_net::HttpRequest;
 use serde::Deserialize;
 
-use super::{Provider, ProviderError, Upstream, judged};
+use super::{Provider, ProviderError, ProviderTokens, body};
 use crate::{
-    jwks::KeysError,
-    jwt::{Claims, Expected, Jwt},
-    server::config::Kind,
+    jwks::JwksError,
+    jwt::{Claims, ExpectedClaims, Jwt},
+    server::config::ProviderKind,
 };
 
-/// Where Google tells for whom a token is.
+/// Google's endpoint for the audience of an access token.
 const GOOGLE_TOKENINFO: &str = "https://oauth2.googleapis.com/tokeninfo";
 
-/// Who someone is.
+/// The identity of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::server) struct Identity {
     pub(in crate::server) subject: String,
@@ -42,35 +42,37 @@ impl From<Claims> for Identity {
 }
 
 impl Provider {
-    /// Who has just logged in. A signed ID token says it; without one, or to add what it leaves out,
-    /// the provider is asked.
+    /// The identity of a user who has just logged in: from the ID token if it is signed, completed by the
+    /// user info endpoint.
     pub(in crate::server) async fn identify(
         &self,
-        tokens: &Upstream,
+        tokens: &ProviderTokens,
         nonce: &str,
     ) -> Result<Identity, ProviderError> {
         let token = tokens.id_token.as_ref().map(|token| token.reveal().as_str());
-        let read = match token {
+        let jwt = match token {
             None => return self.user_info(tokens.access.reveal()).await,
-            Some(token) => Jwt::read(token).ok_or_else(|| untrusted("it is not a signed token"))?,
+            Some(token) => {
+                Jwt::parse(token).ok_or_else(|| untrusted("it is not a signed token"))?
+            }
         };
-        if read.is_unsigned() {
-            // It came from the provider itself, but proves nothing by itself.
-            let subject = read.claimed().sub.clone();
+        if jwt.is_unsigned() {
+            // Without a signature only the user info endpoint proves the identity.
+            let subject = jwt.unverified_claims().sub.clone();
             let found = self.user_info(tokens.access.reveal()).await?;
             return if found.subject == subject {
                 Ok(found)
             } else {
-                Err(untrusted("it is about someone else"))
+                Err(untrusted("it is about another user"))
             };
         }
         let audiences = [self.config.client_id.clone()];
         let claims = self.claims(token.unwrap_or_default(), &audiences, Some(nonce)).await?;
-        let complete = claims.email.is_some();
+        let is_complete = claims.email.is_some();
         let mut identity = Identity::from(claims);
-        if !complete && let Ok(more) = self.user_info(tokens.access.reveal()).await {
+        if !is_complete && let Ok(more) = self.user_info(tokens.access.reveal()).await {
             if more.subject != identity.subject {
-                return Err(untrusted("the provider says it is about someone else"));
+                return Err(untrusted("the user info is about another user"));
             }
             identity.email = more.email;
             identity.name = identity.name.or(more.name);
@@ -81,43 +83,45 @@ impl Provider {
         Ok(identity)
     }
 
-    /// What a token of the provider says, if it is for one of these.
+    /// Verifies a token of the provider for one of some audiences, and returns its claims.
     pub(in crate::server) async fn claims(
         &self,
         token: &str,
         audiences: &[String],
         nonce: Option<&str>,
     ) -> Result<Claims, ProviderError> {
-        let known = self.known()?;
-        let Some(keys) = &known.keys else {
+        let metadata = self.metadata()?;
+        let Some(keys) = &metadata.keys else {
             return Err(untrusted("the provider publishes no keys"));
         };
         let now = self.clock.now();
-        let expected = Expected { issuer: &self.config.issuer, audiences, nonce, now };
+        let expected = ExpectedClaims { issuer: &self.config.issuer, audiences, nonce, now };
         keys.verify(token, &expected).await.map_err(|err| match err {
-            KeysError::Token(reason) => untrusted(&reason.to_string()),
-            KeysError::Dial(_) | KeysError::Document => ProviderError::Away(err.to_string()),
+            JwksError::Token(reason) => untrusted(&reason.to_string()),
+            JwksError::Fetch(_) | JwksError::Malformed => {
+                ProviderError::Unavailable(err.to_string())
+            }
         })
     }
 
-    /// Whom an access token belongs to, by the provider's own word.
+    /// The user that an access token belongs to, from the user info endpoint.
     pub(in crate::server) async fn user_info(
         &self,
         token: &str,
     ) -> Result<Identity, ProviderError> {
-        let known = self.known()?;
-        let Some(url) = known.userinfo_endpoint.as_deref() else {
+        let metadata = self.metadata()?;
+        let Some(url) = metadata.userinfo_endpoint.as_deref() else {
             return Err(ProviderError::Refused("invalid_token".to_owned()));
         };
-        if self.config.kind == Kind::Google {
-            self.is_for_us(token).await?;
+        if self.config.kind == ProviderKind::Google {
+            self.check_google_audience(token).await?;
         }
-        let answer = self.send(HttpRequest::get(url, self.config.reach).bearer(token)).await?;
-        let found: UserInfo = serde_json::from_slice(judged(&answer)?).map_err(|_| {
-            ProviderError::Wrong("the identity provider's word on a user cannot be read".to_owned())
+        let response = self.send(HttpRequest::get(url, self.config.policy).bearer(token)).await?;
+        let found: UserInfo = serde_json::from_slice(body(&response)?).map_err(|_| {
+            ProviderError::Invalid("the identity provider's user info cannot be read".to_owned())
         })?;
         if found.sub.is_empty() {
-            return Err(untrusted("it names no subject"));
+            return Err(untrusted("it has no subject"));
         }
         Ok(Identity {
             subject: found.sub,
@@ -127,18 +131,18 @@ impl Provider {
         })
     }
 
-    /// Google tells everybody's tokens apart only here: any other application's would do otherwise.
-    async fn is_for_us(&self, token: &str) -> Result<(), ProviderError> {
+    /// Checks that a Google access token was issued to this client. The user info endpoint accepts tokens of
+    /// any application.
+    async fn check_google_audience(&self, token: &str) -> Result<(), ProviderError> {
         #[derive(Deserialize)]
         struct TokenInfo {
             aud: String,
         }
-        let outgoing =
-            HttpRequest::form(GOOGLE_TOKENINFO, self.config.reach, &[("access_token", token)]);
-        let answer = self.send(outgoing).await?;
-        let info: TokenInfo = serde_json::from_slice(judged(&answer)?).map_err(|_| {
-            ProviderError::Wrong("Google's word on a token cannot be read".to_owned())
-        })?;
+        let request =
+            HttpRequest::form(GOOGLE_TOKENINFO, self.config.policy, &[("access_token", token)]);
+        let response = self.send(request).await?;
+        let info: TokenInfo = serde_json::from_slice(body(&response)?)
+            .map_err(|_| ProviderError::Invalid("Google's token info cannot be read".to_owned()))?;
         if info.aud == self.config.client_id {
             return Ok(());
         }
@@ -147,5 +151,5 @@ impl Provider {
 }
 
 fn untrusted(reason: &str) -> ProviderError {
-    ProviderError::Wrong(format!("the identity provider's token is not taken: {reason}"))
+    ProviderError::Invalid(format!("the identity provider's token is not valid: {reason}"))
 }

@@ -1,43 +1,44 @@
-//! The provider's tokens: got for a code, and renewed.
+//! Token requests to the provider.
 
 use http::header;
 use muster_net::HttpRequest;
 use serde::{Deserialize, Serialize};
 
-use super::{Provider, ProviderError, judged};
+use super::{Provider, ProviderError, body};
 use crate::{jwt::Jwt, oauth::basic_credentials, secret::Secret};
 
-/// Shorter than this they are not worth handing on.
-const SOON: u64 = 30;
+/// How many seconds a token must still be valid to be used.
+const MARGIN: u64 = 30;
 
-/// What is taken for the life of a token that does not tell.
-const USUAL_LIFE: u64 = 3600;
+/// The lifetime of a token whose provider names none, in seconds.
+const DEFAULT_LIFETIME: u64 = 3600;
 
-/// Tokens of the provider, of one login.
+/// The provider's tokens of one login.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in crate::server) struct Upstream {
+pub(in crate::server) struct ProviderTokens {
     pub(in crate::server) access: Secret,
     pub(in crate::server) refresh: Option<Secret>,
     pub(in crate::server) id_token: Option<Secret>,
-    /// Until when the access token is good.
-    pub(in crate::server) until: u64,
+    /// When the access token expires.
+    #[serde(rename = "until")]
+    pub(in crate::server) expires: u64,
 }
 
-impl Upstream {
-    /// Whether the access token is good for a while yet.
+impl ProviderTokens {
+    /// Whether the access token does not expire soon.
     pub(in crate::server) const fn is_fresh(&self, now: u64) -> bool {
-        self.until > now + SOON
+        self.expires > now + MARGIN
     }
 
-    /// The ID token, if it is good for a while yet.
+    /// The ID token, if it does not expire soon.
     pub(in crate::server) fn fresh_id_token(&self, now: u64) -> Option<&str> {
         let token = self.id_token.as_ref()?.reveal().as_str();
-        (Jwt::read(token)?.claimed().end() > now + SOON).then_some(token)
+        (Jwt::parse(token)?.unverified_claims().expires() > now + MARGIN).then_some(token)
     }
 }
 
 #[derive(Deserialize)]
-struct Tokens {
+struct TokenBody {
     access_token: String,
     token_type: String,
     refresh_token: Option<String>,
@@ -46,14 +47,14 @@ struct Tokens {
 }
 
 impl Provider {
-    /// Tokens for a code that a browser brought.
+    /// Redeems an authorization code.
     pub(in crate::server) async fn redeem(
         &self,
         code: &str,
         verifier: &str,
         callback: &str,
-    ) -> Result<Upstream, ProviderError> {
-        self.ask(&[
+    ) -> Result<ProviderTokens, ProviderError> {
+        self.request_tokens(&[
             ("grant_type", "authorization_code"),
             ("code", code),
             ("redirect_uri", callback),
@@ -62,69 +63,80 @@ impl Provider {
         .await
     }
 
-    /// New tokens for old ones. What the answer leaves out stays what it was.
-    pub(in crate::server) async fn renew(&self, old: &Upstream) -> Result<Upstream, ProviderError> {
+    /// Refreshes tokens. Those that the response leaves out stay as they are.
+    pub(in crate::server) async fn refresh(
+        &self,
+        old: &ProviderTokens,
+    ) -> Result<ProviderTokens, ProviderError> {
         let Some(refresh) = &old.refresh else {
             return Err(ProviderError::Refused("invalid_grant".to_owned()));
         };
         let fields =
             [("grant_type", "refresh_token"), ("refresh_token", refresh.reveal().as_str())];
-        let mut new = self.ask(&fields).await?;
+        let mut new = self.request_tokens(&fields).await?;
         new.refresh = new.refresh.or_else(|| old.refresh.clone());
         new.id_token = new.id_token.or_else(|| old.id_token.clone());
         Ok(new)
     }
 
-    /// Gives the tokens of a login back (RFC 7009), if the provider takes them. It takes the access token
-    /// with the refresh token.
-    pub(in crate::server) async fn give_back(&self, old: &Upstream) -> Result<(), ProviderError> {
-        let known = self.known()?;
-        let Some(endpoint) = known.revocation_endpoint.as_deref() else { return Ok(()) };
+    /// Revokes the tokens of a login (RFC 7009), if the provider supports it. Revoking the refresh token
+    /// revokes the access token, too.
+    pub(in crate::server) async fn revoke(
+        &self,
+        old: &ProviderTokens,
+    ) -> Result<(), ProviderError> {
+        let metadata = self.metadata()?;
+        let Some(endpoint) = metadata.revocation_endpoint.as_deref() else { return Ok(()) };
         let (token, hint) = match &old.refresh {
             Some(refresh) => (refresh, "refresh_token"),
             None => (&old.access, "access_token"),
         };
         let fields = [("token", token.reveal().as_str()), ("token_type_hint", hint)];
-        let answer = self.send(self.as_us(endpoint, &fields)).await?;
-        judged(&answer).map(drop)
+        let response = self.send(self.authenticated_form(endpoint, &fields)).await?;
+        body(&response).map(drop)
     }
 
-    /// A form that says who we are.
-    fn as_us(&self, endpoint: &str, fields: &[(&str, &str)]) -> HttpRequest {
+    /// A form request with the gateway's client credentials.
+    fn authenticated_form(&self, endpoint: &str, fields: &[(&str, &str)]) -> HttpRequest {
         let (id, secret) = (self.config.client_id.as_str(), &self.config.client_secret);
         let mut fields = fields.to_vec();
         fields.push(("client_id", id));
-        let outgoing = HttpRequest::form(endpoint, self.config.reach, &fields);
+        let request = HttpRequest::form(endpoint, self.config.policy, &fields);
         if secret.reveal().is_empty() {
-            return outgoing;
+            return request;
         }
-        outgoing.header(header::AUTHORIZATION, &basic_credentials(id, secret.reveal()))
+        request.header(header::AUTHORIZATION, &basic_credentials(id, secret.reveal()))
     }
 
-    async fn ask(&self, fields: &[(&str, &str)]) -> Result<Upstream, ProviderError> {
-        let known = self.known()?;
-        let answer = self.send(self.as_us(&known.token_endpoint, fields)).await?;
-        let tokens: Tokens = serde_json::from_slice(judged(&answer)?).map_err(|_| {
-            ProviderError::Wrong("the identity provider's tokens cannot be read".to_owned())
+    async fn request_tokens(
+        &self,
+        fields: &[(&str, &str)],
+    ) -> Result<ProviderTokens, ProviderError> {
+        let metadata = self.metadata()?;
+        let response = self.send(self.authenticated_form(&metadata.token_endpoint, fields)).await?;
+        let tokens: TokenBody = serde_json::from_slice(body(&response)?).map_err(|_| {
+            ProviderError::Invalid(
+                "the identity provider's token response cannot be read".to_owned(),
+            )
         })?;
         if !tokens.token_type.eq_ignore_ascii_case("bearer") || tokens.access_token.is_empty() {
-            let message = "the identity provider gave a token that is none of the usual";
-            return Err(ProviderError::Wrong(message.to_owned()));
+            let message = "the identity provider returned no bearer token";
+            return Err(ProviderError::Invalid(message.to_owned()));
         }
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "it is within the range"
         )]
-        let life = tokens
+        let lifetime = tokens
             .expires_in
-            .filter(|life| (0.0..1e9).contains(life))
-            .map_or(USUAL_LIFE, |life| life as u64);
-        Ok(Upstream {
+            .filter(|seconds| (0.0..1e9).contains(seconds))
+            .map_or(DEFAULT_LIFETIME, |seconds| seconds as u64);
+        Ok(ProviderTokens {
             access: tokens.access_token.into(),
             refresh: tokens.refresh_token.filter(|token| !token.is_empty()).map(Secret::new),
             id_token: tokens.id_token.filter(|token| !token.is_empty()).map(Secret::new),
-            until: self.clock.now().saturating_add(life),
+            expires: self.clock.now().saturating_add(lifetime),
         })
     }
 }

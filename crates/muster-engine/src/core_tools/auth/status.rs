@@ -1,7 +1,8 @@
-//! `auth://status`: which servers want a login of the caller, and which have one.
+//! `auth://status`: the caller's logins at servers.
 
 use std::sync::Arc;
 
+use muster_api::auth::{AuthStatus, ServerAuthStatus};
 use muster_core::{
     call::Caller,
     catalog::CatalogItem,
@@ -18,10 +19,10 @@ use crate::{
     view::ServerEntry,
 };
 
-/// Its address.
+/// Its URI.
 pub(crate) const URI: &str = "auth://status";
 
-/// How it is listed.
+/// Its entry in the catalog.
 pub(crate) fn listed(backend: &BackendName) -> CatalogItem {
     #[derive(Serialize)]
     struct Definition {
@@ -39,39 +40,7 @@ pub(crate) fn listed(backend: &BackendName) -> CatalogItem {
     CatalogItem { name: URI.into(), backend: backend.clone(), local_name: URI.into(), definition }
 }
 
-#[derive(Serialize)]
-struct Status<'a> {
-    servers: Vec<Server>,
-    /// Who the caller is, where logins are asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-#[expect(clippy::struct_excessive_bools, reason = "clients know these keys")]
-struct Server {
-    name: String,
-    status: &'static str,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    issuer: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    scope: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    auth_tool: Option<&'static str>,
-    #[serde(skip_serializing_if = "is_false")]
-    token_forwarding_enabled: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    token_exchange_enabled: bool,
-    #[serde(skip_serializing_if = "is_false")]
-    sso_attempt_failed: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
-const fn is_false(truth: &bool) -> bool {
-    !*truth
-}
-
-/// What it says to a caller, as the result of reading it.
+/// Its contents for a caller, as the result of `resources/read`.
 pub(crate) fn read(handle: &Handle, caller: &Caller) -> Raw {
     #[derive(Serialize)]
     struct Contents<'a> {
@@ -89,14 +58,14 @@ pub(crate) fn read(handle: &Handle, caller: &Caller) -> Raw {
     let user = caller.principal.as_ref();
     let user = user.map(|principal| principal.email.as_deref().unwrap_or(&principal.subject));
     let servers = servers.map(|known| server(handle, caller, known)).collect();
-    let status = Status { servers, user };
+    let status = AuthStatus { servers, user: user.map(str::to_owned) };
     let text = raw(&status);
     raw(&Contents {
         contents: [Content { uri: URI, mime_type: "application/json", text: text.get() }],
     })
 }
 
-fn server(handle: &Handle, caller: &Caller, known: &ServerEntry) -> Server {
+fn server(handle: &Handle, caller: &Caller, known: &ServerEntry) -> ServerAuthStatus {
     let name = known.server.name.clone();
     let server = protected_server(known);
     let means = AuthMethod::of(&server.auth);
@@ -112,12 +81,12 @@ fn server(handle: &Handle, caller: &Caller, known: &ServerEntry) -> Server {
     let wanted = status == "auth_required";
     let logins = handle.principals.logins().filter(|_| wanted);
     let issuer = logins.map(|logins| logins.issuer(&server)).unwrap_or_default();
-    Server {
+    ServerAuthStatus {
         name,
-        status,
+        status: status.to_owned(),
         issuer: issuer.issuer,
         scope: issuer.scope,
-        auth_tool: wanted.then_some("core_auth_login"),
+        auth_tool: wanted.then(|| "core_auth_login".to_owned()),
         token_forwarding_enabled: means == AuthMethod::Forwarded,
         token_exchange_enabled: means == AuthMethod::Exchanged,
         sso_attempt_failed: means.is_silent() && standing == OwnerStanding::SsoFailed,

@@ -1,14 +1,14 @@
-//! `core_service_*` for services made from classes.
+//! `core_service_*` for services created from classes.
 
+use muster_api::service::{ServiceInfo, ServiceStatus};
 use muster_config::{schema::arguments, service::fields::SPEC};
 use muster_core::{
     backend::CallContext,
     fields::{EMPTY, FALSE, Field, FieldTable, FieldType},
 };
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Status, find, name};
+use super::{find, name};
 use crate::{
     core_tools::{Args, CoreTool, ToolReply, mcpserver::named, object},
     handle::Handle,
@@ -19,26 +19,26 @@ use crate::{
 pub(in crate::core_tools) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_service_create",
-        summary: "Make a service from a service class and start it. With persist it is there again \
-                  after a restart of the gateway, and with autoStart it is started again then.",
+        summary: "Create a service from a service class and start it. With persist it survives a restart \
+                  of the gateway, and with autoStart it is started again then.",
         schema: || arguments(&[&NAME, &SPEC, &PERSIST], &["serviceClassName", "name"], true),
         run: |handle, cx, args| Box::pin(create(handle, cx, args)),
     },
     CoreTool {
         name: "core_service_delete",
-        summary: "Stop a service made from a class, and take it away.",
+        summary: "Stop and delete a service that was created from a class.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(delete(handle, cx, args)),
     },
     CoreTool {
         name: "core_service_get",
-        summary: "Show one service with all that is known about it.",
+        summary: "Show one service in full.",
         schema: || named("Name of the service"),
         run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
     },
     CoreTool {
         name: "core_service_validate",
-        summary: "Check whether a service could be made, without making it.",
+        summary: "Check whether a service could be created, without creating it.",
         schema: || arguments(&[&NAME, &SPEC, &DESCRIPTION], &["name", "serviceClassName"], true),
         run: |handle, _, args| Box::pin(async move { validate(handle, args) }),
     },
@@ -65,41 +65,19 @@ static DESCRIPTION: FieldTable = FieldTable::new(
     &[Field::optional("description", FieldType::String, EMPTY, "One line about it")],
 );
 
-/// When something that was never made was made.
+/// The creation time of a service that was not created from a class.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
-/// A service as it is shown.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Shown<'a> {
-    name: &'a str,
-    service_class_name: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    service_class_type: &'a str,
-    args: Option<&'a Map<String, Value>>,
-    enabled: bool,
-    state: &'a str,
-    health: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    last_error: Option<&'a str>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    service_data: Map<String, Value>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    outputs: Map<String, Value>,
-    created_at: String,
-    updated_at: String,
-}
-
-fn shown(instance: &Instance, class_type: &str) -> String {
-    object(&Shown {
-        name: &instance.service.name,
-        service_class_name: &instance.service.class,
-        service_class_type: class_type,
-        args: Some(&instance.service.args),
+fn info(instance: &Instance, class_type: &str) -> String {
+    object(&ServiceInfo {
+        name: instance.service.name.clone(),
+        service_class_name: instance.service.class.clone(),
+        service_class_type: class_type.to_owned(),
+        args: Some(instance.service.args.clone()),
         enabled: false,
-        state: instance.state.as_str(),
-        health: instance.checks.health.as_str(),
-        last_error: instance.error.as_deref(),
+        state: instance.state.as_str().to_owned(),
+        health: instance.checks.health.as_str().to_owned(),
+        last_error: instance.error.clone(),
         service_data: instance.data(),
         outputs: instance.outputs.clone(),
         created_at: moment(instance.created),
@@ -107,7 +85,7 @@ fn shown(instance: &Instance, class_type: &str) -> String {
     })
 }
 
-/// What kind of service it is: nothing is known once its class is gone.
+/// The type of a service; unknown once its class is deleted.
 fn class_type(handle: &Handle, instance: &Instance) -> &'static str {
     match handle.services.class(&instance.service.class) {
         Some(_) => "generic",
@@ -115,19 +93,19 @@ fn class_type(handle: &Handle, instance: &Instance) -> &'static str {
     }
 }
 
-pub(super) fn status(handle: &Handle, instance: &Instance) -> Status {
-    Status {
+pub(super) fn status(handle: &Handle, instance: &Instance) -> ServiceStatus {
+    ServiceStatus {
         name: instance.service.name.clone(),
-        service_type: class_type(handle, instance),
-        state: instance.state.as_str(),
-        health: instance.checks.health.as_str(),
+        service_type: class_type(handle, instance).to_owned(),
+        state: instance.state.as_str().to_owned(),
+        health: instance.checks.health.as_str().to_owned(),
         error: instance.error.clone(),
         metadata: instance.data(),
         outputs: instance.outputs.clone(),
     }
 }
 
-/// Why something was not done, as it is said.
+/// The message of a failed operation.
 pub(super) fn unable(what: &str, name: &str, problem: &ServiceError) -> String {
     match problem {
         ServiceError::Unknown(_) => format!("Failed to {what} service: {problem}"),
@@ -149,7 +127,7 @@ async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
         persist: args.flag("persist"),
     };
     match handle.services.create(cx, order).await {
-        Ok(instance) => Ok(shown(&instance, "serviceclass")),
+        Ok(instance) => Ok(info(&instance, "serviceclass")),
         Err(problem) => Err(format!("Failed to create ServiceClass instance: {problem}")),
     }
 }
@@ -168,26 +146,22 @@ async fn delete(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
 fn get(handle: &Handle, args: &Args) -> ToolReply {
     let name = name(args)?;
     if let Some(instance) = handle.services.get(name) {
-        return Ok(shown(&instance, class_type(handle, &instance)));
+        return Ok(info(&instance, class_type(handle, &instance)));
     }
     let found = find(handle, name);
-    let Some(Status { state, health, service_type, mut metadata, error, .. }) = found else {
+    let Some(ServiceStatus { state, health, service_type, mut metadata, error, .. }) = found else {
         return Err(format!("Failed to get service: service '{name}' not found"));
     };
     metadata.insert("service_type".to_owned(), json!(service_type));
-    Ok(object(&Shown {
-        name,
-        service_class_name: "",
-        service_class_type: "",
-        args: None,
-        enabled: false,
+    Ok(object(&ServiceInfo {
+        name: name.to_owned(),
         state,
         health,
-        last_error: error.as_deref(),
+        last_error: error,
         service_data: metadata,
-        outputs: Map::new(),
         created_at: NEVER.to_owned(),
         updated_at: NEVER.to_owned(),
+        ..ServiceInfo::default()
     }))
 }
 

@@ -1,5 +1,4 @@
-//! What a caller says about an answer beside what it asks for: what it may cost, and the most that a
-//! tool may do.
+//! The bounds that a caller may set: a token budget for the reply, and an effect ceiling for the tool.
 
 use muster_core::{catalog::ToolEntry, effect::Effect};
 
@@ -8,17 +7,17 @@ use crate::{
     surface::meta::{arguments::MetaArguments, budget::Budget},
 };
 
-/// What a caller sets; nothing where it says nothing.
+/// The bounds of one call; none by default.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// What the answer may cost.
+    /// The token budget of the reply.
     pub(super) budget: Option<Budget>,
-    /// The most that a tool may do.
+    /// The strongest effect that the tool may have.
     pub(super) effect: Option<Effect>,
 }
 
 impl Bounds {
-    /// Reads them, or says what makes no sense.
+    /// Reads the bounds, or explains what is wrong with them.
     pub(super) fn read(given: &MetaArguments<'_>) -> Result<Self, String> {
         let budget = match given.raw("max_tokens") {
             Some(_) => Some(Budget::of(given, Self::UNSAID)?),
@@ -32,12 +31,12 @@ impl Bounds {
         Ok(Self { budget, effect: effect.transpose()? })
     }
 
-    /// Whether a tool does no more than it may.
+    /// Whether a tool is within the effect ceiling.
     pub(super) fn admits(self, state: &GatewaySnapshot, entry: &ToolEntry) -> bool {
         self.effect.is_none_or(|most| state.policy.effect(entry) <= most)
     }
 
-    /// Why a tool is not run that may do worse than its caller said.
+    /// The refusal of a tool beyond the effect ceiling.
     pub(super) fn refusal(self, state: &GatewaySnapshot, entry: &ToolEntry) -> Option<String> {
         let most = self.effect.filter(|_| !self.admits(state, entry))?;
         let (name, effect) = (&entry.name, state.policy.effect(entry));
@@ -47,7 +46,7 @@ impl Bounds {
         ))
     }
 
-    /// `max_tokens: null` asks for a short answer, and does not say how short.
+    /// `max_tokens: null` requests a short reply without saying how short.
     const UNSAID: usize = 4_000;
 }
 

@@ -1,4 +1,4 @@
-//! `climax_search`: a summary of what is there, or the tools that match.
+//! `climax_search`: a summary of the CLIs, or the tools that match.
 
 mod brief;
 
@@ -20,7 +20,7 @@ use super::bounds::Bounds;
 use crate::{dispatch::GatewaySnapshot, surface::meta::arguments::MetaArguments};
 
 const DEFAULT_LIMIT: i128 = 10;
-/// More than this are not ranked.
+/// The number of tools that are ranked.
 const MOST_RANKED: usize = 1_000;
 
 #[derive(Serialize)]
@@ -49,7 +49,7 @@ struct Found<'a> {
     input_schema: &'a RawValue,
 }
 
-/// What tools are looked for.
+/// The filters of a search.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     filter: &'a ToolFilter,
@@ -86,8 +86,8 @@ pub(super) fn answer(state: &GatewaySnapshot, arguments: &RawValue) -> Outcome {
         let filter = ToolFilter::new(query, category, cli);
         let wanted = Wanted { filter: &filter, bounds };
         let mut results = limited(found(state, wanted), limit);
-        // Words that are nowhere as they stand may still say what is wanted. One word by itself in
-        // another script is meant as it stands: which of its letters are the same is contract.
+        // Words that match nowhere literally may still be ranked. A single word in another script is matched
+        // literally only: that is part of the contract.
         let in_words = |query: &&str| query.is_ascii() || query.trim().contains(' ');
         if let Some(query) =
             query.filter(in_words).filter(|_| found(state, wanted).next().is_none())
@@ -118,8 +118,7 @@ fn found<'a>(state: &'a GatewaySnapshot, wanted: Wanted<'_>) -> impl Iterator<It
     found.map(|(source, entry)| item(source, entry))
 }
 
-/// What fits the words best; nothing if nothing does. A word that is nowhere is not taken for another:
-/// who wrote it may search again.
+/// The best matches, or none. A word that matches nowhere is not replaced by a similar one.
 fn ranked<'a>(
     state: &'a GatewaySnapshot,
     query: &str,
@@ -151,7 +150,7 @@ fn item<'a>(source: &'a CatalogSource, entry: &'a ToolEntry) -> Found<'a> {
     }
 }
 
-/// The limit as a number; one too large to hold is as good as the largest.
+/// The limit as a number; saturates.
 fn limit(given: Option<&Value>) -> i128 {
     match given {
         Some(Value::Int(digits)) => {
@@ -166,7 +165,7 @@ fn limit(given: Option<&Value>) -> i128 {
     }
 }
 
-/// Takes the first `limit`; a negative limit leaves out as many at the end.
+/// The first `limit` items; a negative limit drops as many at the end.
 fn limited<T>(items: impl Iterator<Item = T>, limit: i128) -> Vec<T> {
     if limit >= 0 {
         return items.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();

@@ -1,15 +1,15 @@
-//! One line of what is behind the search, for those who only see that there is one.
+//! The line in the description of `filter_tools` that names the servers and CLIs behind it.
 //!
-//! **Invariant:** it depends on which servers and CLIs are configured, not on whether they are up and
-//! what they list, so that it does not change when one of them comes and goes.
+//! **Invariant:** it depends on what is configured, not on what is connected, so that it does not change
+//! when a server comes or goes.
 
 use muster_core::catalog::CatalogSource;
 
 use crate::dispatch::GatewaySnapshot;
 
-/// The longest line, in letters.
+/// The longest line, in characters.
 const LONGEST: usize = 320;
-/// What is said of one of them, in letters.
+/// The longest description of one source, in characters.
 const MAX_WORDS: usize = 40;
 
 /// ` Behind it: files (Local files), github (Issues), and 3 more.`

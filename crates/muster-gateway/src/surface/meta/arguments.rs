@@ -1,10 +1,10 @@
-//! The arguments of a meta-tool. What is not there, or makes no sense, counts as not given; only what
-//! a tool cannot do without is insisted on.
+//! The arguments of a meta-tool. An argument of the wrong type counts as missing; only required ones are
+//! errors.
 
 use muster_core::json::RawObject;
 use serde_json::value::RawValue;
 
-/// What was given.
+/// The arguments of one call.
 pub(in crate::surface) struct MetaArguments<'a> {
     members: RawObject<'a>,
 }
@@ -20,25 +20,25 @@ impl<'a> MetaArguments<'a> {
         self.members.get_text(key).filter(|text| !text.is_empty())
     }
 
-    /// Texts in a list; one by itself is a list of one.
+    /// A list of texts; a single text is a list of one.
     pub(super) fn texts(&self, key: &str) -> Vec<String> {
         let list = || serde_json::from_str(self.members.get(key)?.get()).ok();
         list().unwrap_or_else(|| self.text(key).into_iter().collect())
     }
 
-    /// A text that a tool cannot do without, or what is said if it is missing.
+    /// A required text, or the error.
     pub(super) fn required(&self, key: &str) -> Result<String, String> {
         self.text(key).ok_or_else(|| format!("{key} argument is required"))
     }
 
-    /// The name of a tool, which agents also give under other names.
+    /// The name of a tool, also under the keys that agents confuse it with.
     pub(super) fn tool(&self) -> Result<String, String> {
         let others = ["tool_name", "toolName", "tool"];
         let other = || others.into_iter().find_map(|key| self.text(key));
         self.required("name").or_else(|missing| other().ok_or(missing))
     }
 
-    /// A yes or no, as such or in words.
+    /// A boolean, also as text.
     pub(super) fn flag(&self, key: &str) -> Option<bool> {
         match self.members.get(key)?.get() {
             "true" | r#""true""# => Some(true),
@@ -47,7 +47,7 @@ impl<'a> MetaArguments<'a> {
         }
     }
 
-    /// A number that is at least `least`, or what is said if it is not.
+    /// A number of at least `least`, or the error.
     pub(super) fn count(&self, key: &str, least: usize) -> Result<Option<usize>, String> {
         let given = self.members.get(key).map(RawValue::get).filter(|text| *text != "null");
         let Some(given) = given else { return Ok(None) };

@@ -1,18 +1,18 @@
-//! How many tokens an answer may cost.
+//! The token budget of a reply.
 
 use muster_core::token_estimate;
 
 use super::arguments::MetaArguments;
 
-/// Fewer than this hold no answer.
+/// The smallest budget that holds a reply.
 pub(in crate::surface) const LEAST: usize = 300;
 
-/// What an answer may cost.
+/// A number of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::surface) struct Budget(pub(in crate::surface) usize);
 
 impl Budget {
-    /// As asked for, or what is said if that makes no sense.
+    /// The budget that the caller set, or the default. The error is a message for the caller.
     pub(in crate::surface) fn of(
         given: &MetaArguments<'_>,
         default: usize,
@@ -20,7 +20,7 @@ impl Budget {
         Ok(Self(given.count("max_tokens", LEAST)?.unwrap_or(default)))
     }
 
-    /// Whether a text is within it.
+    /// Whether a text fits.
     pub(in crate::surface) fn holds(self, text: &str) -> bool {
         !token_estimate::exceeds(text, self.0)
     }

@@ -1,4 +1,4 @@
-//! `call_tool`: runs any tool there is.
+//! `call_tool`: runs any tool of the catalog.
 
 use std::borrow::Cow;
 
@@ -36,9 +36,9 @@ pub(super) const TOOL: MetaTool = MetaTool {
     run: Run::Call(run),
 };
 
-/// A legacy server asks for something to be done in a browser first. That is for the client to see.
+/// A legacy server requires a visit in the browser first. The client must see this error unchanged.
 const URL_ELICITATION: i64 = -32042;
-/// A backend's own error, among the things said about the answer.
+/// The key of the backend's own error in `_meta`.
 const ERROR: &str = "muster/error";
 
 fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
@@ -71,7 +71,7 @@ async fn meant_call(
         continuation: call.continuation.clone(),
     };
     let mut answer = cx.request.call(send(arguments.clone())).await;
-    // Nothing result yet if the arguments do not fit, and only then is there something to put right.
+    // Invalid arguments mean that nothing ran: only then a repaired call may be sent.
     let refused =
         matches!(&answer, Err(CallError::InvalidArguments { tool: of, .. }) if of.as_str() == tool);
     let mended =
@@ -94,13 +94,13 @@ async fn meant_call(
     }
 }
 
-/// What the caller says about the call besides what the tool is to be given.
+/// The bounds that the caller set.
 struct Bounds {
     effect: Option<Effect>,
 }
 
-/// Takes what is said to us out of what is said to the tool, unless the tool takes an argument of that
-/// name and it may be meant for it.
+/// Separates our own arguments from the tool's. A key that the tool also takes is left to the tool, unless
+/// `arguments` is given.
 fn bounds(cx: &MetaContext<'_>, given: &RawValue) -> Result<(Raw, Bounds), String> {
     let own = ["max_tokens", "effect"];
     let Some(mut members) = RawObject::parse(given) else {
@@ -125,7 +125,7 @@ fn bounds(cx: &MetaContext<'_>, given: &RawValue) -> Result<(Raw, Bounds), Strin
 }
 
 impl Bounds {
-    /// Why a call is not made that may do worse than its caller said.
+    /// The refusal of a tool beyond the effect ceiling.
     fn refusal(&self, cx: &MetaContext<'_>, meant: &RepairedCall) -> Option<String> {
         let most = self.effect?;
         let effect = cx.request.snapshot.policy.effect(shown(cx, &meant.tool)?);
@@ -141,7 +141,7 @@ impl Bounds {
     }
 }
 
-/// The result in its envelope, in no more than it may cost.
+/// The result in its envelope, within the budget.
 async fn wrapped(cx: &MetaContext<'_>, result: ToolResult, repairs: &[String]) -> Outcome {
     let sink = cx.sink();
     let outcome = fit_result(result, cx.budget, &sink).await;
@@ -153,7 +153,7 @@ async fn wrapped(cx: &MetaContext<'_>, result: ToolResult, repairs: &[String]) -
     if fits {
         return whole;
     }
-    // Signs that have to be escaped in the envelope cost up to twice as much.
+    // Escaping in the envelope may double the cost.
     envelope::wrap(fit(outcome, Budget(cx.budget.0 / 3), &sink).await, repairs)
 }
 
@@ -162,7 +162,7 @@ fn shown<'a>(cx: &'a MetaContext<'_>, name: &str) -> Option<&'a ToolEntry> {
     cx.request.snapshot.policy.shows(entry).then_some(&**entry)
 }
 
-/// Words a call that cannot be read. Who gets `call_tool` itself wrong is told so plainly.
+/// The outcome of a call that cannot be read.
 fn misused(misuse: UnreadableCall) -> Outcome {
     let hinted = |said: &str, fix: Option<String>| {
         let hint = fix.map(|fix| format!("hint: {fix}")).unwrap_or_default();
@@ -178,7 +178,7 @@ fn misused(misuse: UnreadableCall) -> Outcome {
     }
 }
 
-/// A backend's own error as it came, for programs.
+/// The backend's own error, for programs.
 fn refusal(error: &CallError) -> Option<Raw> {
     let (code, message, data) = error_text::refusal(error)?;
     let mut own = RawObject::new();

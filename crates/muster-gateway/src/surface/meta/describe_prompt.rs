@@ -33,7 +33,7 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     Outcome::text(definition.to_raw().get())
 }
 
-/// What is said of a prompt that nobody has.
+/// The error for an unknown prompt.
 pub(super) fn not_found(cx: &MetaContext<'_>, name: &str) -> Outcome {
     let near =
         error_text::nearest_of(name, cx.request.snapshot.catalog.prompts().map(|one| &*one.name));

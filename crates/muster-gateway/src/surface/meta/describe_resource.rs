@@ -28,7 +28,7 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     not_found(cx, &uri)
 }
 
-/// What its server says of it, with every key that clients count on.
+/// The server's definition, with every key that clients rely on.
 fn description(key: &'static str, uri: &str, listed: &CatalogItem) -> Outcome {
     let mut definition = RawObject::parse(&listed.definition).unwrap_or_default();
     definition.set_value(key, uri);
@@ -40,7 +40,7 @@ fn description(key: &'static str, uri: &str, listed: &CatalogItem) -> Outcome {
     Outcome::text(definition.to_raw().get())
 }
 
-/// What is said of a resource that nobody has.
+/// The error for an unknown resource.
 pub(super) fn not_found(cx: &MetaContext<'_>, uri: &str) -> Outcome {
     let near =
         error_text::nearest_of(uri, cx.request.snapshot.catalog.resources().map(|one| &*one.name));

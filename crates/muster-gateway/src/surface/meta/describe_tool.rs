@@ -1,4 +1,4 @@
-//! `describe_tool`: everything about one tool, or about a few.
+//! `describe_tool`: everything about one tool, or about several.
 
 use muster_core::{
     call::Outcome,
@@ -25,7 +25,7 @@ pub(super) const TOOL: MetaTool = MetaTool {
     run: Run::Now(answer),
 };
 
-/// So many are described at once.
+/// The number of tools in one call.
 const MOST: usize = 20;
 
 #[derive(Serialize)]
@@ -79,7 +79,7 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     }
 }
 
-/// Those that do not fit in full are shown in short.
+/// Tools that do not fit in full are described in short.
 fn several(cx: &MetaContext<'_>, names: &[String], with_schema: bool) -> Outcome {
     let mut tools = Vec::new();
     let mut not_found = Vec::new();
@@ -116,7 +116,7 @@ fn short(shown: &Shown) -> Raw {
     })
 }
 
-/// What an MCP server says of its tool stays as it is, except for the words that are ours.
+/// A server's definition stays as it is, except for the description that the policy sets.
 fn description(shown: &Shown, with_schema: bool) -> Raw {
     let own = shown.entry.definition.as_deref().and_then(RawObject::parse);
     let Some(mut definition) = own else {

@@ -1,5 +1,5 @@
-//! The result of a wrapped tool as the answer of `call_tool`: one text that holds all of it, with
-//! what programs look for mirrored outside.
+//! The envelope of `call_tool`: the tool's result as one JSON text, with the keys that programs read
+//! repeated outside.
 
 use std::borrow::Cow;
 
@@ -10,10 +10,10 @@ use muster_core::{
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// What was done to understand a call, among the things said about its answer.
+/// The key of the repairs in `_meta`.
 const REPAIRED: &str = "muster/repaired";
 
-/// A text as an item of content.
+/// A text item of `content`.
 #[derive(Serialize)]
 pub(super) struct Text<'a> {
     r#type: &'static str,
@@ -26,7 +26,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// Wraps an outcome. Questions go out as they are: who answers them comes with the same call again.
+/// Wraps an outcome. Requests for input pass through: the client repeats the call.
 pub(super) fn wrap(outcome: Outcome, repairs: &[String]) -> Outcome {
     match outcome {
         Outcome::InputRequired(needs) => Outcome::InputRequired(needs),
@@ -48,7 +48,7 @@ pub(super) fn wrap(outcome: Outcome, repairs: &[String]) -> Outcome {
     }
 }
 
-/// An answer for a tool that did not run.
+/// The reply for a tool that did not run.
 pub(super) fn failure(text: &str, meta: Option<Raw>, repairs: &[String]) -> Outcome {
     let mut result = RawObject::new();
     result.set_value("content", &[Text::of(text)]);
@@ -87,7 +87,7 @@ fn enclose(result: &RawObject<'_>, repairs: &[String]) -> Outcome {
     Outcome::Raw(outer.to_raw())
 }
 
-/// What the tool said about its result, and what we have to say.
+/// The `_meta` of the tool's result, with ours.
 fn meta<'a>(own: Option<&'a RawValue>, repairs: &[String]) -> Option<Cow<'a, RawValue>> {
     if repairs.is_empty() {
         return own.map(Cow::Borrowed);

@@ -1,4 +1,4 @@
-//! How what did not run is worded: a sentence, what to do about it, and what an argument takes.
+//! The text of an error: what is wrong, a hint, and the schema of the argument in question.
 
 use muster_core::{
     arguments::ArgumentProblem,
@@ -17,16 +17,16 @@ use crate::{
     dispatch::{Absent, GatewaySnapshot},
 };
 
-/// A problem is told in at most so many letters: it may repeat what was given.
+/// The longest description of a problem, in characters: it may quote the caller.
 const MAX_PROBLEM: usize = 300;
 
-/// Lines that are not empty, joined.
+/// Joins the lines that are not empty.
 pub(super) fn lines(lines: &[String]) -> String {
     let lines = lines.iter().filter(|line| !line.is_empty()).map(String::as_str);
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Why a tool did not run, for the one who called it with `arguments`.
+/// Why a call with these arguments did not run.
 pub(super) fn error(state: &GatewaySnapshot, arguments: &RawValue, error: &CallError) -> String {
     match error {
         CallError::UnknownTool { tool, .. } => unknown(state, tool.as_str()),
@@ -54,7 +54,7 @@ pub(super) fn error(state: &GatewaySnapshot, arguments: &RawValue, error: &CallE
     }
 }
 
-/// A sentence, what to do about it, and what the argument in question takes.
+/// An error with a hint and the schema of the argument in question.
 pub(super) fn advised(said: String, fix: &str, fragment: Option<&SchemaFragment>) -> String {
     let schema = fragment.map(|SchemaFragment { argument, schema }| match schema {
         Some(schema) => format!("schema of `{argument}`: {schema}"),
@@ -63,7 +63,7 @@ pub(super) fn advised(said: String, fix: &str, fragment: Option<&SchemaFragment>
     lines(&[said, format!("hint: {fix}"), schema.unwrap_or_default()])
 }
 
-/// Names that one which is not there may have been meant for.
+/// A hint with similar names of tools.
 pub(super) fn nearest(state: &GatewaySnapshot, name: &str) -> String {
     if is_meta(name) {
         return format!("hint: `{name}` is not behind call_tool: call it directly");
@@ -73,12 +73,12 @@ pub(super) fn nearest(state: &GatewaySnapshot, name: &str) -> String {
     near_names(&near).unwrap_or_else(|| "hint: find its name with filter_tools".to_owned())
 }
 
-/// Names of resources or prompts that one which is not there may have been meant for.
+/// A hint with similar names of resources or prompts.
 pub(super) fn nearest_of<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
     near_names(&suggest::similar(name, names)).unwrap_or_default()
 }
 
-/// A backend's own error, for programs to read.
+/// The backend's own error, for programs.
 pub(super) fn refusal(error: &CallError) -> Option<(i64, &str, Option<&Raw>)> {
     match error {
         CallError::Upstream { code, message, data } => Some((*code, message, data.as_ref())),
@@ -93,7 +93,7 @@ fn unknown(state: &GatewaySnapshot, name: &str) -> String {
     if let Some(workflow) = name.strip_prefix(PREFIX) {
         return lines(&[format!("workflow {workflow} not found"), nearest(state, name)]);
     }
-    // A server that is stopped keeps its place in the catalog, with nothing in it.
+    // A stopped server stays in the catalog, without tools.
     let is_here = |backend: &&BackendName| {
         let mut sources = state.catalog.sources();
         sources.any(|source| source.backend == **backend && !source.entries().is_empty())
@@ -101,13 +101,13 @@ fn unknown(state: &GatewaySnapshot, name: &str) -> String {
     let gone = state.catalog.former_backend(name).filter(|backend| !is_here(backend));
     match gone.map(BackendName::as_str) {
         Some(gone) if !gone.contains('/') => format!("server not found: {gone}"),
-        // A CLI is no server; what is left of it is that its tool is not there.
+        // A CLI is not a server.
         Some(_) | None => lines(&[format!("tool not found: {name}"), nearest(state, name)]),
     }
 }
 
-/// The server that a tool would belong to, if it has none now. Whether there is such a tool nobody knows,
-/// or only those who have logged in.
+/// The server that a tool's name belongs to, if it is not connected. Whether it has such a tool is
+/// unknown.
 fn absent<'a>(state: &'a GatewaySnapshot, name: &str) -> Option<&'a Absent> {
     state
         .absent

@@ -1,4 +1,4 @@
-//! `filter_tools`: the tools for a task, by words or by patterns.
+//! `filter_tools`: finds tools by keywords and meaning, or by patterns.
 
 mod reply;
 
@@ -20,9 +20,9 @@ use super::{
 };
 use crate::dispatch::GatewaySnapshot;
 
-/// The one who asks keeps the answer in mind for every later step: it has to be short.
+/// Agents carry the reply through every later step, so it is short.
 const DEFAULT_LIMIT: usize = 5;
-/// What an answer with schemas may cost, unless the caller says otherwise.
+/// The default budget of a reply with schemas.
 const WITH_SCHEMAS: usize = 6_000;
 
 pub(super) const TOOL: MetaTool = MetaTool {
@@ -36,7 +36,7 @@ pub(super) const TOOL: MetaTool = MetaTool {
     run: Run::List(answer),
 };
 
-/// What is looked for, and how it is shown.
+/// The filters of a call, and how much of each tool is shown.
 pub(super) struct Filter {
     pub(super) query: Option<String>,
     pub(super) pattern: Option<String>,
@@ -47,7 +47,7 @@ pub(super) struct Filter {
     pub(super) bounds: Bounds,
 }
 
-/// Whose tools are looked for, and what they may do.
+/// The filters besides the query.
 #[derive(Default)]
 pub(super) struct Of {
     server: Option<String>,
@@ -59,11 +59,11 @@ pub(super) struct Of {
 /// How much is shown of each tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Detail {
-    /// The first line of its description, and its arguments in a line.
+    /// The first line of the description, and the signature.
     Summary,
-    /// Its description.
+    /// The description.
     Description,
-    /// Its description and its schema.
+    /// The description and the schema.
     Schema,
 }
 
@@ -74,17 +74,17 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     }
 }
 
-/// What passes, in order, from the start of the page on.
+/// The tools that match, in order.
 enum Passing<'a> {
     Listed(Vec<&'a Shown>),
     Ranked(RankedTools<'a>),
 }
 
-/// A tool and how well it fits.
+/// A tool and its score.
 type Found<'a> = (&'a Shown, Option<f64>);
 
 impl Filter {
-    /// Everything there is.
+    /// No filter.
     pub(super) fn all(bounds: Bounds) -> Self {
         let (query, pattern, description) = (None, None, None);
         let (case, detail) = (CaseSensitivity::Insensitive, Detail::Summary);
@@ -119,7 +119,7 @@ impl Filter {
         })
     }
 
-    /// The page asked for.
+    /// The requested page.
     pub(super) fn answer(&self, cx: &MetaContext<'_>) -> Outcome {
         let total_tools = tool_index::count(cx.request.snapshot);
         if total_tools == 0 {
@@ -165,7 +165,7 @@ impl Filter {
         Outcome::text(FilterReply { filter: self, total_tools, page, missing }.within(budget))
     }
 
-    /// Every tool that passes; with a query those on the page and before it, best first.
+    /// All tools that match; with a query those up to the end of the page, best first.
     fn passing<'a>(
         &self,
         index: &'a tool_index::ToolIndex,
@@ -198,7 +198,7 @@ impl Filter {
             };
             self.of.takes(state, source, entry) && named(entry.name.as_str()) && described(&words)
         };
-        // One more than the page has, so that it is known whether there is another.
+        // One more than the page, to see whether there is another.
         let limit = self.bounds.offset.saturating_add(self.bounds.limit).saturating_add(1);
         let question = tool_index::Question {
             text: query,

@@ -1,4 +1,4 @@
-//! An answer made to cost no more than it may: what is too long is kept, and a preview is given.
+//! Fits a result into a token budget: a longer one is stored, and a preview is returned.
 
 mod spooled;
 
@@ -19,29 +19,29 @@ use crate::outputs::{
     preview::{self, note},
 };
 
-/// What is said about a kept answer, among the things said about an answer.
+/// The key of a stored output in `_meta`.
 const OUTPUT: &str = "muster/output";
-/// What a tool itself says about its answer is passed on if it is no longer than this.
+/// The longest `_meta` of a tool that is passed on.
 const MAX_META: usize = 2_000;
 
-/// Where answers are kept, and for whom.
+/// The store for long results of one caller.
 #[derive(Debug, Clone)]
 pub(in crate::surface) struct OutputSink {
     pub(in crate::surface) outputs: Arc<Outputs>,
     pub(in crate::surface) owner: Arc<str>,
 }
 
-/// What there is to keep of an answer.
+/// A result to store.
 struct Long {
     kind: OutputKind,
     body: OutputBody,
-    /// The beginning of what is in the body, if that is a file.
+    /// The beginning of the contents, if they are in a file.
     beginning: String,
     failed: bool,
     meta: Option<Raw>,
 }
 
-/// Gives an answer as it is if it costs no more than `budget`, else a preview of it.
+/// Returns a result unchanged if it costs at most `budget`, otherwise a preview.
 pub(in crate::surface) async fn fit(
     outcome: Outcome,
     budget: Budget,
@@ -54,7 +54,7 @@ pub(in crate::surface) async fn fit(
     fitted.unwrap_or_else(|_| Outcome::failure("the answer is too long, and could not be kept"))
 }
 
-/// The same of an answer that may not be in memory; then it is a preview in any case.
+/// Fits a result that may be spooled; a spooled result is always a preview.
 pub(in crate::surface) async fn fit_result(
     result: ToolResult,
     budget: Budget,
@@ -110,14 +110,14 @@ fn long(outcome: &Outcome, budget: Budget) -> Option<Long> {
     }
 }
 
-/// The file with all that a command wrote, if that was too much for memory.
+/// The file with the whole output of a command that exceeded the memory limit.
 fn spilled(details: &RawValue) -> Option<PathBuf> {
     let details = RawObject::parse(details)?;
     let file = |key| details.get_text(key).map(PathBuf::from);
     file("stdout_file").or_else(|| file("stderr_file"))
 }
 
-/// One text, or one thing that is not text, is kept by itself; anything else as a whole.
+/// A single text or binary item is stored by itself, anything else as the whole result.
 fn of_result(result: &RawValue) -> Option<Long> {
     let members = RawObject::parse(result)?;
     let failed = members.get("isError").is_some_and(|flag| flag.get() == "true");
@@ -139,7 +139,7 @@ fn of_result(result: &RawValue) -> Option<Long> {
 fn single(item: &RawValue, structured: Option<&RawValue>) -> Option<(OutputKind, String)> {
     let item = RawObject::parse(item)?;
     if let Some(text) = item.get_text("text") {
-        // Most servers that give structure give the same as text.
+        // Most servers repeat structured content as text.
         let same = |structured: &RawValue| {
             let read = |text| serde_json::from_str::<serde_json::Value>(text).ok();
             read(&text).is_some_and(|value| Some(value) == read(structured.get()))
@@ -186,7 +186,7 @@ fn previewed(long: Long, budget: Budget, sink: &OutputSink) -> Outcome {
     Outcome::Raw(fitting.unwrap_or_else(|| result("", &kept, failed, None)))
 }
 
-/// What callers are told about a kept answer.
+/// The description of a stored output in `_meta`.
 #[derive(Serialize)]
 struct About<'a> {
     handle: &'a str,

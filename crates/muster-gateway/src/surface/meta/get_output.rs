@@ -1,4 +1,4 @@
-//! `get_output`: pieces of an answer that was too long to be given.
+//! `get_output`: excerpts of a stored output.
 
 use muster_core::{
     call::Outcome,
@@ -25,9 +25,9 @@ pub(super) const TOOL: MetaTool = MetaTool {
     run: Run::Look(run),
 };
 
-/// What a piece may cost, unless the caller says otherwise.
+/// The default token budget of an excerpt.
 pub(in crate::surface) const BUDGET: usize = 4_000;
-/// What is said beside a piece costs no more.
+/// The cost of the remarks beside an excerpt.
 const AROUND: usize = 100;
 
 #[derive(Serialize)]
@@ -43,7 +43,7 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
     })
 }
 
-/// A piece of what is kept, as the arguments say.
+/// Reads the excerpt that the arguments select.
 pub(in crate::surface) async fn looked(
     given: &MetaArguments<'_>,
     budget: Budget,
@@ -82,7 +82,7 @@ fn read(given: &MetaArguments<'_>) -> Result<(String, ExcerptRequest), String> {
     Ok((given.required("handle")?, look))
 }
 
-/// The piece as it is, and behind it what there is to say about it.
+/// The excerpt, followed by the remarks.
 fn shown(piece: &Excerpt) -> Outcome {
     let more = piece.next.map(|next| format!("; for more pass offset={next}"));
     let note = format!("{}{}", piece.note, more.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! `get_prompt`: the messages of a prompt, filled in.
+//! `get_prompt`: the messages of a prompt with its arguments filled in.
 
 use std::borrow::Cow;
 
@@ -51,7 +51,7 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
     })
 }
 
-/// The arguments with every value as text, or what is said if they are not an object.
+/// The arguments with every value as text, or the error.
 fn texts(given: Option<&RawValue>) -> Result<Raw, String> {
     let none = RawObject::new().to_raw();
     let given = match given {

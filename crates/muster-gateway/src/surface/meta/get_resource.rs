@@ -48,7 +48,7 @@ fn run<'a>(cx: &'a MetaContext<'a>, call: ToolCall) -> OutcomeFuture<'a> {
     })
 }
 
-/// Who has a resource, and what they call it.
+/// The backend of a resource, and its own name of it.
 fn owner<'a>(cx: &'a MetaContext<'_>, uri: &str) -> Option<(&'a BackendName, String)> {
     let catalog = &cx.request.snapshot.catalog;
     match catalog.resources().find(|listed| *listed.name == *uri) {
@@ -57,7 +57,7 @@ fn owner<'a>(cx: &'a MetaContext<'_>, uri: &str) -> Option<(&'a BackendName, Str
     }
 }
 
-/// All texts joined to one; what is not text is named in it and follows as it came.
+/// All texts joined into one; binary contents are named in it and follow unchanged.
 fn contents(result: &RawValue) -> Outcome {
     #[derive(Serialize)]
     struct Resource<'a> {

@@ -1,4 +1,4 @@
-//! `list_core_tools`: muster's own tools.
+//! `list_core_tools`: the gateway's own tools.
 
 use muster_core::call::Outcome;
 

@@ -1,4 +1,4 @@
-//! `list_prompts`: the prompts there are.
+//! `list_prompts`: the prompts of all servers.
 
 use muster_core::{
     call::Outcome,

@@ -1,4 +1,4 @@
-//! `list_resources`: what there is to read.
+//! `list_resources`: the resources and templates of all servers.
 
 use muster_core::{
     call::Outcome,
@@ -37,7 +37,7 @@ struct Item<'a> {
     mime_type: Option<String>,
 }
 
-/// A resource, or a template of some.
+/// Whether an item is a resource or a template.
 #[derive(Clone, Copy)]
 enum Kind {
     Resource,
@@ -46,7 +46,7 @@ enum Kind {
 
 fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
     let catalog = &cx.request.snapshot.catalog;
-    // The gateway's own are listed by the protocol's own method.
+    // The gateway's own resources are listed by the protocol's own method only.
     let others = catalog.resources().filter(|one| one.backend.as_str() != CORE_BACKEND);
     let resources = by_name(others).into_iter().map(|one| (Kind::Resource, one));
     let templates = by_name(catalog.templates()).into_iter().map(|one| (Kind::Template, one));

@@ -1,4 +1,4 @@
-//! `list_tools`: the names of everything that can be called.
+//! `list_tools`: the names of all tools.
 
 use muster_core::{
     call::Outcome,

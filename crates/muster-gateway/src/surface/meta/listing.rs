@@ -1,7 +1,6 @@
-//! Resources and prompts as they are listed: by name, each name once, in pages.
+//! Pages of resources and prompts, sorted by name without duplicates.
 //!
-//! Such a list is a plain array, so what there is to say about a page stands in a text of its own
-//! behind it.
+//! The list is a plain array, so the remarks about a page are a text of their own behind it.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +20,7 @@ use super::{
 
 const DEFAULT_LIMIT: usize = 100;
 
-/// Each name once, sorted; whoever was there first has it.
+/// Sorted by name; of duplicates the first one counts.
 pub(super) fn by_name<'a>(listed: impl Iterator<Item = &'a CatalogItem>) -> Vec<&'a CatalogItem> {
     let mut names: BTreeMap<&str, &CatalogItem> = BTreeMap::new();
     for one in listed {
@@ -30,7 +29,7 @@ pub(super) fn by_name<'a>(listed: impl Iterator<Item = &'a CatalogItem>) -> Vec<
     names.into_values().collect()
 }
 
-/// A page of a list, written with `item`; `empty` where there is nothing to list.
+/// A page of a list, written with `item`; `empty` if there are no items.
 pub(super) fn answer<T>(
     (given, budget): (&MetaArguments<'_>, Budget),
     listed: &[T],
@@ -54,7 +53,7 @@ pub(super) fn answer<T>(
     Outcome::Raw(result.to_raw())
 }
 
-/// The first line of a description, or of the name where there is none.
+/// The first line of the description, or the name.
 pub(super) fn described(definition: &RawObject<'_>) -> String {
     let text = |key| definition.get_text(key).filter(|text| !text.trim().is_empty());
     summary(&text("description").or_else(|| text("name")).unwrap_or_default())

@@ -1,15 +1,15 @@
-//! A piece of a list, bounded in number and in what it costs.
+//! A page of a list, bounded in number and token cost.
 
 use muster_core::{json::Raw, token_estimate};
 
 use super::{arguments::MetaArguments, budget::Budget};
 
-/// The most bytes of the caller's own words that are repeated in an answer.
+/// The longest quotation of a caller, in bytes.
 const MOST_ECHO: usize = 200;
-/// What stands around the items costs no more than this, beside what is repeated of the caller's words.
+/// The cost of everything around the items, quotations aside.
 const AROUND: usize = 110;
 
-/// Where a page begins and how many items it may have.
+/// The offset and the size of a page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) offset: usize,
@@ -17,7 +17,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// As asked for, or what is said if that makes no sense.
+    /// The page that the caller requests. The error is a message for the caller.
     pub(super) fn of(given: &MetaArguments<'_>, default: usize) -> Result<Self, String> {
         let limit = given.count("limit", 1)?.unwrap_or(default);
         let offset = given.count("offset", 0)?.unwrap_or(0);
@@ -28,18 +28,17 @@ impl Bounds {
 /// A page.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// The items, written.
+    /// The items as JSON.
     pub(super) items: Vec<Raw>,
-    /// How many items there are on all pages.
+    /// The number of items on all pages.
     pub(super) total: usize,
-    /// Where the next page begins, if there is one.
+    /// The offset of the next page, if there is one.
     pub(super) next: Option<usize>,
 }
 
 impl Page {
-    /// Takes items until one of the bounds is reached. `items` begin with the first of the page, and
-    /// there are `total` on all pages. An item that is too long for any page is written `short`, and
-    /// left out if even that is too long.
+    /// Takes items until a bound is reached. `items` start at the page's offset, and there are `total` on all
+    /// pages. An item that is too long for any page is written `short`, and skipped if even that is too long.
     pub(super) fn of<T>(
         items: impl Iterator<Item = T>,
         total: usize,
@@ -63,7 +62,7 @@ impl Page {
             if token_estimate::exceeds(item.get(), room) {
                 continue;
             }
-            // A comma stands between two.
+            // Items are separated by a comma.
             cost += token_estimate::estimate(item.get()) + 1;
             if cost > room {
                 page.next = Some(at);
@@ -74,7 +73,7 @@ impl Page {
         page
     }
 
-    /// How to get the rest, if there is one.
+    /// How to get the next page, if there is one.
     pub(super) fn note(&self, what: &str, narrower: &str) -> Option<String> {
         let next = self.next?;
         let (shown, total) = (self.items.len(), self.total);
@@ -82,12 +81,12 @@ impl Page {
     }
 }
 
-/// The beginning of what a caller said.
+/// A quotation of the caller, cut to the limit.
 pub(super) fn echo(text: &str) -> &str {
     shortened(text, MOST_ECHO)
 }
 
-/// The same, of at most so many bytes.
+/// A quotation of the caller, cut to at most `most` bytes.
 pub(super) fn shortened(text: &str, most: usize) -> &str {
     let most = most.min(MOST_ECHO).min(text.len());
     let end = (0..=most).rev().find(|at| text.is_char_boundary(*at));

@@ -1,5 +1,5 @@
-//! The tools that a client may find, in the order they are listed: core tools, then the others, each
-//! by name. What is listed and what is searched is made when someone first wants it.
+//! The index of the tools that a caller may call: core tools first, then the others, each by name. Lists and
+//! search indexes are made on first use.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,39 +9,39 @@ use muster_core::{
     name::BackendName,
     schema::signature,
 };
-use muster_search::{embedding::cosine_similarity, index::Index};
+use muster_search::{index::Index, meaning::nearness};
 
 use crate::{dispatch::GatewaySnapshot, embeddings::EmbeddingSnapshot as Embeddings};
 
-/// The longest summary, in letters.
+/// The longest summary, in characters.
 const MAX_SUMMARY: usize = 120;
-/// The longest line of arguments, in letters.
+/// The longest signature, in characters.
 pub(in crate::surface) const MAX_SIGNATURE: usize = 100;
 
-/// The tools of a state.
+/// The tools of a snapshot.
 #[derive(Debug, Default)]
 pub(super) struct ToolIndex {
     tools: OnceLock<Vec<Shown>>,
-    /// An index in the words of the policy, where it has words of its own.
+    /// A search index over the policy's own descriptions, if it sets any.
     index: OnceLock<Option<Index>>,
 }
 
-/// A question in words, and what it means where anybody can tell.
+/// A search query, with its vector if there is a model.
 pub(super) struct Question<'a> {
     pub(super) text: &'a str,
     pub(super) meant: Option<&'a [f32]>,
     pub(super) embeddings: Option<&'a Embeddings>,
 }
 
-/// A tool, with the words that describe it under the policy.
+/// A tool as the policy presents it.
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) entry: Arc<ToolEntry>,
-    /// What the policy says in place of the tool's own description.
+    /// The policy's description in place of the tool's own.
     instead: Option<Arc<str>>,
-    /// What the policy says that it may do.
+    /// The effect that the policy declares.
     said: Option<Effect>,
-    /// The description in small letters, made when someone first looks for a text in it.
+    /// The description in lower case, made on first use.
     small: OnceLock<Box<str>>,
 }
 
@@ -61,7 +61,7 @@ impl ToolIndex {
         })
     }
 
-    /// The tools that a question in words is about, best first.
+    /// The tools that match a query, best first.
     pub(super) fn search<'a>(
         &'a self,
         state: &'a GatewaySnapshot,
@@ -88,14 +88,14 @@ impl ToolIndex {
         };
         let near = |entry: &ToolEntry| {
             let meant = question.meant?;
-            question.embeddings?.of(entry).map(|vector| cosine_similarity(vector, meant))
+            question.embeddings?.of(entry).map(|vector| nearness(vector, meant))
         };
         let near = question.meant.map(|_| &near as &dyn Fn(&ToolEntry) -> Option<f32>);
         state.catalog.ranker(index).search(question.text, shown, near, limit)
     }
 }
 
-/// How many tools a state shows.
+/// The number of tools that a snapshot shows.
 pub(super) fn count(state: &GatewaySnapshot) -> usize {
     if state.policy.shows_all() {
         return state.catalog.len();
@@ -104,7 +104,7 @@ pub(super) fn count(state: &GatewaySnapshot) -> usize {
 }
 
 impl Shown {
-    /// A tool under the policy of a state.
+    /// A tool under the policy of a snapshot.
     pub(super) fn of(state: &GatewaySnapshot, entry: &Arc<ToolEntry>) -> Self {
         let words = state.policy.description(entry);
         let instead = (*words != *entry.description).then(|| Arc::from(words));
@@ -112,34 +112,34 @@ impl Shown {
         Self { entry: Arc::clone(entry), instead, said, small: OnceLock::new() }
     }
 
-    /// The name that agents see.
+    /// The name that agents use.
     pub(super) fn name(&self) -> &str {
         self.entry.name.as_str()
     }
 
-    /// What it does.
+    /// The description.
     pub(super) fn description(&self) -> &str {
         self.instead.as_deref().unwrap_or(&self.entry.description)
     }
 
-    /// The same in small letters.
+    /// The description in lower case.
     pub(super) fn small_description(&self) -> &str {
         self.small.get_or_init(|| self.description().to_lowercase().into())
     }
 
-    /// What it may do.
+    /// The effect.
     pub(super) fn effect(&self) -> Effect {
         self.said.unwrap_or_else(|| Effect::of(&self.entry))
     }
 
-    /// What it takes, in a line; none if it takes nothing.
+    /// The signature in one line; none without arguments.
     pub(super) fn signature(&self) -> Option<String> {
         let line = signature::line(&self.entry.input_schema, MAX_SIGNATURE);
         (!line.is_empty()).then_some(line)
     }
 }
 
-/// The first line of a description, cut where it becomes long.
+/// The first line of a description, cut to the limit.
 pub(in crate::surface) fn summary(description: &str) -> String {
     let line = first_line(description);
     match line.char_indices().nth(MAX_SUMMARY) {

@@ -6,7 +6,7 @@ use muster_auth::{
     client::{OAuthClient, OAuthClientOptions},
     clock::Clock,
     secret::Secret,
-    store::{Memory, Vault},
+    store::{MemoryStore, Vault},
 };
 use muster_config::settings::McpClient;
 use muster_engine::store::Store;
@@ -63,7 +63,8 @@ pub(super) fn of(
         );
     }
     let clock = Clock::system();
-    let vault = vault.unwrap_or_else(|| Vault::new(Arc::new(Memory::new(clock.clone())), None));
+    let vault =
+        vault.unwrap_or_else(|| Vault::new(Arc::new(MemoryStore::new(clock.clone())), None));
     Ok(Some(OAuthClient::new(options, HttpClient::new(Arc::new(trust)), vault, clock)))
 }
 

@@ -51,7 +51,7 @@ pub(super) fn options(logins: Option<&AuthServer>) -> HttpOptions {
     let Some(logins) = logins else { return HttpOptions::default() };
     HttpOptions {
         paths: vec!["/mcp".to_owned()],
-        hosts: vec![logins.host().to_owned()],
+        hosts: logins.host().into_iter().collect(),
         origins: logins.origins().to_vec(),
         guard: Some(Arc::new(logins.clone())),
         pages: vec![Arc::new(logins.clone())],
@@ -72,7 +72,7 @@ pub(super) async fn settle(logins: Option<&AuthServer>, client: Option<&OAuthCli
 /// Looks for the identity provider, beside everything else.
 pub(super) async fn keep_up(logins: Option<&AuthServer>) -> Infallible {
     if let Some(logins) = logins {
-        logins.find_provider().await;
+        logins.discover_provider().await;
     }
     std::future::pending().await
 }

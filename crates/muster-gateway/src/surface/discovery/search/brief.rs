@@ -1,4 +1,4 @@
-//! The same answer for callers who say what it may cost: summaries, arguments in a line, effects.
+//! The reply within a token budget: summaries, one-line signatures, effects.
 
 use muster_core::{effect::Effect, json::raw, schema::signature};
 use serde::Serialize;
@@ -39,13 +39,13 @@ struct BriefTool<'a> {
     tool_name: &'a str,
     description: String,
     cli_name: &'a str,
-    /// `?` marks what may be left out.
+    /// `?` marks optional arguments.
     args: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     effect: Option<Effect>,
 }
 
-/// As much of an answer as `budget` holds, the first ones first.
+/// As many results as `budget` holds, in order.
 pub(super) fn within(state: &GatewaySnapshot, answer: &Answer<'_>, budget: Budget) -> String {
     match answer {
         Answer::Summary { summary } => {
@@ -68,7 +68,7 @@ pub(super) fn within(state: &GatewaySnapshot, answer: &Answer<'_>, budget: Budge
     }
 }
 
-/// The first ones, and how many there are behind them.
+/// The first results, and the number of all.
 fn split<T>(items: &[T], count: usize) -> (&[T], Option<usize>) {
     let (head, rest) = items.split_at_checked(count).unwrap_or((items, &[]));
     (head, Some(rest.len()).filter(|more| *more > 0))

@@ -1,4 +1,4 @@
-//! The answer of `filter_tools`, written such that it costs no more than it may.
+//! The reply of `filter_tools`, within its budget.
 
 use muster_core::{
     catalog::ranked::RankedTools,
@@ -19,11 +19,11 @@ use super::{
     Detail, Filter, Found,
 };
 
-/// So many names and words are given at most where nothing was found.
+/// The number of suggestions where nothing was found.
 const MOST_NEAR: usize = 3;
 const MOST_WORDS: usize = 8;
 
-/// A page, with what there is to say about it.
+/// A page and the remarks about it.
 pub(super) struct FilterReply<'a> {
     pub(super) filter: &'a Filter,
     pub(super) total_tools: usize,
@@ -31,9 +31,9 @@ pub(super) struct FilterReply<'a> {
     pub(super) missing: Option<Missing>,
 }
 
-/// What of a question was not found.
+/// The terms of a query that match nothing.
 pub(super) struct Missing {
-    /// Whether nothing fits.
+    /// Whether no tool matches.
     pub(super) nothing: bool,
     words: Vec<String>,
     servers: Vec<String>,
@@ -41,7 +41,7 @@ pub(super) struct Missing {
 }
 
 impl Missing {
-    /// None if everything was found.
+    /// None if every term matches.
     pub(super) fn of(ranked: &RankedTools<'_>) -> Option<Self> {
         let nothing = matches!(ranked.verdict, Verdict::NoSuchTool { .. });
         let words = match &ranked.verdict {
@@ -85,7 +85,7 @@ struct Written<'a> {
     note: Option<String>,
 }
 
-/// The filters as they were understood.
+/// The filters as they were read.
 #[derive(Serialize)]
 struct Filters<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +128,7 @@ struct Item<'a> {
     score: Option<f64>,
 }
 
-/// A tool as it is listed.
+/// A tool in the reply.
 pub(super) fn item((shown, score): Found<'_>, detail: Detail) -> Raw {
     let short = detail == Detail::Summary;
     raw(&Item {
@@ -144,8 +144,7 @@ pub(super) fn item((shown, score): Found<'_>, detail: Detail) -> Raw {
 }
 
 impl FilterReply<'_> {
-    /// The answer in no more than it may cost: items go first, then what is said besides, and what
-    /// is repeated of the caller's words is cut.
+    /// The reply within the budget: items are dropped first, then remarks; quotations of the caller are cut.
     pub(super) fn within(mut self, budget: Budget) -> String {
         loop {
             let text = self.written(budget);

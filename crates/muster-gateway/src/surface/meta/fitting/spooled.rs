@@ -1,4 +1,4 @@
-//! What there is to keep of a result that is not in memory.
+//! What is stored of a spooled result.
 
 use std::{
     io::{self, BufRead, BufReader, Read},
@@ -13,26 +13,26 @@ use muster_core::{
 use super::{Long, MAX_META};
 use crate::outputs::{CHUNK, OutputBody, OutputKind};
 
-/// A media type is hardly longer.
+/// The longest media type.
 const MOST_WORD: usize = 1000;
 
-/// What is kept by itself.
+/// The kind and the contents of a single item.
 type Single = (OutputKind, Box<dyn Read + Send>);
 
-/// The parts of a result that say how it is kept.
+/// The parts of a result that decide how it is stored.
 #[derive(Default)]
 struct Parts {
     items: u64,
     /// The text of the first item.
     text: Option<Range<u64>>,
-    /// What the first item holds in Base64.
+    /// The Base64 data of the first item.
     data: Option<Range<u64>>,
     mime_type: Option<String>,
     structured: Option<Range<u64>>,
 }
 
-/// As of a result in memory: one text, or one thing that is not text, is kept by itself; anything else
-/// as a whole.
+/// A single text or binary item is stored by itself, anything else as the whole result, as for a result in
+/// memory.
 pub(super) fn long(bulk: &dyn SpooledResult) -> io::Result<Long> {
     let parts = Parts::of(bulk)?;
     let (kind, body) = match parts.single(bulk)? {
@@ -109,7 +109,7 @@ fn part(bulk: &dyn SpooledResult, part: &Range<u64>) -> io::Result<impl BufRead 
     Ok(BufReader::with_capacity(CHUNK, bulk.read(part.start)?.take(size)))
 }
 
-/// What a JSON string says.
+/// The contents of a JSON string, unescaped.
 fn unescaped(
     bulk: &dyn SpooledResult,
     text: &Range<u64>,
@@ -118,7 +118,7 @@ fn unescaped(
     Ok(BufReader::with_capacity(CHUNK, UnescapeReader::new(part(bulk, &inside)?)))
 }
 
-/// Whether a text is one JSON object or list.
+/// Whether a text is one JSON object or array.
 fn is_json(text: impl BufRead) -> io::Result<bool> {
     let mut scan = JsonScanner::new(text, 0);
     match scan.peek() {
@@ -132,8 +132,7 @@ fn is_json(text: impl BufRead) -> io::Result<bool> {
     }
 }
 
-/// Whether two JSON values are written alike, but for blanks. Most servers that give structure give
-/// the same as text.
+/// Whether two JSON values are equal but for whitespace. Most servers repeat structured content as text.
 fn same(one: impl BufRead, other: impl BufRead) -> io::Result<bool> {
     let (mut one, mut other) = (Signs::new(one), Signs::new(other));
     loop {
@@ -145,7 +144,7 @@ fn same(one: impl BufRead, other: impl BufRead) -> io::Result<bool> {
     }
 }
 
-/// The bytes of JSON without the blanks between its signs.
+/// The bytes of JSON without whitespace between tokens.
 struct Signs<R> {
     bytes: io::Bytes<R>,
     in_text: bool,
@@ -181,7 +180,7 @@ impl<R: BufRead> Iterator for Signs<R> {
     }
 }
 
-/// What ends too early or is malformed is no JSON; a disk that fails is something else.
+/// Truncated or malformed JSON is not an I/O error.
 fn unless_broken(error: io::Error) -> io::Result<bool> {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Ok(false),

@@ -1,8 +1,7 @@
-//! The two ends of a connection on the standard streams.
+//! The standard streams of this process as asynchronous streams.
 //!
-//! Clients connect by pipe or by socket, and both can be awaited directly. A pipe is opened anew, so
-//! that making it non-blocking does not change the end that other processes share with us. Anything
-//! else, a terminal or a file, is read by a thread.
+//! Pipes and sockets are polled directly. A pipe is reopened, so that making it non-blocking does not
+//! affect other processes that share it. Anything else, a terminal or a file, is read by a thread.
 
 use std::{
     io,
@@ -17,7 +16,7 @@ use tokio::{
     net::{UnixStream, unix::pipe},
 };
 
-/// Where messages come from.
+/// The stream that messages are read from.
 #[derive(Debug)]
 pub enum Input {
     /// A pipe.
@@ -28,7 +27,7 @@ pub enum Input {
     Other(tokio::io::Stdin),
 }
 
-/// Where messages go.
+/// The stream that messages are written to.
 #[derive(Debug)]
 pub enum Output {
     /// A pipe.
@@ -43,7 +42,7 @@ impl Input {
     /// The standard input.
     pub fn standard() -> io::Result<Self> {
         let stdin = rustix::stdio::stdin();
-        Ok(match kind(stdin)? {
+        Ok(match file_type(stdin)? {
             FileType::Fifo => {
                 Self::Pipe(match pipe::OpenOptions::new().open_receiver("/proc/self/fd/0") {
                     Ok(receiver) => receiver,
@@ -60,7 +59,7 @@ impl Output {
     /// The standard output.
     pub fn standard() -> io::Result<Self> {
         let stdout = rustix::stdio::stdout();
-        Ok(match kind(stdout)? {
+        Ok(match file_type(stdout)? {
             FileType::Fifo => {
                 Self::Pipe(match pipe::OpenOptions::new().open_sender("/proc/self/fd/1") {
                     Ok(sender) => sender,
@@ -83,13 +82,13 @@ impl Output {
             },
         };
         match written {
-            // The client is gone; that is how connections end.
+            // The client is gone, as connections usually end.
             Err(err) if err.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             written => written,
         }
     }
 
-    /// Waits until nobody listens any more. Never for a terminal or a file.
+    /// Waits until the client is gone. Never completes for a terminal or a file.
     pub async fn closed(&self) {
         loop {
             let ready = match self {
@@ -106,7 +105,7 @@ impl Output {
     }
 }
 
-fn kind(fd: BorrowedFd<'_>) -> io::Result<FileType> {
+fn file_type(fd: BorrowedFd<'_>) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(fstat(fd)?.st_mode))
 }
 

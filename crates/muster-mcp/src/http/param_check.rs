@@ -1,4 +1,4 @@
-//! Arguments that a modern request repeats in headers, and whether it is true.
+//! Checks the headers that repeat tool arguments.
 
 use http::HeaderMap;
 use serde_json::value::RawValue;
@@ -9,22 +9,22 @@ use crate::{
     wire::{RpcError, code},
 };
 
-/// Numbers beyond are not the same for everybody who reads them.
-const EXACT: f64 = 9_007_199_254_740_991.0;
+/// Beyond this, programs disagree about the value of a number.
+const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
-/// Whether headers say what the arguments say, where `schema` wants some of them repeated.
+/// Checks that the headers repeat the arguments that `schema` annotates.
 pub(super) fn check(
     schema: &RawValue,
     arguments: Option<&RawValue>,
     headers: &HeaderMap,
 ) -> Result<(), RpcError> {
-    // Clients take no notice of a tool that is annotated wrongly.
+    // Clients ignore invalid annotations.
     for param in of_schema(schema).unwrap_or_default() {
         let wanted = arguments.and_then(|arguments| param.value(arguments));
         let mut given = headers.get_all(&param.header).iter().map(http::HeaderValue::as_bytes);
         let problem = match (wanted, given.next(), given.next()) {
             (None, None, _) => continue,
-            (Some(wanted), Some(given), None) if says(given, &wanted) => continue,
+            (Some(wanted), Some(given), None) if is_equal(given, &wanted) => continue,
             (Some(_), None, _) => "is missing",
             (_, Some(_), Some(_)) => "is there twice",
             (_, Some(_), None) => "does not match the body",
@@ -35,14 +35,14 @@ pub(super) fn check(
     Ok(())
 }
 
-fn says(given: &[u8], wanted: &RawValue) -> bool {
+fn is_equal(given: &[u8], wanted: &RawValue) -> bool {
     let Some(given) = decode(given) else { return false };
     let Ok(given) = std::str::from_utf8(&given) else { return false };
     if wanted.get().starts_with('"') {
         return serde_json::from_str::<String>(wanted.get()).is_ok_and(|wanted| wanted == given);
     }
-    let number = |text: &str| text.parse().ok().filter(|number: &f64| number.abs() <= EXACT);
-    // One number can be written in several ways.
+    let number = |text: &str| text.parse().ok().filter(|number: &f64| number.abs() <= MAX_EXACT);
+    // A number can be written in several ways.
     let is_same = || number(given).is_some_and(|given| number(wanted.get()) == Some(given));
     wanted.get() == given || is_same()
 }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_say_what_the_arguments_say() {
+    fn headers_must_repeat_the_arguments() {
         let (region, n, on) = ("mcp-param-region", "mcp-param-n", "mcp-param-on");
         let differs = |name| format!("Header mismatch: {name} does not match the body");
         holds(&json!({}), &[], "");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_there_twice_is_refused() {
+    fn a_duplicate_header_is_rejected() {
         let schema = json!({"properties": {"a": {"type": "string", "x-mcp-header": "A"}}});
         let mut headers = HeaderMap::new();
         for value in ["x", "y"] {

@@ -1,50 +1,48 @@
-//! Tokenization: words in lower case, stemmed, without stop words.
+//! Text as search sees it: words, without case, endings, and those that say nothing.
 //!
-//! **Invariant:** documents and queries are tokenized by the same functions.
+//! **Invariant:** documents and queries go through the same functions, so a word that is written
+//! alike on both sides is the same term.
 
 use std::{borrow::Cow, collections::BTreeSet, sync::LazyLock};
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-/// Longer tokens are data (keys, hashes, encoded files), not language.
-const MAX_TOKEN_LEN: usize = 48;
+/// Longer words are data (keys, hashes, encoded files), not language.
+const LONGEST: usize = 48;
 
-/// The tokens of a text, in order.
+/// The words of a text, in order.
 #[derive(Debug, Default)]
-pub(super) struct Tokens {
+pub(super) struct Words {
     text: String,
     ends: Vec<usize>,
 }
 
-impl Tokens {
-    /// Tokenizes a text: identifiers are split, letters lowercased, verbs joined with their
-    /// particles.
+impl Words {
+    /// The words of `text`: identifiers taken apart, lower case, verbs joined with their particles.
     ///
-    /// Scripts without spaces give character bigrams.
+    /// Scripts that write without blanks give pairs of characters.
     pub(super) fn of(text: &str) -> Self {
         let mut plain = Self::default();
-        let mut previous = CharClass::Other;
+        let mut previous = Kind::Other;
         let mut chars = text.chars().peekable();
         while let Some(char) = chars.next() {
-            let class = CharClass::of(char);
-            let next = chars.peek().map_or(CharClass::Other, |char| CharClass::of(*char));
-            if class == CharClass::Other || previous.begins_token(class, next) {
+            let kind = Kind::of(char);
+            let next = chars.peek().map_or(Kind::Other, |char| Kind::of(*char));
+            if kind == Kind::Other || previous.parts(kind, next) {
                 plain.finish();
             }
-            match class {
-                CharClass::Other => (),
-                CharClass::Unspaced => plain.push_unspaced(char, previous, next),
-                CharClass::Upper | CharClass::Lower | CharClass::Digit => {
-                    plain.text.extend(char.to_lowercase())
-                }
+            match kind {
+                Kind::Other => (),
+                Kind::Dense => plain.push_dense(char, previous, next),
+                Kind::Upper | Kind::Lower | Kind::Digit => plain.text.extend(char.to_lowercase()),
             }
-            previous = class;
+            previous = kind;
         }
         plain.finish();
-        plain.join_particles()
+        plain.joined()
     }
 
-    /// The tokens in order.
+    /// The words.
     pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).filter_map(|(start, end)| self.text.get(start..*end))
@@ -58,13 +56,13 @@ impl Tokens {
         self.text.get(start..*self.ends.get(at)?)
     }
 
-    /// Bigrams overlap, so each character is written twice, except an isolated one.
-    fn push_unspaced(&mut self, char: char, previous: CharClass, next: CharClass) {
-        if previous == CharClass::Unspaced {
+    /// Pairs overlap, so each character is written twice, but for one that stands alone.
+    fn push_dense(&mut self, char: char, previous: Kind, next: Kind) {
+        if previous == Kind::Dense {
             self.text.push(char);
             self.finish();
         }
-        if next == CharClass::Unspaced || previous != CharClass::Unspaced {
+        if next == Kind::Dense || previous != Kind::Dense {
             self.text.push(char);
         }
     }
@@ -73,7 +71,7 @@ impl Tokens {
         let start = self.ends.last().copied().unwrap_or_default();
         match self.text.len() - start {
             0 => (),
-            1..=MAX_TOKEN_LEN => self.ends.push(self.text.len()),
+            1..=LONGEST => self.ends.push(self.text.len()),
             _ => self.text.truncate(start),
         }
     }
@@ -83,9 +81,9 @@ impl Tokens {
         self.finish();
     }
 
-    /// Joins `log in` and `log me in` to `login`, as identifiers write it.
-    fn join_particles(self) -> Self {
-        let pair = |at: usize, other: usize| joined_verb(self.get(at)?, self.get(other)?);
+    /// `log in` and `log me in` are what identifiers call `login`.
+    fn joined(self) -> Self {
+        let pair = |at: usize, other: usize| join(self.get(at)?, self.get(other)?);
         if !(0..self.ends.len()).any(|at| pair(at, at + 1).is_some() || pair(at, at + 2).is_some())
         {
             return self;
@@ -106,14 +104,14 @@ impl Tokens {
     }
 }
 
-/// The tokens with their stems, without stop words unless there are only stop words.
-pub(super) fn terms(words: &Tokens) -> Vec<(&str, Cow<'_, str>)> {
-    let significant: Vec<&str> = words.iter().filter(|word| !is_stop_word(word)).collect();
-    let kept = if significant.is_empty() { words.iter().collect() } else { significant };
+/// What the words of a text are known by; if all of them say nothing, nothing is left out.
+pub(super) fn terms(words: &Words) -> Vec<(&str, Cow<'_, str>)> {
+    let telling: Vec<&str> = words.iter().filter(|word| !says_nothing(word)).collect();
+    let kept = if telling.is_empty() { words.iter().collect() } else { telling };
     kept.into_iter().map(|word| (word, stem(word))).collect()
 }
 
-/// The stem of a word. Only ASCII words are stemmed.
+/// A word without its ending. Only plain English letters are touched.
 pub(super) fn stem(word: &str) -> Cow<'_, str> {
     static STEMMER: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
     if word.bytes().all(|byte| byte.is_ascii_lowercase()) {
@@ -123,12 +121,12 @@ pub(super) fn stem(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// A name without case and separators.
-pub(super) fn normalized_name(name: &str) -> String {
+/// What is left of a name when case and separators do not count.
+pub(super) fn squeezed(name: &str) -> String {
     name.chars().filter(|char| char.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// The words in a query that are written as identifiers.
+/// The words in a query that are written as only names of tools are.
 pub(super) fn identifiers(query: &str) -> impl Iterator<Item = &str> {
     query
         .split(|char: char| char.is_whitespace() || "\"'`(),;?!".contains(char))
@@ -140,26 +138,26 @@ pub(super) fn identifiers(query: &str) -> impl Iterator<Item = &str> {
         })
 }
 
-/// Whether a word is too frequent or too vague to distinguish tools.
-pub(super) fn is_stop_word(word: &str) -> bool {
-    STOP_WORD_SET.contains(word)
+/// Whether a word is in too many texts, or too empty of meaning, to tell tools apart.
+pub(super) fn says_nothing(word: &str) -> bool {
+    SAYS_NOTHING.contains(word)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CharClass {
+enum Kind {
     Upper,
     Lower,
     Digit,
-    /// A script that is written without spaces.
-    Unspaced,
+    /// Of a script that writes words without blanks.
+    Dense,
     Other,
 }
 
-impl CharClass {
+impl Kind {
     fn of(char: char) -> Self {
         match char {
             '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' => {
-                Self::Unspaced
+                Self::Dense
             }
             _ if char.is_uppercase() => Self::Upper,
             _ if char.is_numeric() => Self::Digit,
@@ -168,13 +166,13 @@ impl CharClass {
         }
     }
 
-    /// Whether a token begins at a character of class `class` after one of this class.
-    fn begins_token(self, class: Self, next: Self) -> bool {
-        match (self, class) {
+    /// Whether a new word starts at a character of `kind` that stands after one of this kind.
+    fn parts(self, kind: Self, next: Self) -> bool {
+        match (self, kind) {
             (Self::Lower | Self::Digit, Self::Upper) => true,
             (Self::Upper, Self::Upper) => next == Self::Lower,
-            (Self::Unspaced, Self::Unspaced) => false,
-            (Self::Unspaced, _) | (_, Self::Unspaced) => true,
+            (Self::Dense, Self::Dense) => false,
+            (Self::Dense, _) | (_, Self::Dense) => true,
             _ => false,
         }
     }
@@ -184,8 +182,8 @@ fn is_pronoun(word: &str) -> bool {
     matches!(word, "me" | "us" | "my" | "him" | "her" | "them" | "you" | "it")
 }
 
-/// Only imperative forms: `logging into` a site describes a state, not a request.
-fn joined_verb(verb: &str, particle: &str) -> Option<&'static str> {
+/// Only what is to be done: `logging into` a site tells of a state, and most often of somebody else's.
+fn join(verb: &str, particle: &str) -> Option<&'static str> {
     let joined = match (verb, particle) {
         ("log" | "logs" | "sign" | "signs", "in" | "into" | "on") => "login",
         ("log" | "logs" | "sign" | "signs", "out" | "off") => "logout",
@@ -203,11 +201,11 @@ fn joined_verb(verb: &str, particle: &str) -> Option<&'static str> {
     Some(joined)
 }
 
-static STOP_WORD_SET: LazyLock<BTreeSet<&str>> =
-    LazyLock::new(|| STOP_WORDS.split_whitespace().collect());
+static SAYS_NOTHING: LazyLock<BTreeSet<&str>> =
+    LazyLock::new(|| EMPTY_WORDS.split_whitespace().collect());
 
-/// Grammatical words, and words of politeness and of requests.
-const STOP_WORDS: &str = "
+/// Words of grammar, of politeness, and of asking a machine for something.
+const EMPTY_WORDS: &str = "
     a able about actually again all also although am an and another any anything are aren as
     assist at basically be because been being both by can cannot certain could couldn curious
     currently d dear did didn do does doesn doing don done each eg either etc every few for from
@@ -225,15 +223,15 @@ const STOP_WORDS: &str = "
 
 #[cfg(test)]
 mod tests {
-    use super::{Tokens, identifiers, normalized_name, terms};
+    use super::{Words, identifiers, squeezed, terms};
 
     #[track_caller]
     fn check(text: &str, expect: &str) {
-        assert_eq!(Tokens::of(text).iter().collect::<Vec<_>>().join(" "), expect);
+        assert_eq!(Words::of(text).iter().collect::<Vec<_>>().join(" "), expect);
     }
 
     #[test]
-    fn identifiers_are_split() {
+    fn identifiers_are_taken_apart() {
         check("getHTTPResponse_by-id", "get http response by id");
         check("github.create_issue", "github create issue");
         check("k8s S3Bucket v2", "k8s s3 bucket v2");
@@ -248,16 +246,16 @@ mod tests {
     }
 
     #[test]
-    fn unspaced_scripts_give_bigrams() {
+    fn scripts_without_blanks_give_pairs() {
         check("获取当前日期", "获取 取当 当前 前日 日期");
         check("第1页", "第 1 页");
         check("查询12306余票", "查询 12306 余票");
     }
 
     #[test]
-    fn endings_and_stop_words_are_dropped() {
+    fn endings_and_empty_words_are_dropped() {
         let check = |text: &str, expect: &[&str]| {
-            let words = Tokens::of(text);
+            let words = Words::of(text);
             let terms: Vec<_> = terms(&words).into_iter().map(|(_, term)| term).collect();
             assert_eq!(terms, expect);
         };
@@ -268,15 +266,15 @@ mod tests {
     }
 
     #[test]
-    fn long_tokens_are_dropped() {
+    fn data_is_not_language() {
         check(&"x".repeat(49), "");
         check(&format!("a {} b", "x".repeat(500)), "a b");
     }
 
     #[test]
-    fn identifiers_are_recognised_in_a_sentence() {
+    fn names_are_recognised_in_a_sentence() {
         let found: Vec<_> = identifiers("call `git_status`, thenRun or e.g. x").collect();
         assert_eq!(found, ["git_status", "thenRun", "e.g"]);
-        assert_eq!(normalized_name("Git-Status_2"), "gitstatus2");
+        assert_eq!(squeezed("Git-Status_2"), "gitstatus2");
     }
 }

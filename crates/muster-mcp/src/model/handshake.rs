@@ -1,4 +1,4 @@
-//! Who we are and what we can do: the answers to `initialize` and `server/discover`.
+//! The results of `initialize` and `server/discover`.
 
 use muster_core::{
     json::{Raw, raw},
@@ -14,57 +14,53 @@ pub(super) struct Implementation<'a> {
     version: &'a str,
 }
 
-pub(super) fn server_info(identity: &ServerInfo) -> Implementation<'_> {
-    Implementation { name: &identity.name, version: &identity.version }
+pub(super) fn server_info(info: &ServerInfo) -> Implementation<'_> {
+    Implementation { name: &info.name, version: &info.version }
 }
 
-/// What is not on offer is left out: some clients stumble over `null`.
+/// The capabilities of a server. Absent ones are omitted: some clients fail on `null`.
 #[derive(Serialize)]
 struct Capabilities {
-    tools: Listed,
+    tools: ListCapability,
     #[serde(skip_serializing_if = "Option::is_none")]
-    resources: Option<Subscribed>,
+    resources: Option<ResourceCapability>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    prompts: Option<Listed>,
+    prompts: Option<ListCapability>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    completions: Option<Plain>,
+    completions: Option<EmptyObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    logging: Option<Plain>,
+    logging: Option<EmptyObject>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed {
+struct ListCapability {
     list_changed: bool,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Subscribed {
+struct ResourceCapability {
     subscribe: bool,
     list_changed: bool,
 }
 
 #[derive(Serialize)]
-struct Plain {}
+struct EmptyObject {}
 
-fn capabilities(offers: ServerCapabilities) -> Capabilities {
-    let ServerCapabilities { tools_change, resources, prompts, completions, logging } = offers;
+fn capabilities(offered: ServerCapabilities) -> Capabilities {
+    let ServerCapabilities { tools_change, resources, prompts, completions, logging } = offered;
     Capabilities {
-        tools: Listed { list_changed: tools_change },
-        resources: resources.then_some(Subscribed { subscribe: true, list_changed: true }),
-        prompts: prompts.then_some(Listed { list_changed: tools_change }),
-        completions: completions.then_some(Plain {}),
-        logging: logging.then_some(Plain {}),
+        tools: ListCapability { list_changed: tools_change },
+        resources: resources.then_some(ResourceCapability { subscribe: true, list_changed: true }),
+        prompts: prompts.then_some(ListCapability { list_changed: tools_change }),
+        completions: completions.then_some(EmptyObject {}),
+        logging: logging.then_some(EmptyObject {}),
     }
 }
 
-/// The answer to `initialize`.
-pub(crate) fn initialized(
-    identity: &ServerInfo,
-    offers: ServerCapabilities,
-    requested: &str,
-) -> Raw {
+/// The result of `initialize`.
+pub(crate) fn initialized(info: &ServerInfo, offered: ServerCapabilities, requested: &str) -> Raw {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Initialized<'a> {
@@ -76,14 +72,14 @@ pub(crate) fn initialized(
     }
     raw(&Initialized {
         protocol_version: negotiate(requested),
-        capabilities: capabilities(offers),
-        server_info: server_info(identity),
-        instructions: identity.instructions.as_deref(),
+        capabilities: capabilities(offered),
+        server_info: server_info(info),
+        instructions: info.instructions.as_deref(),
     })
 }
 
-/// The answer to `server/discover`.
-pub(crate) fn discovered(identity: &ServerInfo, offers: ServerCapabilities) -> Response {
+/// The result of `server/discover`.
+pub(crate) fn discovered(info: &ServerInfo, offered: ServerCapabilities) -> Response {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Discovered<'a> {
@@ -94,8 +90,8 @@ pub(crate) fn discovered(identity: &ServerInfo, offers: ServerCapabilities) -> R
     }
     let result = raw(&Discovered {
         supported_versions: MODERN.into_iter().chain(LEGACY).collect(),
-        capabilities: capabilities(offers),
-        instructions: identity.instructions.as_deref(),
+        capabilities: capabilities(offered),
+        instructions: info.instructions.as_deref(),
     });
     Response::Done { result, cache: Some(CacheControl { ttl_ms: 0, shared: false }) }
 }
@@ -107,12 +103,11 @@ mod tests {
     use super::initialized;
 
     #[test]
-    fn what_is_not_offered_is_not_mentioned() {
-        let identity =
-            ServerInfo { name: "n".to_owned(), version: "v".to_owned(), instructions: None };
-        let told = |offers| initialized(&identity, offers, "2025-06-18").get().to_owned();
+    fn absent_capabilities_are_omitted() {
+        let info = ServerInfo { name: "n".to_owned(), version: "v".to_owned(), instructions: None };
+        let result = |offered| initialized(&info, offered, "2025-06-18").get().to_owned();
         assert_eq!(
-            told(ServerCapabilities::default()),
+            result(ServerCapabilities::default()),
             r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":false}},"serverInfo":{"name":"n","version":"v"}}"#
         );
         let all = ServerCapabilities {
@@ -123,7 +118,7 @@ mod tests {
             logging: true,
         };
         assert_eq!(
-            told(all),
+            result(all),
             r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"prompts":{"listChanged":true},"completions":{},"logging":{}},"serverInfo":{"name":"n","version":"v"}}"#
         );
     }

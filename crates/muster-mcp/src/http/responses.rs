@@ -1,4 +1,4 @@
-//! Responses: statuses and headers.
+//! HTTP responses: statuses and headers.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -6,12 +6,12 @@ use muster_core::json::Raw;
 use serde_json::value::RawValue;
 
 use super::{
-    body::{Body, Events},
+    body::{Body, EventStream},
     options::Health,
     sessions::HttpSession,
 };
 use crate::{
-    server::Answer,
+    server::RpcResponse,
     version::Era,
     wire::{RpcError, code, error_body},
 };
@@ -21,17 +21,17 @@ pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id")
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Refusals of HTTP itself have no code of their own.
-const REFUSED: i64 = -32000;
-/// What other servers answer for a session that is gone.
+/// The code of errors that JSON-RPC does not define.
+const SERVER_ERROR: i64 = -32000;
+/// The code that other servers use for an unknown session.
 const NO_SESSION: i64 = -32001;
 
-/// An answer as a document.
-pub(super) fn answer(answer: &Answer) -> Response<Body> {
-    json(status(answer.era, answer.code()), answer.to_body())
+/// A JSON-RPC response as a document.
+pub(super) fn rpc(response: &RpcResponse) -> Response<Body> {
+    json(status(response.era, response.code()), response.to_body())
 }
 
-/// A legacy client takes 404 for the end of its session, so its errors are all well transported.
+/// A legacy client takes 404 for the end of its session, so its errors have a success status.
 const fn status(era: Era, code: Option<i64>) -> StatusCode {
     match (era, code) {
         (Era::Modern, Some(code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
@@ -43,50 +43,50 @@ const fn status(era: Era, code: Option<i64>) -> StatusCode {
     }
 }
 
-/// An answer to a request that was not even tried.
-pub(super) fn untried(answer: &Answer) -> Response<Body> {
-    let status = match (answer.era, answer.code()) {
+/// The response to an invalid request.
+pub(super) fn invalid(response: &RpcResponse) -> Response<Body> {
+    let status = match (response.era, response.code()) {
         (Era::Legacy, _) => StatusCode::OK,
         (Era::Modern, Some(code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
         (Era::Modern, _) => StatusCode::BAD_REQUEST,
     };
-    json(status, answer.to_body())
+    json(status, response.to_body())
 }
 
-/// A refusal that read a message, or could not.
-pub(super) fn refusal(
+/// A JSON-RPC error with a failure status.
+pub(super) fn error(
     status: StatusCode,
     id: Option<&RawValue>,
-    error: &RpcError,
+    rpc_error: &RpcError,
 ) -> Response<Body> {
-    json(status, error_body(id, error))
+    json(status, error_body(id, rpc_error))
 }
 
-/// A refusal by HTTP's own rules.
+/// An error that only HTTP defines.
 pub(super) fn refuse(status: StatusCode, message: &str) -> Response<Body> {
-    refusal(status, None, &RpcError::new(REFUSED, message))
+    error(status, None, &RpcError::new(SERVER_ERROR, message))
 }
 
-/// There is no such session, or none was named.
-pub(super) fn no_session(named: bool, id: Option<&RawValue>) -> Response<Body> {
-    let (status, code, message) = if named {
+/// The session is unknown, or the header is missing.
+pub(super) fn no_session(is_named: bool, id: Option<&RawValue>) -> Response<Body> {
+    let (status, code, message) = if is_named {
         (StatusCode::NOT_FOUND, NO_SESSION, "Session not found: send `initialize` again")
     } else {
         let message = "Bad Request: the header Mcp-Session-Id is missing: send `initialize` first";
-        (StatusCode::BAD_REQUEST, REFUSED, message)
+        (StatusCode::BAD_REQUEST, SERVER_ERROR, message)
     };
-    refusal(status, id, &RpcError::new(code, message))
+    error(status, id, &RpcError::new(code, message))
 }
 
-/// Only some methods are served here.
+/// The HTTP method is not allowed.
 pub(super) fn not_allowed(allowed: &'static str) -> Response<Body> {
     let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed");
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     response
 }
 
-/// A response that was made elsewhere.
-pub(super) fn ready(response: Response<Bytes>) -> Response<Body> {
+/// A response of another component.
+pub(super) fn from_bytes(response: Response<Bytes>) -> Response<Body> {
     response.map(|body| Body::Whole(Some(body)))
 }
 
@@ -95,7 +95,7 @@ pub(super) fn health(health: Health) -> Response<Body> {
     json(health.status, String::from(body).into_bytes())
 }
 
-/// For people who mistyped the address.
+/// The path is unknown: names the right one.
 pub(super) fn not_found(endpoint: &str) -> Response<Body> {
     let text = format!("not found\nhint: the MCP endpoint is at {endpoint}\n");
     let mut response = whole(StatusCode::NOT_FOUND, text.into_bytes());
@@ -104,20 +104,20 @@ pub(super) fn not_found(endpoint: &str) -> Response<Body> {
     response
 }
 
-/// Taken; there is nothing to say.
+/// Accepted, without a body.
 pub(super) fn accepted() -> Response<Body> {
     bare(StatusCode::ACCEPTED)
 }
 
-/// A status and nothing else.
+/// A status without a body.
 pub(super) fn bare(status: StatusCode) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response
 }
 
-/// Events as they happen. Proxies are told not to hold them back.
-pub(super) fn events(events: Events) -> Response<Body> {
+/// An event stream. The headers keep proxies from buffering it.
+pub(super) fn events(events: EventStream) -> Response<Body> {
     let mut response = Response::new(Body::Events(events));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -126,8 +126,8 @@ pub(super) fn events(events: Events) -> Response<Body> {
     response
 }
 
-/// Adds the name of the session.
-pub(super) fn named(mut response: Response<Body>, session: &HttpSession) -> Response<Body> {
+/// Adds the session id.
+pub(super) fn with_session(mut response: Response<Body>, session: &HttpSession) -> Response<Body> {
     response.headers_mut().insert(SESSION, session.header.clone());
     response
 }

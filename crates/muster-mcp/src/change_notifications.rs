@@ -1,4 +1,4 @@
-//! Word of changes: what a modern client subscribes to, and how a change reads on the wire.
+//! Change notifications: what a modern client subscribes to, and how changes are written.
 
 use std::borrow::Cow;
 
@@ -12,21 +12,21 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    back::Back,
+    client_channel::ClientChannel,
     model::invalid,
-    server::{At, Server},
+    server::{RequestContext, Server},
     version::SUBSCRIPTION_KEY,
     wire::{RpcError, code, notification_line},
 };
 
-/// The changes that a client wants to hear of.
+/// The changes that a client subscribes to.
 #[derive(Debug, Default, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a kind of change of its own in the protocol"
+    reason = "the protocol has a flag for each kind of change"
 )]
-pub(crate) struct Filter {
+pub(crate) struct SubscriptionFilter {
     #[serde(skip_serializing_if = "is_false")]
     tools_list_changed: bool,
     #[serde(skip_serializing_if = "is_false")]
@@ -42,7 +42,7 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-impl Filter {
+impl SubscriptionFilter {
     /// Reads the parameters of `subscriptions/listen`.
     pub(crate) fn read(params: &RawObject<'_>) -> Result<Self, RpcError> {
         let Some(wanted) = params.get("notifications").and_then(RawObject::parse) else {
@@ -64,15 +64,15 @@ impl Filter {
         })
     }
 
-    /// The part of it that can be had.
-    const fn of(mut self, offers: ServerCapabilities) -> Self {
-        self.tools_list_changed &= offers.tools_change;
-        self.prompts_list_changed &= offers.prompts;
-        self.resources_list_changed &= offers.resources;
+    /// The part of the filter that the server supports.
+    const fn supported_by(mut self, capabilities: ServerCapabilities) -> Self {
+        self.tools_list_changed &= capabilities.tools_change;
+        self.prompts_list_changed &= capabilities.prompts;
+        self.resources_list_changed &= capabilities.resources;
         self
     }
 
-    fn wants(&self, change: &Change) -> bool {
+    fn matches(&self, change: &Change) -> bool {
         match change {
             Change::Tools => self.tools_list_changed,
             Change::Prompts => self.prompts_list_changed,
@@ -80,41 +80,43 @@ impl Filter {
             Change::Resource { uri } => {
                 self.resource_subscriptions.iter().flatten().any(|u| u == uri)
             }
-            Change::ForOwner { change, .. } => self.wants(change),
+            Change::ForOwner { change, .. } => self.matches(change),
         }
     }
 }
 
-/// Tells the client of changes until it leaves, takes the request back, or we leave.
+/// Notifies the client of changes until it disconnects or cancels the request, or until shutdown.
 pub(crate) async fn listen(
     server: &Server,
-    at: &At<'_>,
+    cx: &RequestContext<'_>,
     id: &RawValue,
-    filter: Filter,
+    filter: SubscriptionFilter,
 ) -> Result<Raw, RpcError> {
-    // Heard from here on, so that nothing between the acknowledgement and the first wait is missed.
+    // Subscribe before the acknowledgement, so that no change after it is missed.
     let mut changes = server.changes();
-    let mut filter = filter.of(server.offers());
-    let mut watching = Watching { server, at, uris: Vec::new() };
+    let mut filter = filter.supported_by(server.capabilities());
+    let mut resources = ResourceSubscriptions { server, cx, uris: Vec::new() };
     for uri in filter.resource_subscriptions.take().into_iter().flatten() {
-        watching.watch(uri).await;
+        resources.add(uri).await;
     }
-    if !watching.uris.is_empty() {
-        filter.resource_subscriptions = Some(watching.uris.clone());
+    if !resources.uris.is_empty() {
+        filter.resource_subscriptions = Some(resources.uris.clone());
     }
-    let (tag, owner) = (tag(id), at.caller.owner());
-    if !tell(at.back, "notifications/subscriptions/acknowledged", acknowledged(&filter, &tag)).await
+    let (tag, owner) = (tag(id), cx.caller.owner());
+    if !notify(cx.channel, "notifications/subscriptions/acknowledged", acknowledged(&filter, &tag))
+        .await
     {
-        return Err(not_streamed());
+        return Err(no_stream());
     }
     loop {
         let change = tokio::select! {
             change = changes.next() => change,
-            () = at.leaving.cancelled() => None,
+            () = cx.shutdown.cancelled() => None,
         };
         let Some(change) = change else { break };
         let Some(change) = change.visible_to(&owner) else { continue };
-        if filter.wants(change) && !tell(at.back, method(change), params(change, Some(&tag))).await
+        if filter.matches(change)
+            && !notify(cx.channel, method(change), params(change, Some(&tag))).await
         {
             break;
         }
@@ -124,12 +126,12 @@ pub(crate) async fn listen(
     Ok(result.to_raw())
 }
 
-fn not_streamed() -> RpcError {
+fn no_stream() -> RpcError {
     RpcError::new(code::INVALID_REQUEST, "Invalid Request: changes are told on a stream")
 }
 
-async fn tell(back: &Back, method: &str, params: Option<Raw>) -> bool {
-    back.tell(notification_line(method, params.as_deref())).await
+async fn notify(channel: &ClientChannel, method: &str, params: Option<Raw>) -> bool {
+    channel.send(notification_line(method, params.as_deref())).await
 }
 
 fn tag(id: &RawValue) -> Raw {
@@ -138,16 +140,16 @@ fn tag(id: &RawValue) -> Raw {
     meta.to_raw()
 }
 
-fn acknowledged(filter: &Filter, tag: &RawValue) -> Option<Raw> {
+fn acknowledged(filter: &SubscriptionFilter, tag: &RawValue) -> Option<Raw> {
     #[derive(Serialize)]
     struct Acknowledged<'a> {
-        notifications: &'a Filter,
+        notifications: &'a SubscriptionFilter,
         _meta: &'a RawValue,
     }
     Some(raw(&Acknowledged { notifications: filter, _meta: tag }))
 }
 
-/// The notification of a change.
+/// The method that announces a change.
 fn method(change: &Change) -> &'static str {
     match change {
         Change::Tools => "notifications/tools/list_changed",
@@ -169,35 +171,35 @@ fn params(change: &Change, tag: Option<&RawValue>) -> Option<Raw> {
     (!params.is_empty()).then(|| params.to_raw())
 }
 
-/// A change as a legacy client is told.
+/// The notification of a change for a legacy client.
 pub(crate) fn line(change: &Change) -> Vec<u8> {
     notification_line(method(change), params(change, None).as_deref())
 }
 
-/// The resources watched for one subscription. Dropping it ends the watch.
-struct Watching<'a> {
+/// The resource subscriptions of one request. Dropping it unsubscribes.
+struct ResourceSubscriptions<'a> {
     server: &'a Server,
-    at: &'a At<'a>,
+    cx: &'a RequestContext<'a>,
     uris: Vec<String>,
 }
 
-impl Watching<'_> {
-    /// Watches one more, if the server behind can.
-    async fn watch(&mut self, uri: String) {
+impl ResourceSubscriptions<'_> {
+    /// Subscribes to a resource, if its upstream supports that.
+    async fn add(&mut self, uri: String) {
         let request = Request::Resource(ResourceOperation::Subscribe { uri: uri.clone() });
-        let asked = ClientRequest { request, meta: None, continuation: Continuation::default() };
-        match self.server.ask(self.at, asked).await {
+        let request = ClientRequest { request, meta: None, continuation: Continuation::default() };
+        match self.server.handle(self.cx, request).await {
             Ok(_) => {
-                self.server.watched().add(&uri);
+                self.server.subscriptions().add(&uri);
                 self.uris.push(uri);
             }
-            Err(fault) => tracing::debug!("no word of {uri}: {fault}"),
+            Err(error) => tracing::debug!("no subscription to {uri}: {error}"),
         }
     }
 }
 
-impl Drop for Watching<'_> {
+impl Drop for ResourceSubscriptions<'_> {
     fn drop(&mut self) {
-        self.server.unwatch(self.at.caller, std::mem::take(&mut self.uris));
+        self.server.unsubscribe(self.cx.caller, std::mem::take(&mut self.uris));
     }
 }

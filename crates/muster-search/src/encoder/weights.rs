@@ -1,4 +1,4 @@
-//! Named tensors in a `safetensors` file.
+//! Named arrays of numbers in a file, in the `safetensors` format.
 
 use std::{collections::BTreeMap, fs, io, path::Path, path::PathBuf};
 
@@ -7,29 +7,29 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-/// Why a model cannot be loaded.
+/// A model cannot be used.
 #[derive(Debug, Error)]
-pub enum ModelError {
+pub enum LoadError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
-        /// The file.
+        /// Which one.
         path: PathBuf,
-        /// The error.
+        /// Why.
         source: io::Error,
     },
-    /// A file is malformed.
+    /// A file is not what it should be.
     #[error("{}: {reason}", path.display())]
     Malformed {
-        /// The file.
+        /// Which one.
         path: PathBuf,
-        /// The problem.
+        /// What is wrong with it.
         reason: String,
     },
 }
 
-/// The tensors of a file.
-pub(crate) struct Tensors {
+/// The arrays of a file.
+pub(crate) struct Weights {
     path: PathBuf,
     tensors: BTreeMap<String, Tensor>,
     data: Vec<u8>,
@@ -42,11 +42,11 @@ struct Tensor {
     data_offsets: (usize, usize),
 }
 
-impl Tensors {
-    pub(crate) fn read(path: &Path) -> Result<Self, ModelError> {
+impl Weights {
+    pub(crate) fn read(path: &Path) -> Result<Self, LoadError> {
         let mut data = fs::read(path)
-            .map_err(|source| ModelError::Unreadable { path: path.to_owned(), source })?;
-        let broken = |reason: &str| ModelError::Malformed {
+            .map_err(|source| LoadError::Unreadable { path: path.to_owned(), source })?;
+        let broken = |reason: &str| LoadError::Malformed {
             path: path.to_owned(),
             reason: reason.to_owned(),
         };
@@ -65,9 +65,9 @@ impl Tensors {
         Ok(Self { path: path.to_owned(), tensors, data })
     }
 
-    fn missing(&self, name: &str) -> ModelError {
+    fn missing(&self, name: &str) -> LoadError {
         let reason = format!("`{name}` is missing, or not as it should be");
-        ModelError::Malformed { path: self.path.clone(), reason }
+        LoadError::Malformed { path: self.path.clone(), reason }
     }
 
     fn values(&self, name: &str) -> Option<(&[usize], Vec<f32>)> {
@@ -78,14 +78,14 @@ impl Tensors {
         Some((&tensor.shape, values.map(|four| f32::from_le_bytes(*four)).collect()))
     }
 
-    /// A vector of this length.
-    pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Array1<f32>, ModelError> {
+    /// A list of so many numbers.
+    pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Array1<f32>, LoadError> {
         let found = self.values(name).filter(|(shape, _)| *shape == [length]);
         found.map(|(_, values)| Array1::from(values)).ok_or_else(|| self.missing(name))
     }
 
-    /// A matrix with this number of columns.
-    pub(crate) fn table(&self, name: &str, columns: usize) -> Result<Array2<f32>, ModelError> {
+    /// A table with so many columns.
+    pub(crate) fn table(&self, name: &str, columns: usize) -> Result<Array2<f32>, LoadError> {
         let read = || {
             let (shape, values) = self.values(name)?;
             let &[rows, found] = shape else { return None };

@@ -1,48 +1,48 @@
-//! Who may talk to us at all: the name we are addressed by, and the page that a browser was on.
+//! The check of `Host` and `Origin` against DNS rebinding and cross-site requests.
 //!
-//! A page on the web can make a browser send requests to servers on its user's machine. It cannot
-//! choose `Host` and `Origin`: by them, and only by them, such requests are told from those of clients.
+//! A web page can make a browser send requests to servers on its user's machine, but it cannot choose these
+//! two headers.
 
 use std::net::IpAddr;
 
 use http::{HeaderMap, header};
 
-use super::cors::Origin;
+use super::cors::AllowedOrigin;
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// Whether a request may come in.
-pub(super) fn is_welcome(
+/// Whether a request is allowed.
+pub(super) fn is_allowed(
     headers: &HeaderMap,
     local: Option<IpAddr>,
     hosts: &[String],
-    guest: Option<&Origin>,
+    origin: Option<&AllowedOrigin>,
 ) -> bool {
-    let allowed = |host: &str| is_allowed(host, local, hosts);
+    let is_known = |host: &str| is_known_host(host, local, hosts);
     let host = match headers.get(header::HOST).map(|value| value.to_str()) {
         Some(Ok(host)) => host_name(host),
         Some(Err(_)) | None => None,
     };
-    if !host.is_some_and(allowed) {
+    if !host.is_some_and(is_known) {
         return false;
     }
     match headers.get(header::ORIGIN).map(|value| value.to_str()) {
-        _ if guest.is_some() => true,
+        _ if origin.is_some() => true,
         None => true,
         Some(Ok(origin)) => {
-            origin.split_once("://").and_then(|(_, rest)| host_name(rest)).is_some_and(allowed)
+            origin.split_once("://").and_then(|(_, rest)| host_name(rest)).is_some_and(is_known)
         }
         Some(Err(_)) => false,
     }
 }
 
-fn is_allowed(host: &str, local: Option<IpAddr>, hosts: &[String]) -> bool {
+fn is_known_host(host: &str, local: Option<IpAddr>, hosts: &[String]) -> bool {
     LOOPBACK.iter().any(|name| name.eq_ignore_ascii_case(host))
         || local.is_some_and(|local| host.parse() == Ok(local))
         || hosts.iter().any(|name| name == "*" || name.eq_ignore_ascii_case(host))
 }
 
-/// The name without port and brackets; none if it cannot be one.
+/// The host without port and brackets; `None` if it is malformed.
 fn host_name(authority: &str) -> Option<&str> {
     let (name, port) = match authority.strip_prefix('[') {
         Some(rest) => rest.split_once(']')?,
@@ -56,20 +56,20 @@ fn host_name(authority: &str) -> Option<&str> {
 mod tests {
     use http::{HeaderMap, HeaderValue, header};
 
-    use super::is_welcome;
+    use super::is_allowed;
 
-    fn welcome(host: &str, origin: Option<&str>) -> bool {
+    fn allowed(host: &str, origin: Option<&str>) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, HeaderValue::from_str(host).unwrap());
         if let Some(origin) = origin {
             headers.insert(header::ORIGIN, HeaderValue::from_str(origin).unwrap());
         }
         let local = "192.0.2.7".parse().unwrap();
-        is_welcome(&headers, Some(local), &["gate.example".to_owned()], None)
+        is_allowed(&headers, Some(local), &["gate.example".to_owned()], None)
     }
 
     #[test]
-    fn only_by_names_that_are_ours() {
+    fn only_known_hosts_and_origins_are_allowed() {
         for (host, origin, expected) in [
             ("localhost:8090", None, true),
             ("LOCALHOST", None, true),
@@ -89,8 +89,8 @@ mod tests {
             ("localhost", Some("http://evil.example"), false),
             ("localhost", Some("null"), false),
         ] {
-            assert_eq!(welcome(host, origin), expected, "{host} {origin:?}");
+            assert_eq!(allowed(host, origin), expected, "{host} {origin:?}");
         }
-        assert!(!is_welcome(&HeaderMap::new(), None, &[], None));
+        assert!(!is_allowed(&HeaderMap::new(), None, &[], None));
     }
 }

@@ -1,0 +1,275 @@
+//! Authentication of requests: from a bearer token to a principal, or to a challenge.
+
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::Duration,
+};
+
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use muster_core::{
+    backend::BoxFuture,
+    credentials::{BearerToken, IdTokenSource, Principal},
+    logins::LoginError,
+};
+use tokio::time::Instant;
+
+use super::{
+    Inner,
+    logins::{LoginIdTokens, TokenRecord, access_key, last_login_key},
+    provider::{Identity, ProviderError},
+    responses::{self, OAuthError, Reply},
+    token_cache::{Digest, Validation},
+};
+use crate::{
+    jwks::{JwksCache, JwksError},
+    jwt::{Claims, ExpectedClaims, Jwt},
+    random,
+};
+
+/// The TTL of the gateway's own tokens in the cache, if other gateways can revoke them.
+const SHARED_TTL: Duration = Duration::from_secs(5);
+/// The TTL if only this gateway can, which evicts them then.
+const LOCAL_TTL: Duration = Duration::from_secs(60);
+/// The TTL of the provider's access tokens: it can revoke them at any moment, and only it knows.
+const PROVIDER_TTL: Duration = Duration::ZERO;
+/// The TTL of invalid tokens.
+const INVALID_TTL: Duration = Duration::from_secs(10);
+
+/// Another issuer whose signed tokens are accepted.
+#[derive(Debug)]
+pub(super) struct TrustedIssuerKeys {
+    pub(super) issuer: String,
+    pub(super) audiences: Vec<String>,
+    pub(super) keys: JwksCache,
+}
+
+/// The one bucket of invalid tokens: the provider is protected, whatever addresses they come from.
+const PROVIDER_BUCKET: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+
+impl Inner {
+    /// Authenticates a request.
+    pub(super) async fn authenticate(
+        self: &Arc<Self>,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Principal>, Reply> {
+        let token = bearer(headers).map_err(|reason| self.challenge(reason))?;
+        let digest = random::sha256(token.as_bytes());
+        let validation = match self.tokens.get(&digest) {
+            Some(validation) => Ok(validation),
+            None => Box::pin(self.validate(token, digest)).await,
+        };
+        match validation {
+            Ok(Validation::Valid(principal)) => Ok(principal),
+            Ok(Validation::Invalid) => Err(self.challenge("Token validation failed")),
+            Err(error) => Err(responses::error(&error)),
+        }
+    }
+
+    /// Validates a token. Concurrent requests with one token share a validation.
+    async fn validate(
+        self: &Arc<Self>,
+        token: &str,
+        digest: Digest,
+    ) -> Result<Validation, OAuthError> {
+        let arrived = Instant::now();
+        let _validating = self.locks.lock(&random::base64url(&digest)).await;
+        let cached =
+            self.tokens.get(&digest).or_else(|| self.tokens.validated_since(&digest, arrived));
+        if let Some(validation) = cached {
+            return Ok(validation);
+        }
+        let begun = Instant::now();
+        let (validation, ttl) = match self.validate_own(token).await? {
+            Some(validated) => validated,
+            None => self.validate_foreign(token, &digest).await?,
+        };
+        self.tokens.put(digest, validation.clone(), begun, ttl);
+        Ok(validation)
+    }
+
+    /// Validates a token that the gateway issued; `None` if it did not.
+    async fn validate_own(
+        self: &Arc<Self>,
+        token: &str,
+    ) -> Result<Option<(Validation, Duration)>, OAuthError> {
+        let Some(record) = self.vault.get::<TokenRecord>(&access_key(token)).await? else {
+            return Ok(None);
+        };
+        let remaining = record.expires.saturating_sub(self.clock.now());
+        let Some(login) = self.login(&record.login).await?.filter(|_| remaining > 0) else {
+            return Ok(Some((Validation::Invalid, INVALID_TTL)));
+        };
+        let ttl = if self.vault.is_shared() { SHARED_TTL } else { LOCAL_TTL };
+        let ttl = ttl.min(Duration::from_secs(remaining));
+        Ok(Some((Validation::Valid(Arc::new(self.principal(&login))), ttl)))
+    }
+
+    /// Validates a token of the provider or of a trusted issuer.
+    async fn validate_foreign(
+        self: &Arc<Self>,
+        token: &str,
+        digest: &Digest,
+    ) -> Result<(Validation, Duration), OAuthError> {
+        let jwt = match Jwt::parse(token) {
+            Some(jwt) => jwt,
+            None if looks_like_jwt(token) => return Ok((Validation::Invalid, INVALID_TTL)),
+            None => return self.validate_opaque(token, digest).await,
+        };
+        let issuer = jwt.unverified_issuer().trim_end_matches('/').to_owned();
+        if issuer == self.provider.config.issuer.trim_end_matches('/') {
+            // The gateway's own client id is not accepted: servers behind the gateway receive ID tokens with
+            // that audience, and each of them could act here as any of its users.
+            let audiences = &self.config.trusted_audiences;
+            return match self.provider.claims(token, audiences, None).await {
+                Ok(claims) => Ok(self.valid_jwt(&issuer, claims, Some(token))),
+                Err(err) => invalid_or_unavailable(&err),
+            };
+        }
+        let trusted = self.trusted.iter().find(|one| one.issuer.trim_end_matches('/') == issuer);
+        let Some(trusted) = trusted else { return Ok((Validation::Invalid, INVALID_TTL)) };
+        let expected = ExpectedClaims {
+            issuer: &trusted.issuer,
+            audiences: &trusted.audiences,
+            nonce: None,
+            now: self.clock.now(),
+        };
+        match trusted.keys.verify(token, &expected).await {
+            Ok(claims) => Ok(self.valid_jwt(&issuer, claims, None)),
+            Err(JwksError::Token(reason)) => {
+                tracing::info!("a token of `{issuer}` is not valid: {reason}");
+                Ok((Validation::Invalid, INVALID_TTL))
+            }
+            Err(err @ (JwksError::Fetch(_) | JwksError::Malformed)) => {
+                tracing::warn!("{err}");
+                Err(OAuthError::unavailable("the issuer of the token is not available"))
+            }
+        }
+    }
+
+    /// Validates an access token of the provider, which only the provider can read.
+    ///
+    /// Anybody can send any number of tokens, and each would cause a request to the provider. After a burst
+    /// of invalid ones, unknown tokens have to wait; those that were valid before are still looked up.
+    async fn validate_opaque(
+        self: &Arc<Self>,
+        token: &str,
+        digest: &Digest,
+    ) -> Result<(Validation, Duration), OAuthError> {
+        if self.invalid_tokens.is_exhausted(PROVIDER_BUCKET) && !self.tokens.was_valid(digest) {
+            return Err(OAuthError::unavailable("too many invalid tokens; retry later"));
+        }
+        let _permit = self.lookups.acquire().await;
+        let identity = match self.provider.user_info(token).await {
+            Ok(identity) => identity,
+            Err(err) => {
+                if !matches!(err, ProviderError::Unavailable(_)) {
+                    self.invalid_tokens.allows(PROVIDER_BUCKET);
+                }
+                return invalid_or_unavailable(&err);
+            }
+        };
+        let mut principal = external_principal(&self.provider.config.issuer, identity);
+        // The user's last login here has ID tokens that servers accept, now or later.
+        let id_tokens = LoginIdTokens::of_last_login(self, Arc::clone(&principal.id));
+        principal.identity = Some(Arc::new(id_tokens));
+        if let Some(login) = self.vault.get::<String>(&last_login_key(&principal.id)).await? {
+            principal.login = login.as_str().into();
+        }
+        Ok((Validation::Valid(Arc::new(principal)), PROVIDER_TTL))
+    }
+
+    /// The principal of a verified token. A token of the provider is an ID token for servers as well.
+    fn valid_jwt(
+        &self,
+        issuer: &str,
+        claims: Claims,
+        id_token: Option<&str>,
+    ) -> (Validation, Duration) {
+        let remaining = Duration::from_secs(claims.expires().saturating_sub(self.clock.now()));
+        let mut principal = external_principal(issuer, claims.into());
+        principal.identity = id_token
+            .map(|token| Arc::new(FixedIdToken(BearerToken::new(token))) as Arc<dyn IdTokenSource>);
+        (Validation::Valid(Arc::new(principal)), remaining.min(LOCAL_TTL))
+    }
+
+    /// The response that tells a client how to authenticate.
+    fn challenge(&self, reason: &str) -> Reply {
+        let error = OAuthError::new(StatusCode::UNAUTHORIZED, "invalid_token", reason);
+        let mut reply = responses::error(&error);
+        let value = format!(
+            "Bearer resource_metadata=\"{}/.well-known/oauth-protected-resource\", scope=\"{}\", \
+             error=\"invalid_token\", error_description=\"{reason}\"",
+            self.config.base_url,
+            self.scopes().join(" "),
+        );
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            reply.headers_mut().insert(header::WWW_AUTHENTICATE, value);
+        }
+        reply
+    }
+}
+
+/// The principal of a user without a login here.
+fn external_principal(issuer: &str, identity: Identity) -> Principal {
+    let id = Principal::id_of(issuer, &identity.subject);
+    Principal {
+        login: id.clone(),
+        id,
+        issuer: issuer.into(),
+        subject: identity.subject.into(),
+        email: identity.email.map(Into::into),
+        name: identity.name.map(Into::into),
+        groups: identity.groups.into(),
+        identity: None,
+    }
+}
+
+/// An ID token that a request brought, and that may be forwarded.
+#[derive(Debug)]
+struct FixedIdToken(BearerToken);
+
+impl IdTokenSource for FixedIdToken {
+    fn id_token(&self) -> BoxFuture<'_, Result<Option<BearerToken>, LoginError>> {
+        Box::pin(std::future::ready(Ok(Some(self.0.clone()))))
+    }
+}
+
+/// Whether a token looks like a JWT, so that the gateway has to verify it. The provider may parse it more
+/// leniently, and does not know which audiences the gateway accepts.
+fn looks_like_jwt(token: &str) -> bool {
+    let start = token.get(..2).and_then(|two| random::from_base64url(&format!("{two}A")));
+    token.matches('.').count() >= 2 && start.is_some_and(|bytes| bytes.first() == Some(&b'{'))
+}
+
+/// The bearer token of a request (RFC 6750).
+fn bearer(headers: &HeaderMap) -> Result<&str, &'static str> {
+    let mut lines = headers.get_all(header::AUTHORIZATION).iter();
+    let line = lines.next().ok_or("Missing Authorization header")?;
+    let malformed = "Invalid Authorization header format";
+    if lines.next().is_some() {
+        return Err(malformed);
+    }
+    let (scheme, token) =
+        line.to_str().ok().and_then(|line| line.split_once(' ')).ok_or(malformed)?;
+    let token = token.trim();
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte);
+    let body = token.trim_end_matches('=');
+    let valid = body.bytes().all(allowed) && !body.is_empty();
+    if scheme.eq_ignore_ascii_case("bearer") && valid { Ok(token) } else { Err(malformed) }
+}
+
+/// Tells an invalid token from an unavailable provider: a client must not discard its token because of the
+/// latter.
+fn invalid_or_unavailable(err: &ProviderError) -> Result<(Validation, Duration), OAuthError> {
+    match err {
+        ProviderError::Unavailable(_) => {
+            tracing::warn!("{err}");
+            Err(OAuthError::unavailable("the identity provider is not available"))
+        }
+        ProviderError::Refused(_) | ProviderError::Invalid(_) => {
+            tracing::info!("a token is not valid: {err}");
+            Ok((Validation::Invalid, INVALID_TTL))
+        }
+    }
+}

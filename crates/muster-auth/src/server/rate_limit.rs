@@ -1,0 +1,122 @@
+//! Rate limiting by client address.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use crate::lock::Lock;
+
+/// How many addresses are tracked. Beyond that, those with the fewest requests are evicted.
+const MAX_TRACKED: usize = 10_000;
+
+/// A rate limiter: a token bucket for each address.
+#[derive(Debug)]
+pub(super) struct RateLimit {
+    interval: Duration,
+    burst: u32,
+    /// When the bucket of an address will be full again.
+    full: Lock<BTreeMap<IpAddr, Instant>>,
+}
+
+impl RateLimit {
+    /// Allows `burst` requests at once, and one more after each `interval`.
+    pub(super) fn new(burst: u32, interval: Duration) -> Self {
+        Self { interval, burst, full: Lock::default() }
+    }
+
+    /// Counts a request of an address, and returns whether it is within the limit.
+    pub(super) fn allows(&self, peer: IpAddr) -> bool {
+        self.allows_at(peer, Instant::now())
+    }
+
+    /// Whether the next request of an address would exceed the limit. Does not count one.
+    pub(super) fn is_exhausted(&self, peer: IpAddr) -> bool {
+        let now = Instant::now();
+        let full = self.full.lock().get(&bucket(peer)).copied().unwrap_or(now).max(now);
+        full.duration_since(now) + self.interval > self.interval * self.burst
+    }
+
+    fn allows_at(&self, peer: IpAddr, now: Instant) -> bool {
+        let peer = bucket(peer);
+        let mut full = self.full.lock();
+        if full.len() >= MAX_TRACKED && !full.contains_key(&peer) {
+            evict(&mut full, now);
+        }
+        let next = full.get(&peer).copied().unwrap_or(now).max(now) + self.interval;
+        if next.duration_since(now) > self.interval * self.burst {
+            return false;
+        }
+        full.insert(peer, next);
+        true
+    }
+}
+
+/// The address that requests are counted by. An IPv6 client usually has a whole /64.
+fn bucket(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V4(v4) => v4.into(),
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (!0 << 64)).into(),
+    }
+}
+
+/// Evicts at least the half with the fewest requests.
+fn evict(full: &mut BTreeMap<IpAddr, Instant>, now: Instant) {
+    let mut ends: Vec<Instant> = full.values().copied().collect();
+    let middle = ends.len() / 2;
+    let (_, half, _) = ends.select_nth_unstable(middle);
+    let half = now.max(*half);
+    full.retain(|_, full| *full > half);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::IpAddr, time::Duration};
+
+    use tokio::time::Instant;
+
+    use super::{MAX_TRACKED, RateLimit};
+
+    #[test]
+    fn ipv6_clients_are_limited_by_their_network() {
+        let limit = RateLimit::new(3, Duration::from_secs(1));
+        let now = Instant::now();
+        let allows = |peer: &str| limit.allows_at(peer.parse().unwrap(), now);
+        assert!(allows("2001:db8::1") && allows("2001:db8::2") && allows("2001:db8:0:0:ffff::3"));
+        assert!(!allows("2001:db8::4"));
+        assert!(allows("2001:db8:0:1::1"), "a neighbour");
+        // IPv4 addresses are counted one by one, also in their mapped form.
+        assert!(allows("::ffff:192.0.2.1") && allows("192.0.2.1") && allows("192.0.2.1"));
+        assert!(!allows("::ffff:192.0.2.1"));
+        assert!(allows("::ffff:192.0.2.2"));
+    }
+
+    #[test]
+    fn the_number_of_tracked_addresses_is_limited() {
+        let limit = RateLimit::new(3, Duration::from_secs(1));
+        let now = Instant::now();
+        let busy: IpAddr = "192.0.2.1".parse().unwrap();
+        while limit.allows_at(busy, now) {}
+        for number in 0..3 * u32::try_from(MAX_TRACKED).unwrap() {
+            assert!(limit.allows_at(IpAddr::V4(number.into()), now));
+            assert!(limit.full.lock().len() <= MAX_TRACKED);
+        }
+        assert!(!limit.allows_at(busy, now), "a client over the limit is not evicted");
+    }
+
+    #[test]
+    fn a_burst_and_then_one_per_interval() {
+        let limit = RateLimit::new(3, Duration::from_secs(1));
+        let (one, other) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let now = Instant::now();
+        let burst: Vec<bool> = (0..4).map(|_| limit.allows_at(one, now)).collect();
+        assert_eq!(burst, [true, true, true, false]);
+        assert!(limit.allows_at(other, now));
+        let later = now + Duration::from_secs(1);
+        assert!(limit.allows_at(one, later));
+        assert!(!limit.allows_at(one, later));
+    }
+}

@@ -1,0 +1,133 @@
+//! Input requests to a legacy client that it has not responded to.
+
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use muster_core::{
+    client::InputError,
+    json::{Raw, RawObject},
+};
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    lock::Lock,
+    wire::{RpcError, notification_line, request_line},
+};
+
+type InputResponse = Result<Raw, InputError>;
+
+/// The pending input requests to one client. Closed when the client is gone.
+#[derive(Debug, Default)]
+pub(crate) struct PendingInputs {
+    next_number: AtomicU64,
+    state: Lock<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    closed: bool,
+    waiting: BTreeMap<u64, oneshot::Sender<InputResponse>>,
+}
+
+impl PendingInputs {
+    /// Sends a request and waits for the response. Dropping the future cancels the request.
+    pub(crate) async fn send(
+        &self,
+        out: &mpsc::Sender<Vec<u8>>,
+        method: &str,
+        params: &RawValue,
+    ) -> InputResponse {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = oneshot::channel();
+        {
+            let mut state = self.state.lock();
+            if state.closed {
+                return Err(InputError::Disconnected);
+            }
+            state.waiting.insert(number, sender);
+        }
+        let mut cancellation = CancelOnDrop { pending: self, out, number, sent: false };
+        let line = request_line(&request_id(number), method, params);
+        out.send(line).await.map_err(|_| InputError::Disconnected)?;
+        cancellation.sent = true;
+        tokio::select! {
+            response = receiver => response.unwrap_or(Err(InputError::Disconnected)),
+            () = out.closed() => Err(InputError::Disconnected),
+        }
+    }
+
+    /// Delivers a response; `false` if no request waits for it.
+    pub(crate) fn complete(&self, id: &RawValue, outcome: Result<&RawValue, &RawValue>) -> bool {
+        let Some(sender) = number(id).and_then(|number| self.state.lock().waiting.remove(&number))
+        else {
+            return false;
+        };
+        sender.send(outcome.map(ToOwned::to_owned).map_err(input_error)).is_ok()
+    }
+
+    /// The client is gone: fails all pending requests.
+    pub(crate) fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        state.waiting.clear();
+    }
+}
+
+/// Cancels a request that is dropped before its response.
+struct CancelOnDrop<'a> {
+    pending: &'a PendingInputs,
+    out: &'a mpsc::Sender<Vec<u8>>,
+    number: u64,
+    sent: bool,
+}
+
+impl Drop for CancelOnDrop<'_> {
+    fn drop(&mut self) {
+        let is_pending = self.pending.state.lock().waiting.remove(&self.number).is_some();
+        if is_pending && self.sent {
+            let mut params = RawObject::new();
+            params.set_value("requestId", &request_id(self.number));
+            let line = notification_line("notifications/cancelled", Some(&params.to_raw()));
+            // If the queue is full, the late response will be ignored.
+            drop(self.out.try_send(line));
+        }
+    }
+}
+
+const PREFIX: &str = "muster-";
+
+fn request_id(number: u64) -> String {
+    format!("{PREFIX}{number}")
+}
+
+fn number(id: &RawValue) -> Option<u64> {
+    let id: String = serde_json::from_str(id.get()).ok()?;
+    id.strip_prefix(PREFIX)?.parse().ok()
+}
+
+fn input_error(error: &RawValue) -> InputError {
+    let RpcError { code, message, data } = RpcError::parse(error);
+    let message = if message.is_empty() { "the client refused".to_owned() } else { message };
+    InputError::Refused { code, message, data }
+}
+
+/// The capability that a client must declare for an input request, if any.
+pub(crate) fn required_capability(method: &str) -> Option<&'static str> {
+    match method {
+        "sampling/createMessage" => Some("sampling"),
+        "elicitation/create" => Some("elicitation"),
+        "roots/list" => Some("roots"),
+        _ => None,
+    }
+}
+
+/// Whether a capability is declared and not `null`.
+pub(crate) fn is_declared(capabilities: &RawValue, capability: &str) -> bool {
+    RawObject::parse(capabilities)
+        .unwrap_or_default()
+        .get(capability)
+        .is_some_and(|value| value.get() != "null")
+}
