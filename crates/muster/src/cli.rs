@@ -35,10 +35,10 @@ pub struct Cli {
 const AFTER_HELP: &str = "\
 Examples:
   muster serve                      start on http://localhost:8090/mcp
-  muster serve --config-path DIR    with the servers, CLIs and policies of a folder
-  muster list mcpservers            what is behind the gateway that runs
-  muster search WORDS               tools by what they are for
-  muster call TOOL key=value        call one";
+  muster serve --config-path DIR    serve the configuration in a directory
+  muster list mcpservers            list the servers of the running gateway
+  muster search WORDS               find tools by what they do
+  muster call TOOL key=value        call a tool";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -70,11 +70,11 @@ enum Command {
     Completion(Completion),
 }
 
-/// Serve everything that is configured behind one endpoint
+/// Serve all configured servers and CLIs at one endpoint
 ///
-/// Reads `config.yaml`, `mcpservers/*.yaml`, `clis/*.yaml` and `policies/*.yaml` of the config folder,
-/// and follows their changes. Without a folder `clis` it serves the bundled CLIs whose programs are
-/// installed.
+/// Reads `config.yaml`, `mcpservers/*.yaml`, `clis/*.yaml` and `policies/*.yaml` in the configuration
+/// directory and applies their changes. If there is no `clis` directory, the bundled CLIs whose programs
+/// are installed are served.
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -86,16 +86,16 @@ Examples:
   muster serve --config-path ./gateway --debug
   muster serve --surface climax")]
 pub struct Serve {
-    /// The folder that holds config.yaml and the resource folders [default: ~/.config/muster]
+    /// The configuration directory [default: ~/.config/muster]
     #[arg(long, value_name = "DIR")]
     pub(crate) config_path: Option<PathBuf>,
-    /// Which meta-tools clients are shown
+    /// The meta-tools that clients see
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) surface: Shown,
-    /// Let tools run that are known to destroy things
+    pub(crate) surface: SurfaceArg,
+    /// Allow destructive tools
     #[arg(long)]
     pub(crate) yolo: bool,
-    /// Write more log lines
+    /// Write debug log lines
     #[arg(long, conflicts_with = "silent")]
     pub(crate) debug: bool,
     /// Write no log lines
@@ -106,18 +106,18 @@ pub struct Serve {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum Shown {
+pub(crate) enum SurfaceArg {
     /// The meta-tools of muster
     #[default]
     Muster,
-    /// The two of CLImax: climax_search and climax_call
+    /// The meta-tools of CLImax: climax_search and climax_call
     Climax,
 }
 
 /// Run scenarios against real gateways
 ///
-/// Starts a `muster serve` for each scenario, with mock servers behind it, runs the steps, and
-/// compares what comes back. Ends with status 1 when a scenario fails.
+/// Starts `muster serve` with mock servers for each scenario, runs the steps and checks the results.
+/// Exits with 1 if a scenario fails.
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -130,69 +130,69 @@ Examples:
   muster test --config scenarios --parallel 12 --report reports
   muster test --config scenarios --validate-scenarios")]
 pub struct Test {
-    /// A scenario file, or a folder of them
+    /// A scenario file, or a directory of scenario files
     #[arg(long, value_name = "PATH", default_value = "scenarios")]
     pub(crate) config: PathBuf,
-    /// Only scenarios of this category: behavioral or integration
+    /// Run only scenarios of this category: behavioral or integration
     #[arg(long, value_name = "NAME", add = commands::completion::categories())]
     pub(crate) category: Option<String>,
-    /// Only scenarios about this: serviceclass, workflow, mcpserver or service
+    /// Run only scenarios about this concept: serviceclass, workflow, mcpserver or service
     #[arg(long, value_name = "NAME", add = commands::completion::concepts())]
     pub(crate) concept: Option<String>,
-    /// Only the scenario of this name
+    /// Run only the scenario of this name
     #[arg(long, value_name = "NAME", add = commands::completion::scenarios())]
     pub(crate) scenario: Option<String>,
-    /// How many scenarios run at once, 1 to 50
+    /// The number of scenarios to run in parallel, 1 to 50
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) parallel: usize,
-    /// Start nothing more after the first failure
+    /// Stop after the first failure
     #[arg(long)]
     pub(crate) fail_fast: bool,
-    /// Also run scenarios that say `skip: true`
+    /// Also run scenarios with `skip: true`
     #[arg(long)]
     pub(crate) run_skipped: bool,
-    /// How long the whole run may take: `90s`, `10m`; a bare number is seconds
+    /// The timeout of the whole run: `90s`, `10m`; a number is seconds
     #[arg(long, value_name = "DURATION", default_value = "10m")]
     pub(crate) timeout: String,
-    /// The first port that is tried for an instance
+    /// The first port to try for gateway instances
     #[arg(long, value_name = "PORT", default_value_t = 18_000)]
     pub(crate) base_port: u16,
-    /// Tell about each step
+    /// Print each step
     #[arg(long)]
     pub(crate) verbose: bool,
-    /// Tell about each step, and what the instances logged
+    /// Print each step and the logs of the instances
     #[arg(long)]
     pub(crate) debug: bool,
-    /// Write JSON and JUnit reports into this folder
+    /// Write JSON and JUnit reports to this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
-    /// Keep the folders of the instances
+    /// Keep the configuration directories of the instances
     #[arg(long)]
     pub(crate) keep_temp_config: bool,
-    /// Serve the runner itself as MCP tools on standard input and output
+    /// Serve the test runner as MCP tools on standard input and output
     #[arg(long, conflicts_with_all = ["mock_mcp_server", "generate_schema", "validate_scenarios"])]
     pub(crate) mcp_server: bool,
-    /// Be a mock MCP server on standard input and output, as --mock-config says
+    /// Run a mock MCP server on standard input and output, see --mock-config
     #[arg(long, conflicts_with_all = ["generate_schema", "validate_scenarios"])]
     pub(crate) mock_mcp_server: bool,
-    /// What the mock server answers
+    /// The configuration of the mock server
     #[arg(long, value_name = "FILE")]
     pub(crate) mock_config: Option<PathBuf>,
-    /// Write the schema of all core tools instead of running anything
+    /// Write the schema of all core tools instead of running scenarios
     #[arg(long, conflicts_with = "validate_scenarios")]
     pub(crate) generate_schema: bool,
-    /// Where --generate-schema writes to [default: schema.json]
+    /// The output file of --generate-schema [default: schema.json]
     #[arg(long, value_name = "FILE")]
     pub(crate) schema_output: Option<PathBuf>,
-    /// Check scenarios instead of running them
+    /// Validate scenarios instead of running them
     #[arg(long)]
     pub(crate) validate_scenarios: bool,
-    /// The schema to check steps against
+    /// The schema to validate steps against
     #[arg(long, value_name = "FILE")]
     pub(crate) schema_input: Option<PathBuf>,
 }
 
-/// Runs the command that was typed.
+/// Parses the command line and runs the command.
 pub fn main() -> ExitCode {
     if let Some(code) = muster_exec::serve::serve_if_launcher() {
         return code;

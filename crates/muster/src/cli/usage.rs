@@ -1,4 +1,4 @@
-//! A command line that was not understood, in words.
+//! Error messages for invalid command lines.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use muster_core::suggest::similar;
 
 use crate::{error::CommandError, output};
 
-/// Says what is wrong with what was typed, or prints the help that was asked for.
+/// Reports what is wrong with the command line, or prints the requested help.
 pub(super) fn report(error: &clap::Error, program: &Command, words: &[String]) -> ExitCode {
     let is_help = matches!(
         error.kind(),
@@ -20,7 +20,7 @@ pub(super) fn report(error: &clap::Error, program: &Command, words: &[String]) -
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
     if is_help {
-        // Help is what was wanted, wherever clap would print it.
+        // Requested help goes to standard output, whichever stream clap would use.
         drop(output::Printer::stdout().part(&error.render().to_string()));
         return ExitCode::SUCCESS;
     }
@@ -30,7 +30,7 @@ pub(super) fn report(error: &clap::Error, program: &Command, words: &[String]) -
 }
 
 fn understood(failure: &clap::Error, program: &Command, words: &[String]) -> CommandError {
-    let place = Place::of(program, words);
+    let parsed = ParsedCommand::of(program, words);
     let text = |kind| match failure.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
         Some(ContextValue::Strings(texts)) => Some(texts.join(" ")),
@@ -39,7 +39,7 @@ fn understood(failure: &clap::Error, program: &Command, words: &[String]) -> Com
     let message = match failure.kind() {
         ErrorKind::InvalidSubcommand => {
             let word = text(ContextKind::InvalidSubcommand).unwrap_or_default();
-            format!("unknown command \"{word}\" for \"{}\"", place.path)
+            format!("unknown command \"{word}\" for \"{}\"", parsed.path)
         }
         ErrorKind::UnknownArgument => {
             let word = text(ContextKind::InvalidArg).unwrap_or_default();
@@ -47,10 +47,10 @@ fn understood(failure: &clap::Error, program: &Command, words: &[String]) -> Com
                 format!("unknown flag: {word}")
             } else if let Some(short) = word.strip_prefix('-') {
                 format!("unknown shorthand flag: '{short}' in {word}")
-            } else if place.most == Some(0) {
-                format!("unknown command \"{word}\" for \"{}\"", place.path)
+            } else if parsed.max == Some(0) {
+                format!("unknown command \"{word}\" for \"{}\"", parsed.path)
             } else {
-                place.count()
+                parsed.count()
             }
         }
         ErrorKind::MissingRequiredArgument => {
@@ -60,21 +60,21 @@ fn understood(failure: &clap::Error, program: &Command, words: &[String]) -> Com
                 .filter_map(|word| word.strip_prefix("--"))
                 .map(|flag| format!("\"{flag}\""))
                 .collect();
-            if flags.is_empty() || place.given < place.least {
-                place.count()
+            if flags.is_empty() || parsed.given < parsed.min {
+                parsed.count()
             } else {
                 format!("required flag(s) {} not set", flags.join(", "))
             }
         }
         ErrorKind::InvalidValue => invalid_value(failure),
-        ErrorKind::ArgumentConflict => conflict(failure, &place),
+        ErrorKind::ArgumentConflict => conflict(failure, &parsed),
         _ => first_line(failure),
     };
     let error = CommandError::new(message);
     let near = match failure.kind() {
         ErrorKind::InvalidSubcommand => {
             let typed = text(ContextKind::InvalidSubcommand).unwrap_or_default();
-            let names = place.command.get_subcommands().map(Command::get_name);
+            let names = parsed.command.get_subcommands().map(Command::get_name);
             similar(&typed, names).first().map(|near| (*near).to_owned())
         }
         _ => text(ContextKind::SuggestedArg).or_else(|| text(ContextKind::SuggestedValue)),
@@ -83,7 +83,7 @@ fn understood(failure: &clap::Error, program: &Command, words: &[String]) -> Com
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error,
     };
-    error.hint(format!("see `{} --help`", place.path))
+    error.hint(format!("see `{} --help`", parsed.path))
 }
 
 fn first_line(failure: &clap::Error) -> String {
@@ -91,8 +91,8 @@ fn first_line(failure: &clap::Error) -> String {
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-/// Two flags of which only one can be given.
-fn conflict(failure: &clap::Error, place: &Place<'_>) -> String {
+/// Two flags that exclude each other.
+fn conflict(failure: &clap::Error, parsed: &ParsedCommand<'_>) -> String {
     let flag = |kind| match failure.get(kind) {
         Some(ContextValue::String(text)) => Some(text),
         Some(ContextValue::Strings(texts)) => texts.first(),
@@ -105,7 +105,7 @@ fn conflict(failure: &clap::Error, place: &Place<'_>) -> String {
     };
     let mut set = [one, other];
     let order = |name: &String| {
-        place.command.get_arguments().position(|arg| arg.get_long() == Some(name.as_str()))
+        parsed.command.get_arguments().position(|arg| arg.get_long() == Some(name.as_str()))
     };
     set.sort_by_key(order);
     let group = set.join(" ");
@@ -116,7 +116,7 @@ fn conflict(failure: &clap::Error, place: &Place<'_>) -> String {
     )
 }
 
-/// A value that is none of a few words, with the words.
+/// An invalid value, with the valid ones.
 fn invalid_value(failure: &clap::Error) -> String {
     let Some(ContextValue::Strings(valid)) = failure.get(ContextKind::ValidValue) else {
         return first_line(failure);
@@ -133,19 +133,19 @@ fn invalid_value(failure: &clap::Error) -> String {
     }
 }
 
-/// The command that was meant, and how many words it was given.
-struct Place<'a> {
+/// The parsed part of a command line: the subcommand and its number of arguments.
+struct ParsedCommand<'a> {
     command: &'a Command,
     path: String,
-    /// How many words it needs.
-    least: usize,
-    /// How many it takes, unless it takes any number.
-    most: Option<usize>,
-    /// How many it was given.
+    /// The number of required arguments.
+    min: usize,
+    /// The maximum number of arguments, if there is one.
+    max: Option<usize>,
+    /// The number of given arguments.
     given: usize,
 }
 
-impl<'a> Place<'a> {
+impl<'a> ParsedCommand<'a> {
     fn of(program: &'a Command, words: &[String]) -> Self {
         let mut command = program;
         let mut path = program.get_name().to_owned();
@@ -172,23 +172,23 @@ impl<'a> Place<'a> {
                 None => given += 1,
             }
         }
-        let least = command.get_positionals().filter(|word| word.is_required_set()).count();
+        let min = command.get_positionals().filter(|word| word.is_required_set()).count();
         let many = |word: &clap::Arg| matches!(word.get_action(), clap::ArgAction::Append);
-        let most = match command.get_positionals().any(many) {
+        let max = match command.get_positionals().any(many) {
             true => None,
             false => Some(command.get_positionals().count()),
         };
-        Self { command, path, least, most, given }
+        Self { command, path, min, max, given }
     }
 
     fn count(&self) -> String {
-        let Self { least, most, given, .. } = self;
-        match most {
-            Some(most) if most == least => format!("accepts {most} arg(s), received {given}"),
-            Some(most) if given > most => {
-                format!("accepts at most {most} arg(s), received {given}")
+        let Self { min, max, given, .. } = self;
+        match max {
+            Some(max) if max == min => format!("accepts {max} arg(s), received {given}"),
+            Some(max) if given > max => {
+                format!("accepts at most {max} arg(s), received {given}")
             }
-            _ => format!("requires at least {least} arg(s), only received {given}"),
+            _ => format!("requires at least {min} arg(s), only received {given}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `muster agent`: a client of a running gateway, for people and for programs that speak only stdio.
+//! `muster agent`: a REPL for a running gateway, and a bridge to it for stdio clients.
 
 use std::{io::IsTerminal as _, path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -24,12 +24,11 @@ use crate::{
     terminal::Terminal,
 };
 
-/// Connect to a running gateway
+/// Use a running gateway interactively, or bridge an MCP client to it
 ///
-/// Without a mode it connects, tells what there is, and waits. With --repl it takes commands: tools can
-/// be listed, described and called, with completion. With --mcp-server it carries a client on standard
-/// input and output to the gateway and back: every message as it is written, in both protocol eras.
-/// When the gateway restarts it connects again.
+/// With --repl, list, describe and call tools interactively, with completion. With --mcp-server, bridge
+/// an MCP client on standard input and output to the gateway; messages pass unchanged. Without either,
+/// connect, show what the gateway offers and wait. Reconnects when the gateway restarts.
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -41,37 +40,37 @@ Examples:
   muster agent --mcp-server
   muster agent --mcp-server --endpoint https://muster.example/mcp")]
 pub(crate) struct Agent {
-    /// The address of the gateway
+    /// The endpoint of the gateway
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
-    /// The context that names the gateway
+    /// The context to use
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Take commands
+    /// Start an interactive session
     #[arg(long, conflicts_with = "mcp_server")]
     repl: bool,
-    /// Carry an MCP client on standard input and output
+    /// Bridge an MCP client on standard input and output
     #[arg(long)]
     mcp_server: bool,
-    /// What is spoken with the gateway
+    /// The transport to the gateway
     #[arg(long, value_enum, default_value_t)]
     transport: Spoken,
-    /// Say more about what goes on
+    /// Print more details
     #[arg(long)]
     verbose: bool,
     /// Print without colour
     #[arg(long)]
     no_color: bool,
-    /// Show requests and answers as JSON
+    /// Print requests and responses as JSON
     #[arg(long)]
     json_rpc: bool,
-    /// The folder that holds config.yaml [default: ~/.config/muster]
+    /// The directory whose config.yaml sets the endpoint [default: ~/.config/muster]
     #[arg(long, value_name = "DIR")]
     config_path: Option<PathBuf>,
-    /// Accepted for the sake of older scripts; has no effect
+    /// Ignored; accepted for compatibility
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     timeout: String,
-    /// What happens when the gateway wants a login: auto, prompt or none
+    /// How to log in if the gateway requires it: auto, prompt or none
     #[arg(long, value_name = "MODE")]
     auth: Option<String>,
     /// Try to log in anew without a page first

@@ -1,4 +1,4 @@
-//! `muster auth`: logins at gateways, and at the servers behind them.
+//! `muster auth`: manages logins at gateways and the servers behind them.
 
 mod login;
 mod logout;
@@ -16,7 +16,7 @@ use muster_client::{
 use super::completion;
 use crate::{error::CommandError, output::Printer, process};
 
-/// Log in at gateways, and see where you are logged in
+/// Log in to gateways and show your logins
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,16 +35,16 @@ pub(crate) struct Auth {
 /// Which gateway is meant.
 #[derive(Debug, Args)]
 struct At {
-    /// The address of the gateway [default: the current context, or config.yaml]
+    /// The endpoint of the gateway [default: the current context, or config.yaml]
     #[arg(long, global = true, value_name = "URL")]
     endpoint: Option<String>,
-    /// The context that names the gateway
+    /// The context to use
     #[arg(long, global = true, value_name = "NAME", add = completion::contexts())]
     context: Option<String>,
-    /// The folder whose config.yaml says where the gateway is [default: ~/.config/muster]
+    /// The directory whose config.yaml sets the endpoint [default: ~/.config/muster]
     #[arg(long, global = true, value_name = "DIR")]
     config_path: Option<PathBuf>,
-    /// Do not say what is done
+    /// Print no progress
     #[arg(short, long, global = true)]
     quiet: bool,
 }
@@ -53,37 +53,37 @@ struct At {
 enum What {
     /// Log in with the browser
     Login {
-        /// Also log in at every server behind the gateway that wants it
+        /// Also log in to every server behind the gateway that requires it
         #[arg(long)]
         all: bool,
-        /// Log in at this server behind the gateway
+        /// Log in to this server behind the gateway
         #[arg(long, value_name = "NAME", add = completion::servers())]
         server: Option<String>,
-        /// Try without showing a page first
+        /// Try without showing a login page first
         #[arg(long)]
         silent: bool,
     },
-    /// Forget the login
+    /// Log out: delete the stored token
     Logout {
-        /// Forget all logins at all gateways
+        /// Log out from all gateways
         #[arg(long)]
         all: bool,
-        /// Do not ask
+        /// Log out without asking
         #[arg(short, long)]
         yes: bool,
-        /// Say how the login at this server behind the gateway ends
+        /// Show how to log out from this server behind the gateway
         #[arg(short, long, value_name = "NAME", add = completion::servers())]
         server: Option<String>,
     },
     /// Show where you are logged in
     Status {
-        /// Only this server behind the gateway
+        /// Show only this server behind the gateway
         #[arg(long, value_name = "NAME", add = completion::servers())]
         server: Option<String>,
     },
     /// Show who you are
     Whoami,
-    /// Renew the login without the browser
+    /// Refresh the token without the browser
     Refresh,
 }
 

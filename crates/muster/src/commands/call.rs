@@ -1,4 +1,4 @@
-//! `muster call`: any tool, from the shell.
+//! `muster call`: calls any tool.
 
 use std::process::ExitCode;
 
@@ -25,11 +25,11 @@ use crate::{
     process,
 };
 
-/// Call a tool and print what it answers
+/// Call a tool and print its result
 ///
-/// Arguments are written as key=value, --key=value or --key value, and become numbers, truth values,
-/// lists or objects where the tool wants such; --json gives all of them at once. Flags of muster
-/// itself may stand anywhere; what follows `--` is for the tool alone.
+/// Write arguments as key=value, --key=value or --key value. They are converted to the types that the
+/// tool expects. --json sets all of them at once. Flags of muster are accepted anywhere; everything
+/// after `--` goes to the tool.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -38,7 +38,7 @@ Examples:
   muster call core_events --limit 5 --output json
   muster call core_mcpserver_list --json '{\"showAll\": true}'")]
 pub(crate) struct Call {
-    /// The tool, by the name that `muster list tools` and `muster search` show
+    /// The name of the tool, as shown by `muster list tools` and `muster search`
     #[arg(value_name = "TOOL", add = completion::tools())]
     tool: String,
     /// Its arguments
@@ -69,14 +69,14 @@ async fn ask(session: &GatewaySession, tool: &str, words: &ToolArgs) -> Result<(
 /// The arguments as the tool wants them. What has no schema takes text.
 pub(super) async fn arguments(session: &GatewaySession, tool: &str, words: &ToolArgs) -> Raw {
     if words.pairs.is_empty() {
-        return words.fitted(&Value::Null);
+        return words.typed(&Value::Null);
     }
     let schema = if meta_tools::is_meta_tool(tool) {
         listed_schema(session, tool).await
     } else {
         described_schema(session, tool).await
     };
-    words.fitted(&schema.unwrap_or_default())
+    words.typed(&schema.unwrap_or_default())
 }
 
 async fn described_schema(session: &GatewaySession, tool: &str) -> Option<Value> {

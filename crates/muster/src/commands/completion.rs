@@ -24,8 +24,8 @@ pub(crate) const ASKED_BY: &str = "MUSTER_COMPLETE";
 
 /// Print a completion script for a shell
 ///
-/// The script asks muster itself for words, so that names of servers, services, workflows, tools and
-/// contexts are completed as they are at that moment.
+/// The script calls muster to complete the current names of servers, services, workflows, tools and
+/// contexts.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -1,4 +1,4 @@
-//! `muster context`: gateways under names.
+//! `muster context`: manages named gateway endpoints.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ use crate::{
     output::{self, Printer, yaml},
 };
 
-/// Keep gateways under names, and choose the one that commands ask
+/// Manage named gateway endpoints
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -27,71 +27,71 @@ Examples:
 pub(crate) struct Context {
     #[command(subcommand)]
     what: Option<What>,
-    /// Do not say what was done
+    /// Print no confirmation
     #[arg(short, long, global = true)]
     quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// List all contexts (the current one is marked)
+    /// List all contexts; `*` marks the current one
     #[command(visible_alias = "ls")]
     List,
     /// Print the name of the current context
     Current,
-    /// Make a context the current one
+    /// Set the current context
     #[command(visible_alias = "switch")]
     Use {
-        /// Its name
+        /// The name of the context
         #[arg(add = completion::contexts())]
         name: String,
     },
     /// Add a context
     Add {
-        /// Its name: lower-case letters, digits and hyphens
+        /// The name of the context: lower-case letters, digits and hyphens
         name: String,
-        /// The address of its gateway
+        /// The endpoint of the gateway
         #[arg(long, value_name = "URL")]
         endpoint: String,
-        /// Make it the current one
+        /// Set it as the current context
         #[arg(long = "use")]
         switch: bool,
     },
     /// Delete a context
     #[command(visible_aliases = ["rm", "remove"])]
     Delete {
-        /// Its name
+        /// The name of the context
         #[arg(add = completion::contexts())]
         name: String,
-        /// Do not ask
+        /// Delete without asking
         #[arg(short, long)]
         force: bool,
     },
-    /// Give a context another name
+    /// Rename a context
     Rename {
-        /// Its name
+        /// The name of the context
         #[arg(add = completion::contexts())]
         from: String,
-        /// Its new name
+        /// The new name
         to: String,
     },
     /// Show one context
     #[command(visible_aliases = ["describe", "get"])]
     Show {
-        /// Its name
+        /// The name of the context
         #[arg(add = completion::contexts())]
         name: String,
-        /// How to print: text, json or yaml
+        /// The output format: text, json or yaml
         #[arg(short, long, value_name = "FORMAT", default_value = "text")]
         output: String,
     },
-    /// Give a context another address
+    /// Change the endpoint of a context
     #[command(visible_alias = "set")]
     Update {
-        /// Its name
+        /// The name of the context
         #[arg(add = completion::contexts())]
         name: String,
-        /// The address of its gateway
+        /// The endpoint of the gateway
         #[arg(long, value_name = "URL")]
         endpoint: String,
     },
@@ -199,7 +199,7 @@ fn add(
     Ok(words)
 }
 
-/// Deletes a context; nothing if the user thought better of it.
+/// Deletes a context. Returns `None` if the user does not confirm.
 fn delete(mut contexts: Contexts, name: &str, force: bool) -> Result<Option<String>, CommandError> {
     if contexts.get(name).is_none() {
         return Err(ContextError::Unknown(name.to_owned()).into());

@@ -1,4 +1,4 @@
-//! `muster create`: new servers and services.
+//! `muster create`: creates servers and services.
 
 use std::process::ExitCode;
 
@@ -33,15 +33,15 @@ pub(crate) struct Create {
 enum What {
     Mcpserver(Box<Server>),
     Service(Service),
-    /// Create a workflow; one with steps is created by its file, or by `muster call core_workflow_create`
+    /// Create a workflow; for one with steps write its file, or use `muster call core_workflow_create`
     Workflow(Named),
-    /// Create a service class; a whole one is created by its file
+    /// Create a service class; for a complete one write its file
     Serviceclass(Named),
     #[command(external_subcommand)]
     Unknown(Vec<String>),
 }
 
-/// Add an MCP server behind the gateway
+/// Add an MCP server to the gateway
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -85,8 +85,8 @@ struct Server {
 
 /// Create a service of a service class
 ///
-/// Arguments are written as key=value, --key=value or --key value, and become numbers, truth values,
-/// lists or objects where the class wants such; --json gives all of them at once.
+/// Write arguments as key=value, --key=value or --key value. They are converted to the types that the
+/// class expects. --json sets all of them at once.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -95,10 +95,10 @@ Examples:
 struct Service {
     /// The name of the service
     name: Option<String>,
-    /// Its service class
+    /// The service class
     #[arg(value_name = "CLASS", add = completion::service_classes())]
     class: Option<String>,
-    /// What the class wants to know
+    /// The arguments of the service
     #[arg(value_name = "KEY=VALUE", trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
 }
@@ -195,7 +195,7 @@ impl Service {
             let mut object = RawObject::new();
             object.set_value("name", name);
             object.set_value("serviceClassName", class);
-            object.set_value("args", &fitted(&session, class, &words).await);
+            object.set_value("args", &typed_args(&session, class, &words).await);
             let done = session.show("core_service_create", &object.to_raw()).await;
             session.close().await;
             done
@@ -203,13 +203,13 @@ impl Service {
     }
 }
 
-/// The arguments as the class wants them. What it does not know stays text.
-async fn fitted(session: &GatewaySession, class: &str, words: &ToolArgs) -> Raw {
+/// The arguments, converted to the types of the class. Unknown arguments stay text.
+async fn typed_args(session: &GatewaySession, class: &str, words: &ToolArgs) -> Raw {
     let schema = match words.pairs.is_empty() {
         true => None,
         false => class_schema(session, class).await,
     };
-    words.fitted(&schema.unwrap_or_default())
+    words.typed(&schema.unwrap_or_default())
 }
 
 async fn class_schema(session: &GatewaySession, class: &str) -> Option<Value> {

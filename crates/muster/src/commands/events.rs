@@ -1,4 +1,4 @@
-//! `muster events`: what happened, and what happens.
+//! `muster events`: shows and follows events.
 
 mod follow;
 
@@ -12,7 +12,7 @@ use muster_engine::events::parse_time;
 use super::{completion, gateway_args::GatewayArgs};
 use crate::{error::CommandError, process};
 
-/// Show what happened in the gateway: servers started, failed, lost and found again
+/// Show the events of the gateway, such as servers that started or failed
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,28 +21,28 @@ Examples:
   muster events --follow
   muster events --limit 5 --output json")]
 pub(crate) struct Events {
-    /// Only events of this kind of resource: mcpserver, serviceclass, workflow or service
+    /// Show only events of this resource type: mcpserver, serviceclass, workflow or service
     #[arg(long, value_name = "TYPE", add = completion::event_kinds())]
     resource_type: Option<String>,
-    /// Only events of the resource of this name
+    /// Show only events of this resource
     #[arg(long, value_name = "NAME")]
     resource_name: Option<String>,
-    /// Only events of this namespace
+    /// Show only events of this namespace
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Only events of this severity: normal or warning
+    /// Show only events of this type: normal or warning
     #[arg(long = "type", value_name = "TYPE", add = completion::severities())]
     severity: Option<String>,
-    /// Not before: 1h30m (ago), 2026-01-31, '2026-01-31 12:00:00' (UTC) or RFC 3339
+    /// Show only events since this time: 1h30m (ago), 2026-01-31, '2026-01-31 12:00:00' (UTC) or RFC 3339
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Not after; written like --since
+    /// Show only events until this time; same format as --since
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// At most so many, the newest
+    /// The number of events to show, newest first
     #[arg(long, value_name = "N", default_value_t = 50, allow_negative_numbers = true)]
     limit: i64,
-    /// Go on showing events as they happen
+    /// Show new events as they happen
     #[arg(short, long)]
     follow: bool,
     #[command(flatten)]

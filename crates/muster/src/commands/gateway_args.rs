@@ -1,4 +1,4 @@
-//! What every command has that asks a running gateway: its flags, its connection, its printing.
+//! The flags, the connection and the output of commands that use a running gateway.
 
 use std::path::PathBuf;
 
@@ -28,40 +28,40 @@ use crate::{
     terminal::Terminal,
 };
 
-/// The flags of every command that asks a running gateway.
+/// The flags of every command that uses a running gateway.
 #[derive(Debug, Clone, Default, Args)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a switch of its own on the command line"
 )]
 pub(crate) struct GatewayArgs {
-    /// How to print: table, wide, json or yaml
+    /// The output format: table, wide, json or yaml
     #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table", add = super::completion::formats())]
     pub(crate) output: String,
-    /// Print tables without their headings
+    /// Omit the headings of tables
     #[arg(long, global = true)]
     pub(crate) no_headers: bool,
-    /// Print nothing but the answer: no progress, no warnings
+    /// Print only the result: no progress, no warnings
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
     /// Write log lines to standard error
     #[arg(long, global = true)]
     pub(crate) debug: bool,
-    /// The folder whose config.yaml says where the gateway is [default: ~/.config/muster]
+    /// The directory whose config.yaml sets the endpoint [default: ~/.config/muster]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) config_path: Option<PathBuf>,
-    /// The address of the gateway [default: the current context, or config.yaml]
+    /// The endpoint of the gateway [default: the current context, or config.yaml]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) endpoint: Option<String>,
-    /// The context that names the gateway
+    /// The context to use
     #[arg(long, global = true, value_name = "NAME", add = super::completion::contexts())]
     pub(crate) context: Option<String>,
-    /// What to do when the gateway wants a login: auto, prompt or none
+    /// How to log in if the gateway requires it: auto, prompt or none
     #[arg(long, global = true, value_name = "MODE", add = super::completion::auth_modes())]
     pub(crate) auth: Option<String>,
 }
 
-/// A gateway that was found and connected, and how its answers are printed.
+/// A connection to a gateway, with the output style of the command.
 #[derive(Debug)]
 pub(crate) struct GatewaySession {
     pub(crate) remote: Remote,
@@ -70,12 +70,12 @@ pub(crate) struct GatewaySession {
 }
 
 impl GatewayArgs {
-    /// How answers are printed.
+    /// The output style.
     pub(crate) fn style(&self) -> Result<OutputStyle, CommandError> {
         Ok(OutputStyle { format: OutputFormat::parse(&self.output)?, headings: !self.no_headers })
     }
 
-    /// Where the gateway is.
+    /// The gateway to use.
     pub(crate) fn target(&self) -> Result<Target, TargetError> {
         let endpoint = self.endpoint.clone().or_else(|| env_vars::get("MUSTER_ENDPOINT"));
         Target::resolve(TargetOptions {
@@ -85,7 +85,7 @@ impl GatewayArgs {
         })
     }
 
-    /// Connects to the gateway, with a login if it wants one.
+    /// Connects to the gateway, with a login if it requires one.
     pub(crate) async fn open(&self) -> Result<GatewaySession, CommandError> {
         if self.debug {
             log::install(LevelFilter::DEBUG, None)?;
@@ -98,13 +98,13 @@ impl GatewayArgs {
         Ok(GatewaySession { remote: remote.await?, style, quiet: self.quiet })
     }
 
-    /// Connects once more, without a word.
+    /// Connects again without printing anything.
     pub(crate) async fn connect_again(&self) -> Result<Result<Remote, RemoteError>, CommandError> {
         let mode = AuthMode::parse(self.auth.as_deref())?;
         Ok(login::connect(&self.target()?, mode, true, &Terminal::Stderr).await)
     }
 
-    /// Says something that the answer does not depend on.
+    /// Prints a warning, unless the command is quiet.
     pub(crate) fn warn(&self, text: &str) {
         if !self.quiet {
             output::warn(text);
@@ -113,7 +113,7 @@ impl GatewayArgs {
 }
 
 impl GatewaySession {
-    /// Calls a tool; an answer that says that it failed is an error.
+    /// Calls a tool. A response that reports an error becomes an error.
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -139,7 +139,7 @@ impl GatewaySession {
         Ok(answer)
     }
 
-    /// Calls a tool and prints its answer.
+    /// Calls a tool and prints its response.
     pub(crate) async fn show(&self, tool: &str, args: &RawValue) -> Result<(), CommandError> {
         let answer = self.call(tool, args).await?;
         let printer = Printer::stdout();
@@ -151,7 +151,7 @@ impl GatewaySession {
         }
     }
 
-    /// Says goodbye.
+    /// Closes the connection.
     pub(crate) async fn close(self) {
         self.remote.close().await;
     }
@@ -163,7 +163,7 @@ impl GatewaySession {
     }
 }
 
-/// What a tool says about its failure. Its hints are for agents; a person has other words for them.
+/// The error text of a tool. Its hints are written for agents: names of meta-tools become commands.
 pub(crate) fn refusal(text: &str) -> CommandError {
     let (hints, words): (Vec<&str>, Vec<&str>) =
         text.lines().partition(|line| line.starts_with("hint: "));
@@ -173,7 +173,7 @@ pub(crate) fn refusal(text: &str) -> CommandError {
     hints.fold(error, CommandError::hint)
 }
 
-/// What a run of a workflow says about its failure, where people read it: the step and why.
+/// The error of a failed workflow execution: its step and the reason.
 fn failed_run(text: &str) -> Option<CommandError> {
     let run: Value = serde_json::from_str(text).ok()?;
     let id = run.get("execution_id")?.as_str()?;
@@ -188,11 +188,11 @@ fn failed_run(text: &str) -> Option<CommandError> {
     let error = refusal(&why);
     Some(match id {
         "" => error,
-        id => error.hint(format!("see the whole run with `muster get workflow-execution {id}`")),
+        id => error.hint(format!("show the execution with `muster get workflow-execution {id}`")),
     })
 }
 
-/// An object of one text: the most common arguments.
+/// Arguments with one text value.
 pub(crate) fn one(key: &'static str, value: &str) -> Raw {
     let mut object = muster_core::json::RawObject::new();
     object.set_value(key, value);
@@ -204,12 +204,12 @@ mod tests {
     use super::failed_run;
 
     #[test]
-    fn a_failed_run_in_words() {
+    fn errors_of_failed_executions() {
         let said =
             |text: &str| failed_run(text).map(|err| format!("{err} | {}", err.hints().join(" | ")));
         let run = r#"{"execution_id":"7","status":"failed","steps":[{"id":"a","status":"completed"},
             {"id":"b","status":"failed","error":"no\nhint: try"}]}"#;
-        let hint = "see the whole run with `muster get workflow-execution 7`";
+        let hint = "show the execution with `muster get workflow-execution 7`";
         assert_eq!(said(run).unwrap(), format!("step `b`: no | try | {hint}"));
         let early = r#"{"execution_id":"","error":"nothing"}"#;
         assert_eq!(said(early).unwrap(), "nothing | ");

@@ -1,4 +1,4 @@
-//! `muster get`: one thing in full.
+//! `muster get`: shows one resource in full.
 
 mod mcp_items;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{error::CommandError, process};
 
-/// Show one thing of a running gateway in full
+/// Show one server, service, workflow, tool or other resource in full
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -22,10 +22,10 @@ Examples:
   muster get tool core_service_list
   muster get service mcp-aggregator --output yaml")]
 pub(crate) struct Get {
-    /// Its kind: mcpserver, service, serviceclass, workflow, workflow-execution, tool, resource or prompt
+    /// The type: mcpserver, service, serviceclass, workflow, workflow-execution, tool, resource or prompt
     #[arg(value_name = "TYPE", add = completion::got())]
     kind: String,
-    /// Its name; the address of a resource, the id of a workflow execution
+    /// The name; the URI of a resource, the ID of a workflow execution
     #[arg(value_name = "NAME", add = completion::names())]
     name: String,
     #[command(flatten)]

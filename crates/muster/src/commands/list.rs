@@ -1,4 +1,4 @@
-//! `muster list`: everything of one kind.
+//! `muster list`: lists the resources of one type.
 
 pub(super) mod mcp_items;
 pub(super) mod names;
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{error::CommandError, process};
 
-/// List what a running gateway has: servers, services, workflows, tools, …
+/// List the servers, services, workflows, tools, … of a running gateway
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -24,22 +24,22 @@ Examples:
   muster list tools --filter 'core_service_*'
   muster list workflows --output json")]
 pub(crate) struct List {
-    /// What to list: mcpserver, service, serviceclass, workflow, workflow-execution, tool, resource or prompt
+    /// The type to list: mcpserver, service, serviceclass, workflow, workflow-execution, tool, resource or prompt
     #[arg(value_name = "TYPE", add = completion::listed())]
     kind: String,
-    /// Only tools, resources and prompts whose name fits this pattern: `*`, `?`, `[..]`
+    /// List only tools, resources and prompts whose name matches this pattern: `*`, `?`, `[..]`
     #[arg(long, value_name = "GLOB")]
     pub(super) filter: Option<String>,
-    /// Only tools, resources and prompts whose description contains this text
+    /// List only tools, resources and prompts whose description contains this text
     #[arg(long, value_name = "TEXT")]
     pub(super) description: Option<String>,
-    /// Only tools, resources and prompts whose name begins like this
+    /// List only tools, resources and prompts whose name starts with this prefix
     #[arg(long, value_name = "PREFIX")]
     pub(super) server: Option<String>,
     /// Also list MCP servers that failed
     #[arg(long)]
     all: bool,
-    /// Also say why MCP servers failed
+    /// Also show why MCP servers failed
     #[arg(long)]
     verbose: bool,
     #[command(flatten)]
@@ -75,7 +75,7 @@ fn arguments(args: &List, kind: ResourceKind) -> RawObject<'static> {
     object
 }
 
-/// Says which flags have no effect here.
+/// Warns about flags that have no effect.
 fn warn(args: &List, kind: ResourceKind) {
     let is_native = kind.list_tool().is_none();
     let filters = [

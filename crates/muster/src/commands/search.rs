@@ -1,4 +1,4 @@
-//! `muster search`: tools by what they are for.
+//! `muster search`: finds tools by what they do.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::{
     process,
 };
 
-/// Find tools by words that say what they are for, best first
+/// Find tools by what they do, best matches first
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,10 +21,10 @@ Examples:
   muster search events --limit 3
   muster search list servers --output json")]
 pub(crate) struct Search {
-    /// What the tool is for
+    /// What the tool should do
     #[arg(value_name = "WORDS", required = true)]
     words: Vec<String>,
-    /// How many tools to show at most
+    /// The maximum number of tools to show
     #[arg(long, value_name = "N", default_value_t = 10)]
     limit: u32,
     #[command(flatten)]

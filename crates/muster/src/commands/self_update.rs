@@ -1,4 +1,4 @@
-//! `muster self-update`: this program replaced by a newer release of it.
+//! `muster self-update`: replaces this program with its newest release.
 
 mod release;
 
@@ -13,10 +13,10 @@ use crate::{error::CommandError, output::Printer, process};
 /// The version of this program.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Replace this program by its newest release
+/// Update muster to the newest release
 ///
-/// Where releases are published is said by MUSTER_RELEASES_URL. What is downloaded has to have the
-/// checksum that the release names.
+/// Set MUSTER_RELEASES_URL to the URL of the release document. The download must have the checksum
+/// given in the release.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,11 +37,11 @@ async fn update() -> Result<(), CommandError> {
         CommandError::new(
             "error detecting latest version: this build does not know where its releases are published",
         )
-        .hint("set MUSTER_RELEASES_URL, or update muster in the way it was installed")
+        .hint("set MUSTER_RELEASES_URL, or update muster the way it was installed")
     })?;
     let detecting = |err: String| {
         CommandError::new(format!("error detecting latest version: {err}"))
-            .hint("a network is needed for this; muster itself works without one")
+            .hint("check the network connection and MUSTER_RELEASES_URL")
     };
     let latest = Release::latest(&url).await.map_err(detecting)?;
     if !latest.is_newer_than(VERSION) {

@@ -56,7 +56,7 @@ pub(crate) use self::flags::LoginFlags;
 use self::logout::Logout;
 use crate::{
     bundled,
-    cli::{Serve, Shown},
+    cli::{Serve, SurfaceArg},
     error::CommandError,
     listen, log, process,
 };
@@ -227,8 +227,8 @@ fn connector(
 /// What clients are shown. Where there is a model, search goes by meaning too.
 fn surface(args: &Serve, engine: &Engine, root: &Path) -> Box<dyn Surface> {
     match args.surface {
-        Shown::Climax => Box::new(Discovery::storing(Outputs::at(root.join("outputs")))),
-        Shown::Muster => {
+        SurfaceArg::Climax => Box::new(Discovery::storing(Outputs::at(root.join("outputs")))),
+        SurfaceArg::Muster => {
             let meta = Meta::storing(Outputs::at(root.join("outputs")));
             let Some(folder) = models::default_model() else { return Box::new(meta) };
             let embeddings = ToolEmbeddings::new(Box::new(move || models::load(&folder)));

@@ -1,4 +1,4 @@
-//! `muster standalone`: a gateway and the bridge to it in one process.
+//! `muster standalone`: a gateway for the client on standard input and output.
 
 use std::process::ExitCode;
 
@@ -7,11 +7,11 @@ use clap::Args;
 use super::serve::{self, Clients};
 use crate::{cli::Serve, error::CommandError};
 
-/// Serve everything that is configured to the client on standard input and output
+/// Serve one MCP client on standard input and output
 ///
-/// One entry in the configuration of an MCP client is all it takes. While that client is there, others
-/// are served at the configured address as by `muster serve`; when the address is in use, this client
-/// is served alone.
+/// Add it as a server to the configuration of an MCP client, or let `muster connect` do so. While that
+/// client is connected, other clients can use the configured endpoint as with `muster serve`. If the
+/// port is in use, only the first client is served.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -1,4 +1,4 @@
-//! `muster start`: services and workflows.
+//! `muster start`: starts services and runs workflows.
 
 use std::process::ExitCode;
 
@@ -28,15 +28,15 @@ pub(crate) struct Start {
 #[derive(Debug, Subcommand)]
 #[command(subcommand_value_name = "TYPE", subcommand_help_heading = "Types")]
 enum What {
-    /// Start a service, and wait until it is up or cannot be
+    /// Start a service and wait until it is running or has failed
     Service {
-        /// Its name
+        /// The name of the service
         #[arg(add = completion::services())]
         name: String,
     },
-    /// Run a workflow, and wait for its result
+    /// Run a workflow and wait for its result
     Workflow {
-        /// Its name
+        /// The name of the workflow
         #[arg(add = completion::workflows())]
         name: String,
         /// Its arguments

@@ -1,4 +1,4 @@
-//! `muster stop`: services.
+//! `muster stop`: stops services.
 
 use std::process::ExitCode;
 
@@ -17,10 +17,10 @@ use crate::{error::CommandError, process};
 Examples:
   muster stop service github")]
 pub(crate) struct Stop {
-    /// What to stop: service
+    /// The type to stop: service
     #[arg(value_name = "TYPE", add = completion::stopped())]
     kind: String,
-    /// Its name
+    /// The name of the service
     #[arg(value_name = "NAME", add = completion::names())]
     name: String,
     #[command(flatten)]

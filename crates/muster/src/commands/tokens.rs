@@ -1,4 +1,4 @@
-//! `muster tokens`: what the tools behind the gateway cost an agent.
+//! `muster tokens`: counts the tokens that tools cost an agent.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -22,10 +22,10 @@ const SAMPLE: usize = 20;
 const PAGE: usize = 500;
 const NO_LIMIT: u32 = 50_000_000;
 
-/// Count what servers, tools and answers cost an agent, in tokens
+/// Count the tokens that servers and tools cost an agent
 ///
-/// Compares a list of all tools, as an agent without a gateway has it in every conversation, with the
-/// meta-tools and what a search and a description cost, and says from when on which is cheaper.
+/// Compares listing all tools directly, as without a gateway, with the meta-tools plus one search and
+/// one description per tool used, and shows the break-even point.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,7 +33,7 @@ Examples:
   muster tokens --tools
   muster tokens --output json")]
 pub(crate) struct Tokens {
-    /// Show every tool, the dearest first
+    /// Show every tool, the most expensive first
     #[arg(long)]
     tools: bool,
     #[command(flatten)]
@@ -183,9 +183,9 @@ fn print(printer: Printer, report: &Report, headings: bool) -> Result<(), Comman
     }
     let Report { direct, surface, search, describe, break_even, tokenizer, .. } = report;
     let verdict = match break_even {
-        0 => "So few tools are cheaper to list directly, as long as they stay few.".to_owned(),
+        0 => "With so few tools, listing them directly is cheaper.".to_owned(),
         tasks => format!(
-            "The gateway is cheaper in a conversation that looks up at most {tasks} tools; beyond that a direct list would be."
+            "The gateway is cheaper as long as a conversation looks up at most {tasks} tools; beyond that, listing all tools directly is."
         ),
     };
     printer.line(&format!(

@@ -1,4 +1,4 @@
-//! ToolArgs behind a name that are arguments of a tool: `key=value`, `--key=value`, `--key value`.
+//! Tool arguments on the command line: `key=value`, `--key=value`, `--key value`.
 
 use clap::{Args as _, FromArgMatches as _, parser::ValueSource};
 use muster_core::json::{Raw, raw};
@@ -7,19 +7,19 @@ use serde_json::{Map, Value};
 use super::gateway_args::GatewayArgs;
 use crate::error::CommandError;
 
-/// What was typed behind a name: arguments of the tool, and flags of the command among them.
+/// The arguments of a tool, and the flags of the command found among them.
 #[derive(Debug, Default)]
 pub(crate) struct ToolArgs {
     /// The arguments in order.
     pub(crate) pairs: Vec<(String, String)>,
-    /// All arguments at once, as JSON.
+    /// The arguments of `--json`.
     pub(crate) json: Option<Map<String, Value>>,
-    /// The flags, over those that stood before the name.
+    /// The flags, merged with those before the name of the tool.
     pub(crate) gateway: GatewayArgs,
 }
 
 impl ToolArgs {
-    /// Reads the words. `--` ends the flags of the command: what follows is for the tool.
+    /// Parses the words. `--` ends the flags of the command: the rest is for the tool.
     pub(crate) fn read(words: &[String], gateway: &GatewayArgs) -> Result<Self, CommandError> {
         let (ours, theirs) = split(words);
         let mut read = Self { gateway: merged(gateway, ours)?, ..Self::default() };
@@ -48,13 +48,13 @@ impl ToolArgs {
         Ok(read)
     }
 
-    /// The arguments as a tool wants them that has this input schema.
-    pub(crate) fn fitted(&self, schema: &Value) -> Raw {
+    /// The arguments, converted to the types of the input schema.
+    pub(crate) fn typed(&self, schema: &Value) -> Raw {
         let mut object = self.json.clone().unwrap_or_default();
         for (key, text) in &self.pairs {
             let wanted = schema.get("properties").and_then(|members| members.get(key));
             let value =
-                wanted.map_or_else(|| Value::from(text.as_str()), |wanted| fit(wanted, text));
+                wanted.map_or_else(|| Value::from(text.as_str()), |wanted| convert(wanted, text));
             match (object.get_mut(key), value) {
                 (Some(Value::Array(all)), Value::Array(more)) => all.extend(more),
                 (_, value) => drop(object.insert(key.clone(), value)),
@@ -65,23 +65,23 @@ impl ToolArgs {
 }
 
 fn stray(word: &str) -> CommandError {
-    CommandError::new(format!("`{word}` is no argument"))
+    CommandError::new(format!("unexpected argument `{word}`"))
         .hint("write arguments as key=value or --key=value")
 }
 
 fn whole(text: &str) -> Result<Map<String, Value>, CommandError> {
     let wrong = |why: String| {
-        CommandError::new(format!("--json is no JSON object: {why}"))
+        CommandError::new(format!("--json expects a JSON object: {why}"))
             .hint("quote it for the shell: --json '{\"key\": \"value\"}'")
     };
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(wrong("it must be written in `{` and `}`".to_owned())),
+        Ok(_) => Err(wrong("the value is not an object".to_owned())),
         Err(err) => Err(wrong(err.to_string())),
     }
 }
 
-/// Tells flags of the command from everything else.
+/// Separates the flags of the command from everything else.
 pub(crate) fn split(words: &[String]) -> (Vec<String>, Vec<String>) {
     let known = GatewayArgs::augment_args(clap::Command::new("muster"));
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -103,7 +103,7 @@ pub(crate) fn split(words: &[String]) -> (Vec<String>, Vec<String>) {
         };
         ours.push(word.clone());
         let takes_next = found.get_action().takes_values() && !word.contains('=');
-        // A short flag may hold its value itself: `-ojson`.
+        // A short flag may include its value: `-ojson`.
         let is_whole = !word.starts_with("--") && word.chars().count() > 2;
         if takes_next && !is_whole {
             ours.extend(words.next().cloned());
@@ -134,8 +134,8 @@ fn merged(before: &GatewayArgs, words: Vec<String>) -> Result<GatewayArgs, Comma
     Ok(gateway)
 }
 
-/// A text as the value that a schema wants; the text itself where it cannot be that.
-fn fit(wanted: &Value, text: &str) -> Value {
+/// Converts a text to the type of a schema; the text itself if that is not possible.
+fn convert(wanted: &Value, text: &str) -> Value {
     let kinds: Vec<&str> = match wanted.get("type") {
         Some(Value::String(kind)) => vec![kind],
         Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
@@ -155,7 +155,7 @@ fn fit(wanted: &Value, text: &str) -> Value {
             ("null", Some(Value::Null)) => return Value::Null,
             ("array", _) => {
                 let inner = wanted.get("items").unwrap_or(&Value::Null);
-                return Value::Array(vec![fit(inner, text)]);
+                return Value::Array(vec![convert(inner, text)]);
             }
             _ => (),
         }
@@ -177,25 +177,25 @@ mod tests {
     #[track_caller]
     fn check(words: &str, expect: &str) {
         let seen =
-            read(words).map_or_else(|err| err, |words| words.fitted(&Value::Null).get().to_owned());
+            read(words).map_or_else(|err| err, |words| words.typed(&Value::Null).get().to_owned());
         assert_eq!(seen, expect, "{words}");
     }
 
     #[test]
-    fn arguments_in_every_spelling() {
+    fn argument_syntax() {
         check("a=1 --b=x=y --c z --d --e f", r#"{"a":"1","b":"x=y","c":"z","d":"true","e":"f"}"#);
         check("--d --e", r#"{"d":"true","e":"true"}"#);
         check("-- --output=x", r#"{"output":"x"}"#);
         check("a=1 a=2", r#"{"a":"2"}"#);
-        check("loose", "`loose` is no argument");
-        check("--=x", "`--=x` is no argument");
-        check("--json [1]", "--json is no JSON object: it must be written in `{` and `}`");
+        check("loose", "unexpected argument `loose`");
+        check("--=x", "unexpected argument `--=x`");
+        check("--json [1]", "--json expects a JSON object: the value is not an object");
     }
 
     #[test]
-    fn flags_of_the_command_stand_anywhere() {
+    fn command_flags_are_accepted_anywhere() {
         let words = read("a=1 -o json --quiet --endpoint http://h b=2 --context=lab").unwrap();
-        assert_eq!(words.fitted(&Value::Null).get(), r#"{"a":"1","b":"2"}"#);
+        assert_eq!(words.typed(&Value::Null).get(), r#"{"a":"1","b":"2"}"#);
         let GatewayArgs { output, quiet, endpoint, context, .. } = words.gateway;
         assert_eq!((&*output, quiet), ("json", true));
         assert_eq!((endpoint.as_deref(), context.as_deref()), (Some("http://h"), Some("lab")));
@@ -207,19 +207,19 @@ mod tests {
     }
 
     #[test]
-    fn values_fit_the_schema() {
+    fn values_are_converted_by_the_schema() {
         let schema = json!({"properties": {
             "i": {"type": "integer"}, "n": {"type": "number"}, "b": {"type": "boolean"},
             "s": {"type": "string"}, "a": {"type": "array", "items": {"type": "integer"}},
             "o": {"type": "object"}, "u": {"type": ["null", "integer", "string"]},
         }});
-        let fitted = |words: &str| read(words).unwrap().fitted(&schema).get().to_owned();
-        assert_eq!(fitted("i=3 n=1.5 b=true s=7"), r#"{"i":3,"n":1.5,"b":true,"s":"7"}"#);
-        assert_eq!(fitted("i=x b=yes x=1"), r#"{"i":"x","b":"yes","x":"1"}"#);
-        assert_eq!(fitted("a=1 a=2"), r#"{"a":[1,2]}"#);
-        assert_eq!(fitted("a=[1,2]"), r#"{"a":[1,2]}"#);
-        assert_eq!(fitted(r#"o={"x":1} u=null"#), r#"{"o":{"x":1},"u":null}"#);
-        assert_eq!(fitted("u=word"), r#"{"u":"word"}"#);
-        assert_eq!(fitted(r#"--json {"i":1,"z":2} i=5"#), r#"{"i":5,"z":2}"#);
+        let typed_args = |words: &str| read(words).unwrap().typed(&schema).get().to_owned();
+        assert_eq!(typed_args("i=3 n=1.5 b=true s=7"), r#"{"i":3,"n":1.5,"b":true,"s":"7"}"#);
+        assert_eq!(typed_args("i=x b=yes x=1"), r#"{"i":"x","b":"yes","x":"1"}"#);
+        assert_eq!(typed_args("a=1 a=2"), r#"{"a":[1,2]}"#);
+        assert_eq!(typed_args("a=[1,2]"), r#"{"a":[1,2]}"#);
+        assert_eq!(typed_args(r#"o={"x":1} u=null"#), r#"{"o":{"x":1},"u":null}"#);
+        assert_eq!(typed_args("u=word"), r#"{"u":"word"}"#);
+        assert_eq!(typed_args(r#"--json {"i":1,"z":2} i=5"#), r#"{"i":5,"z":2}"#);
     }
 }

@@ -1,4 +1,4 @@
-//! `muster top`: backends, calls and how long they take, as they happen.
+//! `muster top`: live statistics of the backends.
 
 use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
@@ -16,8 +16,8 @@ use crate::{
 
 /// Watch the backends of a running gateway
 ///
-/// Shows each backend with its state, how many calls it ran and runs, how many failed, and how long they
-/// took. Leave with Ctrl+C.
+/// Shows the state of each backend, its number of calls and failures, and their durations. Press Ctrl+C
+/// to exit.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,10 +25,10 @@ Examples:
   muster top --once
   muster top --once --output json")]
 pub(crate) struct Top {
-    /// Print once and leave
+    /// Print once and exit
     #[arg(long)]
     once: bool,
-    /// Seconds between two looks
+    /// The refresh interval in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     interval: f64,
     #[command(flatten)]
@@ -76,8 +76,8 @@ async fn watch(args: &Top) -> Result<(), CommandError> {
     loop {
         let text = look(&session).await?;
         let stats: Stats = serde_json::from_str(&text).map_err(|err| {
-            CommandError::new(format!("the gateway's answer cannot be read: {err}"))
-                .hint("it may be of another version")
+            CommandError::new(format!("cannot read the statistics of the gateway: {err}"))
+                .hint("the gateway may be of another version")
         })?;
         let shown = table(&stats, before.as_ref());
         // The screen is cleared by the same write, so that it does not flicker.
@@ -99,12 +99,12 @@ async fn look(session: &GatewaySession) -> Result<String, CommandError> {
     let answer = session.remote.call("core_stats", &raw(&json!({}))).await?;
     match answer.texts().first() {
         Some(text) if !answer.failed => Ok((*text).to_owned()),
-        text => Err(CommandError::new(text.map_or("the gateway says nothing", |text| *text))
-            .hint("it may be of a version that does not count calls")),
+        text => Err(CommandError::new(text.map_or("the gateway returned nothing", |text| *text))
+            .hint("the gateway may be too old for `muster top`")),
     }
 }
 
-/// All backends, those with the most calls first; what is new since `before` is told per backend.
+/// The table of all backends, those with the most calls first, with the new calls since `before`.
 fn table(stats: &Stats, before: Option<&Stats>) -> String {
     let mut rows = stats.backends.clone();
     rows.sort_by(|one, other| other.calls.cmp(&one.calls).then(one.name.cmp(&other.name)));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_come_first_and_what_is_new_is_told() {
+    fn busiest_backends_come_first() {
         let before = Stats { uptime_seconds: 1, backends: vec![row("a", 1)] };
         let now = Stats { uptime_seconds: 3725, backends: vec![row("a", 1), row("b/", 5)] };
         let shown = table(&now, Some(&before));

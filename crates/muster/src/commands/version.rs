@@ -1,4 +1,4 @@
-//! `muster version`: of this program, and of the gateway that runs.
+//! `muster version`: the versions of this program and of the running gateway.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::{
     process,
 };
 
-/// How long the gateway may take to say who it is.
-const LIMIT: Duration = Duration::from_secs(5);
+/// The timeout of the request to the gateway.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Print the version of muster, and of the gateway that runs
+/// Print the versions of muster and of the running gateway
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Version) -> Result<ExitCode, CommandError> {
         printer.line(&format!("muster version {VERSION}\n"))?;
     }
     process::block_on(async {
-        let running = tokio::time::timeout(LIMIT, server(&args.gateway)).await.ok().flatten();
+        let running = tokio::time::timeout(TIMEOUT, server(&args.gateway)).await.ok().flatten();
         if !is_for_people {
             let server = running.map(|(version, name)| json!({"name": name, "version": version}));
             let both = json!({"client": VERSION, "server": server});

@@ -254,7 +254,7 @@ fn nobody_there() {
         Checking for updates...
         Error: error detecting latest version: this build does not know where its releases are published
 
-        hint: set MUSTER_RELEASES_URL, or update muster in the way it was installed
+        hint: set MUSTER_RELEASES_URL, or update muster the way it was installed
         exit 1
     "#]].assert_eq(&said.concat());
 }

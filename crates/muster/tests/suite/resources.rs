@@ -271,12 +271,12 @@ fn calls_and_searches() {
             stderr: Error: Tool execution failed: failed to call tool: failed to render response: error in key 'greeting': missing template variables: name
             exit 1
             $ muster call x_github_greet Ada
-            stderr: Error: `Ada` is no argument
+            stderr: Error: unexpected argument `Ada`
             stderr:
             stderr: hint: write arguments as key=value or --key=value
             exit 1
             $ muster call x_github_greet --json []
-            stderr: Error: --json is no JSON object: it must be written in `{` and `}`
+            stderr: Error: --json expects a JSON object: the value is not an object
             stderr:
             stderr: hint: quote it for the shell: --json '{"key": "value"}'
             exit 1

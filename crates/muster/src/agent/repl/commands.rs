@@ -38,27 +38,27 @@ const fn spec(
 
 /// All commands, in the order of the help.
 pub(crate) const ALL: [Spec; 11] = [
-    spec(Command::Help, "help", &["?"], "help [command]", "Show what can be typed"),
+    spec(Command::Help, "help", &["?"], "help [command]", "Show the available commands"),
     spec(
         Command::List,
         "list",
         &["ls"],
         "list tools|resources|prompts|workflows|core-tools",
-        "List what the gateway offers",
+        "List tools, resources, prompts or workflows",
     ),
     spec(
         Command::Describe,
         "describe",
         &["desc", "info"],
         "describe tool|resource|prompt <name>",
-        "Show one thing in full",
+        "Show a tool, resource or prompt in full",
     ),
     spec(
         Command::Call,
         "call",
         &["run", "exec"],
         "call <tool> [key=value ...] or call <tool> {json}",
-        "Run a tool",
+        "Call a tool",
     ),
     spec(Command::Get, "get", &["fetch"], "get <uri>", "Read a resource"),
     spec(
@@ -66,7 +66,7 @@ pub(crate) const ALL: [Spec; 11] = [
         "prompt",
         &["template"],
         "prompt <name> [key=value ...] or prompt <name> {json}",
-        "Fill in a prompt",
+        "Get a prompt",
     ),
     spec(
         Command::Filter,
@@ -80,7 +80,7 @@ pub(crate) const ALL: [Spec; 11] = [
         "notifications",
         &["notify"],
         "notifications on|off",
-        "Say whether changes are told",
+        "Whether to show change notifications",
     ),
     spec(
         Command::Workflow,
@@ -94,7 +94,7 @@ pub(crate) const ALL: [Spec; 11] = [
         "context",
         &["ctx"],
         "context [list | use <name> | <name>]",
-        "Show the named gateways, or switch to one",
+        "List the contexts, or switch to one",
     ),
     spec(Command::Exit, "exit", &["quit", "q"], "exit", "Leave"),
 ];

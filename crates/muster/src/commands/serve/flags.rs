@@ -13,19 +13,19 @@ pub(crate) struct LoginFlags {
     /// Let users log in to the servers behind the gateway
     #[arg(long)]
     oauth_mcp_client: bool,
-    /// Where browsers reach the gateway, for logins at servers
+    /// The public URL of the gateway, for logins at servers
     #[arg(long, value_name = "URL")]
     oauth_mcp_client_public_url: Option<String>,
-    /// What issuers know the gateway by
+    /// The OAuth client ID of the gateway at issuers
     #[arg(long, value_name = "ID")]
     oauth_mcp_client_id: Option<String>,
-    /// Protect the gateway: clients need a login
+    /// Require clients to log in
     #[arg(long)]
     oauth_server: bool,
-    /// How clients reach the protected gateway
+    /// The public URL of the protected gateway
     #[arg(long, value_name = "URL")]
     oauth_server_base_url: Option<String>,
-    /// Certificates to trust beside the system's, in PEM form: for servers, issuers and storage
+    /// Additional CA certificates to trust, in PEM format: for servers, issuers and storage
     #[arg(long, value_name = "FILE")]
     extra_ca_file: Option<PathBuf>,
 }
@@ -67,7 +67,7 @@ fn unusable(path: &std::path::Path, reason: &str) -> CommandError {
         "failed to initialize application: --extra-ca-file {}: {reason}",
         path.display()
     ))
-    .hint("name a file with certificates in PEM form")
+    .hint("name a file with certificates in PEM format")
 }
 
 #[cfg(test)]
