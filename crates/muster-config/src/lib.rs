@@ -1,7 +1,8 @@
-//! Configuration file formats: text in, a checked value or every problem out.
+//! File formats: readers, writers, field tables and JSON Schemas.
 //!
-//! The words and the order of problems are those of the original, whose users know them. Beyond
-//! that, each problem knows its line and, where there is one, the fix.
+//! Each format has one table of fields ([`formats`]). Its reader, its JSON Schema, the arguments of core
+//! tools and the reference pages come from that table. Readers report every problem at once, with its
+//! line and, where one is known, the fix; messages and their order are those that CLImax users know.
 
 pub mod cli;
 pub mod formats;
@@ -24,19 +25,19 @@ use thiserror::Error;
 
 use crate::yaml::SyntaxError;
 
-/// A file's value, and what its author may want to know.
+/// The value of a file, with warnings for its author.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded<T> {
-    /// What the file says.
+    /// The value.
     pub value: T,
-    /// What it says in vain, by line.
+    /// The warnings, by line.
     pub warnings: Vec<Warning>,
 }
 
-/// A field that nothing reads, or that will not do what it is for. It never fails a load.
+/// An unknown field, or one without the intended effect. It never fails a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// Where: field names and list indexes from the top.
+    /// The path: field names and list indexes from the top.
     pub path: Vec<String>,
     /// The line, from 1.
     pub line: usize,
@@ -44,7 +45,7 @@ pub struct Warning {
     pub column: usize,
     /// What is wrong.
     pub message: String,
-    /// The field that may have been meant.
+    /// A known field with a similar name.
     pub similar: Option<&'static str>,
 }
 
@@ -58,16 +59,16 @@ impl fmt::Display for Warning {
     }
 }
 
-/// One thing wrong with a file. Prints as `tools → 0 → name: Field required`.
+/// A problem in a file. Prints as `tools → 0 → name: Field required`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where: field names and list indexes from the top.
+    /// The path: field names and list indexes from the top.
     pub path: Vec<String>,
     /// What is wrong.
     pub message: String,
-    /// What to do about it, where that can be said.
+    /// The fix, if one is known.
     pub fix: Option<String>,
-    /// The line, from 1; of a missing field, the line of what lacks it.
+    /// The line, from 1; for a missing field, the line of the mapping that lacks it.
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
@@ -82,22 +83,22 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What is wrong with a field that nothing reads.
+/// The message for an unknown field.
 pub(crate) const UNKNOWN_FIELD: &str = "unknown field";
 
-/// Why a file gives no value. Prints on one line.
+/// Why a file cannot be loaded. Prints on one line.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LoadError {
     /// It is not YAML.
     #[error(transparent)]
     Syntax(#[from] SyntaxError),
-    /// It holds something else than a mapping.
+    /// It is not a mapping.
     #[error("the file must hold a mapping, not {found}")]
     NotAMapping {
         /// What Python calls the type found: `NoneType`, `list`, `str`.
         found: &'static str,
     },
-    /// A field at the top has a name that YAML does not read as text.
+    /// A field at the top has a name that is not text in YAML.
     #[error(
         "line {line}, column {column}: keywords must be strings; quote `{written}`, which is {found}"
     )]
@@ -111,7 +112,7 @@ pub enum LoadError {
         /// The column in characters, from 1.
         column: usize,
     },
-    /// Fields are missing or hold what they must not; in the order of the format.
+    /// Fields are missing or have invalid values; in the order of the format.
     #[error("{}", one_line(.0))]
     Fields(Vec<Problem>),
 }

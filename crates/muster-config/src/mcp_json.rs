@@ -1,10 +1,10 @@
-//! The `mcpServers` entries that agents keep in their own configuration.
+//! `mcpServers` entries, the format in which MCP clients configure servers.
 
 use muster_core::connect::Endpoint;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-/// Why such a file cannot be used.
+/// Why such a file is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum McpJsonError {
     /// It is not JSON.
@@ -13,7 +13,7 @@ pub enum McpJsonError {
     /// It has no entries.
     #[error("there is no object `mcpServers` (or `servers`) in it")]
     NoServers,
-    /// An entry does not say how the server is reached.
+    /// An entry has no valid endpoint.
     #[error("mcpServers → {server}: {problem}")]
     Entry {
         /// The entry.

@@ -25,8 +25,8 @@ use super::{
 };
 
 pub use self::{
-    check::{Invalid, server_type},
-    status::Status,
+    check::{InvalidMcpServer, server_type},
+    status::McpServerStatus,
 };
 
 /// The timeout of a connection attempt when the file sets none.
@@ -43,16 +43,16 @@ pub struct McpServer {
     /// The namespace of its events.
     pub namespace: String,
     /// How it is reached.
-    pub spec: Spec,
+    pub spec: McpServerSpec,
     /// Its last known state.
-    pub status: Status,
+    pub status: McpServerStatus,
     /// Fields of its file that are preserved, but not used.
-    pub extra: Extra,
+    pub extra: PreservedFields,
 }
 
 /// Fields that are preserved when a file is rewritten.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Extra {
+pub struct PreservedFields {
     metadata: OtherFields,
     spec: OtherFields,
 }
@@ -60,7 +60,7 @@ pub struct Extra {
 /// How an MCP server is reached. Each field has a row in [`fields::SPEC`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Spec {
+pub struct McpServerSpec {
     /// Its transport.
     #[serde(rename = "type")]
     pub kind: ServerType,
@@ -127,7 +127,7 @@ impl ServerType {
     }
 }
 
-impl Spec {
+impl McpServerSpec {
     /// A spec with defaults for everything but the type.
     pub fn of(kind: ServerType) -> Self {
         Self { kind, ..Self::default() }
@@ -214,9 +214,15 @@ impl Spec {
 
 impl McpServer {
     /// A new server, without a file.
-    pub fn new(name: impl Into<String>, namespace: impl Into<String>, spec: Spec) -> Self {
+    pub fn new(name: impl Into<String>, namespace: impl Into<String>, spec: McpServerSpec) -> Self {
         let (name, namespace) = (name.into(), namespace.into());
-        Self { name, namespace, spec, status: Status::default(), extra: Extra::default() }
+        Self {
+            name,
+            namespace,
+            spec,
+            status: McpServerStatus::default(),
+            extra: PreservedFields::default(),
+        }
     }
 
     /// Its prefix in the names of its tools.
@@ -234,7 +240,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Loaded<McpServer>, LoadError
         let Resource { name, namespace, extra: metadata, spec: (spec, other), status } =
             resource::read(reader, node, &FORMAT, file_name, read_spec)?;
         let status = status.map(status::read).unwrap_or_default();
-        let extra = Extra { metadata, spec: other };
+        let extra = PreservedFields { metadata, spec: other };
         match check_resource_name(&name) {
             Ok(()) => Some(McpServer { name, namespace, spec, status, extra }),
             Err(invalid) => reader.refuse(node, invalid.to_string(), None),
@@ -245,7 +251,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Loaded<McpServer>, LoadError
 /// Fields that the table does not have.
 type OtherFields = Vec<(Value, Value)>;
 
-fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<(Spec, OtherFields)> {
+fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<(McpServerSpec, OtherFields)> {
     let SpecNode { node, form, .. } = source;
     let fields = source.fields(reader)?;
     let mut values = reader.values(&fields, &SPEC)?;
@@ -259,7 +265,7 @@ fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<(Spec, OtherFi
     let checked = kind.and_then(|kind| {
         values.insert("type".to_owned(), Json::from(kind.as_str()));
         values.entry("autoStart").or_insert(Json::Bool(form == Form::Short));
-        let spec: Spec = serde_json::from_value(Json::Object(values)).unwrap_or_default();
+        let spec: McpServerSpec = serde_json::from_value(Json::Object(values)).unwrap_or_default();
         spec.check().map(|()| spec)
     });
     match checked {
@@ -273,17 +279,19 @@ fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<(Spec, OtherFi
 }
 
 /// The fix for a definition that cannot be used.
-fn fix(fields: &Fields<'_>, invalid: &Invalid) -> Option<String> {
+fn fix(fields: &Fields<'_>, invalid: &InvalidMcpServer) -> Option<String> {
     let missing = |names: &[&str]| {
         let added = || format!("add `{}: …`", names.join(": …` or `"));
         let misspelled = names.iter().find_map(|name| fields.misspelled(name));
         Some(misspelled.unwrap_or_else(added))
     };
     match invalid {
-        Invalid::NoType => fields.misspelled("type").or_else(|| missing(&["command", "url"])),
-        Invalid::NoCommand => missing(&["command"]),
-        Invalid::NoUrl => missing(&["url"]),
-        Invalid::UnsupportedType(word) => {
+        InvalidMcpServer::NoType => {
+            fields.misspelled("type").or_else(|| missing(&["command", "url"]))
+        }
+        InvalidMcpServer::NoCommand => missing(&["command"]),
+        InvalidMcpServer::NoUrl => missing(&["url"]),
+        InvalidMcpServer::UnsupportedType(word) => {
             let meant = match word.to_lowercase().as_str() {
                 "http" | "https" | "streamable" => Some("streamable-http"),
                 word => similar(word, TRANSPORTS.iter().copied()).first().copied(),
@@ -305,7 +313,7 @@ pub fn text(server: &McpServer) -> String {
 
 /// Replaces the status in the text of a file, and preserves everything else, comments included. `None`
 /// where that is impossible, as in a flow mapping.
-pub fn with_status(file: &str, status: &Status) -> Option<String> {
+pub fn with_status(file: &str, status: &McpServerStatus) -> Option<String> {
     let next = resource::put_status(file, status)?;
     // Whatever the file looks like, nothing but the status may have changed.
     let before = parse(file, "x").ok()?.value;

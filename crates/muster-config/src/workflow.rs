@@ -116,7 +116,7 @@ pub fn text(workflow: &Workflow) -> String {
 
 /// The definition that `core_workflow_get` shows, as YAML.
 pub fn shown_yaml(workflow: &Workflow) -> String {
-    writer::document(&resource::pairs(&workflow.shown(false)))
+    writer::object(&workflow.shown(false))
 }
 
 #[cfg(test)]

@@ -1,14 +1,19 @@
-//! Values as YAML in block style, so that people can edit what muster wrote.
+//! The YAML writer: values in block style, so that people can edit the files that muster writes.
 //!
-//! **Invariant:** what is written reads back as the same value.
+//! **Invariant:** the output reads back as the same value.
 
 use std::fmt::Write as _;
 
 use muster_core::value::Value;
 
-use crate::yaml;
+use crate::{resource, yaml};
 
-/// A mapping as a document.
+/// Writes a serializable struct or map as a document.
+pub fn object(value: &impl serde::Serialize) -> String {
+    document(&resource::pairs(value))
+}
+
+/// Writes a mapping as a document.
 pub fn document(pairs: &[(Value, Value)]) -> String {
     let mut text = String::new();
     write_pairs(&mut text, pairs, 0);
@@ -26,7 +31,7 @@ fn write_pairs(text: &mut String, pairs: &[(Value, Value)], depth: usize) {
     }
 }
 
-/// Writes what stands behind a `key:` or a `-`, to the end of its last line.
+/// Writes the value after a `key:` or a `-`, with its line end.
 fn write_value(text: &mut String, value: &Value, depth: usize) {
     match value {
         Value::Map(pairs) if !pairs.is_empty() => {
@@ -62,7 +67,7 @@ fn indent(text: &mut String, depth: usize) {
     }
 }
 
-/// A value that is no collection, written so that it reads back as itself; an empty collection.
+/// Writes a scalar or an empty collection on one line.
 pub fn scalar(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -80,7 +85,7 @@ pub fn scalar(value: &Value) -> String {
     }
 }
 
-/// YAML 1.1 wants a point in a number with an exponent, and a sign on the exponent.
+/// YAML 1.1 requires a point in a number with an exponent, and a sign on the exponent.
 fn plain_float(float: f64) -> String {
     let text = format!("{float:?}");
     match text.split_once('e') {
@@ -94,7 +99,7 @@ fn plain_float(float: f64) -> String {
     }
 }
 
-/// Whether text means itself without quotes: only where no reader could see anything else in it.
+/// Whether text needs no quotes: every YAML reader takes it for text.
 fn is_plain(text: &str) -> bool {
     let usual = |letter: char| letter.is_ascii_alphanumeric() || " _./@+=,:-".contains(letter);
     text.starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '/')
@@ -111,7 +116,7 @@ fn quoted(text: &str) -> String {
             '\\' => quoted.push_str("\\\\"),
             '\n' => quoted.push_str("\\n"),
             '\t' => quoted.push_str("\\t"),
-            // What YAML does not call printable, and what no reader would see.
+            // Characters that are not printable in YAML, and invisible ones.
             '\u{7f}'..='\u{9f}'
             | '\u{200b}'
             | '\u{200e}'..='\u{200f}'

@@ -1,8 +1,7 @@
-//! Text to a tree of values with positions, by the rules of YAML **1.1**.
+//! A YAML **1.1** parser: text to a tree of values with positions.
 //!
-//! CLI definitions and policies were written for PyYAML: `no` is a truth value, `010` is eight and
-//! `2024-01-02` is a date. The tokens come from a YAML 1.2 parser; what a scalar *means* is decided
-//! here.
+//! CLI configs and policies were written for PyYAML: `no` is a boolean, `010` is eight and `2024-01-02`
+//! is a date. The events come from a YAML 1.2 parser; scalars are resolved here.
 //!
 //! **Invariant:** no input panics, overflows the stack or grows beyond a fixed multiple of its size.
 
@@ -17,38 +16,38 @@ mod stamp;
 use muster_core::value::Value;
 use thiserror::Error;
 
-/// One value and where it was written. What an alias stands for keeps its own place.
+/// A value and its position. The target of an alias keeps its own position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What was written there.
+    /// The value.
     pub value: NodeValue,
 }
 
-/// What a [`Node`] holds.
+/// The value of a [`Node`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum NodeValue {
-    /// Anything but a collection.
+    /// A scalar.
     Scalar(Scalar),
     /// A list.
     List(Vec<Node>),
-    /// A mapping in the order written, merges done. Keys are scalars, and no two are equal.
+    /// A mapping in the order written, with merges applied. Keys are scalars, and unique.
     Map(Vec<(Node, Node)>),
 }
 
-/// A value that is no collection.
+/// A scalar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scalar {
-    /// What it means.
+    /// Its resolved value.
     pub value: Value,
-    /// How it was written, where that differs from what it means: `no`, `010`.
+    /// Its source text, where that differs from the value: `no`, `010`.
     pub written: Option<Box<str>>,
 }
 
-/// Text that is not YAML, or not YAML that a definition can be made of.
+/// Text that is not YAML, or uses YAML that is not supported.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct SyntaxError {
@@ -56,11 +55,11 @@ pub struct SyntaxError {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The message.
     pub message: String,
 }
 
-/// Reads the one document of `text`. No document at all is null.
+/// Parses the only document of `text`; an empty text is null.
 pub fn parse(text: &str) -> Result<Node, SyntaxError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     refuse_unprintable(text)?;
@@ -79,7 +78,7 @@ impl Node {
         }
     }
 
-    /// The text inside, where it is text.
+    /// The text of a text scalar.
     pub fn as_text(&self) -> Option<&str> {
         match &self.value {
             NodeValue::Scalar(scalar) => scalar.value.as_text(),
@@ -87,7 +86,7 @@ impl Node {
         }
     }
 
-    /// How a scalar was written, quotes and folds undone.
+    /// The source text of a scalar, without quotes and folds.
     pub fn written(&self) -> Option<&str> {
         match &self.value {
             NodeValue::Scalar(scalar) => scalar.written.as_deref().or(scalar.value.as_text()),
@@ -95,7 +94,7 @@ impl Node {
         }
     }
 
-    /// What Python calls the type of this value; messages of the original name it.
+    /// The Python name of its type, which messages of the original use.
     pub fn python_type(&self) -> &'static str {
         let scalar = match &self.value {
             NodeValue::Scalar(scalar) => scalar,
@@ -116,7 +115,7 @@ impl Node {
     }
 }
 
-/// Control characters are refused where they stand. The parser below would take some for the end.
+/// Rejects control characters at their position. The parser would take some of them for the end.
 fn refuse_unprintable(text: &str) -> Result<(), SyntaxError> {
     let (mut line, mut column) = (1, 1);
     let mut previous = '\0';

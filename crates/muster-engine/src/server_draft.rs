@@ -1,7 +1,7 @@
 //! An MCP server as described by the arguments of a core tool.
 
 use muster_config::{
-    mcpserver::{Invalid, McpServer, Spec, server_type},
+    mcpserver::{InvalidMcpServer, McpServer, McpServerSpec, server_type},
     settings::REDACTED,
 };
 use muster_core::name::check_resource_name;
@@ -26,20 +26,20 @@ impl ServerDraft {
         let (name, kind) = (text("name"), text("type"));
         // An empty text and zero select the default, which leaving the field out does as well.
         given.retain(|_, value| value != "" && value != 0);
-        serde_json::from_value::<Spec>(Value::Object(given.clone()))?;
+        serde_json::from_value::<McpServerSpec>(Value::Object(given.clone()))?;
         Ok(Self { name, kind, given })
     }
 
     /// A new server in a namespace.
-    pub(crate) fn create(self, namespace: &str) -> Result<McpServer, Invalid> {
+    pub(crate) fn create(self, namespace: &str) -> Result<McpServer, InvalidMcpServer> {
         check_resource_name(&self.name)?;
-        let spec = Spec::of(server_type(&self.kind)?);
+        let spec = McpServerSpec::of(server_type(&self.kind)?);
         let server = McpServer::new(self.name.clone(), namespace, spec);
         self.apply(server)
     }
 
     /// The server with the fields that are given; others keep their values.
-    pub(crate) fn update(self, server: &McpServer) -> Result<McpServer, Invalid> {
+    pub(crate) fn update(self, server: &McpServer) -> Result<McpServer, InvalidMcpServer> {
         let mut server = server.clone();
         if !self.kind.is_empty() {
             server.spec.kind = server_type(&self.kind)?;
@@ -47,7 +47,7 @@ impl ServerDraft {
         self.apply(server)
     }
 
-    fn apply(self, mut server: McpServer) -> Result<McpServer, Invalid> {
+    fn apply(self, mut server: McpServer) -> Result<McpServer, InvalidMcpServer> {
         let mut fields = match serde_json::to_value(&server.spec) {
             Ok(Value::Object(fields)) => fields,
             Ok(_) | Err(_) => Map::new(),

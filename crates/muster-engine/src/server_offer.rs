@@ -91,14 +91,17 @@ impl Naming {
 
 #[cfg(test)]
 mod tests {
-    use muster_config::mcpserver::{McpServer, ServerType, Spec};
+    use muster_config::mcpserver::{McpServer, McpServerSpec, ServerType};
     use muster_core::{connect::ServerListing, json::raw};
     use serde_json::json;
 
     use super::{renamed, source};
 
     fn server(prefix: &str) -> McpServer {
-        let spec = Spec { tool_prefix: prefix.to_owned(), ..Spec::of(ServerType::Stdio) };
+        let spec = McpServerSpec {
+            tool_prefix: prefix.to_owned(),
+            ..McpServerSpec::of(ServerType::Stdio)
+        };
         McpServer::new("github", "default", spec)
     }
 

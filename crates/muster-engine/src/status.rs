@@ -1,7 +1,7 @@
 //! The status of an MCP server, and its messages in tools and files.
 
 use jiff::Timestamp;
-use muster_config::mcpserver::{ServerType, Status};
+use muster_config::mcpserver::{McpServerStatus, ServerType};
 use muster_gateway::condition::ServerCondition;
 
 use crate::redact;
@@ -52,8 +52,8 @@ impl ServerStatus {
     }
 
     /// The status in the server's file.
-    pub fn stored(&self, kind: ServerType) -> Status {
-        Status {
+    pub fn stored(&self, kind: ServerType) -> McpServerStatus {
+        McpServerStatus {
             state: self.condition.stored(kind).to_owned(),
             last_error: self.error.as_deref().map(redact::error).unwrap_or_default(),
             last_connected: self.last_connected.map(moment),

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use muster_config::mcpserver::Status;
+use muster_config::mcpserver::McpServerStatus;
 use tokio::{sync::watch, time::sleep};
 
 use crate::{
@@ -24,7 +24,7 @@ pub(crate) async fn keep(
     mut views: watch::Receiver<Arc<View>>,
     pause: Duration,
 ) {
-    let mut written: BTreeMap<PathBuf, Status> = BTreeMap::new();
+    let mut written: BTreeMap<PathBuf, McpServerStatus> = BTreeMap::new();
     // A file that cannot be written is logged once.
     let mut refused: BTreeSet<PathBuf> = BTreeSet::new();
     loop {

@@ -16,7 +16,7 @@ use std::{
 };
 
 use muster_config::{
-    mcpserver::{self, McpServer, Status},
+    mcpserver::{self, McpServer, McpServerStatus},
     service::ServiceFile,
     settings::{self, Settings},
 };
@@ -278,7 +278,7 @@ impl Store {
     pub(crate) async fn write_status(
         &self,
         path: &Path,
-        status: &Status,
+        status: &McpServerStatus,
     ) -> Result<(), WriteError> {
         let (path, status) = (path.to_owned(), status.clone());
         self.exclusively(move || write::status(&path, &status)).await

@@ -10,7 +10,6 @@ mod orphans;
 mod ports;
 mod process;
 mod ready;
-mod yaml;
 
 use std::{
     collections::BTreeMap,

@@ -3,24 +3,30 @@
 //! `{{ path }}`, `{{ .path }}`, `{{path}}` and `{{.path}}` are replaced; anything else between braces is left
 //! unchanged.
 
-use muster_template::simple::{self, Unfilled};
+use muster_template::simple::{self, SubstitutionError};
 use serde_json::{Map, Value};
 
 use crate::go_format;
 
 /// Renders every text inside `value`; keys are left unchanged.
-pub fn render(value: &Value, variables: &Map<String, Value>) -> Result<Value, Unfilled> {
+pub fn render(value: &Value, variables: &Map<String, Value>) -> Result<Value, SubstitutionError> {
     simple::replace_all(value, &|text| render_text(text, variables))
 }
 
 /// Renders one text.
-pub fn render_text(text: &str, variables: &Map<String, Value>) -> Result<String, Unfilled> {
+pub fn render_text(
+    text: &str,
+    variables: &Map<String, Value>,
+) -> Result<String, SubstitutionError> {
     simple::replace(text, |path| Ok(lookup(path, variables).map(go_format::in_template)))
 }
 
 /// Replaces variables in the texts of `value`, each text only if all of its braces begin with a known
 /// variable. Other texts may be templates of the gateway, such as those of a workflow.
-pub fn substitute(value: &Value, variables: &Map<String, Value>) -> Result<Value, Unfilled> {
+pub fn substitute(
+    value: &Value,
+    variables: &Map<String, Value>,
+) -> Result<Value, SubstitutionError> {
     map_texts(value, &|text| match all_known(text, variables) {
         true => render_text(text, variables).map(Value::String),
         false => Ok(Value::String(text.to_owned())),
@@ -29,13 +35,16 @@ pub fn substitute(value: &Value, variables: &Map<String, Value>) -> Result<Value
 
 /// Replaces variables in an expectation, as [`substitute`] does, except that numbers print as received and a
 /// text that is a single variable becomes its value.
-pub fn expectation(value: &Value, variables: &Map<String, Value>) -> Result<Value, Unfilled> {
+pub fn expectation(
+    value: &Value,
+    variables: &Map<String, Value>,
+) -> Result<Value, SubstitutionError> {
     map_texts(value, &|text| {
         if !text.contains("{{") || !all_known(text, variables) {
             return Ok(Value::String(text.to_owned()));
         }
         if let Some(path) = simple::single_path(text) {
-            let missing = || Unfilled::Missing(vec![path.to_owned()]);
+            let missing = || SubstitutionError::Missing(vec![path.to_owned()]);
             return lookup(path, variables).cloned().ok_or_else(missing);
         }
         let display = |path: &str| Ok(lookup(path, variables).map(go_format::display));
@@ -45,8 +54,8 @@ pub fn expectation(value: &Value, variables: &Map<String, Value>) -> Result<Valu
 
 fn map_texts(
     value: &Value,
-    map: &impl Fn(&str) -> Result<Value, Unfilled>,
-) -> Result<Value, Unfilled> {
+    map: &impl Fn(&str) -> Result<Value, SubstitutionError>,
+) -> Result<Value, SubstitutionError> {
     match value {
         Value::String(text) => map(text),
         Value::Array(items) => items.iter().map(|item| map_texts(item, map)).collect(),

@@ -7,7 +7,7 @@ use thiserror::Error;
 #[error("{text}")]
 pub struct TemplateError {
     /// The stage at which it failed.
-    pub stage: Stage,
+    pub stage: ErrorStage,
     /// The line, from 1.
     pub line: usize,
     /// The byte in that line, from 0, as Go counts.
@@ -17,7 +17,7 @@ pub struct TemplateError {
 
 /// The stage at which a template failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum ErrorStage {
     /// Parsing: its syntax is invalid.
     Parse,
     /// Execution: a value or an argument does not fit.
@@ -27,7 +27,7 @@ pub enum Stage {
 }
 
 impl TemplateError {
-    pub(crate) fn new(stage: Stage, source: &str, at: usize, text: String) -> Self {
+    pub(crate) fn new(stage: ErrorStage, source: &str, at: usize, text: String) -> Self {
         let (line, column) = Self::place(source, at);
         Self { stage, line, column, text }
     }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use serde_json::Value as Json;
 
 use super::{
-    Stage, TemplateError,
+    ErrorStage, TemplateError,
     ast::{Branch, Node, Pipe, SourceSpot, Tree},
     format,
     json::to_json,
@@ -64,10 +64,10 @@ impl<'t, 'r> Exec<'t, 'r> {
     }
 
     fn error<T>(&self, message: &str) -> ExecResult<T> {
-        self.error_of(Stage::Execute, message)
+        self.error_of(ErrorStage::Execute, message)
     }
 
-    fn error_of<T>(&self, stage: Stage, message: &str) -> ExecResult<T> {
+    fn error_of<T>(&self, stage: ErrorStage, message: &str) -> ExecResult<T> {
         let Some(spot) = self.spot else {
             let text = format!("template: {}: {message}", self.name);
             return Err(Box::new(TemplateError::new(stage, self.text, 0, text)));
@@ -84,7 +84,7 @@ impl<'t, 'r> Exec<'t, 'r> {
         match answer {
             Ok(value) => Ok(value),
             Err(EvalError::Message(message)) => self.error(&message),
-            Err(EvalError::LimitExceeded(message)) => self.error_of(Stage::Limit, message),
+            Err(EvalError::LimitExceeded(message)) => self.error_of(ErrorStage::Limit, message),
         }
     }
 

@@ -250,7 +250,7 @@ impl<'r> Printer<'r> {
 /// The text of values that implement Go's `Stringer`.
 pub(crate) fn stringer_text(value: &Value) -> Option<String> {
     match value {
-        Value::Int(n, IntKind::Duration) => Some(time::duration::shown(*n)),
+        Value::Int(n, IntKind::Duration) => Some(time::duration::format(*n)),
         Value::Int(n, IntKind::Month) => Some(time::month_name(*n)),
         Value::Int(n, IntKind::Weekday) => Some(time::weekday_name(*n)),
         Value::Time(time) => Some(time.to_string()),

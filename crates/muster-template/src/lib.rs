@@ -6,18 +6,18 @@
 //! an error.
 //!
 //! **Invariant:** rendering terminates. Every step, every byte and every level of nesting is charged
-//! against [`Limits`]; a template that exceeds them fails with [`Stage::Limit`]. Nothing here reads a
-//! clock, a file or the environment: time and randomness come with the [`Context`], and the functions
+//! against [`RenderLimits`]; a template that exceeds them fails with [`ErrorStage::Limit`]. Nothing here reads a
+//! clock, a file or the environment: time and randomness come with the [`RenderContext`], and the functions
 //! that would need more are [`REFUSED`].
 
 use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-pub use error::{Stage, TemplateError};
+pub use error::{ErrorStage, TemplateError};
 pub use functions::REFUSED;
-pub use references::{Reference, Refusal};
-pub use state::{Context, Limits, Random};
+pub use references::{DataReference, RefusedCall};
+pub use state::{RandomSource, RenderContext, RenderLimits};
 
 use ast::{Node, Pipe, Tree};
 use exec::Exec;
@@ -52,7 +52,7 @@ pub use self::time::duration;
 pub struct Template {
     text: String,
     body: Body,
-    references: Vec<Reference>,
+    references: Vec<DataReference>,
 }
 
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Template {
             Err(error) => {
                 let key = literal_key(text).filter(|(_, key)| is_key(key));
                 let Some((root, key)) = key else { return Err(error) };
-                let references = vec![Reference::key(text, root, key)];
+                let references = vec![DataReference::key(text, root, key)];
                 Ok(Self { text: owned, body: Body::Key(error), references })
             }
         }
@@ -102,8 +102,8 @@ impl Template {
     ///
     /// # Errors
     ///
-    /// What failed and where; [`Stage::Limit`] if it exceeded a limit.
-    pub fn render(&self, data: &Json, cx: &Context<'_>) -> Result<String, TemplateError> {
+    /// What failed and where; [`ErrorStage::Limit`] if it exceeded a limit.
+    pub fn render(&self, data: &Json, cx: &RenderContext<'_>) -> Result<String, TemplateError> {
         let Body::Trees(trees) = &self.body else {
             return match self.evaluate(data, cx)? {
                 Json::String(text) => Ok(text),
@@ -123,7 +123,7 @@ impl Template {
     /// # Errors
     ///
     /// As [`render`](Self::render).
-    pub fn evaluate(&self, data: &Json, cx: &Context<'_>) -> Result<Json, TemplateError> {
+    pub fn evaluate(&self, data: &Json, cx: &RenderContext<'_>) -> Result<Json, TemplateError> {
         if let Some(value) = self.pointed_to(data).filter(|value| !value.is_null()) {
             return Ok(value.clone());
         }
@@ -143,7 +143,7 @@ impl Template {
     /// # Errors
     ///
     /// As [`render`](Self::render).
-    pub fn compute(&self, data: &Json, cx: &Context<'_>) -> Result<Json, TemplateError> {
+    pub fn compute(&self, data: &Json, cx: &RenderContext<'_>) -> Result<Json, TemplateError> {
         if let Some(value) = self.pointed_to(data) {
             return Ok(value.clone());
         }
@@ -157,7 +157,7 @@ impl Template {
     }
 
     /// Every path into the data that it mentions, in order; some may not be evaluated when it runs.
-    pub fn references(&self) -> &[Reference] {
+    pub fn references(&self) -> &[DataReference] {
         &self.references
     }
 
@@ -171,7 +171,7 @@ impl Template {
     }
 
     /// The calls in it of functions that are refused.
-    pub fn refusals(&self) -> Vec<Refusal> {
+    pub fn refusals(&self) -> Vec<RefusedCall> {
         match &self.body {
             Body::Trees(trees) => references::refusals(&self.text, trees),
             Body::Key(_) => Vec::new(),
@@ -203,7 +203,7 @@ impl Template {
     fn with<'t, T>(
         &'t self,
         data: &Json,
-        cx: &Context<'_>,
+        cx: &RenderContext<'_>,
         trees: &'t [Tree],
         work: impl FnOnce(&mut Exec<'t, '_>, &Value) -> Result<T, Box<TemplateError>>,
     ) -> Result<T, TemplateError> {
@@ -228,7 +228,7 @@ impl Template {
             state::EvalError::LimitExceeded(message) => *message,
         };
         let text = format!("template: template: the data cannot be used: {message}");
-        TemplateError::new(Stage::Limit, &self.text, 0, text)
+        TemplateError::new(ErrorStage::Limit, &self.text, 0, text)
     }
 }
 
@@ -258,7 +258,7 @@ mod tests {
     use serde_json::{Value as Json, json};
 
     use super::{
-        Context, Limits, Stage, Template, functions,
+        ErrorStage, RenderContext, RenderLimits, Template, functions,
         functions::{ParamType, find},
     };
 
@@ -315,14 +315,14 @@ mod tests {
         json!({"text": "some text", "number": 7, "list": [1, "b", null], "map": {"k": {"n": true}}})
     }
 
-    fn context() -> Context<'static> {
-        let random: super::Random<'static> = &|bytes: &mut [u8]| bytes.fill(0x5a);
-        let limits = Limits { steps: 20_000, bytes: 1 << 20 };
-        Context {
+    fn context() -> RenderContext<'static> {
+        let random: super::RandomSource<'static> = &|bytes: &mut [u8]| bytes.fill(0x5a);
+        let limits = RenderLimits { steps: 20_000, bytes: 1 << 20 };
+        RenderContext {
             now: (1_700_000_000, 123_456_789),
             random: Some(random),
             limits,
-            ..Context::default()
+            ..RenderContext::default()
         }
     }
 
@@ -331,7 +331,7 @@ mod tests {
         let rendered =
             Template::parse(text).and_then(|template| template.render(&data(), &context()));
         let stage = rendered.as_ref().map_err(|error| error.stage);
-        assert_eq!(stage, Err(Stage::Limit), "{text}");
+        assert_eq!(stage, Err(ErrorStage::Limit), "{text}");
     }
 
     #[test]
@@ -367,7 +367,7 @@ mod tests {
         let text = "{{ $d := dict }}{{ $first := $d }}{{ range until 3000 }}{{ $next := dict }}\
                     {{ $_ := set $d \"n\" $next }}{{ $d = $next }}{{ end }}done";
         let template = Template::parse(text).unwrap();
-        let cx = Context { limits: Limits::default(), ..context() };
+        let cx = RenderContext { limits: RenderLimits::default(), ..context() };
         assert_eq!(template.render(&data(), &cx), Ok("done".to_owned()));
     }
 
@@ -413,7 +413,10 @@ mod tests {
         check("fal{{ \"se\" }}", json!(false));
         check("{{ add 40 2 }}", json!("42"));
         let missing = Template::parse("{{ .input.no-key }}").unwrap();
-        assert_eq!(missing.evaluate(&data, &context()).map_err(|e| e.stage), Err(Stage::Parse));
+        assert_eq!(
+            missing.evaluate(&data, &context()).map_err(|e| e.stage),
+            Err(ErrorStage::Parse)
+        );
         assert_eq!(missing.bare_reference(), Some(&["input".to_owned(), "no-key".to_owned()][..]));
     }
 
@@ -460,7 +463,7 @@ mod tests {
     fn templates_are_shared_between_threads() {
         fn shared<T: Send + Sync>() {}
         shared::<Template>();
-        shared::<Context<'static>>();
+        shared::<RenderContext<'static>>();
     }
 
     /// An argument that fits, mostly.

@@ -1,7 +1,7 @@
 //! The parser, with the grammar and the error messages of Go's `text/template/parse`.
 
 use super::{
-    Stage, TemplateError,
+    ErrorStage, TemplateError,
     ast::{Branch, Node, Pos, Tree},
     lex::{Keyword, Lexed, Token, TokenKind, lex},
     quote::{quote, unquote},
@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
         let at = self.token(self.seen.saturating_sub(1)).at;
         let line = self.line(at);
         let text = format!("template: template:{line}: {message}");
-        Err(TemplateError::new(Stage::Parse, self.text, at, text))
+        Err(TemplateError::new(ErrorStage::Parse, self.text, at, text))
     }
 
     fn unexpected<T>(&self, token: Token<'_>, context: &str) -> Parsed<T> {

@@ -10,7 +10,7 @@ use super::{
 
 /// A path into the data: `.input.x` is `["input", "x"]`, a lone `.` is empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reference {
+pub struct DataReference {
     /// The keys, from the root of the data.
     pub path: Vec<String>,
     /// The line, from 1.
@@ -21,7 +21,7 @@ pub struct Reference {
 
 /// A call of a function that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RefusedCall {
     /// The function.
     pub name: &'static str,
     /// Why it is refused.
@@ -32,7 +32,7 @@ pub struct Refusal {
     pub column: usize,
 }
 
-impl Reference {
+impl DataReference {
     /// The reference of a template that is a single key below a root.
     pub(super) fn key(text: &str, root: &str, key: &str) -> Self {
         let at = text.find("{{").unwrap_or(0);
@@ -59,13 +59,13 @@ impl Pipe {
 }
 
 /// The references of the main template; the others get their data from it.
-pub(super) fn of(text: &str, trees: &[Tree]) -> Vec<Reference> {
+pub(super) fn of(text: &str, trees: &[Tree]) -> Vec<DataReference> {
     let lines = LineIndex::of(text);
     let mut found = Vec::new();
     let mut visit = |at, seen: Use<'_>| {
         if let Use::Path(path) = seen {
             let (line, column) = lines.place(at);
-            found.push(Reference { path: path.to_vec(), line, column });
+            found.push(DataReference { path: path.to_vec(), line, column });
         }
     };
     if let Some(tree) = trees.first() {
@@ -75,13 +75,13 @@ pub(super) fn of(text: &str, trees: &[Tree]) -> Vec<Reference> {
 }
 
 /// The refused calls of all trees.
-pub(super) fn refusals(text: &str, trees: &[Tree]) -> Vec<Refusal> {
+pub(super) fn refusals(text: &str, trees: &[Tree]) -> Vec<RefusedCall> {
     let lines = LineIndex::of(text);
     let mut found = Vec::new();
     let mut visit = |at, seen: Use<'_>| {
         if let Use::Call(Function { name, call: Call::Refused(reason), .. }) = seen {
             let (line, column) = lines.place(at);
-            found.push(Refusal { name, reason, line, column });
+            found.push(RefusedCall { name, reason, line, column });
         }
     };
     for tree in trees {

@@ -9,13 +9,13 @@ use thiserror::Error;
 use super::{
     format::display,
     json::from_json,
-    state::{Context, EvalError, RenderState},
+    state::{EvalError, RenderContext, RenderState},
     text::lossy,
 };
 
 /// Why a substitution failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Unfilled {
+pub enum SubstitutionError {
     /// Paths without a value, each once, in order of appearance.
     #[error("missing template variables: {}", .0.join(", "))]
     Missing(Vec<String>),
@@ -37,7 +37,7 @@ pub enum Unfilled {
 /// # Errors
 ///
 /// All paths without a value.
-pub fn render(text: &str, data: &Json) -> Result<String, Unfilled> {
+pub fn render(text: &str, data: &Json) -> Result<String, SubstitutionError> {
     replace(text, |path| find(data, path).map(shown).transpose())
 }
 
@@ -48,8 +48,8 @@ pub fn render(text: &str, data: &Json) -> Result<String, Unfilled> {
 /// The error of `value`, or all paths for which it returns `None`.
 pub fn replace(
     text: &str,
-    value: impl Fn(&str) -> Result<Option<String>, Unfilled>,
-) -> Result<String, Unfilled> {
+    value: impl Fn(&str) -> Result<Option<String>, SubstitutionError>,
+) -> Result<String, SubstitutionError> {
     let (mut out, mut missing) = (String::with_capacity(text.len()), Vec::new());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("{{") {
@@ -68,7 +68,7 @@ pub fn replace(
         rest = tail;
     }
     out.push_str(rest);
-    if missing.is_empty() { Ok(out) } else { Err(Unfilled::Missing(missing)) }
+    if missing.is_empty() { Ok(out) } else { Err(SubstitutionError::Missing(missing)) }
 }
 
 /// Renders every text in `value`; keys are left unchanged.
@@ -76,7 +76,7 @@ pub fn replace(
 /// # Errors
 ///
 /// The first text that fails, with the path to it.
-pub fn render_all(value: &Json, data: &Json) -> Result<Json, Unfilled> {
+pub fn render_all(value: &Json, data: &Json) -> Result<Json, SubstitutionError> {
     replace_all(value, &|text| render(text, data))
 }
 
@@ -87,21 +87,22 @@ pub fn render_all(value: &Json, data: &Json) -> Result<Json, Unfilled> {
 /// The first text that fails, with the path to it.
 pub fn replace_all(
     value: &Json,
-    render: &impl Fn(&str) -> Result<String, Unfilled>,
-) -> Result<Json, Unfilled> {
+    render: &impl Fn(&str) -> Result<String, SubstitutionError>,
+) -> Result<Json, SubstitutionError> {
     Ok(match value {
         Json::String(text) => Json::String(render(text)?),
         Json::Array(items) => {
             let items = items.iter().enumerate().map(|(i, item)| {
-                replace_all(item, render).map_err(|unfilled| Unfilled::Index(i, unfilled.into()))
+                replace_all(item, render)
+                    .map_err(|unfilled| SubstitutionError::Index(i, unfilled.into()))
             });
             Json::Array(items.collect::<Result<_, _>>()?)
         }
         Json::Object(entries) => {
             let entries = entries.iter().map(|(key, item)| {
                 let rendered = replace_all(item, render);
-                let rendered =
-                    rendered.map_err(|unfilled| Unfilled::Key(key.clone(), unfilled.into()));
+                let rendered = rendered
+                    .map_err(|unfilled| SubstitutionError::Key(key.clone(), unfilled.into()));
                 Ok((key.clone(), rendered?))
             });
             Json::Object(entries.collect::<Result<_, _>>()?)
@@ -132,17 +133,17 @@ fn find<'d>(data: &'d Json, path: &str) -> Option<&'d Json> {
     path.split('.').try_fold(data, |value, key| value.as_object()?.get(key))
 }
 
-fn shown(value: &Json) -> Result<String, Unfilled> {
+fn shown(value: &Json) -> Result<String, SubstitutionError> {
     match value {
         Json::String(text) => Ok(text.clone()),
         Json::Number(n) => Ok(format!("{:.6}", n.as_f64().unwrap_or(f64::NAN))),
         value => {
-            let state = RenderState::new(Context::default());
+            let state = RenderState::new(RenderContext::default());
             let value = from_json(&state, value, 0);
             match value.and_then(|value| display(&state, &value)) {
                 Ok(bytes) => Ok(lossy(&bytes).into_owned()),
-                Err(EvalError::LimitExceeded(problem)) => Err(Unfilled::TooMuch(problem)),
-                Err(EvalError::Message(_)) => Err(Unfilled::TooMuch("it cannot be shown")),
+                Err(EvalError::LimitExceeded(problem)) => Err(SubstitutionError::TooMuch(problem)),
+                Err(EvalError::Message(_)) => Err(SubstitutionError::TooMuch("it cannot be shown")),
             }
         }
     }

@@ -17,25 +17,25 @@ use super::{
 };
 
 /// A source of randomness: fills a buffer with random bytes.
-pub type Random<'a> = &'a (dyn Fn(&mut [u8]) + Sync);
+pub type RandomSource<'a> = &'a (dyn Fn(&mut [u8]) + Sync);
 
 /// The environment of a rendering: time, randomness and limits.
 #[derive(Clone, Copy)]
-pub struct Context<'a> {
+pub struct RenderContext<'a> {
     /// Seconds since 1970 and nanoseconds, for `now` and everything that falls back on it.
     pub now: (i64, u32),
     /// The IANA name of the zone that Go calls `Local`; an unknown one is UTC.
     pub zone: &'a str,
     /// The source of randomness; without it the random functions fail.
-    pub random: Option<Random<'a>>,
+    pub random: Option<RandomSource<'a>>,
     /// The limits of the rendering.
-    pub limits: Limits,
+    pub limits: RenderLimits,
 }
 
-impl fmt::Debug for Context<'_> {
+impl fmt::Debug for RenderContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { now, zone, random, limits } = self;
-        f.debug_struct("Context")
+        f.debug_struct("RenderContext")
             .field("now", now)
             .field("zone", zone)
             .field("random", &random.is_some())
@@ -44,22 +44,22 @@ impl fmt::Debug for Context<'_> {
     }
 }
 
-impl Default for Context<'_> {
+impl Default for RenderContext<'_> {
     fn default() -> Self {
-        Self { now: (0, 0), zone: "UTC", random: None, limits: Limits::default() }
+        Self { now: (0, 0), zone: "UTC", random: None, limits: RenderLimits::default() }
     }
 }
 
 /// The limits of one rendering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RenderLimits {
     /// Commands, visited elements and work inside functions, in units of about a microsecond.
     pub steps: u64,
     /// Bytes of every value created, including the output.
     pub bytes: u64,
 }
 
-impl Default for Limits {
+impl Default for RenderLimits {
     fn default() -> Self {
         Self { steps: 1_000_000, bytes: 64 << 20 }
     }
@@ -89,15 +89,15 @@ pub(crate) type EvalResult<T = Value> = Result<T, EvalError>;
 
 /// The state of one rendering that functions share.
 pub(crate) struct RenderState<'a> {
-    pub(crate) cx: Context<'a>,
+    pub(crate) cx: RenderContext<'a>,
     steps: Cell<u64>,
     bytes: Cell<u64>,
     maps: RefCell<Vec<Rc<Map>>>,
 }
 
 impl<'a> RenderState<'a> {
-    pub(crate) const fn new(cx: Context<'a>) -> Self {
-        let Limits { steps, bytes } = cx.limits;
+    pub(crate) const fn new(cx: RenderContext<'a>) -> Self {
+        let RenderLimits { steps, bytes } = cx.limits;
         let maps = RefCell::new(Vec::new());
         Self { cx, steps: Cell::new(steps), bytes: Cell::new(bytes), maps }
     }
@@ -176,7 +176,7 @@ impl<'a> RenderState<'a> {
         Ok(Value::Map(map))
     }
 
-    /// Random bytes.
+    /// RandomSource bytes.
     pub(crate) fn random<const N: usize>(&self) -> EvalResult<[u8; N]> {
         let mut bytes = [0; N];
         let Some(fill) = self.cx.random else {

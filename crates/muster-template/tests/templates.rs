@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster_template::{Context, REFUSED, Template, functions};
+use muster_template::{REFUSED, RenderContext, Template, functions};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -33,7 +33,11 @@ const BY_LENGTH: [&str; 2] = ["randAlphaNum 8", "now | date"];
 
 fn render(template: &str, data: &Value) -> Result<String, String> {
     let random = |bytes: &mut [u8]| bytes.fill(7);
-    let cx = Context { now: (1_700_000_000, 0), random: Some(&random), ..Context::default() };
+    let cx = RenderContext {
+        now: (1_700_000_000, 0),
+        random: Some(&random),
+        ..RenderContext::default()
+    };
     let parsed = Template::parse(template).map_err(|error| error.to_string())?;
     parsed.render(data, &cx).map_err(|error| error.to_string())
 }

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, fmt::Display};
 
 use muster_core::suggest;
-use muster_template::{Reference, Template};
+use muster_template::{DataReference, Template};
 use serde_json::{Value as Json, value::RawValue};
 
 use super::{
@@ -283,7 +283,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn reference(&mut self, reference: &Reference) {
+    fn reference(&mut self, reference: &DataReference) {
         let mut path = reference.path.iter().map(String::as_str);
         match (path.next(), path.next()) {
             (None, _) | (Some("input" | "results" | "context" | "vars"), None) => (),

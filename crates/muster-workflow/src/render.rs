@@ -1,6 +1,6 @@
 //! Templates inside arguments.
 
-use muster_template::{Context, Stage, Template, TemplateError};
+use muster_template::{ErrorStage, RenderContext, Template, TemplateError};
 use serde_json::Value as Json;
 
 use super::JsonObject;
@@ -17,13 +17,13 @@ pub(super) enum TemplateTarget {
 /// Renders values, and notes which arguments of the workflow they use.
 pub(super) struct Renderer<'a> {
     data: &'a Json,
-    cx: Context<'a>,
+    cx: RenderContext<'a>,
     /// `input.x` for each argument met, in order.
     pub(super) used_inputs: Vec<String>,
 }
 
 impl<'a> Renderer<'a> {
-    pub(super) fn new(data: &'a Json, cx: Context<'a>) -> Self {
+    pub(super) fn new(data: &'a Json, cx: RenderContext<'a>) -> Self {
         Self { data, cx, used_inputs: Vec::new() }
     }
 
@@ -93,8 +93,8 @@ fn with_context(data: &Json) -> Json {
 
 fn worded(error: &TemplateError) -> String {
     match error.stage {
-        Stage::Parse => format!("failed to render arguments: invalid template: {error}"),
-        Stage::Execute | Stage::Limit => {
+        ErrorStage::Parse => format!("failed to render arguments: invalid template: {error}"),
+        ErrorStage::Execute | ErrorStage::Limit => {
             format!("failed to render arguments: template execution failed: {error}")
         }
     }

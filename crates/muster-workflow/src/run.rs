@@ -5,7 +5,7 @@ mod end;
 use std::collections::BTreeMap;
 
 use muster_core::{backend::BoxFuture, call::Outcome};
-use muster_template::Context;
+use muster_template::RenderContext;
 use serde_json::{Value as Json, json};
 
 use self::end::{group_outcome, invalid_step, new_report, step_outcome};
@@ -30,7 +30,7 @@ pub trait Host: Send + Sync {
     fn journal(&self, note: JournalNote) -> BoxFuture<'_, ()>;
 
     /// Time, chance and limits for templates.
-    fn context(&self) -> Context<'_>;
+    fn context(&self) -> RenderContext<'_>;
 }
 
 /// What became of a call.

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster_config::mcpserver::{self, McpServer, ServerType, Spec};
+use muster_config::mcpserver::{self, McpServer, McpServerSpec, ServerType};
 use muster_core::connect::Endpoint;
 use thiserror::Error;
 
@@ -223,7 +223,7 @@ fn create(path: &Path, text: &str) -> Result<(), ApplyError> {
     io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)
 }
 
-fn existing_spec(path: &Path) -> Option<Spec> {
+fn existing_spec(path: &Path) -> Option<McpServerSpec> {
     let text = fs::read_to_string(path).ok()?;
     let stem = path.file_stem()?.to_str()?;
     mcpserver::parse(&text, stem).ok().map(|loaded| loaded.value.spec)
@@ -234,20 +234,20 @@ fn new_server(root: &Path, name: &str, endpoint: Endpoint) -> NewServer {
     let mut extractor = SecretExtractor { server: name, moved: Vec::new(), notes: Vec::new() };
     let mut spec = match endpoint {
         Endpoint::Stdio { command, args, env } => {
-            let mut spec = Spec::of(ServerType::Stdio);
+            let mut spec = McpServerSpec::of(ServerType::Stdio);
             spec.command = command;
             spec.args = extractor.args(args);
             spec.env = env.into_iter().map(|pair| extractor.pair(pair)).collect();
             spec
         }
         Endpoint::Http { url, headers } | Endpoint::Mtls { url, headers, .. } => {
-            let mut spec = Spec::of(ServerType::StreamableHttp);
+            let mut spec = McpServerSpec::of(ServerType::StreamableHttp);
             spec.url = url;
             spec.headers = headers.into_iter().map(|pair| extractor.pair(pair)).collect();
             spec
         }
         Endpoint::Sse { url, headers } => {
-            let mut spec = Spec::of(ServerType::Sse);
+            let mut spec = McpServerSpec::of(ServerType::Sse);
             spec.url = url;
             spec.headers = headers.into_iter().map(|pair| extractor.pair(pair)).collect();
             spec

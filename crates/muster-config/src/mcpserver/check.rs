@@ -3,11 +3,11 @@
 use muster_core::{name::InvalidName, server_auth::AuthType};
 use thiserror::Error;
 
-use super::{ServerType, Spec};
+use super::{McpServerSpec, ServerType};
 
 /// Why a definition is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Invalid {
+pub enum InvalidMcpServer {
     /// Its name cannot be used.
     #[error(transparent)]
     Name(#[from] InvalidName),
@@ -17,53 +17,55 @@ pub enum Invalid {
     /// A process without a command.
     #[error("command is required for stdio type")]
     NoCommand,
-    /// A process cannot be logged in to.
+    /// A child process with authentication.
     #[error(
         "auth configuration is only supported for remote server types (streamable-http or sse)"
     )]
     AuthOnStdio,
-    /// A remote server without an address.
+    /// A remote server without a URL.
     #[error("url is required for streamable-http and sse types")]
     NoUrl,
-    /// Not one of the three.
+    /// An unknown transport.
     #[error("unsupported MCP server type: {0} (supported: stdio, streamable-http, sse)")]
     UnsupportedType(String),
-    /// No identity to open Teleport with.
+    /// Teleport without an identity.
     #[error("teleport auth requires either identityDir or identitySecretName")]
     NoIdentity,
-    /// Two of them.
+    /// Teleport with two identities.
     #[error("teleport auth: identityDir and identitySecretName are mutually exclusive")]
     TwoIdentities,
-    /// A prefix that would not make a name.
+    /// A prefix that is not valid in tool names.
     #[error(
         "invalid toolPrefix '{0}': it must begin with a letter and hold only letters, digits, `_` and `-`"
     )]
     ToolPrefix(String),
 }
 
-/// The type that a word stands for.
-pub fn server_type(word: &str) -> Result<ServerType, Invalid> {
+/// The transport of that name.
+pub fn server_type(word: &str) -> Result<ServerType, InvalidMcpServer> {
     match word {
-        "" => Err(Invalid::NoType),
+        "" => Err(InvalidMcpServer::NoType),
         "stdio" => Ok(ServerType::Stdio),
         "streamable-http" => Ok(ServerType::StreamableHttp),
         "sse" => Ok(ServerType::Sse),
-        word => Err(Invalid::UnsupportedType(word.to_owned())),
+        word => Err(InvalidMcpServer::UnsupportedType(word.to_owned())),
     }
 }
 
-impl Spec {
-    /// Whether everything is there that its type needs.
-    pub fn check(&self) -> Result<(), Invalid> {
+impl McpServerSpec {
+    /// Checks that the fields fit the transport.
+    pub fn check(&self) -> Result<(), InvalidMcpServer> {
         let auth = self.auth.as_ref();
         let kind = auth.map(|auth| auth.kind).unwrap_or_default();
         match self.kind {
-            ServerType::Stdio if self.command.is_empty() => return Err(Invalid::NoCommand),
+            ServerType::Stdio if self.command.is_empty() => {
+                return Err(InvalidMcpServer::NoCommand);
+            }
             ServerType::Stdio if !matches!(kind, AuthType::Unset | AuthType::None) => {
-                return Err(Invalid::AuthOnStdio);
+                return Err(InvalidMcpServer::AuthOnStdio);
             }
             ServerType::StreamableHttp | ServerType::Sse if self.url.is_empty() => {
-                return Err(Invalid::NoUrl);
+                return Err(InvalidMcpServer::NoUrl);
             }
             ServerType::Stdio | ServerType::StreamableHttp | ServerType::Sse => (),
         }
@@ -72,8 +74,8 @@ impl Spec {
             let dir = !teleport.identity_dir.is_empty();
             let secret = !teleport.identity_secret_name.is_empty();
             match (dir, secret) {
-                (false, false) => return Err(Invalid::NoIdentity),
-                (true, true) => return Err(Invalid::TwoIdentities),
+                (false, false) => return Err(InvalidMcpServer::NoIdentity),
+                (true, true) => return Err(InvalidMcpServer::TwoIdentities),
                 (true, false) | (false, true) => (),
             }
         }
@@ -82,7 +84,7 @@ impl Spec {
         let begins = prefix.starts_with(|letter: char| letter.is_ascii_alphabetic());
         match prefix.is_empty() || (begins && prefix.chars().all(usual)) {
             true => Ok(()),
-            false => Err(Invalid::ToolPrefix(prefix.clone())),
+            false => Err(InvalidMcpServer::ToolPrefix(prefix.clone())),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::yaml::{Node, NodeValue};
 /// The last known state of an MCP server. Times are RFC 3339.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Status {
+pub struct McpServerStatus {
     /// Capitalised: `Connected`, `Auth Required`.
     pub state: String,
     /// The error behind that state.
@@ -33,15 +33,15 @@ pub struct Status {
 }
 
 /// Reads a status as far as possible: a broken one does not invalidate the file.
-pub(super) fn read(node: &Node) -> Status {
-    let NodeValue::Map(pairs) = &node.value else { return Status::default() };
+pub(super) fn read(node: &Node) -> McpServerStatus {
+    let NodeValue::Map(pairs) = &node.value else { return McpServerStatus::default() };
     let find = |name: &str| {
         pairs.iter().find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)
     };
     let text = |name: &str| find(name).and_then(written).unwrap_or_default();
     let time = |name: &str| find(name).and_then(written).filter(|text| !text.is_empty());
     let count = |name: &str| text(name).parse().unwrap_or_default();
-    Status {
+    McpServerStatus {
         state: text("state"),
         last_error: text("lastError"),
         last_connected: time("lastConnected"),

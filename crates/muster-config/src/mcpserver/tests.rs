@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use muster_core::connect::Endpoint;
 use proptest::prelude::*;
 
-use super::{McpServer, ServerType, Spec, Status, parse, text, with_status};
+use super::{McpServer, McpServerSpec, McpServerStatus, ServerType, parse, text, with_status};
 use crate::{LoadError, Problem};
 
 fn report(file: &str) -> String {
@@ -281,7 +281,11 @@ fn what_is_misspelled_is_named() {
 #[track_caller]
 #[expect(clippy::needless_pass_by_value, reason = "reads better in the tables")]
 fn check_status(file: &str, expect: Expect) {
-    let status = Status { state: "Failed".to_owned(), restart_count: 1, ..Status::default() };
+    let status = McpServerStatus {
+        state: "Failed".to_owned(),
+        restart_count: 1,
+        ..McpServerStatus::default()
+    };
     let written = with_status(file, &status).unwrap_or_else(|| "none\n".to_owned());
     expect.assert_eq(&written);
     if written != "none\n" {
@@ -344,10 +348,10 @@ fn only_the_status_changes() {
 
 #[test]
 fn words_alone_need_no_restart() {
-    let spec = Spec { url: "a".to_owned(), ..Spec::of(ServerType::Sse) };
-    let other = Spec { description: "new".to_owned(), auto_start: true, ..spec.clone() };
+    let spec = McpServerSpec { url: "a".to_owned(), ..McpServerSpec::of(ServerType::Sse) };
+    let other = McpServerSpec { description: "new".to_owned(), auto_start: true, ..spec.clone() };
     assert!(!spec.needs_restart(&other));
-    let other = Spec { tool_prefix: "p".to_owned(), ..spec.clone() };
+    let other = McpServerSpec { tool_prefix: "p".to_owned(), ..spec.clone() };
     assert!(spec.needs_restart(&other));
     let server = McpServer::new("n", "default", spec);
     assert_eq!(server.prefix(), "n");
@@ -357,6 +361,6 @@ proptest! {
     #[test]
     fn no_text_panics(text in "[ -~\n]{0,60}|(url|status|spec|aggregator|port): [ -~\n]{0,30}") {
         drop(parse(&text, "x"));
-        drop(with_status(&text, &Status::default()));
+        drop(with_status(&text, &McpServerStatus::default()));
     }
 }

@@ -1,4 +1,4 @@
-//! Events to nodes: anchors, aliases and the limits on both.
+//! Composes parser events into nodes; resolves anchors and aliases within limits.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -10,19 +10,19 @@ use super::{
     pairs, scalar, shield,
 };
 
-/// How deep collections may nest, aliases followed.
+/// The maximum nesting of collections, with aliases expanded.
 const MAX_DEPTH: usize = 128;
 
-/// How much anchors and aliases may copy: nodes, and text in [`TEXT_UNIT`]s.
+/// The maximum that aliases may copy: nodes, and text in [`TEXT_UNIT`]s.
 const MAX_COPIED: usize = 1_000_000;
 
-/// This many bytes of text weigh as much as a node.
+/// Bytes of text that weigh as much as a node.
 const TEXT_UNIT: usize = 32;
 
-/// How many bytes are read, all attempts together, before the layout is mended no more.
+/// The bytes parsed in all attempts together before layout repairs stop.
 const MAX_READ: usize = 8 << 20;
 
-/// Reads the only document of `text`.
+/// Composes the only document of `text`.
 pub(super) fn document(text: &str) -> Result<Node, SyntaxError> {
     let mut layout = Layout::new(text);
     let mut read = 0;
@@ -40,11 +40,11 @@ pub(super) fn document(text: &str) -> Result<Node, SyntaxError> {
     }
 }
 
-/// What stopped a reading.
+/// Why composing failed.
 enum Wrong {
-    /// The parser did; another layout may help.
+    /// The parser failed; a layout repair may help.
     Syntax(ScanError),
-    /// What is written is understood and refused.
+    /// The document is valid YAML that is not supported.
     Meaning(SyntaxError),
 }
 
@@ -54,7 +54,7 @@ impl From<SyntaxError> for Wrong {
     }
 }
 
-/// What stopped an attempt.
+/// Why an attempt failed.
 enum Failure {
     Syntax(String, Stop),
     Meaning(SyntaxError),
@@ -98,18 +98,18 @@ struct Composer<'t> {
     parser: Parser<'t, StrInput<'t>>,
     stand_in: char,
     layout: &'t Layout,
-    /// The number of characters, when the last line has no end.
+    /// The number of characters, if the last line has no line end.
     unended: Option<usize>,
-    /// Where the collections begin that are not yet complete.
+    /// The starts of collections that are still open.
     open: Vec<Place>,
-    /// Where the last event ends.
+    /// The end of the last event.
     told: Place,
-    /// By the parser's number of the anchor; none while its value is still being read.
+    /// Anchors by the parser's ID; `None` while the value is being composed.
     anchors: BTreeMap<usize, Option<Anchored>>,
     copied: usize,
 }
 
-/// What an alias may stand for.
+/// The target of an alias.
 struct Anchored {
     node: Node,
     weight: usize,
@@ -178,7 +178,7 @@ impl<'t> Composer<'t> {
         Ok(node)
     }
 
-    /// The text of a scalar as PyYAML has it: a last line without an end gets none.
+    /// The text of a scalar as in PyYAML: a last line without a line end gets none.
     fn content(&self, text: Cow<'t, str>, style: ScalarStyle, span: Span) -> Cow<'t, str> {
         let text = shield::unshield(text, self.stand_in);
         let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
@@ -262,7 +262,7 @@ impl<'t> Composer<'t> {
         Ok(())
     }
 
-    /// What will have been copied after `weight` more, if that may be.
+    /// The total copied after `weight` more, if within the limit.
     fn charge(&self, weight: usize, span: Span) -> Result<usize, Wrong> {
         match self.copied + weight {
             copied if copied > MAX_COPIED => {
@@ -272,7 +272,7 @@ impl<'t> Composer<'t> {
         }
     }
 
-    /// Whether something `more` levels deep may stand here.
+    /// Whether a value of `more` levels fits within the nesting limit.
     fn limit_depth(&self, more: usize, span: Span) -> Result<(), Wrong> {
         if self.open.len() + more > MAX_DEPTH {
             let message = format!("values nest more than {MAX_DEPTH} levels deep");
@@ -316,7 +316,7 @@ fn plain<'e>(event: &'e Event<'_>) -> Option<&'e str> {
     }
 }
 
-/// `=` is an ordinary key, though as a value it has no meaning.
+/// `=` is an ordinary key, though it is invalid as a value.
 fn quoted(event: Event<'_>) -> Event<'_> {
     match event {
         Event::Scalar(text, _, anchor, tag) => {

@@ -1,38 +1,38 @@
-//! Indentation inside brackets and quotes, and a few blanks.
+//! Layout repairs: indentation inside brackets and quotes, and missing blanks.
 //!
-//! YAML 1.1 as PyYAML reads it does not look at it: a `]` or the rest of a quoted text may stand
-//! further left than the block around it. The parser below does look. So the lines of a bracket or
-//! a quote it stumbled over are moved to the right, where they mean the same, and it tries again.
+//! PyYAML ignores indentation there: a `]` or the rest of a quoted text may be further left than the block
+//! around it. The YAML 1.2 parser rejects that. So the lines of the bracket or quote where it failed are
+//! moved to the right, which does not change their value, and parsing is retried.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A place in the text as the parser saw it: the line from 1, the column from 0.
+/// A position in the parsed text: the line from 1, the column from 0.
 pub(super) type Place = (usize, usize);
 
-/// How many blanks one mending may add.
+/// The maximum of blanks that one repair may add.
 const MAX_ADDED: usize = 4 << 20;
 
-/// Where the parser stopped.
+/// The state of the parser when it failed.
 pub(super) struct Stop {
-    /// What it complained about.
+    /// The position of the error.
     pub(super) failed: Place,
-    /// Where the collections begin that were not complete.
+    /// The starts of open collections.
     pub(super) open: Vec<Place>,
-    /// Up to where it had told what there is.
+    /// The end of the last event.
     pub(super) told: Place,
 }
 
-/// The text, some of its lines moved to the right.
+/// The text, with some lines moved to the right.
 pub(super) struct Layout {
     pub(super) text: String,
-    /// How far each line was moved.
+    /// The shift of each line.
     moved: BTreeMap<usize, usize>,
-    /// Where the brackets and quotes are, in the file, whose lines were.
+    /// The offsets in the file of brackets and quotes whose lines were moved.
     mended: BTreeSet<Place>,
 }
 
 impl Layout {
-    /// Every line end becomes `\n`, and a last line of blanks is nothing.
+    /// Normalises line ends to `\n`, and drops a last line of blanks.
     pub(super) fn new(text: &str) -> Self {
         let mut text = text.replace("\r\n", "\n").replace('\r', "\n");
         let without_blanks = text.trim_end_matches(' ').len();
@@ -42,12 +42,13 @@ impl Layout {
         Self { text, moved: BTreeMap::new(), mended: BTreeSet::new() }
     }
 
-    /// The column from 1 that a place has in the file.
+    /// The column in the file of a position, from 1.
     pub(super) fn column(&self, (line, column): Place) -> usize {
         (column + 1).saturating_sub(self.moved.get(&line).copied().unwrap_or_default()).max(1)
     }
 
-    /// Moves the lines of what was open when the parser failed. Whether it is worth another try.
+    /// Moves the lines of the bracket or quote that was open when the parser failed. Returns whether to
+    /// retry.
     pub(super) fn mend(&mut self, stop: &Stop) -> bool {
         if let Some(at) = self.missing_blank(stop) {
             self.text.insert(at, ' ');
@@ -67,8 +68,8 @@ impl Layout {
         self.indent(start, end)
     }
 
-    /// Where a blank is missing that YAML 1.1 does not ask for: `{a:[b]}`, `"a"#b`. Columns to the
-    /// right of it are told one too high.
+    /// Inserts a blank that YAML 1.1 does not require: `{a:[b]}`, `"a"#b`. Columns to the right of it are
+    /// reported one too high.
     fn missing_blank(&self, stop: &Stop) -> Option<usize> {
         let at = self.offset(stop.failed)?;
         match self.text.as_bytes().get(at..)? {
@@ -100,7 +101,7 @@ impl Layout {
         let mut text = String::with_capacity(self.text.len() + by);
         let mut offset = 0;
         for (number, line) in (1..).zip(self.text.split_inclusive('\n')) {
-            // A document marker stays one wherever it stands.
+            // Moving a document marker would turn it into text.
             let marker = line.starts_with("---") || line.starts_with("...");
             if (start + 1..end).contains(&offset) && !marker {
                 text.extend(std::iter::repeat_n(' ', by));
@@ -119,7 +120,7 @@ impl Layout {
             let rest = self.rest(*place)?;
             Some(after_properties(rest))
         });
-        // The parser looks ahead of what it tells.
+        // The parser reads ahead of its events.
         let ahead = self.rest(stop.told).map(after_indicators);
         open.chain(ahead)
             .filter(|rest| rest.starts_with(['[', '{']))
@@ -139,7 +140,7 @@ impl Layout {
         Some(before + rest.char_indices().nth(column)?.0)
     }
 
-    /// The place in the file of what is at an offset.
+    /// The position in the file of an offset.
     fn place(&self, offset: usize) -> Place {
         let before = self.text.get(..offset).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
@@ -152,7 +153,7 @@ fn columns(text: &str) -> usize {
     text.chars().rev().take_while(|character| *character != '\n').count()
 }
 
-/// What follows the anchor and the tag of a value.
+/// The text after the anchor and the tag of a value.
 fn after_properties(text: &str) -> &str {
     let mut rest = text;
     while rest.starts_with(['&', '!']) {
@@ -161,7 +162,7 @@ fn after_properties(text: &str) -> &str {
     rest
 }
 
-/// What follows blanks, comments, and the marks and properties of a value.
+/// The text after blanks, comments, and the indicators and properties of a value.
 fn after_indicators(text: &str) -> &str {
     let mut rest = text;
     loop {
@@ -177,11 +178,11 @@ fn after_indicators(text: &str) -> &str {
     }
 }
 
-/// What a quote or a bracket at the beginning of `text` encloses, up to its end.
+/// The quoted or bracketed text at the start of `text`, up to its end.
 fn enclosed(text: &str) -> Option<&str> {
     let mut rest = text;
     let mut depth = 0_usize;
-    // Whether a value may begin here; inside a value, quotes mean nothing.
+    // Whether a value may begin here; inside a value, quotes are ordinary characters.
     let mut fresh = true;
     let mut after_blank = false;
     while let Some(character) = rest.chars().next() {

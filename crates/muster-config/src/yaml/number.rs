@@ -1,11 +1,11 @@
-//! Whole and floating point numbers as YAML 1.1 writes them.
+//! Integers and floats of YAML 1.1.
 
 use muster_core::value::Value;
 
-/// More digits than this Python refuses to read.
+/// The maximum number of digits that Python reads.
 const MAX_DIGITS: usize = 4300;
 
-/// A whole number, or none when the text is not written as one; the error is one sentence.
+/// Parses an integer; `None` if the text is none, an error message if it is too long.
 ///
 /// Binary `0b1`, octal `017`, decimal, hexadecimal `0xF` and base sixty `1:30`, with `_` anywhere
 /// after the first digit.
@@ -35,8 +35,7 @@ pub(super) fn integer(text: &str) -> Option<Result<Value, String>> {
     })
 }
 
-/// A floating point number, or none when the text is not written as one: a dot is needed, and a
-/// sign in the exponent.
+/// Parses a float; `None` if the text is none: it needs a dot, and a sign in the exponent.
 pub(super) fn float(text: &str) -> Option<f64> {
     let (negative, body) = sign(text);
     let signed = body.len() < text.len();
@@ -55,7 +54,7 @@ pub(super) fn float(text: &str) -> Option<f64> {
     Some(if negative { -size } else { size })
 }
 
-/// A number in any spelling; what the tag `!!float` takes.
+/// Parses a number in any notation, as the tag `!!float` allows.
 pub(super) fn any_float(text: &str) -> Option<f64> {
     float(text).or_else(|| text.replace('_', "").parse().ok())
 }
@@ -104,7 +103,7 @@ fn float_base_sixty(first: &str, minutes: &str, rest: &str) -> Option<f64> {
     }
     sixtieths(minutes)?;
     let text = format!("{first}:{minutes}.{rest}").replace('_', "");
-    // Summed from the right, as the original does, so that the last bit agrees.
+    // Summed from the right as in PyYAML, so that the last bit agrees.
     let (mut sum, mut base) = (0.0, 1.0);
     for part in text.rsplit(':') {
         sum += part.parse::<f64>().ok()? * base;
@@ -150,7 +149,7 @@ struct Big(Vec<u64>);
 impl Big {
     const GROUP: u64 = 1_000_000_000;
 
-    /// Reads digits; none when there are too many.
+    /// Parses digits; `None` if there are too many.
     fn new(digits: &str, radix: u32) -> Option<Self> {
         digits
             .chars()

@@ -5,7 +5,7 @@ use muster_core::value::Value;
 
 use super::{Node, NodeValue, SyntaxError};
 
-/// What `<<` brings in; of several mappings, an earlier one outweighs a later one.
+/// The pairs that `<<` merges; of several mappings, earlier ones take precedence.
 pub(super) fn mergeable(node: Node) -> Result<Vec<(Node, Node)>, SyntaxError> {
     let (line, column) = (node.line, node.column);
     let wrong = |line, column| SyntaxError {
@@ -31,7 +31,7 @@ pub(super) fn mergeable(node: Node) -> Result<Vec<(Node, Node)>, SyntaxError> {
     }
 }
 
-/// Equal keys become one: at the first one's place, with the last one's value.
+/// Merges equal keys: the position of the first, the value of the last.
 pub(super) fn unique(pairs: Vec<(Node, Node)>) -> Result<Vec<(Node, Node)>, SyntaxError> {
     let mut unique = IndexMap::with_capacity(pairs.len());
     for (key, value) in pairs {
@@ -51,7 +51,7 @@ pub(super) fn unique(pairs: Vec<(Node, Node)>) -> Result<Vec<(Node, Node)>, Synt
     Ok(unique.into_values().collect())
 }
 
-/// What makes two keys equal: as in Python, `1`, `1.0` and `true` are one key.
+/// The identity of a key: as in Python, `1`, `1.0` and `true` are equal.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
     Null,
@@ -66,7 +66,7 @@ fn identity(key: &Node) -> Option<Identity> {
         Value::Null => Identity::Null,
         Value::Bool(truth) => Identity::Number(u8::from(*truth).to_string()),
         Value::Int(digits) => Identity::Number(digits.clone()),
-        // Adding zero makes a negative zero positive.
+        // Adding zero turns negative zero into zero.
         Value::Float(float) => Identity::Number((float + 0.0).to_string()),
         Value::Text(text) => Identity::Text(text.clone()),
         Value::Timestamp(stamp) => Identity::Stamp(stamp.iso.clone()),

@@ -1,4 +1,4 @@
-//! What a scalar means.
+//! Resolution of scalars.
 
 use muster_core::value::Value;
 use saphyr_parser::{ScalarStyle, Tag};
@@ -7,12 +7,12 @@ use super::{Scalar, number, stamp};
 
 const YAML: &str = "tag:yaml.org,2002:";
 
-/// A scalar as written, with its tag if it has one; the error is one sentence.
+/// Resolves a scalar with its tag, if it has one.
 pub(super) fn read(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Scalar, String> {
     let value = match tag.map(full_name) {
         None if style == ScalarStyle::Plain => resolve(text)?,
         None => Value::Text(text.to_owned()),
-        // The non-specific tag asks for resolution, even of quoted text.
+        // The non-specific tag requests resolution, even of quoted text.
         Some(tag) if tag == "!" => resolve(text)?,
         Some(tag) => tagged(text, &tag)?,
     };
@@ -23,22 +23,22 @@ pub(super) fn read(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<
     Ok(Scalar { value, written })
 }
 
-/// Nothing at all.
+/// An empty scalar, which is null.
 pub(super) fn null() -> Scalar {
     Scalar { value: Value::Null, written: None }
 }
 
-/// A tag in one piece: `tag:yaml.org,2002:str`, `!mine`.
+/// The full name of a tag: `tag:yaml.org,2002:str`, `!mine`.
 pub(super) fn full_name(tag: &Tag) -> String {
     format!("{}{}", tag.handle, tag.suffix)
 }
 
-/// The sentence for a tag that means nothing here.
+/// The message for an unknown tag.
 pub(super) fn no_constructor(tag: &str) -> String {
     format!("could not determine a constructor for the tag '{tag}'")
 }
 
-/// What plain text means.
+/// Resolves plain text.
 fn resolve(text: &str) -> Result<Value, String> {
     if let Some(word) = word(text) {
         return Ok(word);

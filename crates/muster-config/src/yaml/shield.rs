@@ -1,19 +1,19 @@
-//! A lone dash inside `[…]` and `{…}`.
+//! Lone dashes inside `[…]` and `{…}`.
 //!
-//! YAML 1.1 takes `{default: -}` and `[+, -]` for text; the parser below, being of 1.2, refuses
-//! them. A stand-in of the same width takes the dash's place while it looks, so positions hold.
+//! In YAML 1.1, `{default: -}` and `[+, -]` contain text; the YAML 1.2 parser rejects them. A placeholder of
+//! the same width replaces the dash during parsing, so positions stay valid.
 
 use std::borrow::Cow;
 
-/// Text made fit for the parser.
+/// Text with placeholders for lone dashes.
 pub(super) struct Shielded<'t> {
-    /// What the parser is to read.
+    /// The text to parse.
     pub(super) text: Cow<'t, str>,
-    /// What stands for a dash in it.
+    /// The placeholder.
     pub(super) stand_in: char,
 }
 
-/// Hides each dash that stands before a bracket or a comma and after a blank, bracket or comma.
+/// Replaces each dash that follows a blank, bracket or comma and precedes a bracket or comma.
 pub(super) fn shield(text: &str) -> Shielded<'_> {
     let stand_in = ('\u{e000}'..='\u{f8ff}').find(|stand_in| !text.contains(*stand_in));
     let Some(stand_in) = stand_in.filter(|_| dashes(text).next().is_some()) else {
@@ -30,7 +30,7 @@ pub(super) fn shield(text: &str) -> Shielded<'_> {
     Shielded { text: Cow::Owned(shielded), stand_in }
 }
 
-/// Puts the dashes back.
+/// Restores the dashes.
 pub(super) fn unshield(text: Cow<'_, str>, stand_in: char) -> Cow<'_, str> {
     if stand_in == '-' || !text.contains(stand_in) {
         return text;

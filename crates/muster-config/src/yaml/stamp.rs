@@ -1,8 +1,8 @@
-//! Dates and moments as YAML 1.1 writes them.
+//! Dates and timestamps of YAML 1.1.
 
 use muster_core::value::YamlTimestamp;
 
-/// A date or a moment, or none when the text is not written as one; the error is one sentence.
+/// Parses a date or a timestamp; `None` if the text is none, an error message if it is out of range.
 pub(super) fn read(text: &str) -> Option<Result<YamlTimestamp, String>> {
     let mut cursor = Cursor(text);
     let year = cursor.digits(4, 4)?;
@@ -11,7 +11,7 @@ pub(super) fn read(text: &str) -> Option<Result<YamlTimestamp, String>> {
     cursor.take('-')?;
     let day = cursor.digits(1, 2)?;
     if cursor.0.is_empty() {
-        // A date alone needs all its digits.
+        // A date without a time needs all its digits.
         return (text.len() == 10).then(|| Ok(date(year, month, day)?.stamp()));
     }
     let clock = clock(&mut cursor)?;
@@ -34,7 +34,7 @@ struct Clock {
 
 enum Zone {
     Unknown,
-    /// The distance from UTC.
+    /// The offset from UTC.
     Offset {
         sign: char,
         minutes: u32,
@@ -138,7 +138,7 @@ fn moment(date: &Date, clock: &Clock, zone: &Zone) -> Result<YamlTimestamp, Stri
     })
 }
 
-/// What is left to read.
+/// The unparsed text.
 struct Cursor<'t>(&'t str);
 
 impl Cursor<'_> {
@@ -147,7 +147,7 @@ impl Cursor<'_> {
         Some(())
     }
 
-    /// Skips blanks; whether there were any.
+    /// Skips blanks; returns whether there were any.
     fn blanks(&mut self) -> bool {
         let rest = self.0.trim_start_matches([' ', '\t']);
         let any = rest.len() < self.0.len();
@@ -155,7 +155,7 @@ impl Cursor<'_> {
         any
     }
 
-    /// As many digits as there are, at least `least` and at most `most`.
+    /// Reads digits, at least `least` and at most `most`.
     fn digits(&mut self, least: usize, most: usize) -> Option<u32> {
         let count = self.0.bytes().take(most).take_while(u8::is_ascii_digit).count();
         let (digits, rest) = self.0.split_at_checked(count)?;
@@ -163,7 +163,7 @@ impl Cursor<'_> {
         if count < least { None } else { digits.parse().ok() }
     }
 
-    /// A fraction of a second, cut to microseconds.
+    /// A fraction of a second, truncated to microseconds.
     fn micros(&mut self) -> u32 {
         let mut micros = 0;
         let mut place = 100_000;

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use muster_api::mcp_server::{McpServerInfo, McpServerList, McpServerSession};
 use muster_config::{
-    mcpserver::{Status, fields::SPEC},
+    mcpserver::{McpServerStatus, fields::SPEC},
     schema::arguments,
 };
 use muster_core::{
@@ -104,7 +104,7 @@ fn session(handle: &Handle, cx: CallContext<'_>, name: &str) -> Option<McpServer
 
 fn info(entry: &ServerEntry) -> McpServerInfo {
     let spec = &entry.server.spec;
-    let Status { state, last_error, consecutive_failures, last_attempt, next_retry_after, .. } =
+    let McpServerStatus { state, last_error, consecutive_failures, last_attempt, next_retry_after, .. } =
         entry.status.stored(spec.kind);
     McpServerInfo {
         name: entry.server.name.clone(),

@@ -1,6 +1,6 @@
 //! Edits of files by tools.
 
-use muster_config::{LoadError, mcpserver::Invalid, settings::Settings};
+use muster_config::{LoadError, mcpserver::InvalidMcpServer, settings::Settings};
 use thiserror::Error;
 
 use super::{ClassEdit, ClassError, Reconciler, ServiceEdit, WorkflowEdit};
@@ -30,7 +30,7 @@ pub(crate) enum Edit {
 #[derive(Debug, Error)]
 pub(crate) enum EditError {
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] InvalidMcpServer),
     #[error("MCP server '{0}' already exists")]
     Exists(String),
     #[error("MCP server {0} not found")]

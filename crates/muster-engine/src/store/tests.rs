@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, fs, os::unix::fs::PermissionsExt as _, path::Path, sync::Arc};
 
-use muster_config::mcpserver::{McpServer, ServerType, Spec, Status};
+use muster_config::mcpserver::{McpServer, McpServerSpec, McpServerStatus, ServerType};
 use muster_core::policy::DefaultAccess;
 
 use super::{Files, PolicyFile, Severity, Store, WriteError};
@@ -27,7 +27,10 @@ fn default(file: &PolicyFile) -> Option<DefaultAccess> {
 }
 
 fn server(name: &str) -> McpServer {
-    let spec = Spec { url: "http://h/mcp".to_owned(), ..Spec::of(ServerType::StreamableHttp) };
+    let spec = McpServerSpec {
+        url: "http://h/mcp".to_owned(),
+        ..McpServerSpec::of(ServerType::StreamableHttp)
+    };
     McpServer::new(name, "default", spec)
 }
 
@@ -136,7 +139,7 @@ async fn files_are_written_whole_and_never_brought_back() {
     assert_eq!(*files.servers["new"].server, server("new"));
 
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    let status = Status { state: "Connected".to_owned(), ..Status::default() };
+    let status = McpServerStatus { state: "Connected".to_owned(), ..McpServerStatus::default() };
     store.write_status(&path, &status).await.unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
     let stamp = fs::metadata(&path).unwrap().modified().unwrap();

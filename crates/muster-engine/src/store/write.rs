@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use muster_config::mcpserver::{self, Status};
+use muster_config::mcpserver::{self, McpServerStatus};
 use rustix::{
     fs::{CWD, RenameFlags, renameat_with},
     io::Errno,
@@ -115,7 +115,7 @@ pub(super) fn delete(path: &Path) -> Result<(), WriteError> {
     fs::remove_file(path).map_err(|source| missing_or_failed(path, source))
 }
 
-pub(super) fn status(path: &Path, status: &Status) -> Result<(), WriteError> {
+pub(super) fn status(path: &Path, status: &McpServerStatus) -> Result<(), WriteError> {
     changed(path, |before| mcpserver::with_status(before, status))
 }
 

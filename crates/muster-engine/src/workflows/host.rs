@@ -8,7 +8,7 @@ use muster_core::{
     name::ToolName,
     repair::values,
 };
-use muster_template::{Context, Limits};
+use muster_template::{RenderContext, RenderLimits};
 use muster_workflow::{
     JsonObject, TOOL_PREFIX, Workflow,
     content::ToolContent,
@@ -140,14 +140,14 @@ impl Host for Runner<'_> {
         Box::pin(self.live.note(note))
     }
 
-    fn context(&self) -> Context<'_> {
+    fn context(&self) -> RenderContext<'_> {
         let now = jiff::Timestamp::now();
         let nanos = u32::try_from(now.subsec_nanosecond()).unwrap_or_default();
-        Context {
+        RenderContext {
             now: (now.as_second(), nanos),
             zone: "UTC",
             random: Some(&fill),
-            limits: Limits::default(),
+            limits: RenderLimits::default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use muster_config::mcpserver::{McpServer, ServerType, Spec};
+use muster_config::mcpserver::{McpServer, McpServerSpec, ServerType};
 use muster_core::{
     backend::ToolCaller as _,
     call::{Call, Caller, Checking},
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::fake::{Fake, Plan, Said, permanent};
 
-fn start(fake: &Fake, spec: Spec) -> (StaticServers, Dispatcher) {
+fn start(fake: &Fake, spec: McpServerSpec) -> (StaticServers, Dispatcher) {
     let server = Arc::new(McpServer::new("a", "default", spec));
     let connect: Arc<dyn Connector> = Arc::new(fake.clone());
     let static_server = StaticServer { server, naming: Naming::Plain };
@@ -43,7 +43,7 @@ async fn every_failure_is_retried_with_backoff() {
     let fake = Fake::default();
     fake.plan("a", [permanent(), permanent(), permanent(), Plan::Up(vec!["echo"])]);
     let begin = Instant::now();
-    let (servers, dispatcher) = start(&fake, Spec::of(ServerType::Stdio));
+    let (servers, dispatcher) = start(&fake, McpServerSpec::of(ServerType::Stdio));
     servers.untried().wait_for(|untried| *untried == 0).await.unwrap();
     assert!(begin.elapsed() < Duration::from_secs(1), "clients wait for the first attempt only");
     let is_up = |snapshot: &Arc<GatewaySnapshot>| snapshot.catalog.get("echo").is_some();
@@ -63,7 +63,8 @@ async fn timeouts_of_the_definition_apply() {
     fake.plan("a", [Plan::Hang, Plan::Up(vec!["echo"])]);
     fake.says("echo", [Said::Nothing]);
     let begin = Instant::now();
-    let spec = Spec { timeout: 5, call_timeout: 7, ..Spec::of(ServerType::Stdio) };
+    let spec =
+        McpServerSpec { timeout: 5, call_timeout: 7, ..McpServerSpec::of(ServerType::Stdio) };
     let (servers, dispatcher) = start(&fake, spec);
     servers.untried().wait_for(|untried| *untried == 0).await.unwrap();
     assert_eq!(begin.elapsed().as_secs(), 5);

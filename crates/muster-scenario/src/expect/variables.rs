@@ -1,13 +1,16 @@
 //! Resolves results of earlier steps in the expectations of a step.
 
-use muster_template::simple::Unfilled;
+use muster_template::simple::SubstitutionError;
 use serde_json::{Map, Value};
 
 use crate::{go_format, scenario::Expected, template};
 
 impl Expected {
     /// Replaces `{{ step-id.field }}` in every expected text.
-    pub(crate) fn resolved(&self, variables: &Map<String, Value>) -> Result<Self, Unfilled> {
+    pub(crate) fn resolved(
+        &self,
+        variables: &Map<String, Value>,
+    ) -> Result<Self, SubstitutionError> {
         let text = |text: &String| {
             let value = template::expectation(&Value::String(text.clone()), variables)?;
             Ok(match value {

@@ -6,9 +6,10 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use muster_config::writer;
 use serde_json::{Map, Value, json};
 
-use super::{oauth, yaml};
+use super::oauth;
 use crate::{
     oauth::Providers,
     scenario::{ObjectKind, PreConfiguration, Server, ServerKind},
@@ -59,7 +60,7 @@ pub(super) fn plan(
     let given = object(fill(&Value::Object(setup.main_config.clone()))?);
     let config = main_config(&given, context);
     let mut files =
-        vec![PlannedFile { path: config_dir.join("config.yaml"), text: yaml::document(&config) }];
+        vec![PlannedFile { path: config_dir.join("config.yaml"), text: writer::object(&config) }];
     if let Some(pem) = context.providers.ca_pem() {
         files.push(PlannedFile { path: oauth::ca_file(context), text: pem.to_owned() });
     }
@@ -124,7 +125,7 @@ fn server_spec(
                 "command": context.muster.display().to_string(),
                 "args": ["test", "--mock-mcp-server", "--mock-config", path.display().to_string()],
             });
-            files.push(PlannedFile { path, text: yaml::document(&file.into()) });
+            files.push(PlannedFile { path, text: writer::object(&Value::from(file)) });
             object(spec)
         }
         ServerKind::Remote { transport, .. } => {
@@ -155,7 +156,7 @@ fn object_file(
         "spec": spec,
     });
     let path = below(&config_dir.join(folder), &format!("{name}.yaml"));
-    PlannedFile { path, text: yaml::document(&object) }
+    PlannedFile { path, text: writer::object(&object) }
 }
 
 fn object(value: Value) -> Map<String, Value> {

@@ -2,7 +2,7 @@
 
 use super::{Exec, ExecResult};
 use crate::{
-    Stage,
+    ErrorStage,
     ast::{Operand, SourceSpot, Term},
     functions::{Call, Function, ParamType},
     state::EvalError,
@@ -58,7 +58,7 @@ impl<'t> Exec<'t, '_> {
                     EvalError::Message(message) => {
                         self.error(&format!("error calling {name}: {message}"))
                     }
-                    EvalError::LimitExceeded(message) => self.error_of(Stage::Limit, message),
+                    EvalError::LimitExceeded(message) => self.error_of(ErrorStage::Limit, message),
                 }
             }
         }

@@ -16,7 +16,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     plain("now", &[], |state, _| Ok(value(now(state)))),
     plain("ago", &[ANY], |state, args| {
         let since = now(state).since(&moment(state, args.any(0)));
-        state.text(duration::shown(duration::round(since, 1_000_000_000)))
+        state.text(duration::format(duration::round(since, 1_000_000_000)))
     }),
     plain("date", &[TEXT, ANY], |state, args| {
         formatted(state, args.bytes(0), args.any(1), "Local")
@@ -48,7 +48,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             Value::Text(text) => decimal(&text.to_str()),
             _ => 0,
         };
-        state.text(duration::shown(seconds.wrapping_mul(1_000_000_000)))
+        state.text(duration::format(seconds.wrapping_mul(1_000_000_000)))
     }),
     plain("durationRound", &[ANY], |state, args| {
         let nanoseconds = match args.any(0) {

@@ -1,4 +1,4 @@
-//! Random values, from the source in the context.
+//! RandomSource values, from the source in the context.
 
 use super::{Args, Function, ParamType, encoding::BASE64, plain};
 use crate::{
@@ -50,7 +50,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// Random bytes, charged against the limits.
+/// RandomSource bytes, charged against the limits.
 pub(super) fn bytes(state: &RenderState<'_>, count: usize) -> EvalResult<Vec<u8>> {
     state.charge_bytes(count)?;
     let mut bytes = Vec::with_capacity(count);

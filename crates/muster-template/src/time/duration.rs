@@ -5,7 +5,7 @@ use crate::quote::quote;
 const SECOND: u64 = 1_000_000_000;
 
 /// `Duration.String`.
-pub fn shown(nanoseconds: i64) -> String {
+pub fn format(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let n = nanoseconds.unsigned_abs();
     let text = match n {

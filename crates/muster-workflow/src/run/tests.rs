@@ -13,7 +13,7 @@ use std::{
 };
 
 use muster_core::{backend::BoxFuture, call::Outcome};
-use muster_template::Context;
+use muster_template::RenderContext;
 use serde_json::{Value as Json, json};
 
 use super::{CallOutcome, CompletedSteps, Host, JournalNote, RunOutcome, RunResult, run};
@@ -57,8 +57,8 @@ impl Host for World {
         Box::pin(ready(()))
     }
 
-    fn context(&self) -> Context<'_> {
-        Context::default()
+    fn context(&self) -> RenderContext<'_> {
+        RenderContext::default()
     }
 }
 

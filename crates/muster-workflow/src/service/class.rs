@@ -213,7 +213,7 @@ impl GoDuration {
 impl Serialize for GoDuration {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let nanoseconds = i64::try_from(self.nanoseconds).unwrap_or(i64::MAX);
-        serializer.serialize_str(&duration::shown(nanoseconds))
+        serializer.serialize_str(&duration::format(nanoseconds))
     }
 }
 

@@ -1,7 +1,7 @@
 //! What templates of a class see, and what is kept of a tool's answer.
 
 use indexmap::IndexMap;
-use muster_template::simple::{self, Unfilled};
+use muster_template::simple::{self, SubstitutionError};
 use serde_json::{Map, Value as Json, json};
 
 use super::{Service, health::value_at};
@@ -34,7 +34,7 @@ pub fn merged_outputs(given: &Map<String, Json>) -> Map<String, Json> {
 }
 
 /// Arguments with their templates filled in.
-pub fn render_args(args: Option<&Map<String, Json>>, seen: &Json) -> Result<Json, Unfilled> {
+pub fn render_args(args: Option<&Map<String, Json>>, seen: &Json) -> Result<Json, SubstitutionError> {
     let args = args.cloned().unwrap_or_default();
     simple::render_all(&Json::Object(args), seen)
 }
@@ -53,7 +53,7 @@ pub fn outputs(
     outputs: &IndexMap<String, String>,
     service: &Service,
     given: &Map<String, Json>,
-) -> Result<Map<String, Json>, Unfilled> {
+) -> Result<Map<String, Json>, SubstitutionError> {
     let mut seen = template_data(service, given);
     if let Some(seen) = seen.as_object_mut() {
         seen.insert("start".to_owned(), plain(Json::Object(merged_outputs(given))));

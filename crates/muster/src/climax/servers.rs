@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use muster_config::{
     mcp_json,
-    mcpserver::{self, McpServer, Spec},
+    mcpserver::{self, McpServer, McpServerSpec},
     yaml::{self, NodeValue},
 };
 
@@ -46,7 +46,7 @@ fn entries(word: &str) -> Result<Vec<McpServer>, CommandError> {
     let cannot = |reason: String| CommandError::new(format!("cannot load `{word}`: {reason}"));
     let text = fs::read_to_string(word).map_err(|err| cannot(err.to_string()))?;
     let entries = mcp_json::parse(&text).map_err(|err| cannot(err.to_string()))?;
-    let server = |(name, endpoint)| McpServer::new(name, "default", Spec::at(endpoint));
+    let server = |(name, endpoint)| McpServer::new(name, "default", McpServerSpec::at(endpoint));
     Ok(entries.into_iter().map(server).collect())
 }
 
