@@ -46,55 +46,53 @@ fn servers() {
         expect![[r#"
             == /i/muster/config.yaml
             aggregator:
-              host: "localhost"
+              host: localhost
               port: 18000
-              transport: "streamable-http"
+              transport: streamable-http
             == /i/mocks/near.yaml
             tools:
-              -
-                name: "t"
+              - name: t
                 responses:
-                  -
-                    response: "{{ a }}"
+                  - response: "{{ a }}"
             control: 4000
             fault:
-              kind: "half"
+              kind: half
               times: 1
             == /i/muster/mcpservers/near.yaml
-            apiVersion: "muster.giantswarm.io/v1alpha1"
-            kind: "MCPServer"
+            apiVersion: muster.giantswarm.io/v1alpha1
+            kind: MCPServer
             metadata:
-              name: "near"
-              namespace: "default"
+              name: near
+              namespace: default
             spec:
-              type: "stdio"
+              type: stdio
               autoStart: true
-              command: "/bin/muster"
+              command: /bin/muster
               args:
-                - "test"
+                - test
                 - "--mock-mcp-server"
                 - "--mock-config"
-                - "/i/mocks/near.yaml"
-              toolPrefix: "n"
+                - /i/mocks/near.yaml
+              toolPrefix: n
             == /i/muster/mcpservers/far.yaml
-            apiVersion: "muster.giantswarm.io/v1alpha1"
-            kind: "MCPServer"
+            apiVersion: muster.giantswarm.io/v1alpha1
+            kind: MCPServer
             metadata:
-              name: "far"
-              namespace: "default"
+              name: far
+              namespace: default
             spec:
-              type: "sse"
+              type: sse
               autoStart: true
-              url: "http://localhost:1/sse"
+              url: http://localhost:1/sse
             == /i/muster/mcpservers/plain.yaml
-            apiVersion: "muster.giantswarm.io/v1alpha1"
-            kind: "MCPServer"
+            apiVersion: muster.giantswarm.io/v1alpha1
+            kind: MCPServer
             metadata:
-              name: "plain"
-              namespace: "default"
+              name: plain
+              namespace: default
             spec:
-              type: "stdio"
-              command: "echo"
+              type: stdio
+              command: echo
               autoStart: false
         "#]],
     );
@@ -115,11 +113,11 @@ fn the_main_config_and_other_files() {
         expect![[r#"
             == /i/muster/config.yaml
             aggregator:
-              musterPrefix: "m"
+              musterPrefix: m
               port: 18000
-              host: "localhost"
-              transport: "streamable-http"
-            namespace: "other"
+              host: localhost
+              transport: streamable-http
+            namespace: other
             == /i/muster/cli/echo.yaml
             name: echo
             == /i/muster/up
@@ -144,31 +142,30 @@ fn objects() {
         expect![[r#"
             == /i/muster/config.yaml
             aggregator:
-              host: "localhost"
+              host: localhost
               port: 18000
-              transport: "streamable-http"
+              transport: streamable-http
             == /i/muster/workflows/w.yaml
-            apiVersion: "muster.giantswarm.io/v1alpha1"
-            kind: "Workflow"
+            apiVersion: muster.giantswarm.io/v1alpha1
+            kind: Workflow
             metadata:
-              name: "w"
-              namespace: "default"
+              name: w
+              namespace: default
             spec:
               steps:
-                -
-                  id: "s"
-                  tool: "core_config_get"
+                - id: s
+                  tool: core_config_get
                   allowFailure: "yes"
             == /i/muster/serviceclasses/c.yaml
-            apiVersion: "muster.giantswarm.io/v1alpha1"
-            kind: "ServiceClass"
+            apiVersion: muster.giantswarm.io/v1alpha1
+            kind: ServiceClass
             metadata:
-              name: "c"
-              namespace: "default"
+              name: c
+              namespace: default
             spec:
               args:
                 port:
-                  type: "integer"
+                  type: integer
                   default:
                     raw:
                       - 56
@@ -176,7 +173,7 @@ fn objects() {
               serviceConfig:
                 lifecycleTools:
                   start:
-                    tool: "t"
+                    tool: t
                     args:
                       b:
                         raw:
