@@ -106,6 +106,9 @@ impl OAuthClientOptions {
     }
 }
 
+/// The cached grants, by owner and issuer.
+type GrantCache = BTreeMap<(Owner, String), Arc<GrantCacheEntry>>;
+
 /// Logs users in at servers, and supplies their tokens.
 #[derive(Debug)]
 pub struct OAuthClient {
@@ -115,7 +118,7 @@ pub struct OAuthClient {
     clock: Clock,
     /// Token requests, which complete even if their caller is cancelled.
     tasks: TaskTracker,
-    grants: Lock<BTreeMap<(Owner, String), Arc<GrantCacheEntry>>>,
+    grants: Lock<GrantCache>,
     waiters: Lock<BTreeMap<String, LoginWaiter>>,
     /// The discovered issuers, by server name.
     issuers: Lock<BTreeMap<String, ServerIssuer>>,

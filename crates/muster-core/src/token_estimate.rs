@@ -13,7 +13,8 @@ pub fn estimate(text: &str) -> usize {
 
 /// Whether the estimate exceeds `budget`. Reads no more of the text than necessary.
 pub fn exceeds(text: &str, budget: usize) -> bool {
-    prefix(text, budget).len() < text.len()
+    // No character counts for more tokens than it has bytes.
+    text.len() > budget && prefix(text, budget).len() < text.len()
 }
 
 /// The longest prefix whose estimate is within `budget`.

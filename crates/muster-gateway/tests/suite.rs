@@ -4,8 +4,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::needless_pass_by_value,
-    clippy::disallowed_types,
-    reason = "a test may panic, and scripts are shared by a lock"
+    reason = "a test may panic"
 )]
 
 #[path = "suite/dispatch.rs"]

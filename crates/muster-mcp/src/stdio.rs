@@ -217,7 +217,7 @@ impl StdioSession {
 }
 
 fn oversized_line() -> Vec<u8> {
-    let message = format!("Invalid Request: a message may have at most {} bytes", LIMIT);
+    let message = format!("Invalid Request: a message may have at most {LIMIT} bytes");
     error_line(None, &RpcError::new(code::INVALID_REQUEST, message))
 }
 

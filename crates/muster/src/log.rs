@@ -1,7 +1,7 @@
 //! Log lines for people: on standard error, and in a file when asked for.
 
 use std::{
-    fmt,
+    fmt::{self, Write as _},
     fs::{File, OpenOptions},
     io::{self, Write as _},
     path::Path,
@@ -36,8 +36,10 @@ impl<S: Subscriber> Layer<S> for Lines {
         event.record(&mut message);
         let level = name(*event.metadata().level());
         let now = jiff::Zoned::now();
+        // Standard error is not buffered: one system call per line, not one per piece of it.
+        let line = format!("[{}] {level:<8} {}\n", now.strftime("%H:%M:%S"), message.0);
         // A log line that cannot be written has nowhere to be reported.
-        drop(writeln!(io::stderr(), "[{}] {level:<8} {}", now.strftime("%H:%M:%S"), message.0));
+        drop(io::stderr().write_all(line.as_bytes()));
         if let Some(mut file) = self.file.as_ref() {
             let time = now.strftime("%Y-%m-%d %H:%M:%S");
             drop(file.write_all(format!("{time} {level:<8} {}\n", message.0).as_bytes()));
@@ -59,10 +61,55 @@ struct Message(String);
 
 impl Visit for Message {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let text = match field.name() {
-            "message" => format!("{value:?}"),
-            name => format!(" {name}={value:?}"),
+        let written = match field.name() {
+            "message" => write!(Printable(&mut self.0), "{value:?}"),
+            name => write!(Printable(&mut self.0), " {name}={value:?}"),
         };
-        self.0.push_str(&text);
+        debug_assert!(written.is_ok(), "formatting into text cannot fail");
+    }
+}
+
+/// Writes text without the control characters that forge log lines or drive a terminal.
+///
+/// Names and errors of clients and servers are part of log lines. A line break continues on an
+/// indented line, which no reader takes for an entry of its own; all other control characters, and
+/// those that reorder text, are escaped.
+struct Printable<'a>(&'a mut String);
+
+impl fmt::Write for Printable<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            match c {
+                '\n' => self.0.push_str("\n  "),
+                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                    self.0.extend(c.escape_unicode());
+                }
+                _ if c.is_control() => self.0.extend(c.escape_default()),
+                _ => self.0.push(c),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::Printable;
+
+    #[test]
+    fn no_name_can_forge_a_line_or_drive_a_terminal() {
+        for (text, expect) in [
+            ("x_files_read", "x_files_read"),
+            ("a\n[12:00:00] INFO     call", "a\n  [12:00:00] INFO     call"),
+            ("a\r\u{1b}]0;title\u{7}b\u{9b}2J", "a\\r\\u{1b}]0;title\\u{7}b\\u{9b}2J"),
+            ("a\u{202e}b", "a\\u{202e}b"),
+            ("größer 日本", "größer 日本"),
+        ] {
+            let mut line = String::new();
+            write!(Printable(&mut line), "{text}").unwrap();
+            assert_eq!(line, expect);
+        }
     }
 }

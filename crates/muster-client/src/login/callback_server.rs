@@ -130,9 +130,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = CallbackServer { listener, port };
-        let seen = std::sync::Mutex::new(None);
+        let seen = muster_core::lock::Lock::new(None);
         let judge = |params: Option<&CallbackParams>| {
-            *seen.lock().unwrap() = params.cloned();
+            *seen.lock() = params.cloned();
             params.map(|_| "code".to_owned()).ok_or_else(|| "<repeated>".to_owned())
         };
         let browser = async {
@@ -144,7 +144,8 @@ mod tests {
             page
         };
         let (_, page) = tokio::join!(server.receive(Duration::from_secs(5), judge), browser);
-        (seen.into_inner().unwrap(), page)
+        let seen = seen.lock().take();
+        (seen, page)
     }
 
     #[tokio::test]

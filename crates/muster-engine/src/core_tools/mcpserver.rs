@@ -104,8 +104,14 @@ fn session(handle: &Handle, cx: CallContext<'_>, name: &str) -> Option<McpServer
 
 fn info(entry: &ServerEntry) -> McpServerInfo {
     let spec = &entry.server.spec;
-    let McpServerStatus { state, last_error, consecutive_failures, last_attempt, next_retry_after, .. } =
-        entry.status.stored(spec.kind);
+    let McpServerStatus {
+        state,
+        last_error,
+        consecutive_failures,
+        last_attempt,
+        next_retry_after,
+        ..
+    } = entry.status.stored(spec.kind);
     McpServerInfo {
         name: entry.server.name.clone(),
         r#type: spec.kind.as_str().to_owned(),

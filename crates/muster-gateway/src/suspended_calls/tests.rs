@@ -1,6 +1,6 @@
 //! When a call is suspended, resumed, expired and cancelled.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+//! Suspended calls over a scripted client.
 
 use muster_core::client::{InputMode, InputRequest, Notification};
 use muster_core::{client::InputError, json::Raw};

@@ -90,7 +90,8 @@ fn a_tool_that_becomes_destructive_does_not_slip_under_an_effect_ceiling() {
 
 #[test]
 fn every_request_reads_the_state_once() {
-    let surfaces: [fn() -> Box<dyn Surface>; 3] =
+    type NewSurface = fn() -> Box<dyn Surface>;
+    let surfaces: [NewSurface; 3] =
         [|| Box::new(Meta::default()), || Box::new(Discovery::default()), || Box::new(Classic)];
     let requests = || {
         [

@@ -105,6 +105,7 @@ pub(crate) struct HttpReply {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, moved once")]
 pub(crate) enum ReplyBody {
     /// One message.
     Message(Payload),

@@ -34,7 +34,10 @@ pub fn merged_outputs(given: &Map<String, Json>) -> Map<String, Json> {
 }
 
 /// Arguments with their templates filled in.
-pub fn render_args(args: Option<&Map<String, Json>>, seen: &Json) -> Result<Json, SubstitutionError> {
+pub fn render_args(
+    args: Option<&Map<String, Json>>,
+    seen: &Json,
+) -> Result<Json, SubstitutionError> {
     let args = args.cloned().unwrap_or_default();
     simple::render_all(&Json::Object(args), seen)
 }

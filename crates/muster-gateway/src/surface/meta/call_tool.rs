@@ -145,16 +145,20 @@ impl Bounds {
 async fn wrapped(cx: &MetaContext<'_>, result: ToolResult, repairs: &[String]) -> Outcome {
     let sink = cx.sink();
     let outcome = fit_result(result, cx.budget, &sink).await;
-    let whole = envelope::wrap(outcome.clone(), repairs);
+    let whole = envelope::wrap(&outcome, repairs);
     let fits = match &whole {
-        Outcome::Raw(result) => envelope::text(result).is_none_or(|text| cx.budget.holds(&text)),
+        // The text is not parsed out of a result that is short enough as a whole.
+        Outcome::Raw(result) => {
+            result.get().len() <= cx.budget.0
+                || envelope::text(result).is_none_or(|text| cx.budget.holds(&text))
+        }
         Outcome::Text { .. } | Outcome::InputRequired(_) => true,
     };
     if fits {
         return whole;
     }
     // Escaping in the envelope may double the cost.
-    envelope::wrap(fit(outcome, Budget(cx.budget.0 / 3), &sink).await, repairs)
+    envelope::wrap(&fit(outcome, Budget(cx.budget.0 / 3), &sink).await, repairs)
 }
 
 fn shown<'a>(cx: &'a MetaContext<'_>, name: &str) -> Option<&'a ToolEntry> {

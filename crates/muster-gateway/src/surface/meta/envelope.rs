@@ -27,10 +27,10 @@ impl<'a> Text<'a> {
 }
 
 /// Wraps an outcome. Requests for input pass through: the client repeats the call.
-pub(super) fn wrap(outcome: Outcome, repairs: &[String]) -> Outcome {
+pub(super) fn wrap(outcome: &Outcome, repairs: &[String]) -> Outcome {
     match outcome {
-        Outcome::InputRequired(needs) => Outcome::InputRequired(needs),
-        Outcome::Raw(result) => match RawObject::parse(&result) {
+        Outcome::InputRequired(_) => outcome.clone(),
+        Outcome::Raw(result) => match RawObject::parse(result) {
             Some(result) => enclose(&result, repairs),
             None => {
                 failure("Tool execution failed: the server's answer is not a result", None, repairs)
@@ -38,10 +38,10 @@ pub(super) fn wrap(outcome: Outcome, repairs: &[String]) -> Outcome {
         },
         Outcome::Text { text, failed, details } => {
             let mut result = RawObject::new();
-            result.set_value("content", &[Text::of(&text)]);
-            result.set_value("isError", &failed);
+            result.set_value("content", &[Text::of(text)]);
+            result.set_value("isError", failed);
             if let Some(details) = details {
-                result.set("structuredContent", Cow::Owned(details));
+                result.set("structuredContent", Cow::Borrowed(&**details));
             }
             enclose(&result, repairs)
         }
