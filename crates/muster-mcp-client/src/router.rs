@@ -185,7 +185,7 @@ impl MessageRouter {
             "notifications/tools/list_changed"
             | "notifications/resources/list_changed"
             | "notifications/prompts/list_changed" => {
-                self.events.on_event(ConnectionEvent::ListChanged)
+                self.events.on_event(ConnectionEvent::ListChanged);
             }
             "notifications/resources/updated" => {
                 if let Some(uri) = params.get_text("uri") {

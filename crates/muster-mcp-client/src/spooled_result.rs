@@ -126,10 +126,10 @@ impl ResultOutline {
             match key {
                 "isError" => outline.failed = scan.read_short(4)?.as_deref() == Some(b"true"),
                 "resultType" => {
-                    outline.kind = scan.read_short(MAX_SHORT_VALUE)?.and_then(|kind| parsed(&kind))
+                    outline.kind = scan.read_short(MAX_SHORT_VALUE)?.and_then(|kind| parsed(&kind));
                 }
                 "_meta" => {
-                    outline.meta = scan.read_short(MAX_SHORT_VALUE)?.and_then(|meta| parsed(&meta))
+                    outline.meta = scan.read_short(MAX_SHORT_VALUE)?.and_then(|meta| parsed(&meta));
                 }
                 _ => scan.skip().map(drop)?,
             }

@@ -188,7 +188,7 @@ impl Inner {
         ];
         match (self.provider.config.kind, &self.provider.config.connector) {
             (ProviderKind::Google, _) => {
-                query.extend([("access_type", "offline"), ("prompt", "consent")])
+                query.extend([("access_type", "offline"), ("prompt", "consent")]);
             }
             (ProviderKind::Oidc, Some(connector)) => query.push(("connector_id", connector)),
             (ProviderKind::Oidc, None) => {}

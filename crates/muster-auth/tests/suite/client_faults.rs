@@ -157,7 +157,7 @@ async fn untrusted_issuers() {
     check(
         "tokens without TLS",
         async |world, _| {
-            world.issuer.set_metadata("token_endpoint", json!("http://idp.example/token"))
+            world.issuer.set_metadata("token_endpoint", json!("http://idp.example/token"));
         },
         "no URL: an endpoint of the issuer `$base` does not use TLS",
     )
@@ -165,7 +165,7 @@ async fn untrusted_issuers() {
     check(
         "an authorization endpoint that is a script",
         async |world, _| {
-            world.issuer.set_metadata("authorization_endpoint", json!("javascript:alert(1)"))
+            world.issuer.set_metadata("authorization_endpoint", json!("javascript:alert(1)"));
         },
         "no URL: an endpoint of the issuer `$base` does not use TLS",
     )

@@ -180,7 +180,7 @@ const TOKENS: &[(&str, Fault, &str)] = &[
             idp.respond(
                 "/jwks",
                 ScriptedResponse::Json(200, json!({"keys": [Signer::new("one").jwk()]})),
-            )
+            );
         },
         UNTRUSTED,
     ),

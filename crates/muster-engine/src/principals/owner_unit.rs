@@ -157,7 +157,7 @@ fn take_in(
             });
         }
         UnitUpdate::Relisted(listing) => {
-            relisted(own, &deps.changes, (name, id), &prefix, &listing)
+            relisted(own, &deps.changes, (name, id), &prefix, &listing);
         }
         UnitUpdate::Disconnected(status) if status.condition == ServerCondition::AuthRequired => {
             own.change(name, id, &deps.changes, |link| {

@@ -49,7 +49,7 @@ impl ConnectionObserver for EventSender {
     fn on_event(&self, event: ConnectionEvent) {
         match event {
             ConnectionEvent::ListChanged => {
-                self.state.send_modify(|state| state.lists_changed = true)
+                self.state.send_modify(|state| state.lists_changed = true);
             }
             ConnectionEvent::Closed { reason } => {
                 self.state.send_modify(|state| {
@@ -58,7 +58,7 @@ impl ConnectionObserver for EventSender {
             }
             ConnectionEvent::ResourceUpdated { uri } => drop(self.updates.try_send(uri)),
             ConnectionEvent::Log { params } => {
-                tracing::debug!(server = self.name, "logs {}", params.get())
+                tracing::debug!(server = self.name, "logs {}", params.get());
             }
         }
     }

@@ -188,7 +188,7 @@ impl World {
             Deed::Look(who) => check(PEOPLE[*who], &self.everything(&someone(PEOPLE[*who])).await),
             Deed::Call(who, whose, server) => self.try_call(*who, *whose, *server).await,
             Deed::Relist(server) => {
-                self.guarded.happen(SERVERS[*server], &ConnectionEvent::ListChanged)
+                self.guarded.happen(SERVERS[*server], &ConnectionEvent::ListChanged);
             }
             Deed::Crash(server) => {
                 let reason = "it is gone".to_owned();

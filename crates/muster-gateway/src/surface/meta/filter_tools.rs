@@ -172,7 +172,7 @@ impl Filter {
         cx: &'a MetaContext<'_>,
         glob: Option<&Glob>,
     ) -> Passing<'a> {
-        let state = &*cx.request.snapshot;
+        let state = cx.request.snapshot;
         let wanted = self.description.as_deref().map(|text| self.folded(text));
         let described = |description: &dyn Fn(CaseSensitivity) -> String| {
             wanted.as_deref().is_none_or(|text| description(self.case).contains(text))
