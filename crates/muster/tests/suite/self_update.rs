@@ -163,7 +163,7 @@ fn what_cannot_be_used_changes_nothing() {
         Checking for updates...
         Error: error detecting latest version: no release can be read: invalid length 0, expected struct Release with 4 elements at line 1 column 2
 
-        hint: a network is needed for this; muster itself works without one
+        hint: check the network connection and MUSTER_RELEASES_URL
         exit 1
     "#]].assert_eq(&said.concat());
 }

@@ -14,7 +14,7 @@ pub(super) const TOOL: MetaTool = MetaTool {
     description: "List muster's own tools (core_*): they manage servers, services and configuration. \
         Run them through call_tool.",
     input_schema: r#"{"type":"object","properties":{"include_schema":{"type":"boolean","default":true},"offset":{"type":"integer","minimum":0,"default":0},"max_tokens":{"type":"integer"}}}"#,
-    budget: 34_000,
+    budget: 38_000,
     run: Run::List(answer),
 };
 
