@@ -3,7 +3,7 @@
 pub use muster_workflow::record::{RunRecord, RunSummary, StepRecord};
 use serde::{Deserialize, Serialize};
 
-/// The reply of `core_workflow_execution_list`. `core_workflow_execution_get` replies with a [`Record`].
+/// The reply of `core_workflow_execution_list`. `core_workflow_execution_get` replies with a `RunRecord`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionList {
     /// The executions, newest first.
