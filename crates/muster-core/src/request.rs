@@ -98,7 +98,7 @@ pub enum Response {
     InputRequired(InputRequired),
 }
 
-/// How long and for whom a result may be cached.
+/// How long a result may be cached, and whether the cache may be shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheControl {
     /// The TTL in milliseconds.

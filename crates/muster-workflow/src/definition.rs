@@ -23,7 +23,7 @@ pub struct SpecProblem {
     pub fix: String,
 }
 
-/// A spec, and what it says in vain.
+/// A spec, and its fields that have no effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParsedSpec {
     /// What was read.

@@ -158,7 +158,7 @@ fn a_broken_pattern_is_told() {
     );
 }
 
-/// What a policy says in vain where there is a tool `x_a_read` that takes this.
+/// The unmatched parts of a policy, given a tool `x_a_read` with this schema.
 #[expect(clippy::needless_pass_by_value, reason = "a table reads better without ampersands")]
 fn vain(file: &str, schema: Value) -> Vec<String> {
     let tools = vec![raw(&json!({"name": "read", "inputSchema": schema}))];

@@ -9,14 +9,14 @@ use super::{
 };
 use crate::error::CommandError;
 
-/// A text as it is printed. Text that is no JSON is shown as it is, but cannot become YAML.
+/// Formats the text of a tool. Text that is not JSON is printed unchanged and cannot be converted to YAML.
 pub fn text(text: &str, style: OutputStyle) -> Result<String, CommandError> {
     let json: Result<Value, _> = serde_json::from_str(text);
     match (style.format, json) {
         (OutputFormat::Json, _) => Ok(text.to_owned()),
         (OutputFormat::Yaml, Err(err)) => {
             Err(CommandError::new(format!("failed to parse JSON: {err}"))
-                .hint("the answer is no JSON; use --output table or json to see it as it is"))
+                .hint("the result is not JSON; use --output table or json to print it unchanged"))
         }
         (OutputFormat::Yaml, Ok(value)) => match value.get("yaml").and_then(Value::as_str) {
             Some(document) => Ok(document.trim_end().to_owned()),
