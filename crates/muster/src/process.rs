@@ -28,16 +28,19 @@ pub(crate) fn environment() -> Environment {
     Environment::new(env_vars::all(), &passwd)
 }
 
-/// Waits until someone asks this process to stop.
-pub(crate) async fn stop_requested() {
+/// Catches termination signals from now on, and resolves at the first one. Call it before clients can connect: until
+/// then a signal kills the process, and nothing is drained.
+pub(crate) fn stop_requested() -> impl Future<Output = ()> {
     let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    // Where signals cannot be caught they end the process by themselves.
-    let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
-        return future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => (),
-        _ = interrupt.recv() => (),
+    async move {
+        // Where signals cannot be caught they end the process by themselves.
+        let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
+            return future::pending().await;
+        };
+        tokio::select! {
+            _ = terminate.recv() => (),
+            _ = interrupt.recv() => (),
+        }
     }
 }
 

@@ -125,6 +125,7 @@ async fn serve(
     store: Store,
     files: Files,
 ) -> Result<(), CommandError> {
+    let stop_requested = process::stop_requested();
     let settings = Arc::clone(&files.settings);
     let aggregator = &settings.aggregator;
     let oauth = args.logins.over(&aggregator.oauth);
@@ -184,7 +185,7 @@ async fn serve(
                 match clients {
                     Clients::Configured => {
                         let stop = async {
-                            process::stop_requested().await;
+                            stop_requested.await;
                             engine.prepare_end();
                         };
                         http::serve(server, listeners, options, stop).await
