@@ -238,7 +238,7 @@ impl Services {
         }
         match (before.health, after.health) {
             (ServiceHealth::Unhealthy, ServiceHealth::Healthy) => {
-                tell(Reason::ServiceInstanceHealthy, "")
+                tell(Reason::ServiceInstanceHealthy, "");
             }
             (ServiceHealth::Unhealthy, ServiceHealth::Unhealthy) => (),
             (_, ServiceHealth::Unhealthy) => {
