@@ -196,9 +196,7 @@ impl World {
         let mut headers = HeaderMap::new();
         headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
         let admission = self.server.authenticate(&headers, &peer()).await;
-        admission
-            .map(|admission| admission.principal.unwrap())
-            .map_err(|reply| outcome(&reply))
+        admission.map(|admission| admission.principal.unwrap()).map_err(|reply| outcome(&reply))
     }
 
     /// The principal of a token as text, or the error.
