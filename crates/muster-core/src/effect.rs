@@ -204,7 +204,7 @@ mod tests {
 
     use super::Effect;
     use crate::{
-        catalog::ToolEntry,
+        catalog::{Audience, ToolEntry},
         name::{BackendName, ToolName},
         schema,
     };
@@ -221,6 +221,7 @@ mod tests {
             params: None,
             definition: RawValue::from_string(definition).ok().map(Arc::from),
             validator: Arc::default(),
+            audience: Audience::default(),
         };
         assert_eq!(Effect::of(&entry), expect, "{name} {annotations}");
     }

@@ -7,6 +7,7 @@
 //! The policy applies to every tool, also of MCP servers and `core_*`: a caller limited to `git_status` must
 //! not be able to add a server that runs a shell.
 
+use indexmap::IndexMap;
 use muster_core::{
     cli::Executor,
     policy::{
@@ -20,6 +21,7 @@ pub(crate) fn merged<'a>(
     destructive: DestructiveTools,
 ) -> Policy {
     let mut whole = Policy { destructive, ..Policy::default() };
+    let mut rules: IndexMap<String, Rule> = IndexMap::new();
     for policy in policies {
         let Some(policy) = policy else {
             return Policy { destructive, default: DefaultAccess::Disabled, ..Policy::default() };
@@ -31,12 +33,13 @@ pub(crate) fn merged<'a>(
             whole.default = DefaultAccess::Disabled;
         }
         whole.max_effect = whole.max_effect.into_iter().chain(policy.max_effect).min();
-        for (name, rule) in &policy.rules {
-            let known = whole.rules.entry(name.clone()).or_default();
+        for (name, rule) in policy.rules.iter() {
+            let known = rules.entry(name.clone()).or_default();
             *known = both(known, rule);
         }
+        whole.callers.extend(policy.callers.iter().cloned());
     }
-    whole
+    Policy { rules: rules.into_iter().collect(), ..whole }
 }
 
 fn both(one: &Rule, other: &Rule) -> Rule {

@@ -12,7 +12,9 @@ use std::{
 
 use muster_core::{
     call::{Caller, Outcome},
-    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry},
+    catalog::{
+        Audience, BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry,
+    },
     client::{Continuation, NoClient},
     json::{Raw, raw},
     name::{BackendName, ToolName},
@@ -89,6 +91,7 @@ fn entry(backend: &BackendName, tool: &Value) -> ToolEntry {
         params: None,
         definition: Some(definition.into()),
         validator: Arc::default(),
+        audience: Audience::default(),
     }
 }
 

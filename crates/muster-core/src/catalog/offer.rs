@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::{
-    catalog::{CatalogItem, Offer, ToolEntry},
+    catalog::{Audience, CatalogItem, Offer, ToolEntry},
     connect::ServerListing,
     json::{RawObject, raw},
     name::{BackendName, ToolName},
@@ -57,6 +57,7 @@ fn entry(
         params: None,
         definition: Some(Arc::from(tool.to_owned())),
         validator: Arc::default(),
+        audience: Audience::default(),
     })
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use muster_core::{
-    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
+    catalog::{Audience, BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
     name::{BackendName, ToolName},
     schema,
 };
@@ -41,6 +41,7 @@ fn state(tools: &[&str]) -> GatewaySnapshot {
         params: None,
         definition: None,
         validator: Arc::default(),
+        audience: Audience::default(),
     };
     let about = BackendInfo {
         title: Arc::from("b"),

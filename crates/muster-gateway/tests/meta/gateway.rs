@@ -9,7 +9,8 @@ use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
     call::{CallError, Caller, Outcome},
     catalog::{
-        BackendInfo, CatalogItem, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry,
+        Audience, BackendInfo, CatalogItem, CatalogSnapshot, CatalogSource, NameCollision, Offer,
+        ToolEntry,
     },
     client::{ClientHandle, Continuation, NoClient},
     json::Raw,
@@ -224,6 +225,7 @@ pub(crate) fn tool(backend: &str, definition: &str) -> ToolEntry {
         params: None,
         definition: Some(Arc::from(raw(definition))),
         validator: Arc::default(),
+        audience: Audience::default(),
     }
 }
 
@@ -238,6 +240,7 @@ pub(crate) fn plain(backend: &str, name: &str, description: &str, schema: &str) 
         params: None,
         definition: None,
         validator: Arc::default(),
+        audience: Audience::default(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ToolCaller as _},
     call::{Call, CallError, Caller, Checking, Outcome},
-    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
+    catalog::{Audience, BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
     client::{ClientHandle, Continuation, NoClient},
     json::raw,
     name::{BackendName, ToolName},
@@ -159,6 +159,7 @@ fn source() -> CatalogSource {
         params: Some(tool.params.into()),
         definition: None,
         validator: Arc::default(),
+        audience: Audience::default(),
     });
     CatalogSource::new(name(), about, Offer { tools: entries.collect(), ..Offer::default() })
 }

@@ -86,7 +86,7 @@ fn policy_files() {
     let policy = muster_config::policy::parse(example(&page)).unwrap();
     assert_eq!(policy.warnings, []);
     let git = muster_config::cli::parse(muster::bundled::config("git").unwrap()).unwrap().value;
-    for (tool, rule) in &policy.value.rules {
+    for (tool, rule) in policy.value.rules.iter() {
         let tool = git.tools.iter().find(|known| known.name == *tool).unwrap();
         for name in rule.args.keys() {
             assert!(tool.params.iter().any(|param| param.name == *name), "{name}");
