@@ -2,8 +2,8 @@
 //!
 //! A key is the name that agents see (`x_github_create_issue`), a server and the server's own name of
 //! a tool (`github/create_issue`), or the beginning of such a pair (`github/*`, `github/get_*`). The
-//! own name of a tool alone (`git_log`) names tools of CLIs only: an MCP server chooses the names of
-//! its tools, and must not be able to choose one that a rule for another server lets in.
+//! own name of a tool alone (`git_log`) names tools of CLIs and workflows only: an MCP server chooses
+//! the names of its tools, and must not be able to choose one that a rule for another server lets in.
 
 use indexmap::IndexMap;
 
@@ -48,7 +48,7 @@ impl Rules {
 
     /// The rules that name a tool, the most specific first.
     pub(super) fn of<'a>(&'a self, entry: &'a ToolEntry) -> impl Iterator<Item = &'a Rule> {
-        let own_name = entry.params.is_some() && *entry.local_name != *entry.name.as_str();
+        let own_name = entry.definition.is_none() && *entry.local_name != *entry.name.as_str();
         let own_name = own_name.then(|| self.get(&entry.local_name)).flatten();
         self.explicit(entry).chain(own_name).chain(self.prefixed(entry))
     }
@@ -63,7 +63,7 @@ impl Rules {
     /// The rule for the own name of an MCP server's tool. It lets nothing in, but its limits hold: a
     /// limit that was meant for this tool must not vanish because of its spelling.
     pub(super) fn bare<'a>(&'a self, entry: &ToolEntry) -> Option<&'a Rule> {
-        let bare = entry.params.is_none() && *entry.local_name != *entry.name.as_str();
+        let bare = entry.definition.is_some() && *entry.local_name != *entry.name.as_str();
         bare.then(|| self.get(&entry.local_name)).flatten()
     }
 

@@ -53,6 +53,7 @@ fn catalog() -> CatalogSnapshot {
     let cli = ToolEntry {
         name: ToolName::new("cli_git_log"),
         params: Some(Arc::default()),
+        definition: None,
         ..tools("cli/git", &["git_log"]).remove(0)
     };
     CatalogSnapshot::default().with_all([
