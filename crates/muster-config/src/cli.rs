@@ -23,11 +23,8 @@ const KINDS: &[(&str, ParamType)] = &[
     ("boolean", ParamType::Boolean),
 ];
 
-const EFFECTS: &[(&str, Effect)] = &[
-    ("read", Effect::Read),
-    ("write", Effect::Write),
-    ("destructive", Effect::Destructive),
-];
+const EFFECTS: &[(&str, Effect)] =
+    &[("read", Effect::Read), ("write", Effect::Write), ("destructive", Effect::Destructive)];
 
 /// Programs whose options end at the first operand and that print the operands after it.
 const PRINTING_PROGRAMS: &[&str] = &["echo", "printf"];
@@ -96,9 +93,7 @@ fn tool(reader: &mut Reader, node: &Node, defaults: &ToolDefaults) -> Option<Cli
     let command = reader.optional(&fields, "command", String::new(), Reader::text);
     let end_of_options = match fields.get("end_of_options") {
         None => Some(defaults.end_of_options.clone()),
-        Some(_) => {
-            reader.nullable(&fields, "end_of_options", Reader::text).map(|word| word.0)
-        }
+        Some(_) => reader.nullable(&fields, "end_of_options", Reader::text).map(|word| word.0),
     };
     // An empty word switches off the one of the config.
     let end_of_options = end_of_options.map(|word| word.filter(|word| !word.is_empty()));
@@ -107,8 +102,7 @@ fn tool(reader: &mut Reader, node: &Node, defaults: &ToolDefaults) -> Option<Cli
         reader.list(node, |reader, node| param(reader, node, Owner::Tool { protected }))
     });
     let timeout = reader.nullable(&fields, "timeout", Reader::number);
-    let effect =
-        reader.nullable(&fields, "effect", |reader, node| reader.choice(node, EFFECTS));
+    let effect = reader.nullable(&fields, "effect", |reader, node| reader.choice(node, EFFECTS));
     let network = reader.optional(&fields, "network", false, Reader::boolean);
     Some(CliTool {
         name: name?,
@@ -127,7 +121,9 @@ fn tool(reader: &mut Reader, node: &Node, defaults: &ToolDefaults) -> Option<Cli
 enum Owner {
     Cli,
     /// `protected`: the program cannot read a positional value as an option.
-    Tool { protected: bool },
+    Tool {
+        protected: bool,
+    },
 }
 
 fn param(reader: &mut Reader, node: &Node, owner: Owner) -> Option<Param> {

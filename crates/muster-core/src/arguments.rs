@@ -117,11 +117,11 @@ pub fn coerce(params: &[Param], given: Arguments) -> Result<Arguments, InvalidAr
     let mut values = Vec::new();
     for (name, value) in given.values {
         let Some(param) = definition(params, &name) else { continue };
-        let value = convert(param, value).and_then(|value| match unsafe_value(params, &name, &value)
-        {
-            None => Ok(value),
-            Some(problem) => Err(problem),
-        });
+        let value =
+            convert(param, value).and_then(|value| match unsafe_value(params, &name, &value) {
+                None => Ok(value),
+                Some(problem) => Err(problem),
+            });
         match value {
             Ok(value) => values.push((name, value)),
             Err(problem) => problems.push(problem),
@@ -154,11 +154,7 @@ pub(crate) fn unknown(params: &[Param], given: &Arguments) -> Vec<(String, Optio
 
 /// The problem of a value that is valid by type and choice but that a parameter of this name must not
 /// pass to the program.
-pub(crate) fn unsafe_value(
-    params: &[Param],
-    name: &str,
-    value: &Value,
-) -> Option<ArgumentProblem> {
+pub(crate) fn unsafe_value(params: &[Param], name: &str, value: &Value) -> Option<ArgumentProblem> {
     let text = python::text(value);
     // Every parameter of the name passes the value, not only the last.
     params.iter().filter(|param| param.name == name).find_map(|param| {
@@ -478,8 +474,7 @@ mod tests {
 
     #[test]
     fn every_parameter_of_a_name_is_checked() {
-        let positional =
-            Param { allow_leading_dash: false, ..param("v", ParamType::String) };
+        let positional = Param { allow_leading_dash: false, ..param("v", ParamType::String) };
         let flag =
             Param { placement: Placement::Flag("--v".to_owned()), ..param("v", ParamType::String) };
         let found = coerce(&[positional, flag], arguments(r#"{"v": "-x"}"#)).unwrap_err();
@@ -488,10 +483,8 @@ mod tests {
 
     #[test]
     fn a_pattern_matches_the_whole_value() {
-        let url = Param {
-            pattern: Some(Pattern::new("https?://.+")),
-            ..param("v", ParamType::String)
-        };
+        let url =
+            Param { pattern: Some(Pattern::new("https?://.+")), ..param("v", ParamType::String) };
         let params = [url];
         check(&params, r#"{"v": "https://a"}"#, "v='https://a'");
         let refused = "Argument 'v' must match the pattern https?://.+";

@@ -126,9 +126,12 @@ tools:
     assert_eq!(ends, [Some("--"), None, Some("--end-of-options")]);
     assert!(tools[0].is_local_read() && !tools[1].is_local_read() && !tools[2].is_local_read());
     let bad = "command: c\ntools: [{name: t, description: d, effect: reads}]\n";
-    check(bad, expect![[r#"
+    check(
+        bad,
+        expect![[r#"
         2:43 tools → 0 → effect: Input should be 'read', 'write' or 'destructive' (did you mean `read`?)
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

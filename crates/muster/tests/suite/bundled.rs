@@ -28,7 +28,9 @@ fn every_config_is_complete_and_names_are_unique() {
     for (file, text) in muster::bundled::CONFIGS {
         let loaded = muster_config::cli::parse(text).unwrap_or_else(|err| panic!("{file}: {err}"));
         // The arguments of a Python program may be its options: it is the caller's own.
-        let expected = |path: &[String]| *file == "python" && path.ends_with(&["allow_leading_dash".to_owned()]);
+        let expected = |path: &[String]| {
+            *file == "python" && path.ends_with(&["allow_leading_dash".to_owned()])
+        };
         let unexpected = loaded.warnings.iter().find(|warning| !expected(&warning.path));
         assert_eq!(unexpected, None, "{file}");
         let config = loaded.value;
