@@ -28,6 +28,7 @@ fn source(backend: &str, tools: &[(&str, &str)]) -> CatalogSource {
         input_schema: schema::input_schema(&[]).into(),
         params: None,
         definition: None,
+        effect: None,
         validator: Arc::default(),
         audience: Audience::default(),
     });

@@ -224,6 +224,7 @@ pub(crate) fn tool(backend: &str, definition: &str) -> ToolEntry {
         input_schema: Arc::from(raw(&value["inputSchema"].to_string())),
         params: None,
         definition: Some(Arc::from(raw(definition))),
+        effect: None,
         validator: Arc::default(),
         audience: Audience::default(),
     }
@@ -239,6 +240,7 @@ pub(crate) fn plain(backend: &str, name: &str, description: &str, schema: &str) 
         input_schema: Arc::from(raw(schema)),
         params: None,
         definition: None,
+        effect: None,
         validator: Arc::default(),
         audience: Audience::default(),
     }

@@ -31,6 +31,7 @@ fn source(
         input_schema: schema::input_schema(&[]).into(),
         params: None,
         definition: None,
+        effect: None,
         validator: Arc::default(),
         audience: Audience::default(),
     });
