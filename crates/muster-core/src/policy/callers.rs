@@ -224,7 +224,9 @@ impl Policy {
             return true;
         }
         if !source.entries().is_empty() {
-            return false;
+            // The summary of CLIs counts hidden tools, unless it depends on the caller.
+            let is_cli = source.entries().iter().all(|entry| entry.params.is_some());
+            return is_cli && self.callers.is_empty() && !self.scope.is_limited();
         }
         let (within, added) = self.scope.server(source);
         let start = format!("{}/", source.backend);

@@ -31,13 +31,13 @@ fn gateway() -> Gateway {
             server,
             &format!("{server}://r"),
             &format!("{server}://r"),
-            r#"{"uri":"r","name":"r"}"#,
+            &format!(r#"{{"uri":"{server}://r","name":"r"}}"#),
         )],
         templates: vec![listed(
             server,
             &format!("{server}://{{id}}"),
             &format!("{server}://{{id}}"),
-            r#"{"uriTemplate":"t","name":"t"}"#,
+            &format!(r#"{{"uriTemplate":"{server}://{{id}}","name":"t"}}"#),
         )],
         prompts: vec![listed(server, &format!("x_{server}_p"), "p", r#"{"name":"p"}"#)],
     };

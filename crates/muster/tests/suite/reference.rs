@@ -8,7 +8,7 @@ use muster::{cli, climax, error::EXIT_CODES};
 use muster_client::env_vars;
 use muster_config::{
     cli::fields::CONFIG, mcpserver, policy::fields::POLICY, resource::ResourceFormat, service,
-    serviceclass, settings, workflow, yaml,
+    serviceclass, settings, toolset, workflow, yaml,
 };
 use muster_core::{
     arguments::{self, Arguments},
@@ -152,6 +152,13 @@ fn resource_files() {
     expect_file!["../../../../docs/reference/services.md"].assert_eq(&check(
         "services.md",
         &service::FORMAT,
+        warnings,
+    ));
+    let text = page("toolsets.md");
+    let warnings = toolset::parse(example(&text), "x").unwrap().warnings.len();
+    expect_file!["../../../../docs/reference/toolsets.md"].assert_eq(&check(
+        "toolsets.md",
+        &toolset::FORMAT,
         warnings,
     ));
 }
