@@ -14,6 +14,5 @@ pub mod random;
 pub mod secret;
 pub mod server;
 pub mod store;
-mod text;
 
-use muster_core::lock;
+use muster_core::{lock, text};

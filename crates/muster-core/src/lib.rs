@@ -27,5 +27,6 @@ pub mod schema;
 pub mod server_auth;
 pub mod spooled;
 pub mod suggest;
+pub mod text;
 pub mod token_estimate;
 pub mod value;

@@ -160,7 +160,7 @@ impl Policy {
         let name = call.tool.as_str();
         let Some(entry) = catalog.get(name).filter(|entry| self.shows(entry)) else {
             let similar = catalog.similar(name, |entry| self.shows(entry));
-            return Err(CallError::UnknownTool { tool: call.tool.clone(), similar });
+            return Err(CallError::UnknownTool { tool: call.tool.shortened(), similar });
         };
         if self.blocks(entry) {
             return Err(CallError::Destructive { local_name: entry.local_name.to_string() });
