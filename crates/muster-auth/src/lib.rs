@@ -11,8 +11,8 @@ mod keyed_lock;
 pub mod oauth;
 pub mod page;
 pub mod random;
-pub mod secret;
 pub mod server;
 pub mod store;
 
+pub use muster_core::secret;
 use muster_core::{lock, text};
