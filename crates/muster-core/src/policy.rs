@@ -183,8 +183,7 @@ impl Policy {
     ) -> Result<(), CallError> {
         let rule = self.rule(entry).filter(|rule| !rule.args.is_empty());
         let Some(rule) = rule else { return Ok(()) };
-        let invalid =
-            |err: InvalidPattern| CallError::InvalidPolicy { reason: err.to_string() };
+        let invalid = |err: InvalidPattern| CallError::InvalidPolicy { reason: err.to_string() };
         let violations = match &entry.params {
             Some(params) => converted_violations(rule, params, checked),
             None => unconverted::check(&rule.args, &entry.input_schema, raw),

@@ -4,7 +4,7 @@
 //! repeated names, names that differ in case only, numbers out of range, texts that only some
 //! languages read as numbers.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use indexmap::IndexMap;
 use serde_json::{Value as Json, value::RawValue};
@@ -47,7 +47,7 @@ fn ambiguous_names(
 ) -> Vec<String> {
     let folded: Vec<(String, &str)> =
         constraints.keys().map(|name| (fold(name), name.as_str())).collect();
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     let mut violations = Vec::new();
     for (key, _) in members.iter() {
         if !seen.insert(key) {
@@ -89,7 +89,9 @@ fn violations_of(
 ) -> Result<Vec<String>, InvalidPattern> {
     match raw.get().as_bytes().first() {
         Some(b'n') => Ok(Vec::new()),
-        Some(b'{') => Ok(vec![format!("Argument '{name}': a constrained value cannot be an object")]),
+        Some(b'{') => {
+            Ok(vec![format!("Argument '{name}': a constrained value cannot be an object")])
+        }
         Some(b'[') => {
             // The limit applies to every item.
             let items: Vec<&RawValue> = serde_json::from_str(raw.get()).unwrap_or_default();
@@ -163,12 +165,12 @@ mod tests {
         let constraints = IndexMap::from([
             (
                 "path".to_owned(),
-                Constraint { pattern: Some(Pattern::new("src/[a-z]+|[0-9]")), ..Constraint::default() },
+                Constraint {
+                    pattern: Some(Pattern::new("src/[a-z]+|[0-9]")),
+                    ..Constraint::default()
+                },
             ),
-            (
-                "limit".to_owned(),
-                Constraint { pattern: None, min: Some(1.0), max: Some(10.0) },
-            ),
+            ("limit".to_owned(), Constraint { pattern: None, min: Some(1.0), max: Some(10.0) }),
         ]);
         let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
         let found = check(&constraints, &raw(SCHEMA), &raw(arguments)).unwrap();
@@ -213,9 +215,10 @@ mod tests {
                 "Argument 'path': value '/etc/passwd' does not match pattern 'src/[a-z]+|[0-9]'",
             ],
         );
-        violations(r#"{"p\u0061th": "src/a", "path": "src/a"}"#, &[
-            "Argument 'path' is given more than once",
-        ]);
+        violations(
+            r#"{"p\u0061th": "src/a", "path": "src/a"}"#,
+            &["Argument 'path' is given more than once"],
+        );
         violations(r#"{"x": 1, "x": 2}"#, &["Argument 'x' is given more than once"]);
         for name in ["PATH", "Path", "ｐath", "pa\u{200b}th", "pAth"] {
             let arguments = serde_json::json!({ (name): "/etc/passwd" }).to_string();

@@ -4,7 +4,7 @@
 //! than any machine makes. The cost is an upper bound: every branch counts, although a validator
 //! leaves out the rest of `anyOf` after the first that fits.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
@@ -216,27 +216,27 @@ impl PatternCost {
 struct Reader<'a> {
     root: &'a Value,
     /// The number of each subschema, by its address in the parsed schema.
-    numbers: HashMap<usize, usize>,
+    numbers: BTreeMap<usize, usize>,
     found: Vec<&'a Value>,
-    anchors: HashMap<&'a str, &'a Value>,
-    patterns: std::collections::HashSet<&'a str>,
+    anchors: BTreeMap<&'a str, &'a Value>,
+    patterns: std::collections::BTreeSet<&'a str>,
 }
 
 impl<'a> Reader<'a> {
     fn read(root: &'a Value) -> Result<Vec<Subschema>, TooComplex> {
         let mut reader = Reader {
             root,
-            numbers: HashMap::new(),
+            numbers: BTreeMap::new(),
             found: Vec::new(),
-            anchors: HashMap::new(),
-            patterns: std::collections::HashSet::new(),
+            anchors: BTreeMap::new(),
+            patterns: std::collections::BTreeSet::new(),
         };
         reader.find_anchors(root);
         reader.number(root)?;
         let mut subschemas = Vec::new();
         while let Some(schema) = reader.found.get(subschemas.len()).copied() {
             let read = match schema {
-                Value::Object(keywords) => reader.subschema(keywords, subschemas.len() == 0)?,
+                Value::Object(keywords) => reader.subschema(keywords, subschemas.is_empty())?,
                 _ => Subschema { own: 1, passes: 1, ..Subschema::default() },
             };
             subschemas.push(read);
