@@ -1,5 +1,6 @@
 //! `muster serve`: one endpoint in front of everything.
 
+mod access;
 mod backends;
 mod flags;
 mod hints;
@@ -14,13 +15,14 @@ use std::{
     time::Duration,
 };
 
-use muster_auth::server::AuthServer;
+use muster_auth::{access::Access, server::AuthServer};
 use muster_client::{
     env_vars, models,
     secrets::{SecretConnector, SecretStore},
 };
 use muster_config::settings::{Aggregator, Transport};
 use muster_core::{
+    call::Caller,
     json::raw,
     policy::DestructiveTools,
     request::{ServerCapabilities, ServerInfo},
@@ -128,6 +130,7 @@ async fn serve(
     let stop_requested = process::stop_requested();
     let settings = Arc::clone(&files.settings);
     let aggregator = &settings.aggregator;
+    let mode = access::mode(&settings.access)?;
     let oauth = args.logins.over(&aggregator.oauth);
     let trust = trust(args)?;
     let logins = logins::of(&oauth.server, &files, trust.clone())?;
@@ -160,7 +163,7 @@ async fn serve(
     let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
     let served = match door {
-        Door::Stdio => serve_stdio(server).await,
+        Door::Stdio => serve_stdio(server, access::pipe(mode)).await,
         Door::Http(listeners) => {
             let url = listen::url(&aggregator.host, &listeners);
             engine.listening(url.clone());
@@ -168,16 +171,18 @@ async fn serve(
                 hints::print(&url, &root, aggregator.transport);
             }
             let (view, waiting) = (engine.view(), logins.clone());
+            let guard = access::guard(mode, logins.as_ref());
             let mut options = HttpOptions {
                 health: Arc::new(move || health(&view, waiting.as_ref())),
                 grace: GRACE,
+                guard: Some(Arc::<Access>::clone(&guard)),
                 ..logins::options(logins.as_ref())
             };
             if let Some(client) = &client {
                 options.hosts.extend(client.host());
                 options.pages.push(Arc::new(client.pages()));
             }
-            if let Some(guard) = options.guard.clone() {
+            if logins.is_some() {
                 let principals = engine.principals();
                 options.pages.push(Arc::new(Logout { guard, principals }));
             }
@@ -190,7 +195,9 @@ async fn serve(
                         };
                         http::serve(server, listeners, options, stop).await
                     }
-                    Clients::Standalone => serve_both(server, listeners, options).await,
+                    Clients::Standalone => {
+                        serve_both(server, access::pipe(mode), listeners, options).await
+                    }
                 }
             };
             tokio::select! {
@@ -267,12 +274,13 @@ async fn door(aggregator: &Aggregator, clients: Clients) -> Result<Door, Command
 /// Serves the client on standard input and output, and others by HTTP until it leaves.
 async fn serve_both(
     server: Server,
+    caller: Caller,
     listeners: Vec<TcpListener>,
     options: HttpOptions,
 ) -> io::Result<()> {
     let left = Notify::new();
     let client = async {
-        let served = serve_stdio(server.clone()).await;
+        let served = serve_stdio(server.clone(), caller).await;
         left.notify_one();
         served
     };
@@ -281,10 +289,10 @@ async fn serve_both(
     client.and(others)
 }
 
-async fn serve_stdio(server: Server) -> io::Result<()> {
+async fn serve_stdio(server: Server, caller: Caller) -> io::Result<()> {
     let (input, output) = (Input::standard()?, Output::standard()?);
     tokio::select! {
-        served = stdio::serve(server, input, output) => served,
+        served = stdio::serve(server, caller, input, output) => served,
         () = process::stop_requested() => Ok(()),
     }
 }
