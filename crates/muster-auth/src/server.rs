@@ -46,7 +46,7 @@ use crate::{
     clock::Clock,
     jwks::JwksCache,
     keyed_lock::KeyedLock,
-    store::{MemoryStore, Store, ValkeyStore, Vault},
+    store::{KeyValueStore, MemoryStore, ValkeyStore, Vault},
 };
 
 /// How many unknown tokens are looked up at the provider at once.
@@ -89,7 +89,7 @@ impl AuthServer {
     /// Starts a server with its configuration.
     pub fn start(config: AuthConfig) -> Result<Self, ConfigError> {
         let clock = Clock::system();
-        let store: Arc<dyn Store> = match &config.storage {
+        let store: Arc<dyn KeyValueStore> = match &config.storage {
             StorageConfig::Memory => Arc::new(MemoryStore::new(clock.clone())),
             StorageConfig::Valkey(options) => Arc::new(ValkeyStore::new(options, &config.trust)?),
         };

@@ -43,7 +43,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::options::{Health, HealthCheck, HttpOptions};
+pub use self::options::{HealthCheck, HealthResponse, HttpOptions};
 use self::{coarse_timer::CoarseTimer, in_flight::InFlight, route::Router, sessions::SessionTable};
 use crate::{
     change_notifications, client_channel::QUEUE, inline_repoll::InlineRepoll, server::Server,

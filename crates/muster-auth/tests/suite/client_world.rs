@@ -17,7 +17,7 @@ use hyper_util::rt::TokioIo;
 use muster_auth::{
     client::{OAuthClient, OAuthClientOptions},
     clock::Clock,
-    store::{MemoryStore, Store, Vault},
+    store::{KeyValueStore, MemoryStore, Vault},
 };
 use muster_core::{
     backend::BoxFuture,
@@ -248,7 +248,7 @@ impl World {
         Self::with(|clock| SharedStore::new(clock)).await
     }
 
-    async fn with(store: impl FnOnce(Clock) -> Arc<dyn Store>) -> Self {
+    async fn with(store: impl FnOnce(Clock) -> Arc<dyn KeyValueStore>) -> Self {
         let tasks = TaskTracker::new();
         let issuer = Issuer::start(&tasks).await;
         let time = Arc::new(AtomicU64::new(1_000_000));

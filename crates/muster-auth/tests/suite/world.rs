@@ -16,7 +16,7 @@ use muster_auth::{
     server::{
         AuthServer, ProviderConfig, ProviderKind, ServerConfig, TrustedIssuerConfig, TrustedProxies,
     },
-    store::{MemoryStore, Seal, Store, Vault},
+    store::{KeyValueStore, MemoryStore, Seal, Vault},
 };
 use muster_core::credentials::{Authenticator as _, Peer, Principal, WebPages as _};
 use muster_net::{AddressPolicy, HttpClient, TrustStore};
@@ -57,14 +57,14 @@ impl World {
     }
 
     /// A gateway with another store.
-    pub(crate) async fn with_store(store: impl FnOnce(Clock) -> Arc<dyn Store>) -> Self {
+    pub(crate) async fn with_store(store: impl FnOnce(Clock) -> Arc<dyn KeyValueStore>) -> Self {
         Self::build(|_| {}, TrustStore::system(), store).await
     }
 
     pub(crate) async fn build(
         change: impl FnOnce(&mut ServerConfig),
         trust: TrustStore,
-        store: impl FnOnce(Clock) -> Arc<dyn Store>,
+        store: impl FnOnce(Clock) -> Arc<dyn KeyValueStore>,
     ) -> Self {
         let now = Arc::new(AtomicUsize::new(1_800_000_000));
         let idp = FakeProvider::start(Arc::clone(&now)).await;

@@ -8,7 +8,7 @@ use muster_core::{
     backend::BoxFuture,
     credentials::{Admission, Authenticator, Peer, Principal, WebPages},
 };
-use muster_mcp::http::{Health, HttpOptions};
+use muster_mcp::http::{HealthResponse, HttpOptions};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -160,7 +160,7 @@ async fn who_is_calling_is_asked_first() {
     let options = HttpOptions {
         guard: Some(Arc::new(Door)),
         pages: vec![Arc::new(Door)],
-        health: Arc::new(|| Health {
+        health: Arc::new(|| HealthResponse {
             status: StatusCode::SERVICE_UNAVAILABLE,
             body: muster_core::json::raw("bad"),
         }),
