@@ -13,12 +13,12 @@ use crate::server::AuthServer;
 
 /// Admits the requests of a gateway.
 #[derive(Debug)]
-pub struct Access {
+pub struct AccessControl {
     mode: AccessMode,
     logins: Option<AuthServer>,
 }
 
-impl Access {
+impl AccessControl {
     /// Admits with `logins`, if the gateway requires them.
     pub const fn new(mode: AccessMode, logins: Option<AuthServer>) -> Self {
         Self { mode, logins }
@@ -42,7 +42,7 @@ impl Access {
     }
 }
 
-impl Authenticator for Access {
+impl Authenticator for AccessControl {
     fn authenticate<'a>(
         &'a self,
         headers: &'a HeaderMap,
@@ -72,7 +72,8 @@ mod tests {
             [(AccessMode::Private, Role::Agent), (AccessMode::Open, Role::Operator)]
         {
             let peer = Peer::new(address, address);
-            let admitted = Access::new(mode, None).authenticate(&HeaderMap::new(), &peer).await;
+            let admitted =
+                AccessControl::new(mode, None).authenticate(&HeaderMap::new(), &peer).await;
             assert_eq!(admitted.unwrap().role, expected, "{mode:?}");
         }
     }

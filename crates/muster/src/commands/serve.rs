@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use muster_auth::{access::Access, server::AuthServer};
+use muster_auth::{access::AccessControl, client::OAuthClient, server::AuthServer};
 use muster_client::{
     env_vars, models,
     secrets::{SecretConnector, SecretStore},
@@ -170,22 +170,8 @@ async fn serve(
             if !args.silent {
                 hints::print(&url, &root, aggregator.transport);
             }
-            let (view, waiting) = (engine.view(), logins.clone());
             let guard = access::guard(mode, logins.as_ref());
-            let mut options = HttpOptions {
-                health: Arc::new(move || health(&view, waiting.as_ref())),
-                grace: GRACE,
-                guard: Some(Arc::<Access>::clone(&guard)),
-                ..logins::options(logins.as_ref())
-            };
-            if let Some(client) = &client {
-                options.hosts.extend(client.host());
-                options.pages.push(Arc::new(client.pages()));
-            }
-            if logins.is_some() {
-                let principals = engine.principals();
-                options.pages.push(Arc::new(Logout { guard, principals }));
-            }
+            let options = http_options(&engine, guard, logins.as_ref(), client.as_ref());
             let serving = async {
                 match clients {
                     Clients::Configured => {
@@ -211,6 +197,31 @@ async fn serve(
     connector.shut_down().await;
     launcher.shut_down().await;
     Ok(served?)
+}
+
+/// How HTTP is served, with the pages of logins.
+fn http_options(
+    engine: &Engine,
+    guard: Arc<AccessControl>,
+    logins: Option<&AuthServer>,
+    client: Option<&Arc<OAuthClient>>,
+) -> HttpOptions {
+    let (view, waiting) = (engine.view(), logins.cloned());
+    let mut options = HttpOptions {
+        health: Arc::new(move || health(&view, waiting.as_ref())),
+        grace: GRACE,
+        guard: Some(Arc::<AccessControl>::clone(&guard)),
+        ..logins::options(logins)
+    };
+    if let Some(client) = client {
+        options.hosts.extend(client.host());
+        options.pages.push(Arc::new(client.pages()));
+    }
+    if logins.is_some() {
+        let principals = engine.principals();
+        options.pages.push(Arc::new(Logout { guard, principals }));
+    }
+    options
 }
 
 /// Whose certificates are believed by logins.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_auth::{access::Access, server::AuthServer};
+use muster_auth::{access::AccessControl, server::AuthServer};
 use muster_client::env_vars;
 use muster_config::settings::{self, AccessMode};
 use muster_core::call::Caller;
@@ -21,11 +21,11 @@ pub(super) fn mode(said: &settings::Access) -> Result<AccessMode, CommandError> 
 }
 
 /// What admits requests over HTTP.
-pub(super) fn guard(mode: AccessMode, logins: Option<&AuthServer>) -> Arc<Access> {
-    Arc::new(Access::new(mode, logins.cloned()))
+pub(super) fn guard(mode: AccessMode, logins: Option<&AuthServer>) -> Arc<AccessControl> {
+    Arc::new(AccessControl::new(mode, logins.cloned()))
 }
 
 /// The caller on standard input: an agent that the user started.
 pub(super) fn pipe(mode: AccessMode) -> Caller {
-    Caller { role: Access::default_role(mode), ..Caller::local() }
+    Caller { role: AccessControl::default_role(mode), ..Caller::local() }
 }
