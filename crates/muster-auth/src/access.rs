@@ -63,7 +63,7 @@ mod tests {
         credentials::{Authenticator as _, Peer},
     };
 
-    use super::Access;
+    use super::AccessControl;
 
     #[tokio::test]
     async fn without_logins_the_mode_decides_the_role() {
