@@ -19,6 +19,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use muster_core::hex;
 use muster_exec::launcher::{Launcher, StartError};
 use thiserror::Error;
 use tokio::time::Instant;
@@ -383,7 +384,7 @@ pub fn random_hex() -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         bytes = (now.as_nanos() as u64).to_be_bytes();
     }
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&bytes)
 }
 
 /// A random id in the form of a UUID.
