@@ -3,6 +3,7 @@
 //! **Invariant:** only this crate holds tokens and client secrets. Other crates see a `Principal`, and a
 //! `Bearer` that never prints its token.
 
+pub mod access;
 pub mod client;
 pub mod clock;
 pub mod jwks;

@@ -23,6 +23,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use muster_core::hex;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -175,7 +176,7 @@ impl Outputs {
         let directory = self.directory.create()?;
         let mut random = [0_u8; 12];
         getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
-        let handle = random.iter().fold(PREFIX.to_owned(), |id, byte| format!("{id}{byte:02x}"));
+        let handle = format!("{PREFIX}{}", hex::encode(&random));
         let path = directory.join(&handle);
         match body {
             OutputBody::Text(text) => {
