@@ -16,13 +16,15 @@ use self::setting::{Setting, section};
 use super::{LoadError, Loaded, reader::load, writer};
 use crate::yaml::{self, Node, NodeValue};
 
-pub use self::setting::{REDACTED, ServeTransport};
+pub use self::setting::{AccessMode, REDACTED, ServeTransport};
 
 section! {
     /// The configuration of the gateway.
     Settings {
         /// The address, transport and tool names of the gateway
         aggregator: Aggregator, "aggregator", "Aggregator";
+        /// Who may use the gateway, and who may change it
+        access: Access, "access", "Access";
         /// The namespace of resources; empty for `default`
         namespace: String, "namespace", "Namespace";
         /// Whether resources are stored in a Kubernetes cluster instead of files
@@ -43,6 +45,14 @@ section! {
         muster_prefix: String, "musterPrefix", "MusterPrefix";
         /// OAuth towards backends and towards clients
         oauth: OAuth, "oauth", "OAuth";
+    }
+}
+
+section! {
+    /// Who may use the gateway, and who may change it.
+    Access {
+        /// Whether callers are checked; `open` admits every caller without a login as an operator
+        mode: AccessMode, "mode", "Mode";
     }
 }
 

@@ -7,6 +7,7 @@ mod denylist;
 pub mod pattern;
 pub mod rules;
 pub mod toolset;
+mod unconverted;
 pub mod unmatched;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -25,6 +26,7 @@ use crate::{
     policy::{
         callers::{CallerGrant, CallerScope},
         constraint::Constraint,
+        pattern::InvalidPattern,
         rules::Rules,
         toolset::Toolset,
     },
@@ -195,7 +197,7 @@ impl Policy {
         let name = call.tool.as_str();
         let Some(entry) = catalog.get(name).filter(|entry| self.shows(entry)) else {
             let similar = catalog.similar(name, |entry| self.shows(entry));
-            return Err(CallError::UnknownTool { tool: call.tool.clone(), similar });
+            return Err(CallError::UnknownTool { tool: call.tool.shortened(), similar });
         };
         if self.blocks(entry) {
             return Err(CallError::Destructive { local_name: entry.local_name.to_string() });
@@ -219,39 +221,37 @@ impl Policy {
         if entry.audience.is_gateway() && self.scope.role() == Role::Operator {
             return Ok(());
         }
-        let rules: Vec<&Rule> = self
-            .rules_of(entry)
-            .chain(self.rules.bare(entry))
-            .filter(|rule| !rule.args.is_empty())
-            .collect();
-        if rules.is_empty() {
-            return Ok(());
-        }
-        let given;
-        let arguments = match &entry.params {
-            Some(_) => checked,
-            None => {
-                given = Arguments::from_json(raw);
-                &given
-            }
-        };
+        let rules = self.rules_of(entry).chain(self.rules.bare(entry));
+        let invalid = |err: InvalidPattern| CallError::InvalidPolicy { reason: err.to_string() };
         let mut violations = Vec::new();
-        for (name, constraint) in rules.iter().flat_map(|rule| &rule.args) {
-            let takes = |params: &[Param]| params.iter().any(|param| param.name == *name);
-            if !entry.params.as_deref().is_none_or(takes) {
-                continue;
-            }
-            let Some(value) = arguments.get(name) else { continue };
-            let found = constraint
-                .check(name, value)
-                .map_err(|err| CallError::InvalidPolicy { reason: err.to_string() })?;
-            violations.extend(found);
+        for rule in rules.filter(|rule| !rule.args.is_empty()) {
+            let found = match &entry.params {
+                Some(params) => converted_violations(rule, params, checked),
+                None => unconverted::check(&rule.args, &entry.input_schema, raw),
+            };
+            violations.extend(found.map_err(invalid)?);
         }
         if violations.is_empty() {
             return Ok(());
         }
         Err(CallError::PolicyViolation { tool: entry.name.clone(), violations })
     }
+}
+
+/// The violations of a rule by the converted arguments of a CLI tool.
+fn converted_violations(
+    rule: &Rule,
+    params: &[Param],
+    arguments: &Arguments,
+) -> Result<Vec<String>, InvalidPattern> {
+    let mut violations = Vec::new();
+    for (name, constraint) in &rule.args {
+        let value = arguments.get(name).filter(|_| params.iter().any(|param| param.name == *name));
+        if let Some(value) = value {
+            violations.extend(constraint.check(name, value)?);
+        }
+    }
+    Ok(violations)
 }
 
 fn check(entry: &ToolEntry, call: &Call) -> Result<Arguments, InvalidArguments> {
