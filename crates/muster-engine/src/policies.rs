@@ -143,7 +143,7 @@ mod tests {
         ];
         let policy = policy(&files);
         assert_eq!(policy.max_effect, Some(Effect::Read));
-        assert_eq!(policy.rules["a"].effect, Some(Effect::Write));
+        assert_eq!(policy.rules.get("a").unwrap().effect, Some(Effect::Write));
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
             "tools: {a: {args: {n: {min: 1, max: 9}, t: {pattern: '[a-z]+|0'}, u: {pattern: 'x'}}}}",
             "tools: {a: {description: d, args: {n: {min: 3}, t: {pattern: 'ab.*'}, v: {max: 1}}}}",
         ]);
-        let rule = &policy.rules["a"];
+        let rule = policy.rules.get("a").unwrap();
         assert_eq!(rule.description.as_deref(), Some("d"));
         let n = &rule.args["n"];
         assert_eq!((n.min, n.max), (Some(3.0), Some(9.0)));
@@ -170,7 +170,7 @@ mod tests {
             let file =
                 |pattern: &str| format!("tools: {{a: {{args: {{t: {{pattern: '{pattern}'}}}}}}}}");
             let policy = policy(&[&file(one), &file(other)]);
-            policy.rules["a"].args["t"].pattern.clone().unwrap()
+            policy.rules.get("a").unwrap().args["t"].pattern.clone().unwrap()
         };
         assert!(!joined("(a)\\1", "aa").matches("aa").unwrap());
         assert!(!joined("(?i)a", "a").matches("a").unwrap());

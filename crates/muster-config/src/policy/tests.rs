@@ -53,7 +53,7 @@ tools:
     assert_eq!(policy.executor, Executor::Docker(docker));
     assert_eq!((policy.default, policy.max_effect), (DefaultAccess::Enabled, Some(Effect::Write)));
     assert_eq!(policy.rules.keys().collect::<Vec<_>>(), ["b", "a"]);
-    let rule = &policy.rules["b"];
+    let rule = policy.rules.get("b").unwrap();
     assert_eq!((rule.description.as_deref(), rule.effect), (Some("new"), Some(Effect::Read)));
     let constraint = &rule.args["x"];
     assert_eq!(constraint.pattern.as_ref().map(|pattern| pattern.as_str()), Some("[a-z]+"));

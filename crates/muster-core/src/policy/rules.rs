@@ -90,11 +90,3 @@ impl FromIterator<(String, Rule)> for Rules {
         Self { by_key, has_servers, prefixes }
     }
 }
-
-impl std::ops::Index<&str> for Rules {
-    type Output = Rule;
-
-    fn index(&self, key: &str) -> &Rule {
-        &self.by_key[key]
-    }
-}
