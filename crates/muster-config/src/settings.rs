@@ -19,7 +19,7 @@ use crate::yaml::{self, Node, NodeValue};
 
 pub use self::{
     clis::{BundledClis, with_clis},
-    setting::{REDACTED, ServeTransport},
+    setting::{AccessMode, REDACTED, ServeTransport},
 };
 
 section! {
@@ -29,6 +29,8 @@ section! {
         aggregator: Aggregator, "aggregator", "Aggregator";
         /// The bundled CLIs that are offered; files in `clis/` are offered in any case
         clis: Clis, "clis", "CLIs";
+        /// Who may use the gateway, and who may change it
+        access: Access, "access", "Access";
         /// The namespace of resources; empty for `default`
         namespace: String, "namespace", "Namespace";
         /// Whether resources are stored in a Kubernetes cluster instead of files
@@ -61,6 +63,14 @@ section! {
         enabled: Vec<String>, "enabled", "Enabled";
         /// The CLIs that are not offered; `muster disable cli NAME` adds one
         disabled: Vec<String>, "disabled", "Disabled";
+    }
+}
+
+section! {
+    /// Who may use the gateway, and who may change it.
+    Access {
+        /// Whether callers are checked; `open` admits every caller without a login as an operator
+        mode: AccessMode, "mode", "Mode";
     }
 }
 

@@ -8,6 +8,8 @@
     reason = "a test may panic, and starts the programs it tests"
 )]
 
+#[path = "suite/access.rs"]
+mod access;
 #[path = "suite/backends.rs"]
 mod backends;
 #[path = "suite/bridge.rs"]

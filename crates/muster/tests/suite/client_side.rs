@@ -207,6 +207,7 @@ impl Gateway {
         let mut child = Command::new(MUSTER)
             .args(["serve", "--config-path"])
             .arg(folder.file("gw"))
+            .env("MUSTER_ACCESS", "open")
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

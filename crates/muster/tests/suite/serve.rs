@@ -74,6 +74,7 @@ impl Gateway {
             .arg("--config-path")
             .arg(folder.path())
             .args(words)
+            .env("MUSTER_ACCESS", "open")
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
