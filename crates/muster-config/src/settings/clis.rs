@@ -25,11 +25,8 @@ pub enum BundledClis {
     None,
 }
 
-const WORDS: &[(&str, BundledClis)] = &[
-    ("read-only", BundledClis::ReadOnly),
-    ("all", BundledClis::All),
-    ("none", BundledClis::None),
-];
+const WORDS: &[(&str, BundledClis)] =
+    &[("read-only", BundledClis::ReadOnly), ("all", BundledClis::All), ("none", BundledClis::None)];
 
 impl BundledClis {
     /// Its name in the file.
@@ -99,9 +96,10 @@ pub fn with_clis(text: &str, clis: &Clis) -> Option<String> {
     let mut expected = parse(text).ok()?.value;
     let before = expected.clis.clone();
     let mut edited = text.to_owned();
-    for (key, was, list) in
-        [("enabled", &before.enabled, &clis.enabled), ("disabled", &before.disabled, &clis.disabled)]
-    {
+    for (key, was, list) in [
+        ("enabled", &before.enabled, &clis.enabled),
+        ("disabled", &before.disabled, &clis.disabled),
+    ] {
         if was != list {
             edited = put_list(&edited, key, list, clis)?;
         }

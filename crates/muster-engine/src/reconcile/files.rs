@@ -16,8 +16,8 @@ use muster_exec::{
 
 use super::Reconciler;
 use crate::{
-    cli_offer,
     call_limits::Limited,
+    cli_offer,
     events::Reason,
     policies, server_offer,
     status::ServerStatus,
@@ -121,9 +121,8 @@ impl Reconciler {
     }
 
     fn take_clis(&mut self) {
-        let wanted = cli_offer::offered(&self.files, &self.deps.bundled, |config| {
-            self.is_installed(config)
-        });
+        let wanted =
+            cli_offer::offered(&self.files, &self.deps.bundled, |config| self.is_installed(config));
         for name in self.clis.keys().filter(|name| !wanted.contains_key(*name)) {
             self.state.catalog = self.state.catalog.without(name);
             self.state.backends.remove(name);

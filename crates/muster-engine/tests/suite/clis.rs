@@ -78,7 +78,10 @@ async fn bundled_clis_are_served_by_default() {
     assert_eq!(tools(&[]), ["cli_look"], "only what reads, and only here");
     let setting = |text: &str| tools(&[("config.yaml", text)]);
     assert!(setting("clis: {bundled: none}").is_empty());
-    assert_eq!(setting("clis: {bundled: all}"), ["cli_fetch", "cli_look", "cli_shout", "cli_write"]);
+    assert_eq!(
+        setting("clis: {bundled: all}"),
+        ["cli_fetch", "cli_look", "cli_shout", "cli_write"]
+    );
     assert_eq!(setting("clis: {enabled: [note]}"), ["cli_look", "cli_shout"]);
     assert_eq!(setting("clis: {bundled: all, disabled: [see]}"), ["cli_shout"]);
     assert_eq!(setting("clis: {enabled: [see], disabled: [see]}"), Vec::<String>::new());
@@ -114,7 +117,8 @@ fn bundled() -> Vec<BundledCli> {
                - {name: write, description: d, effect: write}\n";
     // A tool that states nothing is not taken for a read, whatever its name.
     let note = "command: echo\ntools: [{name: shout, description: d}]\n";
-    let missing = "command: no-such-program\ntools: [{name: ghost, description: d, effect: read}]\n";
+    let missing =
+        "command: no-such-program\ntools: [{name: ghost, description: d, effect: read}]\n";
     vec![cli("see", see), cli("note", note), cli("missing", missing)]
 }
 

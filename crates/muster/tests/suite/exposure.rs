@@ -43,7 +43,10 @@ fn an_unconfigured_gateway_only_reads_and_only_here() {
     let gateway = Gateway::start(&[BARE], &[]);
     let session = gateway.session();
     let offered = cli_tools(&gateway);
-    assert!(offered.contains("cli_git_status") && offered.contains("cli_files_head"), "{offered:?}");
+    assert!(
+        offered.contains("cli_git_status") && offered.contains("cli_files_head"),
+        "{offered:?}"
+    );
     for name in &offered {
         assert!(definition(name).is_local_read(), "{name} is offered by default");
     }
