@@ -17,7 +17,7 @@ use muster_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use self::fields::{SPEC, TRANSPORTS};
+use self::fields::{FILE, TRANSPORTS};
 use super::{
     LoadError, Loaded,
     reader::{Fields, Reader, load},
@@ -33,7 +33,7 @@ pub use self::{
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The file format. A server in the short form starts by default: three lines are enough.
-pub static FORMAT: ResourceFormat = resource_format!("MCPServer", &SPEC, &["command", "url"]);
+pub static FORMAT: ResourceFormat = resource_format!("MCPServer", &FILE, &["command", "url"]);
 
 /// An MCP server.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +57,7 @@ pub struct PreservedFields {
     spec: OtherFields,
 }
 
-/// How an MCP server is reached. Each field has a row in [`fields::SPEC`].
+/// How an MCP server is reached. Each field has a row in [`fields::FILE`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct McpServerSpec {
@@ -96,6 +96,20 @@ pub struct McpServerSpec {
     /// How the gateway authenticates to it.
     #[serde(skip_serializing_if = "is_default")]
     pub auth: Option<ServerAuth>,
+    /// Whether an operator must approve it before it is connected.
+    #[serde(skip_serializing_if = "is_default")]
+    pub approval: Approval,
+}
+
+/// Whether a server may be connected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Approval {
+    /// It may.
+    #[default]
+    Approved,
+    /// Not until an operator approves it: an agent added or changed it.
+    Pending,
 }
 
 /// The transports of MCP.
@@ -204,6 +218,11 @@ impl McpServerSpec {
         (self.call_timeout > 0).then(|| Duration::from_secs(self.call_timeout.into()))
     }
 
+    /// Whether it waits for the approval of an operator.
+    pub fn is_pending(&self) -> bool {
+        self.approval == Approval::Pending
+    }
+
     /// Whether a server that runs with `self` must be restarted to run with `next`.
     pub fn needs_restart(&self, next: &Self) -> bool {
         let essential =
@@ -254,7 +273,7 @@ type OtherFields = Vec<(Value, Value)>;
 fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<(McpServerSpec, OtherFields)> {
     let SpecNode { node, form, .. } = source;
     let fields = source.fields(reader)?;
-    let mut values = reader.values(&fields, &SPEC)?;
+    let mut values = reader.values(&fields, &FILE)?;
     let text = |name: &str| values.get(name).and_then(Json::as_str).unwrap_or_default();
     let kind = match (text("type"), text("command"), text("url")) {
         // The transport is clear where only one address is given.
@@ -271,7 +290,7 @@ fn read_spec(reader: &mut Reader, source: SpecNode<'_>) -> Option<(McpServerSpec
     match checked {
         Ok(spec) if form == Form::Short => Some((spec, Vec::new())),
         Ok(spec) => {
-            let known: Vec<&str> = SPEC.names().collect();
+            let known: Vec<&str> = FILE.names().collect();
             Some((spec, resource::other_pairs(node, &known)))
         }
         Err(invalid) => reader.refuse(node, invalid.to_string(), fix(&fields, &invalid)),

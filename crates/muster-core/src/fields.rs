@@ -111,7 +111,10 @@ impl FieldTable {
 
     /// All its fields: its own, then those of the tables it includes.
     pub fn all(&self) -> impl Iterator<Item = &'static Field> + Clone + use<> {
-        let included = self.includes.iter().flat_map(|table| table.fields);
+        let included = self.includes.iter().flat_map(|table| {
+            let nested = table.includes.iter().flat_map(|table| table.fields);
+            table.fields.iter().chain(nested)
+        });
         self.fields.iter().chain(included)
     }
 

@@ -141,7 +141,9 @@ impl Policy {
         }
         match (entry.audience, self.scope.role()) {
             (Audience::Operators | Audience::Everyone, Role::Operator) => return true,
-            (Audience::Callers, _) | (Audience::Everyone | Audience::Operators, Role::Agent) => (),
+            // Neither a default nor a group of tools makes an operator.
+            (Audience::Operators, Role::Agent) => return self.scope.names(&self.rules, entry),
+            (Audience::Callers, _) | (Audience::Everyone, Role::Agent) => (),
         }
         let open_to = self.open_to();
         open_to == Some(Effect::Destructive)

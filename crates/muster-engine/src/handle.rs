@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use muster_core::{call::Caller, policy::DestructiveTools};
+use muster_core::{
+    call::{Caller, Role},
+    policy::DestructiveTools,
+};
 use muster_gateway::dispatch::{CallMetrics, CallerSnapshots as _, GatewaySnapshot};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -44,6 +47,11 @@ impl Handle {
     pub(crate) fn state_of(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
         let shared = Arc::clone(&self.state.borrow());
         self.principals.snapshot(caller, shared).for_caller(caller)
+    }
+
+    /// Whether a caller may change the gateway: by admission, or by a policy.
+    pub(crate) fn role_of(&self, caller: &Caller) -> Role {
+        self.state_of(caller).policy.role()
     }
 
     /// Writes a file and waits until it has taken effect.

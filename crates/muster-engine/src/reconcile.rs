@@ -211,7 +211,8 @@ impl Reconciler {
                 _ if report.needs_login => ServerCondition::AuthRequired,
                 ServerCondition::Starting
                 | ServerCondition::Failed
-                | ServerCondition::Unreachable => report.condition,
+                | ServerCondition::Unreachable
+                | ServerCondition::AwaitingApproval => report.condition,
                 _ => return None,
             };
             let server = BackendName::new(known.server.name.as_str());

@@ -1,11 +1,16 @@
 //! An MCP server as described by the arguments of a core tool.
 
 use muster_config::{
-    mcpserver::{InvalidMcpServer, McpServer, McpServerSpec, server_type},
+    mcpserver::{Approval, InvalidMcpServer, McpServer, McpServerSpec, server_type},
     settings::REDACTED,
 };
-use muster_core::name::check_resource_name;
-use serde_json::{Map, Value};
+use muster_core::{call::Role, name::check_resource_name};
+use serde_json::{Map, Value, json};
+
+use crate::redact;
+
+/// The beginning of a reference to the secret store.
+const SECRET_REFERENCE: &str = "secret://";
 
 /// The arguments that create or update a server. They fit the fields of its format.
 #[derive(Debug, Clone)]
@@ -13,6 +18,8 @@ pub(crate) struct ServerDraft {
     pub(crate) name: String,
     kind: String,
     given: Map<String, Value>,
+    /// Whether an operator must approve the result before it is connected.
+    needs_approval: bool,
 }
 
 impl ServerDraft {
@@ -27,24 +34,82 @@ impl ServerDraft {
         // An empty text and zero select the default, which leaving the field out does as well.
         given.retain(|_, value| value != "" && value != 0);
         serde_json::from_value::<McpServerSpec>(Value::Object(given.clone()))?;
-        Ok(Self { name, kind, given })
+        Ok(Self { name, kind, given, needs_approval: false })
+    }
+
+    /// The draft of a caller with this role. What an agent wants to be run, or to be sent requests and tokens,
+    /// is stored and waits for an operator.
+    pub(crate) fn by(self, role: Role) -> Self {
+        Self { needs_approval: role == Role::Agent, ..self }
     }
 
     /// A new server in a namespace.
     pub(crate) fn create(self, namespace: &str) -> Result<McpServer, InvalidMcpServer> {
         check_resource_name(&self.name)?;
-        let spec = McpServerSpec::of(server_type(&self.kind)?);
+        let mut spec = McpServerSpec::of(server_type(&self.kind)?);
+        if self.needs_approval {
+            spec.approval = Approval::Pending;
+        }
         let server = McpServer::new(self.name.clone(), namespace, spec);
         self.apply(server)
     }
 
     /// The server with the fields that are given; others keep their values.
     pub(crate) fn update(self, server: &McpServer) -> Result<McpServer, InvalidMcpServer> {
+        let before = &server.spec;
+        let needs_approval = self.needs_approval;
         let mut server = server.clone();
+        self.drop_secrets(&mut server.spec);
         if !self.kind.is_empty() {
             server.spec.kind = server_type(&self.kind)?;
         }
-        self.apply(server)
+        let mut server = self.apply(server)?;
+        if needs_approval && before.needs_restart(&server.spec) {
+            server.spec.approval = Approval::Pending;
+        }
+        Ok(server)
+    }
+
+    /// The secrets that an update drops, by field and name: those of another address or program that are not
+    /// given again.
+    pub(crate) fn dropped_secrets(&self, server: &McpServer) -> Vec<String> {
+        self.drop_secrets(&mut server.spec.clone())
+    }
+
+    /// Drops the secrets of a spec that gets another address or program. Whoever reads what is sent there has
+    /// not proved to know them.
+    fn drop_secrets(&self, spec: &mut McpServerSpec) -> Vec<String> {
+        let differs = |name: &str, now: Value| self.given.get(name).is_some_and(|new| *new != now);
+        let program = differs("command", json!(spec.command));
+        let moves = program
+            || differs("url", json!(spec.url))
+            || differs("args", json!(spec.args))
+            || (!self.kind.is_empty() && self.kind != spec.kind.as_str());
+        if !moves {
+            return Vec::new();
+        }
+        let mut dropped = Vec::new();
+        let mut keep = |field: &str, name: &str, value: &str| {
+            let is_secret = value.contains(SECRET_REFERENCE)
+                || redact::setting(name, value) == REDACTED
+                || redact::address(value) != value;
+            let given = self.given.get(field).and_then(|given| given.get(name));
+            if is_secret && given.is_none_or(|given| given == REDACTED) {
+                dropped.push(format!("{field} `{name}`"));
+            }
+            !is_secret
+        };
+        spec.headers.retain(|name, value| keep("headers", name, value));
+        spec.env.retain(|name, value| keep("env", name, value));
+        if program && !self.given.contains_key("args") && redact::arguments(&spec.args) != spec.args
+        {
+            spec.args.clear();
+            dropped.push("args".to_owned());
+        }
+        if spec.auth.take().is_some() && !self.given.contains_key("auth") {
+            dropped.push("auth".to_owned());
+        }
+        dropped
     }
 
     fn apply(self, mut server: McpServer) -> Result<McpServer, InvalidMcpServer> {
@@ -53,9 +118,7 @@ impl ServerDraft {
             Ok(_) | Err(_) => Map::new(),
         };
         for (name, mut value) in self.given {
-            if let Some(before) = fields.get(&name) {
-                restore_redacted(&mut value, before);
-            }
+            restore_redacted(&mut value, fields.get(&name));
             fields.insert(name, value);
         }
         // It reads: the arguments were read as a spec before.
@@ -66,10 +129,13 @@ impl ServerDraft {
 }
 
 /// Values that were shown redacted and are sent back redacted keep their value.
-fn restore_redacted(value: &mut Value, before: &Value) {
-    let (Value::Object(pairs), Value::Object(before)) = (value, before) else { return };
+fn restore_redacted(value: &mut Value, before: Option<&Value>) {
+    let Value::Object(pairs) = value else { return };
+    let known = |name: &str| before.and_then(|before| before.get(name));
+    // One whose value was dropped is not there to keep.
+    pairs.retain(|name, value| value != REDACTED || known(name).is_some());
     for (name, value) in pairs {
-        if let Some(known) = before.get(name).filter(|_| value == REDACTED) {
+        if let Some(known) = known(name).filter(|_| value == REDACTED) {
             *value = known.clone();
         }
     }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use muster_config::mcpserver::{McpServerStatus, ServerType};
-use muster_gateway::condition::ServerCondition;
+use muster_gateway::condition::{AWAITING_APPROVAL, ServerCondition};
 
 use crate::redact;
 
@@ -51,6 +51,12 @@ impl ServerStatus {
         }
     }
 
+    /// The status of a server that an operator must approve first.
+    pub fn awaiting_approval() -> Self {
+        let condition = ServerCondition::AwaitingApproval;
+        Self { condition, ..Self::idle(ServerType::Stdio) }
+    }
+
     /// The status in the server's file.
     pub fn stored(&self, kind: ServerType) -> McpServerStatus {
         McpServerStatus {
@@ -74,6 +80,9 @@ pub fn moment(at: Timestamp) -> String {
 pub fn message(state: &str, error: &str, name: &str) -> String {
     match state {
         "Starting" | "Connecting" => "Starting...".to_owned(),
+        AWAITING_APPROVAL => {
+            format!("Not started until approved - run: muster approve mcpserver {name}")
+        }
         "Failed" => failure(&error.to_lowercase(), name),
         _ => String::new(),
     }

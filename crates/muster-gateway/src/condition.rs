@@ -23,7 +23,12 @@ pub enum ServerCondition {
     Unreachable,
     /// A login is required.
     AuthRequired,
+    /// An agent added or changed it, and an operator must approve it before it is connected.
+    AwaitingApproval,
 }
+
+/// The name of [`ServerCondition::AwaitingApproval`] in a server's file.
+pub const AWAITING_APPROVAL: &str = "Awaiting Approval";
 
 impl ServerCondition {
     /// The condition of a server of this type that is up.
@@ -48,6 +53,7 @@ impl ServerCondition {
             Self::Failed => "failed",
             Self::Unreachable => "unreachable",
             Self::AuthRequired => "auth_required",
+            Self::AwaitingApproval => "awaiting_approval",
         }
     }
 
@@ -79,6 +85,7 @@ impl ServerCondition {
             (Self::Stopped | Self::Disconnected, true) => "Stopped",
             (Self::Stopped | Self::Disconnected, false) => "Disconnected",
             (Self::Failed | Self::Unreachable, _) => "Failed",
+            (Self::AwaitingApproval, _) => AWAITING_APPROVAL,
         }
     }
 
@@ -92,7 +99,8 @@ impl ServerCondition {
             | Self::Stopped
             | Self::Disconnected
             | Self::Unreachable
-            | Self::AuthRequired => "unknown",
+            | Self::AuthRequired
+            | Self::AwaitingApproval => "unknown",
         }
     }
 }
@@ -115,6 +123,13 @@ mod tests {
             (ServerCondition::Failed, "failed", "unhealthy", "Failed", "Failed"),
             (ServerCondition::Unreachable, "unreachable", "unknown", "Failed", "Failed"),
             (ServerCondition::AuthRequired, "auth_required", "unknown", "Running", "Auth Required"),
+            (
+                ServerCondition::AwaitingApproval,
+                "awaiting_approval",
+                "unknown",
+                "Awaiting Approval",
+                "Awaiting Approval",
+            ),
         ];
         for (condition, word, health, local, remote) in table {
             assert_eq!(condition.as_str(), word);

@@ -1,6 +1,7 @@
 //! The commands of `muster`, one file each.
 
 pub(crate) mod agent;
+pub(crate) mod approve;
 pub(crate) mod auth;
 pub(crate) mod call;
 pub(crate) mod check;

@@ -56,6 +56,8 @@ mod login;
 mod mcp;
 #[path = "suite/mistakes.rs"]
 mod mistakes;
+#[path = "suite/operators.rs"]
+mod operators;
 #[path = "suite/option_injection.rs"]
 mod option_injection;
 #[path = "suite/pending.rs"]

@@ -9,6 +9,17 @@ pub(super) const TRANSPORTS: &[&str] = &["stdio", "streamable-http", "sse"];
 
 const SECONDS: FieldType = Integer { min: 0, max: u32::MAX as i64 };
 
+/// The fields of a file: those that core tools take, and those that they do not.
+pub static FILE: FieldTable = FieldTable::new("MCPServerSpec", "MCP server", &[Field::optional(
+    "approval",
+    Enum(&["approved", "pending"]),
+    FieldDefault::Json("\"approved\""),
+    "`pending`: added or changed by an agent, and not connected until an operator approves it with \
+     `muster approve mcpserver NAME`",
+)
+.or_null()])
+.including(&[&SPEC]);
+
 /// How an MCP server is reached.
 pub static SPEC: FieldTable = FieldTable::new(
     "MCPServerSpec",

@@ -79,13 +79,12 @@ enum ToolsetLimit {
 
 impl Subjects {
     fn include(&self, caller: &Caller) -> bool {
-        if let Some(token) = &caller.token
-            && self.tokens.iter().any(|name| **name == **token)
-        {
-            return true;
+        // A token is not a user: its name must not match a pattern of users.
+        if let Some(token) = &caller.token {
+            return self.tokens.iter().any(|name| **name == **token);
         }
         let Some(principal) = &caller.principal else {
-            return self.anonymous && caller.token.is_none() && *caller.subject == *LOCAL;
+            return self.anonymous && *caller.subject == *LOCAL;
         };
         let is_user = |glob: &Glob| {
             principal.email.as_deref().is_some_and(|email| glob.matches(email))
@@ -114,6 +113,12 @@ impl CallerScope {
             named.next().is_some()
         });
         found.unwrap_or(everybody).of(entry)
+    }
+
+    /// Whether a rule names exactly this tool.
+    pub(super) fn names(&self, everybody: &Rules, entry: &ToolEntry) -> bool {
+        let mut all = self.grants.iter().map(|grant| &grant.rules).chain([everybody]);
+        all.any(|rules| rules.explicit(entry).next().is_some())
     }
 
     /// The greatest effect of tools without a rule; none if they are hidden.

@@ -27,7 +27,8 @@ pub(super) const TOOLS: &[CoreTool] = &[
         name: "core_config_update_aggregator",
         audience: Audience::Operators,
         summary: "Change how the gateway is reached, and save it. Keys that are not given keep their \
-                  values. A new prefix takes effect at once, a new address or transport after a restart.",
+                  values. A new prefix takes effect at once, a new address or transport after a restart. \
+                  `host` and `oauth` decide who reaches the gateway.",
         schema: || {
             json!({"type": "object", "required": ["aggregator"], "properties": {
                 "aggregator": {"type": "object", "description": "Keys to change, as in config.yaml: \

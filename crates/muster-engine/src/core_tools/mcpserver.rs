@@ -56,15 +56,24 @@ pub(super) const TOOLS: &[CoreTool] = &[
         audience: Audience::Operators,
         summary: "Add an MCP server. Its file is written, and with autoStart it is connected at once.",
         schema: || arguments(FIELDS, &["name", "type"], true),
-        run: |handle, _, args| Box::pin(create(handle, args)),
+        run: |handle, cx, args| Box::pin(create(handle, cx, args)),
     },
     CoreTool {
         name: "core_mcpserver_update",
         audience: Audience::Operators,
         summary: "Change an MCP server. Fields that are not given keep their values; `auth` is \
-                  replaced as a whole. A running server is reconnected if the change requires it.",
+                  replaced as a whole. With another address, command or args, secrets and `auth` that are \
+                  not given again are dropped. A running server is reconnected if the change requires it.",
         schema: || arguments(FIELDS, &["name"], false),
-        run: |handle, _, args| Box::pin(update(handle, args)),
+        run: |handle, cx, args| Box::pin(update(handle, cx, args)),
+    },
+    CoreTool {
+        name: "core_mcpserver_approve",
+        audience: Audience::Operators,
+        summary: "Approve an MCP server that an agent added or changed, so that it can be connected. With \
+                  autoStart it is connected at once.",
+        schema: || named("Name of the MCP server"),
+        run: |handle, _, args| Box::pin(approve(handle, args)),
     },
     CoreTool {
         name: "core_mcpserver_delete",
@@ -195,11 +204,14 @@ fn validate(handle: &Handle, args: Args) -> ToolReply {
     Ok(format!("Validation successful for mcpserver {}", server.name))
 }
 
-async fn create(handle: &Handle, args: Args) -> ToolReply {
-    let draft = draft(args, "MCPServerCreateRequest")?;
+async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
+    let draft = draft(args, "MCPServerCreateRequest")?.by(handle.role_of(cx.caller));
     let name = draft.name.clone();
     match handle.edit(Edit::Create(Box::new(draft))).await {
-        Ok(()) => Ok(format!("MCP server '{name}' created successfully")),
+        Ok(()) => Ok(format!(
+            "MCP server '{name}' created successfully{}",
+            awaiting_approval(handle, &name)
+        )),
         Err(EditError::Invalid(invalid)) => {
             Err(format!("Invalid MCP server definition: {invalid}"))
         }
@@ -208,18 +220,50 @@ async fn create(handle: &Handle, args: Args) -> ToolReply {
     }
 }
 
-async fn update(handle: &Handle, args: Args) -> ToolReply {
-    let draft = draft(args, "MCPServerUpdateRequest")?;
+async fn update(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
+    let draft = draft(args, "MCPServerUpdateRequest")?.by(handle.role_of(cx.caller));
     let name = draft.name.clone();
     if name.is_empty() {
         return Err("Invalid MCP server definition: name is required".to_owned());
     }
+    let known = handle.now().servers.get(&name).cloned();
+    let dropped = known.map(|known| draft.dropped_secrets(&known.server)).unwrap_or_default();
     match handle.edit(Edit::Update(Box::new(draft))).await {
-        Ok(()) => Ok(format!("MCP server '{name}' updated successfully")),
+        Ok(()) => {
+            let dropped = match dropped.is_empty() {
+                true => String::new(),
+                false => format!(
+                    "\nIts address, command or args changed, so these secrets were dropped: {}. To keep \
+                     them, give them in the same call.",
+                    dropped.join(", ")
+                ),
+            };
+            let awaiting = awaiting_approval(handle, &name);
+            Ok(format!("MCP server '{name}' updated successfully{dropped}{awaiting}"))
+        }
         Err(EditError::Invalid(invalid)) => {
             Err(format!("Invalid MCP server definition: {invalid}"))
         }
         Err(error) => Err(format!("Failed to update MCP server: {error}")),
+    }
+}
+
+/// What is left to do before a server is connected.
+fn awaiting_approval(handle: &Handle, name: &str) -> String {
+    let view = handle.now();
+    match view.servers.get(name).is_some_and(|known| known.server.spec.is_pending()) {
+        true => format!(
+            "\nIt is not connected until an operator approves it: muster approve mcpserver {name}"
+        ),
+        false => String::new(),
+    }
+}
+
+async fn approve(handle: &Handle, args: Args) -> ToolReply {
+    let name = args.text("name").ok_or("name argument is required")?;
+    match handle.edit(Edit::Approve(name.to_owned())).await {
+        Ok(()) => Ok(format!("MCP server '{name}' approved successfully")),
+        Err(error) => Err(format!("Failed to approve MCP server: {error}")),
     }
 }
 

@@ -217,6 +217,7 @@ async fn start(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let known = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
     let known = match known.status.condition {
         ServerCondition::Running | ServerCondition::Connected => return already(),
+        ServerCondition::AwaitingApproval => return Err(awaits_approval("start", name)),
         // Another call starts it.
         ServerCondition::Starting => handle.wait_until_settled(name, known.status.generation).await,
         _ => handle.set_running(name, true).await,
@@ -234,6 +235,10 @@ async fn restart(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply 
     }
     if name == AGGREGATOR {
         return Err(itself("restart"));
+    }
+    let now = handle.now().servers.get(name).map(|known| known.status.condition);
+    if now == Some(ServerCondition::AwaitingApproval) {
+        return Err(awaits_approval("restart", name));
     }
     let known = handle.set_running(name, true).await;
     let unknown = || format!("Failed to restart service: service {name} not found");
@@ -255,11 +260,20 @@ async fn stop(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     }
     let unknown = || format!("Failed to stop service: service {name} not found");
     let known = handle.now().servers.get(name).cloned().ok_or_else(unknown)?;
-    if known.status.condition.is_down() {
+    if known.status.condition.is_down()
+        || known.status.condition == ServerCondition::AwaitingApproval
+    {
         return Ok(format!("Service '{name}' is already stopped"));
     }
     handle.set_running(name, false).await.ok_or_else(unknown)?;
     Ok(format!("Successfully stopped service '{name}'"))
+}
+
+fn awaits_approval(what: &str, name: &str) -> String {
+    format!(
+        "Failed to {what} service: {name} was added or changed by an agent and awaits approval; an operator \
+         approves it with: muster approve mcpserver {name}"
+    )
 }
 
 /// The gateway does not stop itself for a client.
@@ -284,7 +298,8 @@ fn began(known: &ServerEntry, what: &str) -> Result<(), String> {
         | ServerCondition::Stopped
         | ServerCondition::Disconnected
         | ServerCondition::Failed
-        | ServerCondition::Unreachable => {
+        | ServerCondition::Unreachable
+        | ServerCondition::AwaitingApproval => {
             let error = known.status.error.as_deref().unwrap_or("it was stopped meanwhile");
             Err(format!("Failed to {what} service: failed to start service {name}: {error}"))
         }

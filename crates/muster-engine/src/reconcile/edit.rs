@@ -1,6 +1,10 @@
 //! Edits of files by tools.
 
-use muster_config::{LoadError, mcpserver::InvalidMcpServer, settings::Settings};
+use muster_config::{
+    LoadError,
+    mcpserver::{Approval, InvalidMcpServer, McpServer},
+    settings::Settings,
+};
 use thiserror::Error;
 
 use super::{ClassEdit, ClassError, Reconciler, ServiceEdit, WorkflowEdit};
@@ -13,6 +17,8 @@ pub(crate) enum Edit {
     Create(Box<ServerDraft>),
     /// Change a server.
     Update(Box<ServerDraft>),
+    /// Approve a server that an agent added or changed.
+    Approve(String),
     /// Delete a server.
     Delete(String),
     /// Change keys of the section `aggregator` in `config.yaml`: a JSON object. Only these keys are sent: other
@@ -55,7 +61,7 @@ impl Reconciler {
     pub(super) async fn edit(&mut self, edit: Edit) -> Result<(), EditError> {
         let name = match &edit {
             Edit::Create(draft) | Edit::Update(draft) => Some(draft.name.clone()),
-            Edit::Delete(name) => Some(name.clone()),
+            Edit::Delete(name) | Edit::Approve(name) => Some(name.clone()),
             Edit::Settings(_) | Edit::Class(_) | Edit::Service(_) | Edit::Workflow(_) => None,
         };
         // A concurrent edit by hand is read first, so that it is not lost.
@@ -94,6 +100,16 @@ impl Reconciler {
                 let unknown = || EditError::Unknown(draft.name.clone());
                 let file = self.files.servers.get(&draft.name).ok_or_else(unknown)?;
                 let server = draft.clone().update(&file.server)?;
+                match store.replace(file, &server).await {
+                    Err(WriteError::Gone(_)) => Err(unknown()),
+                    written => Ok(written?),
+                }
+            }
+            Edit::Approve(name) => {
+                let unknown = || EditError::Unknown(name.clone());
+                let file = self.files.servers.get(name).ok_or_else(unknown)?;
+                let mut server = McpServer::clone(&file.server);
+                server.spec.approval = Approval::Approved;
                 match store.replace(file, &server).await {
                     Err(WriteError::Gone(_)) => Err(unknown()),
                     written => Ok(written?),

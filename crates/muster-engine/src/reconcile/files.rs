@@ -179,23 +179,61 @@ impl Reconciler {
         // The server has its position in the catalog from now on, so that the order of connections does not
         // decide which of two tools of one name is called.
         self.state.catalog = self.state.catalog.with(server_offer::nothing(&server));
-        self.supervisor.add(&server);
+        let is_pending = server.spec.is_pending();
+        // Without a unit nothing can start it.
+        if !is_pending {
+            self.supervisor.add(&server);
+        }
         let known = ServerEntry {
             server: Arc::clone(&server),
             path,
-            status: ServerStatus::idle(server.spec.kind),
+            status: match is_pending {
+                true => ServerStatus::awaiting_approval(),
+                false => ServerStatus::idle(server.spec.kind),
+            },
             counts: Counts::default(),
         };
         self.servers.insert(server.name.clone(), Arc::new(known));
         if origin == Origin::Edited {
             self.tell_of(Reason::McpServerCreated, &server);
         }
-        if server.spec.auto_start {
+        if server.spec.auto_start && !is_pending {
             self.supervisor.set_running(&server.name, true);
         }
     }
 
+    /// Takes a server off until an operator approves its change, or in again once one did.
+    fn change_approval(&mut self, known: &ServerEntry, file: ServerFile) {
+        let ServerFile { path, server } = file;
+        let (name, is_pending) = (server.name.clone(), server.spec.is_pending());
+        let backend = BackendName::new(name.as_str());
+        self.supervisor.remove(&name);
+        self.state.backends.remove(&backend);
+        self.state.catalog = self.state.catalog.with(server_offer::nothing(&server));
+        let status = match is_pending {
+            true => ServerStatus::awaiting_approval(),
+            false => ServerStatus::idle(server.spec.kind),
+        };
+        let generation = known.status.generation;
+        self.note(&name, |known| {
+            known.path = path;
+            known.server = Arc::clone(&server);
+            known.status = ServerStatus { generation, ..status };
+            known.counts = Counts::default();
+        });
+        if !is_pending {
+            self.supervisor.add(&server);
+            if server.spec.auto_start {
+                self.supervisor.set_running(&name, true);
+            }
+        }
+        self.tell_of(Reason::McpServerUpdated, &server);
+    }
+
     fn change(&mut self, known: &ServerEntry, file: ServerFile) {
+        if known.server.spec.is_pending() || file.server.spec.is_pending() {
+            return self.change_approval(known, file);
+        }
         let ServerFile { path, server } = file;
         let (before, after) = (&known.server.spec, &server.spec);
         let name = &server.name;

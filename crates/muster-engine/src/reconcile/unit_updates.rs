@@ -157,7 +157,8 @@ impl Reconciler {
             ServerCondition::AuthRequired => tell(Reason::McpServerAuthRequired, ""),
             ServerCondition::Stopped
             | ServerCondition::Disconnected
-            | ServerCondition::Stopping => (),
+            | ServerCondition::Stopping
+            | ServerCondition::AwaitingApproval => (),
         }
     }
 }

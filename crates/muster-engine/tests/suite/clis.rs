@@ -2,7 +2,13 @@
 
 use std::sync::Arc;
 
-use muster_core::call::CallError;
+use muster_core::{
+    backend::ToolCaller as _,
+    call::{Call, CallError, Caller, Checking},
+    client::NoClient,
+    json::raw,
+    name::ToolName,
+};
 use muster_engine::cli_offer::BundledCli;
 use serde_json::json;
 
@@ -43,7 +49,8 @@ async fn policies_hold_for_every_tool() {
     let rig = Rig::new(&files);
     rig.until_is("a", "connected").await;
     assert_eq!(rig.tools(), ["cli_hello"], "one file that disables is enough");
-    let refused = rig.try_call("core_mcpserver_list", json!({})).await;
+    let call = Call::new(ToolName::new("core_mcpserver_list"), raw(&json!({})), Checking::Strict);
+    let refused = rig.dispatcher.call(&Caller::local(), &NoClient::shared(), call).await;
     assert!(matches!(refused, Err(CallError::UnknownTool { .. })), "{refused:?}");
     assert!(rig.call("core_service_list", json!({})).await.contains("mcp-aggregator"));
     let refused = rig.try_call("cli_hello", json!({"to": "B"})).await;

@@ -25,7 +25,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::broadcast;
 
-use crate::people::{Guarded, someone};
+use crate::{
+    people::{Guarded, someone},
+    rig::operator,
+};
 
 const PEOPLE: [&str; 3] = ["alice", "bob", "carol"];
 const SERVERS: [&str; 2] = ["one", "two"];
@@ -197,12 +200,12 @@ impl World {
             Deed::Move(server) => {
                 self.moved += 1;
                 write(&self.dir, SERVERS[*server], self.moved);
-                drop(self.call(&Caller::local(), "core_config_reload", json!({})).await);
+                drop(self.call(&operator(), "core_config_reload", json!({})).await);
                 self.settled().await;
             }
             Deed::Restart(server) => {
                 let args = json!({"name": SERVERS[*server]});
-                drop(self.call(&Caller::local(), "core_service_restart", args).await);
+                drop(self.call(&operator(), "core_service_restart", args).await);
                 self.settled().await;
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use muster_core::call::{Caller, Outcome};
 use serde_json::json;
 
-use crate::{isolation::World, people::known};
+use crate::{isolation::World, people::known, rig::operator};
 
 const WHILE: Duration = Duration::from_secs(6 * 60);
 
@@ -56,7 +56,7 @@ async fn a_call_of_one_person_takes_no_longer_than_it_may() {
     let (world, alice) = (World::new().await, known("alice"));
     let path = world.dir.path().join("mcpservers/one.yaml");
     std::fs::write(path, "url: https://one/new\ncallTimeout: 7\n").unwrap();
-    drop(world.call(&Caller::local(), "core_config_reload", json!({})).await.unwrap());
+    drop(world.call(&operator(), "core_config_reload", json!({})).await.unwrap());
     world.settled().await;
     world.guarded.admit("alice", "one");
     let said = world.call(&alice, "core_auth_login", json!({"server": "one"})).await.unwrap();

@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use muster_core::{
     backend::ToolCaller as _,
-    call::{Call, CallError, Caller, Checking, Outcome},
+    call::{Call, CallError, Caller, Checking, Outcome, Role},
     client::NoClient,
     json::raw,
     name::ToolName,
@@ -81,7 +81,7 @@ impl Rig {
     /// Calls a tool.
     pub(crate) async fn try_call(&self, tool: &str, args: Value) -> Result<Outcome, CallError> {
         let call = Call::new(ToolName::new(tool), raw(&args), Checking::Strict);
-        self.dispatcher.call(&Caller::local(), &NoClient::shared(), call).await
+        self.dispatcher.call(&operator(), &NoClient::shared(), call).await
     }
 
     /// Calls a tool: the text of its reply, with `E: ` before an error.
@@ -138,6 +138,11 @@ impl Rig {
         let waiting = self.until(done);
         async move { Arc::clone(&waiting.await.servers[&name]) }
     }
+}
+
+/// The operator of a gateway, as the rig calls its tools.
+pub(crate) fn operator() -> Caller {
+    Caller { role: Role::Operator, ..Caller::local() }
 }
 
 fn put(path: PathBuf, text: &str) {

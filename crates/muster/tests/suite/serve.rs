@@ -62,6 +62,11 @@ pub(crate) struct Gateway {
 impl Gateway {
     /// A gateway without bundled CLIs: which are installed differs by machine.
     pub(crate) fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
+        Self::start_with("open", files, words)
+    }
+
+    /// The same in this access mode.
+    pub(crate) fn start_with(access: &str, files: &[(&str, &str)], words: &[&str]) -> Self {
         let config = "aggregator: {port: 0}\nclis: {bundled: none}\n";
         let folder = Folder::new(&[("config.yaml", config)]);
         for (name, text) in files {
@@ -74,7 +79,7 @@ impl Gateway {
             .arg("--config-path")
             .arg(folder.path())
             .args(words)
-            .env("MUSTER_ACCESS", "open")
+            .env("MUSTER_ACCESS", access)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

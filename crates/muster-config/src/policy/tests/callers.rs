@@ -258,6 +258,27 @@ fn a_policy_never_locks_operators_out() {
 }
 
 #[test]
+fn agents_are_not_operators() {
+    let stats = ["core_stats"];
+    let both = ["core_server_create", "core_stats"];
+    let anyone = Caller::local();
+    for open in [
+        "default: enabled",
+        "tools: {core/*: {}}",
+        "callers: [{anonymous: true, default: enabled}]",
+    ] {
+        assert_eq!(core_tools(open, &anyone), stats, "{open}");
+    }
+    assert_eq!(core_tools("default: enabled\ntools: {core_server_create: {}}", &anyone), both);
+    let entry = "callers: [{tokens: [ci], tools: {core_server_create: {}}}]";
+    assert_eq!(core_tools(entry, &token("ci")), ["core_server_create"]);
+    assert_eq!(core_tools(entry, &token("other")), [""; 0]);
+    // A toolset that an entry adds names groups of tools, too.
+    assert_eq!(core_tools("callers: [{tokens: [ci], toolset: ours}]", &token("ci")), stats);
+    assert_eq!(core_tools("default: enabled", &bound_to("ours", anyone)), stats);
+}
+
+#[test]
 fn permission_is_decided_by_the_caller_that_calls() {
     let file = "callers: [{groups: [ops], tools: {gh/*: {}}}]";
     let theirs = policy(file, &user("o@x", &["ops"]));

@@ -4,6 +4,7 @@ use muster_api::service::{ServiceInfo, ServiceStatus};
 use muster_config::{schema::arguments, service::fields::SPEC};
 use muster_core::{
     backend::CallContext,
+    call::Role,
     fields::{EMPTY, FALSE, Field, FieldTable, FieldType},
 };
 use serde_json::{Value, json};
@@ -122,6 +123,14 @@ pub(super) fn unable(what: &str, name: &str, problem: &ServiceError) -> String {
 async fn create(handle: &Handle, cx: CallContext<'_>, args: Args) -> ToolReply {
     let class = args.text("serviceClassName").ok_or("serviceClassName is required")?;
     let name = name(&args)?;
+    if args.flag("autoStart") && handle.role_of(cx.caller) == Role::Agent {
+        // The gateway starts it later in its own name, not in that of the caller.
+        return Err(
+            "Failed to create ServiceClass instance: autoStart is for operators of the gateway; \
+                    leave it out"
+                .to_owned(),
+        );
+    }
     let given = args.object("args").and_then(Value::as_object).cloned().unwrap_or_default();
     let order = NewService {
         class: class.to_owned(),

@@ -2,7 +2,8 @@
 
 use muster_core::{
     arguments::ArgumentProblem,
-    call::CallError,
+    call::{CallError, Role},
+    catalog::Audience,
     json::Raw,
     name::BackendName,
     repair::advice::{self, Advice, SchemaFragment},
@@ -68,9 +69,30 @@ pub(super) fn nearest(state: &GatewaySnapshot, name: &str) -> String {
     if is_meta(name) {
         return format!("hint: `{name}` is not behind call_tool: call it directly");
     }
+    if let Some(hint) = operators_only(state, name).or_else(|| no_toolset(state)) {
+        return hint;
+    }
     let near = state.catalog.similar(name, |entry| state.policy.shows(entry));
     let near: Vec<&str> = near.iter().map(|name| name.as_str()).collect();
     near_names(&near).unwrap_or_else(|| "hint: find its name with filter_tools".to_owned())
+}
+
+/// A hint for a tool that changes the gateway, whose name is no secret.
+fn operators_only(state: &GatewaySnapshot, name: &str) -> Option<String> {
+    let entry = state.catalog.get(name)?;
+    (entry.audience == Audience::Operators && state.policy.role() == Role::Agent).then(|| {
+        format!(
+            "hint: `{name}` is for operators of this gateway; a policy can give it to a caller by its name"
+        )
+    })
+}
+
+/// A hint for a caller that is bound to a toolset without a file.
+fn no_toolset(state: &GatewaySnapshot) -> Option<String> {
+    let name = state.policy.unknown_toolset()?;
+    Some(format!(
+        "hint: there is no toolset `{name}`, so no tool is shown; add `toolsets/{name}.yaml`"
+    ))
 }
 
 /// A hint with similar names of resources or prompts.
@@ -120,6 +142,9 @@ fn not_connected(Absent { server, condition, error }: &Absent) -> String {
     let hint = match (condition, error) {
         (ServerCondition::AuthRequired, _) => {
             format!("log in with core_auth_login {{\"server\": \"{server}\"}}")
+        }
+        (ServerCondition::AwaitingApproval, _) => {
+            format!("an operator must approve it first: muster approve mcpserver {server}")
         }
         (ServerCondition::Starting, _) => "it is still starting; call again in a moment".to_owned(),
         (_, error) => {

@@ -1,0 +1,53 @@
+//! `muster approve`: approves what agents added or changed.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use super::{
+    completion,
+    gateway_args::{GatewayArgs, one},
+    resource_kinds,
+};
+use crate::{error::CommandError, process};
+
+/// Approve an MCP server that an agent added or changed
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  muster get mcpserver github
+  muster approve mcpserver github")]
+pub(crate) struct Approve {
+    #[command(subcommand)]
+    what: What,
+    #[command(flatten)]
+    gateway: GatewayArgs,
+}
+
+#[derive(Debug, Subcommand)]
+#[command(subcommand_value_name = "TYPE", subcommand_help_heading = "Types")]
+enum What {
+    /// Approve an MCP server, so that it can be connected
+    Mcpserver {
+        /// The name of the MCP server
+        #[arg(add = completion::services())]
+        name: String,
+    },
+    #[command(external_subcommand)]
+    Unknown(Vec<String>),
+}
+
+pub(crate) fn run(args: &Approve) -> Result<ExitCode, CommandError> {
+    match &args.what {
+        What::Mcpserver { name } => process::block_on(async {
+            let session = args.gateway.open().await?;
+            let done = session.show("core_mcpserver_approve", &one("name", name)).await;
+            session.close().await;
+            done
+        }),
+        What::Unknown(words) => {
+            let word = words.first().map(String::as_str).unwrap_or_default();
+            Err(resource_kinds::unknown(word, &["mcpserver"]))
+        }
+    }
+}
