@@ -280,9 +280,10 @@ async fn a_server_killed_during_a_call_is_noticed() {
     let mut fixture = Fixture::start(&[]).await;
     let world = TestConnection::of(&http(&fixture.url)).await;
     let client = FakeClient::with_all_capabilities();
-    let call = world.run(&client, world.permit("slow_compute", r#"{"seconds":60}"#, None));
+    let meta = r#"{"progressToken":"t"}"#;
+    let call = world.run(&client, world.permit("slow_compute", r#"{"seconds":60}"#, Some(meta)));
     let kill = async {
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        client.notified().await;
         fixture.kill();
     };
     let (lost, ()) = tokio::join!(call, kill);

@@ -1,10 +1,10 @@
 //! How the server stops.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use muster_mcp::http::HttpOptions;
 use serde_json::json;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, sync::mpsc};
 
 use super::client::{Running, call, soon, start, start_with};
 
@@ -15,10 +15,13 @@ async fn stopped(server: &mut Running) {
 #[tokio::test]
 async fn what_is_running_is_finished() {
     let mut server = start().await;
-    let stop = server.stop.clone();
+    let (stop, fake) = (server.stop.clone(), Arc::clone(&server.fake));
+    let (_, nothing) = mpsc::unbounded_channel();
+    let mut journal = std::mem::replace(&mut server.journal, nothing);
     let (reply, ()) = tokio::join!(server.modern(1, "tools/call", call("brief")), async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(soon(journal.recv()).await.unwrap(), "began brief");
         stop.cancel();
+        fake.finish.notify_one();
     });
     let answer = reply.json().await;
     assert_eq!(answer["result"]["content"][0]["text"], "finished");

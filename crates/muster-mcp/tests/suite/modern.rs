@@ -202,6 +202,7 @@ async fn a_long_silence_is_broken() {
     let mut reply = server.modern(1, "tools/call", call("brief")).await;
     assert_eq!(reply.raw_event().await.unwrap(), ": working");
     assert_eq!(reply.raw_event().await.unwrap(), ": keep-alive");
+    server.fake.finish.notify_one();
     let answer = reply.event().await.unwrap();
     assert_eq!(answer["result"]["content"][0]["text"], "finished");
 }

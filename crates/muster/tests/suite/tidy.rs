@@ -215,6 +215,14 @@ const SAME_CONCEPT: &[(&str, &str)] = &[
     ("Cli", "the arguments of two programs"),
 ];
 
+/// Tests that sleep in real time, and why they cannot await an event.
+const SLEEPS: &[(&str, &str)] = &[
+    ("muster-engine/tests/suite/fake.rs", "the clock of its tests is paused"),
+    ("muster-mcp/tests/suite/legacy.rs", "a session that is not used for a while gives no sign"),
+    ("muster-scenario/tests/fake.rs", "a gateway that is slow on purpose"),
+    ("muster/tests/suite/processes.rs", "the end of another's child process is no event"),
+];
+
 const MAX_LINES: usize = 500;
 
 #[test]
@@ -327,6 +335,32 @@ fn public_types_have_names_of_their_own() {
         files.len() > 1 && !SAME_CONCEPT.iter().any(|(same, _)| same == name)
     });
     assert!(seen.is_empty(), "public types that share a name: {seen:#?}");
+}
+
+#[test]
+fn tests_await_events_instead_of_sleeping() {
+    let sleep = ["sle", "ep("].concat();
+    for dir in crates() {
+        let tests = rust_files(&dir.join("tests")).into_iter().map(|file| (file, 0));
+        let inside = rust_files(&dir.join("src")).into_iter().map(|file| {
+            let is_tests = file.ends_with("tests.rs");
+            let text = fs::read_to_string(&file).unwrap();
+            (file, if is_tests { 0 } else { code(&text).len() })
+        });
+        for (file, begin) in tests.chain(inside) {
+            let text = fs::read_to_string(&file).unwrap();
+            for (at, _) in text.match_indices(&sleep).filter(|(at, _)| *at >= begin) {
+                // A helper belongs to the tests of its file.
+                let attribute = text[..at].rfind("#[tokio::test").map_or(&*text, |at| &text[at..]);
+                let is_paused = match text[..at].contains("#[tokio::test") {
+                    true => attribute.lines().next().unwrap().contains("start_paused"),
+                    false => attribute.contains("start_paused"),
+                };
+                let is_known = SLEEPS.iter().any(|(known, _)| file.ends_with(known));
+                assert!(is_paused || is_known, "{} sleeps in real time", file.display());
+            }
+        }
+    }
 }
 
 fn crates() -> impl Iterator<Item = PathBuf> {
