@@ -187,7 +187,7 @@ fn only_what_cannot_be_there() {
     assert_eq!(vain(limits, file.clone()), expect);
     let limit = "tools: {x_a_read: {args: {fil: {max: 1}}}}";
     assert_eq!(vain(limit, file), ["tools.x_a_read.args.fil file"]);
-    // Whoever takes anything may take this too.
+    // A rule without constraints permits it too.
     let open = json!({"properties": {"file": {}}, "additionalProperties": true});
     assert_eq!(vain(limit, open), [""; 0]);
     assert_eq!(vain(limit, json!({"type": "object"})), [""; 0]);

@@ -288,13 +288,13 @@ async fn a_server_killed_during_a_call_is_noticed() {
     };
     let (lost, ()) = tokio::join!(call, kill);
     let Err(CallError::Unavailable { reason, .. }) = lost else { panic!("{lost:?}") };
-    assert!(reason.contains("connection broke"), "{reason}");
+    assert!(reason.contains("the stream broke off"), "{reason}");
     let refused = world.run(&client, world.permit("test_simple_text", "{}", None)).await;
     let Err(CallError::Unavailable { reason, .. }) = refused else { panic!("{refused:?}") };
     assert!(reason.contains("connection refused"), "{reason}");
 }
 
-/// A legacy server is told; for a modern one the end of the stream says it.
+/// A legacy server receives a notification; a modern one sees the end of the stream.
 #[tokio::test]
 async fn a_dropped_call_is_cancelled_over_http() {
     let nothing = |request: &ReceivedRequest| request.is("tools/call").then_some(Reply::Silence);
