@@ -43,6 +43,9 @@ const PORT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Another process may take the port between our check and the start.
 const MAX_ATTEMPTS: u32 = 3;
 
+/// Selects the access mode of a gateway.
+const ACCESS_VARIABLE: &str = "MUSTER_ACCESS";
+
 /// The environment that all instances of a run share.
 #[derive(Debug)]
 pub struct RunEnvironment {
@@ -219,7 +222,9 @@ impl Instance {
             "--debug".to_owned(),
         ];
         argv.extend(self.setup.serve_args.iter().cloned());
-        let mut env = self.setup.env.clone();
+        // Scenarios change the gateway as plain clients, unless they set another mode themselves.
+        let mut env = vec![(ACCESS_VARIABLE.to_owned(), "open".to_owned())];
+        env.extend(self.setup.env.iter().cloned());
         env.push((orphans::MARKER_VARIABLE.to_owned(), self.marker.clone()));
         let process = Process::start(&self.environment.launcher, argv, env, &self.logs)
             .await
