@@ -44,7 +44,11 @@ async fn only_real_changes_are_notified() {
     assert_eq!(heard(&mut changes).await, [Change::Tools, Change::Resources]);
     rig.put("mcpservers/b.yaml", "spec: {url: http://b}\n");
     rig.until(|view| view.servers.contains_key("b")).await;
-    assert_eq!(heard(&mut changes).await, [Change::Tools], "changes of searchable tools are announced");
+    assert_eq!(
+        heard(&mut changes).await,
+        [Change::Tools],
+        "changes of searchable tools are announced"
+    );
     rig.put("mcpservers/b.yaml", "spec: {url: http://c}\n");
     rig.until(|view| view.servers["b"].server.spec.url == "http://c").await;
     assert_eq!(heard(&mut changes).await, [], "a server that does not run offers nothing");
