@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be() {
+    fn negative_conditions() {
         let not = |json: Json| json!({"tool": "x", "expect_not": json});
         check(not(json!({"json_path": {"a": 5}})), json!({"a": 5}), false, false);
         check(not(json!({"json_path": {"a": 5}})), json!({"a": 6}), true, true);

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_as_known() {
+    fn error_texts() {
         check(json!({"steps": []}), "form: name argument is required");
         check(json!({"name": "w"}), "form: steps argument is required");
         check(json!({"name": "w", "steps": []}), "sense: workflow must have at least one step");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_read() {
+    fn valid_requests() {
         check(json!({"name": "w", "version": "1", "steps": [{"id": "a", "tool": "t"}]}), "w: 1");
         let each = json!({"items": "{{ .input.l }}", "steps": [{"id": "b", "tool": "t"}]});
         check(json!({"name": "w", "steps": [{"id": "a", "forEach": each}]}), "w: 1");

@@ -165,7 +165,7 @@ async fn the_status_is_written_once_and_never_brings_a_file_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happened_survives_a_restart() {
+async fn events_survive_a_restart() {
     let fake = Fake::default();
     fake.plan("a", [Plan::Up(vec!["echo"])]);
     let mut rig = Rig::with(fake, &[("mcpservers/a.yaml", REMOTE)]);

@@ -72,7 +72,7 @@ async fn a_burst_of_changes_is_listed_once_and_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_tools_with_one_name_the_first_server_by_name_has_it() {
+async fn a_name_conflict_is_won_by_the_first_server_by_name() {
     let fake = Fake::default();
     let later = Plan::Slow(Duration::from_secs(3), vec!["echo"]);
     fake.plan("a", [later]);

@@ -273,7 +273,6 @@ pub struct Fixture {
 impl Fixture {
     pub async fn start(more: &[&str]) -> Self {
         #[expect(clippy::disallowed_methods, reason = "a peer of the tests, not a tool")]
-        #[expect(clippy::zombie_processes, reason = "it is waited for when it is dropped")]
         let mut process = std::process::Command::new("python3")
             .arg(fixture())
             .args(["--http", "0", "--port-file", "-"])

@@ -126,7 +126,7 @@ mod tests {
     use super::{Tokenizer, words};
 
     #[test]
-    fn words_are_small_and_plain() {
+    fn words_are_lower_case_without_accents() {
         assert_eq!(
             words("Hello, Größe!  ÉCOLE_x"),
             ["hello", ",", "große", "!", "ecole", "_", "x"]

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_last_gateway_wrote() {
+    fn states_after_a_restart() {
         let table = [
             ("running", ServiceState::Unknown),
             ("starting", ServiceState::Unknown),

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_comes_first() {
+    fn dependencies_come_first() {
         let check = |text: &str, expect: &str| {
             let groups = start_order(&needs(text));
             let shown: Vec<String> = groups.iter().map(|group| group.join(" ")).collect();
