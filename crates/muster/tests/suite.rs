@@ -8,6 +8,8 @@
     reason = "a test may panic, and starts the programs it tests"
 )]
 
+#[path = "suite/access.rs"]
+mod access;
 #[path = "suite/backends.rs"]
 mod backends;
 #[path = "suite/bridge.rs"]
@@ -38,6 +40,8 @@ mod docs_links;
 mod events;
 #[path = "suite/examples.rs"]
 mod examples;
+#[path = "suite/exposure.rs"]
+mod exposure;
 #[path = "suite/fidelity.rs"]
 mod fidelity;
 #[path = "suite/garbage.rs"]
@@ -52,6 +56,8 @@ mod login;
 mod mcp;
 #[path = "suite/mistakes.rs"]
 mod mistakes;
+#[path = "suite/option_injection.rs"]
+mod option_injection;
 #[path = "suite/pending.rs"]
 mod pending;
 #[path = "suite/processes.rs"]

@@ -26,6 +26,7 @@ fn source(backend: &str, tools: &[(&str, &str)]) -> CatalogSource {
         input_schema: schema::input_schema(&[]).into(),
         params: None,
         definition: None,
+        effect: None,
         validator: Arc::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };
