@@ -29,7 +29,7 @@ pub fn raise_limit() {
 pub(crate) fn restore_limit(process: u32) {
     let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
     if let (Some(pid), Some(original)) = (pid, ORIGINAL.get())
-        && let Err(error) = prlimit(Some(pid), Resource::Nofile, original.clone())
+        && let Err(error) = prlimit(Some(pid), Resource::Nofile, *original)
     {
         tracing::debug!("the limit of open files of process {process} stays raised: {error}");
     }

@@ -103,20 +103,12 @@ impl Printer {
 
     /// Prints text as it is, and shows it at once.
     pub fn part(&self, text: &str) -> Result<(), CommandError> {
-        self.raw(&shown(text, self.terminal))
+        write_out(&shown(text, self.terminal))
     }
 
     /// Clears the screen.
     pub fn clear(&self) -> Result<(), CommandError> {
-        self.raw("\u{1b}[H\u{1b}[2J")
-    }
-
-    fn raw(&self, text: &str) -> Result<(), CommandError> {
-        let mut out = io::stdout();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(err) if err.kind() != io::ErrorKind::BrokenPipe => Err(err.into()),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        write_out("\u{1b}[H\u{1b}[2J")
     }
 
     /// Prints a value as JSON.
@@ -124,6 +116,15 @@ impl Printer {
         let text = serde_json::to_string_pretty(value)
             .map_err(|err| CommandError::new(format!("cannot write the answer as JSON: {err}")))?;
         self.line(&text)
+    }
+}
+
+/// Writes to the standard output at once. A reader that left early is no error.
+fn write_out(text: &str) -> Result<(), CommandError> {
+    let mut out = io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(err) if err.kind() != io::ErrorKind::BrokenPipe => Err(err.into()),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

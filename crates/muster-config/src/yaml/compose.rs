@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 128;
 /// The maximum that aliases may copy, as a multiple of the text: nodes for each byte, and text in
 /// [`TEXT_UNIT`]s. Short documents may copy [`MIN_COPIED`], and none more than [`MAX_COPIED`].
 const COPIED_PER_BYTE: usize = 4;
-const MIN_COPIED: usize = 10_000;
+const MIN_COPIED: usize = 20_000;
 const MAX_COPIED: usize = 1_000_000;
 
 /// Bytes of text that weigh as much as a node.
