@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::{
-    catalog::{CatalogItem, Offer, ToolEntry},
+    catalog::{Audience, CatalogItem, Offer, ToolEntry},
     connect::ServerListing,
     json::{RawObject, raw},
     name::{BackendName, ToolName},
@@ -85,6 +85,7 @@ fn entry(
         definition: Some(Arc::from(tool.to_owned())),
         effect: None,
         validator: Arc::default(),
+        audience: Audience::default(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Applies files to the state; only what differs is touched.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::sync::Arc;
 
 use muster_config::{mcpserver::McpServer, settings::Aggregator};
 use muster_core::{
@@ -14,9 +14,10 @@ use muster_exec::{
     lookup,
 };
 
-use super::Reconciler;
+use super::{ListHashes, Reconciler};
 use crate::{
     call_limits::Limited,
+    cli_offer,
     events::Reason,
     policies, server_offer,
     status::ServerStatus,
@@ -38,8 +39,10 @@ impl Reconciler {
     pub(super) fn apply_files(&mut self, files: Files, origin: Origin) {
         log_new(&files.problems, &self.files.problems);
         let before = std::mem::replace(&mut self.files, files);
-        let policies_differ = before.policies != self.files.policies;
-        let clis_differ = before.clis != self.files.clis;
+        let policies_differ =
+            before.policies != self.files.policies || before.toolsets != self.files.toolsets;
+        let clis_differ =
+            before.clis != self.files.clis || before.settings.clis != self.files.settings.clis;
         if origin == Origin::Start || policies_differ {
             self.take_policies();
         }
@@ -102,7 +105,13 @@ impl Reconciler {
 
     fn take_policies(&mut self) {
         let policies = self.files.policies.values().map(|file| file.policy.as_deref());
-        self.state.policy = Arc::new(policies::merged(policies, self.deps.destructive));
+        let mut policy = policies::merged(policies, self.deps.destructive);
+        let toolsets = self.files.toolsets.iter();
+        let toolsets = toolsets.map(|(name, file)| (name.clone(), Arc::clone(&file.toolset)));
+        policy.toolsets = Arc::new(toolsets.collect());
+        self.state.policy = Arc::new(policy);
+        // Callers see different parts of the lists, so that no hash tells whether one of them changed.
+        self.list_hashes = ListHashes::default();
     }
 
     /// Reports rules and limits that match nothing.
@@ -119,7 +128,8 @@ impl Reconciler {
     }
 
     fn take_clis(&mut self) {
-        let wanted = self.wanted_clis();
+        let wanted =
+            cli_offer::offered(&self.files, &self.deps.bundled, |config| self.is_installed(config));
         for name in self.clis.keys().filter(|name| !wanted.contains_key(*name)) {
             self.state.catalog = self.state.catalog.without(name);
             self.state.backends.remove(name);
@@ -130,23 +140,6 @@ impl Reconciler {
             self.state.backends.insert(name.clone(), self.cli_backend(config, &place));
         }
         self.clis = wanted;
-    }
-
-    fn wanted_clis(&self) -> BTreeMap<BackendName, Arc<CliConfig>> {
-        let name = |stem: &str| BackendName::new(format!("cli/{stem}"));
-        let stem = |path: &Path| {
-            let file = path.file_name().unwrap_or_default().to_string_lossy();
-            name(file.strip_suffix(".yaml").unwrap_or(&file))
-        };
-        match &self.files.clis {
-            Some(clis) => {
-                clis.iter().map(|(path, config)| (stem(path), Arc::clone(config))).collect()
-            }
-            None => {
-                let installed = self.deps.bundled.iter().filter(|config| self.is_installed(config));
-                installed.map(|config| (name(&config.name), Arc::clone(config))).collect()
-            }
-        }
     }
 
     fn is_installed(&self, config: &CliConfig) -> bool {
