@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, LazyLock};
 
-use indexmap::IndexMap;
 use muster_core::{
     call::{Call, Caller, Checking},
-    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
+    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, offer},
+    connect::ServerListing,
     json::RawObject,
     name::{BackendName, ToolName},
-    policy::{DefaultAccess, Policy, Rule, constraint::Constraint, pattern::Pattern},
+    policy::Policy,
 };
 use serde_json::{Value, json, value::RawValue};
 
@@ -51,42 +51,33 @@ pub(super) const TARGET: Target = Target {
     execute,
 };
 
-static GATEWAY: LazyLock<(Policy, CatalogSnapshot)> = LazyLock::new(|| {
-    let path = Constraint { pattern: Some(Pattern::new("src/[a-z]+")), ..Constraint::default() };
-    let limit = Constraint { pattern: None, min: Some(1.0), max: Some(MAX) };
-    let args = IndexMap::from([("path".to_owned(), path), ("limit".to_owned(), limit)]);
-    let rule = Rule { args, ..Rule::default() };
-    let policy = Policy {
-        default: DefaultAccess::Enabled,
-        rules: IndexMap::from([(TOOL.to_owned(), rule)]),
-        ..Policy::default()
-    };
+const POLICY: &str = "\
+default: enabled
+tools:
+  x_files_read:
+    args: {path: {pattern: 'src/[a-z]+'}, limit: {min: 1, max: 10}}
+";
+
+static GATEWAY: LazyLock<Option<(Policy, CatalogSnapshot)>> = LazyLock::new(|| {
+    let policy = muster_config::policy::parse(POLICY).ok()?.value;
     let backend = BackendName::new("files");
-    let entry = ToolEntry {
-        name: ToolName::new(TOOL),
-        backend: backend.clone(),
-        local_name: "read".into(),
-        description: "".into(),
-        input_schema: muster_core::json::raw(&json!({"type": "object"})).into(),
-        params: None,
-        definition: None,
-        effect: None,
-        validator: Arc::default(),
-    };
+    let tool = json!({"name": "read", "inputSchema": {"type": "object"}});
+    let listing =
+        ServerListing { tools: vec![muster_core::json::raw(&tool)], ..ServerListing::default() };
+    let offer = offer::offer(&listing, &backend, |_| TOOL.to_owned());
     let info = BackendInfo {
         title: "files".into(),
         description: "".into(),
         category: None,
         tags: Arc::default(),
     };
-    let offer = Offer { tools: vec![entry], ..Offer::default() };
-    (policy, CatalogSnapshot::default().with(CatalogSource::new(backend, info, offer)))
+    Some((policy, CatalogSnapshot::default().with(CatalogSource::new(backend, info, offer))))
 });
 
 fn execute(input: &str) -> Result<bool, String> {
     let Some(arguments) = raw(input) else { return Ok(false) };
     let call = Call::new(ToolName::new(TOOL), arguments, Checking::Strict);
-    let (policy, catalog) = &*GATEWAY;
+    let Some((policy, catalog)) = &*GATEWAY else { return Err("the policy is broken".to_owned()) };
     let Ok(permitted) = policy.permit(catalog, &Caller::local(), call) else { return Ok(false) };
     let forwarded = permitted.raw_arguments();
     if forwarded.get() != input.trim() {
