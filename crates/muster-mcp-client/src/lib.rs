@@ -139,13 +139,7 @@ impl McpConnector {
                 None => Authorization::None,
             };
             let (url, headers) = (Url::parse(url.trim())?, parse_headers(headers)?);
-            Ok::<_, TransportError>(Pool::new(
-                dialer.clone(),
-                self.tasks.clone(),
-                url,
-                headers,
-                authorization,
-            ))
+            Ok::<_, TransportError>(Pool::new(dialer.clone(), url, headers, authorization))
         };
         match endpoint {
             Endpoint::Stdio { command, args, env } => {
