@@ -50,12 +50,12 @@ pub struct ToolEntry {
     /// Validates arguments against the schema; compiled at the first call.
     pub validator: Arc<Validator>,
     /// Who it is for.
-    pub audience: Audience,
+    pub audience: ToolAudience,
 }
 
 /// Who a tool is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Audience {
+pub enum ToolAudience {
     /// Callers, as the policy says. All tools but the gateway's own.
     #[default]
     Callers,
@@ -66,7 +66,7 @@ pub enum Audience {
     Operators,
 }
 
-impl Audience {
+impl ToolAudience {
     /// Whether the tool is the gateway's own.
     pub const fn is_gateway(self) -> bool {
         matches!(self, Self::Everyone | Self::Operators)

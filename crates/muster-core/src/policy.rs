@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use crate::{
     arguments::{self, Arguments, InvalidArguments},
     call::{Call, CallError, Caller, Checking, Role},
-    catalog::{Audience, CatalogSnapshot, ToolEntry},
+    catalog::{CatalogSnapshot, ToolAudience, ToolEntry},
     cli::{Executor, Param},
     client::Continuation,
     effect::Effect,
@@ -140,10 +140,10 @@ impl Policy {
             return false;
         }
         match (entry.audience, self.scope.role()) {
-            (Audience::Operators | Audience::Everyone, Role::Operator) => return true,
+            (ToolAudience::Operators | ToolAudience::Everyone, Role::Operator) => return true,
             // Neither a default nor a group of tools makes an operator.
-            (Audience::Operators, Role::Agent) => return self.scope.names(&self.rules, entry),
-            (Audience::Callers, _) | (Audience::Everyone, Role::Agent) => (),
+            (ToolAudience::Operators, Role::Agent) => return self.scope.names(&self.rules, entry),
+            (ToolAudience::Callers, _) | (ToolAudience::Everyone, Role::Agent) => (),
         }
         let open_to = self.open_to();
         open_to == Some(Effect::Destructive)

@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
     call::{CallError, Outcome},
-    catalog::{Audience, BackendInfo, CatalogSource, Offer, ToolEntry},
+    catalog::{BackendInfo, CatalogSource, Offer, ToolAudience, ToolEntry},
     json::{RawObject, raw},
     name::{BackendName, ToolName},
     policy::Permitted,
@@ -52,7 +52,7 @@ struct CoreTool {
     /// Its name.
     name: &'static str,
     /// Who it is for.
-    audience: Audience,
+    audience: ToolAudience,
     /// Its description for agents.
     summary: &'static str,
     /// Its input schema.

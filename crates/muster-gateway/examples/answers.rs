@@ -13,7 +13,7 @@ use std::{
 use muster_core::{
     call::{Caller, Outcome},
     catalog::{
-        Audience, BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry,
+        BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolAudience, ToolEntry,
     },
     client::{Continuation, NoClient},
     json::{Raw, raw},
@@ -92,7 +92,7 @@ fn entry(backend: &BackendName, tool: &Value) -> ToolEntry {
         definition: Some(definition.into()),
         effect: None,
         validator: Arc::default(),
-        audience: Audience::default(),
+        audience: ToolAudience::default(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::{
-    catalog::{Audience, CatalogItem, Offer, ToolEntry},
+    catalog::{CatalogItem, Offer, ToolAudience, ToolEntry},
     connect::ServerListing,
     json::{RawObject, raw},
     name::{BackendName, ToolName},
@@ -85,7 +85,7 @@ fn entry(
         definition: Some(Arc::from(tool.to_owned())),
         effect: None,
         validator: Arc::default(),
-        audience: Audience::default(),
+        audience: ToolAudience::default(),
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use muster_search::verdict::SearchVerdict;
 
 use super::{
-    Audience, BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry,
+    BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolAudience, ToolEntry,
 };
 use crate::{
     name::{BackendName, ToolName},
@@ -30,7 +30,7 @@ fn source(backend: &str, tools: &[(&str, &str)]) -> CatalogSource {
         definition: None,
         effect: None,
         validator: Arc::default(),
-        audience: Audience::default(),
+        audience: ToolAudience::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };
     CatalogSource::new(backend, info, offer)

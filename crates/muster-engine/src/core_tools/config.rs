@@ -2,20 +2,20 @@
 
 use serde_json::json;
 
-use super::{Args, Audience, CoreTool, ToolReply, object};
+use super::{Args, CoreTool, ToolAudience, ToolReply, object};
 use crate::{handle::Handle, reconcile::Edit, store::Severity};
 
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_config_get",
-        audience: Audience::Everyone,
+        audience: ToolAudience::Everyone,
         summary: "Show the gateway's whole configuration. Secrets are redacted.",
         schema: nothing,
         run: |handle, _, _| Box::pin(async { Ok(handle.now().settings.view().to_string()) }),
     },
     CoreTool {
         name: "core_config_get_aggregator",
-        audience: Audience::Everyone,
+        audience: ToolAudience::Everyone,
         summary: "Show how the gateway is reached: address, transport, prefix of tool names, logins. \
                   Secrets are redacted.",
         schema: nothing,
@@ -25,7 +25,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_config_update_aggregator",
-        audience: Audience::Operators,
+        audience: ToolAudience::Operators,
         summary: "Change how the gateway is reached, and save it. Keys that are not given keep their \
                   values. A new prefix takes effect at once, a new address or transport after a restart. \
                   `host` and `oauth` decide who reaches the gateway.",
@@ -39,14 +39,14 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_config_save",
-        audience: Audience::Operators,
+        audience: ToolAudience::Operators,
         summary: "Write the configuration to config.yaml.",
         schema: nothing,
         run: |handle, _, _| Box::pin(save(handle)),
     },
     CoreTool {
         name: "core_config_reload",
-        audience: Audience::Operators,
+        audience: ToolAudience::Operators,
         summary: "Read config.yaml and all other files again. Edits are also detected without it.",
         schema: nothing,
         run: |handle, _, _| Box::pin(reload(handle)),

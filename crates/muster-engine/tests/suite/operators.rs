@@ -3,7 +3,7 @@
 use muster_core::{
     backend::ToolCaller as _,
     call::{Call, CallError, Caller, Checking, Outcome},
-    catalog::Audience,
+    catalog::ToolAudience,
     client::NoClient,
     json::raw,
     name::ToolName,
@@ -31,7 +31,7 @@ fn token(name: &str) -> Caller {
 /// The tools for operators, as the catalog has them.
 fn operator_tools(rig: &Rig) -> Vec<String> {
     let state = rig.dispatcher.snapshot(&operator());
-    let tools = state.catalog.sorted().filter(|entry| entry.audience == Audience::Operators);
+    let tools = state.catalog.sorted().filter(|entry| entry.audience == ToolAudience::Operators);
     tools.map(|entry| entry.name.to_string()).collect()
 }
 
@@ -52,8 +52,11 @@ async fn what_changes_the_gateway_is_for_operators() {
     };
     let ours = state.catalog.sorted().filter(|entry| entry.name.as_str().starts_with("core_"));
     for entry in ours {
-        let expected =
-            if reads(entry.name.as_str()) { Audience::Everyone } else { Audience::Operators };
+        let expected = if reads(entry.name.as_str()) {
+            ToolAudience::Everyone
+        } else {
+            ToolAudience::Operators
+        };
         assert_eq!(entry.audience, expected, "{}", entry.name);
     }
 }

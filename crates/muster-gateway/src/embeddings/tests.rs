@@ -9,7 +9,7 @@ use std::{
 };
 
 use muster_core::{
-    catalog::{Audience, BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
+    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolAudience, ToolEntry},
     name::{BackendName, ToolName},
     schema,
 };
@@ -42,7 +42,7 @@ fn state(tools: &[&str]) -> GatewaySnapshot {
         definition: None,
         effect: None,
         validator: Arc::default(),
-        audience: Audience::default(),
+        audience: ToolAudience::default(),
     };
     let about = BackendInfo {
         title: Arc::from("b"),

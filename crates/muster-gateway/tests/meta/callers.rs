@@ -5,7 +5,7 @@ use std::sync::Arc;
 use muster_core::{
     backend::ResourceOperation,
     call::{Caller, Outcome},
-    catalog::{Audience, Offer, ToolEntry},
+    catalog::{Offer, ToolAudience, ToolEntry},
     client::{Continuation, NoClient},
     policy::{
         DefaultAccess, Policy, Rule,
@@ -43,7 +43,7 @@ fn gateway() -> Gateway {
     };
     let reply = || Ok(Outcome::Raw(raw(r#"{"contents":[],"messages":[],"content":[]}"#)));
     let core = ToolEntry {
-        audience: Audience::Operators,
+        audience: ToolAudience::Operators,
         ..plain("core", "core_thing_create", "Creates a thing", r#"{"type":"object"}"#)
     };
     let grant = CallerGrant {

@@ -9,8 +9,8 @@ use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
     call::{CallError, Caller, Outcome},
     catalog::{
-        Audience, BackendInfo, CatalogItem, CatalogSnapshot, CatalogSource, NameCollision, Offer,
-        ToolEntry,
+        BackendInfo, CatalogItem, CatalogSnapshot, CatalogSource, NameCollision, Offer,
+        ToolAudience, ToolEntry,
     },
     client::{ClientHandle, Continuation, NoClient},
     json::Raw,
@@ -226,7 +226,7 @@ pub(crate) fn tool(backend: &str, definition: &str) -> ToolEntry {
         definition: Some(Arc::from(raw(definition))),
         effect: None,
         validator: Arc::default(),
-        audience: Audience::default(),
+        audience: ToolAudience::default(),
     }
 }
 
@@ -242,7 +242,7 @@ pub(crate) fn plain(backend: &str, name: &str, description: &str, schema: &str) 
         definition: None,
         effect: None,
         validator: Arc::default(),
-        audience: Audience::default(),
+        audience: ToolAudience::default(),
     }
 }
 

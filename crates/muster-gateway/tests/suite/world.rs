@@ -8,7 +8,7 @@ use std::{
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ToolCaller as _},
     call::{Call, CallError, Caller, Checking, Outcome},
-    catalog::{Audience, BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
+    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolAudience, ToolEntry},
     client::{ClientHandle, Continuation, NoClient},
     json::raw,
     name::{BackendName, ToolName},
@@ -160,7 +160,7 @@ fn source() -> CatalogSource {
         definition: None,
         effect: tool.effect,
         validator: Arc::default(),
-        audience: Audience::default(),
+        audience: ToolAudience::default(),
     });
     CatalogSource::new(name(), about, Offer { tools: entries.collect(), ..Offer::default() })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use expect_test::expect;
 use muster_core::{
     call::{Call, CallError, Caller, Checking, Role},
-    catalog::{Audience, BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry, offer},
+    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolAudience, ToolEntry, offer},
     connect::ServerListing,
     credentials::Principal,
     json::raw,
@@ -43,13 +43,14 @@ fn tools(backend: &str, names: &[&str]) -> Vec<ToolEntry> {
 
 /// Servers `gh` and `other`, a CLI, a server with a resource only, and tools of the gateway.
 fn catalog() -> CatalogSnapshot {
-    let core = |(name, audience): &(&str, Audience)| ToolEntry {
+    let core = |(name, audience): &(&str, ToolAudience)| ToolEntry {
         name: ToolName::new(*name),
         local_name: (*name).into(),
         audience: *audience,
         ..tools("core", &["x"]).remove(0)
     };
-    let ours = [("core_stats", Audience::Everyone), ("core_server_create", Audience::Operators)];
+    let ours =
+        [("core_stats", ToolAudience::Everyone), ("core_server_create", ToolAudience::Operators)];
     let cli = ToolEntry {
         name: ToolName::new("cli_git_log"),
         params: Some(Arc::default()),

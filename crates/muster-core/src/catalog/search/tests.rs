@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::{
     catalog::{
-        Audience, BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry, search::ToolFilter,
+        BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolAudience, ToolEntry,
+        search::ToolFilter,
     },
     name::{BackendName, ToolName},
     schema,
@@ -33,7 +34,7 @@ fn source(
         definition: None,
         effect: None,
         validator: Arc::default(),
-        audience: Audience::default(),
+        audience: ToolAudience::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };
     CatalogSource::new(backend, info, offer)

@@ -3,7 +3,7 @@
 use muster_core::{
     arguments::ArgumentProblem,
     call::{CallError, Role},
-    catalog::Audience,
+    catalog::ToolAudience,
     json::Raw,
     name::BackendName,
     repair::advice::{self, Advice, SchemaFragment},
@@ -80,7 +80,7 @@ pub(super) fn nearest(state: &GatewaySnapshot, name: &str) -> String {
 /// A hint for a tool that changes the gateway, whose name is no secret.
 fn operators_only(state: &GatewaySnapshot, name: &str) -> Option<String> {
     let entry = state.catalog.get(name)?;
-    (entry.audience == Audience::Operators && state.policy.role() == Role::Agent).then(|| {
+    (entry.audience == ToolAudience::Operators && state.policy.role() == Role::Agent).then(|| {
         format!(
             "hint: `{name}` is for operators of this gateway; a policy can give it to a caller by its name"
         )
