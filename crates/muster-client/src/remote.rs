@@ -20,6 +20,7 @@ use muster_mcp_client::{
     McpConnector,
     direct_client::{ChangeNotifications, DirectClient, UpstreamInfo},
 };
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
@@ -124,6 +125,15 @@ impl Remote {
         wrapped.set_value("max_tokens", &u32::MAX);
         let result = self.client.call_tool("call_tool", &wrapped.to_raw()).await.map_err(failed)?;
         ToolResponse::unwrapped(&result, tool)
+    }
+
+    /// Calls a core tool and reads its reply as the type that `muster-api` has for it.
+    pub async fn reply<T: DeserializeOwned>(
+        &self,
+        tool: &str,
+        arguments: &RawValue,
+    ) -> Result<T, RemoteError> {
+        self.call(tool, arguments).await?.reply(tool)
     }
 
     /// Lists all items of a kind with the MCP list methods, each item unchanged.

@@ -1,22 +1,22 @@
 //! What people read: data on standard output, everything else on standard error.
 
-pub mod cell;
 pub mod format;
-pub mod grid;
-pub mod object_page;
-pub mod object_table;
+pub mod json_view;
+pub mod properties;
+pub mod reply;
 pub mod spinner;
 pub mod table;
 pub mod tool_page;
-pub mod tool_text;
 pub mod yaml;
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 use muster_client::env_vars;
+use muster_core::json::raw;
 use serde::Serialize;
 
+use self::format::OutputFormat;
 use crate::error::CommandError;
 
 /// How a command prints its result.
@@ -54,6 +54,7 @@ pub enum Tone {
 /// Prints to one stream, in colour only where a person looks at it.
 #[derive(Debug, Clone, Copy)]
 pub struct Printer {
+    is_terminal: bool,
     coloured: bool,
     width: Option<u16>,
 }
@@ -61,10 +62,11 @@ pub struct Printer {
 impl Printer {
     /// A printer for the standard output.
     pub fn stdout() -> Self {
-        let terminal = io::stdout().is_terminal();
+        let is_terminal = io::stdout().is_terminal();
         Self {
-            coloured: terminal && env_vars::get("NO_COLOR").is_none(),
-            width: terminal.then(terminal_width).flatten(),
+            is_terminal,
+            coloured: is_terminal && env_vars::get("NO_COLOR").is_none(),
+            width: is_terminal.then(terminal_width).flatten(),
         }
     }
 
@@ -101,6 +103,28 @@ impl Printer {
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Err(err) if err.kind() != io::ErrorKind::BrokenPipe => Err(err.into()),
             Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Prints a value in the format of the command; `page` makes the text for people.
+    pub fn value(
+        &self,
+        value: &impl Serialize,
+        format: OutputFormat,
+        page: impl FnOnce() -> String,
+    ) -> Result<(), CommandError> {
+        match format {
+            OutputFormat::Json => self.json(value),
+            OutputFormat::Yaml => self.line(&yaml::document(&raw(value))),
+            OutputFormat::Table | OutputFormat::Wide => self.line(&page()),
+        }
+    }
+
+    /// Prints text of a server. On a terminal its control characters are escaped.
+    pub fn foreign(&self, text: &str) -> Result<(), CommandError> {
+        match self.is_terminal {
+            true => self.line(&table::escaped(text)),
+            false => self.line(text),
         }
     }
 

@@ -15,11 +15,18 @@ use crate::error::CommandError;
 pub(crate) fn block_on(
     command: impl Future<Output = Result<(), CommandError>>,
 ) -> Result<ExitCode, CommandError> {
+    block_on_code(async { command.await.map(|()| ExitCode::SUCCESS) })
+}
+
+/// Runs a command that chooses its exit code on a single-threaded runtime.
+pub(crate) fn block_on_code(
+    command: impl Future<Output = Result<ExitCode, CommandError>>,
+) -> Result<ExitCode, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let done = runtime.block_on(command);
     // A blocking read of standard input cannot be cancelled: do not wait for its thread.
     runtime.shutdown_background();
-    done.map(|()| ExitCode::SUCCESS)
+    done
 }
 
 /// The environment that CLI definitions are expanded from.

@@ -3,6 +3,7 @@
 
 use std::{convert::Infallible, time::Duration};
 
+use muster_api::auth::ServerAuthStatus;
 use muster_core::backend::BoxFuture;
 use muster_exec::browser;
 use muster_mcp_client::bridge::{LoginProvider, TokenRenewal};
@@ -16,7 +17,7 @@ use crate::{
     login::{
         self, AuthMode,
         flow::{self, PendingLogin, Prompting},
-        server_logins::{self, ServerLogin},
+        server_logins,
         token_store::{StoredToken, TokenStore},
     },
     remote::{Auth, Remote, error::RemoteError, target::Target},
@@ -139,7 +140,7 @@ impl UserLogin {
         let remote = Remote::connect(&self.target, &auth).await?;
         let say = |text: &str| tracing::info!("{text}");
         let servers =
-            server_logins::list(&remote).await?.into_iter().filter(ServerLogin::needs_login);
+            server_logins::list(&remote).await?.into_iter().filter(ServerAuthStatus::needs_login);
         for server in servers.filter(|server| server.sso().is_none()) {
             if let Err(err) = server_logins::log_in(&remote, &server, &say).await {
                 tracing::warn!("{}: {err}", server.name);

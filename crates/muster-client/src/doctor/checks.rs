@@ -133,10 +133,8 @@ pub(super) async fn gateway(target: &Target) -> Vec<Finding> {
             _ => Finding::warning(Hop::Gateway, url, "no gateway is running")
                 .fix("start one with `muster serve`"),
         },
-        _ if message.contains("TLS") || message.contains("certificate") => {
-            Finding::bad(Hop::Certificates, url, message)
-                .fix("add the CA that signed it to the certificates this machine trusts")
-        }
+        RemoteError::Insecure(_) => Finding::bad(Hop::Certificates, url, message)
+            .fix("add the CA that signed it to the certificates this machine trusts"),
         _ => Finding::bad(Hop::Gateway, url, message)
             .fix("check the endpoint with `muster context list`"),
     }]

@@ -1,21 +1,24 @@
 //! How well a service is, after one look more.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use super::class::{HealthExpectation, HealthPolicy, HealthTool};
 
 /// How well a service is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// Nobody knows.
-    #[default]
-    Unknown,
     /// As it should be.
     Healthy,
     /// The last checks were bad, but not enough of them.
     Degraded,
     /// Enough checks in a row were bad, or a tool failed.
     Unhealthy,
+    /// Not known, or a word of a newer version.
+    #[default]
+    #[serde(other)]
+    Unknown,
 }
 
 impl Health {

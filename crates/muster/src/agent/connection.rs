@@ -60,7 +60,9 @@ pub(crate) async fn connect(
         }
         if attempt == ATTEMPTS {
             let reason = match &error {
-                RemoteError::Connect(_) => error.to_string(),
+                RemoteError::Unreachable(_)
+                | RemoteError::Insecure(_)
+                | RemoteError::Connect(_) => error.to_string(),
                 _ => format!("initialization failed: {error}"),
             };
             let error = CommandError::new(format!("failed to connect to aggregator: {reason}"));
@@ -98,26 +100,30 @@ async fn open(target: &Target, mode: AuthMode, lines: Console) -> Result<Remote,
     Ok(remote)
 }
 
-/// Asks for everything that the gateway offers, and tells of it.
+/// Lists what the gateway offers, and prints the requests.
 pub(crate) async fn load(remote: &Remote, lines: Console) -> Result<Inventory, CommandError> {
     let failed =
         |err: RemoteError| CommandError::new(format!("failed to load initial data: {err}"));
     list(remote, ListKind::Tools, lines).await.map_err(failed)?;
     let resources = list(remote, ListKind::Resources, lines).await.map_err(failed)?;
     let prompts = list(remote, ListKind::Prompts, lines).await.map_err(failed)?;
-    Ok(Inventory { resources, prompts, ..Inventory::default() })
+    Ok(Inventory {
+        resources: serde_json::from_value(resources).unwrap_or_default(),
+        prompts: serde_json::from_value(prompts).unwrap_or_default(),
+        ..Inventory::default()
+    })
 }
 
-async fn list(remote: &Remote, kind: ListKind, lines: Console) -> Result<Vec<Value>, RemoteError> {
+async fn list(remote: &Remote, kind: ListKind, lines: Console) -> Result<Value, RemoteError> {
     let (method, key) = match kind {
         ListKind::Tools => ("tools/list", "tools"),
         ListKind::Resources => ("resources/list", "resources"),
         ListKind::Prompts => ("prompts/list", "prompts"),
     };
     lines.request(method, &json!({}));
-    let items = inventory::list(remote, kind).await?;
+    let items: Vec<Value> = inventory::list(remote, kind).await?;
     lines.response(method, &json!({ key: items }));
-    Ok(items)
+    Ok(Value::Array(items))
 }
 
 /// Lets go of a connection, saying goodbye if nobody else uses it.

@@ -49,15 +49,15 @@ pub(crate) struct Shell {
     target: watch::Sender<Target>,
     /// None while the gateway is away.
     remote: watch::Sender<Option<Arc<Remote>>>,
-    known: watch::Sender<Arc<Inventory>>,
-    told: watch::Sender<Told>,
+    inventory: watch::Sender<Arc<Inventory>>,
+    notifications: watch::Sender<Notifications>,
 }
 
-/// Whether changes are told.
+/// Whether changes of the lists are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Told {
-    Yes,
-    No,
+enum Notifications {
+    On,
+    Off,
 }
 
 /// Why a command failed.
@@ -100,8 +100,8 @@ impl Shell {
         })
     }
 
-    fn known(&self) -> Arc<Inventory> {
-        self.known.borrow().clone()
+    fn inventory(&self) -> Arc<Inventory> {
+        self.inventory.borrow().clone()
     }
 
     fn say(&self, text: &str) {
@@ -130,16 +130,16 @@ impl Shell {
     }
 
     fn notifications(&self, spec: &Spec, word: &str) -> Result<(), ReplError> {
-        let told = match word.to_lowercase().as_str() {
-            "on" | "enable" | "true" => Told::Yes,
-            "off" | "disable" | "false" => Told::No,
+        let choice = match word.to_lowercase().as_str() {
+            "on" | "enable" | "true" => Notifications::On,
+            "off" | "disable" | "false" => Notifications::Off,
             "" => return Err(ReplError::usage(spec)),
             other => return Err(ReplError::target(other, &["on", "off"])),
         };
-        self.told.send_replace(told);
-        self.say(match told {
-            Told::Yes => "Notifications enabled",
-            Told::No => "Notifications disabled",
+        self.notifications.send_replace(choice);
+        self.say(match choice {
+            Notifications::On => "Notifications enabled",
+            Notifications::Off => "Notifications disabled",
         });
         Ok(())
     }
@@ -148,7 +148,7 @@ impl Shell {
 /// Completes from what is known at the moment.
 #[derive(Helper, Hinter, Highlighter, Validator)]
 struct Completion {
-    known: watch::Receiver<Arc<Inventory>>,
+    inventory: watch::Receiver<Arc<Inventory>>,
 }
 
 impl Completer for Completion {
@@ -163,7 +163,7 @@ impl Completer for Completion {
         let typed = line.get(..position).unwrap_or(line);
         let contexts = Contexts::load().unwrap_or_default();
         let contexts: Vec<String> = contexts.all.into_iter().map(|one| one.name).collect();
-        Ok(completion::candidates(typed, &self.known.borrow(), &contexts))
+        Ok(completion::candidates(typed, &self.inventory.borrow(), &contexts))
     }
 }
 
@@ -175,13 +175,13 @@ pub(crate) fn run(
     (target, mode): (Target, AuthMode),
     lines: Console,
 ) -> Result<(), CommandError> {
-    let (mut remote, known) = runtime.block_on(async {
+    let (mut remote, inventory) = runtime.block_on(async {
         let remote = connection::connect(&target, mode, lines).await?;
-        let mut known = connection::load(&remote, lines).await?;
+        let mut inventory = connection::load(&remote, lines).await?;
         if let Ok(all) = Inventory::load(&remote).await {
-            known = all;
+            inventory = all;
         }
-        Ok::<_, CommandError>((remote, known))
+        Ok::<_, CommandError>((remote, inventory))
     })?;
     let notices = remote.notifications();
     let shell = Arc::new(Shell {
@@ -189,8 +189,8 @@ pub(crate) fn run(
         mode,
         target: watch::Sender::new(target),
         remote: watch::Sender::new(Some(Arc::new(remote))),
-        known: watch::Sender::new(Arc::new(known)),
-        told: watch::Sender::new(Told::Yes),
+        inventory: watch::Sender::new(Arc::new(inventory)),
+        notifications: watch::Sender::new(Notifications::On),
     });
     let mut repl = Repl::new(runtime, shell)
         .map_err(|err| CommandError::new(format!("the terminal cannot be read from: {err}")))?;
@@ -214,7 +214,7 @@ impl<'a> Repl<'a> {
         let config =
             Config::builder().auto_add_history(true).completion_type(CompletionType::List).build();
         let mut reader = Reader::with_config(config)?;
-        reader.set_helper(Some(Completion { known: shell.known.subscribe() }));
+        reader.set_helper(Some(Completion { inventory: shell.inventory.subscribe() }));
         // There is nothing to suspend to: the connection would be lost.
         reader.bind_sequence(Event::from(KeyEvent::ctrl('Z')), Cmd::Noop);
         let folder = env_vars::get("TMPDIR").unwrap_or_else(|| "/tmp".to_owned());
@@ -291,7 +291,7 @@ impl<'a> Repl<'a> {
     fn prompt(&self) -> String {
         let state = prompt::State {
             disconnected: self.shell.remote.borrow().is_none(),
-            login_required: !self.shell.known().login_required.is_empty(),
+            login_required: !self.shell.inventory().login_required.is_empty(),
         };
         prompt::text(prompt::Letters::of_terminal(), self.context.as_deref(), state)
     }

@@ -8,10 +8,8 @@ mod whoami;
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, Subcommand};
-use muster_client::{
-    login::server_logins::ServerLogin,
-    remote::target::{Target, TargetError, TargetOptions},
-};
+use muster_api::auth::ServerAuthStatus;
+use muster_client::remote::target::{Target, TargetError, TargetOptions};
 
 use super::completion;
 use crate::{error::CommandError, output::Printer, process};
@@ -113,7 +111,7 @@ pub(crate) fn run(args: &Auth) -> Result<ExitCode, CommandError> {
 }
 
 /// The server of a name among those behind the gateway.
-fn find(servers: Vec<ServerLogin>, name: &str) -> Result<ServerLogin, CommandError> {
+fn find(servers: Vec<ServerAuthStatus>, name: &str) -> Result<ServerAuthStatus, CommandError> {
     servers.into_iter().find(|server| server.name == name).ok_or_else(|| {
         CommandError::new(format!(
             "server '{name}' not found. Use 'muster auth status' to see available servers"

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use muster_api::service_class::ServiceClassInfo;
 use muster_core::json::{Raw, RawObject};
 use serde_json::{Value, json};
 
@@ -213,7 +214,7 @@ async fn typed_args(session: &GatewaySession, class: &str, words: &ToolArgs) -> 
 }
 
 async fn class_schema(session: &GatewaySession, class: &str) -> Option<Value> {
-    let about = session.remote.call("core_serviceclass_get", &one("name", class)).await.ok()?;
-    let about: Value = serde_json::from_str(about.texts().first()?).ok()?;
-    Some(json!({"properties": about.get("args")?}))
+    let class: ServiceClassInfo =
+        session.remote.reply("core_serviceclass_get", &one("name", class)).await.ok()?;
+    Some(json!({"properties": class.args}))
 }

@@ -1,5 +1,6 @@
 //! `muster serve`: one endpoint in front of everything.
 
+mod args;
 mod backends;
 mod flags;
 mod hints;
@@ -52,11 +53,10 @@ use tokio::{
 };
 use tracing::level_filters::LevelFilter;
 
-pub(crate) use self::flags::LoginFlags;
-use self::logout::Logout;
+pub(crate) use self::{args::Serve, flags::LoginFlags};
+use self::{args::SurfaceArg, logout::Logout};
 use crate::{
     bundled,
-    cli::{Serve, SurfaceArg},
     error::CommandError,
     listen, log, process,
 };
@@ -73,16 +73,21 @@ const OFFERS: ServerCapabilities = ServerCapabilities {
     logging: true,
 };
 
-/// Who is served.
+/// The clients of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clients {
-    /// Those that the configuration speaks of.
+    /// Those of the configured transport.
     Configured,
-    /// One on standard input and output, and whoever else comes by HTTP while it is there.
+    /// One on standard input and output, and HTTP clients while it is connected.
     Standalone,
 }
 
-pub(crate) fn run(args: &Serve, clients: Clients) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(args: &Serve) -> Result<ExitCode, CommandError> {
+    run_for(args, Clients::Configured)
+}
+
+/// Serves the clients until the process is asked to stop.
+pub(crate) fn run_for(args: &Serve, clients: Clients) -> Result<ExitCode, CommandError> {
     let level = match (args.silent, args.debug) {
         (true, _) => LevelFilter::OFF,
         (false, true) => LevelFilter::DEBUG,

@@ -4,12 +4,13 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
 use muster_client::remote::{Auth, Remote};
+use muster_core::json::raw;
 use serde_json::json;
 
 use super::{gateway_args::GatewayArgs, self_update::VERSION};
 use crate::{
     error::CommandError,
-    output::{Printer, format::OutputFormat, tool_text},
+    output::{Printer, format::OutputFormat, yaml},
     process,
 };
 
@@ -39,7 +40,10 @@ pub(crate) fn run(args: &Version) -> Result<ExitCode, CommandError> {
         if !is_for_people {
             let server = running.map(|(version, name)| json!({"name": name, "version": version}));
             let both = json!({"client": VERSION, "server": server});
-            return printer.line(&tool_text::text(&both.to_string(), style)?);
+            return printer.line(&match style.format {
+                OutputFormat::Yaml => yaml::document(&raw(&both)),
+                _ => both.to_string(),
+            });
         }
         printer.line(&match running {
             Some((version, name)) => format!("Server: {version} ({name})"),

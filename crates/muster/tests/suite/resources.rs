@@ -24,25 +24,38 @@ fn servers_and_services() {
         ],
         expect![[r#"
             $ muster list mcpservers
-            NAME     STATE     TYPE
-            github   Stopped   stdio
+            NAME     STATE     TYPE    AUTOSTART
+            github   Stopped   stdio   No
             $ muster start service github
             Successfully started service 'github'
             $ muster start service github
             Service 'github' is already running
             $ muster list mcpserver --no-headers
-            github   Running   stdio
+            github   Running   stdio   No
             $ muster list services -o table
             NAME             HEALTH    STATE     SERVICE_TYPE
             github           healthy   Running   MCPServer
             mcp-aggregator   healthy   Running   Aggregator
             $ muster check mcpserver github
-            PROPERTY       VALUE
-            health         healthy
-            metadata       stdio
-            name           github
-            service_type   MCPServer
-            state          Running
+            PROPERTY                       VALUE
+            name                           github
+            service_type                   MCPServer
+            state                          running
+            health                         healthy
+            metadata.args                  test, --mock-mcp-server, --mock-config, [HOME]/mock.yaml
+            metadata.autoStart             No
+            metadata.clientReady           Yes
+            metadata.command               [MUSTER]
+            metadata.consecutiveFailures   0
+            metadata.health                healthy
+            metadata.name                  github
+            metadata.state                 running
+            metadata.timeout               0
+            metadata.type                  stdio
+            metadata.lastAttempt           [TIME]Z
+            metadata.protocolVersion       2025-11-25
+            metadata.restartCount          0
+            metadata.tools                 1
             $ muster stop service github
             Successfully stopped service 'github'
             $ muster stop service nobody
@@ -170,7 +183,7 @@ fn tools_resources_prompts() {
             1 tool
             $ muster list tool --server X_GIT -o wide
             NAME             DESCRIPTION      SERVER   ARGS
-            x_github_greet   Greet somebody   x        -
+            x_github_greet   Greet somebody   github   -
 
             1 tool
             $ muster list tools --description greet SOME -o json
@@ -327,9 +340,11 @@ fn workflows_and_service_classes() {
         ],
         expect![[r#"
             $ muster check workflow deploy
-            PROPERTY    VALUE
-            available   Unavailable
-            name        deploy
+            PROPERTY        VALUE
+            available       Unavailable
+            name            deploy
+            missing tools   x_github_greet
+            exit 1
             $ muster start service github
             Successfully started service 'github'
             $ muster list workflows
@@ -343,6 +358,7 @@ fn workflows_and_service_classes() {
             PROPERTY      VALUE
             name          deploy
             description   Greet whom an environment belongs to
+            available     Available
 
             Input Args:
             ARGUMENT      TYPE      DESCRIPTION     REQUIRED
@@ -350,8 +366,8 @@ fn workflows_and_service_classes() {
             replicas      integer   (default: 1)    No
 
             Workflow Steps:
-            STEP   TOOL           DESCRIPTION
-            1      github_greet   Execute greet
+            STEP   ID      TOOL             DESCRIPTION   DETAILS
+            1      greet   x_github_greet                 args.name: {{ .input.environment }}
             $ muster list serviceclasses -o json
             {"mode":"filesystem","serviceClasses":[{"name":"port-forward","version":"","description":"A greeting that stays","args":{"namespace":{"type":"string","required":true},"port":{"type":"integer","default":8080}},"serviceConfig":{"serviceType":"","defaultName":"","dependencies":null,"lifecycleTools":{"start":{"tool":"x_github_greet","args":{"name":"{{ .args.namespace }}"}},"stop":{"tool":"x_github_greet","args":{"name":"{{ .args.namespace }}"}}},"healthCheck":{"enabled":false,"interval":0,"failureThreshold":0,"successThreshold":0},"timeout":{"create":0,"delete":0,"healthCheck":0}},"available":true,"createToolAvailable":true,"deleteToolAvailable":true,"requiredTools":["x_github_greet"]}],"total":1}
             $ muster check serviceclass port-forward -o yaml
@@ -359,14 +375,15 @@ fn workflows_and_service_classes() {
             name: port-forward
             $ muster create service db port-forward --namespace=lab --port 1 -q
             PROPERTY           VALUE
-            args               {2 fields}
-            createdAt          [TIME]Z
-            enabled            false
-            health             healthy
             name               db
             serviceClassName   port-forward
+            state              running
+            health             healthy
             serviceClassType   serviceclass
-            state              Running
+            args.namespace     lab
+            args.port          1
+            enabled            No
+            createdAt          [TIME]Z
             updatedAt          [TIME]Z
             $ muster list services --no-headers
             db               healthy   Running   generic

@@ -91,13 +91,13 @@ impl Repl<'_> {
                 &Terminal::Stderr,
             )
             .await?;
-            let known = Inventory::load(&remote).await?;
-            Ok::<_, muster_client::remote::error::RemoteError>((remote, known))
+            let inventory = Inventory::load(&remote).await?;
+            Ok::<_, muster_client::remote::error::RemoteError>((remote, inventory))
         });
         self.shell.target.send_replace(target);
-        self.shell.known.send_replace(Arc::default());
+        self.shell.inventory.send_replace(Arc::default());
         let old = self.shell.remote.send_replace(None);
-        let (mut remote, known) = connected.map_err(|err| {
+        let (mut remote, inventory) = connected.map_err(|err| {
             ReplError::new(format!(
                 "Failed to reconnect: {err}\nLeave and start again with: muster agent --repl --context {name}"
             ))
@@ -106,7 +106,7 @@ impl Repl<'_> {
             runtime.block_on(connection::close(old));
         }
         let notices = remote.notifications();
-        self.shell.known.send_replace(Arc::new(known));
+        self.shell.inventory.send_replace(Arc::new(inventory));
         self.shell.remote.send_replace(Some(Arc::new(remote)));
         self.listen(notices);
         self.shell.say("Connected");

@@ -4,18 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use anstyle::AnsiColor;
 use muster_client::{
-    inventory::{Inventory, json_text},
+    inventory::{Inventory, ToolPage},
     login,
     remote::{GatewayNotification, ListKind, Remote},
 };
 use muster_core::json::raw;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     sync::mpsc::UnboundedReceiver,
     time::{MissedTickBehavior, sleep},
 };
 
-use super::{Shell, Told};
+use super::{Notifications, Shell};
 
 /// How often a gateway that is away is tried.
 const RETRY: Duration = Duration::from_secs(1);
@@ -74,27 +74,25 @@ pub(super) async fn live(
 }
 
 /// How many tools there are behind the meta-tools.
-async fn counted(shell: &Shell) -> Option<u64> {
+async fn counted(shell: &Shell) -> Option<usize> {
     let remote = shell.remote().ok()?;
-    let answer = remote.call("list_tools", &raw(&json!({"limit": 1}))).await.ok()?;
-    let answer = json_text(&answer)?;
-    let listed = || answer.get("tools").and_then(Value::as_array).map(|tools| tools.len() as u64);
-    answer.get("total").and_then(Value::as_u64).or_else(listed)
+    let page = remote.reply::<ToolPage>("list_tools", &raw(&json!({"limit": 1}))).await.ok()?;
+    Some(page.total)
 }
 
 /// A list has changed: what is new in it, and what is gone.
 async fn change(shell: &Shell, kind: ListKind, name: &str, say: &mut Say) {
     let lines = shell.lines;
-    let is_told = *shell.told.borrow() == Told::Yes;
-    if is_told {
+    let is_printed = *shell.notifications.borrow() == Notifications::On;
+    if is_printed {
         say(lines.stamped(&format!("{name}s list changed! Fetching updated list..."), None));
     }
     let Ok(remote) = shell.remote() else { return };
     let Ok(now) = Inventory::load(&remote).await else { return };
-    let before = shell.known.send_replace(Arc::new(now));
-    let now = shell.known();
+    let before = shell.inventory.send_replace(Arc::new(now));
+    let now = shell.inventory();
     let (gone, new) = difference(&before, &now, kind);
-    if !is_told || (gone.is_empty() && new.is_empty()) {
+    if !is_printed || (gone.is_empty() && new.is_empty()) {
         return;
     }
     say(lines.stamped(&format!("{name} changes detected:"), None));
@@ -141,8 +139,8 @@ async fn back(shell: &Shell, say: &mut Say) -> UnboundedReceiver<GatewayNotifica
             continue;
         };
         let Some(notices) = remote.notifications() else { continue };
-        if let Ok(known) = Inventory::load(&remote).await {
-            shell.known.send_replace(Arc::new(known));
+        if let Ok(inventory) = Inventory::load(&remote).await {
+            shell.inventory.send_replace(Arc::new(inventory));
         }
         shell.remote.send_replace(Some(Arc::new(remote)));
         say(shell.lines.stamped("Connected", Some(AnsiColor::Green)));
@@ -152,15 +150,17 @@ async fn back(shell: &Shell, say: &mut Say) -> UnboundedReceiver<GatewayNotifica
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use muster_client::{inventory::PromptInfo, remote::ListKind};
 
     use super::{Inventory, difference};
-    use muster_client::remote::ListKind;
 
     #[test]
     fn only_names_count() {
         let of = |names: &[&str]| Inventory {
-            prompts: names.iter().map(|name| json!({"name": name})).collect(),
+            prompts: names
+                .iter()
+                .map(|name| PromptInfo { name: (*name).to_owned(), ..PromptInfo::default() })
+                .collect(),
             ..Inventory::default()
         };
         let (before, now) = (of(&["a", "b"]), of(&["b", "c"]));

@@ -1,16 +1,17 @@
 //! `muster auth login`.
 
+use muster_api::auth::{LoginState, ServerAuthStatus};
 use muster_client::{
     login::{
         self,
         flow::{self, Prompting},
-        server_logins::{self, ServerLogin},
+        server_logins,
         token_store::TokenStore,
     },
     remote::{Remote, error::RemoteError, target::Target},
 };
 
-use super::At;
+use super::{At, status::status_label};
 use crate::{error::CommandError, output::Printer, terminal::Terminal};
 
 /// Whether a page is shown.
@@ -72,21 +73,22 @@ pub(super) async fn server(
     let failed = |err| CommandError::new(format!("failed to get auth status: {err}"));
     let all = server_logins::list(&remote).await.map_err(failed)?;
     let server = super::find(all, name)?;
-    let done = match server.status.as_str() {
-        "connected" => at.say(&format!(
+    let done = match server.status {
+        LoginState::Connected => at.say(&format!(
             "Server '{name}' is already connected and does not require authentication."
         )),
-        "auth_required" if server.auth_tool.is_none() => Err(CommandError::new(format!(
+        LoginState::AuthRequired if server.auth_tool.is_none() => Err(CommandError::new(format!(
             "server '{name}' requires authentication but no auth tool is available"
         ))),
-        "auth_required" => {
+        LoginState::AuthRequired => {
             at.say(&format!("Authenticating to {name}..."))?;
             let say = |text: &str| drop(at.say(text));
             server_logins::log_in(&remote, &server, &say).await.map_err(CommandError::from)
         }
-        state => {
-            at.say(&format!("Server '{name}' is in state '{state}' and cannot be authenticated."))
-        }
+        status => at.say(&format!(
+            "Server '{name}' is in state '{}' and cannot be authenticated.",
+            status_label(status).to_lowercase()
+        )),
     };
     remote.close().await;
     done
@@ -95,8 +97,8 @@ pub(super) async fn server(
 /// Logs in at every server behind a gateway that wants it.
 pub(super) async fn all(target: &Target, how: How, at: &At) -> Result<(), CommandError> {
     let remote = gateway(target, how).await?;
-    let waiting: Vec<ServerLogin> = match server_logins::list(&remote).await {
-        Ok(all) => all.into_iter().filter(ServerLogin::needs_login).collect(),
+    let waiting: Vec<ServerAuthStatus> = match server_logins::list(&remote).await {
+        Ok(all) => all.into_iter().filter(ServerAuthStatus::needs_login).collect(),
         Err(err) => {
             remote.close().await;
             return at.say(&format!("Warning: could not read the state of servers: {err}"));

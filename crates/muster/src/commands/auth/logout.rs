@@ -1,5 +1,6 @@
 //! `muster auth logout`.
 
+use muster_api::auth::Sso;
 use muster_client::{
     login::{self, server_logins, token_store::TokenStore},
     remote::{Remote, target::Target},
@@ -55,11 +56,9 @@ pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandErr
     let found = found.and_then(|all| super::find(all, name));
     remote.close().await;
     let (how, end) = match found?.sso() {
-        Some(server_logins::Sso::Exchanged) => {
-            ("exchanges your token of the gateway for its own", None)
-        }
-        Some(server_logins::Sso::Forwarded) => ("is given your token of the gateway", None),
-        Some(server_logins::Sso::Failed) | None => (
+        Some(Sso::Exchanged) => ("exchanges your token of the gateway for its own", None),
+        Some(Sso::Forwarded) => ("is given your token of the gateway", None),
+        Some(Sso::Failed) | None => (
             "keeps a login of its own at the gateway",
             Some(format!("End it with: muster call core_auth_logout server={name}")),
         ),
