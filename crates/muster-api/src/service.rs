@@ -1,6 +1,6 @@
 //! `core_service_list`, `core_service_status`, `core_service_get` and `core_service_create`.
 
-pub use muster_workflow::service::health::Health;
+pub use muster_workflow::service::health::ServiceHealth;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -25,7 +25,7 @@ pub struct ServiceStatus {
     /// Its state, such as `running` or `failed`.
     pub state: String,
     /// Its health.
-    pub health: Health,
+    pub health: ServiceHealth,
     /// Why it is not healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -55,7 +55,7 @@ pub struct ServiceInfo {
     /// Its state.
     pub state: String,
     /// Its health.
-    pub health: Health,
+    pub health: ServiceHealth,
     /// Why it is not healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,

@@ -23,7 +23,7 @@ use http::{HeaderMap, HeaderValue, header};
 use idp::ScriptedResponse;
 use muster_core::credentials::Authenticator as _;
 use serde_json::json;
-use world::World;
+use world::{World, peer};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -48,13 +48,14 @@ async fn run(kind: &str, times: usize) {
     };
     let requests: Vec<HeaderMap> = tokens.iter().map(|token| headers_with(token)).collect();
     // The first validation is in both counts, so it cancels out.
-    assert!(world.server.authenticate(&requests[0]).await.is_ok());
+    assert!(world.server.authenticate(&requests[0], &peer()).await.is_ok());
+    let peer = peer();
     for number in 1..=times {
         let headers = &requests[number % requests.len()];
         if kind == "nothing" {
             assert!(std::hint::black_box(headers).contains_key(header::AUTHORIZATION));
         } else {
-            assert!(world.server.authenticate(headers).await.is_ok());
+            assert!(world.server.authenticate(headers, &peer).await.is_ok());
         }
     }
 }

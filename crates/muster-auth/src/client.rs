@@ -40,7 +40,10 @@ use crate::{
     clock::Clock,
     keyed_lock::KeyedLock,
     lock::Lock,
-    oauth::{BearerChallenge, Discovered, Discovery, DiscoveryError, TokenError, same_issuer},
+    oauth::{
+        BearerChallenge, Discovered, DiscoveryError, MetadataFetcher, TokenRequestError,
+        same_issuer,
+    },
     secret::Secret,
     store::Vault,
 };
@@ -145,13 +148,13 @@ impl From<DiscoveryError> for LoginError {
     }
 }
 
-impl From<TokenError> for LoginError {
-    fn from(error: TokenError) -> Self {
+impl From<TokenRequestError> for LoginError {
+    fn from(error: TokenRequestError) -> Self {
         match error {
-            TokenError::Grant(reason) | TokenError::Client(reason) | TokenError::Other(reason) => {
-                Self::Refused(reason)
-            }
-            TokenError::Unavailable(reason) => Self::Unavailable(reason),
+            TokenRequestError::Grant(reason)
+            | TokenRequestError::Client(reason)
+            | TokenRequestError::Other(reason) => Self::Refused(reason),
+            TokenRequestError::Unavailable(reason) => Self::Unavailable(reason),
         }
     }
 }
@@ -202,7 +205,7 @@ impl OAuthClient {
     async fn discover(&self, site: &ProtectedServer) -> Result<Discovered, LoginError> {
         let challenge = BearerChallenge::parse(site.challenge.as_deref().unwrap_or_default());
         let pin = site.auth.authorization_server.as_ref().filter(|pin| !pin.issuer.is_empty());
-        let discovery = Discovery { http: &self.http, policy: self.options.policy };
+        let discovery = MetadataFetcher { http: &self.http, policy: self.options.policy };
         let pinned = pin.map(|pin| pin.issuer.as_str());
         let mut discovered = discovery.discover(&site.url, &challenge, pinned).await?;
         if let Some(pin) = pin.filter(|pin| !pin.scopes.trim().is_empty()) {

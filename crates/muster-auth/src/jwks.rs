@@ -21,7 +21,7 @@ const MIN_REFETCH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A public key of an issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
+pub struct PublicKey {
     /// The key id (`kid`).
     pub id: Option<String>,
     /// The only signature algorithm it is for, if it names one.
@@ -69,13 +69,13 @@ struct Jwk {
 }
 
 /// Parses a key set. Keys that are not for signatures, or of an unknown type, are skipped.
-pub fn parse(document: &[u8]) -> Option<Vec<Key>> {
+pub fn parse(document: &[u8]) -> Option<Vec<PublicKey>> {
     let set: Set = serde_json::from_slice(document).ok()?;
     let keys = set.keys.into_iter().filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
     Some(keys.filter_map(key).collect())
 }
 
-fn key(jwk: Jwk) -> Option<Key> {
+fn key(jwk: Jwk) -> Option<PublicKey> {
     if jwk.purpose.as_deref().is_some_and(|purpose| purpose != "sig") {
         return None;
     }
@@ -92,7 +92,7 @@ fn key(jwk: Jwk) -> Option<Key> {
         ("OKP", Some("Ed25519")) => KeyMaterial::Curve { name: "Ed25519", point: part(&jwk.x)? },
         _ => return None,
     };
-    Some(Key { id: jwk.kid, algorithm: jwk.alg, material })
+    Some(PublicKey { id: jwk.kid, algorithm: jwk.alg, material })
 }
 
 /// Why a token could not be verified.
@@ -119,7 +119,7 @@ enum KeysLocation {
 }
 
 /// Keys, and when they were fetched.
-type Fetched = (Instant, Arc<[Key]>);
+type Fetched = (Instant, Arc<[PublicKey]>);
 
 /// A cache of one issuer's keys.
 #[derive(Debug)]
@@ -159,7 +159,7 @@ impl JwksCache {
     }
 
     /// Keys that are no older than `max_age`. Concurrent callers wait for one fetch.
-    async fn keys(&self, max_age: Duration) -> Result<Arc<[Key]>, JwksError> {
+    async fn keys(&self, max_age: Duration) -> Result<Arc<[PublicKey]>, JwksError> {
         let mut fetched = self.fetched.lock().await;
         if let Some((when, keys)) = fetched.as_ref()
             && when.elapsed() < max_age
@@ -176,7 +176,7 @@ impl JwksCache {
         }
     }
 
-    async fn fetch(&self) -> Result<Arc<[Key]>, JwksError> {
+    async fn fetch(&self) -> Result<Arc<[PublicKey]>, JwksError> {
         let url = match &self.location {
             KeysLocation::Url(url) => url.clone(),
             KeysLocation::Issuer(issuer) => self.discover(issuer).await?,

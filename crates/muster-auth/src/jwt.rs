@@ -6,7 +6,7 @@ use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 use serde::Deserialize;
 use thiserror::Error;
 
-use crate::{jwks::Key, random::from_base64url};
+use crate::{jwks::PublicKey, random::from_base64url};
 
 /// How many seconds the clocks of two machines may differ.
 pub const LEEWAY: u64 = 60;
@@ -173,7 +173,11 @@ impl<'a> Jwt<'a> {
     }
 
     /// Verifies the signature with one of the keys, and then the claims.
-    pub fn verify(self, keys: &[Key], expected: &ExpectedClaims<'_>) -> Result<Claims, JwtError> {
+    pub fn verify(
+        self,
+        keys: &[PublicKey],
+        expected: &ExpectedClaims<'_>,
+    ) -> Result<Claims, JwtError> {
         let algorithm = Algorithm::from_name(&self.header.alg).ok_or(JwtError::Algorithm)?;
         // An extension that we do not understand may change what the signature means.
         if self.header.crit.is_some() {
@@ -276,7 +280,7 @@ impl Algorithm {
         })
     }
 
-    fn accepts(self, key: &Key) -> bool {
+    fn accepts(self, key: &PublicKey) -> bool {
         use crate::jwks::KeyMaterial;
         match (self, &key.material) {
             (Self::Rsa(_), KeyMaterial::Rsa { .. }) => true,
@@ -286,7 +290,7 @@ impl Algorithm {
         }
     }
 
-    fn check(self, key: &Key, message: &[u8], signature: &[u8]) -> bool {
+    fn check(self, key: &PublicKey, message: &[u8], signature: &[u8]) -> bool {
         use crate::jwks::KeyMaterial;
         match (self, &key.material) {
             (Self::Rsa(parameters), KeyMaterial::Rsa { n, e }) => {

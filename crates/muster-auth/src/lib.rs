@@ -11,9 +11,9 @@ mod keyed_lock;
 pub mod oauth;
 pub mod page;
 pub mod random;
-pub mod secret;
 pub mod server;
 pub mod store;
 mod text;
 
 use muster_core::lock;
+pub use muster_core::secret;

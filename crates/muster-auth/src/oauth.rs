@@ -30,8 +30,8 @@ pub use self::{
     callback::{CallbackError, CallbackParams},
     challenge::BearerChallenge,
     client_identity::{ClientAuthMethod, ClientIdentity, RegistrationRequest, register},
-    discovery::{Discovered, Discovery, DiscoveryError},
+    discovery::{Discovered, DiscoveryError, MetadataFetcher},
     metadata::{IssuerMetadata, ResourceMetadata},
-    token_endpoint::{TokenEndpoint, TokenError, TokenResponse},
+    token_endpoint::{TokenEndpoint, TokenRequestError, TokenResponse},
     well_known::{covers_server, same_issuer},
 };

@@ -19,13 +19,13 @@ mod token;
 mod token_cache;
 mod trusted_proxies;
 
-use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 use muster_core::{
     backend::BoxFuture,
-    credentials::{Authenticator, Principal, WebPages},
+    credentials::{Admission, Authenticator, Peer, WebPages},
 };
 use muster_net::{AddressPolicy, HttpClient, Url};
 use tokio::{sync::Semaphore, time::timeout};
@@ -46,7 +46,7 @@ use crate::{
     clock::Clock,
     jwks::JwksCache,
     keyed_lock::KeyedLock,
-    store::{MemoryStore, Store, ValkeyStore, Vault},
+    store::{KeyValueStore, MemoryStore, ValkeyStore, Vault},
 };
 
 /// How many unknown tokens are looked up at the provider at once.
@@ -89,7 +89,7 @@ impl AuthServer {
     /// Starts a server with its configuration.
     pub fn start(config: AuthConfig) -> Result<Self, ConfigError> {
         let clock = Clock::system();
-        let store: Arc<dyn Store> = match &config.storage {
+        let store: Arc<dyn KeyValueStore> = match &config.storage {
             StorageConfig::Memory => Arc::new(MemoryStore::new(clock.clone())),
             StorageConfig::Valkey(options) => Arc::new(ValkeyStore::new(options, &config.trust)?),
         };
@@ -164,8 +164,9 @@ impl Authenticator for AuthServer {
     fn authenticate<'a>(
         &'a self,
         headers: &'a HeaderMap,
-    ) -> BoxFuture<'a, Result<Arc<Principal>, Response<Bytes>>> {
-        Box::pin(self.0.authenticate(headers))
+        _: &'a Peer,
+    ) -> BoxFuture<'a, Result<Admission, Response<Bytes>>> {
+        Box::pin(async move { self.0.authenticate(headers).await.map(Admission::of) })
     }
 }
 
@@ -174,7 +175,11 @@ impl WebPages for AuthServer {
         self.0.has_endpoint(path)
     }
 
-    fn respond(&self, request: Request<Bytes>, peer: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
-        Box::pin(async move { self.0.respond(&request, peer).await })
+    fn respond<'a>(
+        &'a self,
+        request: Request<Bytes>,
+        peer: &'a Peer,
+    ) -> BoxFuture<'a, Response<Bytes>> {
+        Box::pin(async move { self.0.respond(&request, peer.ip()).await })
     }
 }

@@ -1,7 +1,7 @@
 //! Storage of logins: in this process, or in Valkey, where several gateways share it.
 //!
 //! Every value has a key and a TTL. What must happen only once (redeeming a code, refreshing a token)
-//! relies on [`Store::take`] and [`Store::claim`], which succeed for one caller among all gateways.
+//! relies on [`KeyValueStore::take`] and [`KeyValueStore::claim`], which succeed for one caller among all gateways.
 
 mod memory;
 mod seal;
@@ -33,7 +33,7 @@ pub enum StoreError {
 type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// A key-value store with a TTL for each value.
-pub trait Store: fmt::Debug + Send + Sync {
+pub trait KeyValueStore: fmt::Debug + Send + Sync {
     /// The value of a key.
     fn get<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>>;
 
@@ -59,13 +59,13 @@ pub trait Store: fmt::Debug + Send + Sync {
 /// Typed values in a store, encrypted if there is a key.
 #[derive(Debug, Clone)]
 pub struct Vault {
-    store: Arc<dyn Store>,
+    store: Arc<dyn KeyValueStore>,
     seal: Option<Arc<Seal>>,
 }
 
 impl Vault {
     /// Wraps a store; `seal` encrypts the values.
-    pub fn new(store: Arc<dyn Store>, seal: Option<Seal>) -> Self {
+    pub fn new(store: Arc<dyn KeyValueStore>, seal: Option<Seal>) -> Self {
         Self { store, seal: seal.map(Arc::new) }
     }
 

@@ -6,7 +6,7 @@ mod servers;
 use std::{path::Path, sync::Arc};
 
 use muster_core::{cli::CliConfig, connect::Connector, request::ServerInfo};
-use muster_engine::store::{Files, Store};
+use muster_engine::store::{ConfigStore, Files};
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_mcp_client::McpConnector;
 use serde::Serialize;
@@ -108,7 +108,7 @@ pub struct DoctorOptions<'a> {
 
 /// Runs every check.
 pub async fn run(options: DoctorOptions<'_>) -> Vec<Finding> {
-    let files = Store::new(options.root).load(&Files::default());
+    let files = ConfigStore::new(options.root).load(&Files::default());
     let mut findings = checks::config(options.root, &files);
     findings.extend(checks::programs(&files, options.environment));
     match options.target {

@@ -2,7 +2,12 @@
 
 pub mod fields;
 
-use muster_core::cli::{CliConfig, CliTool, Param, ParamType, Placement};
+use muster_core::{
+    cli::{CliConfig, CliTool, Param, ParamType, Placement},
+    effect::Effect,
+    policy::pattern::Pattern,
+    python,
+};
 
 use self::fields::{ARGUMENT, CONFIG, TOOL};
 use super::{
@@ -18,6 +23,15 @@ const KINDS: &[(&str, ParamType)] = &[
     ("boolean", ParamType::Boolean),
 ];
 
+const EFFECTS: &[(&str, Effect)] =
+    &[("read", Effect::Read), ("write", Effect::Write), ("destructive", Effect::Destructive)];
+
+/// Programs whose options end at the first operand and that print the operands after it.
+const PRINTING_PROGRAMS: &[&str] = &["echo", "printf"];
+
+const UNPROTECTED: &str = "a value that begins with `-` is read as an option of the program; \
+    set `end_of_options: \"--\"` on the tool if the program honours it";
+
 /// Reads a CLI config.
 pub fn parse(text: &str) -> Result<Loaded<CliConfig>, LoadError> {
     load(text, config)
@@ -32,11 +46,18 @@ fn config(reader: &mut Reader, node: &Node) -> Option<CliConfig> {
         reader.optional(&fields, "env", Vec::new(), |reader, node| reader.map(node, Reader::text));
     let working_dir = reader.nullable(&fields, "working_dir", Reader::text);
     let category = reader.nullable(&fields, "category", Reader::text);
+    let end_of_options = reader.nullable(&fields, "end_of_options", Reader::text);
     let tags = reader.optional(&fields, "tags", Vec::new(), texts);
     let global_args = reader.optional(&fields, "global_args", Vec::new(), |reader, node| {
         reader.list(node, |reader, node| param(reader, node, Owner::Cli))
     });
-    let tools = reader.required(&fields, "tools", |reader, node| reader.list(node, tool));
+    let defaults = ToolDefaults {
+        end_of_options: end_of_options.and_then(|word| word.0),
+        prints_operands: command.as_deref().is_some_and(prints_operands),
+    };
+    let tools = reader.required(&fields, "tools", |reader, node| {
+        reader.list(node, |reader, node| tool(reader, node, &defaults))
+    });
     Some(CliConfig {
         name: name?,
         description: description?,
@@ -50,21 +71,48 @@ fn config(reader: &mut Reader, node: &Node) -> Option<CliConfig> {
     })
 }
 
-fn tool(reader: &mut Reader, node: &Node) -> Option<CliTool> {
+/// What a tool takes from its CLI.
+struct ToolDefaults {
+    end_of_options: Option<String>,
+    /// Whether a positional value can only be printed.
+    prints_operands: bool,
+}
+
+/// Whether the program prints its operands, and its command already holds the first one: what follows
+/// is never read as an option.
+fn prints_operands(command: &str) -> bool {
+    let mut words = python::split(command);
+    let prints = words.next().is_some_and(|program| PRINTING_PROGRAMS.contains(&program));
+    prints && words.next().is_some_and(|operand| !operand.starts_with('-'))
+}
+
+fn tool(reader: &mut Reader, node: &Node, defaults: &ToolDefaults) -> Option<CliTool> {
     let fields = reader.fields(node, &TOOL)?;
     let name = reader.required(&fields, "name", Reader::text);
     let description = reader.required(&fields, "description", Reader::text);
     let command = reader.optional(&fields, "command", String::new(), Reader::text);
+    let end_of_options = match fields.get("end_of_options") {
+        None => Some(defaults.end_of_options.clone()),
+        Some(_) => reader.nullable(&fields, "end_of_options", Reader::text).map(|word| word.0),
+    };
+    // An empty word switches off the one of the config.
+    let end_of_options = end_of_options.map(|word| word.filter(|word| !word.is_empty()));
+    let protected = defaults.prints_operands || matches!(&end_of_options, Some(Some(_)));
     let params = reader.optional(&fields, "args", Vec::new(), |reader, node| {
-        reader.list(node, |reader, node| param(reader, node, Owner::Tool))
+        reader.list(node, |reader, node| param(reader, node, Owner::Tool { protected }))
     });
     let timeout = reader.nullable(&fields, "timeout", Reader::number);
+    let effect = reader.nullable(&fields, "effect", |reader, node| reader.choice(node, EFFECTS));
+    let network = reader.optional(&fields, "network", false, Reader::boolean);
     Some(CliTool {
         name: name?,
         description: description?,
         command: command?,
         params: params?,
         timeout: timeout?.0,
+        effect: effect?.0,
+        network: network?,
+        end_of_options: end_of_options?,
     })
 }
 
@@ -72,7 +120,10 @@ fn tool(reader: &mut Reader, node: &Node) -> Option<CliTool> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Cli,
-    Tool,
+    /// `protected`: the program cannot read a positional value as an option.
+    Tool {
+        protected: bool,
+    },
 }
 
 fn param(reader: &mut Reader, node: &Node, owner: Owner) -> Option<Param> {
@@ -88,13 +139,21 @@ fn param(reader: &mut Reader, node: &Node, owner: Owner) -> Option<Param> {
     let cwd = reader.optional(&fields, "cwd", false, Reader::boolean);
     let stdin = reader.optional(&fields, "stdin", false, Reader::boolean);
     let choices = reader.nullable(&fields, "enum", texts);
+    let pattern = reader.nullable(&fields, "pattern", pattern);
+    let dash = reader.optional(&fields, "allow_leading_dash", false, Reader::boolean);
     let (name, flag) = (name?, flag?.0);
     let placement = match owner {
-        Owner::Tool if cwd? => Placement::WorkingDir,
-        Owner::Tool if stdin? => Placement::Stdin,
-        Owner::Tool if positional? => Placement::Positional,
-        Owner::Tool | Owner::Cli => Placement::by_flag(flag.as_deref(), &name),
+        Owner::Tool { .. } if cwd? => Placement::WorkingDir,
+        Owner::Tool { .. } if stdin? => Placement::Stdin,
+        Owner::Tool { .. } if positional? => Placement::Positional,
+        Owner::Tool { .. } | Owner::Cli => Placement::by_flag(flag.as_deref(), &name),
     };
+    let protected = owner == Owner::Tool { protected: true };
+    let allow_leading_dash = dash? || protected;
+    if allow_leading_dash && !protected && placement == Placement::Positional {
+        let node = fields.get("allow_leading_dash").unwrap_or(node);
+        reader.within("allow_leading_dash", |reader| reader.warn(node, UNPROTECTED));
+    }
     Some(Param {
         name,
         description: description?,
@@ -103,7 +162,17 @@ fn param(reader: &mut Reader, node: &Node, owner: Owner) -> Option<Param> {
         default: default?.0,
         placement,
         choices: choices?.0.unwrap_or_default(),
+        pattern: pattern?.0,
+        allow_leading_dash,
     })
+}
+
+fn pattern(reader: &mut Reader, node: &Node) -> Option<Pattern> {
+    let pattern = Pattern::new(&reader.text(node)?);
+    match pattern.check() {
+        Ok(()) => Some(pattern),
+        Err(err) => reader.refuse(node, err.to_string(), "write a regular expression"),
+    }
 }
 
 fn texts(reader: &mut Reader, node: &Node) -> Option<Vec<String>> {

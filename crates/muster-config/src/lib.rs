@@ -59,6 +59,15 @@ impl fmt::Display for Warning {
     }
 }
 
+/// The severity of a problem in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The file can be used, but probably not as intended.
+    Warning,
+    /// The file cannot be used.
+    Error,
+}
+
 /// A problem in a file. Prints as `tools → 0 → name: Field required`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {

@@ -7,6 +7,7 @@ mod setting;
 
 use muster_core::{
     fields::{FieldTable, FieldType},
+    secret::Secret,
     value::Value,
 };
 use serde_json::Value as Json;
@@ -15,7 +16,7 @@ use self::setting::{Setting, section};
 use super::{LoadError, Loaded, reader::load, writer};
 use crate::yaml::{self, Node, NodeValue};
 
-pub use self::setting::{REDACTED, Secret, Transport};
+pub use self::setting::{REDACTED, ServeTransport};
 
 section! {
     /// The configuration of the gateway.
@@ -37,7 +38,7 @@ section! {
         /// The address to listen on
         host: String = "localhost", "host", "Host";
         /// The transport between clients and the gateway
-        transport: Transport, "transport", "Transport";
+        transport: ServeTransport, "transport", "Transport";
         /// The prefix of the names of backend tools; empty for `x`
         muster_prefix: String, "musterPrefix", "MusterPrefix";
         /// OAuth towards backends and towards clients

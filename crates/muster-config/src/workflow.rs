@@ -91,9 +91,9 @@ fn child<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
 
 /// Line numbers in a workflow file.
 #[derive(Debug)]
-pub struct Lines(Option<Node>);
+pub struct WorkflowLines(Option<Node>);
 
-impl Lines {
+impl WorkflowLines {
     /// The lines of the file `text`.
     pub fn of(text: &str) -> Self {
         Self(yaml::parse(text).ok())

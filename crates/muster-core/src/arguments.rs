@@ -69,6 +69,22 @@ pub enum ArgumentProblem {
         /// The choices.
         choices: Vec<String>,
     },
+    /// A value would be read as an option of the program.
+    #[error(
+        "Argument '{name}': a value that begins with '-' would be read as an option; write a path as './-...'"
+    )]
+    LeadingDash {
+        /// The argument.
+        name: String,
+    },
+    /// A value does not match the pattern of its definition.
+    #[error("Argument '{name}' must match the pattern {pattern}")]
+    Mismatch {
+        /// The argument.
+        name: String,
+        /// The pattern.
+        pattern: String,
+    },
     /// The arguments violate the input schema.
     #[error("Input validation error: {message}")]
     Schema {
@@ -86,7 +102,8 @@ pub struct InvalidArguments {
     pub unknown: Vec<(String, Option<String>)>,
 }
 
-/// Checks required arguments, converts unambiguous values and checks choices.
+/// Checks required arguments, converts unambiguous values, and checks choices, patterns and leading
+/// dashes.
 ///
 /// If several parameters share a name, each is checked for being required and the last determines
 /// the type. Unknown names are ignored; they only explain a rejection.
@@ -100,7 +117,12 @@ pub fn coerce(params: &[Param], given: Arguments) -> Result<Arguments, InvalidAr
     let mut values = Vec::new();
     for (name, value) in given.values {
         let Some(param) = definition(params, &name) else { continue };
-        match convert(param, value) {
+        let value =
+            convert(param, value).and_then(|value| match unsafe_value(params, &name, &value) {
+                None => Ok(value),
+                Some(problem) => Err(problem),
+            });
+        match value {
             Ok(value) => values.push((name, value)),
             Err(problem) => problems.push(problem),
         }
@@ -128,6 +150,24 @@ pub(crate) fn unknown(params: &[Param], given: &Arguments) -> Vec<(String, Optio
         .filter(|(name, _)| definition(params, name).is_none())
         .map(|(name, _)| (name.to_owned(), nearest(name)))
         .collect()
+}
+
+/// The problem of a value that is valid by type and choice but that a parameter of this name must not
+/// pass to the program.
+pub(crate) fn unsafe_value(params: &[Param], name: &str, value: &Value) -> Option<ArgumentProblem> {
+    let text = python::text(value);
+    // Every parameter of the name passes the value, not only the last.
+    params.iter().filter(|param| param.name == name).find_map(|param| {
+        let name = || param.name.clone();
+        if param.is_read_as_option(&text) {
+            return Some(ArgumentProblem::LeadingDash { name: name() });
+        }
+        // A value that the pattern cannot be tried on does not match it.
+        let pattern = param.pattern.as_ref()?;
+        let matches = pattern.matches(&text).unwrap_or(false);
+        let pattern = || pattern.as_str().to_owned();
+        (!matches).then(|| ArgumentProblem::Mismatch { name: name(), pattern: pattern() })
+    })
 }
 
 fn convert(param: &Param, value: Value) -> Result<Value, ArgumentProblem> {
@@ -195,6 +235,7 @@ mod tests {
     use super::{ArgumentProblem, Arguments, InvalidArguments, coerce};
     use crate::{
         cli::{Param, ParamType, Placement},
+        policy::pattern::Pattern,
         python,
     };
 
@@ -207,6 +248,8 @@ mod tests {
             default: None,
             placement: Placement::Positional,
             choices: Vec::new(),
+            pattern: None,
+            allow_leading_dash: true,
         }
     }
 
@@ -391,6 +434,63 @@ mod tests {
         check(&params, r#"{"a": "5"}"#, "a=5");
         check(&params, r#"{"a": "x"}"#, "Argument 'a': cannot convert 'x' to integer");
         check(&params, "{}", "Missing required argument 'a'\nMissing required argument 'a'");
+    }
+
+    #[test]
+    fn a_value_is_never_read_as_an_option() {
+        let dash = "Argument 'v': a value that begins with '-' would be read as an option; \
+                    write a path as './-...'";
+        let guarded = |placement| Param {
+            placement,
+            allow_leading_dash: false,
+            ..param("v", ParamType::String)
+        };
+        let refused = |placement: Placement| {
+            for value in ["-delete", "--eval=x", "--", "-1", "-\u{e9}"] {
+                let json = serde_json::json!({ "v": value }).to_string();
+                check(&[guarded(placement.clone())], &json, dash);
+            }
+            check(&[guarded(placement)], r#"{"v": -1}"#, dash);
+        };
+        refused(Placement::Positional);
+        refused(Placement::Flag("name".to_owned()));
+        for value in ["-", "", "a-b", "./-x", " -x"] {
+            let json = serde_json::json!({ "v": value }).to_string();
+            check(&[guarded(Placement::Positional)], &json, &format!("v='{value}'"));
+        }
+        let integer = Param { kind: ParamType::Integer, ..guarded(Placement::Positional) };
+        check(&[integer], r#"{"v": -7}"#, dash);
+        for placement in [
+            Placement::Flag("--flag".to_owned()),
+            Placement::Flag("--".to_owned()),
+            Placement::Joined("key=".to_owned()),
+            Placement::Stdin,
+            Placement::WorkingDir,
+        ] {
+            check(&[guarded(placement)], r#"{"v": "-x"}"#, "v='-x'");
+        }
+        check(&[param("v", ParamType::String)], r#"{"v": "-x"}"#, "v='-x'");
+    }
+
+    #[test]
+    fn every_parameter_of_a_name_is_checked() {
+        let positional = Param { allow_leading_dash: false, ..param("v", ParamType::String) };
+        let flag =
+            Param { placement: Placement::Flag("--v".to_owned()), ..param("v", ParamType::String) };
+        let found = coerce(&[positional, flag], arguments(r#"{"v": "-x"}"#)).unwrap_err();
+        assert_eq!(found.problems, [ArgumentProblem::LeadingDash { name: "v".to_owned() }]);
+    }
+
+    #[test]
+    fn a_pattern_matches_the_whole_value() {
+        let url =
+            Param { pattern: Some(Pattern::new("https?://.+")), ..param("v", ParamType::String) };
+        let params = [url];
+        check(&params, r#"{"v": "https://a"}"#, "v='https://a'");
+        let refused = "Argument 'v' must match the pattern https?://.+";
+        for bad in ["file:///etc/passwd", "x https://a", "https://a\nb", ""] {
+            check(&params, &serde_json::json!({ "v": bad }).to_string(), refused);
+        }
     }
 
     #[test]

@@ -25,18 +25,42 @@ pub struct Caller {
     /// The session of a caller without a login. We generate session IDs and only the client knows
     /// its own, so unlike a claim in the request it identifies the caller.
     pub session: Option<Arc<str>>,
+    /// Whether the caller may change the gateway.
+    pub role: Role,
+    /// The name of the static token that the caller presented.
+    pub token: Option<Arc<str>>,
+    /// The toolset that the caller is limited to.
+    pub toolset: Option<Arc<str>>,
+}
+
+/// Whether a caller may change the gateway, or only use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Role {
+    /// A user of the gateway: calls tools within the policy.
+    #[default]
+    Agent,
+    /// An administrator: may also call the core tools that change the gateway.
+    Operator,
 }
 
 impl Caller {
     /// The caller on a pipe that the user opened.
     pub fn local() -> Self {
-        Self { subject: Arc::from("local"), depth: 0, principal: None, session: None }
+        Self {
+            subject: Arc::from("local"),
+            depth: 0,
+            principal: None,
+            session: None,
+            role: Role::Agent,
+            token: None,
+            toolset: None,
+        }
     }
 
     /// A caller with a login.
     pub fn authenticated(principal: Arc<Principal>) -> Self {
         let subject = Arc::clone(&principal.id);
-        Self { subject, depth: 0, principal: Some(principal), session: None }
+        Self { subject, principal: Some(principal), ..Self::local() }
     }
 
     /// The owner of everything that is private to this caller.

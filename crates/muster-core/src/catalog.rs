@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     cli::Param,
+    effect::Effect,
     name::{BackendName, ToolName},
     schema::validator::Validator,
     suggest,
@@ -43,6 +44,9 @@ pub struct ToolEntry {
     /// The definition as an MCP server listed it, in the server's own names; none for tools defined
     /// by muster.
     pub definition: Option<Arc<RawValue>>,
+    /// The effect that its definition states, where the definition is trusted; none where hints and
+    /// the name decide.
+    pub effect: Option<Effect>,
     /// Validates arguments against the schema; compiled at the first call.
     pub validator: Arc<Validator>,
 }

@@ -1,6 +1,6 @@
 //! A command-line program as a set of tools.
 
-use crate::value::Value;
+use crate::{effect::Effect, policy::pattern::Pattern, value::Value};
 
 /// A CLI and the tools made from it.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +38,19 @@ pub struct CliTool {
     pub params: Vec<Param>,
     /// The timeout in seconds; none and zero select the default.
     pub timeout: Option<f64>,
+    /// The effect that its definition states.
+    pub effect: Option<Effect>,
+    /// Whether it connects to other machines.
+    pub network: bool,
+    /// The word after which the program reads no options, such as `--`. Positional values follow it.
+    pub end_of_options: Option<String>,
+}
+
+impl CliTool {
+    /// Whether it only reads, and only on this machine, as its definition states.
+    pub fn is_local_read(&self) -> bool {
+        self.effect == Some(Effect::Read) && !self.network
+    }
 }
 
 /// A parameter of a tool.
@@ -57,6 +70,23 @@ pub struct Param {
     pub placement: Placement,
     /// The allowed values; empty for any.
     pub choices: Vec<String>,
+    /// The pattern that the whole value must match.
+    pub pattern: Option<Pattern>,
+    /// Whether a value may begin with `-` where the program could read it as an option.
+    pub allow_leading_dash: bool,
+}
+
+impl Param {
+    /// Whether the program would read this value as an option. `-` alone is an operand.
+    pub(crate) fn is_read_as_option(&self, value: &str) -> bool {
+        let is_operand = match &self.placement {
+            Placement::Positional => true,
+            // A word such as `name` before the value does not keep it from being an option.
+            Placement::Flag(flag) => !flag.starts_with('-'),
+            Placement::Joined(_) | Placement::Stdin | Placement::WorkingDir => false,
+        };
+        is_operand && !self.allow_leading_dash && value.len() > 1 && value.starts_with('-')
+    }
 }
 
 /// The declared type of a parameter.
@@ -91,7 +121,7 @@ pub enum Placement {
     Flag(String),
     /// The flag ends in `=` and shares its word with the value.
     Joined(String),
-    /// A bare word, before all flags.
+    /// A bare word, before all flags, or after them and the tool's `end_of_options`.
     Positional,
     /// On the standard input.
     Stdin,

@@ -2,12 +2,20 @@
 //!
 //! Transports and `muster-auth` do not depend on each other; both depend on this module.
 
-use std::{fmt, net::IpAddr, sync::Arc};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, OnceLock},
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 
-use crate::{backend::BoxFuture, logins::LoginError};
+use crate::{
+    backend::BoxFuture,
+    call::{Caller, Role},
+    logins::LoginError,
+};
 
 /// The authenticated sender of a request.
 #[derive(Debug, Clone)]
@@ -67,13 +75,72 @@ impl fmt::Debug for BearerToken {
     }
 }
 
+/// The other end of a connection.
+#[derive(Debug)]
+pub struct Peer {
+    /// The address of the client.
+    pub remote: SocketAddr,
+    /// The address that the client connected to.
+    pub local: SocketAddr,
+    /// The user id of the client's process, looked up at most once per connection.
+    user: OnceLock<Option<u32>>,
+}
+
+impl Peer {
+    /// The client at `remote`, connected to `local`.
+    pub fn new(remote: SocketAddr, local: SocketAddr) -> Self {
+        Self { remote, local, user: OnceLock::new() }
+    }
+
+    /// The IP address of the client.
+    pub fn ip(&self) -> IpAddr {
+        self.remote.ip().to_canonical()
+    }
+
+    /// The user id of the client's process, by `lookup` at the first use; none if it is unknown.
+    pub fn user(&self, lookup: impl FnOnce(SocketAddr, SocketAddr) -> Option<u32>) -> Option<u32> {
+        *self.user.get_or_init(|| lookup(self.remote, self.local))
+    }
+}
+
+/// A request that may proceed, and as whom.
+#[derive(Debug, Clone, Default)]
+pub struct Admission {
+    /// The principal; none for an anonymous request.
+    pub principal: Option<Arc<Principal>>,
+    /// Whether the sender may change the gateway.
+    pub role: Role,
+    /// The name of the static token that was presented.
+    pub token: Option<Arc<str>>,
+    /// The toolset that the token or the request is limited to.
+    pub toolset: Option<Arc<str>>,
+}
+
+impl Admission {
+    /// The admission of a principal as an ordinary user.
+    pub fn of(principal: Arc<Principal>) -> Self {
+        Self { principal: Some(principal), ..Self::default() }
+    }
+
+    /// The caller; `session` identifies one without a principal.
+    pub fn caller(self, session: Option<Arc<str>>) -> Caller {
+        let Self { principal, role, token, toolset } = self;
+        let caller = match principal {
+            Some(principal) => Caller::authenticated(principal),
+            None => Caller { session, ..Caller::local() },
+        };
+        Caller { role, token, toolset, ..caller }
+    }
+}
+
 /// Authenticates HTTP requests.
 pub trait Authenticator: fmt::Debug + Send + Sync {
     /// The sender of a request with these headers, or the response that refuses it.
     fn authenticate<'a>(
         &'a self,
         headers: &'a HeaderMap,
-    ) -> BoxFuture<'a, Result<Arc<Principal>, Response<Bytes>>>;
+        peer: &'a Peer,
+    ) -> BoxFuture<'a, Result<Admission, Response<Bytes>>>;
 }
 
 /// HTTP pages beside the protocol, for browsers and OAuth clients.
@@ -82,5 +149,9 @@ pub trait WebPages: fmt::Debug + Send + Sync {
     fn serves(&self, path: &str) -> bool;
 
     /// Responds to a request from `peer`.
-    fn respond(&self, request: Request<Bytes>, peer: IpAddr) -> BoxFuture<'_, Response<Bytes>>;
+    fn respond<'a>(
+        &'a self,
+        request: Request<Bytes>,
+        peer: &'a Peer,
+    ) -> BoxFuture<'a, Response<Bytes>>;
 }

@@ -1,6 +1,6 @@
 //! The effect of a tool: whether it reads, writes or destroys.
 //!
-//! **Invariant:** a server's hints never make a tool look more harmless than its name does. In
+//! A CLI config states the effect of its tools. **Invariant:** a server's hints never make a tool look more harmless than its name does. In
 //! doubt the worse effect is assumed.
 
 use std::fmt;
@@ -22,9 +22,12 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The effect by a tool's own hints and name. A policy may override it: see
+    /// The effect that a tool's definition states, else by its hints and name. A policy may override it: see
     /// [`policy::Policy::effect`].
     pub fn of(entry: &ToolEntry) -> Self {
+        if let Some(effect) = entry.effect {
+            return effect;
+        }
         if policy::is_known_destructive(&entry.local_name) {
             return Self::Destructive;
         }
@@ -220,6 +223,7 @@ mod tests {
             input_schema: schema::input_schema(&[]).into(),
             params: None,
             definition: RawValue::from_string(definition).ok().map(Arc::from),
+            effect: None,
             validator: Arc::default(),
         };
         assert_eq!(Effect::of(&entry), expect, "{name} {annotations}");

@@ -24,6 +24,7 @@ pub mod python;
 pub mod repair;
 pub mod request;
 pub mod schema;
+pub mod secret;
 pub mod server_auth;
 pub mod spooled;
 pub mod suggest;

@@ -42,7 +42,9 @@ pub fn check(params: &[Param], mut given: Arguments) -> Result<Arguments, Invali
     let message = missing(required, &given).or_else(|| {
         last_error(&given, |name, value| {
             let param = arguments::definition(params, name)?;
-            type_error(value, param.kind.as_str()).or_else(|| choice_error(value, &param.choices))
+            type_error(value, param.kind.as_str())
+                .or_else(|| choice_error(value, &param.choices))
+                .or_else(|| Some(arguments::unsafe_value(params, name, value)?.to_string()))
         })
     });
     if let Some(message) = message {
@@ -131,6 +133,8 @@ struct Property<'a> {
     default: Option<Json<'a>>,
     #[serde(rename = "enum", skip_serializing_if = "<[String]>::is_empty")]
     choices: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pattern: Option<String>,
 }
 
 impl<'a> Property<'a> {
@@ -140,6 +144,8 @@ impl<'a> Property<'a> {
             description: &param.description,
             default: param.default.as_ref().map(Json),
             choices: &param.choices,
+            // A schema's pattern matches anywhere in the value unless it is anchored.
+            pattern: param.pattern.as_ref().map(|pattern| format!("^(?:{})$", pattern.as_str())),
         }
     }
 }
@@ -202,6 +208,8 @@ mod tests {
             default: None,
             placement: Placement::Positional,
             choices: Vec::new(),
+            pattern: None,
+            allow_leading_dash: true,
         }
     }
 

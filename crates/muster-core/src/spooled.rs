@@ -46,7 +46,7 @@ pub const MEMORY_LIMIT: u64 = 64 * 1024 * 1024;
 
 /// Why a spooled result cannot be read into memory.
 #[derive(Debug, Error)]
-pub enum LoadError {
+pub enum SpooledLoadError {
     /// It is longer than the limit.
     #[error("its answer is larger than {} MiB; ask for less of it at a time", .limit / 1024 / 1024)]
     TooLarge {
@@ -60,7 +60,7 @@ pub enum LoadError {
 
 impl ToolResult {
     /// The result in memory. Blocks while a spooled result is read from disk.
-    pub fn load(self, limit: u64) -> Result<Outcome, LoadError> {
+    pub fn load(self, limit: u64) -> Result<Outcome, SpooledLoadError> {
         match self {
             Self::Inline(outcome) => Ok(outcome),
             Self::Spooled(spooled) => load(&*spooled, limit).map(Outcome::Raw),
@@ -69,10 +69,10 @@ impl ToolResult {
 }
 
 /// Reads a spooled result into memory. Blocks; bytes that are not UTF-8 become replacement characters.
-pub fn load(spooled: &dyn SpooledResult, limit: u64) -> Result<Raw, LoadError> {
+pub fn load(spooled: &dyn SpooledResult, limit: u64) -> Result<Raw, SpooledLoadError> {
     let size = spooled.bytes();
     if size > limit {
-        return Err(LoadError::TooLarge { limit });
+        return Err(SpooledLoadError::TooLarge { limit });
     }
     let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default());
     spooled.read(0)?.read_to_end(&mut bytes)?;

@@ -119,6 +119,7 @@ pub(crate) fn source() -> CatalogSource {
         input_schema: raw(&(tool.schema)()).into(),
         params: None,
         definition: None,
+        effect: None,
         validator: Arc::new(Validator::unchecked()),
     });
     let resources = vec![auth::status::listed(&backend)];

@@ -23,13 +23,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     core_tools,
-    events::Journal,
+    events::EventJournal,
     handle::Handle,
     principals::{self, Principals},
     reconcile::{self, Input, Outputs, Reconciler},
     services::{self, Services},
     status_files,
-    store::{Files, Store},
+    store::{ConfigStore, Files},
     supervisor::{Supervisor, Timing},
     view::View,
     watch as files_watch, workflows,
@@ -44,7 +44,7 @@ const LONGEST_END: Duration = Duration::from_secs(10);
 
 /// The dependencies and limits of the engine.
 #[derive(Debug)]
-pub struct Options {
+pub struct EngineOptions {
     /// Connects MCP servers.
     pub connect: Arc<dyn Connector>,
     /// Starts the programs of CLI tools.
@@ -63,7 +63,7 @@ pub struct Options {
     pub logins: Option<Arc<dyn LoginService>>,
 }
 
-impl Options {
+impl EngineOptions {
     /// The defaults.
     pub fn new(connect: Arc<dyn Connector>, launcher: Launcher, environment: Environment) -> Self {
         Self {
@@ -91,8 +91,8 @@ pub struct Engine {
 impl Engine {
     /// Starts from `files`, which were just read from `store`. Returns at once; servers connect concurrently
     /// afterwards.
-    pub fn start(store: Store, files: Files, options: Options) -> Self {
-        let Options {
+    pub fn start(store: ConfigStore, files: Files, options: EngineOptions) -> Self {
+        let EngineOptions {
             connect,
             launcher,
             environment,
@@ -109,7 +109,7 @@ impl Engine {
             tracing::warn!("`kubernetes: true` has no effect: resources are files");
         }
         let (store, tasks) = (Arc::new(store), TaskTracker::new());
-        let journal = Journal::start(store.root(), &tasks);
+        let journal = EventJournal::start(store.root(), &tasks);
         let (inputs, received) = mpsc::channel(INPUTS);
         let (state, states) = watch::channel(Arc::new(GatewaySnapshot::default()));
         let (view, views) = watch::channel(Arc::new(View::default()));
@@ -198,7 +198,7 @@ impl Engine {
     }
 
     /// The journal of events.
-    pub fn journal(&self) -> &Journal {
+    pub fn journal(&self) -> &EventJournal {
         &self.handle.journal
     }
 

@@ -39,7 +39,7 @@ pub struct Event {
     /// The namespace of the resource.
     pub namespace: String,
     /// The resource.
-    pub involved_object: Object,
+    pub involved_object: InvolvedObject,
     /// The reason, as an identifier.
     pub reason: String,
     /// What happened, in a sentence.
@@ -66,7 +66,7 @@ mod rfc3339 {
 
 /// The resource of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Object {
+pub struct InvolvedObject {
     /// Its kind.
     pub kind: String,
     /// Its name.
@@ -77,7 +77,7 @@ pub struct Object {
 
 /// Records and finds events. Clones share one journal.
 #[derive(Debug, Clone)]
-pub struct Journal {
+pub struct EventJournal {
     entries: mpsc::Sender<Entry>,
     told: broadcast::Sender<Arc<Event>>,
     /// Closed when followers must stop.
@@ -92,7 +92,7 @@ enum Entry {
     Close,
 }
 
-impl Journal {
+impl EventJournal {
     /// Starts the journal in the folder `events` below `root`, with the events that are there.
     pub(crate) fn start(root: &Path, tasks: &TaskTracker) -> Self {
         let (entries, heard) = mpsc::channel(WAITING);
@@ -106,7 +106,7 @@ impl Journal {
         let event = Event {
             timestamp: Timestamp::now(),
             namespace: namespace.to_owned(),
-            involved_object: Object {
+            involved_object: InvolvedObject {
                 kind: reason.kind().as_str().to_owned(),
                 name: name.to_owned(),
                 namespace: namespace.to_owned(),

@@ -7,7 +7,7 @@ use muster_gateway::dispatch::{CallMetrics, CallerSnapshots as _, GatewaySnapsho
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    events::Journal,
+    events::EventJournal,
     principals::Principals,
     reconcile::{Edit, EditError, Input},
     services::Services,
@@ -23,7 +23,7 @@ pub(crate) struct Handle {
     pub(crate) inputs: mpsc::Sender<Input>,
     pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
     pub(crate) view: watch::Receiver<Arc<View>>,
-    pub(crate) journal: Journal,
+    pub(crate) journal: EventJournal,
     pub(crate) services: Services,
     /// The URL of the gateway.
     pub(crate) endpoint: watch::Receiver<Option<String>>,

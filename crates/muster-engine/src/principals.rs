@@ -36,7 +36,7 @@ use tokio_util::task::TaskTracker;
 use self::owner_connections::OwnerConnections;
 pub(crate) use self::owner_connections::OwnerStanding;
 use crate::{
-    events::{Journal, Reason},
+    events::{EventJournal, Reason},
     reconcile::Input,
     supervisor::Timing,
     view::{Counts, ServerEntry, View},
@@ -57,7 +57,7 @@ pub(crate) struct Deps {
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) inputs: mpsc::WeakSender<Input>,
     pub(crate) changes: broadcast::Sender<Change>,
-    pub(crate) journal: Journal,
+    pub(crate) journal: EventJournal,
     pub(crate) tasks: TaskTracker,
 }
 

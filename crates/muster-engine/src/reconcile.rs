@@ -30,9 +30,9 @@ pub(crate) use self::{
     workflows::{Surroundings, WorkflowEdit},
 };
 use crate::{
-    events::Journal,
+    events::EventJournal,
     services::Services,
-    store::{ClassFile, FileProblem, Files, Store},
+    store::{ClassFile, ConfigStore, FileProblem, Files},
     supervisor::{Supervisor, UnitId, UnitUpdate},
     view::{ServerEntry, View},
     workflows::{Definitions, Deps as WorkflowDeps},
@@ -77,8 +77,8 @@ pub(crate) enum Input {
 /// The dependencies of the reconciler.
 #[derive(Debug)]
 pub(crate) struct Deps {
-    pub(crate) store: Arc<Store>,
-    pub(crate) journal: Journal,
+    pub(crate) store: Arc<ConfigStore>,
+    pub(crate) journal: EventJournal,
     pub(crate) services: Services,
     pub(crate) launcher: Launcher,
     pub(crate) environment: Arc<Environment>,

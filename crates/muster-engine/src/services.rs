@@ -36,9 +36,9 @@ pub(crate) use self::{
     registry::Instance,
 };
 use crate::{
-    events::{Journal, Reason},
+    events::{EventJournal, Reason},
     reconcile::{Edit, EditError, Input},
-    store::Store,
+    store::ConfigStore,
     supervisor::Timing,
     view::View,
 };
@@ -49,8 +49,8 @@ const SYSTEM_SUBJECT: &str = "muster-services";
 /// The dependencies of services.
 #[derive(Debug)]
 pub(crate) struct Deps {
-    pub(crate) store: Arc<Store>,
-    pub(crate) journal: Journal,
+    pub(crate) store: Arc<ConfigStore>,
+    pub(crate) journal: EventJournal,
     pub(crate) view: watch::Receiver<Arc<View>>,
     pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
     pub(crate) inputs: mpsc::WeakSender<Input>,

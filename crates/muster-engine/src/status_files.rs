@@ -14,13 +14,13 @@ use muster_config::mcpserver::McpServerStatus;
 use tokio::{sync::watch, time::sleep};
 
 use crate::{
-    store::{Store, WriteError},
+    store::{ConfigStore, WriteError},
     view::View,
 };
 
 /// Runs until shutdown, and writes the last view too.
 pub(crate) async fn keep(
-    store: Arc<Store>,
+    store: Arc<ConfigStore>,
     mut views: watch::Receiver<Arc<View>>,
     pause: Duration,
 ) {

@@ -15,6 +15,7 @@ use std::{
     sync::Arc,
 };
 
+pub use muster_config::Severity;
 use muster_config::{
     mcpserver::{self, McpServer, McpServerStatus},
     service::ServiceFile,
@@ -27,7 +28,7 @@ use tokio::sync::Mutex;
 
 /// The configuration directory.
 #[derive(Debug)]
-pub struct Store {
+pub struct ConfigStore {
     root: PathBuf,
     /// Serializes read-modify-write cycles. Held across file operations, which run on blocking threads.
     writing: Mutex<()>,
@@ -131,15 +132,6 @@ pub struct FileProblem {
     pub severity: Severity,
 }
 
-/// The severity of a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
-    /// A part of the file has no effect.
-    Warning,
-    /// The file cannot be used; its last valid contents still apply.
-    Error,
-}
-
 impl fmt::Display for FileProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.path.display())?;
@@ -184,7 +176,7 @@ const CLIS: &str = "clis";
 const POLICIES: &str = "policies";
 const CONFIG: &str = "config.yaml";
 
-impl Store {
+impl ConfigStore {
     /// The directory at `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), writing: Mutex::new(()) }

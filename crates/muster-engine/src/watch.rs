@@ -11,14 +11,14 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout_at},
 };
 
-use crate::{reconcile::Input, store::Store, supervisor::Timing};
+use crate::{reconcile::Input, store::ConfigStore, supervisor::Timing};
 
 /// The debounce is extended by further edits, up to this multiple.
 const LONGEST_BURST: u32 = 2;
 
 /// Sends [`Input::FilesChanged`] after edits, debounced, and at the resync interval. Where files cannot be
 /// watched, the interval alone remains.
-pub(crate) async fn watch(store: Arc<Store>, inputs: mpsc::Sender<Input>, timing: Timing) {
+pub(crate) async fn watch(store: Arc<ConfigStore>, inputs: mpsc::Sender<Input>, timing: Timing) {
     let edited = Arc::new(Notify::new());
     let mut watcher = watcher(&edited)
         .inspect_err(|error| tracing::warn!("edits of files are noticed late: {error}"))
@@ -77,7 +77,7 @@ const fn is_edit(kind: EventKind) -> bool {
 }
 
 /// Watches the folders that exist; some may be new since the last time.
-fn follow(watcher: &mut RecommendedWatcher, store: &Store) {
+fn follow(watcher: &mut RecommendedWatcher, store: &ConfigStore) {
     for folder in store.folders() {
         if Path::new(&folder).is_dir()
             && let Err(error) = watcher.watch(&folder, RecursiveMode::NonRecursive)

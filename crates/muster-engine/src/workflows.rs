@@ -32,7 +32,7 @@ pub(crate) use self::{
     source::source,
 };
 use crate::{
-    events::{Journal, Reason},
+    events::{EventJournal, Reason},
     handle::Handle,
     principals::Principals,
 };
@@ -44,7 +44,7 @@ pub(crate) type Definitions = Arc<BTreeMap<String, Arc<Workflow>>>;
 #[derive(Debug, Clone)]
 pub(crate) struct Deps {
     pub(crate) executions: Arc<Executions>,
-    pub(crate) journal: Journal,
+    pub(crate) journal: EventJournal,
     pub(crate) state: watch::Receiver<Arc<GatewaySnapshot>>,
     pub(crate) principals: Arc<Principals>,
 }

@@ -26,7 +26,9 @@ pub fn words(
     };
     words.extend(environment.command_words(&config.command));
     words.extend(python::split(&tool.command).map(str::to_owned));
-    words.extend(positionals(&tool.params, arguments));
+    if tool.end_of_options.is_none() {
+        words.extend(positionals(&tool.params, arguments));
+    }
     for param in &tool.params {
         if let Some(value) = arguments.get(&param.name).or(param.default.as_ref()) {
             words.extend(flag_words(param, &python::text(value), is_on(value)));
@@ -34,6 +36,13 @@ pub fn words(
     }
     for param in &config.global_args {
         words.extend(global_words(param, environment));
+    }
+    if let Some(end_of_options) = &tool.end_of_options {
+        let mut operands = positionals(&tool.params, arguments).peekable();
+        if operands.peek().is_some() {
+            words.push(end_of_options.clone());
+            words.extend(operands);
+        }
     }
     words
 }

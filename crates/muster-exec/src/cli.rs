@@ -44,6 +44,7 @@ pub fn source(backend: &BackendName, config: &CliConfig) -> CatalogSource {
         input_schema: schema::input_schema(&tool.params).into(),
         params: Some(tool.params.clone().into()),
         definition: None,
+        effect: tool.effect,
         validator: Arc::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };

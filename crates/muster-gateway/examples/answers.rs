@@ -88,6 +88,7 @@ fn entry(backend: &BackendName, tool: &Value) -> ToolEntry {
         input_schema: raw(schema).into(),
         params: None,
         definition: Some(definition.into()),
+        effect: None,
         validator: Arc::default(),
     }
 }

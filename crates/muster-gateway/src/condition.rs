@@ -1,7 +1,7 @@
 //! The condition of an MCP server and its names in tools and files.
 
 use muster_config::mcpserver::ServerType;
-use muster_workflow::service::health::Health;
+use muster_workflow::service::health::ServiceHealth;
 
 /// The condition of an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,16 +84,16 @@ impl ServerCondition {
     }
 
     /// The health that `core_service_*` shows.
-    pub const fn health(self) -> Health {
+    pub const fn health(self) -> ServiceHealth {
         match self {
-            Self::Running | Self::Connected => Health::Healthy,
-            Self::Failed => Health::Unhealthy,
+            Self::Running | Self::Connected => ServiceHealth::Healthy,
+            Self::Failed => ServiceHealth::Unhealthy,
             Self::Starting
             | Self::Stopping
             | Self::Stopped
             | Self::Disconnected
             | Self::Unreachable
-            | Self::AuthRequired => Health::Unknown,
+            | Self::AuthRequired => ServiceHealth::Unknown,
         }
     }
 }

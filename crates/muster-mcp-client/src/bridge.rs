@@ -31,7 +31,7 @@ use std::{
 use http::HeaderMap;
 use muster_core::request::RequestHandler;
 use muster_mcp::{
-    stdio::{Input, LIMIT, Line, Lines, Output},
+    stdio::{Input, LIMIT, Line, LineReader, Output},
     version::Era,
     wire::{Message, RpcError, code, error_line},
 };
@@ -170,7 +170,7 @@ impl Bridge {
     }
 
     async fn run(&mut self, input: Input) -> io::Result<()> {
-        let mut lines = Lines::new(input);
+        let mut lines = LineReader::new(input);
         let mut reading = true;
         while reading || !self.requests.is_empty() {
             let event = tokio::select! {

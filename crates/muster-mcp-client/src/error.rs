@@ -4,7 +4,7 @@ use muster_core::{
     call::CallError,
     connect::ConnectError,
     name::BackendName,
-    spooled::{LoadError, MEMORY_LIMIT},
+    spooled::{MEMORY_LIMIT, SpooledLoadError},
 };
 use muster_mcp::wire::RpcError;
 use muster_net::UrlError;
@@ -16,7 +16,7 @@ pub(crate) const MAX_IN_MEMORY: usize = MEMORY_LIMIT as usize;
 
 /// The error text for a message of more than `limit` bytes.
 pub(crate) fn too_large(limit: u64) -> String {
-    LoadError::TooLarge { limit }.to_string()
+    SpooledLoadError::TooLarge { limit }.to_string()
 }
 
 /// Why a request to an upstream has no result. The texts never contain a secret: no header, no query.

@@ -8,7 +8,7 @@ use std::{
 
 use muster_core::{
     json::{Raw, RawObject, raw, scan::JsonScanner},
-    spooled::{LoadError, SpooledResult, load},
+    spooled::{SpooledLoadError, SpooledResult, load},
 };
 use muster_mcp::{
     version::SERVER_INFO_KEY,
@@ -223,7 +223,7 @@ impl StoredResult {
         let loading = tokio::task::spawn_blocking(move || load(&self, MAX_IN_MEMORY as u64));
         match loading.await {
             Ok(Ok(result)) => Ok(result),
-            Ok(Err(error @ LoadError::TooLarge { .. })) => {
+            Ok(Err(error @ SpooledLoadError::TooLarge { .. })) => {
                 let error = RpcError::new(code::INTERNAL_ERROR, error.to_string());
                 Err(TransportError::refused(error))
             }

@@ -25,11 +25,17 @@ mod session_stream;
 mod sessions;
 mod sse;
 
-use std::{future::poll_fn, io, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use muster_core::request::Change;
+use muster_core::{credentials::Peer, request::Change};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -37,7 +43,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::options::{Health, HealthCheck, HttpOptions};
+pub use self::options::{HealthCheck, HealthResponse, HttpOptions};
 use self::{coarse_timer::CoarseTimer, in_flight::InFlight, route::Router, sessions::SessionTable};
 use crate::{
     change_notifications, client_channel::QUEUE, inline_repoll::InlineRepoll, server::Server,
@@ -119,7 +125,6 @@ async fn accept(app: Arc<App>, listener: TcpListener, permits: Arc<Semaphore>) {
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let peer = peer.ip().to_canonical();
                 app.tasks.spawn(connection(Arc::clone(&app), stream, peer, permit));
             }
             Err(err) => {
@@ -130,13 +135,21 @@ async fn accept(app: Arc<App>, listener: TcpListener, permits: Arc<Semaphore>) {
     }
 }
 
-async fn connection(app: Arc<App>, stream: TcpStream, peer: IpAddr, permit: OwnedSemaphorePermit) {
+async fn connection(
+    app: Arc<App>,
+    stream: TcpStream,
+    remote: SocketAddr,
+    permit: OwnedSemaphorePermit,
+) {
     // Without it small responses wait for the client's acknowledgement of earlier ones.
     drop(stream.set_nodelay(true));
-    let local = stream.local_addr().ok().map(|address| address.ip().to_canonical());
+    // A socket without an address is closed already.
+    let Ok(address) = stream.local_addr() else { return };
+    let local = Some(address.ip().to_canonical());
+    let peer = Arc::new(Peer::new(remote, address));
     let service = service_fn(|request| {
         let app = Arc::clone(&app);
-        let router = Router { app, local, peer };
+        let router = Router { app, local, peer: Arc::clone(&peer) };
         async move { Ok::<_, std::convert::Infallible>(router.respond(request).await) }
     });
     let connection = http1::Builder::new()

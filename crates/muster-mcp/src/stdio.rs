@@ -22,7 +22,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    lines::{LIMIT, Line, Lines},
+    lines::{LIMIT, Line, LineReader},
     standard_streams::{Input, Output},
 };
 use crate::{
@@ -115,7 +115,7 @@ impl StdioSession {
     }
 
     async fn run(mut self, input: Input) -> io::Result<()> {
-        let mut lines = Lines::new(input);
+        let mut lines = LineReader::new(input);
         let mut reading = true;
         while reading || !self.requests.tasks.is_empty() {
             let event = tokio::select! {

@@ -11,7 +11,7 @@ use crate::{
     client::{ClientError, ToolResponse},
     context::ScenarioContext,
     duration,
-    expect::CallOutcome,
+    expect::StepOutcome,
     instance::StopMode,
 };
 
@@ -57,7 +57,7 @@ pub(crate) async fn run(
     context: &mut ScenarioContext,
     tool: &str,
     args: &Map<String, Value>,
-) -> CallOutcome {
+) -> StepOutcome {
     let done = match tool {
         "test_create_user" => user::create(context, args).await,
         "test_switch_user" => user::switch(context, args),
@@ -101,7 +101,7 @@ fn optional<'a>(args: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     args.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
-async fn meta_tool(context: &ScenarioContext, args: &Map<String, Value>) -> CallOutcome {
+async fn meta_tool(context: &ScenarioContext, args: &Map<String, Value>) -> StepOutcome {
     let tool = required(args, "tool")
         .or_else(|_| required(args, "name"))
         .map_err(ClientError::Protocol)?;

@@ -38,13 +38,13 @@ impl Difference {
 }
 
 /// The outcome of a call: a result, or a failure of the call itself.
-pub type CallOutcome = Result<ToolResponse, ClientError>;
+pub type StepOutcome = Result<ToolResponse, ClientError>;
 
 /// All expectations on the result that do not hold. Notifications are checked separately, because they may
 /// still arrive.
 pub fn check(
     expected: &Expected,
-    outcome: &CallOutcome,
+    outcome: &StepOutcome,
     took: Duration,
     tokens: fn(&str) -> usize,
 ) -> Vec<Difference> {
@@ -77,7 +77,7 @@ pub fn check(
     differences
 }
 
-fn success(expected: &Expected, outcome: &CallOutcome, text: &str) -> Option<Difference> {
+fn success(expected: &Expected, outcome: &StepOutcome, text: &str) -> Option<Difference> {
     let (failed, got) = match outcome {
         Err(_) => (true, "the call itself failed"),
         Ok(answer) if answer.is_error => (true, "an error"),

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster_config::yaml;
+use muster_config::{Severity, yaml};
 use muster_core::suggest::similar;
 use thiserror::Error;
 
@@ -18,18 +18,9 @@ use crate::{
 };
 use node::Diagnostics;
 
-/// The severity of a problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
-    /// The file cannot be used.
-    Error,
-    /// It can be used, but probably not as intended.
-    Warning,
-}
-
 /// A problem in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ScenarioProblem {
     /// Its severity.
     pub severity: Severity,
     /// The line, from 1.
@@ -40,7 +31,7 @@ pub struct Problem {
     pub message: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ScenarioProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, field, message, .. } = self;
         match field.as_str() {
@@ -58,7 +49,7 @@ pub struct LoadedFile {
     /// The scenario, unless there are errors.
     pub scenario: Option<Scenario>,
     /// Its problems.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<ScenarioProblem>,
 }
 
 impl LoadedFile {
@@ -80,7 +71,7 @@ impl LoadedFile {
 
 /// Why scenarios could not be loaded.
 #[derive(Debug, Error)]
-pub enum LoadError {
+pub enum ScenarioLoadError {
     /// The files cannot be listed or read.
     #[error("cannot read `{}`: {source}", path.display())]
     Unreadable {
@@ -107,10 +98,10 @@ fn suggestion(near: &[String]) -> String {
 }
 
 /// Loads a file, or every `.yaml` and `.yml` below a directory, ordered by path.
-pub fn load(path: &Path) -> Result<Vec<LoadedFile>, LoadError> {
+pub fn load(path: &Path) -> Result<Vec<LoadedFile>, ScenarioLoadError> {
     let unreadable = |path: &Path| {
         let path = path.to_owned();
-        move |source| LoadError::Unreadable { path, source }
+        move |source| ScenarioLoadError::Unreadable { path, source }
     };
     let mut files = Vec::new();
     if path.is_dir() {
@@ -150,7 +141,7 @@ pub fn parse(file: &Path, text: &str) -> LoadedFile {
             LoadedFile { file, scenario: scenario.filter(|_| usable), problems }
         }
         Err(err) => {
-            let problem = Problem {
+            let problem = ScenarioProblem {
                 severity: Severity::Error,
                 line: err.line,
                 field: String::new(),
@@ -166,10 +157,10 @@ pub fn parse(file: &Path, text: &str) -> LoadedFile {
 pub fn choose(
     loaded: Vec<LoadedFile>,
     selection: &Selection,
-) -> Result<(Vec<Scenario>, Vec<Scenario>), LoadError> {
+) -> Result<(Vec<Scenario>, Vec<Scenario>), ScenarioLoadError> {
     let errors: Vec<String> = loaded.iter().flat_map(LoadedFile::errors).collect();
     if !errors.is_empty() {
-        return Err(LoadError::Invalid(errors));
+        return Err(ScenarioLoadError::Invalid(errors));
     }
     let scenarios: Vec<Scenario> =
         loaded.into_iter().filter_map(|loaded| loaded.scenario).collect();
@@ -179,7 +170,7 @@ pub fn choose(
     {
         let names = scenarios.iter().map(|scenario| scenario.name.as_str());
         let near = similar(name, names).into_iter().map(str::to_owned).collect();
-        return Err(LoadError::NotFound { name: name.to_owned(), near });
+        return Err(ScenarioLoadError::NotFound { name: name.to_owned(), near });
     }
     let fits = |scenario: &Scenario| {
         named.is_none_or(|name| scenario.name == name)

@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::{
     load::{self, LoadedFile},
-    options::{Category, Concept, OnFailure, Options, Selection, Verbosity},
+    options::{Category, Concept, OnFailure, RunOptions, Selection, Verbosity},
     report::{Report, human, json as json_report},
     run,
     wire::{self, INVALID_PARAMS, METHOD_NOT_FOUND, Message, RpcError, text_result},
@@ -25,12 +25,12 @@ const MAX_PARALLEL: u64 = 10;
 
 /// Serves one client until it disconnects. Requests are handled one after the other: runs share ports.
 pub async fn serve(
-    options: &Options,
+    options: &RunOptions,
     launcher: &Launcher,
     input: impl AsyncRead + Unpin,
     mut output: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
-    let mut server = Server { options, launcher, last: None };
+    let mut server = ScenarioServer { options, launcher, last: None };
     let mut lines = BufReader::new(input).lines();
     while let Some(line) = lines.next_line().await? {
         let Some(Message::Request { id, method, params }) = wire::parse(&line) else { continue };
@@ -41,13 +41,13 @@ pub async fn serve(
     Ok(())
 }
 
-struct Server<'a> {
-    options: &'a Options,
+struct ScenarioServer<'a> {
+    options: &'a RunOptions,
     launcher: &'a Launcher,
     last: Option<Report>,
 }
 
-impl Server<'_> {
+impl ScenarioServer<'_> {
     async fn answer(&mut self, method: &str, params: &Value) -> Result<Value, RpcError> {
         match method {
             "initialize" => Ok(json!({

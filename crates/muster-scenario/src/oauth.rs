@@ -21,7 +21,7 @@ mod responses;
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use certificate_authority::CertificateAuthority;
-use config::{Feature, ProviderConfig};
+use config::{Feature, MockProviderConfig};
 use provider::Provider;
 use provider_state::{ProviderState, Trusted};
 
@@ -36,9 +36,9 @@ pub struct Providers {
 
 impl Providers {
     /// Starts all providers, each on a port of its own.
-    pub async fn start(configs: &[ProviderConfig]) -> io::Result<Self> {
+    pub async fn start(configs: &[MockProviderConfig]) -> io::Result<Self> {
         let mut providers = Self::default();
-        if configs.iter().any(ProviderConfig::uses_tls) {
+        if configs.iter().any(MockProviderConfig::uses_tls) {
             providers.authority = Some(CertificateAuthority::new()?);
         }
         for config in configs {

@@ -9,14 +9,14 @@ const WORKERS_PER_CORE: usize = 6;
 
 /// The options of a test run.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct RunOptions {
     /// The program under test. It must support `serve` and `test --mock-mcp-server`.
     pub muster: PathBuf,
     /// A scenario file or a directory of them.
     pub config: PathBuf,
     /// Which scenarios to run.
     pub selection: Selection,
-    /// The requested concurrency; see [`Options::workers`].
+    /// The requested concurrency; see [`RunOptions::workers`].
     pub parallel: usize,
     /// Whether the first failure stops the run.
     pub on_failure: OnFailure,
@@ -155,7 +155,7 @@ impl Concept {
     }
 }
 
-impl Options {
+impl RunOptions {
     /// The default options for running everything in `config` against `muster`.
     pub fn new(muster: impl Into<PathBuf>, config: impl Into<PathBuf>) -> Self {
         Self {

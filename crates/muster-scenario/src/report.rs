@@ -107,7 +107,7 @@ pub struct StatusCounts {
 
 /// Whether a run passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RunVerdict {
     /// Nothing failed, or nothing ran.
     Passed,
     /// Something failed or could not be checked.
@@ -197,10 +197,10 @@ impl Report {
     }
 
     /// Whether the run passed.
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self) -> RunVerdict {
         match self.counts() {
-            StatusCounts { failed: 0, errors: 0, .. } => Verdict::Passed,
-            _ => Verdict::Failed,
+            StatusCounts { failed: 0, errors: 0, .. } => RunVerdict::Passed,
+            _ => RunVerdict::Failed,
         }
     }
 

@@ -23,9 +23,9 @@ use tokio::{
 use crate::{
     duration,
     instance::RunEnvironment,
-    load::{self, LoadError, LoadedFile},
-    options::{Category, Concept, DirectoryCleanup, OnFailure, Options, Verbosity},
-    report::{Report, ScenarioResult, TestStatus, Verdict, human},
+    load::{self, LoadedFile, ScenarioLoadError},
+    options::{Category, Concept, DirectoryCleanup, OnFailure, RunOptions, Verbosity},
+    report::{Report, RunVerdict, ScenarioResult, TestStatus, human},
     scenario::Scenario,
 };
 
@@ -34,7 +34,7 @@ use crate::{
 pub enum RunError {
     /// The scenarios cannot be loaded.
     #[error("test execution failed: {0}")]
-    Load(#[from] LoadError),
+    Load(#[from] ScenarioLoadError),
     /// A directory or the output cannot be written.
     #[error("test execution failed: {0}")]
     Io(#[from] io::Error),
@@ -43,10 +43,10 @@ pub enum RunError {
 /// Runs the selected scenarios, prints progress and a summary, and writes the reports. Every process ends
 /// with its scenario; the launcher itself belongs to the caller.
 pub async fn run(
-    options: &Options,
+    options: &RunOptions,
     launcher: &Launcher,
     out: &mut (dyn Write + Send),
-) -> Result<Verdict, RunError> {
+) -> Result<RunVerdict, RunError> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let interrupted = async {
@@ -68,7 +68,7 @@ pub async fn run(
 
 /// Runs the selected scenarios until done or interrupted, prints progress, and returns the full report.
 pub async fn report(
-    options: &Options,
+    options: &RunOptions,
     launcher: &Launcher,
     interrupted: impl Future<Output = ()>,
     out: &mut (dyn Write + Send),
@@ -110,7 +110,7 @@ pub async fn report(
 
 /// Runs queued scenarios, a limited number at a time.
 struct Scheduler<'a> {
-    options: &'a Options,
+    options: &'a RunOptions,
     environment: Arc<RunEnvironment>,
     queued: VecDeque<Scenario>,
     running: JoinSet<ScenarioResult>,
@@ -224,7 +224,7 @@ impl Scheduler<'_> {
     }
 }
 
-fn configuration(options: &Options) -> Value {
+fn configuration(options: &RunOptions) -> Value {
     let selection = &options.selection;
     json!({
         "muster": options.muster.display().to_string(),

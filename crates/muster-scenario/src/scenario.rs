@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     mock::MockConfig,
-    oauth::config::{GuardConfig, ProviderConfig},
+    oauth::config::{GuardConfig, MockProviderConfig},
 };
 
 /// A scenario, read from one file.
@@ -115,13 +115,13 @@ pub enum Presence {
 #[derive(Debug, Clone, Default)]
 pub struct PreConfiguration {
     /// Upstream MCP servers.
-    pub mcp_servers: Vec<Server>,
+    pub mcp_servers: Vec<ScenarioServer>,
     /// Objects written to files of their own.
-    pub objects: Vec<Object>,
+    pub objects: Vec<ConfigObject>,
     /// Top-level keys of `config.yaml` to replace.
     pub main_config: Map<String, Value>,
     /// Mock identity providers.
-    pub oauth_servers: Vec<ProviderConfig>,
+    pub oauth_servers: Vec<MockProviderConfig>,
     /// Additional files below the configuration directory: path and text.
     pub files: Vec<(String, String)>,
     /// Additional environment variables of the instance.
@@ -132,7 +132,7 @@ pub struct PreConfiguration {
 
 /// An upstream MCP server.
 #[derive(Debug, Clone)]
-pub struct Server {
+pub struct ScenarioServer {
     /// Its name.
     pub name: String,
     /// Its kind.
@@ -149,7 +149,7 @@ pub enum ServerKind {
         /// Its tools and responses.
         mock: MockConfig,
         /// Its transport.
-        transport: Transport,
+        transport: MockTransport,
         /// Its `oauth` section, if present.
         oauth: Option<Box<GuardConfig>>,
     },
@@ -159,7 +159,7 @@ pub enum ServerKind {
 
 /// The transport of a remote mock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
+pub enum MockTransport {
     /// One endpoint for everything.
     StreamableHttp,
     /// An event stream, and an endpoint for messages.
@@ -168,7 +168,7 @@ pub enum Transport {
 
 /// An object written to a file of its own.
 #[derive(Debug, Clone)]
-pub struct Object {
+pub struct ConfigObject {
     /// Its kind.
     pub kind: ObjectKind,
     /// Its name.
@@ -188,7 +188,7 @@ pub enum ObjectKind {
     Service,
 }
 
-impl Transport {
+impl MockTransport {
     /// Its name in the `type` of a server.
     pub const fn name(self) -> &'static str {
         match self {
@@ -206,7 +206,7 @@ impl Transport {
     }
 }
 
-impl Server {
+impl ScenarioServer {
     /// Its mock, if it is one.
     pub const fn mock(&self) -> Option<&MockConfig> {
         match &self.kind {

@@ -21,9 +21,9 @@ use crate::{
     builtin,
     client::{CALL_TIMEOUT, Client, ClientError, NotificationStream},
     instance::{Instance, InstanceError, RunEnvironment},
-    load::{self, LoadError},
-    options::Options,
-    report::Verdict,
+    load::{self, ScenarioLoadError},
+    options::RunOptions,
+    report::RunVerdict,
     scenario::{Scenario, Step},
 };
 
@@ -54,7 +54,7 @@ pub enum SchemaError {
     Untold(#[from] ClientError),
     /// The scenarios cannot be loaded.
     #[error(transparent)]
-    Load(#[from] LoadError),
+    Load(#[from] ScenarioLoadError),
     /// The output cannot be written.
     #[error(transparent)]
     Output(#[from] io::Error),
@@ -62,7 +62,7 @@ pub enum SchemaError {
 
 /// Starts an empty instance, lists its core tools, and writes their schemas.
 pub async fn generate(
-    options: &Options,
+    options: &RunOptions,
     launcher: &Launcher,
     file: &Path,
     out: &mut (dyn Write + Send),
@@ -127,7 +127,7 @@ pub fn validate(
     scenarios: &Path,
     schema: Option<&Path>,
     out: &mut (dyn Write + Send),
-) -> Result<Verdict, SchemaError> {
+) -> Result<RunVerdict, SchemaError> {
     let tools = schema.map(read).transpose()?;
     let loaded = load::load(scenarios)?;
     let mut errors = 0;
@@ -151,7 +151,7 @@ pub fn validate(
         writeln!(out, "ℹ️  without a schema the tools of steps are not checked")?;
     }
     writeln!(out, "{} files checked, {errors} errors", loaded.len())?;
-    Ok(if errors == 0 { Verdict::Passed } else { Verdict::Failed })
+    Ok(if errors == 0 { RunVerdict::Passed } else { RunVerdict::Failed })
 }
 
 fn read(file: &Path) -> Result<Map<String, Value>, SchemaError> {
@@ -214,7 +214,7 @@ mod tests {
     use serde_json::json;
 
     use super::{document, validate};
-    use crate::report::Verdict;
+    use crate::report::RunVerdict;
 
     #[test]
     fn steps_are_validated_against_the_schema() {
@@ -245,7 +245,7 @@ steps:
         fs::write(&scenario, text).unwrap();
         let mut out = Vec::new();
         let verdict = validate(&scenario, Some(&schema), &mut out).unwrap();
-        assert_eq!(verdict, Verdict::Failed);
+        assert_eq!(verdict, RunVerdict::Failed);
         let dir = format!("{}/", dir.path().display());
         expect![[r#"
             ❌ a.yaml: line 8: step `typo`: unknown tool `core_service_statu`, did you mean `core_service_status`?
@@ -255,7 +255,7 @@ steps:
             1 files checked, 4 errors
         "#]].assert_eq(&String::from_utf8(out).unwrap().replace(&dir, ""));
         let mut out = Vec::new();
-        assert_eq!(validate(&scenario, None, &mut out).unwrap(), Verdict::Passed);
+        assert_eq!(validate(&scenario, None, &mut out).unwrap(), RunVerdict::Passed);
         assert!(validate(&scenario, Some(&scenario), &mut out).is_err());
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     builtin,
     client::{Client, ClientError, ReceivedNotification},
     context::ScenarioContext,
-    expect::{self, CallOutcome, Difference},
+    expect::{self, Difference, StepOutcome},
     report::{Phase, StepResult, TestStatus},
     scenario::{ExpectedNotification, Step},
     template,
@@ -98,7 +98,7 @@ async fn attempt(
     Ok(())
 }
 
-async fn call(context: &mut ScenarioContext, step: &Step, args: &Value) -> CallOutcome {
+async fn call(context: &mut ScenarioContext, step: &Step, args: &Value) -> StepOutcome {
     let args = args.as_object();
     let limit = context.limit(step.timeout);
     if step.tool.starts_with(builtin::PREFIX) {

@@ -14,7 +14,7 @@ use muster_search::{
     document::{Document, parameters},
     index::Index,
     search::Place,
-    verdict::Verdict,
+    verdict::SearchVerdict,
 };
 use serde_json::{Value, json};
 
@@ -58,9 +58,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         let scores: Vec<f32> = answer.hits.iter().map(|hit| hit.score).collect();
         let ids: Vec<&str> = answer.hits.iter().map(|hit| id(hit.place)).collect();
         let verdict = match answer.verdict {
-            Verdict::Found => "found",
-            Verdict::Unsure { .. } => "unsure",
-            Verdict::NoSuchTool { .. } => "no such tool",
+            SearchVerdict::Found => "found",
+            SearchVerdict::Unsure { .. } => "unsure",
+            SearchVerdict::NoSuchTool { .. } => "no such tool",
         };
         writeln!(
             out,

@@ -11,4 +11,4 @@ mod tokenizer;
 mod weights;
 
 pub use bert::Model;
-pub use weights::LoadError;
+pub use weights::ModelLoadError;

@@ -6,7 +6,7 @@
 
 /// A part of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Field {
+pub enum DocumentField {
     /// What the tool is called.
     Name,
     /// What it is called for people.
@@ -25,7 +25,7 @@ pub enum Field {
     Alias,
 }
 
-impl Field {
+impl DocumentField {
     /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Name,
@@ -59,7 +59,7 @@ impl Field {
 }
 
 /// How often a term is in each field of a document.
-pub(super) type Counts = [u16; Field::ALL.len()];
+pub(super) type Counts = [u16; DocumentField::ALL.len()];
 
 /// From how many occurrences on a further one hardly counts.
 const SATURATION: f32 = 1.2;
@@ -75,7 +75,9 @@ impl Impact {
     pub(super) fn new(counts: &Counts, lengths: &Counts) -> Self {
         let mut sum = 0.0;
         let mut fields = 0;
-        for (field, (count, length)) in Field::ALL.into_iter().zip(counts.iter().zip(lengths)) {
+        for (field, (count, length)) in
+            DocumentField::ALL.into_iter().zip(counts.iter().zip(lengths))
+        {
             if *count > 0 {
                 sum += field.rule().worth(*count, *length);
                 fields |= u32::from(field.bit());
@@ -92,12 +94,12 @@ impl Impact {
 
     /// Whether the term is in the name.
     pub(super) fn in_name(self) -> bool {
-        self.0 as u8 & Field::Name.bit() != 0
+        self.0 as u8 & DocumentField::Name.bit() != 0
     }
 
     /// Where the term stands.
-    pub(super) fn fields(self) -> impl Iterator<Item = Field> {
-        Field::ALL.into_iter().filter(move |field| self.0 as u8 & field.bit() != 0)
+    pub(super) fn fields(self) -> impl Iterator<Item = DocumentField> {
+        DocumentField::ALL.into_iter().filter(move |field| self.0 as u8 & field.bit() != 0)
     }
 
     const STEPS: f32 = 0xff_ffff as f32;
@@ -120,7 +122,7 @@ impl Rule {
 
 #[cfg(test)]
 mod tests {
-    use super::{Field, Impact, MOST};
+    use super::{DocumentField, Impact, MOST};
 
     #[test]
     fn a_name_is_worth_more_than_a_description() {
@@ -130,12 +132,12 @@ mod tests {
             lengths[field] = length;
             Impact::new(&counts, &lengths)
         };
-        let name = one(Field::Name as usize, 2);
-        let description = one(Field::Description as usize, 20);
+        let name = one(DocumentField::Name as usize, 2);
+        let description = one(DocumentField::Description as usize, 20);
         assert!(name.worth() > description.worth());
         assert!(name.in_name() && !description.in_name());
-        assert!(one(Field::Description as usize, 200).worth() < description.worth());
-        assert_eq!(description.fields().collect::<Vec<_>>(), [Field::Description]);
+        assert!(one(DocumentField::Description as usize, 200).worth() < description.worth());
+        assert_eq!(description.fields().collect::<Vec<_>>(), [DocumentField::Description]);
     }
 
     #[test]

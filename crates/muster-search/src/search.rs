@@ -9,7 +9,7 @@ mod scan;
 pub(super) mod score;
 
 use super::{
-    field::Field,
+    field::DocumentField,
     index::{Index, Part},
     query::{How, Query, Reading, Term},
 };
@@ -61,7 +61,7 @@ pub struct Match {
     /// How the one led to the other.
     pub how: How,
     /// Where it is.
-    pub fields: Vec<Field>,
+    pub fields: Vec<DocumentField>,
 }
 
 /// The `limit` documents among those that `admit` lets through that fit best, the best first.

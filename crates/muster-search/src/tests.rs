@@ -8,7 +8,7 @@ use super::{
     document::{Document, Parameter},
     index::Index,
     search::{Named, Place},
-    verdict::Verdict,
+    verdict::SearchVerdict,
 };
 
 const EVERYTHING: &dyn Fn(Place<'_>) -> bool = &|_| true;
@@ -78,7 +78,7 @@ fn names_come_first() {
         let answer = index.search(text, EVERYTHING, 10);
         assert_eq!(answer.hits[0].place, Place { source: "git", position: 2 }, "{text}");
         assert_eq!(answer.hits[0].named, Named::Alone);
-        assert_eq!(answer.verdict, Verdict::Found);
+        assert_eq!(answer.verdict, SearchVerdict::Found);
     }
     let index = index();
     let answer = index.search("use list_directory on the file content", EVERYTHING, 10);
@@ -127,14 +127,18 @@ fn hits_say_why() {
 fn what_is_not_there_is_not_found() {
     let index = index();
     let answer = index.search("order a pizza with extra cheese", EVERYTHING, 10);
-    let Verdict::NoSuchTool { unmatched_terms, .. } = answer.verdict else { panic!("{answer:?}") };
+    let SearchVerdict::NoSuchTool { unmatched_terms, .. } = answer.verdict else {
+        panic!("{answer:?}")
+    };
     assert_eq!(unmatched_terms, ["order", "pizza", "extra", "cheese"]);
     let answer = index.search(
         "book a flight, reserve a hotel room and find a good restaurant in the city",
         EVERYTHING,
         10,
     );
-    let Verdict::NoSuchTool { nearest_servers, .. } = answer.verdict else { panic!("{answer:?}") };
+    let SearchVerdict::NoSuchTool { nearest_servers, .. } = answer.verdict else {
+        panic!("{answer:?}")
+    };
     assert_eq!(nearest_servers, ["files", "weather"]);
 }
 
@@ -144,7 +148,10 @@ fn nothing_held_back_can_be_seen() {
     let answer = index.search("repository", &|place| place.source != "git", 10);
     assert_eq!(answer.hits, []);
     let unmatched_terms = vec!["repository".to_owned()];
-    assert_eq!(answer.verdict, Verdict::NoSuchTool { unmatched_terms, nearest_servers: vec![] });
+    assert_eq!(
+        answer.verdict,
+        SearchVerdict::NoSuchTool { unmatched_terms, nearest_servers: vec![] }
+    );
     let answer = index.search("git_log", &|place| place.source != "git", 10);
     assert!(answer.hits.iter().all(|hit| hit.place.source != "git"));
 }
@@ -239,7 +246,7 @@ proptest! {
         let number: usize = place.source.trim_start_matches("source").parse().unwrap();
         let squeezed = |text: &str| super::words::squeezed(text);
         prop_assert_eq!(squeezed(&sources[number][place.position].0), squeezed(name));
-        prop_assert_eq!(answer.verdict, Verdict::Found);
+        prop_assert_eq!(answer.verdict, SearchVerdict::Found);
     }
 
     #[test]

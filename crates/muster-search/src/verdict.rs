@@ -30,7 +30,7 @@ const NEAREST: usize = 3;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer<'a> {
     /// Whether it is what was asked for.
-    pub verdict: Verdict<'a>,
+    pub verdict: SearchVerdict<'a>,
     /// How well the best document fits, from 0 to 1.
     pub strength: f32,
     /// What fits best, the best first. With no such tool, what comes nearest.
@@ -39,7 +39,7 @@ pub struct Answer<'a> {
 
 /// Whether what was found is what was asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict<'a> {
+pub enum SearchVerdict<'a> {
     /// It is, as far as words can tell.
     Found,
     /// It may be.
@@ -76,20 +76,20 @@ pub(super) fn judged<'a>(
     admit: &Admit<'_>,
     hits: &[Hit<'a>],
     (strength, nearest): (f32, Option<f32>),
-) -> Verdict<'a> {
+) -> SearchVerdict<'a> {
     let (evidence, unsure, no_such_tool) = match nearest {
         None => (strength, UNSURE, NO_SUCH_TOOL),
         Some(nearest) => (nearest + 2.0 * strength, MEANT_UNSURE, MEANT_NO_SUCH_TOOL),
     };
     let named = hits.first().is_some_and(|best| best.named != Named::No);
     if named || evidence >= unsure {
-        return Verdict::Found;
+        return SearchVerdict::Found;
     }
     let unmatched_terms = unmatched(index, query, admit);
     if evidence >= no_such_tool {
-        Verdict::Unsure { unmatched_terms }
+        SearchVerdict::Unsure { unmatched_terms }
     } else {
-        Verdict::NoSuchTool { unmatched_terms, nearest_servers: nearest_servers(hits) }
+        SearchVerdict::NoSuchTool { unmatched_terms, nearest_servers: nearest_servers(hits) }
     }
 }
 

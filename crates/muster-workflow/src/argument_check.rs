@@ -6,16 +6,20 @@ use muster_core::suggest;
 use muster_template::Template;
 use serde_json::{Value as Json, value::RawValue};
 
-use super::{JsonObject, check::Finding};
+use super::{JsonObject, check::WorkflowFinding};
 
 /// What does not fit, below the path of the arguments.
-pub(super) fn check_arguments(tool: &str, schema: &RawValue, args: &JsonObject) -> Vec<Finding> {
+pub(super) fn check_arguments(
+    tool: &str,
+    schema: &RawValue,
+    args: &JsonObject,
+) -> Vec<WorkflowFinding> {
     let Ok(Json::Object(schema)) = serde_json::from_str(schema.get()) else { return Vec::new() };
     let mut findings = Vec::new();
     let properties = schema.get("properties").and_then(Json::as_object);
     let required = schema.get("required").and_then(Json::as_array).into_iter().flatten();
     for name in required.filter_map(Json::as_str).filter(|name| !args.contains_key(*name)) {
-        findings.push(Finding {
+        findings.push(WorkflowFinding {
             path: Vec::new(),
             message: format!("`{tool}` needs the argument `{name}`"),
             hint: format!("add `{name}: …` to `args`"),
@@ -34,12 +38,12 @@ pub(super) fn check_arguments(tool: &str, schema: &RawValue, args: &JsonObject) 
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("it takes: {}", known.collect::<Vec<_>>().join(", ")),
                 };
-                findings.push(Finding { path, message, hint });
+                findings.push(WorkflowFinding { path, message, hint });
             }
             continue;
         };
         findings.extend(
-            value_problem(tool, name, property, value).map(|(message, hint)| Finding {
+            value_problem(tool, name, property, value).map(|(message, hint)| WorkflowFinding {
                 path,
                 message,
                 hint,

@@ -16,7 +16,7 @@ use super::{
 
 /// Something that will go wrong, or may.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct WorkflowFinding {
     /// Where: names and list indexes below `spec`.
     pub path: Vec<String>,
     /// What is wrong.
@@ -46,7 +46,7 @@ pub trait CheckEnvironment {
 }
 
 /// Everything that can be said about a workflow.
-pub fn check(workflow: &Workflow, around: &impl CheckEnvironment) -> Vec<Finding> {
+pub fn check(workflow: &Workflow, around: &impl CheckEnvironment) -> Vec<WorkflowFinding> {
     let mut check = Check::new(&workflow.spec);
     check.shape();
     check.steps(around);
@@ -60,7 +60,7 @@ pub fn check(workflow: &Workflow, around: &impl CheckEnvironment) -> Vec<Finding
 struct Check<'a> {
     spec: &'a WorkflowSpec,
     path: Vec<String>,
-    findings: Vec<Finding>,
+    findings: Vec<WorkflowFinding>,
     /// Every step there is.
     ids: BTreeSet<&'a str>,
     /// The steps whose results are there by now.
@@ -89,7 +89,7 @@ impl<'a> Check<'a> {
             "" => what.to_owned(),
             more => format!("{what}: {more}"),
         };
-        self.findings.push(Finding { path: self.path.clone(), message, hint: hint.into() });
+        self.findings.push(WorkflowFinding { path: self.path.clone(), message, hint: hint.into() });
     }
 
     fn within(&mut self, part: impl Display, work: impl FnOnce(&mut Self)) {

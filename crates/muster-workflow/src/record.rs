@@ -198,7 +198,7 @@ pub struct RunStart {
 
 /// What a journal says.
 #[derive(Debug, Clone, Default)]
-pub struct Journal {
+pub struct RunJournal {
     /// How the run began.
     pub opened: Option<RunStart>,
     /// The steps that ended, in order.
@@ -209,7 +209,7 @@ pub struct Journal {
     pub last: JournalTime,
 }
 
-impl Journal {
+impl RunJournal {
     /// Reads a journal. What was being written when the gateway ended is cut off at the end.
     pub fn read(journal: &str) -> Self {
         let mut story = Self::default();
@@ -319,7 +319,7 @@ impl RunRecord {
     }
 
     /// The same run, of which only the journal tells how far it came.
-    pub fn interrupted(self, story: &Journal) -> Self {
+    pub fn interrupted(self, story: &RunJournal) -> Self {
         let error = match story.open.first() {
             Some((step, ..)) => format!(
                 "interrupted: the gateway ended while step {step} ran; nobody knows whether it was done"

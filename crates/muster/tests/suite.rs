@@ -52,6 +52,8 @@ mod login;
 mod mcp;
 #[path = "suite/mistakes.rs"]
 mod mistakes;
+#[path = "suite/option_injection.rs"]
+mod option_injection;
 #[path = "suite/pending.rs"]
 mod pending;
 #[path = "suite/processes.rs"]

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     lock::Lock,
-    oauth::{TokenEndpoint, TokenError, TokenResponse},
+    oauth::{TokenEndpoint, TokenRequestError, TokenResponse},
     random::digest_of,
     secret::Secret,
     store::StoreError,
@@ -294,7 +294,7 @@ impl OAuthClient {
         };
         let mut response = self.request_refresh(&grant, &refresh, resource).await;
         // The refresh token of the last login may work where the resource's own is used up.
-        if let (Err(TokenError::Grant(_)), Some(last)) = (&response, grant.refresh.clone())
+        if let (Err(TokenRequestError::Grant(_)), Some(last)) = (&response, grant.refresh.clone())
             && last != refresh
         {
             response = self.request_refresh(&grant, &last, resource).await;
@@ -308,7 +308,7 @@ impl OAuthClient {
                 self.store_refreshed(owner, entry, grant).await;
                 entry.latest(resource).ok_or(LoginError::Required)
             }
-            Err(error @ (TokenError::Grant(_) | TokenError::Client(_))) => {
+            Err(error @ (TokenRequestError::Grant(_) | TokenRequestError::Client(_))) => {
                 tracing::debug!("a login has ended: {error}");
                 self.end_grant(owner, entry, grant, resource, &error).await;
                 Err(LoginError::Required)
@@ -324,7 +324,7 @@ impl OAuthClient {
         grant: &Grant,
         refresh: &Secret,
         resource: &str,
-    ) -> Result<TokenResponse, TokenError> {
+    ) -> Result<TokenResponse, TokenRequestError> {
         let fields = [
             ("grant_type", "refresh_token"),
             ("refresh_token", refresh.reveal().as_str()),
@@ -342,9 +342,9 @@ impl OAuthClient {
         entry: &GrantCacheEntry,
         mut grant: Grant,
         resource: &str,
-        error: &TokenError,
+        error: &TokenRequestError,
     ) {
-        if let TokenError::Client(_) = error {
+        if let TokenRequestError::Client(_) = error {
             self.drop_registration(&grant.issuer).await;
         }
         grant.access.remove(resource);

@@ -14,7 +14,7 @@ use super::{OAuthClient, grant::Grant, scopes};
 use crate::{
     oauth::{
         AuthorizationRequest, CallbackError, CallbackParams, ClientIdentity, Discovered,
-        TokenEndpoint, TokenError,
+        TokenEndpoint, TokenRequestError,
     },
     random::digest_of,
     secret::Secret,
@@ -144,7 +144,7 @@ impl OAuthClient {
         match self.redeem(&flow, code).await {
             Ok(grant) => self.add_grant(&owner, grant).await,
             Err(error) => {
-                if let TokenError::Client(_) = error {
+                if let TokenRequestError::Client(_) = error {
                     self.drop_registration(&flow.issuer).await;
                 }
                 return LoginResult::Failed(INCOMPLETE, LoginError::from(error).to_string());
@@ -184,7 +184,7 @@ impl OAuthClient {
         }
     }
 
-    async fn redeem(&self, flow: &LoginFlow, code: &str) -> Result<Grant, TokenError> {
+    async fn redeem(&self, flow: &LoginFlow, code: &str) -> Result<Grant, TokenRequestError> {
         let redirect = self.options.callback_url();
         let fields = [
             ("grant_type", "authorization_code"),

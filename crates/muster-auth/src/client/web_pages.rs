@@ -1,10 +1,13 @@
 //! The web pages of the gateway as an OAuth client: the callback, and its client metadata document.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use muster_core::{backend::BoxFuture, credentials};
+use muster_core::{
+    backend::BoxFuture,
+    credentials::{self, Peer},
+};
 
 use serde::Serialize;
 
@@ -37,7 +40,11 @@ impl credentials::WebPages for OAuthClientPages {
             || (path == options.document_path && options.serves_document())
     }
 
-    fn respond(&self, request: Request<Bytes>, _: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
+    fn respond<'a>(
+        &'a self,
+        request: Request<Bytes>,
+        _: &'a Peer,
+    ) -> BoxFuture<'a, Response<Bytes>> {
         Box::pin(async move {
             if request.method() != Method::GET {
                 return not_allowed();

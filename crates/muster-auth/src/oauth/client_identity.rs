@@ -5,7 +5,7 @@ use http::{HeaderName, StatusCode, header};
 use muster_net::{AddressPolicy, HttpClient, HttpRequest};
 use serde::{Deserialize, Serialize};
 
-use super::{IssuerMetadata, TokenError, refusal};
+use super::{IssuerMetadata, TokenRequestError, refusal};
 use crate::{secret::Secret, text::printable};
 
 /// A client as an issuer knows it.
@@ -143,17 +143,21 @@ pub async fn register(
     policy: AddressPolicy,
     endpoint: &str,
     request: &RegistrationRequest<'_>,
-) -> Result<(ClientIdentity, Option<u64>), TokenError> {
+) -> Result<(ClientIdentity, Option<u64>), TokenRequestError> {
     let body = serde_json::to_vec(request).unwrap_or_default();
     let response = http.send(HttpRequest::post(endpoint, policy, "application/json", body)).await;
-    let response = response.map_err(|err| TokenError::Unavailable(err.to_string()))?;
+    let response = response.map_err(|err| TokenRequestError::Unavailable(err.to_string()))?;
     if !matches!(response.status, StatusCode::OK | StatusCode::CREATED) {
         let reason = refusal(&response, &[]);
-        return Err(TokenError::Client(format!("the issuer does not register us: {reason}")));
+        return Err(TokenRequestError::Client(format!(
+            "the issuer does not register us: {reason}"
+        )));
     }
     let registered: RegistrationResponse =
         serde_json::from_slice(&response.body).map_err(|_| {
-            TokenError::Other("the issuer's response to the registration cannot be read".to_owned())
+            TokenRequestError::Other(
+                "the issuer's response to the registration cannot be read".to_owned(),
+            )
         })?;
     let expires = registered.client_secret_expires_at.filter(|expires| *expires > 0);
     Ok((identity(registered, request.token_endpoint_auth_method), expires))

@@ -35,14 +35,14 @@ pub struct Discovered {
 
 /// Fetches and checks metadata documents.
 #[derive(Debug, Clone, Copy)]
-pub struct Discovery<'a> {
+pub struct MetadataFetcher<'a> {
     /// Sends the requests.
     pub http: &'a HttpClient,
     /// Which networks the documents may be in.
     pub policy: AddressPolicy,
 }
 
-impl Discovery<'_> {
+impl MetadataFetcher<'_> {
     /// Finds the issuer for the server at `url`, which sent `challenge`. A `pinned` issuer comes from the
     /// operator, who knows better than the server.
     pub async fn discover(

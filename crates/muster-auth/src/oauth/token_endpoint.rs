@@ -36,7 +36,7 @@ pub struct TokenResponse {
 
 /// Why an issuer returns no token.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum TokenError {
+pub enum TokenRequestError {
     /// The code or refresh token is not valid any more.
     #[error("{0}")]
     Grant(String),
@@ -76,7 +76,7 @@ impl TokenEndpoint<'_> {
         http: &HttpClient,
         fields: &[(&str, &str)],
         secrets: &[&str],
-    ) -> Result<TokenResponse, TokenError> {
+    ) -> Result<TokenResponse, TokenRequestError> {
         let mut fields = fields.to_vec();
         let credentials = self.client.authenticate(&mut fields);
         let mut request = HttpRequest::form(self.url, self.policy, &fields);
@@ -86,31 +86,34 @@ impl TokenEndpoint<'_> {
             value.trim_start_matches("Basic ").clone_into(&mut encoded);
         }
         let response = http.send(request).await;
-        let response = response.map_err(|err| TokenError::Unavailable(err.to_string()))?;
+        let response = response.map_err(|err| TokenRequestError::Unavailable(err.to_string()))?;
         let own = self.client.secret.as_ref().map(|secret| secret.reveal().as_str());
         let secrets: Vec<&str> = secrets.iter().copied().chain(own).chain([&*encoded]).collect();
         parse(&response, &secrets)
     }
 }
 
-fn parse(response: &HttpResponse, secrets: &[&str]) -> Result<TokenResponse, TokenError> {
+fn parse(response: &HttpResponse, secrets: &[&str]) -> Result<TokenResponse, TokenRequestError> {
     let status = response.status;
     if status != StatusCode::OK {
         let reason = format!("token request failed: {}", refusal(response, secrets));
         let code = serde_json::from_slice::<Failure>(&response.body).unwrap_or_default().error;
         return Err(match code.as_str() {
             "temporarily_unavailable" | "server_error" | "slow_down" => {
-                TokenError::Unavailable(reason)
+                TokenRequestError::Unavailable(reason)
             }
             _ if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
-                TokenError::Unavailable(reason)
+                TokenRequestError::Unavailable(reason)
             }
-            "invalid_grant" | "invalid_target" | "invalid_scope" => TokenError::Grant(reason),
-            "invalid_client" | "unauthorized_client" => TokenError::Client(reason),
-            _ => TokenError::Other(reason),
+            "invalid_grant" | "invalid_target" | "invalid_scope" => {
+                TokenRequestError::Grant(reason)
+            }
+            "invalid_client" | "unauthorized_client" => TokenRequestError::Client(reason),
+            _ => TokenRequestError::Other(reason),
         });
     }
-    let invalid = |what: &str| TokenError::Other(format!("the issuer's token response {what}"));
+    let invalid =
+        |what: &str| TokenRequestError::Other(format!("the issuer's token response {what}"));
     let success: Success =
         serde_json::from_slice(&response.body).map_err(|_| invalid("contains no token"))?;
     if success.access_token.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::{fs, time::Duration};
 
-use muster_config::settings::{OAuthServer, Secret as SecretSetting, Storage as StorageSetting};
+use muster_config::settings::{OAuthServer, Storage as StorageSetting};
 use muster_net::{AddressPolicy, BadCertificate, TrustStore};
 use thiserror::Error;
 
@@ -85,7 +85,7 @@ pub enum ConfigError {
     Key(#[from] InvalidEncryptionKey),
     /// The storage cannot be used.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    KeyValueStore(#[from] StoreError),
 }
 
 /// The kind of an identity provider.
@@ -332,13 +332,9 @@ fn storage(settings: &StorageSetting) -> Result<StorageConfig, ConfigError> {
 }
 
 /// A secret from the settings, or from the file that they name.
-fn secret(
-    what: &'static str,
-    setting: &SecretSetting,
-    file: &str,
-) -> Result<Option<Secret>, ConfigError> {
+fn secret(what: &'static str, setting: &Secret, file: &str) -> Result<Option<Secret>, ConfigError> {
     if !setting.reveal().is_empty() {
-        return Ok(Some(Secret::new(setting.reveal().to_owned())));
+        return Ok(Some(setting.clone()));
     }
     if file.is_empty() {
         return Ok(None);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Store, StoreError, StoreFuture};
+use super::{KeyValueStore, StoreError, StoreFuture};
 use crate::{clock::Clock, lock::Lock};
 
 /// How many values are stored: unauthenticated requests create some (login flows, registrations).
@@ -131,7 +131,7 @@ impl MemoryStore {
     }
 }
 
-impl Store for MemoryStore {
+impl KeyValueStore for MemoryStore {
     fn get<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>> {
         let now = self.clock.now();
         let value = self.state.lock().get(key, now).map(|entry| entry.value.clone());
@@ -176,7 +176,7 @@ mod tests {
         time::Duration,
     };
 
-    use super::{MemoryStore, Store as _};
+    use super::{KeyValueStore as _, MemoryStore};
     use crate::clock::Clock;
 
     const MINUTES: Duration = Duration::from_secs(10 * 60);

@@ -10,7 +10,7 @@ use redis::{
 };
 use tokio::sync::Mutex;
 
-use super::{Store, StoreError, StoreFuture};
+use super::{KeyValueStore, StoreError, StoreFuture};
 use crate::secret::Secret;
 
 /// How long a command may take: requests wait for it.
@@ -168,7 +168,7 @@ const fn expiry(ttl: Duration) -> SetExpiry {
     SetExpiry::EX(if ttl.as_secs() == 0 { 1 } else { ttl.as_secs() })
 }
 
-impl Store for ValkeyStore {
+impl KeyValueStore for ValkeyStore {
     fn get<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>> {
         Box::pin(async move {
             let mut connection = self.connection().await?;

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -17,12 +17,12 @@ use hyper_util::rt::TokioIo;
 use muster_auth::{
     client::{OAuthClient, OAuthClientOptions},
     clock::Clock,
-    store::{MemoryStore, Store, Vault},
+    store::{KeyValueStore, MemoryStore, Vault},
 };
 use muster_core::{
     backend::BoxFuture,
     call::Owner,
-    credentials::WebPages as _,
+    credentials::{Peer, WebPages as _},
     logins::{
         AccessTokenSource, LoginError, LoginObserver, LoginService, LoginSubject, ProtectedServer,
     },
@@ -31,6 +31,8 @@ use muster_net::{HttpClient, TrustStore};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
+
+const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8090);
 
 use crate::{idp::Gate, shared::SharedStore};
 
@@ -246,7 +248,7 @@ impl World {
         Self::with(|clock| SharedStore::new(clock)).await
     }
 
-    async fn with(store: impl FnOnce(Clock) -> Arc<dyn Store>) -> Self {
+    async fn with(store: impl FnOnce(Clock) -> Arc<dyn KeyValueStore>) -> Self {
         let tasks = TaskTracker::new();
         let issuer = Issuer::start(&tasks).await;
         let time = Arc::new(AtomicU64::new(1_000_000));
@@ -327,7 +329,7 @@ impl World {
             form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
         let uri = format!("/oauth/proxy/callback?{query}");
         let request = Request::builder().uri(uri).body(Bytes::new()).unwrap();
-        let page = self.client.pages().respond(request, IpAddr::V4(Ipv4Addr::LOCALHOST)).await;
+        let page = self.client.pages().respond(request, &Peer::new(LOCAL, LOCAL)).await;
         let body = String::from_utf8(page.body().to_vec()).unwrap();
         let (_, text) = body.split_once("<body>").unwrap();
         let text = text.replace("<h1>", "").replace("</h1><p>", ": ");

@@ -10,7 +10,7 @@ use std::{
 
 use muster_auth::{
     clock::Clock,
-    store::{MemoryStore, Store, StoreError},
+    store::{KeyValueStore, MemoryStore, StoreError},
 };
 use muster_core::{backend::BoxFuture, logins::LoginError};
 use serde_json::json;
@@ -34,7 +34,7 @@ impl SharedStore {
     }
 }
 
-impl Store for SharedStore {
+impl KeyValueStore for SharedStore {
     fn get<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Vec<u8>>> {
         self.inner.get(key)
     }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::{
     idp::{FakeProvider, Gate, ScriptedResponse, Signer, unsigned},
     shared::SharedStore,
-    world::{World, json_of, outcome},
+    world::{World, json_of, outcome, peer},
 };
 
 const INVALID: &str = "401 invalid_token: Token validation failed";
@@ -448,7 +448,7 @@ async fn invalid_authorization_headers() {
         for line in &lines {
             headers.append("authorization", line.parse().unwrap());
         }
-        let reply = world.server.authenticate(&headers).await.unwrap_err();
+        let reply = world.server.authenticate(&headers, &peer()).await.unwrap_err();
         assert_eq!(outcome(&reply), expected, "{lines:?}");
         let challenge = reply.headers()["www-authenticate"].to_str().unwrap();
         assert!(

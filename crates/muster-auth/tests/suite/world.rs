@@ -16,9 +16,9 @@ use muster_auth::{
     server::{
         AuthServer, ProviderConfig, ProviderKind, ServerConfig, TrustedIssuerConfig, TrustedProxies,
     },
-    store::{MemoryStore, Seal, Store, Vault},
+    store::{KeyValueStore, MemoryStore, Seal, Vault},
 };
-use muster_core::credentials::{Authenticator as _, Principal, WebPages as _};
+use muster_core::credentials::{Authenticator as _, Peer, Principal, WebPages as _};
 use muster_net::{AddressPolicy, HttpClient, TrustStore};
 use serde_json::{Value, json};
 
@@ -57,14 +57,14 @@ impl World {
     }
 
     /// A gateway with another store.
-    pub(crate) async fn with_store(store: impl FnOnce(Clock) -> Arc<dyn Store>) -> Self {
+    pub(crate) async fn with_store(store: impl FnOnce(Clock) -> Arc<dyn KeyValueStore>) -> Self {
         Self::build(|_| {}, TrustStore::system(), store).await
     }
 
     pub(crate) async fn build(
         change: impl FnOnce(&mut ServerConfig),
         trust: TrustStore,
-        store: impl FnOnce(Clock) -> Arc<dyn Store>,
+        store: impl FnOnce(Clock) -> Arc<dyn KeyValueStore>,
     ) -> Self {
         let now = Arc::new(AtomicUsize::new(1_800_000_000));
         let idp = FakeProvider::start(Arc::clone(&now)).await;
@@ -86,7 +86,7 @@ impl World {
     }
 
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Response<Bytes> {
-        self.server.respond(request, "192.0.2.1".parse().unwrap()).await
+        self.server.respond(request, &peer()).await
     }
 
     pub(crate) async fn get(&self, path: &str, cookie: &str) -> Response<Bytes> {
@@ -195,7 +195,8 @@ impl World {
     pub(crate) async fn authenticate(&self, token: &str) -> Result<Arc<Principal>, String> {
         let mut headers = HeaderMap::new();
         headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
-        self.server.authenticate(&headers).await.map_err(|reply| outcome(&reply))
+        let admission = self.server.authenticate(&headers, &peer()).await;
+        admission.map(|admission| admission.principal.unwrap()).map_err(|reply| outcome(&reply))
     }
 
     /// The principal of a token as text, or the error.
@@ -210,6 +211,11 @@ impl World {
             Err(error) => error,
         }
     }
+}
+
+/// A client somewhere on the network.
+pub(crate) fn peer() -> Peer {
+    Peer::new("192.0.2.1:50000".parse().unwrap(), "192.0.2.2:443".parse().unwrap())
 }
 
 fn config(issuer: &str) -> ServerConfig {

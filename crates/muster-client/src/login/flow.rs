@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use muster_auth::{
     oauth::{
         AuthorizationRequest, BearerChallenge, CallbackError, CallbackParams, ClientAuthMethod,
-        ClientIdentity, Discovered, Discovery, DiscoveryError, IssuerMetadata,
+        ClientIdentity, Discovered, DiscoveryError, IssuerMetadata, MetadataFetcher,
         PendingAuthorization, RegistrationRequest, TokenEndpoint, TokenResponse, register,
     },
     random,
@@ -144,7 +144,7 @@ impl PendingLogin {
 pub async fn refresh(target: &Target, old: &StoredToken) -> Result<StoredToken, String> {
     let refresh_token = old.refresh_token.as_ref().ok_or("no refresh token available")?.reveal();
     let http = http_client();
-    let discovery = Discovery { http: &http, policy: POLICY };
+    let discovery = MetadataFetcher { http: &http, policy: POLICY };
     let issuer = discovery.issuer(&old.issuer_url).await.map_err(|err| err.to_string())?;
     let client = client_of(old);
     let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh_token)];
@@ -166,7 +166,7 @@ async fn discover(
     challenge: Option<&str>,
 ) -> Result<Discovered, String> {
     let challenge = BearerChallenge::parse(challenge.unwrap_or_default());
-    let discovery = Discovery { http, policy: POLICY };
+    let discovery = MetadataFetcher { http, policy: POLICY };
     discovery.discover(&target.url, &challenge, None).await.map_err(|err| match err {
         DiscoveryError::NoIssuer(reason) => format!(
             "server requires authentication but OAuth metadata could not be discovered: {reason}"

@@ -109,9 +109,9 @@ impl Target {
     fn configured(settings: &Settings) -> Result<Self, TargetError> {
         let aggregator = &settings.aggregator;
         let (path, transport) = match aggregator.transport {
-            settings::Transport::StreamableHttp => ("mcp", Transport::StreamableHttp),
-            settings::Transport::Sse => ("sse", Transport::Sse),
-            settings::Transport::Stdio => return Err(TargetError::Stdio),
+            settings::ServeTransport::StreamableHttp => ("mcp", Transport::StreamableHttp),
+            settings::ServeTransport::Sse => ("sse", Transport::Sse),
+            settings::ServeTransport::Stdio => return Err(TargetError::Stdio),
         };
         let host = match aggregator.host.as_str() {
             "" | "0.0.0.0" | "::" => "localhost",

@@ -38,6 +38,13 @@ pub static CONFIG: FieldTable = FieldTable::new("CLImaxConfig", "config", &[
         "The subject of the CLI in one word, matched by the `category` filter",
     )
     .or_null(),
+    Field::optional(
+        "end_of_options",
+        String,
+        FieldDefault::Unset("positional values come before flags"),
+        "The word after which the program reads no options, such as `\"--\"`, for every tool. Positional values then come last, after this word, and may begin with `-`",
+    )
+    .or_null(),
     Field::optional("tags", List(&String), NONE, "More words that a search finds the tools by"),
     Field::optional(
         "global_args",
@@ -74,6 +81,26 @@ pub static TOOL: FieldTable = FieldTable::new("ToolDef", "tool", &[
         "Seconds until the program and every process it started is killed; `0` selects the default",
     )
     .or_null(),
+    Field::optional(
+        "effect",
+        Enum(&["read", "write", "destructive"]),
+        FieldDefault::Unset("by the tool's name"),
+        "What a call may do: only `read`; `write`, which includes running other code, such as tests or build scripts; or be `destructive`, that is delete or overwrite. Policies and searches go by it",
+    )
+    .or_null(),
+    Field::optional(
+        "network",
+        Boolean,
+        FALSE,
+        "Whether a call connects to other machines",
+    ),
+    Field::optional(
+        "end_of_options",
+        String,
+        FieldDefault::Unset("the config's"),
+        "As in the config, for this tool",
+    )
+    .or_null(),
 ]);
 
 /// An argument of a tool, or of every tool.
@@ -106,7 +133,18 @@ pub static ARGUMENT: FieldTable = FieldTable::new("ToolArg", "argument", &[
         "The flag as typed. One that ends in `=` shares its word with the value",
     )
     .or_null(),
-    Field::optional("positional", Boolean, FALSE, "The value is a word without a flag"),
+    Field::optional(
+        "positional",
+        Boolean,
+        FALSE,
+        "The value is a word without a flag. One that begins with `-` is refused, because the program would read it as an option",
+    ),
+    Field::optional(
+        "allow_leading_dash",
+        Boolean,
+        FALSE,
+        "Whether a positional value may begin with `-`, and so be read as an option. `end_of_options` is the safe way",
+    ),
     Field::optional(
         "cwd",
         Boolean,
@@ -121,4 +159,11 @@ pub static ARGUMENT: FieldTable = FieldTable::new("ToolArg", "argument", &[
     ),
     Field::optional("enum", List(&String), NONE, "The only values allowed; empty allows any")
         .or_null(),
+    Field::optional(
+        "pattern",
+        String,
+        NONE,
+        "The regular expression that the whole value must match",
+    )
+    .or_null(),
 ]);

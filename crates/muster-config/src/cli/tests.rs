@@ -3,6 +3,7 @@
 use expect_test::{Expect, expect};
 use muster_core::{
     cli::{ParamType, Placement},
+    effect::Effect,
     value::Value,
 };
 use proptest::prelude::*;
@@ -103,6 +104,75 @@ tools:
     assert_eq!(first.default, Some(Value::Int("8".to_owned())));
     assert_eq!(first.choices, ["x", "1"]);
     assert_eq!(tool.params[1].default, None);
+}
+
+#[test]
+fn effects_and_the_end_of_options_are_read() {
+    let text = "\
+command: c
+end_of_options: --
+tools:
+  - {name: a, description: d, effect: read}
+  - {name: b, description: d, effect: destructive, network: true, end_of_options: ''}
+  - {name: c, description: d, end_of_options: --end-of-options}
+";
+    let tools = parse(text).unwrap().value.tools;
+    let stated: Vec<_> = tools.iter().map(|tool| (tool.effect, tool.network)).collect();
+    assert_eq!(
+        stated,
+        [(Some(Effect::Read), false), (Some(Effect::Destructive), true), (None, false)]
+    );
+    let ends: Vec<_> = tools.iter().map(|tool| tool.end_of_options.as_deref()).collect();
+    assert_eq!(ends, [Some("--"), None, Some("--end-of-options")]);
+    assert!(tools[0].is_local_read() && !tools[1].is_local_read() && !tools[2].is_local_read());
+    let bad = "command: c\ntools: [{name: t, description: d, effect: reads}]\n";
+    check(
+        bad,
+        expect![[r#"
+        2:43 tools → 0 → effect: Input should be 'read', 'write' or 'destructive' (did you mean `read`?)
+    "#]],
+    );
+}
+
+#[test]
+fn leading_dashes_are_refused_unless_they_are_harmless() {
+    let allows = |command: &str, tool: &str, arg: &str| {
+        let text = format!(
+            "command: {command}\ntools: [{{name: t, description: d, {tool} args: [{{name: a, positional: true, {arg}}}]}}]"
+        );
+        parse(&text).unwrap().value.tools[0].params[0].allow_leading_dash
+    };
+    assert!(!allows("find", "", ""));
+    assert!(!allows("git log", "", ""));
+    assert!(allows("find", "", "allow_leading_dash: true"));
+    assert!(allows("grep", "end_of_options: --,", ""));
+    // These print their operands; what follows the first one is never an option.
+    assert!(allows("printf [%s]", "", ""));
+    assert!(allows("echo docker", "", ""));
+    assert!(!allows("echo", "", ""));
+    assert!(!allows("printf --", "", ""));
+    assert!(!allows("./printf [%s]", "", ""));
+}
+
+#[test]
+fn a_positional_that_may_be_an_option_is_a_warning() {
+    check(
+        &arg("positional: true, allow_leading_dash: true"),
+        expect![[r#"
+            2:90 tools → 0 → args → 0 → allow_leading_dash: a value that begins with `-` is read as an option of the program; set `end_of_options: "--"` on the tool if the program honours it
+        "#]],
+    );
+    check(&arg("positional: true"), expect![["ok\n"]]);
+}
+
+#[test]
+fn a_pattern_must_compile() {
+    check(
+        &arg("pattern: '('"),
+        expect![[r#"
+            2:61 tools → 0 → args → 0 → pattern: pattern `(` is broken: missing `)` (write a regular expression)
+        "#]],
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use muster_core::{
     fields::{EMPTY, FALSE, FieldDefault, FieldType, NONE},
+    secret::Secret,
     value::Value,
 };
 use serde_json::Value as Json;
@@ -268,27 +269,6 @@ impl Setting for Vec<TrustedIssuer> {
     }
 }
 
-/// Text that is redacted in replies and in debug output.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// The text itself.
-    pub fn reveal(&self) -> &str {
-        &self.0
-    }
-
-    fn shown(&self) -> &'static str {
-        if self.0.is_empty() { "" } else { REDACTED }
-    }
-}
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}", self.shown())
-    }
-}
-
 impl Setting for Secret {
     type Literal = ();
 
@@ -302,22 +282,22 @@ impl Setting for Secret {
     fn read(self, reader: &mut Reader, node: &Node) -> Option<Self> {
         match reader.text(node)? {
             hidden if hidden == REDACTED => Some(self),
-            text => Some(Self(text)),
+            text => Some(Self::new(text)),
         }
     }
 
     fn value(&self) -> Value {
-        Value::Text(self.0.clone())
+        Value::Text(self.reveal().clone())
     }
 
     fn view(&self) -> Json {
-        Json::from(self.shown())
+        Json::from(if self.reveal().is_empty() { "" } else { REDACTED })
     }
 }
 
 /// The transport between clients and the gateway.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Transport {
+pub enum ServeTransport {
     /// Streamable HTTP.
     #[default]
     StreamableHttp,
@@ -327,13 +307,13 @@ pub enum Transport {
     Stdio,
 }
 
-const TRANSPORTS: &[(&str, Transport)] = &[
-    ("streamable-http", Transport::StreamableHttp),
-    ("sse", Transport::Sse),
-    ("stdio", Transport::Stdio),
+const TRANSPORTS: &[(&str, ServeTransport)] = &[
+    ("streamable-http", ServeTransport::StreamableHttp),
+    ("sse", ServeTransport::Sse),
+    ("stdio", ServeTransport::Stdio),
 ];
 
-impl Transport {
+impl ServeTransport {
     /// Its name in the file.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -344,7 +324,7 @@ impl Transport {
     }
 }
 
-impl Setting for Transport {
+impl Setting for ServeTransport {
     type Literal = ();
 
     const TYPE: FieldType = FieldType::Enum(&["streamable-http", "sse", "stdio"]);

@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
-use super::{Settings, Transport, parse};
+use super::{ServeTransport, Settings, parse};
 use crate::LoadError;
 
 #[track_caller]
@@ -130,7 +130,7 @@ fn secrets_are_hidden_and_survive_an_update() {
     assert_eq!(updated.oauth.server, aggregator.oauth.server);
     assert!(aggregator.updated(r#"{"port": "x"}"#).is_err());
     assert!(aggregator.updated("[]").is_err());
-    assert_eq!(Settings::default().aggregator.transport, Transport::StreamableHttp);
+    assert_eq!(Settings::default().aggregator.transport, ServeTransport::StreamableHttp);
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! Workflow files.
 
-use super::{Lines, parse, text};
+use super::{WorkflowLines, parse, text};
 
 const FILE: &str = r#"apiVersion: muster.giantswarm.io/v1alpha1
 kind: Workflow
@@ -48,7 +48,7 @@ fn a_short_file_is_enough() {
 
 #[test]
 fn lines_are_found() {
-    let lines = Lines::of(FILE);
+    let lines = WorkflowLines::of(FILE);
     let line =
         |path: &[&str]| lines.line(&path.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>());
     assert_eq!(line(&["steps", "1", "args", "text"]), Some(22));

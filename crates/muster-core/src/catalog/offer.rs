@@ -56,6 +56,7 @@ fn entry(
         input_schema: schema.into(),
         params: None,
         definition: Some(Arc::from(tool.to_owned())),
+        effect: None,
         validator: Arc::default(),
     })
 }

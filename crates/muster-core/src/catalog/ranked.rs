@@ -6,7 +6,7 @@ use muster_search::{
     index::Index,
     query::How,
     search::{Match, Named, Place},
-    verdict::Verdict,
+    verdict::SearchVerdict,
 };
 
 use super::{CatalogSnapshot, CatalogSource, ToolEntry, indexed};
@@ -27,7 +27,7 @@ pub struct RankedTools<'a> {
     /// The number of tools that match at all.
     pub total: usize,
     /// Whether the query was matched.
-    pub verdict: Verdict<'a>,
+    pub verdict: SearchVerdict<'a>,
     /// The match strength of the best tool, from 0 to 1.
     pub strength: f32,
 }

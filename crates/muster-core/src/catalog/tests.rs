@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_search::verdict::Verdict;
+use muster_search::verdict::SearchVerdict;
 
 use super::{BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry};
 use crate::{
@@ -26,6 +26,7 @@ fn source(backend: &str, tools: &[(&str, &str)]) -> CatalogSource {
         input_schema: schema::input_schema(&[]).into(),
         params: None,
         definition: None,
+        effect: None,
         validator: Arc::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };
@@ -97,7 +98,7 @@ fn search_follows_catalog_changes() {
     let ranker = second.ranker(second.index());
     let hidden = ranker.search("pods", |source, _| source.backend.as_str() != "c", None, 10);
     assert!(hidden.found.is_empty() && hidden.total == 0);
-    assert!(matches!(hidden.verdict, Verdict::NoSuchTool { .. }));
+    assert!(matches!(hidden.verdict, SearchVerdict::NoSuchTool { .. }));
 }
 
 #[test]

@@ -57,6 +57,12 @@ pub struct InvalidPattern {
     reason: String,
 }
 
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
 impl Pattern {
     /// Wraps a pattern. Errors are reported by the first match.
     pub fn new(source: &str) -> Self {

@@ -28,6 +28,7 @@ fn entry(name: &str, schema: &str) -> ToolEntry {
         input_schema: Arc::from(raw(schema)),
         params: None,
         definition: None,
+        effect: None,
         validator: Arc::default(),
     }
 }
@@ -43,6 +44,8 @@ fn cli(name: &str, arguments: &[(&str, ParamType)]) -> ToolEntry {
             default: None,
             placement: Placement::Positional,
             choices: Vec::new(),
+            pattern: None,
+            allow_leading_dash: false,
         })
         .collect();
     let schema = schema::input_schema(&params);

@@ -2,7 +2,7 @@
 
 mod instance;
 
-use muster_api::service::{Health, ServiceList, ServiceStatus};
+use muster_api::service::{ServiceHealth, ServiceList, ServiceStatus};
 use muster_core::backend::CallContext;
 use muster_gateway::{
     condition::ServerCondition,
@@ -159,7 +159,7 @@ fn aggregator(handle: &Handle, view: &View) -> ServiceStatus {
         name: AGGREGATOR.to_owned(),
         service_type: "Aggregator".to_owned(),
         state: "running".to_owned(),
-        health: Health::Healthy,
+        health: ServiceHealth::Healthy,
         error: None,
         metadata: metadata.as_object().cloned().unwrap_or_default(),
         outputs: Map::new(),

@@ -5,9 +5,9 @@ use std::fs;
 use jiff::{Timestamp, ToSpan as _, Zoned};
 use tokio_util::task::TaskTracker;
 
-use super::{Event, Filter, Journal, Reason, parse_time};
+use super::{Event, EventJournal, Filter, Reason, parse_time};
 
-async fn reasons(journal: &Journal, filter: Filter) -> Vec<String> {
+async fn reasons(journal: &EventJournal, filter: Filter) -> Vec<String> {
     journal.find(filter).await.iter().map(|event| event.reason.clone()).collect()
 }
 
@@ -15,7 +15,7 @@ async fn reasons(journal: &Journal, filter: Filter) -> Vec<String> {
 async fn what_happened_is_found_newest_first() {
     let dir = tempfile::tempdir().unwrap();
     let tasks = TaskTracker::new();
-    let journal = Journal::start(dir.path(), &tasks);
+    let journal = EventJournal::start(dir.path(), &tasks);
     journal.tell(Reason::McpServerStarting, "a", "default", "");
     journal.tell(Reason::McpServerFailed, "a", "default", "connection refused");
     journal.tell(Reason::McpServerStarting, "b", "tools", "");
@@ -45,7 +45,7 @@ async fn what_happened_is_found_newest_first() {
     fs::write(folder.join(format!("events-{}.json", day(31))), &line).unwrap();
     fs::write(folder.join(format!("events-{}.json", day(29))), format!("{line}\n{{torn")).unwrap();
     let tasks = TaskTracker::new();
-    let journal = Journal::start(dir.path(), &tasks);
+    let journal = EventJournal::start(dir.path(), &tasks);
     assert_eq!(reasons(&journal, Filter::default()).await.len(), 5);
     journal.tell(Reason::McpServerStopped, "a", "default", "");
     drop(journal);

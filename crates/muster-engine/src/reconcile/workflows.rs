@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, collections::BTreeMap, sync::Arc};
 
-use muster_config::workflow::Lines;
+use muster_config::workflow::WorkflowLines;
 use muster_core::name::BackendName;
 use muster_gateway::dispatch::GatewaySnapshot;
 use muster_workflow::{
@@ -106,7 +106,7 @@ impl Reconciler {
             }
             let found = check(&file.workflow, &surroundings);
             if !found.is_empty() {
-                let lines = Lines::of(&file.text);
+                let lines = WorkflowLines::of(&file.text);
                 findings.extend(found.iter().map(|found| problem(file, &lines, found)));
             }
         }
@@ -160,7 +160,11 @@ impl Reconciler {
     }
 }
 
-fn problem(file: &WorkflowFile, lines: &Lines, found: &check::Finding) -> FileProblem {
+fn problem(
+    file: &WorkflowFile,
+    lines: &WorkflowLines,
+    found: &check::WorkflowFinding,
+) -> FileProblem {
     let place = match found.path.is_empty() {
         true => String::new(),
         false => format!("{}: ", found.path.join(" → ")),

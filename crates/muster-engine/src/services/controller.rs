@@ -5,7 +5,7 @@ use std::sync::Arc;
 use muster_gateway::dispatch;
 use muster_workflow::service::{
     ServiceClass, ServiceEvent, ServiceState,
-    health::{Health, HealthChecks, check_response},
+    health::{HealthChecks, ServiceHealth, check_response},
     values,
 };
 use tokio::{
@@ -237,9 +237,11 @@ impl Services {
             tell(Reason::ServiceInstanceHealthCheckRecovered, "");
         }
         match (before.health, after.health) {
-            (Health::Unhealthy, Health::Healthy) => tell(Reason::ServiceInstanceHealthy, ""),
-            (Health::Unhealthy, Health::Unhealthy) => (),
-            (_, Health::Unhealthy) => {
+            (ServiceHealth::Unhealthy, ServiceHealth::Healthy) => {
+                tell(Reason::ServiceInstanceHealthy, "");
+            }
+            (ServiceHealth::Unhealthy, ServiceHealth::Unhealthy) => (),
+            (_, ServiceHealth::Unhealthy) => {
                 let error = looked.as_ref().err().map(String::as_str).unwrap_or_default();
                 tell(Reason::ServiceInstanceUnhealthy, error);
             }

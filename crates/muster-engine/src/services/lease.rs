@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use muster_workflow::service::{
     ServiceEvent, ServiceState, Transition,
-    health::{Health, HealthChecks},
+    health::{HealthChecks, ServiceHealth},
     machine::LifecycleTool,
     next,
 };
@@ -72,7 +72,7 @@ impl Lease {
             instance.checks = match state {
                 ServiceState::Running => HealthChecks::fresh(),
                 ServiceState::Failed => {
-                    HealthChecks { health: Health::Unhealthy, ..HealthChecks::default() }
+                    HealthChecks { health: ServiceHealth::Unhealthy, ..HealthChecks::default() }
                 }
                 _ => HealthChecks::default(),
             };

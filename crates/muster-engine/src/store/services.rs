@@ -11,9 +11,9 @@ use muster_config::{
 };
 use muster_workflow::service::{ServiceClass, ServiceRecord};
 
-use super::{CLASSES, ClassFile, SERVICES, Store, WriteError, write};
+use super::{CLASSES, ClassFile, ConfigStore, SERVICES, WriteError, write};
 
-impl Store {
+impl ConfigStore {
     /// Writes a new class.
     pub(crate) async fn create_class(&self, class: &ServiceClass) -> Result<(), WriteError> {
         let folder = self.root.join(CLASSES);

@@ -5,7 +5,7 @@ use std::{cell::Cell, fs, os::unix::fs::PermissionsExt as _, path::Path, sync::A
 use muster_config::mcpserver::{McpServer, McpServerSpec, McpServerStatus, ServerType};
 use muster_core::policy::DefaultAccess;
 
-use super::{Files, PolicyFile, Severity, Store, WriteError};
+use super::{ConfigStore, Files, PolicyFile, Severity, WriteError};
 
 fn put(root: &Path, name: &str, text: &str) {
     let path = root.join(name);
@@ -37,7 +37,7 @@ fn server(name: &str) -> McpServer {
 #[test]
 fn nothing_at_all_is_fine() {
     let dir = tempfile::tempdir().unwrap();
-    let files = Store::new(dir.path().join("none")).load(&Files::default());
+    let files = ConfigStore::new(dir.path().join("none")).load(&Files::default());
     assert!(files.problems.is_empty());
     assert!(files.clis.is_none());
     assert_eq!(files.settings.aggregator.port, 8090);
@@ -59,7 +59,7 @@ fn one_bad_file_does_not_hide_the_others() {
     put(root, "clis/git.yaml", "command: git\ntools: []\n");
     put(root, "clis/bad.yaml", "tools: []\n");
     put(root, "policies/bad.yaml", "default: maybe\n");
-    let store = Store::new(root);
+    let store = ConfigStore::new(root);
     let files = store.load(&Files::default());
     assert_eq!(files.servers.keys().collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(files.clis.as_ref().unwrap().len(), 1);
@@ -107,7 +107,7 @@ fn a_folder_that_cannot_be_listed_changes_nothing() {
     put(root, "mcpservers/a.yaml", "url: http://a\n");
     put(root, "clis/git.yaml", "command: git\ntools: []\n");
     put(root, "policies/some.yaml", "default: disabled\ntools: {ls: {}}\n");
-    let store = Store::new(root);
+    let store = ConfigStore::new(root);
     let before = store.load(&Files::default());
     for folder in folders {
         fs::remove_dir_all(root.join(folder)).unwrap();
@@ -130,7 +130,7 @@ fn a_folder_that_cannot_be_listed_changes_nothing() {
 #[tokio::test]
 async fn files_are_written_whole_and_never_brought_back() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Arc::new(Store::new(dir.path()));
+    let store = Arc::new(ConfigStore::new(dir.path()));
     store.create(&server("new")).await.unwrap();
     assert!(matches!(store.create(&server("new")).await, Err(WriteError::Exists(_))));
     let path = dir.path().join("mcpservers/new.yaml");
@@ -159,7 +159,7 @@ async fn files_are_written_whole_and_never_brought_back() {
 #[tokio::test]
 async fn links_stay_links() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::new(dir.path());
+    let store = ConfigStore::new(dir.path());
     store.prepare().unwrap();
     let (real, link) = (dir.path().join("real"), dir.path().join("mcpservers/a.yaml"));
     fs::write(&real, "url: x\n").unwrap();

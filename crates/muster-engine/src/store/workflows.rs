@@ -3,9 +3,9 @@
 use muster_config::workflow::{parse, text};
 use muster_workflow::Workflow;
 
-use super::{Store, WORKFLOWS, WorkflowFile, WriteError, write};
+use super::{ConfigStore, WORKFLOWS, WorkflowFile, WriteError, write};
 
-impl Store {
+impl ConfigStore {
     /// Writes a new workflow.
     pub(crate) async fn create_workflow(&self, workflow: &Workflow) -> Result<(), WriteError> {
         let folder = self.root.join(WORKFLOWS);

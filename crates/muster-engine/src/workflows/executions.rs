@@ -16,7 +16,7 @@ use std::{
 use muster_core::call::Caller;
 use muster_workflow::{
     JsonObject, Workflow,
-    record::{Journal, JournalEntry, RunRecord, RunStart, RunState, RunSummary, fingerprint},
+    record::{JournalEntry, RunJournal, RunRecord, RunStart, RunState, RunSummary, fingerprint},
 };
 use thiserror::Error;
 use tokio::sync::Mutex;
@@ -56,7 +56,7 @@ pub(super) enum Why {
 #[derive(Debug)]
 pub(super) struct Left {
     pub(super) opened: RunStart,
-    pub(super) story: Journal,
+    pub(super) story: RunJournal,
 }
 
 /// Why there is no record.
@@ -105,7 +105,7 @@ impl Executions {
     fn left_behind(&self, path: &Path) -> Option<Left> {
         let id = path.file_stem()?.to_string_lossy().into_owned();
         let bytes = fs::read(path).ok()?;
-        let story = Journal::read(&String::from_utf8_lossy(&bytes));
+        let story = RunJournal::read(&String::from_utf8_lossy(&bytes));
         let is_at_its_end =
             read(&self.record_path(&id)).is_ok_and(|record| record.status != RunState::Inprogress);
         match story.opened.clone() {
@@ -208,7 +208,7 @@ impl Executions {
     /// Writes the record. Blocks.
     pub(super) fn give_up(&self, id: &str, why: Why) -> io::Result<()> {
         let bytes = fs::read(self.journal_path(id))?;
-        let story = Journal::read(&String::from_utf8_lossy(&bytes));
+        let story = RunJournal::read(&String::from_utf8_lossy(&bytes));
         let Some(opened) = &story.opened else {
             return fs::remove_file(self.journal_path(id));
         };

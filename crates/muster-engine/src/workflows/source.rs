@@ -31,6 +31,7 @@ pub(crate) fn source<'a>(workflows: impl Iterator<Item = &'a Arc<Workflow>>) -> 
         params: None,
         definition: None,
         // Arguments are validated by the execution, which records the error.
+        effect: None,
         validator: Arc::new(Validator::unchecked()),
     });
     let offer = Offer { tools: tools.collect(), ..Offer::default() };

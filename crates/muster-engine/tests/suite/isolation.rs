@@ -12,8 +12,8 @@ use muster_core::{
     request::Change,
 };
 use muster_engine::{
-    engine::{Engine, Options},
-    store::{Files, Store},
+    engine::{Engine, EngineOptions},
+    store::{ConfigStore, Files},
 };
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_gateway::{
@@ -81,12 +81,12 @@ impl World {
             write(&dir, server, 0);
         }
         let guarded = Guarded::default();
-        let store = Store::new(dir.path().to_owned());
+        let store = ConfigStore::new(dir.path().to_owned());
         let files = store.load(&Files::default());
         let environment = Environment::new([("PATH".to_owned(), "/bin".to_owned())], "");
-        let options = Options {
+        let options = EngineOptions {
             logins: Some(Arc::new(guarded.clone())),
-            ..Options::new(Arc::new(guarded.clone()), Launcher::new(), environment)
+            ..EngineOptions::new(Arc::new(guarded.clone()), Launcher::new(), environment)
         };
         let engine = Engine::start(store, files, options);
         let dispatcher = Dispatcher::new(engine.state()).with_principals(engine.principals());

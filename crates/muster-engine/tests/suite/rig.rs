@@ -11,8 +11,8 @@ use muster_core::{
     name::ToolName,
 };
 use muster_engine::{
-    engine::{Engine, Options},
-    store::{Files, Store},
+    engine::{Engine, EngineOptions},
+    store::{ConfigStore, Files},
     supervisor::Timing,
     view::{ServerEntry, View},
 };
@@ -149,13 +149,16 @@ fn put(path: PathBuf, text: &str) {
 }
 
 fn engine(root: PathBuf, fake: &Fake, bundled: &[CliConfig]) -> Engine {
-    let store = Store::new(root);
+    let store = ConfigStore::new(root);
     let files = store.load(&Files::default());
     let environment = [("PATH", "/usr/bin:/bin")].map(|(k, v)| (k.to_owned(), v.to_owned()));
-    let options =
-        Options::new(Arc::new(fake.clone()), Launcher::new(), Environment::new(environment, ""));
+    let options = EngineOptions::new(
+        Arc::new(fake.clone()),
+        Launcher::new(),
+        Environment::new(environment, ""),
+    );
     let timing = Timing::default();
-    Engine::start(store, files, Options { bundled: bundled.to_vec(), timing, ..options })
+    Engine::start(store, files, EngineOptions { bundled: bundled.to_vec(), timing, ..options })
 }
 
 pub(crate) const REMOTE: &str = "url: http://h/mcp\n";

@@ -320,9 +320,33 @@ fn param() -> impl Strategy<Value = (Param, Option<serde_json::Value>)> {
             let default = default.filter(|default| *default != Value::Null);
             let (name, description) = (String::new(), String::new());
             let (required, choices) = (false, Vec::new());
-            (Param { name, description, kind, required, default, placement, choices }, given)
+            let (pattern, allow_leading_dash) = (None, true);
+            let param = Param {
+                name,
+                description,
+                kind,
+                required,
+                default,
+                placement,
+                choices,
+                pattern,
+                allow_leading_dash,
+            };
+            (param, given)
         },
     )
+}
+
+#[test]
+fn positional_values_follow_the_end_of_options() {
+    let config = "command: x\nend_of_options: --\nglobal_args: [{name: g, default: 1}]\ntools: \
+                  [{name: t, description: d, args: [{name: a, positional: true}, {name: f}, {name: b, positional: true}]}]";
+    let words = |args| run(config, &Executor::Local, &args);
+    assert_eq!(
+        words(json!({"a": "-rf", "b": "--", "f": "v"})),
+        ["x", "--f", "v", "--g", "1", "--", "-rf", "--"]
+    );
+    assert_eq!(words(json!({"f": "v"})), ["x", "--f", "v", "--g", "1"]);
 }
 
 prop_compose! {
@@ -344,6 +368,9 @@ prop_compose! {
             command: sub,
             params: params.into_iter().map(|(param, _)| param).collect(),
             timeout: None,
+            effect: None,
+            network: false,
+            end_of_options: None,
         };
         let config = CliConfig {
             name: String::new(),

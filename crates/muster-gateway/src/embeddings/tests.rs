@@ -40,6 +40,7 @@ fn state(tools: &[&str]) -> GatewaySnapshot {
         input_schema: schema::input_schema(&[]).into(),
         params: None,
         definition: None,
+        effect: None,
         validator: Arc::default(),
     };
     let about = BackendInfo {

@@ -39,11 +39,11 @@ const GET_OUTPUT: &str = "get_output";
 
 /// The surface with `climax_search` and `climax_call`.
 #[derive(Debug, Default)]
-pub struct Discovery {
+pub struct DiscoverySurface {
     outputs: Arc<Outputs>,
 }
 
-impl Discovery {
+impl DiscoverySurface {
     /// Stores results that exceed a caller's budget in `outputs`.
     pub fn storing(outputs: Outputs) -> Self {
         Self { outputs: Arc::new(outputs) }
@@ -54,7 +54,7 @@ const SEARCH: &str = r#"{"name":"climax_search","description":"Search for availa
 
 const CALL: &str = r#"{"name":"climax_call","description":"Execute a CLI tool by name. Use climax_search first to discover available tools and their argument schemas.","inputSchema":{"type":"object","properties":{"tool_name":{"type":"string","description":"The exact name of the tool to execute (as returned by climax_search)"},"args":{"type":"object","description":"Arguments to pass to the tool (see tool's input_schema from climax_search)"}},"required":["tool_name"]}}"#;
 
-impl Surface for Discovery {
+impl Surface for DiscoverySurface {
     fn tools(&self, _state: &GatewaySnapshot) -> Vec<Raw> {
         [SEARCH, CALL]
             .into_iter()
@@ -86,7 +86,7 @@ impl Surface for Discovery {
     }
 }
 
-impl Discovery {
+impl DiscoverySurface {
     async fn climax_call(
         &self,
         cx: SurfaceContext<'_>,

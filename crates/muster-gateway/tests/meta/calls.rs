@@ -31,6 +31,8 @@ fn cli() -> ToolEntry {
         default: None,
         placement: Placement::Positional,
         choices: Vec::new(),
+        pattern: None,
+        allow_leading_dash: false,
     };
     let schema = schema::input_schema(std::slice::from_ref(&param));
     let entry = plain("files", "cli_log", "", schema.get());

@@ -223,6 +223,7 @@ pub(crate) fn tool(backend: &str, definition: &str) -> ToolEntry {
         input_schema: Arc::from(raw(&value["inputSchema"].to_string())),
         params: None,
         definition: Some(Arc::from(raw(definition))),
+        effect: None,
         validator: Arc::default(),
     }
 }
@@ -237,6 +238,7 @@ pub(crate) fn plain(backend: &str, name: &str, description: &str, schema: &str) 
         input_schema: Arc::from(raw(schema)),
         params: None,
         definition: None,
+        effect: None,
         validator: Arc::default(),
     }
 }

@@ -15,7 +15,7 @@ use muster_core::{
 use muster_gateway::{
     dispatch::{CallerSnapshots, Dispatcher, GatewaySnapshot},
     front::Front,
-    surface::{Surface, classic::Classic, discovery::Discovery, meta::Meta},
+    surface::{Surface, classic::Classic, discovery::DiscoverySurface, meta::Meta},
 };
 use tokio::sync::broadcast;
 
@@ -85,14 +85,17 @@ fn a_tool_that_becomes_destructive_does_not_slip_under_an_effect_ceiling() {
     let discovery = call("climax_call", r#"{"tool_name":"x_a_act","effect":"read"}"#);
     let judged_and_run = (1, vec!["act {}".to_owned()], Vec::new());
     assert_eq!(serve(Box::new(Meta::default()), meta), judged_and_run);
-    assert_eq!(serve(Box::new(Discovery::default()), discovery), judged_and_run);
+    assert_eq!(serve(Box::new(DiscoverySurface::default()), discovery), judged_and_run);
 }
 
 #[test]
 fn every_request_reads_the_state_once() {
     type NewSurface = fn() -> Box<dyn Surface>;
-    let surfaces: [NewSurface; 3] =
-        [|| Box::new(Meta::default()), || Box::new(Discovery::default()), || Box::new(Classic)];
+    let surfaces: [NewSurface; 3] = [
+        || Box::new(Meta::default()),
+        || Box::new(DiscoverySurface::default()),
+        || Box::new(Classic),
+    ];
     let requests = || {
         [
             Request::ListTools { cursor: None },

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 use muster_core::{json::raw, request::Request};
 use muster_gateway::{
     outputs::Outputs,
-    surface::{Surface, classic::Classic, discovery::Discovery},
+    surface::{Surface, classic::Classic, discovery::DiscoverySurface},
 };
 use serde_json::{Value, json};
 
@@ -30,8 +30,12 @@ fn told(result: &Value) -> String {
 
 #[track_caller]
 fn check_call(policy: Option<&str>, tool: &str, args: Value, expect: Expect) {
-    let result =
-        ask(policy, Discovery::default(), "climax_call", json!({"tool_name": tool, "args": args}));
+    let result = ask(
+        policy,
+        DiscoverySurface::default(),
+        "climax_call",
+        json!({"tool_name": tool, "args": args}),
+    );
     expect.assert_eq(&told(&result));
 }
 
@@ -50,8 +54,8 @@ fn names(policy: Option<&str>, surface: impl Surface + 'static) -> Vec<String> {
 #[test]
 fn discovery_shows_two_tools_whatever_there_is() {
     let nothing = Some("{}");
-    assert_eq!(names(None, Discovery::default()), ["climax_search", "climax_call"]);
-    assert_eq!(names(nothing, Discovery::default()), ["climax_search", "climax_call"]);
+    assert_eq!(names(None, DiscoverySurface::default()), ["climax_search", "climax_call"]);
+    assert_eq!(names(nothing, DiscoverySurface::default()), ["climax_search", "climax_call"]);
     assert_eq!(names(None, Classic), ["say", "plain", "nest"]);
     assert_eq!(names(Some("{tools: {nest: {}, say: {}}}"), Classic), ["say", "nest"]);
     assert_eq!(names(nothing, Classic), [""; 0]);
@@ -91,7 +95,7 @@ fn answers_of_a_tool_pass() {
     );
     for args in [json!({"tool_name": "plain", "args": null}), json!({"tool_name": "plain", "x": 1})]
     {
-        let result = ask(None, Discovery::default(), "climax_call", args);
+        let result = ask(None, DiscoverySurface::default(), "climax_call", args);
         assert_eq!(result["content"][0]["text"], "plain");
     }
 }
@@ -131,7 +135,7 @@ fn unknown_names() {
         failed: true
         Unknown tool: say. Available tools: climax_search, climax_call
     "#]]
-    .assert_eq(&told(&ask(None, Discovery::default(), "say", json!({"text": "x"}))));
+    .assert_eq(&told(&ask(None, DiscoverySurface::default(), "say", json!({"text": "x"}))));
 }
 
 #[test]
@@ -163,7 +167,7 @@ fn arguments_that_do_not_fit() {
 #[test]
 fn calls_that_do_not_fit_the_meta_tools() {
     let check = |tool: &str, args: Value, message: &str| {
-        let result = ask(None, Discovery::default(), tool, args);
+        let result = ask(None, DiscoverySurface::default(), tool, args);
         assert_eq!(result["content"][0]["text"], format!("Input validation error: {message}"));
         assert_eq!(result["isError"], true);
     };
@@ -196,7 +200,7 @@ fn what_the_policy_refuses() {
 }
 
 fn search(policy: Option<&str>, args: Value) -> Value {
-    let result = ask(policy, Discovery::default(), "climax_search", args);
+    let result = ask(policy, DiscoverySurface::default(), "climax_search", args);
     assert_eq!(result["isError"], false, "{result}");
     serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
 }
@@ -249,13 +253,13 @@ fn a_token_budget_selects_short_results() {
     let found = search(policy, json!({"query": "", "effect": "read"}));
     let names: Vec<_> = found["results"].as_array().unwrap().iter().collect();
     assert_eq!((names.len(), &names[0]["tool_name"]), (1, &json!("say")));
-    let wrong = ask(None, Discovery::default(), "climax_search", json!({"max_tokens": 3}));
+    let wrong = ask(None, DiscoverySurface::default(), "climax_search", json!({"max_tokens": 3}));
     assert_eq!(told(&wrong), "failed: true\nmax_tokens must be at least 300\n");
 }
 
 #[test]
 fn an_effect_ceiling_applies() {
-    let call = |policy, args| ask(policy, Discovery::default(), "climax_call", args);
+    let call = |policy, args| ask(policy, DiscoverySurface::default(), "climax_call", args);
     let bounded = json!({"tool_name": "plain", "effect": "read"});
     assert_eq!(
         told(&call(None, bounded.clone())),
@@ -271,7 +275,7 @@ fn a_long_result_is_stored_within_a_budget() {
     let world = World::new(None);
     let folder = tempfile::tempdir().unwrap();
     let call = |args: &Value| {
-        let surface = Discovery::storing(Outputs::at(folder.path()));
+        let surface = DiscoverySurface::storing(Outputs::at(folder.path()));
         let name = "climax_call".to_owned();
         world.ask(Box::new(surface), Request::CallTool { name, arguments: Some(raw(args)) })
     };

@@ -158,6 +158,7 @@ fn source() -> CatalogSource {
         input_schema: schema::input_schema(&tool.params).into(),
         params: Some(tool.params.into()),
         definition: None,
+        effect: tool.effect,
         validator: Arc::default(),
     });
     CatalogSource::new(name(), about, Offer { tools: entries.collect(), ..Offer::default() })

@@ -10,18 +10,18 @@ use muster_core::{
 use serde::Serialize;
 
 /// Computes the response of `/health`.
-pub type HealthCheck = Arc<dyn Fn() -> Health + Send + Sync>;
+pub type HealthCheck = Arc<dyn Fn() -> HealthResponse + Send + Sync>;
 
 /// The health of the gateway.
 #[derive(Debug, Clone)]
-pub struct Health {
+pub struct HealthResponse {
     /// For load balancers.
     pub status: StatusCode,
     /// For people: a JSON object.
     pub body: Raw,
 }
 
-impl Health {
+impl HealthResponse {
     /// A healthy gateway.
     pub fn ok() -> Self {
         #[derive(Serialize)]
@@ -71,7 +71,7 @@ impl Default for HttpOptions {
             paths: vec!["/mcp".to_owned(), "/".to_owned()],
             hosts: Vec::new(),
             origins: Vec::new(),
-            health: Arc::new(Health::ok),
+            health: Arc::new(HealthResponse::ok),
             guard: None,
             pages: Vec::new(),
             grace: Duration::from_secs(10),

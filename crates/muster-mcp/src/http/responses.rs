@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{
     body::{Body, EventStream},
-    options::Health,
+    options::HealthResponse,
     sessions::HttpSession,
 };
 use crate::{
@@ -90,7 +90,7 @@ pub(super) fn from_bytes(response: Response<Bytes>) -> Response<Body> {
     response.map(|body| Body::Whole(Some(body)))
 }
 
-pub(super) fn health(health: Health) -> Response<Body> {
+pub(super) fn health(health: HealthResponse) -> Response<Body> {
     let body: Box<str> = Raw::into(health.body);
     json(health.status, String::from(body).into_bytes())
 }

@@ -1,6 +1,6 @@
 //! Routes HTTP requests.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, request};
@@ -8,6 +8,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::Incoming as Arriving;
 use muster_core::{
     call::Caller,
+    credentials::{Admission, Peer},
     json::{Raw, RawObject},
 };
 use serde_json::value::RawValue;
@@ -51,7 +52,7 @@ type Refusal = Box<Response<Body>>;
 pub(super) struct Router {
     pub(super) app: Arc<App>,
     pub(super) local: Local,
-    pub(super) peer: IpAddr,
+    pub(super) peer: Arc<Peer>,
 }
 
 /// The resource at a path.
@@ -98,7 +99,7 @@ impl Router {
             return match read_body(body, limits).await {
                 Ok(body) => {
                     let request = Request::from_parts(head, body);
-                    responses::from_bytes(pages.respond(request, self.peer).await)
+                    responses::from_bytes(pages.respond(request, &self.peer).await)
                 }
                 Err(refusal) => *refusal,
             };
@@ -107,9 +108,9 @@ impl Router {
             return responses::not_found(options.paths.first().map_or("/", String::as_str));
         }
         let caller = match &options.guard {
-            None => unauthenticated_caller(&head.headers),
-            Some(guard) => match guard.authenticate(&head.headers).await {
-                Ok(principal) => Caller::authenticated(principal),
+            None => Admission::default().caller(client_session(&head.headers)),
+            Some(guard) => match guard.authenticate(&head.headers, &self.peer).await {
+                Ok(admission) => admission.caller(client_session(&head.headers)),
                 Err(refusal) => return responses::from_bytes(refusal),
             },
         };
@@ -374,12 +375,12 @@ fn no_randomness() -> Refusal {
     Box::new(responses::refuse(StatusCode::INTERNAL_SERVER_ERROR, message))
 }
 
-/// The caller without authentication. Clients that cannot hold a session may choose an id of their own. It
-/// must be long enough to be unguessable: knowing it is owning the session.
-fn unauthenticated_caller(headers: &HeaderMap) -> Caller {
+/// The session id that a client without a login chose, for clients that cannot hold a session. It must be long
+/// enough to be unguessable: knowing it is owning the session.
+fn client_session(headers: &HeaderMap) -> Option<Arc<str>> {
     let name = headers.get(&CLIENT_SESSION).and_then(|name| name.to_str().ok());
     let name = name.filter(|name| CLIENT_SESSION_LENGTH.contains(&name.len()));
-    Caller { session: name.map(|name| format!("client/{name}").into()), ..Caller::local() }
+    name.map(|name| format!("client/{name}").into())
 }
 
 /// The headers that repeat the body.

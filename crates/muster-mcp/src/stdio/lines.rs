@@ -22,13 +22,13 @@ pub enum Line {
 
 /// Reads lines. Cancel-safe: a partial line stays buffered.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineReader {
     input: BufReader<Input>,
     line: Vec<u8>,
     too_long: bool,
 }
 
-impl Lines {
+impl LineReader {
     /// Reads lines from `input`.
     pub fn new(input: Input) -> Self {
         Self {

@@ -1,14 +1,14 @@
 //! What HTTP itself decides: paths, methods, types, names, sizes.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use muster_core::{
     backend::BoxFuture,
-    credentials::{Authenticator, Principal, WebPages},
+    credentials::{Admission, Authenticator, Peer, Principal, WebPages},
 };
-use muster_mcp::http::{Health, HttpOptions};
+use muster_mcp::http::{HealthResponse, HttpOptions};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -160,7 +160,7 @@ async fn who_is_calling_is_asked_first() {
     let options = HttpOptions {
         guard: Some(Arc::new(Door)),
         pages: vec![Arc::new(Door)],
-        health: Arc::new(|| Health {
+        health: Arc::new(|| HealthResponse {
             status: StatusCode::SERVICE_UNAVAILABLE,
             body: muster_core::json::raw("bad"),
         }),
@@ -211,7 +211,7 @@ async fn pages_of_others_only_where_allowed() {
     assert!(reply.header("access-control-expose-headers").contains("WWW-Authenticate"));
 }
 
-/// Lets in whoever has any token, and has one page.
+/// Admits any token, and has one page.
 #[derive(Debug)]
 struct Door;
 
@@ -219,10 +219,11 @@ impl Authenticator for Door {
     fn authenticate<'a>(
         &'a self,
         headers: &'a HeaderMap,
-    ) -> BoxFuture<'a, Result<Arc<Principal>, Response<Bytes>>> {
+        _: &'a Peer,
+    ) -> BoxFuture<'a, Result<Admission, Response<Bytes>>> {
         Box::pin(async move {
             if headers.contains_key("authorization") {
-                return Ok(Arc::new(Principal {
+                return Ok(Admission::of(Arc::new(Principal {
                     id: "i|s".into(),
                     issuer: "i".into(),
                     subject: "s".into(),
@@ -231,7 +232,7 @@ impl Authenticator for Door {
                     groups: Arc::new([]),
                     login: "l".into(),
                     identity: None,
-                }));
+                })));
             }
             let refusal = Response::builder().status(401).header("www-authenticate", "Bearer");
             Err(refusal.body(Bytes::from_static(b"who are you?")).unwrap())
@@ -244,11 +245,15 @@ impl WebPages for Door {
         path == "/page"
     }
 
-    fn respond(&self, request: Request<Bytes>, peer: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
+    fn respond<'a>(
+        &'a self,
+        request: Request<Bytes>,
+        peer: &'a Peer,
+    ) -> BoxFuture<'a, Response<Bytes>> {
         Box::pin(async move {
             let (head, body) = request.into_parts();
             let body = String::from_utf8(body.to_vec()).unwrap();
-            let text = format!("{} {} {body} {}", head.method, head.uri, peer.is_loopback());
+            let text = format!("{} {} {body} {}", head.method, head.uri, peer.ip().is_loopback());
             Response::builder().status(202).body(text.into()).unwrap()
         })
     }

@@ -13,7 +13,7 @@ use crate::{
     http::{self as web, Response},
     instance::random_hex,
     oauth::{authorize::AuthorizationRequest, jwt},
-    scenario::Server,
+    scenario::ScenarioServer,
 };
 
 /// Logs the current user in to a server: gets the URL from muster, approves, and follows the callback.
@@ -57,7 +57,7 @@ pub(super) async fn simulate_callback(
 
 fn has_automatic_login(context: &ScenarioContext, server: &str) -> bool {
     let servers = &context.instance.setup().mcp_servers;
-    let guard = servers.iter().find(|known| known.name == server).and_then(Server::guard);
+    let guard = servers.iter().find(|known| known.name == server).and_then(ScenarioServer::guard);
     guard.is_some_and(|guard| guard.forward_token || guard.exchange.is_some())
 }
 
@@ -111,7 +111,7 @@ pub(super) async fn log_in_again(context: &mut ScenarioContext) -> BuiltinResult
     let bearer = idp.state().mint(&context.identity(), "").access;
     context.reconnect(bearer).await.map_err(|err| err.to_string())?;
     let servers = &context.instance.setup().mcp_servers;
-    let protected = servers.iter().find(|server| Server::is_protected(server));
+    let protected = servers.iter().find(|server| ScenarioServer::is_protected(server));
     let protected = protected.map(|server| server.name.clone());
     let mut login = Value::Null;
     if let Some(name) = protected {

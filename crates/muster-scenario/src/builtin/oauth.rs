@@ -9,8 +9,8 @@ use crate::{
     context::ScenarioContext,
     duration,
     mock::fault::Fault,
-    oauth::{provider_state::ProviderState, records::Endpoint},
-    scenario::Server,
+    oauth::{provider_state::ProviderState, records::ProviderEndpoint},
+    scenario::ScenarioServer,
 };
 
 /// The provider of this name, or the one whose tokens an MCP server of this name accepts.
@@ -20,7 +20,8 @@ pub(super) fn provider(
 ) -> Result<Arc<ProviderState>, String> {
     let providers = context.instance.providers();
     let guarded = context.instance.setup().mcp_servers.iter().find(|server| server.name == name);
-    let behind = guarded.and_then(Server::guard).and_then(|guard| guard.provider.as_deref());
+    let behind =
+        guarded.and_then(ScenarioServer::guard).and_then(|guard| guard.provider.as_deref());
     let found = providers.get(name).or_else(|| providers.get(behind?));
     found
         .map(|provider| Arc::clone(provider.state()))
@@ -132,7 +133,7 @@ pub(super) fn revoke(context: &ScenarioContext, args: &Map<String, Value>) -> Bu
 pub(super) fn set_fault(context: &ScenarioContext, args: &Map<String, Value>) -> BuiltinResult {
     let (server, endpoint) = (required(args, "server")?, required(args, "endpoint")?);
     let fault = args.get("fault").filter(|fault| !fault.is_null()).map(Fault::read).transpose()?;
-    let known = Endpoint::named(endpoint);
+    let known = ProviderEndpoint::named(endpoint);
     let known = known.ok_or_else(|| format!("unknown provider endpoint `{endpoint}`"))?;
     provider(context, server)?.set_fault(known, fault);
     Ok(

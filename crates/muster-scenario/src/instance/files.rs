@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::oauth;
 use crate::{
     oauth::Providers,
-    scenario::{ObjectKind, PreConfiguration, Server, ServerKind},
+    scenario::{ObjectKind, PreConfiguration, ScenarioServer, ServerKind},
     template,
 };
 
@@ -108,7 +108,7 @@ fn main_config(given: &Map<String, Value>, context: &FileContext<'_>) -> Value {
 }
 
 fn server_spec(
-    server: &Server,
+    server: &ScenarioServer,
     context: &FileContext<'_>,
     files: &mut Vec<PlannedFile>,
 ) -> Map<String, Value> {

@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use muster_config::yaml::{Node, NodeValue};
+use muster_config::{
+    Severity,
+    yaml::{Node, NodeValue},
+};
 use muster_core::{suggest::similar, value::Value as YamlValue};
 use serde_json::{Map, Number, Value};
 
-use super::{Problem, Severity};
+use super::ScenarioProblem;
 use crate::duration;
 
 /// Collects the problems of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnostics {
-    problems: Vec<Problem>,
+    problems: Vec<ScenarioProblem>,
 }
 
 impl Diagnostics {
@@ -25,11 +28,11 @@ impl Diagnostics {
     }
 
     fn report(&mut self, severity: Severity, line: usize, field: &str, message: String) {
-        self.problems.push(Problem { severity, line, field: field.to_owned(), message });
+        self.problems.push(ScenarioProblem { severity, line, field: field.to_owned(), message });
     }
 
     /// The problems, from top to bottom.
-    pub(crate) fn into_problems(self) -> Vec<Problem> {
+    pub(crate) fn into_problems(self) -> Vec<ScenarioProblem> {
         let mut problems = self.problems;
         problems.sort_by_key(|problem| problem.line);
         problems

@@ -11,8 +11,8 @@ use crate::{
     mock::{self, ErrorStyle},
     oauth,
     scenario::{
-        Budget, Expected, ExpectedNotification, Object, ObjectKind, PreConfiguration, Presence,
-        Scenario, Server, ServerKind, Step, Transport,
+        Budget, ConfigObject, Expected, ExpectedNotification, MockTransport, ObjectKind,
+        PreConfiguration, Presence, Scenario, ScenarioServer, ServerKind, Step,
     },
 };
 
@@ -186,7 +186,7 @@ fn setup(node: &Node, diagnostics: &mut Diagnostics) -> Option<PreConfiguration>
 /// Reports references to providers that are not defined.
 fn check_references(setup: &PreConfiguration, line: usize, diagnostics: &mut Diagnostics) {
     let known: Vec<&str> = setup.oauth_servers.iter().map(|server| &*server.name).collect();
-    let guards = setup.mcp_servers.iter().filter_map(Server::guard);
+    let guards = setup.mcp_servers.iter().filter_map(ScenarioServer::guard);
     let of_guards = guards.flat_map(|guard| {
         let exchange = guard.exchange.as_ref().and_then(|exchange| exchange.provider.as_ref());
         guard.provider.iter().chain(exchange)
@@ -200,7 +200,7 @@ fn check_references(setup: &PreConfiguration, line: usize, diagnostics: &mut Dia
     }
 }
 
-fn server(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<Server> {
+fn server(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<ScenarioServer> {
     let mut fields = Fields::open(node, path, diagnostics)?;
     let name = fields.required("name", diagnostics, "server name is required");
     let config_path = fields.at("config");
@@ -211,7 +211,7 @@ fn server(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<Serv
         return None;
     };
     let kind = server_kind(config, &config_path, diagnostics)?;
-    Some(Server { name, kind })
+    Some(ScenarioServer { name, kind })
 }
 
 fn server_kind(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<ServerKind> {
@@ -220,8 +220,8 @@ fn server_kind(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option
         return object(node).ok().map(ServerKind::Plain);
     }
     let transport = fields.read("type", diagnostics, |node| match text(node)?.as_str() {
-        "sse" => Ok(Some(Transport::Sse)),
-        "streamable-http" => Ok(Some(Transport::StreamableHttp)),
+        "sse" => Ok(Some(MockTransport::Sse)),
+        "streamable-http" => Ok(Some(MockTransport::StreamableHttp)),
         "stdio" => Ok(None),
         other => Err(format!("`{other}` is none of `stdio`, `streamable-http` and `sse`")),
     });
@@ -245,16 +245,16 @@ fn configured(
     path: &str,
     kind: ObjectKind,
     diagnostics: &mut Diagnostics,
-) -> Option<Object> {
+) -> Option<ConfigObject> {
     let mut fields = Fields::open(node, path, diagnostics)?;
     let name = fields.required("name", diagnostics, "name is required");
     let mut spec = fields.read("config", diagnostics, object).unwrap_or_default();
     spec.shift_remove("name");
     fields.finish(&[], diagnostics);
-    Some(Object { kind, name, spec })
+    Some(ConfigObject { kind, name, spec })
 }
 
-fn service_class(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<Object> {
+fn service_class(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Option<ConfigObject> {
     let mut fields = Fields::open(node, path, diagnostics)?;
     let name = fields.required("name", diagnostics, "name is required");
     let mut spec = fields.rest();
@@ -268,7 +268,7 @@ fn service_class(node: &Node, path: &str, diagnostics: &mut Diagnostics) -> Opti
             as_bytes(default);
         }
     }
-    Some(Object { kind: ObjectKind::ServiceClass, name, spec })
+    Some(ConfigObject { kind: ObjectKind::ServiceClass, name, spec })
 }
 
 fn lifecycle_tools(spec: &mut serde_json::Map<String, Value>) -> Vec<&mut Value> {

@@ -6,7 +6,7 @@ use expect_test::{Expect, expect};
 use serde_json::json;
 
 use super::parse;
-use crate::scenario::{Presence, Scenario, ServerKind, Transport};
+use crate::scenario::{MockTransport, Presence, Scenario, ServerKind};
 
 const HEAD: &str = "name: n\ncategory: behavioral\nconcept: mcpserver\n";
 
@@ -125,8 +125,8 @@ pre_configuration:
         .iter()
         .map(|server| match &server.kind {
             ServerKind::Stdio(_) => "stdio",
-            ServerKind::Remote { transport: Transport::StreamableHttp, .. } => "http",
-            ServerKind::Remote { transport: Transport::Sse, .. } => "sse",
+            ServerKind::Remote { transport: MockTransport::StreamableHttp, .. } => "http",
+            ServerKind::Remote { transport: MockTransport::Sse, .. } => "sse",
             ServerKind::Plain(_) => "plain",
         })
         .collect();

@@ -2,16 +2,16 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use muster_config::yaml::{self, Node};
+use muster_config::{
+    Severity,
+    yaml::{self, Node},
+};
 use serde_json::{Map, Value, json};
 
 use super::{
     ErrorStyle, MockConfig, MockContent, MockResponse, MockTool, ResponseExtras, fault::Fault,
 };
-use crate::load::{
-    Severity,
-    node::{Diagnostics, Fields, boolean, json, object, span, text},
-};
+use crate::load::node::{Diagnostics, Fields, boolean, json, object, span, text};
 
 /// The keys that make a server a mock, copied to the file of a mock process.
 pub(crate) const WRITTEN: [&str; 4] = ["tools", "resources", "resource_templates", "prompts"];

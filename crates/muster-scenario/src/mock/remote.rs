@@ -30,7 +30,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{MockConfig, engine::MockServer};
-use crate::{oauth::resource_guard::ResourceGuard, scenario::Transport};
+use crate::{oauth::resource_guard::ResourceGuard, scenario::MockTransport};
 use body::{Body, FLUSH_DELAY};
 
 /// A part of a response stream: bytes, or an error that breaks it.
@@ -56,7 +56,7 @@ impl fmt::Debug for RemoteMock {
 /// The state that all connections of a mock share.
 struct RemoteState {
     mock: MockServer,
-    transport: Transport,
+    transport: MockTransport,
     guard: Option<ResourceGuard>,
     /// Its URL, known once it listens.
     url: OnceLock<String>,
@@ -77,7 +77,11 @@ type Socket = Arc<OwnedFd>;
 
 impl RemoteMock {
     /// Starts on a free port.
-    pub async fn start(name: &str, config: &MockConfig, transport: Transport) -> io::Result<Self> {
+    pub async fn start(
+        name: &str,
+        config: &MockConfig,
+        transport: MockTransport,
+    ) -> io::Result<Self> {
         Self::behind(None, name, config, transport).await
     }
 
@@ -86,7 +90,7 @@ impl RemoteMock {
         guard: Option<ResourceGuard>,
         name: &str,
         config: &MockConfig,
-        transport: Transport,
+        transport: MockTransport,
     ) -> io::Result<Self> {
         let state = RemoteState {
             mock: MockServer::new(name, config),
@@ -172,8 +176,8 @@ impl RemoteState {
             return rejection;
         }
         match self.transport {
-            Transport::StreamableHttp => streamable::respond(self, request, socket).await,
-            Transport::Sse => sse::respond(self, request, socket).await,
+            MockTransport::StreamableHttp => streamable::respond(self, request, socket).await,
+            MockTransport::Sse => sse::respond(self, request, socket).await,
         }
     }
 

@@ -7,11 +7,11 @@ use std::{
 
 /// The system clock plus an offset.
 #[derive(Debug, Default)]
-pub struct Clock {
+pub struct MockClock {
     ahead_ms: AtomicU64,
 }
 
-impl Clock {
+impl MockClock {
     /// The current time since the Unix epoch.
     pub fn now(&self) -> Duration {
         let real = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -11,7 +11,7 @@ const LIFETIME: Duration = Duration::from_secs(3600);
 
 /// The configuration of a mock provider.
 #[derive(Debug, Clone)]
-pub struct ProviderConfig {
+pub struct MockProviderConfig {
     /// Its name.
     pub name: String,
     /// The path of its issuer URL; empty if the issuer is an origin.
@@ -31,7 +31,7 @@ pub struct ProviderConfig {
     /// Which clients it accepts.
     pub clients: Clients,
     /// Where its metadata is served.
-    pub discovery: Discovery,
+    pub discovery: MetadataLocation,
     /// Optional behavior.
     pub features: Vec<Feature>,
 }
@@ -76,7 +76,7 @@ pub enum Clients {
 
 /// Where the metadata of a provider is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Discovery {
+pub enum MetadataLocation {
     /// At every well-known path.
     All,
     /// `/.well-known/oauth-authorization-server`, before the path of the issuer.
@@ -135,7 +135,7 @@ pub struct ExchangeConfig {
     pub expected_issuer: Option<String>,
 }
 
-impl ProviderConfig {
+impl MockProviderConfig {
     /// A provider that grants every request.
     pub fn new(name: &str) -> Self {
         Self {
@@ -148,7 +148,7 @@ impl ProviderConfig {
             simulate_error: None,
             trusted: Vec::new(),
             clients: Clients::Any,
-            discovery: Discovery::All,
+            discovery: MetadataLocation::All,
             features: Vec::new(),
         }
     }
@@ -169,7 +169,7 @@ pub(crate) fn provider(
     node: &Node,
     path: &str,
     diagnostics: &mut Diagnostics,
-) -> Option<ProviderConfig> {
+) -> Option<MockProviderConfig> {
     const FLAGS: [(&str, Feature); 10] = [
         ("auto_approve", Feature::AutoApprove),
         ("pkce_required", Feature::PkceRequired),
@@ -184,7 +184,7 @@ pub(crate) fn provider(
     ];
     let mut fields = Fields::open(node, path, diagnostics)?;
     let name = fields.required("name", diagnostics, "name is required");
-    let mut config = ProviderConfig::new(&name);
+    let mut config = MockProviderConfig::new(&name);
     if let Some(issuer) = fields.read("issuer", diagnostics, text) {
         match issuer.strip_suffix('/').unwrap_or(&issuer) {
             path if path.is_empty() || path.starts_with('/') => path.clone_into(&mut config.path),
@@ -201,7 +201,8 @@ pub(crate) fn provider(
     config.client_secret = fields.read("client_secret", diagnostics, text);
     config.simulate_error = fields.read("simulate_error", diagnostics, text);
     config.clients = fields.read("clients", diagnostics, clients).unwrap_or(Clients::Any);
-    config.discovery = fields.read("discovery", diagnostics, discovery).unwrap_or(Discovery::All);
+    config.discovery =
+        fields.read("discovery", diagnostics, discovery).unwrap_or(MetadataLocation::All);
     for (key, feature) in FLAGS {
         if fields.read(key, diagnostics, boolean).unwrap_or_default() {
             config.features.push(feature);
@@ -231,12 +232,12 @@ fn clients(node: &Node) -> Result<Clients, String> {
     }
 }
 
-fn discovery(node: &Node) -> Result<Discovery, String> {
+fn discovery(node: &Node) -> Result<MetadataLocation, String> {
     match text(node)?.as_str() {
-        "all" => Ok(Discovery::All),
-        "oauth" => Ok(Discovery::Oauth),
-        "openid" => Ok(Discovery::Openid),
-        "openid-appended" => Ok(Discovery::OpenidAppended),
+        "all" => Ok(MetadataLocation::All),
+        "oauth" => Ok(MetadataLocation::Oauth),
+        "openid" => Ok(MetadataLocation::Openid),
+        "openid-appended" => Ok(MetadataLocation::OpenidAppended),
         other => {
             Err(format!("`{other}` is none of `all`, `oauth`, `openid` and `openid-appended`"))
         }

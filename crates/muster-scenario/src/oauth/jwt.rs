@@ -11,19 +11,19 @@ use ring::{
 use serde_json::{Value, json};
 
 /// A signing key.
-pub struct Key {
+pub struct SigningKey {
     pair: EcdsaKeyPair,
     id: String,
     random: SystemRandom,
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
-impl Key {
+impl SigningKey {
     /// A new key.
     pub fn new() -> io::Result<Self> {
         let failed = |_| io::Error::other("cannot generate a key");
@@ -58,7 +58,7 @@ pub fn challenge_of(verifier: &str) -> String {
 }
 
 /// Encodes a token with these claims.
-pub fn token(claims: &Value, key: Option<&Key>) -> String {
+pub fn token(claims: &Value, key: Option<&SigningKey>) -> String {
     let head = match key {
         Some(key) => json!({"alg": "ES256", "typ": "JWT", "kid": key.id}),
         None => json!({"alg": "none", "typ": "JWT"}),
@@ -88,7 +88,7 @@ mod tests {
         let plain = token(&written, None);
         assert!(plain.ends_with('.'), "no signature: {plain}");
         assert_eq!(claims(&plain), Some(written.clone()));
-        let key = Key::new().unwrap();
+        let key = SigningKey::new().unwrap();
         let signed = token(&written, Some(&key));
         assert_eq!(claims(&signed), Some(written));
         let (text, signature) = signed.rsplit_once('.').unwrap();

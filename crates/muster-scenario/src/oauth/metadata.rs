@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
-    config::{Clients, Discovery, Feature},
+    config::{Clients, Feature, MetadataLocation},
     provider_state::ProviderState,
 };
 
@@ -15,14 +15,14 @@ impl ProviderState {
     pub(super) fn is_metadata(&self, path: &str) -> bool {
         let issuer = &self.config.path;
         let places = [
-            (Discovery::Oauth, format!("{OAUTH}{issuer}")),
-            (Discovery::Openid, format!("{OPENID}{issuer}")),
-            (Discovery::OpenidAppended, format!("{issuer}{OPENID}")),
+            (MetadataLocation::Oauth, format!("{OAUTH}{issuer}")),
+            (MetadataLocation::Openid, format!("{OPENID}{issuer}")),
+            (MetadataLocation::OpenidAppended, format!("{issuer}{OPENID}")),
         ];
         let chosen = self.config.discovery;
         let mut open = places
             .iter()
-            .filter(|(place, _)| chosen == Discovery::All || chosen == *place)
+            .filter(|(place, _)| chosen == MetadataLocation::All || chosen == *place)
             .map(|(_, place)| place);
         open.any(|place| place == path)
     }
@@ -78,7 +78,7 @@ impl ProviderState {
     }
 
     pub(super) fn keys(&self) -> Value {
-        let keys: Vec<Value> = self.key.iter().map(super::jwt::Key::public).collect();
+        let keys: Vec<Value> = self.key.iter().map(super::jwt::SigningKey::public).collect();
         json!({ "keys": keys })
     }
 }

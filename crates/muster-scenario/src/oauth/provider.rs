@@ -29,9 +29,9 @@ use tokio_rustls::TlsAcceptor;
 use super::{
     authorize::{AuthorizationRequest, AuthorizeError},
     certificate_authority::CertificateAuthority,
-    config::{Feature, ProviderConfig},
+    config::{Feature, MockProviderConfig},
     provider_state::ProviderState,
-    records::{Endpoint, ProviderRecords, UserIdentity},
+    records::{ProviderEndpoint, ProviderRecords, UserIdentity},
     resource_guard,
     responses::{OAuthError, bare, object, page, redirect},
     token_endpoint::FormFields,
@@ -56,7 +56,7 @@ impl fmt::Debug for Provider {
 impl Provider {
     /// Starts on a free port.
     pub async fn start(
-        config: &ProviderConfig,
+        config: &MockProviderConfig,
         authority: Option<&CertificateAuthority>,
     ) -> io::Result<Self> {
         let tls = match (config.uses_tls(), authority) {
@@ -212,8 +212,8 @@ async fn respond(
 async fn inject_fault(state: &ProviderState, path: &str) -> io::Result<Option<Response<String>>> {
     let below = path.strip_prefix(&state.config().path).and_then(|path| path.strip_prefix('/'));
     let endpoint = match state.is_metadata(path) {
-        true => Some(Endpoint::Metadata),
-        false => below.and_then(Endpoint::named),
+        true => Some(ProviderEndpoint::Metadata),
+        false => below.and_then(ProviderEndpoint::named),
     };
     let Some(endpoint) = endpoint else { return Ok(None) };
     let kind = state.update(|records: &mut ProviderRecords| records.next_fault(endpoint)).flatten();

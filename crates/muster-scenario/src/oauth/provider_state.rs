@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{
-    clock::Clock,
-    config::{Clients, Feature, ProviderConfig},
-    jwt::{self, Key},
+    clock::MockClock,
+    config::{Clients, Feature, MockProviderConfig},
+    jwt::{self, SigningKey},
     records::{
-        Endpoint, Grant, IssuedToken, ProviderRecords, RegisteredClient, TokenKind, UserIdentity,
+        Grant, IssuedToken, ProviderEndpoint, ProviderRecords, RegisteredClient, TokenKind,
+        UserIdentity,
     },
     responses::OAuthError,
 };
@@ -26,11 +27,11 @@ const AUDIENCE_SCOPE: &str = "audience:server:client_id:";
 /// A mock provider without its transport.
 #[derive(Debug)]
 pub struct ProviderState {
-    pub(super) config: ProviderConfig,
+    pub(super) config: MockProviderConfig,
     origin: String,
     issuer: String,
-    pub(super) clock: Clock,
-    pub(super) key: Option<Key>,
+    pub(super) clock: MockClock,
+    pub(super) key: Option<SigningKey>,
     pub(super) trusted: OnceLock<Vec<Trusted>>,
     records: watch::Sender<ProviderRecords>,
 }
@@ -58,16 +59,16 @@ pub struct TokenSet {
 }
 
 impl ProviderState {
-    pub(super) fn new(config: &ProviderConfig, port: u16) -> io::Result<Self> {
+    pub(super) fn new(config: &MockProviderConfig, port: u16) -> io::Result<Self> {
         let scheme = if config.uses_tls() { "https" } else { "http" };
         let origin = format!("{scheme}://localhost:{port}");
-        let key = config.has(Feature::SignTokens).then(Key::new).transpose()?;
+        let key = config.has(Feature::SignTokens).then(SigningKey::new).transpose()?;
         let records =
             ProviderRecords { error: config.simulate_error.clone(), ..ProviderRecords::default() };
         Ok(Self {
             issuer: format!("{origin}{}", config.path),
             origin,
-            clock: Clock::default(),
+            clock: MockClock::default(),
             key,
             trusted: OnceLock::new(),
             records: watch::Sender::new(records),
@@ -91,7 +92,7 @@ impl ProviderState {
     }
 
     /// Its configuration.
-    pub const fn config(&self) -> &ProviderConfig {
+    pub const fn config(&self) -> &MockProviderConfig {
         &self.config
     }
 
@@ -145,7 +146,7 @@ impl ProviderState {
     }
 
     /// Sets or clears the fault of an endpoint.
-    pub fn set_fault(&self, endpoint: Endpoint, fault: Option<Fault>) {
+    pub fn set_fault(&self, endpoint: ProviderEndpoint, fault: Option<Fault>) {
         self.update(|records| match fault {
             Some(fault) => drop(records.faults.insert(endpoint, fault)),
             None => drop(records.faults.remove(&endpoint)),

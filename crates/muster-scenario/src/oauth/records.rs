@@ -81,7 +81,7 @@ pub(super) enum TokenKind {
 
 /// An endpoint of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Endpoint {
+pub enum ProviderEndpoint {
     /// The metadata documents.
     Metadata,
     /// The authorization endpoint.
@@ -96,7 +96,7 @@ pub enum Endpoint {
     Register,
 }
 
-impl Endpoint {
+impl ProviderEndpoint {
     const ALL: [(&str, Self); 6] = [
         ("metadata", Self::Metadata),
         ("authorize", Self::Authorize),
@@ -134,7 +134,7 @@ pub(super) struct ProviderRecords {
     /// The simulated error of the token endpoint.
     pub(super) error: Option<String>,
     /// Faults by endpoint.
-    pub(super) faults: BTreeMap<Endpoint, Fault>,
+    pub(super) faults: BTreeMap<ProviderEndpoint, Fault>,
     /// Requests by kind.
     pub(super) request_counts: BTreeMap<&'static str, u64>,
     /// Descriptions of rejected requests.
@@ -160,7 +160,7 @@ impl ProviderRecords {
     }
 
     /// The fault to inject into this response, counted against its limit.
-    pub(super) fn next_fault(&mut self, endpoint: Endpoint) -> Option<FaultKind> {
+    pub(super) fn next_fault(&mut self, endpoint: ProviderEndpoint) -> Option<FaultKind> {
         let fault = self.faults.get_mut(&endpoint)?;
         match &mut fault.times {
             None => Some(fault.kind),

@@ -6,7 +6,7 @@ use super::{Phase, Report, ScenarioResult, StatusCounts, StepResult, TestStatus}
 use crate::{
     duration,
     expect::Difference,
-    options::{Options, Verbosity},
+    options::{RunOptions, Verbosity},
 };
 
 /// Log lines shown unless `--debug` is given.
@@ -15,7 +15,7 @@ const LOG_LINES: usize = 25;
 const RESPONSE: usize = 2000;
 
 /// The lines before the first scenario.
-pub fn banner(options: &Options, scenarios: usize) -> String {
+pub fn banner(options: &RunOptions, scenarios: usize) -> String {
     let mut text = String::from("🧪 Starting muster tests\n");
     let workers = options.workers();
     let _written = writeln!(text, "🏗️  Base port: {}", options.base_port);

@@ -9,7 +9,7 @@ use muster_exec::{
 use muster_scenario::{
     load,
     mock::{MockConfig, remote::RemoteMock},
-    scenario::Transport,
+    scenario::MockTransport,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -70,7 +70,7 @@ async fn post(port: u16, path: &str, extra: &str, body: &str) -> String {
 #[test]
 fn streamable_http() {
     block_on(async {
-        let mock = RemoteMock::start("m", &config(), Transport::StreamableHttp).await.unwrap();
+        let mock = RemoteMock::start("m", &config(), MockTransport::StreamableHttp).await.unwrap();
         assert_eq!(mock.url(), format!("http://localhost:{}/mcp", mock.port()));
         let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
         let hello = post(mock.port(), "/mcp", "", hello).await;
@@ -92,7 +92,7 @@ fn streamable_http() {
 #[test]
 fn streamable_faults() {
     block_on(async {
-        let mock = RemoteMock::start("m", &config(), Transport::StreamableHttp).await.unwrap();
+        let mock = RemoteMock::start("m", &config(), MockTransport::StreamableHttp).await.unwrap();
         let fault =
             async |how: &str| post(mock.port(), "/mcp", "", &call(1, json!({"how": how}))).await;
         assert_eq!(fault("reset").await, "ConnectionReset after \"\"");
@@ -108,7 +108,8 @@ fn streamable_faults() {
 #[test]
 fn killed_and_revived() {
     block_on(async {
-        let mut mock = RemoteMock::start("m", &config(), Transport::StreamableHttp).await.unwrap();
+        let mut mock =
+            RemoteMock::start("m", &config(), MockTransport::StreamableHttp).await.unwrap();
         let port = mock.port();
         assert!(mock.kill());
         assert!(!mock.kill());
@@ -123,7 +124,7 @@ fn killed_and_revived() {
 #[test]
 fn server_sent_events() {
     block_on(async {
-        let mock = RemoteMock::start("m", &config(), Transport::Sse).await.unwrap();
+        let mock = RemoteMock::start("m", &config(), MockTransport::Sse).await.unwrap();
         let port = mock.port();
         let mut stream = BufReader::new(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
         let request = "GET /sse HTTP/1.1\r\nhost: x\r\naccept: text/event-stream\r\n\r\n";

@@ -6,7 +6,7 @@ use muster_scenario::{
     mock::fault::Fault,
     oauth::{
         jwt,
-        records::{Endpoint, UserIdentity},
+        records::{ProviderEndpoint, UserIdentity},
     },
 };
 use serde_json::{Value, json};
@@ -295,7 +295,7 @@ fn faults_are_injected_into_endpoints() {
         let jwks = format!("{}/jwks", core.issuer());
         let set = |endpoint: &str, fault: Value| {
             let fault = (!fault.is_null()).then(|| Fault::read(&fault).unwrap());
-            core.set_fault(Endpoint::named(endpoint).unwrap(), fault);
+            core.set_fault(ProviderEndpoint::named(endpoint).unwrap(), fault);
         };
         set("jwks", json!({"kind": "status", "status": 503, "times": 1}));
         assert_eq!(get(&jwks).await.status, 503);
@@ -308,6 +308,6 @@ fn faults_are_injected_into_endpoints() {
         assert_eq!(get(&jwks).await.status, 200);
         set("metadata", json!({"kind": "status", "status": 500}));
         assert_eq!(get(&place).await.status, 500);
-        assert_eq!(Endpoint::named("nowhere"), None);
+        assert_eq!(ProviderEndpoint::named("nowhere"), None);
     });
 }

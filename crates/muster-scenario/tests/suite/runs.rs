@@ -3,8 +3,8 @@
 use std::fs;
 
 use muster_scenario::{
-    options::{OnFailure, Options, Selection, SkipPolicy},
-    report::{Phase, TestStatus, Verdict},
+    options::{OnFailure, RunOptions, Selection, SkipPolicy},
+    report::{Phase, RunVerdict, TestStatus},
     run::{self, RunError},
 };
 use serde_json::Value;
@@ -204,7 +204,7 @@ fn concurrent_scenarios_are_reported() {
     scenarios.push(scenario("bad <&>", "steps: [{id: a, tool: core_echo}]"));
     let dir = directory(&scenarios);
     let reports = tempfile::tempdir().unwrap();
-    let options = Options { report: Some(reports.path().to_owned()), ..options(dir.path()) };
+    let options = RunOptions { report: Some(reports.path().to_owned()), ..options(dir.path()) };
     let mut printed = Vec::new();
     let verdict = block_on(async {
         let launcher = launcher();
@@ -213,7 +213,7 @@ fn concurrent_scenarios_are_reported() {
         verdict.unwrap()
     });
     let printed = String::from_utf8(printed).unwrap();
-    assert_eq!(verdict, Verdict::Failed, "{printed}");
+    assert_eq!(verdict, RunVerdict::Failed, "{printed}");
     for line in [
         "🎯 good-3... ✅",
         "🎯 oauth... ✅",
@@ -248,7 +248,7 @@ fn only_selected_scenarios_run() {
         scenario("three", &format!("skip: true\n{STEPS}")),
     ]);
     let names = |selection: Selection| {
-        let RunOutput { report, .. } = run(&Options { selection, ..options(dir.path()) });
+        let RunOutput { report, .. } = run(&RunOptions { selection, ..options(dir.path()) });
         let ran = report.results.into_iter().filter(|result| result.status == TestStatus::Passed);
         ran.map(|result| result.scenario.name).collect::<Vec<_>>()
     };
@@ -266,7 +266,7 @@ fn only_selected_scenarios_run() {
 fn an_unknown_scenario_name_is_an_error() {
     let dir = directory(&[scenario("workflow-delete", STEPS)]);
     let selection = Selection { scenario: Some("workflow-del".to_owned()), ..Selection::default() };
-    let options = Options { selection, ..options(dir.path()) };
+    let options = RunOptions { selection, ..options(dir.path()) };
     let failed: RunError =
         block_on(async { run::run(&options, &launcher(), &mut Vec::new()).await.unwrap_err() });
     assert_eq!(
@@ -279,7 +279,7 @@ fn an_unknown_scenario_name_is_an_error() {
 fn the_first_failure_can_stop_the_run() {
     let bad = "steps: [{id: a, tool: core_echo}]";
     let dir = directory(&[scenario("bad", bad), scenario("good", STEPS)]);
-    let options = Options { parallel: 1, on_failure: OnFailure::Stop, ..options(dir.path()) };
+    let options = RunOptions { parallel: 1, on_failure: OnFailure::Stop, ..options(dir.path()) };
     let RunOutput { report, printed } = run(&options);
     let statuses: Vec<TestStatus> = report.results.iter().map(|result| result.status).collect();
     assert_eq!(statuses, [TestStatus::Failed, TestStatus::Skipped], "{printed}");
@@ -338,7 +338,7 @@ fn a_run_that_times_out_reports_errors() {
     let dir = directory(&[scenario("slow", slow), scenario("waiting", STEPS)]);
     let timeout = std::time::Duration::from_millis(1500);
     let RunOutput { report, printed } =
-        run(&Options { timeout, parallel: 1, ..options(dir.path()) });
+        run(&RunOptions { timeout, parallel: 1, ..options(dir.path()) });
     let statuses: Vec<TestStatus> = report.results.iter().map(|result| result.status).collect();
     assert_eq!(statuses, [TestStatus::Error, TestStatus::Error], "{printed}");
     assert!(printed.contains("the run timed out after 1.5s"), "{printed}");
@@ -348,7 +348,7 @@ fn a_run_that_times_out_reports_errors() {
 fn directories_can_be_kept() {
     let dir = directory(&[scenario("kept", STEPS)]);
     let directory_cleanup = muster_scenario::options::DirectoryCleanup::Keep;
-    let RunOutput { printed, .. } = run(&Options { directory_cleanup, ..options(dir.path()) });
+    let RunOutput { printed, .. } = run(&RunOptions { directory_cleanup, ..options(dir.path()) });
     let root = printed.lines().find_map(|line| line.strip_prefix("📁 ")).unwrap();
     let instance = fs::read_dir(root).unwrap().next().unwrap().unwrap().path();
     assert!(instance.join("muster/config.yaml").is_file());

@@ -4,7 +4,7 @@ use std::{fs, future::pending, path::Path};
 
 use muster_exec::{launcher::Launcher, serve::LAUNCHER_ARG};
 use muster_scenario::{
-    options::Options,
+    options::RunOptions,
     report::{Report, ScenarioResult, TestStatus},
     run,
 };
@@ -40,11 +40,11 @@ pub(crate) fn directory(scenarios: &[String]) -> TempDir {
     dir
 }
 
-pub(crate) fn options(dir: &Path) -> Options {
-    Options { base_port: 21_000, ..Options::new(HELPER, dir) }
+pub(crate) fn options(dir: &Path) -> RunOptions {
+    RunOptions { base_port: 21_000, ..RunOptions::new(HELPER, dir) }
 }
 
-pub(crate) fn run(options: &Options) -> RunOutput {
+pub(crate) fn run(options: &RunOptions) -> RunOutput {
     block_on(async {
         let launcher = launcher();
         let mut printed = Vec::new();

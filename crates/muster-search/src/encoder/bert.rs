@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::encoder::{
     layer::{Layer, Norm},
     tokenizer::Tokenizer,
-    weights::{LoadError, Weights},
+    weights::{ModelLoadError, Weights},
 };
 
 /// What comes after so many word pieces is not read.
@@ -34,12 +34,12 @@ struct Config {
 
 impl Model {
     /// Reads a model from its folder. Takes a moment.
-    pub fn load(folder: &Path) -> Result<Self, LoadError> {
+    pub fn load(folder: &Path) -> Result<Self, ModelLoadError> {
         let path = folder.join("config.json");
         let text = fs::read(&path)
-            .map_err(|source| LoadError::Unreadable { path: path.clone(), source })?;
+            .map_err(|source| ModelLoadError::Unreadable { path: path.clone(), source })?;
         let config: Config = serde_json::from_slice(&text)
-            .map_err(|error| LoadError::Malformed { path, reason: error.to_string() })?;
+            .map_err(|error| ModelLoadError::Malformed { path, reason: error.to_string() })?;
         let Config {
             hidden_size: size, intermediate_size: inner, num_attention_heads: heads, ..
         } = config;

@@ -2,7 +2,7 @@
 
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 
-use crate::encoder::weights::{LoadError, Weights};
+use crate::encoder::weights::{ModelLoadError, Weights};
 
 /// Added to a variance, so that nothing is divided by nothing.
 const EPSILON: f32 = 1e-12;
@@ -18,7 +18,7 @@ impl Linear {
         weights: &Weights,
         name: &str,
         (from, to): (usize, usize),
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self, ModelLoadError> {
         let table = weights.table(&format!("{name}.weight"), from)?;
         let bias = weights.vector(&format!("{name}.bias"), to)?;
         // Laid out such that rows of input meet rows of weights.
@@ -37,7 +37,7 @@ pub(crate) struct Norm {
 }
 
 impl Norm {
-    pub(crate) fn read(weights: &Weights, name: &str, size: usize) -> Result<Self, LoadError> {
+    pub(crate) fn read(weights: &Weights, name: &str, size: usize) -> Result<Self, ModelLoadError> {
         Ok(Self {
             scale: weights.vector(&format!("{name}.weight"), size)?,
             shift: weights.vector(&format!("{name}.bias"), size)?,
@@ -75,7 +75,7 @@ impl Layer {
         weights: &Weights,
         number: usize,
         (size, inner, heads): (usize, usize, usize),
-    ) -> Result<Self, LoadError> {
+    ) -> Result<Self, ModelLoadError> {
         let name = |rest: &str| format!("encoder.layer.{number}.{rest}");
         let linear = |rest: &str, sizes| Linear::read(weights, &name(rest), sizes);
         Ok(Self {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use unicode_normalization::UnicodeNormalization as _;
 
-use crate::encoder::weights::LoadError;
+use crate::encoder::weights::ModelLoadError;
 
 /// Longer words are unknown.
 const LONGEST_WORD: usize = 100;
@@ -19,10 +19,10 @@ pub(crate) struct Tokenizer {
 
 impl Tokenizer {
     /// Reads a vocabulary: one piece in each line.
-    pub(crate) fn read(path: &Path) -> Result<Self, LoadError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, ModelLoadError> {
         let text = fs::read_to_string(path)
-            .map_err(|source| LoadError::Unreadable { path: path.to_owned(), source })?;
-        Self::of(&text).ok_or_else(|| LoadError::Malformed {
+            .map_err(|source| ModelLoadError::Unreadable { path: path.to_owned(), source })?;
+        Self::of(&text).ok_or_else(|| ModelLoadError::Malformed {
             path: path.to_owned(),
             reason: "there is no `[CLS]`, `[SEP]` or `[UNK]`".to_owned(),
         })

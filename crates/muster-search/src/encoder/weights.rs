@@ -9,7 +9,7 @@ use thiserror::Error;
 
 /// A model cannot be used.
 #[derive(Debug, Error)]
-pub enum LoadError {
+pub enum ModelLoadError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
@@ -43,10 +43,10 @@ struct Tensor {
 }
 
 impl Weights {
-    pub(crate) fn read(path: &Path) -> Result<Self, LoadError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, ModelLoadError> {
         let mut data = fs::read(path)
-            .map_err(|source| LoadError::Unreadable { path: path.to_owned(), source })?;
-        let broken = |reason: &str| LoadError::Malformed {
+            .map_err(|source| ModelLoadError::Unreadable { path: path.to_owned(), source })?;
+        let broken = |reason: &str| ModelLoadError::Malformed {
             path: path.to_owned(),
             reason: reason.to_owned(),
         };
@@ -65,9 +65,9 @@ impl Weights {
         Ok(Self { path: path.to_owned(), tensors, data })
     }
 
-    fn missing(&self, name: &str) -> LoadError {
+    fn missing(&self, name: &str) -> ModelLoadError {
         let reason = format!("`{name}` is missing, or not as it should be");
-        LoadError::Malformed { path: self.path.clone(), reason }
+        ModelLoadError::Malformed { path: self.path.clone(), reason }
     }
 
     fn values(&self, name: &str) -> Option<(&[usize], Vec<f32>)> {
@@ -79,13 +79,13 @@ impl Weights {
     }
 
     /// A list of so many numbers.
-    pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Array1<f32>, LoadError> {
+    pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Array1<f32>, ModelLoadError> {
         let found = self.values(name).filter(|(shape, _)| *shape == [length]);
         found.map(|(_, values)| Array1::from(values)).ok_or_else(|| self.missing(name))
     }
 
     /// A table with so many columns.
-    pub(crate) fn table(&self, name: &str, columns: usize) -> Result<Array2<f32>, LoadError> {
+    pub(crate) fn table(&self, name: &str, columns: usize) -> Result<Array2<f32>, ModelLoadError> {
         let read = || {
             let (shape, values) = self.values(name)?;
             let &[rows, found] = shape else { return None };

@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use super::{BREAK, Block, Posting, Shard, Terms, WHOLE};
 use crate::{
     document::Document,
-    field::{Counts, Field, Impact},
+    field::{Counts, DocumentField, Impact},
     words::{self, Words},
 };
 
@@ -96,7 +96,7 @@ impl Build {
         known.unwrap_or_else(|| self.terms.insert_full(term.to_owned(), Vec::new()).0) as u32
     }
 
-    fn post(&mut self, fields: &[Vec<u32>; Field::ALL.len()]) {
+    fn post(&mut self, fields: &[Vec<u32>; DocumentField::ALL.len()]) {
         let lengths: Counts = fields.each_ref().map(|terms| terms.len().min(MOST_WORDS) as u16);
         let mut counts: BTreeMap<u32, Counts> = BTreeMap::new();
         for (field, terms) in fields.iter().enumerate() {

@@ -4,7 +4,7 @@
 
 use serde_json::{Value as Json, json};
 
-use super::{Journal, JournalEntry, JournalTime, RunRecord, RunStart, RunState, fingerprint};
+use super::{JournalEntry, JournalTime, RunJournal, RunRecord, RunStart, RunState, fingerprint};
 use crate::{JsonObject, WorkflowSpec, definition::read, report::StepReport};
 
 fn at(ms: i64) -> JournalTime {
@@ -47,7 +47,7 @@ fn a_journal_that_is_cut_off_tells_what_is_known() {
     let spec = spec(json!([{"id": "a", "tool": "t"}, {"id": "b", "tool": "t"}]));
     let whole = journal(&[opened(&spec, 0), begins("a"), ended("a", "completed"), begins("b")]);
     let record = |text: &str| {
-        let story = Journal::read(text);
+        let story = RunJournal::read(text);
         let opened = story.opened.clone()?;
         Some(opened.record.interrupted(&story))
     };
@@ -74,7 +74,7 @@ fn only_what_may_be_done_twice_goes_on() {
         let spec = spec(steps);
         let mut all = vec![opened(&spec, depth)];
         all.extend(lines.iter().cloned());
-        let past = Journal::read(&journal(&all)).resumable(&spec);
+        let past = RunJournal::read(&journal(&all)).resumable(&spec);
         past.map(|past| past.into_keys().collect::<Vec<_>>().join(" "))
     };
     let plain = json!([{"id": "a", "tool": "t"}, {"id": "b", "tool": "t"}]);
@@ -98,7 +98,7 @@ fn only_what_may_be_done_twice_goes_on() {
 fn another_definition_does_not_go_on() {
     let before = spec(json!([{"id": "a", "tool": "t", "idempotent": true}]));
     let now = spec(json!([{"id": "a", "tool": "u", "idempotent": true}]));
-    let story = Journal::read(&journal(&[opened(&before, 0)]));
+    let story = RunJournal::read(&journal(&[opened(&before, 0)]));
     assert!(story.resumable(&before).is_some());
     assert!(story.resumable(&now).is_none());
 }

@@ -8,7 +8,7 @@ use super::class::{HealthExpectation, HealthPolicy, HealthTool};
 /// How well a service is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Health {
+pub enum ServiceHealth {
     /// As it should be.
     Healthy,
     /// The last checks were bad, but not enough of them.
@@ -21,7 +21,7 @@ pub enum Health {
     Unknown,
 }
 
-impl Health {
+impl ServiceHealth {
     /// The word for it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl Health {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HealthChecks {
     /// How well that is.
-    pub health: Health,
+    pub health: ServiceHealth,
     /// Bad ones in a row.
     pub failures: u32,
     /// Good ones in a row.
@@ -47,7 +47,7 @@ pub struct HealthChecks {
 impl HealthChecks {
     /// Of a service that has just been started.
     pub const fn fresh() -> Self {
-        Self { health: Health::Healthy, failures: 0, successes: 0 }
+        Self { health: ServiceHealth::Healthy, failures: 0, successes: 0 }
     }
 
     /// After one check more.
@@ -55,13 +55,13 @@ impl HealthChecks {
     pub fn after(self, good: bool, policy: &HealthPolicy) -> Self {
         if good {
             let successes = self.successes.saturating_add(1);
-            let back = self.health == Health::Degraded || successes >= policy.successes();
-            let health = if back { Health::Healthy } else { self.health };
+            let back = self.health == ServiceHealth::Degraded || successes >= policy.successes();
+            let health = if back { ServiceHealth::Healthy } else { self.health };
             return Self { health, failures: 0, successes };
         }
         let failures = self.failures.saturating_add(1);
-        let lost = self.health == Health::Unhealthy || failures >= policy.failures();
-        let health = if lost { Health::Unhealthy } else { Health::Degraded };
+        let lost = self.health == ServiceHealth::Unhealthy || failures >= policy.failures();
+        let health = if lost { ServiceHealth::Unhealthy } else { ServiceHealth::Degraded };
         Self { health, failures, successes: 0 }
     }
 }

@@ -19,7 +19,7 @@ use muster_gateway::{
     dispatch::Dispatcher,
     front::Front,
     outputs::temporary::TemporaryOutputs,
-    surface::{Surface, classic::Classic, discovery::Discovery},
+    surface::{Surface, classic::Classic, discovery::DiscoverySurface},
 };
 use muster_mcp::{
     http::{self, HttpOptions},
@@ -82,7 +82,7 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
     let outputs = TemporaryOutputs::default();
     let surface: Box<dyn Surface> = match args.classic {
         true => Box::new(Classic),
-        false => Box::new(Discovery::storing(outputs.outputs())),
+        false => Box::new(DiscoverySurface::storing(outputs.outputs())),
     };
     let name = identity.name.clone();
     let dispatcher = Arc::new(Dispatcher::new(servers.snapshot()));

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use muster_core::json::{Raw, raw};
-use muster_gateway::surface::{Surface, classic::Classic, discovery::Discovery};
+use muster_gateway::surface::{Surface, classic::Classic, discovery::DiscoverySurface};
 use serde::Serialize;
 
 use super::{args::Tokens, assembly::Assembly, load};
@@ -41,7 +41,7 @@ pub(super) fn run(args: &Tokens) -> Result<ExitCode, CommandError> {
         Cost { mode, tools: tools.len(), bytes: text.get().len(), tokens }
     };
     let classic = cost("classic", &Classic.tools(&state));
-    let discovery = cost("discovery", &Discovery::default().tools(&state));
+    let discovery = cost("discovery", &DiscoverySurface::default().tools(&state));
     #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
     let ratio = classic.tokens as f64 / discovery.tokens.max(1) as f64;
     let ratio = (ratio * 100.0).round() / 100.0;

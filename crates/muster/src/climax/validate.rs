@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     error::CommandError,
-    output::{Format, Printer, Tone},
+    output::{self, Format, Printer, Tone},
     process,
 };
 
@@ -32,6 +32,9 @@ struct Verdict {
     reason: Option<String>,
     problems: Vec<Found>,
     warnings: Vec<Found>,
+    /// Names of the tools that state no effect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    without_effect: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -67,6 +70,12 @@ pub(super) fn run(args: &Validate) -> Result<ExitCode, CommandError> {
         Format::Json => printer.json(&report)?,
         Format::Table => print(printer, &report)?,
     }
+    // Standard output is compared by scripts; advice goes to standard error.
+    for verdict in &report.configs {
+        if let Some(advice) = verdict.effect_advice() {
+            output::hint(&advice);
+        }
+    }
     Ok(if invalid == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -78,6 +87,8 @@ fn check_config(word: &str, environment: &Environment) -> Verdict {
     let config = loaded.value;
     let tools = config.tools.len();
     let mut verdict = Verdict::good(word.to_owned(), Some(config.name), tools, &loaded.warnings);
+    let without_effect = config.tools.into_iter().filter(|tool| tool.effect.is_none());
+    verdict.without_effect = without_effect.map(|tool| tool.name).collect();
     match environment.command_words(&config.command).first() {
         None => {
             verdict.valid = false;
@@ -117,8 +128,9 @@ fn check_policy(path: &Path, configs: &[String]) -> Verdict {
 impl Verdict {
     fn good(file: String, name: Option<String>, count: usize, warnings: &[Warning]) -> Self {
         let warnings = warnings.iter().map(Found::from).collect();
-        let (reason, problems) = (None, Vec::new());
-        Self { file, valid: true, name, count: Some(count), reason, problems, warnings }
+        let (reason, problems, without_effect) = (None, Vec::new(), Vec::new());
+        let count = Some(count);
+        Self { file, valid: true, name, count, reason, problems, warnings, without_effect }
     }
 
     fn bad(file: String, err: &FileError) -> Self {
@@ -128,8 +140,22 @@ impl Verdict {
             }
             err => (Some(err.to_string()), Vec::new()),
         };
-        let (name, count, warnings) = (None, None, Vec::new());
-        Self { file, valid: false, name, count, reason, problems, warnings }
+        let (name, count, warnings, without_effect) = (None, None, Vec::new(), Vec::new());
+        Self { file, valid: false, name, count, reason, problems, warnings, without_effect }
+    }
+
+    /// How to state effects, if a tool has none.
+    fn effect_advice(&self) -> Option<String> {
+        const NAMED: usize = 5;
+        let mut names: Vec<String> =
+            self.without_effect.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+        let more = self.without_effect.len().saturating_sub(NAMED);
+        if more > 0 {
+            names.push(format!("{more} more"));
+        }
+        let (file, names) = (&self.file, names.join(", "));
+        (!names.is_empty())
+            .then(|| format!("{file}: state the `effect` (read, write or destructive) of {names}"))
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use muster_api::{
     Availability,
-    service::{Health, ServiceStatus},
+    service::{ServiceHealth, ServiceStatus},
 };
 use muster_client::remote::tool_response::ToolResponse;
 
@@ -60,5 +60,5 @@ fn is_available(response: &ToolResponse) -> bool {
 
 fn is_healthy(response: &ToolResponse) -> bool {
     let status: Result<ServiceStatus, _> = response.reply("core_service_status");
-    status.is_ok_and(|status| status.health == Health::Healthy)
+    status.is_ok_and(|status| status.health == ServiceHealth::Healthy)
 }

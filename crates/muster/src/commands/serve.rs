@@ -20,15 +20,15 @@ use muster_client::{
     env_vars, models,
     secrets::{SecretConnector, SecretStore},
 };
-use muster_config::settings::{Aggregator, Transport};
+use muster_config::settings::{Aggregator, ServeTransport};
 use muster_core::{
     json::raw,
     policy::DestructiveTools,
     request::{ServerCapabilities, ServerInfo},
 };
 use muster_engine::{
-    engine::{Engine, Options},
-    store::{Files, Store},
+    engine::{Engine, EngineOptions},
+    store::{ConfigStore, Files},
     view::View,
 };
 use muster_exec::launcher::Launcher;
@@ -37,10 +37,10 @@ use muster_gateway::{
     embeddings::ToolEmbeddings,
     front::Front,
     outputs::Outputs,
-    surface::{Surface, discovery::Discovery, meta::Meta},
+    surface::{Surface, discovery::DiscoverySurface, meta::Meta},
 };
 use muster_mcp::{
-    http::{self, Health, HttpOptions},
+    http::{self, HealthResponse, HttpOptions},
     server::Server,
     stdio::{self, Input, Output},
 };
@@ -95,7 +95,7 @@ pub(crate) fn run_for(args: &Serve, clients: Clients) -> Result<ExitCode, Comman
     };
     log::install(level, None)
         .map_err(|err| CommandError::new(format!("cannot write log lines: {err}")))?;
-    let store = Store::new(config_path(args)?);
+    let store = ConfigStore::new(config_path(args)?);
     if let Some(missing) = args.config_path.as_ref().filter(|path| !path.exists()) {
         tracing::warn!(
             "{} does not exist: the defaults hold, without any policy",
@@ -127,7 +127,7 @@ fn config_path(args: &Serve) -> Result<PathBuf, CommandError> {
 async fn serve(
     args: &Serve,
     clients: Clients,
-    store: Store,
+    store: ConfigStore,
     files: Files,
 ) -> Result<(), CommandError> {
     let stop_requested = process::stop_requested();
@@ -149,11 +149,11 @@ async fn serve(
     let connector = Arc::new(connector(args, &launcher, &identity)?);
     let connect =
         Arc::new(SecretConnector::new(SecretStore::of(store.root()), Arc::clone(&connector)));
-    let options = Options {
+    let options = EngineOptions {
         bundled: bundled::clis(),
         destructive: if args.yolo { DestructiveTools::Allowed } else { DestructiveTools::Blocked },
         logins: client.as_ref().map(|client| client.logins()),
-        ..Options::new(connect, launcher.clone(), process::environment())
+        ..EngineOptions::new(connect, launcher.clone(), process::environment())
     };
     let root = store.root().to_owned();
     let engine = Engine::start(store, files, options);
@@ -233,7 +233,9 @@ fn connector(
 /// What clients are shown. Where there is a model, search goes by meaning too.
 fn surface(args: &Serve, engine: &Engine, root: &Path) -> Box<dyn Surface> {
     match args.surface {
-        SurfaceArg::Climax => Box::new(Discovery::storing(Outputs::at(root.join("outputs")))),
+        SurfaceArg::Climax => {
+            Box::new(DiscoverySurface::storing(Outputs::at(root.join("outputs"))))
+        }
         SurfaceArg::Muster => {
             let meta = Meta::storing(Outputs::at(root.join("outputs")));
             let Some(folder) = models::default_model() else { return Box::new(meta) };
@@ -252,8 +254,8 @@ enum Door {
 
 async fn door(aggregator: &Aggregator, clients: Clients) -> Result<Door, CommandError> {
     match aggregator.transport {
-        Transport::Stdio => Ok(Door::Stdio),
-        Transport::StreamableHttp | Transport::Sse => {
+        ServeTransport::Stdio => Ok(Door::Stdio),
+        ServeTransport::StreamableHttp | ServeTransport::Sse => {
             let setting = "`aggregator.port` in config.yaml";
             let opened = listen::open(&aggregator.host, aggregator.port, setting).await;
             match (opened, clients) {
@@ -294,7 +296,7 @@ async fn serve_stdio(server: Server) -> io::Result<()> {
     }
 }
 
-fn health(view: &watch::Receiver<Arc<View>>, logins: Option<&AuthServer>) -> Health {
+fn health(view: &watch::Receiver<Arc<View>>, logins: Option<&AuthServer>) -> HealthResponse {
     #[derive(Serialize)]
     struct Body {
         status: &'static str,
@@ -311,5 +313,5 @@ fn health(view: &watch::Receiver<Arc<View>>, logins: Option<&AuthServer>) -> Hea
     let servers = Servers { total: view.servers.len(), connected: view.connected() };
     let reason = logins.and_then(AuthServer::pending_reason);
     let status = if reason.is_some() { "degraded" } else { "ok" };
-    Health { body: raw(&Body { status, reason, servers }), ..Health::ok() }
+    HealthResponse { body: raw(&Body { status, reason, servers }), ..HealthResponse::ok() }
 }

@@ -7,9 +7,10 @@ use muster_exec::launcher::Launcher;
 use muster_scenario::{
     duration, mcp_server, mock,
     options::{
-        Category, Concept, DirectoryCleanup, OnFailure, Options, Selection, SkipPolicy, Verbosity,
+        Category, Concept, DirectoryCleanup, OnFailure, RunOptions, Selection, SkipPolicy,
+        Verbosity,
     },
-    report::Verdict,
+    report::RunVerdict,
     run, schema,
 };
 
@@ -103,16 +104,16 @@ pub(crate) fn run(args: &Test) -> Result<ExitCode, CommandError> {
     code
 }
 
-fn options(args: &Test) -> Result<Options, String> {
+fn options(args: &Test) -> Result<RunOptions, String> {
     let muster = std::env::current_exe().map_err(|err| err.to_string())?;
-    Ok(Options {
+    Ok(RunOptions {
         selection: Selection {
             category: args.category.as_deref().map(Category::parse).transpose()?,
             concept: args.concept.as_deref().map(Concept::parse).transpose()?,
             scenario: args.scenario.clone(),
             skipped: if args.run_skipped { SkipPolicy::Ignore } else { SkipPolicy::Honor },
         },
-        parallel: Options::parallel(args.parallel)?,
+        parallel: RunOptions::parallel(args.parallel)?,
         on_failure: if args.fail_fast { OnFailure::Stop } else { OnFailure::Continue },
         timeout: timeout(&args.timeout)?,
         base_port: args.base_port,
@@ -127,7 +128,7 @@ fn options(args: &Test) -> Result<Options, String> {
         } else {
             DirectoryCleanup::Remove
         },
-        ..Options::new(muster, args.config.clone())
+        ..RunOptions::new(muster, args.config.clone())
     })
 }
 
@@ -138,7 +139,7 @@ fn timeout(written: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("--timeout: `{written}` is no duration such as `90s` or `10m`"))
 }
 
-async fn run_mode(args: &Test, options: &Options) -> Result<ExitCode, CommandError> {
+async fn run_mode(args: &Test, options: &RunOptions) -> Result<ExitCode, CommandError> {
     let failed = |err: &dyn std::error::Error| CommandError::new(err.to_string());
     if args.mock_mcp_server {
         let Some(config) = &args.mock_config else {
@@ -169,9 +170,9 @@ async fn run_mode(args: &Test, options: &Options) -> Result<ExitCode, CommandErr
     done
 }
 
-fn code(verdict: Verdict) -> ExitCode {
+fn code(verdict: RunVerdict) -> ExitCode {
     match verdict {
-        Verdict::Passed => ExitCode::SUCCESS,
-        Verdict::Failed => ExitCode::from(1),
+        RunVerdict::Passed => ExitCode::SUCCESS,
+        RunVerdict::Failed => ExitCode::from(1),
     }
 }

@@ -47,18 +47,19 @@ fn validate_names_every_problem_with_its_place() {
     check(
         &["validate", "good.yaml", "bad.yaml", "--policy", "policy.yaml"],
         &expect![[r#"
-        exit code: 1
-        ----- stdout -----
-          ✓ demo — 2 tool(s)
-          ✗ bad.yaml
-            name: Input should be a valid string (line 1); quote it: `"no"` (without quotes it is bool)
-            tools → 0 → description: Field required (line 4); line 5 has `descripton`: write `description`
-            tools → 0 → args → 0 → type: Input should be 'string', 'integer', 'number' or 'boolean' (line 6); did you mean `string`?
-          ✓ policy — 1 tool rule(s)
+            exit code: 1
+            ----- stdout -----
+              ✓ demo — 2 tool(s)
+              ✗ bad.yaml
+                name: Input should be a valid string (line 1); quote it: `"no"` (without quotes it is bool)
+                tools → 0 → description: Field required (line 4); line 5 has `descripton`: write `description`
+                tools → 0 → args → 0 → type: Input should be 'string', 'integer', 'number' or 'boolean' (line 6); did you mean `string`?
+              ✓ policy — 1 tool rule(s)
 
-        1 valid, 1 invalid
-        ----- stderr -----
-    "#]],
+            1 valid, 1 invalid
+            ----- stderr -----
+            hint: good.yaml: state the `effect` (read, write or destructive) of `zebra`, `alpha`
+        "#]],
     );
 }
 
@@ -88,6 +89,7 @@ fn what_a_policy_says_in_vain_is_told() {
 
         All 1 config(s) valid
         ----- stderr -----
+        hint: good.yaml: state the `effect` (read, write or destructive) of `zebra`, `alpha`
     "#]].assert_eq(&transcript(&output, &folder));
     let unsure = folder.climax(&["validate", "bad.yaml", "--policy", "loose.yaml"]);
     assert!(!String::from_utf8_lossy(&unsure.stdout).contains("qurey"));

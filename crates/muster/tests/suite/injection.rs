@@ -22,7 +22,7 @@ tools:
     args:
       - {name: flagged, flag: -f}
       - {name: joined, flag: --key=}
-      - {name: bare, positional: true}
+      - {name: bare, positional: true, allow_leading_dash: true}
       - {name: text, stdin: true}
       - {name: all, type: boolean}
 ";

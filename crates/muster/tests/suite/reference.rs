@@ -246,7 +246,7 @@ fn calls(config: &CliConfig) -> String {
     let calls = [
         ("backup_list", json!({"host": "db1"})),
         ("backup_list", json!({"host": "db1; rm -rf /", "limit": "5", "all": true})),
-        ("backup_list", json!({"host": "--help", "format": "json", "all": false})),
+        ("backup_list", json!({"host": "db2", "format": "json", "all": false})),
         ("backup_check", json!({"files": "a\nb\n", "directory": "/srv"})),
     ];
     let rows = calls.iter().map(|(tool, args)| {

@@ -1,6 +1,7 @@
 //! House rules that the compiler cannot check.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -206,6 +207,14 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     ("jsonrpc:", &["muster-mcp"], "only muster-mcp knows the wire"),
 ];
 
+/// Public types that may share a name, because they are two implementations of one concept, and why there are two.
+const SAME_CONCEPT: &[(&str, &str)] = &[
+    ("Message", "the tester judges the wire, so it has a reading of its own"),
+    ("RpcError", "the tester judges the wire, so it has a reading of its own"),
+    ("ToolResponse", "the tester judges the wire, so it has a reading of its own"),
+    ("Cli", "the arguments of two programs"),
+];
+
 const MAX_LINES: usize = 500;
 
 #[test]
@@ -295,6 +304,29 @@ fn every_crate_inherits_the_lints() {
         let manifest = fs::read_to_string(dir.join("Cargo.toml")).unwrap();
         assert!(manifest.contains("[lints]\nworkspace = true"), "{}", dir.display());
     }
+}
+
+#[test]
+fn public_types_have_names_of_their_own() {
+    let mut seen: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for file in crates().flat_map(|dir| rust_files(&dir.join("src"))) {
+        let text = fs::read_to_string(&file).unwrap();
+        for line in code(&text).lines() {
+            let Some(item) = line.trim_start().strip_prefix("pub ") else { continue };
+            let mut words = item.split_whitespace();
+            if matches!(words.next(), Some("struct" | "enum" | "trait" | "type")) {
+                let name = words.next().unwrap().split(|c: char| !c.is_alphanumeric()).next();
+                seen.entry(name.unwrap().to_owned()).or_default().push(file.clone());
+            }
+        }
+    }
+    for (name, _) in SAME_CONCEPT {
+        assert!(seen.get(*name).is_some_and(|files| files.len() > 1), "`{name}` has one meaning");
+    }
+    seen.retain(|name, files| {
+        files.len() > 1 && !SAME_CONCEPT.iter().any(|(same, _)| same == name)
+    });
+    assert!(seen.is_empty(), "public types that share a name: {seen:#?}");
 }
 
 fn crates() -> impl Iterator<Item = PathBuf> {

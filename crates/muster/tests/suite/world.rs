@@ -15,11 +15,11 @@ use std::{
 use muster_scenario::{
     mock::{config::read_file, remote::RemoteMock},
     oauth::{
-        config::{Feature, GuardConfig, ProviderConfig},
+        config::{Feature, GuardConfig, MockProviderConfig},
         provider::Provider,
         resource_guard::ResourceGuard,
     },
-    scenario::Transport,
+    scenario::MockTransport,
 };
 use serde_json::json;
 use tokio::runtime::Runtime;
@@ -57,12 +57,12 @@ impl World {
             .unwrap();
         let home = Folder::new(&[("mock.yaml", MOCK)]);
         let mock = read_file(&home.file("mock.yaml")).unwrap().config;
-        let config = ProviderConfig {
+        let config = MockProviderConfig {
             client_id: "muster".to_owned(),
             client_secret: Some("canary-secret".to_owned()),
             scopes: vec!["openid".to_owned(), "email".to_owned()],
             features: vec![Feature::AutoApprove, Feature::SignTokens],
-            ..ProviderConfig::new("idp")
+            ..MockProviderConfig::new("idp")
         };
         let provider = runtime.block_on(Provider::start(&config, None)).unwrap();
         let guard = GuardConfig { required: true, ..GuardConfig::default() };
@@ -70,8 +70,12 @@ impl World {
         let mut vaults = Vec::new();
         for name in servers {
             let resource_guard = ResourceGuard::new(Arc::clone(provider.state()), guard.clone());
-            let vault =
-                RemoteMock::behind(Some(resource_guard), name, &mock, Transport::StreamableHttp);
+            let vault = RemoteMock::behind(
+                Some(resource_guard),
+                name,
+                &mock,
+                MockTransport::StreamableHttp,
+            );
             let vault = runtime.block_on(vault).unwrap();
             let file = format!("name: {name}\ntype: streamable-http\nurl: {}\n", vault.url());
             files.push((format!("mcpservers/{name}.yaml"), file));

@@ -29,6 +29,7 @@ fn source(
         input_schema: schema::input_schema(&[]).into(),
         params: None,
         definition: None,
+        effect: None,
         validator: Arc::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };

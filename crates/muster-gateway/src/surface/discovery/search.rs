@@ -12,7 +12,7 @@ use muster_core::{
     schema,
     value::Value,
 };
-use muster_search::verdict::Verdict;
+use muster_search::verdict::SearchVerdict;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -131,8 +131,8 @@ fn ranked<'a>(
     let most = usize::try_from(limit).unwrap_or(MOST_RANKED).min(MOST_RANKED);
     let ranked = state.catalog.ranker(state.catalog.index()).search(query, admit, None, most);
     match ranked.verdict {
-        Verdict::NoSuchTool { .. } => Vec::new(),
-        Verdict::Found | Verdict::Unsure { .. } => {
+        SearchVerdict::NoSuchTool { .. } => Vec::new(),
+        SearchVerdict::Found | SearchVerdict::Unsure { .. } => {
             let found = ranked.found.iter().filter(|found| !found.guessed);
             found.map(|found| item(found.source, found.entry)).collect()
         }

@@ -140,7 +140,9 @@ fn problem(problem: &ArgumentProblem) -> String {
         ArgumentProblem::Schema { message } => message.clone(),
         ArgumentProblem::Missing { .. }
         | ArgumentProblem::Inconvertible { .. }
-        | ArgumentProblem::NotAllowed { .. } => problem.to_string(),
+        | ArgumentProblem::NotAllowed { .. }
+        | ArgumentProblem::LeadingDash { .. }
+        | ArgumentProblem::Mismatch { .. } => problem.to_string(),
     };
     match text.char_indices().nth(MAX_PROBLEM) {
         Some((end, _)) => text.get(..end).unwrap_or_default().to_owned() + "…",

@@ -9,7 +9,7 @@ use muster_auth::{
     store::{MemoryStore, Vault},
 };
 use muster_config::settings::McpClient;
-use muster_engine::store::Store;
+use muster_engine::store::ConfigStore;
 use muster_net::{AddressPolicy, HttpClient, TrustStore};
 
 use crate::error::CommandError;
@@ -19,7 +19,7 @@ pub(super) fn of(
     said: &McpClient,
     vault: Option<Vault>,
     mut trust: TrustStore,
-    store: &Store,
+    store: &ConfigStore,
 ) -> Result<Option<Arc<OAuthClient>>, CommandError> {
     if !said.enabled {
         return Ok(None);

@@ -5,12 +5,12 @@ use std::{
     path::Path,
 };
 
-use muster_config::settings::Transport;
+use muster_config::settings::ServeTransport;
 
 /// Says where the gateway is and how agents are connected to it.
-pub(super) fn print(url: &str, config: &Path, transport: Transport) {
+pub(super) fn print(url: &str, config: &Path, transport: ServeTransport) {
     let older = match (transport, url.strip_suffix("/mcp")) {
-        (Transport::Sse, Some(base)) => {
+        (ServeTransport::Sse, Some(base)) => {
             format!("  older ones    HTTP with server-sent events: {base}/sse\n")
         }
         _ => String::new(),

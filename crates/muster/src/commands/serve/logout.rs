@@ -1,20 +1,19 @@
 //! `DELETE /user-tokens` and `DELETE /auth/{server}`: logging out from servers without speaking the protocol.
 
-use std::{fmt, net::IpAddr, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use muster_core::{
     backend::BoxFuture,
-    call::Caller,
-    credentials::{Authenticator, WebPages},
+    credentials::{Authenticator, Peer, WebPages},
 };
 use muster_engine::principals::Principals;
 
 const EVERYTHING: &str = "/user-tokens";
 const ONE: &str = "/auth/";
 
-/// The two pages. Whoever asks shows the same token as for everything else.
+/// The two pages. They require the same token as the endpoint.
 pub(super) struct Logout {
     pub(super) guard: Arc<dyn Authenticator>,
     pub(super) principals: Arc<Principals>,
@@ -31,15 +30,19 @@ impl WebPages for Logout {
         path == EVERYTHING || server(path).is_some()
     }
 
-    fn respond(&self, request: Request<Bytes>, _: IpAddr) -> BoxFuture<'_, Response<Bytes>> {
+    fn respond<'a>(
+        &'a self,
+        request: Request<Bytes>,
+        peer: &'a Peer,
+    ) -> BoxFuture<'a, Response<Bytes>> {
         Box::pin(async move {
             if request.method() != Method::DELETE {
                 let mut reply = empty(StatusCode::METHOD_NOT_ALLOWED);
                 reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static("DELETE"));
                 return reply;
             }
-            let caller = match self.guard.authenticate(request.headers()).await {
-                Ok(principal) => Caller::authenticated(principal),
+            let caller = match self.guard.authenticate(request.headers(), peer).await {
+                Ok(admission) => admission.caller(None),
                 Err(refusal) => return refusal,
             };
             let Some(server) = server(request.uri().path()) else {

@@ -2,7 +2,7 @@
 
 use muster_api::{
     Availability,
-    service::{Health, ServiceInfo, ServiceList, ServiceStatus},
+    service::{ServiceHealth, ServiceInfo, ServiceList, ServiceStatus},
     service_class::{ClassArg, LifecycleToolInfo, ServiceClassInfo, ServiceClassList},
 };
 use serde_json::{Value, json};
@@ -27,9 +27,9 @@ const COLUMNS: &[Column<ServiceStatus>] = &[
     Column::wide("error", |service| service.error.clone().unwrap_or_default()),
 ];
 
-const fn health(health: Health) -> &'static str {
+const fn health(health: ServiceHealth) -> &'static str {
     match health {
-        Health::Unknown => "-",
+        ServiceHealth::Unknown => "-",
         known => known.as_str(),
     }
 }

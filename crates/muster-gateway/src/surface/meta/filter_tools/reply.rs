@@ -6,7 +6,7 @@ use muster_core::{
     glob::CaseSensitivity,
     json::{Raw, raw},
 };
-use muster_search::verdict::Verdict;
+use muster_search::verdict::SearchVerdict;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -43,10 +43,11 @@ pub(super) struct Missing {
 impl Missing {
     /// None if every term matches.
     pub(super) fn of(ranked: &RankedTools<'_>) -> Option<Self> {
-        let nothing = matches!(ranked.verdict, Verdict::NoSuchTool { .. });
+        let nothing = matches!(ranked.verdict, SearchVerdict::NoSuchTool { .. });
         let words = match &ranked.verdict {
-            Verdict::Found => return None,
-            Verdict::Unsure { unmatched_terms } | Verdict::NoSuchTool { unmatched_terms, .. } => {
+            SearchVerdict::Found => return None,
+            SearchVerdict::Unsure { unmatched_terms }
+            | SearchVerdict::NoSuchTool { unmatched_terms, .. } => {
                 unmatched_terms.iter().take(MOST_WORDS).map(|word| echo(word).to_owned()).collect()
             }
         };
