@@ -33,7 +33,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The credentials sent to a gateway.
 #[derive(Clone, Default)]
-pub enum Auth {
+pub enum Credentials {
     /// Nothing.
     #[default]
     None,
@@ -41,7 +41,7 @@ pub enum Auth {
     Bearer(String),
 }
 
-impl fmt::Debug for Auth {
+impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::None => "None",
@@ -70,29 +70,31 @@ pub struct Remote {
 
 impl Remote {
     /// Connects for a few calls; notifications are ignored.
-    pub async fn connect(target: &Target, auth: &Auth) -> Result<Self, RemoteError> {
+    pub async fn connect(target: &Target, auth: &Credentials) -> Result<Self, RemoteError> {
         Self::open(target, auth, ChangeNotifications::Ignore).await
     }
 
     /// Connects and receives notifications, see [`Remote::notifications`].
-    pub async fn listen(target: &Target, auth: &Auth) -> Result<Self, RemoteError> {
+    pub async fn listen(target: &Target, auth: &Credentials) -> Result<Self, RemoteError> {
         Self::open(target, auth, ChangeNotifications::Receive).await
     }
 
     async fn open(
         target: &Target,
-        auth: &Auth,
+        auth: &Credentials,
         notifications: ChangeNotifications,
     ) -> Result<Self, RemoteError> {
         let connector = Arc::new(connector());
         let headers = match auth {
-            Auth::None => Vec::new(),
-            Auth::Bearer(token) => vec![("authorization".to_owned(), format!("Bearer {token}"))],
+            Credentials::None => Vec::new(),
+            Credentials::Bearer(token) => {
+                vec![("authorization".to_owned(), format!("Bearer {token}"))]
+            }
         };
         let url = target.url.clone();
         let endpoint = match target.transport {
-            target::Transport::StreamableHttp => Endpoint::Http { url, headers },
-            target::Transport::Sse => Endpoint::Sse { url, headers },
+            target::GatewayTransport::StreamableHttp => Endpoint::Http { url, headers },
+            target::GatewayTransport::Sse => Endpoint::Sse { url, headers },
         };
         let (sender, notices) = mpsc::unbounded_channel();
         let observer = Arc::new(NotificationSender(sender));

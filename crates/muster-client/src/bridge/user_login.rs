@@ -20,7 +20,7 @@ use crate::{
         server_logins,
         token_store::{StoredToken, TokenStore},
     },
-    remote::{Auth, Remote, error::RemoteError, target::Target},
+    remote::{Credentials, Remote, error::RemoteError, target::Target},
 };
 
 /// The polling interval for tokens that another process stores.
@@ -136,7 +136,7 @@ impl UserLogin {
 
     async fn log_in_once(&self) -> Result<(), RemoteError> {
         let token = self.token.borrow().clone();
-        let auth = token.map_or(Auth::None, Auth::Bearer);
+        let auth = token.map_or(Credentials::None, Credentials::Bearer);
         let remote = Remote::connect(&self.target, &auth).await?;
         let say = |text: &str| tracing::info!("{text}");
         let servers =
@@ -218,8 +218,8 @@ fn access_token(token: &StoredToken) -> String {
 
 async fn token(target: &Target) -> Option<String> {
     match login::stored_auth(target).await {
-        Auth::Bearer(token) => Some(token),
-        Auth::None => None,
+        Credentials::Bearer(token) => Some(token),
+        Credentials::None => None,
     }
 }
 

@@ -14,7 +14,7 @@ use super::{Finding, Hop};
 use crate::{
     env_vars,
     login::token_store::TokenStore,
-    remote::{Auth, Remote, error::RemoteError, target::Target},
+    remote::{Credentials, Remote, error::RemoteError, target::Target},
     secrets::{self, SecretStore},
 };
 
@@ -140,7 +140,7 @@ pub(super) async fn gateway(target: &Target) -> Vec<Finding> {
     }]
 }
 
-async fn login(target: &Target) -> Auth {
+async fn login(target: &Target) -> Credentials {
     crate::login::stored_auth(target).await
 }
 

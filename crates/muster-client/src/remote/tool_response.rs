@@ -125,9 +125,9 @@ impl ToolResponse {
 /// The result that `call_tool` wraps as JSON text.
 fn wrapped_result(text: &str) -> Option<ToolResponse> {
     let inner: RawObject<'_> = serde_json::from_str(text).ok()?;
-    let said = inner.get("isError")?.get();
-    let listed = inner.get("content")?.get();
-    let fits = matches!(said, "true" | "false") && listed.starts_with('[');
+    let is_error = inner.get("isError")?.get();
+    let content = inner.get("content")?.get();
+    let fits = matches!(is_error, "true" | "false") && content.starts_with('[');
     fits.then(|| ToolResponse::read(&inner))
 }
 
@@ -149,7 +149,7 @@ impl ContentBlock {
         }
     }
 
-    /// It as a line or block for people.
+    /// Its text for people.
     pub fn shown(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),

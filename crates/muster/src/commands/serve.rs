@@ -1,4 +1,4 @@
-//! `muster serve`: one endpoint in front of everything.
+//! `muster serve`: starts the gateway.
 
 mod args;
 mod backends;
@@ -55,17 +55,13 @@ use tracing::level_filters::LevelFilter;
 
 pub(crate) use self::{args::Serve, flags::LoginFlags};
 use self::{args::SurfaceArg, logout::Logout};
-use crate::{
-    bundled,
-    error::CommandError,
-    listen, log, process,
-};
+use crate::{bundled, error::CommandError, listen, log, process};
 
-/// How long requests may take to finish once the gateway was session to stop.
+/// How long requests may take to finish once the gateway is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Whatever is behind the gateway: servers come and go, so all of it may be there.
-const OFFERS: ServerCapabilities = ServerCapabilities {
+/// The capabilities of the gateway. Servers come and go, so it declares all that one of them may have.
+const CAPABILITIES: ServerCapabilities = ServerCapabilities {
     tools_change: true,
     resources: true,
     prompts: true,
@@ -98,7 +94,7 @@ pub(crate) fn run_for(args: &Serve, clients: Clients) -> Result<ExitCode, Comman
     let store = ConfigStore::new(config_path(args)?);
     if let Some(missing) = args.config_path.as_ref().filter(|path| !path.exists()) {
         tracing::warn!(
-            "{} does not exist: the defaults hold, without any policy",
+            "{} does not exist: the defaults are used, without a policy",
             missing.display()
         );
     }
@@ -107,8 +103,8 @@ pub(crate) fn run_for(args: &Serve, clients: Clients) -> Result<ExitCode, Comman
         return Err(CommandError::new(format!("failed to initialize application: {error}")));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let served = runtime.block_on(process::lasting(serve(args, clients, store, files)));
-    // A thread may still wait for a terminal's next line; nobody waits for it.
+    let served = runtime.block_on(process::releasing_memory(serve(args, clients, store, files)));
+    // A blocking read of standard input cannot be cancelled: do not wait for its thread.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
 }
@@ -136,8 +132,8 @@ async fn serve(
     let oauth = args.logins.over(&aggregator.oauth);
     let trust = trust(args)?;
     let logins = logins::of(&oauth.server, &files, trust.clone())?;
-    // The port is taken before anything is started: who cannot listen starts nothing.
-    let door = door(aggregator, clients).await?;
+    // Listen before anything is started: a gateway whose port is in use must not start servers.
+    let listener = listener(aggregator, clients).await?;
     let vault = logins.as_ref().map(AuthServer::vault);
     let client = backends::of(&oauth.mcp_client, vault, trust, &store)?;
     let launcher = Launcher::new();
@@ -162,11 +158,11 @@ async fn serve(
         .with_principals(engine.principals())
         .with_metrics(engine.metrics());
     let dispatcher = Arc::new(dispatcher);
-    let front = Front::new(identity, OFFERS, surface, dispatcher, engine.changes());
+    let front = Front::new(identity, CAPABILITIES, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
-    let served = match door {
-        Door::Stdio => serve_stdio(server).await,
-        Door::Http(listeners) => {
+    let served = match listener {
+        Listener::Stdio => serve_stdio(server).await,
+        Listener::Http(listeners) => {
             let url = listen::url(&aggregator.host, &listeners);
             engine.listening(url.clone());
             if !args.silent {
@@ -211,7 +207,7 @@ async fn serve(
     Ok(served?)
 }
 
-/// Whose certificates are believed by logins.
+/// The certificate authorities that connections trust.
 fn trust(args: &Serve) -> Result<TrustStore, CommandError> {
     match args.logins.certificates()? {
         None => Ok(TrustStore::system()),
@@ -221,7 +217,7 @@ fn trust(args: &Serve) -> Result<TrustStore, CommandError> {
     }
 }
 
-/// What connects to servers; it believes the same certificates.
+/// The connector to servers, with the same trust store.
 fn connector(
     args: &Serve,
     launcher: &Launcher,
@@ -230,7 +226,7 @@ fn connector(
     Ok(McpConnector::new(launcher.clone(), identity).with_trust_store(trust(args)?))
 }
 
-/// What clients are shown. Where there is a model, search goes by meaning too.
+/// The surface that clients see, with search by meaning if a model is installed.
 fn surface(args: &Serve, engine: &Engine, root: &Path) -> Box<dyn Surface> {
     match args.surface {
         SurfaceArg::Climax => {
@@ -247,23 +243,24 @@ fn surface(args: &Serve, engine: &Engine, root: &Path) -> Box<dyn Surface> {
     }
 }
 
-enum Door {
+/// Where clients connect.
+enum Listener {
     Stdio,
     Http(Vec<TcpListener>),
 }
 
-async fn door(aggregator: &Aggregator, clients: Clients) -> Result<Door, CommandError> {
+async fn listener(aggregator: &Aggregator, clients: Clients) -> Result<Listener, CommandError> {
     match aggregator.transport {
-        ServeTransport::Stdio => Ok(Door::Stdio),
+        ServeTransport::Stdio => Ok(Listener::Stdio),
         ServeTransport::StreamableHttp | ServeTransport::Sse => {
             let setting = "`aggregator.port` in config.yaml";
             let opened = listen::open(&aggregator.host, aggregator.port, setting).await;
             match (opened, clients) {
-                (Ok(listeners), _) => Ok(Door::Http(listeners)),
-                // Every program that starts one of these names the same port.
+                (Ok(listeners), _) => Ok(Listener::Http(listeners)),
+                // Each client starts its own process with the same configured port.
                 (Err(err), Clients::Standalone) => {
                     tracing::warn!("only the client on standard input is served: {err}");
-                    Ok(Door::Stdio)
+                    Ok(Listener::Stdio)
                 }
                 (Err(err), Clients::Configured) => Err(err),
             }
@@ -271,7 +268,7 @@ async fn door(aggregator: &Aggregator, clients: Clients) -> Result<Door, Command
     }
 }
 
-/// Serves the client on standard input and output, and others by HTTP until it leaves.
+/// Serves the client on standard input and output, and HTTP clients until it disconnects.
 async fn serve_both(
     server: Server,
     listeners: Vec<TcpListener>,

@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Test) -> Result<ExitCode, CommandError> {
     let options = options(args).map_err(CommandError::new)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(run_mode(args, &options));
-    // A thread may still wait for a terminal's next line; nobody waits for it.
+    // A blocking read of standard input cannot be cancelled: do not wait for its thread.
     runtime.shutdown_background();
     code
 }

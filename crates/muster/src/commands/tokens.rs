@@ -103,8 +103,8 @@ async fn report(
     let (mut search, mut describe, mut count) = (0, 0, 0);
     for tool in tools.iter().step_by(step).take(SAMPLE) {
         let question = tool.description.lines().next().unwrap_or_default();
-        search += cost(&said(session, "filter_tools", "query", question).await?);
-        describe += cost(&said(session, "describe_tool", "name", &tool.name).await?);
+        search += cost(&response_text(session, "filter_tools", "query", question).await?);
+        describe += cost(&response_text(session, "describe_tool", "name", &tool.name).await?);
         count += 1;
     }
     let (search, describe) = (search / count.max(1), describe / count.max(1));
@@ -127,7 +127,7 @@ async fn report(
     })
 }
 
-async fn said(
+async fn response_text(
     session: &GatewaySession,
     tool: &str,
     key: &str,
@@ -137,14 +137,14 @@ async fn said(
 }
 
 fn page(report: &Report, style: OutputStyle) -> String {
-    let mut page = String::new();
+    let mut page = Vec::new();
     for (what, costs) in [("server", &report.servers), ("tool", &report.tools)] {
         let mut table = Table::new([what, "tools", "tokens"], style);
         for Cost { name, tools, tokens } in costs {
             table.row([name.clone(), tools.to_string(), tokens.to_string()]);
         }
         if !table.is_empty() {
-            page.push_str(&format!("{}\n\n", table.text()));
+            page.push(table.text());
         }
     }
     let Report { direct, surface, search, describe, break_even, tokenizer, .. } = report;
@@ -154,9 +154,9 @@ fn page(report: &Report, style: OutputStyle) -> String {
             "The gateway is cheaper as long as a conversation looks up at most {tasks} tools; beyond that, listing all tools directly is."
         ),
     };
-    page.push_str(&format!(
+    page.push(format!(
         "All tools listed directly: {direct} tokens\nThe meta-tools: {surface} tokens\n\
          One search: {search} tokens; one description: {describe} tokens\n\n{verdict} (counted with {tokenizer})"
     ));
-    page
+    page.join("\n\n")
 }

@@ -3,7 +3,7 @@
 use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
-use muster_client::remote::{Auth, Remote};
+use muster_client::remote::{Credentials, Remote};
 use muster_core::json::raw;
 use serde_json::json;
 
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Version) -> Result<ExitCode, CommandError> {
 }
 
 async fn server(gateway: &GatewayArgs) -> Option<(String, String)> {
-    let remote = Remote::connect(&gateway.target().ok()?, &Auth::None).await.ok()?;
+    let remote = Remote::connect(&gateway.target().ok()?, &Credentials::None).await.ok()?;
     let about = remote.about();
     remote.close().await;
     Some((about.version, about.name))

@@ -117,10 +117,10 @@ pub fn title(word: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A part of a page under a heading; nothing if it is empty.
-fn section(page: &mut String, heading: &str, table: &super::table::Table) {
+/// Adds a part of a page under a heading, unless it is empty. An empty line separates the parts.
+fn section(page: &mut Vec<String>, heading: &str, table: &super::table::Table) {
     if !table.is_empty() {
-        page.push_str(&format!("\n\n{heading}:\n{}", table.text()));
+        page.push(format!("{heading}:\n{}", table.text()));
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
     Printer, Tone,
     format::{OutputFormat, OutputStyle},
 };
+use crate::log::is_harmful;
 
 /// Rows under headings. A cell may have several lines.
 #[derive(Debug, Clone)]
@@ -122,18 +123,21 @@ impl Table {
     }
 }
 
-/// Text without control characters: those of a server could rewrite the screen.
+/// Text with control characters escaped: those of a server could rewrite the screen.
 pub fn escaped(text: &str) -> Cow<'_, str> {
-    let is_harmful = |letter: char| letter.is_control() && letter != '\n';
-    if !text.contains(is_harmful) {
+    if !text.contains(|letter| is_harmful(letter) && letter != '\n') {
         return Cow::Borrowed(text);
     }
-    let letters = text.chars().map(|letter| match letter {
-        '\t' => "    ".to_owned(),
-        letter if is_harmful(letter) => letter.escape_default().to_string(),
-        letter => letter.to_string(),
-    });
-    Cow::Owned(letters.collect())
+    let mut escaped = String::new();
+    for letter in text.chars() {
+        match letter {
+            '\n' => escaped.push('\n'),
+            '\t' => escaped.push_str("    "),
+            letter if is_harmful(letter) => escaped.extend(letter.escape_default()),
+            letter => escaped.push(letter),
+        }
+    }
+    Cow::Owned(escaped)
 }
 
 /// Text on one line of at most `limit` characters; `...` marks what was cut.

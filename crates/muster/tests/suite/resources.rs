@@ -37,25 +37,22 @@ fn servers_and_services() {
             github           healthy   Running   MCPServer
             mcp-aggregator   healthy   Running   Aggregator
             $ muster check mcpserver github
-            PROPERTY                       VALUE
-            name                           github
-            service_type                   MCPServer
-            state                          running
-            health                         healthy
-            metadata.args                  test, --mock-mcp-server, --mock-config, [HOME]/mock.yaml
-            metadata.autoStart             No
-            metadata.clientReady           Yes
-            metadata.command               [MUSTER]
-            metadata.consecutiveFailures   0
-            metadata.health                healthy
-            metadata.name                  github
-            metadata.state                 running
-            metadata.timeout               0
-            metadata.type                  stdio
-            metadata.lastAttempt           [TIME]Z
-            metadata.protocolVersion       2025-11-25
-            metadata.restartCount          0
-            metadata.tools                 1
+            PROPERTY              VALUE
+            name                  github
+            service_type          MCPServer
+            state                 Running
+            health                healthy
+            args                  test, --mock-mcp-server, --mock-config, [HOME]/mock.yaml
+            autoStart             false
+            clientReady           true
+            command               [MUSTER]
+            consecutiveFailures   0
+            timeout               0
+            type                  stdio
+            lastAttempt           [TIME]Z
+            protocolVersion       2025-11-25
+            restartCount          0
+            tools                 1
             $ muster stop service github
             Successfully stopped service 'github'
             $ muster stop service nobody
@@ -182,8 +179,8 @@ fn tools_resources_prompts() {
 
             1 tool
             $ muster list tool --server X_GIT -o wide
-            NAME             DESCRIPTION      SERVER   ARGS
-            x_github_greet   Greet somebody   github   -
+            NAME             DESCRIPTION      SERVER
+            x_github_greet   Greet somebody   github
 
             1 tool
             $ muster list tools --description greet SOME -o json
@@ -377,12 +374,12 @@ fn workflows_and_service_classes() {
             PROPERTY           VALUE
             name               db
             serviceClassName   port-forward
-            state              running
+            state              Running
             health             healthy
             serviceClassType   serviceclass
             args.namespace     lab
             args.port          1
-            enabled            No
+            enabled            false
             createdAt          [TIME]Z
             updatedAt          [TIME]Z
             $ muster list services --no-headers

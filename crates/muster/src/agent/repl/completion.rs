@@ -1,13 +1,13 @@
-//! What can be typed next.
+//! Completion of the line.
 
 use muster_client::{inventory::Inventory, remote::ListKind};
 
 use super::commands::{self, Command};
 
-/// The names of commands that are completed; the other aliases are there for those who know them.
+/// The aliases that are completed beside the names of commands.
 const ALIASES: [&str; 5] = ["wf", "run-workflow", "ctx", "quit", "?"];
 
-/// Something that can be typed.
+/// A completion.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Candidate(pub(crate) String);
 
@@ -21,7 +21,7 @@ impl rustyline::completion::Candidate for Candidate {
     }
 }
 
-/// What can come after `typed`: where it begins, and what it can be.
+/// The completions of `typed`: the position they replace, and the candidates.
 pub(crate) fn candidates(
     typed: &str,
     inventory: &Inventory,
@@ -82,7 +82,7 @@ fn prompt_keys(inventory: &Inventory, name: &str) -> Vec<String> {
     arguments.iter().map(|argument| argument.name.clone()).collect()
 }
 
-/// Arguments that have not been given yet.
+/// Completes arguments that are not given yet.
 fn parameters(keys: Vec<String>, given: &[&str], word: &str) -> Vec<Candidate> {
     let is_new = |key: &String| !given.iter().any(|word| word.starts_with(&format!("{key}=")));
     let keys: Vec<String> = keys.into_iter().filter(is_new).map(|key| format!("{key}=")).collect();

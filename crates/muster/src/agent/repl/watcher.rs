@@ -1,4 +1,4 @@
-//! What happens while a person thinks: lists change, the gateway goes away and comes back.
+//! Watches the gateway while the REPL waits for input: prints changes of its lists, and reconnects when it restarts.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,32 +17,32 @@ use tokio::{
 
 use super::{Notifications, Shell};
 
-/// How often a gateway that is away is tried.
-const RETRY: Duration = Duration::from_secs(1);
+/// The interval of attempts to reconnect.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether there are more or fewer tools: a gateway that shows only meta-tools
-/// does not tell of the tools behind them.
-const LOOK: Duration = Duration::from_secs(3);
+/// The interval of polling the number of tools: a gateway that shows only meta-tools sends no notification about the
+/// tools behind them.
+const POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Prints above the line that is being typed.
+/// Prints above the line that is being edited.
 pub(super) type Say = Box<dyn FnMut(String) + Send>;
 
-/// Tells of changes for as long as the shell is there.
-pub(super) async fn live(
+/// Watches the gateway until the task is aborted.
+pub(super) async fn watch(
     shell: Arc<Shell>,
     mut notices: UnboundedReceiver<GatewayNotification>,
     mut say: Say,
 ) {
-    let mut look = tokio::time::interval(LOOK);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut poll = tokio::time::interval(POLL_INTERVAL);
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut count = None;
     loop {
         let notice = tokio::select! {
             notice = notices.recv() => notice,
-            _ = look.tick() => {
-                let now = counted(&shell).await;
+            _ = poll.tick() => {
+                let now = count_tools(&shell).await;
                 if now.is_some() && count.is_some() && now != count {
-                    change(&shell, ListKind::Tools, "Tool", &mut say).await;
+                    list_changed(&shell, ListKind::Tools, "Tool", &mut say).await;
                 }
                 count = now.or(count);
                 continue;
@@ -54,13 +54,13 @@ pub(super) async fn live(
             "notifications/resources/list_changed" => Some((ListKind::Resources, "Resource")),
             "notifications/prompts/list_changed" => Some((ListKind::Prompts, "Prompt")),
             "closed" => {
-                notices = back(&shell, &mut say).await;
+                notices = reconnect(&shell, &mut say).await;
                 continue;
             }
             _ => None,
         };
         match changed {
-            Some((kind, name)) => change(&shell, kind, name, &mut say).await,
+            Some((kind, name)) => list_changed(&shell, kind, name, &mut say).await,
             None => {
                 if shell.lines.detail == crate::agent::console::Detail::Verbose {
                     say(shell.lines.stamped(
@@ -73,15 +73,15 @@ pub(super) async fn live(
     }
 }
 
-/// How many tools there are behind the meta-tools.
-async fn counted(shell: &Shell) -> Option<usize> {
+/// The number of tools behind the meta-tools.
+async fn count_tools(shell: &Shell) -> Option<usize> {
     let remote = shell.remote().ok()?;
     let page = remote.reply::<ToolPage>("list_tools", &raw(&json!({"limit": 1}))).await.ok()?;
     Some(page.total)
 }
 
-/// A list has changed: what is new in it, and what is gone.
-async fn change(shell: &Shell, kind: ListKind, name: &str, say: &mut Say) {
+/// Reloads the inventory and prints the difference.
+async fn list_changed(shell: &Shell, kind: ListKind, name: &str, say: &mut Say) {
     let lines = shell.lines;
     let is_printed = *shell.notifications.borrow() == Notifications::On;
     if is_printed {
@@ -102,11 +102,11 @@ async fn change(shell: &Shell, kind: ListKind, name: &str, say: &mut Say) {
     for one in gone {
         say(lines.painted(&format!("  - Removed: {one}"), Some(AnsiColor::Red)));
     }
-    locked(shell, &before, &now, say);
+    logins_required(shell, &before, &now, say);
 }
 
-/// Tells which servers have begun to want a login.
-fn locked(shell: &Shell, before: &Inventory, now: &Inventory, say: &mut Say) {
+/// Prints the servers that require a login since the last change.
+fn logins_required(shell: &Shell, before: &Inventory, now: &Inventory, say: &mut Say) {
     if !before.login_required.is_empty() || now.login_required.is_empty() {
         return;
     }
@@ -127,12 +127,12 @@ fn difference<'a>(
     (gone, new)
 }
 
-/// Waits until the gateway is back.
-async fn back(shell: &Shell, say: &mut Say) -> UnboundedReceiver<GatewayNotification> {
+/// Reconnects as soon as the gateway is back.
+async fn reconnect(shell: &Shell, say: &mut Say) -> UnboundedReceiver<GatewayNotification> {
     drop(shell.remote.send_replace(None));
-    say(shell.lines.stamped("The gateway has gone away; trying again...", Some(AnsiColor::Red)));
+    say(shell.lines.stamped("The gateway is gone; reconnecting...", Some(AnsiColor::Red)));
     loop {
-        sleep(RETRY).await;
+        sleep(RETRY_INTERVAL).await;
         let target = shell.target.borrow().clone();
         let Ok(mut remote) = Remote::listen(&target, &login::stored_auth(&target).await).await
         else {

@@ -6,20 +6,20 @@ use muster_client::{
     remote::{Remote, target::Target},
 };
 
-use super::At;
+use super::AuthTarget;
 use crate::{
     error::CommandError,
     output::{self, Printer},
 };
 
-/// Forgets the login at one gateway.
-pub(super) fn gateway(target: &Target, at: &At) -> Result<(), CommandError> {
+/// Deletes the stored token of one gateway.
+pub(super) fn gateway(target: &Target, at: &AuthTarget) -> Result<(), CommandError> {
     TokenStore::of_user()?.remove(&target.url)?;
     at.say(&format!("Logged out from {}", target.url))
 }
 
-/// Forgets all logins.
-pub(super) fn all(yes: bool, at: &At) -> Result<(), CommandError> {
+/// Deletes all stored tokens.
+pub(super) fn all(yes: bool, at: &AuthTarget) -> Result<(), CommandError> {
     let tokens = TokenStore::of_user()?;
     let all = tokens.all();
     let count = all.len();
@@ -42,7 +42,7 @@ pub(super) fn all(yes: bool, at: &At) -> Result<(), CommandError> {
     at.say(&format!("Cleared {count} stored token(s)."))
 }
 
-/// Says how the login at a server behind the gateway ends: it belongs to the gateway.
+/// Explains how to log out from a server behind the gateway: the gateway owns that login.
 pub(super) async fn server(target: &Target, name: &str) -> Result<(), CommandError> {
     let printer = Printer::stdout();
     let auth = login::stored_auth(target).await;

@@ -7,12 +7,12 @@ use muster_client::{
         self, server_logins,
         token_store::{StoredToken, TokenStore},
     },
-    remote::{Auth, Remote, error::RemoteError, target::Target},
+    remote::{Credentials, Remote, error::RemoteError, target::Target},
 };
 
 use crate::{error::CommandError, output::Printer};
 
-/// How the user stands with a gateway.
+/// The user's login at a gateway.
 #[derive(Debug)]
 enum Standing {
     Authenticated(StoredToken),
@@ -28,17 +28,17 @@ pub(super) async fn all(target: &Target) -> Result<(), CommandError> {
     printer.line(&format!("Muster Aggregator\n  Endpoint:  {}", target.url))?;
     printer.line(&standing.lines().join("\n"))?;
     let Some(remote) = remote else { return Ok(()) };
-    // A gateway without such a list has no servers that want logins.
+    // A gateway without this resource has no servers that require logins.
     let servers = server_logins::list(&remote).await.unwrap_or_default();
     remote.close().await;
     if servers.is_empty() { Ok(()) } else { printer.line(&table(&servers)) }
 }
 
-/// Finds out by trying: only the gateway knows whether a token is still good.
+/// Connects to find out: only the gateway knows whether a token is still valid.
 async fn standing(target: &Target) -> Result<(Standing, Option<Remote>), CommandError> {
     let tokens = TokenStore::of_user()?;
     let token = tokens.load(&target.url).filter(StoredToken::is_valid);
-    let auth = token.as_ref().map_or(Auth::None, login::bearer);
+    let auth = token.as_ref().map_or(Credentials::None, login::bearer);
     Ok(match (Remote::connect(target, &auth).await, token) {
         (Ok(remote), Some(token)) => (Standing::Authenticated(token), Some(remote)),
         (Ok(remote), None) => (Standing::Open, Some(remote)),
@@ -63,7 +63,7 @@ impl Standing {
             Self::Unknown => vec![status("Not authenticated"), run],
             Self::Invalidated => vec![
                 status("Token invalidated"),
-                "             The gateway no longer takes the token that was kept.".to_owned(),
+                "             The gateway no longer accepts the stored token.".to_owned(),
                 run,
             ],
             Self::Failed { class, reason, token } => {
@@ -103,7 +103,7 @@ fn classified(error: &RemoteError) -> (&'static str, String) {
     }
 }
 
-/// When something ends or ended, in words.
+/// A time relative to now, for people.
 pub(super) fn relative(moment: Timestamp) -> String {
     let left = moment.as_second() - Timestamp::now().as_second();
     if left >= 0 { format!("in {}", span(left)) } else { format!("expired {} ago", span(-left)) }

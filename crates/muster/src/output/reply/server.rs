@@ -51,19 +51,17 @@ fn endpoint(server: &McpServerInfo) -> String {
 
 impl Show for McpServerList {
     fn show(&self, style: OutputStyle) -> String {
-        let mut page = match self.mcp_servers.as_slice() {
+        let mut page = vec![match self.mcp_servers.as_slice() {
             [] => "No MCP servers found".to_owned(),
             servers => table::list(COLUMNS, servers, style),
-        };
-        if let Some(hint) = &self.hint {
-            page.push_str(&format!("\n\n{hint}"));
-        }
+        }];
+        page.extend(self.hint.clone());
         let failed = self.mcp_servers.iter().filter(|server| server.consecutive_failures > 0);
         let failed: Vec<String> = failed.map(attention).collect();
         if !failed.is_empty() {
-            page.push_str(&format!("\n\nServers requiring attention:\n{}", failed.join("\n")));
+            page.push(format!("Servers requiring attention:\n{}", failed.join("\n")));
         }
-        page
+        page.join("\n\n")
     }
 }
 
@@ -121,10 +119,10 @@ mod tests {
         .assert_eq(&shown("core_mcpserver_list", &reply, OutputFormat::Table));
         let wide = shown("core_mcpserver_list", &reply, OutputFormat::Wide);
         let wide: Vec<&str> = wide.lines().take(3).collect();
-        expect![[r"
-            NAME   STATE       TYPE    AUTOSTART   SESSION        TOOLS   CONNECTED_AT   ENDPOINT       DESCRIPTION   ERROR
-            a      Connected   sse     Yes         Pending Auth   -       -              http://k/mcp   -             -
-            b      Failed      stdio   No          -              -       -              b-mcp -x       -             it ended: no such module"]]
+        expect![[r#"
+            NAME   STATE       TYPE    AUTOSTART   SESSION        ENDPOINT       ERROR
+            a      Connected   sse     Yes         Pending Auth   http://k/mcp   -
+            b      Failed      stdio   No          -              b-mcp -x       it ended: no such module"#]]
         .assert_eq(&wide.join("\n"));
     }
 
@@ -132,7 +130,7 @@ mod tests {
     fn one_server() {
         let reply = json!({"name": "k", "type": "sse", "url": "http://k", "state": "Failed",
             "statusMessage": "no route", "env": {"A": "1"}, "auth": {"forwardToken": true}});
-        expect![[r"
+        expect![[r#"
             PROPERTY            VALUE
             name                k
             type                sse
@@ -141,7 +139,7 @@ mod tests {
             autoConnect         No
             url                 http://k
             env.A               1
-            auth.forwardToken   Yes"]]
+            auth.forwardToken   true"#]]
         .assert_eq(&shown("core_mcpserver_get", &reply, OutputFormat::Table));
     }
 }

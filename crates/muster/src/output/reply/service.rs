@@ -55,7 +55,7 @@ impl Show for ServiceStatus {
     fn show(&self, style: OutputStyle) -> String {
         let mut details = self.metadata.clone();
         // Servers repeat what is shown above.
-        ["name", "state", "health", "error"].iter().for_each(|key| drop(details.remove(*key)));
+        details.retain(|key, _| !["name", "state", "health", "error"].contains(&key.as_str()));
         let facts = json!({
             "name": self.name,
             "service_type": self.service_type,
@@ -133,7 +133,7 @@ impl Show for ServiceClassInfo {
             "health check timeout": duration(timeout.health_check),
             "outputs": config.outputs,
         });
-        let mut page = properties::table(&facts, &[], style);
+        let mut page = vec![properties::table(&facts, &[], style)];
         let mut arguments = Table::new(["argument", "type", "description", "required"], style);
         for (name, ClassArg { kind, required, default, description }) in &self.args {
             let about = described(description, default.as_ref());
@@ -161,7 +161,7 @@ impl Show for ServiceClassInfo {
             tools.row(["health check".to_owned(), check.tool.clone(), details]);
         }
         section(&mut page, "Lifecycle Tools", &tools);
-        page
+        page.join("\n\n")
     }
 }
 
@@ -244,12 +244,12 @@ mod tests {
             &json!({"serviceClasses": [class]}),
             OutputFormat::Table,
         ));
-        expect![[r"
+        expect![[r#"
             PROPERTY        VALUE
             name            web
             description     A web server
-            available       Yes
-            health check    No
+            available       Available
+            health check    disabled
             start timeout   1.5 s
 
             Arguments:
@@ -260,7 +260,7 @@ mod tests {
             STAGE   TOOL    DETAILS
             start   x_run   args.port: {{ .args.port }}
                             outputs.id: $.id
-            stop    x_end"]]
+            stop    x_end"#]]
         .assert_eq(&shown("core_serviceclass_get", &class, OutputFormat::Table));
     }
 }

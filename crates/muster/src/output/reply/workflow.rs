@@ -46,7 +46,7 @@ impl Show for WorkflowInfo {
         if let Some(output) = &workflow.output {
             facts.push(("output".to_owned(), details(output)));
         }
-        let mut page = properties::of_rows(["property", "value"], facts, style);
+        let mut page = vec![properties::of_rows(["property", "value"], facts, style)];
         let mut args = Table::new(["argument", "type", "description", "required"], style);
         for (name, WorkflowArgInfo { r#type, required, default, description }) in &workflow.args {
             let about = described(description, default.as_ref());
@@ -56,7 +56,7 @@ impl Show for WorkflowInfo {
         section(&mut page, "Input Args", &args);
         section(&mut page, "Workflow Steps", &steps(&workflow.steps, style));
         section(&mut page, "Steps After a Failure", &steps(&workflow.on_failure, style));
-        page
+        page.join("\n\n")
     }
 }
 
@@ -90,12 +90,12 @@ impl Show for ExecutionList {
         if self.executions.is_empty() {
             return "No executions found".to_owned();
         }
-        let mut page = table::list(EXECUTIONS, &self.executions, style);
-        if self.has_more {
-            let (shown, total) = (self.executions.len(), self.total);
-            page.push_str(&format!("\n\nThe newest {shown} of {total} executions"));
+        let table = table::list(EXECUTIONS, &self.executions, style);
+        let (shown, total) = (self.executions.len(), self.total);
+        match self.has_more {
+            true => format!("{table}\n\nThe newest {shown} of {total} executions"),
+            false => table,
         }
-        page
     }
 }
 
@@ -110,7 +110,7 @@ impl Show for RunRecord {
             ("duration", duration(self.duration_ms)),
             ("error", self.error.clone().unwrap_or_default()),
         ];
-        let mut page = heading(self.status.as_str(), facts, style);
+        let mut page = vec![heading(self.status.as_str(), facts, style)];
         section(&mut page, "Input Parameters", &parameters(&self.input, style));
         let mut steps = Table::new(["step", "status", "tool", "duration", "details"], style);
         for step in &self.steps {
@@ -124,7 +124,7 @@ impl Show for RunRecord {
         }
         section(&mut page, "Step Results", &steps);
         section(&mut page, "Result", &result(&self.result, style));
-        page
+        page.join("\n\n")
     }
 }
 
@@ -140,12 +140,12 @@ impl Show for ExecutionReply {
             ("status", self.status.clone()),
             ("error", self.error.clone().unwrap_or_default()),
         ];
-        let mut page = heading(&self.status, facts, style);
+        let mut page = vec![heading(&self.status, facts, style)];
         section(&mut page, "Input Parameters", &parameters(&self.input, style));
         section(&mut page, "Step Results", &step_results(&self.steps, style));
         section(&mut page, "Steps After the Failure", &step_results(&self.on_failure, style));
         section(&mut page, "Result", &members(&self.output, ["property", "value"], style));
-        page
+        page.join("\n\n")
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
                 "steps": [
                     {"id": "build", "tool": "x_ci_build", "args": {"env": "{{ .input.env }}"}, "store": true},
                     {"id": "b", "tool": "core_x", "description": "Look"}]}}),
-            expect![[r"
+            expect![[r#"
                 PROPERTY      VALUE
                 name          deploy
                 description   Ship it
@@ -252,8 +252,8 @@ mod tests {
                 Workflow Steps:
                 STEP   ID      TOOL         DESCRIPTION   DETAILS
                 1      build   x_ci_build                 args.env: {{ .input.env }}
-                                                          store: Yes
-                2      b       core_x       Look"]],
+                                                          store: true
+                2      b       core_x       Look"#]],
         );
     }
 
