@@ -3,6 +3,7 @@
 //! **Invariant:** only this crate holds tokens and client secrets. Other crates see a `Principal`, and a
 //! `Bearer` that never prints its token.
 
+pub mod access;
 pub mod client;
 pub mod clock;
 pub mod jwks;
@@ -13,7 +14,6 @@ pub mod page;
 pub mod random;
 pub mod server;
 pub mod store;
-mod text;
 
-use muster_core::lock;
 pub use muster_core::secret;
+use muster_core::{lock, text};

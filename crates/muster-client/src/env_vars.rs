@@ -3,7 +3,7 @@
 use std::env;
 
 /// Every variable: its name and what it does.
-pub const ALL: [(&str, &str); 14] = [
+pub const ALL: [(&str, &str); 15] = [
     ("CLIMAX_LOG_FILE", "Append log lines to this file, at the level of `--log-level`"),
     ("NO_COLOR", "Print without colour, even on a terminal, when set and not empty"),
     (
@@ -13,6 +13,10 @@ pub const ALL: [(&str, &str); 14] = [
     (
         "XDG_DATA_HOME",
         "The directory for data files, such as the one of `climax skill --path`; default `~/.local/share`",
+    ),
+    (
+        "MUSTER_ACCESS",
+        "The access mode of `muster serve` and `muster standalone`: `private` or `open`; overrides `access.mode` in config.yaml",
     ),
     ("MUSTER_ENDPOINT", "The endpoint of the gateway; `--endpoint` overrides it"),
     ("MUSTER_CONTEXT", "The context to use; `--context` overrides it"),

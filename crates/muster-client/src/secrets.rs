@@ -8,13 +8,11 @@ use std::{
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
 use muster_core::{
     backend::BoxFuture,
-    connect::{ConnectError, Connection, ConnectionObserver, Connector, Endpoint},
-    logins::AccessTokenSource,
+    connect::{ConnectError, ConnectRequest, ConnectResult, Connector, Endpoint},
 };
 use thiserror::Error;
 
@@ -188,33 +186,12 @@ impl<C> SecretConnector<C> {
 }
 
 impl<C: Connector> Connector for SecretConnector<C> {
-    fn connect<'a>(
-        &'a self,
-        name: &'a str,
-        endpoint: &'a Endpoint,
-        limit: Duration,
-        events: Arc<dyn ConnectionObserver>,
-    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+    fn connect<'a>(&'a self, request: ConnectRequest<'a>) -> BoxFuture<'a, ConnectResult> {
         Box::pin(async move {
             // Not cached: the next attempt uses a secret that was corrected meanwhile.
-            let endpoint = self.secrets.resolve_endpoint(endpoint);
+            let endpoint = self.secrets.resolve_endpoint(request.endpoint);
             let endpoint = endpoint.map_err(|err| ConnectError::Permanent(err.to_string()))?;
-            self.inner.connect(name, &endpoint, limit, events).await
-        })
-    }
-
-    fn connect_as<'a>(
-        &'a self,
-        name: &'a str,
-        endpoint: &'a Endpoint,
-        access: Arc<dyn AccessTokenSource>,
-        limit: Duration,
-        events: Arc<dyn ConnectionObserver>,
-    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
-        Box::pin(async move {
-            let endpoint = self.secrets.resolve_endpoint(endpoint);
-            let endpoint = endpoint.map_err(|err| ConnectError::Permanent(err.to_string()))?;
-            self.inner.connect_as(name, &endpoint, access, limit, events).await
+            self.inner.connect(ConnectRequest { endpoint: &endpoint, ..request }).await
         })
     }
 }

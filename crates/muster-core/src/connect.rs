@@ -66,26 +66,28 @@ impl Endpoint {
     }
 }
 
+/// What a connection is made for.
+#[derive(Debug)]
+pub struct ConnectRequest<'a> {
+    /// The name of the server, for messages and logs.
+    pub name: &'a str,
+    /// How it is reached.
+    pub endpoint: &'a Endpoint,
+    /// The tokens of the user on whose behalf requests are made; none for the gateway itself.
+    pub access: Option<Arc<dyn AccessTokenSource>>,
+    /// The timeout of connecting and of the handshake.
+    pub limit: Duration,
+    /// Notified of the server's messages and of the end of the connection.
+    pub events: Arc<dyn ConnectionObserver>,
+}
+
+/// A connection, or why there is none.
+pub type ConnectResult = Result<Arc<dyn Connection>, ConnectError>;
+
 /// Connects to MCP servers.
 pub trait Connector: fmt::Debug + Send + Sync {
-    /// Connects and completes the handshake within `limit`. `name` is for messages and logs.
-    fn connect<'a>(
-        &'a self,
-        name: &'a str,
-        endpoint: &'a Endpoint,
-        limit: Duration,
-        events: Arc<dyn ConnectionObserver>,
-    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>>;
-
-    /// Connects on behalf of one user: every request carries a token from `access`.
-    fn connect_as<'a>(
-        &'a self,
-        name: &'a str,
-        endpoint: &'a Endpoint,
-        access: Arc<dyn AccessTokenSource>,
-        limit: Duration,
-        events: Arc<dyn ConnectionObserver>,
-    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>>;
+    /// Connects and completes the handshake.
+    fn connect<'a>(&'a self, request: ConnectRequest<'a>) -> BoxFuture<'a, ConnectResult>;
 }
 
 /// A connected MCP server. Dropping the last handle closes the connection and ends its process.

@@ -5,6 +5,7 @@
 
 pub mod arguments;
 pub mod backend;
+pub mod backoff;
 pub mod call;
 pub mod catalog;
 pub mod cli;
@@ -14,9 +15,11 @@ pub mod credentials;
 pub mod effect;
 pub mod fields;
 pub mod glob;
+pub mod hex;
 pub mod json;
 pub mod lock;
 pub mod logins;
+pub mod markup;
 pub mod meta_tools;
 pub mod name;
 pub mod policy;
@@ -28,5 +31,6 @@ pub mod secret;
 pub mod server_auth;
 pub mod spooled;
 pub mod suggest;
+pub mod text;
 pub mod token_estimate;
 pub mod value;

@@ -3,7 +3,6 @@
 //! The desired state of a unit is a value that is replaced, never a queue: setting it does not block, and a
 //! busy unit sees only the newest one.
 
-pub(crate) mod backoff;
 pub(crate) mod unit;
 pub(crate) mod unit_events;
 

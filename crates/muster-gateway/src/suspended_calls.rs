@@ -20,6 +20,7 @@ use muster_core::{
     backend::BoxFuture,
     call::Caller,
     client::{ClientHandle, Continuation, InputRequired},
+    hex,
     json::{RawObject, raw},
     lock::Lock,
     request::{RequestError, Response},
@@ -215,7 +216,7 @@ fn key(method: &str, taken: &[(String, PendingInput)]) -> String {
 fn unguessable() -> Option<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
-    Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Some(hex::encode(&bytes))
 }
 
 #[cfg(test)]

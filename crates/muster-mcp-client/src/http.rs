@@ -28,7 +28,7 @@ use tracing::debug;
 use self::{
     response::RequestId,
     server_stream::{ReconnectPolicy, StreamHandler},
-    session::{Backoff, Context, HttpReply, HttpSession, ReplyBody, SessionId},
+    session::{Context, HttpReply, HttpSession, ReplyBody, STREAM_BACKOFF, SessionId},
 };
 use crate::{
     error::TransportError,
@@ -43,7 +43,7 @@ use crate::{
 
 /// An upstream that cannot be reached so often in a row is reported as gone; the supervisor reconnects.
 const RECONNECT: ReconnectPolicy =
-    ReconnectPolicy { backoff: Backoff::STREAM, max_failures: Some(2), retry_unauthorized: false };
+    ReconnectPolicy { backoff: STREAM_BACKOFF, max_failures: Some(2), retry_unauthorized: false };
 
 /// The transport to an upstream behind streamable HTTP.
 #[derive(Debug)]

@@ -35,7 +35,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_core::{
     backend::BoxFuture,
-    connect::{ConnectError, Connection, ConnectionObserver, Connector, Endpoint},
+    connect::{
+        ConnectError, ConnectRequest, ConnectResult, Connection, ConnectionObserver, Connector,
+        Endpoint,
+    },
     lock::Lock,
     logins::AccessTokenSource,
     request::ServerInfo,
@@ -290,12 +293,8 @@ impl McpConnector {
 
     async fn connect_within(
         &self,
-        name: &str,
-        endpoint: &Endpoint,
-        access: Option<Arc<dyn AccessTokenSource>>,
-        limit: Duration,
-        events: Arc<dyn ConnectionObserver>,
-    ) -> Result<Arc<dyn Connection>, ConnectError> {
+        ConnectRequest { name, endpoint, access, limit, events }: ConnectRequest<'_>,
+    ) -> ConnectResult {
         let connecting = async {
             let peer = self.open(name, endpoint, access, limit, &events).await?;
             Ok(UpstreamConnection::new(name, peer, limit).await)
@@ -317,25 +316,8 @@ impl McpConnector {
 }
 
 impl Connector for McpConnector {
-    fn connect<'a>(
-        &'a self,
-        name: &'a str,
-        endpoint: &'a Endpoint,
-        limit: Duration,
-        events: Arc<dyn ConnectionObserver>,
-    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
-        Box::pin(self.connect_within(name, endpoint, None, limit, events))
-    }
-
-    fn connect_as<'a>(
-        &'a self,
-        name: &'a str,
-        endpoint: &'a Endpoint,
-        access: Arc<dyn AccessTokenSource>,
-        limit: Duration,
-        events: Arc<dyn ConnectionObserver>,
-    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
-        Box::pin(self.connect_within(name, endpoint, Some(access), limit, events))
+    fn connect<'a>(&'a self, request: ConnectRequest<'a>) -> BoxFuture<'a, ConnectResult> {
+        Box::pin(self.connect_within(request))
     }
 }
 

@@ -9,16 +9,12 @@ use muster_core::{
     connect::ConnectionEvent,
     json::{Raw, RawObject},
 };
-use tokio::{
-    sync::oneshot,
-    task::AbortHandle,
-    time::{sleep, timeout},
-};
+use tokio::{sync::oneshot, task::AbortHandle, time::timeout};
 use tracing::debug;
 
 use crate::{
     error::TransportError,
-    http::session::Backoff,
+    http::session::{STREAM_BACKOFF, pause},
     message::MessageWriter,
     peer::{OutgoingRequest, Peer},
 };
@@ -119,7 +115,7 @@ impl Subscriber {
                     return self.peer.router.events.on_event(ConnectionEvent::Closed { reason });
                 }
             }
-            sleep(Backoff::STREAM.delay(failures)).await;
+            pause(STREAM_BACKOFF, failures).await;
             self.peer.router.events.on_event(match &self.changed {
                 MayHaveChanged::Lists => ConnectionEvent::ListChanged,
                 MayHaveChanged::Resource(uri) => {

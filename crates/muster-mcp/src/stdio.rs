@@ -10,7 +10,7 @@ mod standard_streams;
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use muster_core::{
-    call::Caller,
+    call::{Caller, Owner},
     json::{Raw, RawObject},
     request::ChangeStream,
 };
@@ -35,13 +35,13 @@ use crate::{
     wire::{Message, RpcError, code, error_line},
 };
 
-/// Serves one client until it leaves.
-pub async fn serve(server: Server, input: Input, output: Output) -> io::Result<()> {
+/// Serves one client until it leaves. All its requests are those of `caller`.
+pub async fn serve(server: Server, caller: Caller, input: Input, output: Output) -> io::Result<()> {
     let (out, lines) = mpsc::channel(QUEUE);
     let finished = CancellationToken::new();
     let mut writer = JoinSet::new();
     writer.spawn(write(output, lines, finished.clone()));
-    let served = StdioSession::new(server, out).run(input).await;
+    let served = StdioSession::new(server, caller, out).run(input).await;
     finished.cancel();
     let written = writer.join_next().await;
     served?;
@@ -84,6 +84,7 @@ struct PendingRequests {
 /// The connection to one client.
 struct StdioSession {
     server: Server,
+    caller: Arc<Caller>,
     out: mpsc::Sender<Vec<u8>>,
     requests: PendingRequests,
     /// The session, if the client is a legacy one.
@@ -102,9 +103,10 @@ enum Event {
 }
 
 impl StdioSession {
-    fn new(server: Server, out: mpsc::Sender<Vec<u8>>) -> Self {
+    fn new(server: Server, caller: Caller, out: mpsc::Sender<Vec<u8>>) -> Self {
         Self {
             server,
+            caller: Arc::new(caller),
             out,
             requests: PendingRequests::default(),
             session: Arc::new(LegacySession::new()),
@@ -138,7 +140,7 @@ impl StdioSession {
                 }
             }
         }
-        self.server.unsubscribe(&Caller::local(), self.session.unsubscribe_all());
+        self.server.unsubscribe(&self.caller, self.session.unsubscribe_all());
         self.server.unsubscribed().await;
         Ok(())
     }
@@ -175,10 +177,10 @@ impl StdioSession {
         let id = request.id.clone();
         let outbox = Outbox::Shared(self.out.clone());
         let channel = Arc::new(request.channel(Some(&self.session), outbox));
-        let (server, out, shutdown) =
-            (self.server.clone(), self.out.clone(), self.shutdown.clone());
+        let (server, caller) = (self.server.clone(), Arc::clone(&self.caller));
+        let (out, shutdown) = (self.out.clone(), self.shutdown.clone());
         let handle = self.requests.tasks.spawn(async move {
-            let response = server.serve(&Caller::local(), channel, &shutdown, request).await;
+            let response = server.serve(&caller, channel, &shutdown, request).await;
             send(&out, response.to_line()).await;
         });
         self.requests.handles.insert(id.get().to_owned(), handle.clone());
@@ -198,7 +200,8 @@ impl StdioSession {
                 let Some(changes) = self.changes.take() else { return };
                 self.notifier.abort_all();
                 let (session, out) = (Arc::clone(&self.session), self.out.clone());
-                self.notifier.spawn(notify_changes(changes, session, out));
+                let owner = self.caller.owner();
+                self.notifier.spawn(notify_changes(changes, owner, session, out));
             }
             _ => (),
         }
@@ -229,10 +232,10 @@ async fn send(out: &mpsc::Sender<Vec<u8>>, line: Vec<u8>) {
 /// Notifies a legacy client of changes.
 async fn notify_changes(
     mut changes: Box<dyn ChangeStream>,
+    owner: Owner,
     session: Arc<LegacySession>,
     out: mpsc::Sender<Vec<u8>>,
 ) {
-    let owner = Caller::local().owner();
     while let Some(change) = changes.next().await {
         let Some(change) = change.visible_to(&owner) else { continue };
         if session.is_notified_of(change)

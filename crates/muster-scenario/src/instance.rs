@@ -19,6 +19,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use muster_core::hex;
 use muster_exec::launcher::{Launcher, StartError};
 use thiserror::Error;
 use tokio::time::Instant;
@@ -41,6 +42,9 @@ use ready::ExpectedResources;
 const PORT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Another process may take the port between our check and the start.
 const MAX_ATTEMPTS: u32 = 3;
+
+/// Selects the access mode of a gateway.
+const ACCESS_VARIABLE: &str = "MUSTER_ACCESS";
 
 /// The environment that all instances of a run share.
 #[derive(Debug)]
@@ -218,7 +222,9 @@ impl Instance {
             "--debug".to_owned(),
         ];
         argv.extend(self.setup.serve_args.iter().cloned());
-        let mut env = self.setup.env.clone();
+        // Scenarios change the gateway as plain clients, unless they set another mode themselves.
+        let mut env = vec![(ACCESS_VARIABLE.to_owned(), "open".to_owned())];
+        env.extend(self.setup.env.iter().cloned());
         env.push((orphans::MARKER_VARIABLE.to_owned(), self.marker.clone()));
         let process = Process::start(&self.environment.launcher, argv, env, &self.logs)
             .await
@@ -378,7 +384,7 @@ pub fn random_hex() -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         bytes = (now.as_nanos() as u64).to_be_bytes();
     }
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&bytes)
 }
 
 /// A random id in the form of a UUID.

@@ -1,6 +1,7 @@
 //! What is kept of a run: its record, and the journal from which a record is made when the gateway
 //! ended in the middle.
 
+use muster_core::hex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
@@ -297,7 +298,7 @@ pub fn fingerprint(spec: &WorkflowSpec) -> String {
 
     let text = Json::Object(spec.to_file()).to_string();
     let digest = sha2::Sha256::digest(text.as_bytes());
-    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(digest.get(..16).unwrap_or(&digest))
 }
 
 impl RunRecord {

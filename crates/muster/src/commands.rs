@@ -11,6 +11,7 @@ mod connect;
 mod context;
 mod create;
 mod doctor;
+mod enable;
 mod events;
 mod gateway_args;
 mod get;
@@ -63,6 +64,8 @@ commands! {
     Standalone(Box<standalone::Standalone>) => standalone::run;
     Import(import::Import) => import::run;
     Connect(connect::Connect) => connect::run;
+    Enable(enable::Enable) => enable::enable;
+    Disable(enable::Disable) => enable::disable;
     Doctor(doctor::Doctor) => doctor::run;
     Top(Box<top::Top>) => top::run;
     List(Box<list::List>) => list::run;

@@ -8,6 +8,8 @@
     reason = "a test may panic, and starts the programs it tests"
 )]
 
+#[path = "suite/access.rs"]
+mod access;
 #[path = "suite/backends.rs"]
 mod backends;
 #[path = "suite/bridge.rs"]
@@ -38,6 +40,8 @@ mod docs_links;
 mod events;
 #[path = "suite/examples.rs"]
 mod examples;
+#[path = "suite/exposure.rs"]
+mod exposure;
 #[path = "suite/fidelity.rs"]
 mod fidelity;
 #[path = "suite/garbage.rs"]

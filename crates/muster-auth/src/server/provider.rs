@@ -8,6 +8,7 @@ mod tokens;
 
 use std::{sync::Arc, time::Duration};
 
+use muster_core::backoff::Backoff;
 use muster_net::{HttpClient, HttpError, HttpRequest, HttpResponse};
 use serde::Deserialize;
 use thiserror::Error;
@@ -19,8 +20,7 @@ use crate::{clock::Clock, jwks::JwksCache};
 pub(super) use self::{identity::Identity, tokens::ProviderTokens};
 
 /// The backoff between attempts of discovery.
-const MIN_BACKOFF: Duration = Duration::from_secs(1);
-const MAX_BACKOFF: Duration = Duration::from_secs(30);
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), max: Duration::from_secs(30) };
 
 /// Why a request to the provider failed.
 #[derive(Debug, Error)]
@@ -97,8 +97,7 @@ impl Provider {
 
     /// Discovers the provider, with retries until it succeeds.
     pub(super) async fn discover_with_retries(&self) {
-        let mut backoff = MIN_BACKOFF;
-        loop {
+        for retries in 0.. {
             match self.discover().await {
                 Ok(metadata) => {
                     tracing::info!("discovered the identity provider `{}`", self.config.issuer);
@@ -111,8 +110,8 @@ impl Provider {
                     );
                 }
             }
-            tokio::time::sleep(backoff).await;
-            backoff = (backoff * 2).min(MAX_BACKOFF);
+            let random = getrandom::u64().unwrap_or_default();
+            tokio::time::sleep(BACKOFF.jittered(retries, random)).await;
         }
     }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use muster_config::mcpserver::McpServer;
 use muster_core::connect::{
-    ConnectError, ConnectionEvent, ConnectionObserver, Connector, ServerListing,
+    ConnectError, ConnectRequest, ConnectionEvent, ConnectionObserver, Connector, ServerListing,
 };
 use tokio::task::JoinSet;
 
@@ -63,8 +63,9 @@ async fn list(connect: &dyn Connector, server: &McpServer) -> Result<ServerListi
     let name = &server.name;
     let endpoint = server.spec.endpoint();
     let limit = server.spec.limit().min(MAX_TIMEOUT);
-    let connected = connect.connect(name, &endpoint, limit, Arc::new(IgnoreEvents)).await;
-    let connection = match connected {
+    let events = Arc::new(IgnoreEvents);
+    let request = ConnectRequest { name, endpoint: &endpoint, access: None, limit, events };
+    let connection = match connect.connect(request).await {
         Ok(connection) => connection,
         Err(error) => return Err(failure(server, &error, "connecting")),
     };

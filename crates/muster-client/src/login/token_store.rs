@@ -10,6 +10,7 @@ use std::{
 
 use jiff::Timestamp;
 use muster_auth::{oauth::ClientAuthMethod, random::sha256, secret::Secret};
+use muster_core::hex;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -152,7 +153,7 @@ impl TokenStore {
 
     fn file(&self, endpoint: &str) -> PathBuf {
         let digest = sha256(base_url(endpoint).as_bytes());
-        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let name = hex::encode(digest.get(..16).unwrap_or(&digest));
         self.folder.join(format!("{name}.json"))
     }
 }

@@ -350,3 +350,54 @@ impl Setting for ServeTransport {
         Json::from(self.as_str())
     }
 }
+
+/// Whether callers are checked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AccessMode {
+    /// Callers prove who they are: by a login, a token, or as a process of the gateway's own user.
+    #[default]
+    Private,
+    /// Every caller that a login does not keep out is an operator.
+    Open,
+}
+
+const ACCESS_MODES: &[(&str, AccessMode)] =
+    &[("private", AccessMode::Private), ("open", AccessMode::Open)];
+
+impl AccessMode {
+    /// Its name in the file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Private => "private",
+            Self::Open => "open",
+        }
+    }
+
+    /// The mode of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        ACCESS_MODES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
+    }
+}
+
+impl Setting for AccessMode {
+    type Literal = ();
+
+    const TYPE: FieldType = FieldType::Enum(&["private", "open"]);
+    const UNSET: FieldDefault = FieldDefault::Json("\"private\"");
+
+    fn literal((): ()) -> Self {
+        Self::default()
+    }
+
+    fn read(self, reader: &mut Reader, node: &Node) -> Option<Self> {
+        reader.choice(node, ACCESS_MODES)
+    }
+
+    fn value(&self) -> Value {
+        Value::Text(self.as_str().to_owned())
+    }
+
+    fn view(&self) -> Json {
+        Json::from(self.as_str())
+    }
+}

@@ -97,6 +97,23 @@ fn what_is_unknown_is_warned_about_and_what_is_wrong_refused() {
     "#]],
     );
     check(
+        "access: {mode: closed}\n",
+        expect![[r#"
+            1: access → mode: Input should be 'private' or 'open'
+        "#]],
+    );
+    check(
+        "access: {mode: open}\n",
+        expect![[r#"
+            access:
+              mode: open
+            aggregator:
+              port: 8090
+              host: localhost
+              transport: streamable-http
+        "#]],
+    );
+    check(
         "aggregator: x\n",
         expect![[r#"
         1: aggregator: Input should be a valid dictionary or instance of Aggregator

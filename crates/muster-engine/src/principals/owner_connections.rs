@@ -9,7 +9,8 @@ use std::{
 use jiff::Timestamp;
 use muster_config::mcpserver::McpServer;
 use muster_core::{
-    backend::Backend, call::Owner, catalog::CatalogSource, name::BackendName, request::Change,
+    backend::Backend, backoff::Backoff, call::Owner, catalog::CatalogSource, name::BackendName,
+    request::Change,
 };
 use muster_gateway::dispatch::GatewaySnapshot;
 use tokio::{
@@ -29,8 +30,8 @@ const MAX_LOGIN_ATTEMPTS: usize = 10;
 const LOGIN_WINDOW: Duration = Duration::from_secs(60);
 
 /// The backoff of background connections.
-const INITIAL_BACKOFF: Duration = Duration::from_secs(5 * 60);
-const MAX_BACKOFF: Duration = Duration::from_secs(30 * 60);
+const BACKOFF: Backoff =
+    Backoff { first: Duration::from_secs(5 * 60), max: Duration::from_secs(30 * 60) };
 
 /// The connections of one owner.
 #[derive(Debug)]
@@ -63,8 +64,8 @@ struct OwnerState {
 struct ConnectAttempt {
     /// When the next one is due, if there is one.
     next: Option<Instant>,
-    /// The backoff before it.
-    wait: Duration,
+    /// How many were scheduled before.
+    retries: u64,
 }
 
 /// A server that is connected for the owner, or connecting. Dropping it closes the connection.
@@ -225,8 +226,8 @@ impl OwnerConnections {
         if attempts.next.is_some_and(|next| next > now) {
             return;
         }
-        attempts.wait = (attempts.wait * 2).clamp(INITIAL_BACKOFF, MAX_BACKOFF);
-        attempts.next = Some(now + attempts.wait);
+        attempts.next = Some(now + BACKOFF.delay(attempts.retries));
+        attempts.retries += 1;
     }
 
     /// Forgets attempts, because the server changed.

@@ -1,14 +1,11 @@
 //! Connects one server for one owner, with a unit like any other and the owner's token.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::sync::{Arc, Weak};
 
 use jiff::Timestamp;
 use muster_core::{
     backend::{Backend, BoxFuture},
-    connect::{ConnectError, Connection, ConnectionObserver, Connector, Endpoint, ServerListing},
+    connect::{ConnectRequest, ConnectResult, Connector, ServerListing},
     logins::AccessTokenSource,
     name::exposed_name,
     request::Change,
@@ -94,26 +91,9 @@ struct AuthenticatedConnector {
 }
 
 impl Connector for AuthenticatedConnector {
-    fn connect<'a>(
-        &'a self,
-        name: &'a str,
-        endpoint: &'a Endpoint,
-        limit: Duration,
-        events: Arc<dyn ConnectionObserver>,
-    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
-        let access = Arc::clone(&self.access);
-        self.connect.connect_as(name, endpoint, access, limit, events)
-    }
-
-    fn connect_as<'a>(
-        &'a self,
-        name: &'a str,
-        endpoint: &'a Endpoint,
-        access: Arc<dyn AccessTokenSource>,
-        limit: Duration,
-        events: Arc<dyn ConnectionObserver>,
-    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
-        self.connect.connect_as(name, endpoint, access, limit, events)
+    fn connect<'a>(&'a self, request: ConnectRequest<'a>) -> BoxFuture<'a, ConnectResult> {
+        let access = Some(Arc::clone(&self.access));
+        self.connect.connect(ConnectRequest { access, ..request })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use muster_core::backoff::Backoff;
 use muster_gateway::dispatch;
 use muster_workflow::service::{
     ServiceClass, ServiceEvent, ServiceState,
@@ -18,7 +19,7 @@ use super::{
     calls::Phase,
     registry::{Id, Registry},
 };
-use crate::{events::Reason, supervisor::backoff::backoff, view::View};
+use crate::{events::Reason, view::View};
 
 /// The next action of a controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,8 +168,9 @@ impl Services {
         let timing = self.inner.deps.timing;
         lease.apply(ServiceEvent::Retry);
         self.change(name, id, |instance| {
+            let backoff = Backoff { first: timing.restart_backoff, max: timing.max_backoff };
+            let wait = backoff.delay(instance.attempts);
             instance.attempts += 1;
-            let wait = backoff(timing.restart_backoff, timing.max_backoff, instance.attempts);
             instance.retry_at = Some(Instant::now() + wait);
             instance.error = Some(error.to_string());
         });

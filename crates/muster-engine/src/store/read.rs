@@ -8,7 +8,9 @@ use std::{
 };
 
 use muster_config::{
-    LoadError, Loaded, Warning, cli, mcpserver, policy, service, serviceclass, settings, workflow,
+    LoadError, Loaded, Warning, cli, mcpserver, policy,
+    service::{self, ServiceFile},
+    serviceclass, settings, workflow,
 };
 
 use super::{
@@ -34,6 +36,53 @@ pub(super) fn load(root: &Path, before: &Files) -> Files {
     reading.files
 }
 
+/// A named resource and its file.
+trait NamedFile: Clone {
+    fn name(&self) -> &str;
+
+    fn path(&self) -> &Path;
+}
+
+impl NamedFile for ServerFile {
+    fn name(&self) -> &str {
+        &self.server.name
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl NamedFile for WorkflowFile {
+    fn name(&self) -> &str {
+        &self.workflow.name
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl NamedFile for ClassFile {
+    fn name(&self) -> &str {
+        &self.class.name
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl NamedFile for (PathBuf, Arc<ServiceFile>) {
+    fn name(&self) -> &str {
+        &self.1.service.name
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
 struct Reading<'a> {
     before: &'a Files,
     files: Files,
@@ -52,116 +101,91 @@ impl Reading<'_> {
     }
 
     fn servers(&mut self, folder: &Path) {
-        let Some(paths) =
-            self.folder(folder, |now, before| now.servers.clone_from(&before.servers))
-        else {
-            return;
-        };
-        for path in paths {
-            let found = match self.file(&path, |text| mcpserver::parse(text, &stem(&path))) {
-                Some(server) => ServerFile { path: path.clone(), server: Arc::new(server) },
-                None => match self.before.servers.values().find(|known| known.path == path) {
-                    Some(known) => known.clone(),
-                    None => continue,
-                },
-            };
-            match self.files.servers.entry(found.server.name.clone()) {
-                Entry::Vacant(place) => drop(place.insert(found)),
-                Entry::Occupied(known) => {
-                    let problem = taken(path, known.key(), &known.get().path);
-                    self.files.problems.push(problem);
-                }
-            }
-        }
+        let before = &self.before.servers;
+        self.named(
+            folder,
+            before,
+            |files| &mut files.servers,
+            |reading, path, _| {
+                let server = reading.file(path, |text| mcpserver::parse(text, &stem(path)))?;
+                Some(ServerFile { path: path.to_owned(), server: Arc::new(server) })
+            },
+        );
     }
 
     fn workflows(&mut self, folder: &Path) {
-        let Some(paths) =
-            self.folder(folder, |now, before| now.workflows.clone_from(&before.workflows))
-        else {
-            return;
-        };
-        let before: BTreeMap<&Path, &WorkflowFile> =
-            self.before.workflows.values().map(|known| (known.path.as_path(), known)).collect();
-        for path in paths {
-            let known = before.get(path.as_path()).copied();
-            let mut written: Arc<str> = Arc::default();
-            let mut same = None;
-            let read = self.file(&path, |text| {
-                same = known.filter(|known| *known.text == *text && known.is_clean);
-                written = text.into();
-                match same {
-                    Some(known) => {
-                        let value = Arc::clone(&known.workflow);
-                        Ok(Loaded { value, warnings: Vec::new() })
+        let before = &self.before.workflows;
+        self.named(
+            folder,
+            before,
+            |files| &mut files.workflows,
+            |reading, path, known| {
+                let mut written: Arc<str> = Arc::default();
+                let workflow = reading.file(path, |text| {
+                    written = text.into();
+                    match known.filter(|known| *known.text == *text && known.is_clean) {
+                        Some(known) => {
+                            let value = Arc::clone(&known.workflow);
+                            Ok(Loaded { value, warnings: Vec::new() })
+                        }
+                        None => {
+                            workflow::parse(text, &stem(path)).map(|Loaded { value, warnings }| {
+                                Loaded { value: Arc::new(value), warnings }
+                            })
+                        }
                     }
-                    None => {
-                        workflow::parse(text, &stem(&path)).map(|Loaded { value, warnings }| {
-                            Loaded { value: Arc::new(value), warnings }
-                        })
-                    }
-                }
-            });
-            let found = match (read, known) {
-                (Some(workflow), _) => {
-                    let is_clean = !self.files.problems.iter().any(|found| found.path == path);
-                    WorkflowFile { path: path.clone(), workflow, text: written, is_clean }
-                }
-                (None, Some(known)) => known.clone(),
-                (None, None) => continue,
-            };
-            match self.files.workflows.entry(found.workflow.name.clone()) {
-                Entry::Vacant(place) => drop(place.insert(found)),
-                Entry::Occupied(known) => {
-                    let taken = taken(path, known.key(), &known.get().path);
-                    self.files.problems.push(taken);
-                }
-            }
-        }
+                })?;
+                let is_clean = !reading.files.problems.iter().any(|found| found.path == path);
+                Some(WorkflowFile { path: path.to_owned(), workflow, text: written, is_clean })
+            },
+        );
     }
 
     fn classes(&mut self, folder: &Path) {
-        let Some(paths) =
-            self.folder(folder, |now, before| now.classes.clone_from(&before.classes))
-        else {
-            return;
-        };
-        for path in paths {
-            let found = match self.file(&path, |text| serviceclass::parse(text, &stem(&path))) {
-                Some(class) => ClassFile { path: path.clone(), class: Arc::new(class) },
-                None => match self.before.classes.values().find(|known| known.path == path) {
-                    Some(known) => known.clone(),
-                    None => continue,
-                },
-            };
-            match self.files.classes.entry(found.class.name.clone()) {
-                Entry::Vacant(place) => drop(place.insert(found)),
-                Entry::Occupied(known) => {
-                    let problem = taken(path, known.key(), &known.get().path);
-                    self.files.problems.push(problem);
-                }
-            }
-        }
+        let before = &self.before.classes;
+        self.named(
+            folder,
+            before,
+            |files| &mut files.classes,
+            |reading, path, _| {
+                let class = reading.file(path, |text| serviceclass::parse(text, &stem(path)))?;
+                Some(ClassFile { path: path.to_owned(), class: Arc::new(class) })
+            },
+        );
     }
 
     fn services(&mut self, folder: &Path) {
-        let Some(paths) =
-            self.folder(folder, |now, before| now.services.clone_from(&before.services))
-        else {
-            return;
-        };
+        let before = &self.before.services;
+        self.named(
+            folder,
+            before,
+            |files| &mut files.services,
+            |reading, path, _| {
+                let service = reading.file(path, |text| service::parse(text, &stem(path)))?;
+                Some((path.to_owned(), Arc::new(service)))
+            },
+        );
+    }
+
+    /// Reads the resources of a folder, which have names. An invalid file keeps its last valid contents, and of two
+    /// files with one name the first counts.
+    fn named<F: NamedFile>(
+        &mut self,
+        folder: &Path,
+        before: &BTreeMap<String, F>,
+        of: fn(&mut Files) -> &mut BTreeMap<String, F>,
+        read: impl Fn(&mut Self, &Path, Option<&F>) -> Option<F>,
+    ) {
+        let Some(paths) = self.folder(folder, |now, _| of(now).clone_from(before)) else { return };
+        let before: BTreeMap<&Path, &F> =
+            before.values().map(|known| (known.path(), known)).collect();
         for path in paths {
-            let found = match self.file(&path, |text| service::parse(text, &stem(&path))) {
-                Some(service) => (path.clone(), Arc::new(service)),
-                None => match self.before.services.values().find(|(known, _)| *known == path) {
-                    Some(known) => known.clone(),
-                    None => continue,
-                },
-            };
-            match self.files.services.entry(found.1.service.name.clone()) {
+            let known = before.get(path.as_path()).copied();
+            let Some(found) = read(self, &path, known).or_else(|| known.cloned()) else { continue };
+            match of(&mut self.files).entry(found.name().to_owned()) {
                 Entry::Vacant(place) => drop(place.insert(found)),
-                Entry::Occupied(known) => {
-                    let problem = taken(path, known.key(), &known.get().0);
+                Entry::Occupied(first) => {
+                    let problem = taken(path, first.key(), first.get().path());
                     self.files.problems.push(problem);
                 }
             }

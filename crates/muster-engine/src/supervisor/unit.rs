@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use muster_config::mcpserver::McpServer;
 use muster_core::{
     backend::{Backend, BoxFuture},
-    connect::{ConnectError, Connection, Connector, ServerListing},
+    backoff::Backoff,
+    connect::{ConnectError, ConnectRequest, Connection, Connector, ServerListing},
 };
 use muster_gateway::condition::ServerCondition;
 use tokio::{
@@ -16,7 +17,6 @@ use tokio::{
 
 use super::{
     DesiredState, Timing, UnitId, UnitObserver, UnitUpdate,
-    backoff::backoff,
     unit_events::{self, UnitEvent, UnitEvents},
 };
 use crate::{redact, status::ServerStatus};
@@ -229,8 +229,10 @@ impl Unit {
                 // A server that was up may recover from any failure.
                 match self.lost.is_some() || always {
                     true => Some(self.next_restart_backoff()),
-                    false => transient
-                        .then(|| backoff(initial_backoff, max_backoff, self.status.failures)),
+                    false => transient.then(|| {
+                        Backoff { first: initial_backoff, max: max_backoff }
+                            .delay(self.status.failures.saturating_sub(1))
+                    }),
                 }
             }
         };
@@ -256,7 +258,8 @@ impl Unit {
         let Timing { restart_backoff, initial_backoff, max_backoff, .. } = self.deps.timing;
         let lost = self.lost.get_or_insert(0);
         *lost += 1;
-        backoff(restart_backoff.min(initial_backoff), max_backoff, *lost)
+        let backoff = Backoff { first: restart_backoff.min(initial_backoff), max: max_backoff };
+        backoff.delay(*lost - 1)
     }
 
     /// Reports that the server is down, and when it is retried.
@@ -357,7 +360,13 @@ async fn connect(
     let limit = server.spec.limit();
     let (sender, events) = unit_events::channel(&server.name);
     let endpoint = server.spec.endpoint();
-    let connecting = connect.connect(&server.name, &endpoint, limit, sender);
+    let connecting = connect.connect(ConnectRequest {
+        name: &server.name,
+        endpoint: &endpoint,
+        access: None,
+        limit,
+        events: sender,
+    });
     let connection =
         timeout(limit, connecting).await.map_err(|_| timed_out("connect", limit))??;
     match list(&*connection, limit).await {

@@ -13,7 +13,7 @@ use std::{
     time::SystemTime,
 };
 
-use muster_core::call::Caller;
+use muster_core::{call::Caller, hex};
 use muster_workflow::{
     JsonObject, Workflow,
     record::{JournalEntry, RunJournal, RunRecord, RunStart, RunState, RunSummary, fingerprint},
@@ -307,11 +307,5 @@ async fn blocking<T: Send + 'static>(
 fn uuid() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    let number = u128::from_be_bytes(bytes);
-    // Version 4, variant 1.
-    let number = (number & !(0xf << 76) | (4 << 76)) & !(0b11 << 62) | (0b10 << 62);
-    let text = format!("{number:032x}");
-    let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
-    let parts = parts.map(|(from, to)| text.get(from..to).unwrap_or_default());
-    Ok(parts.join("-"))
+    Ok(hex::uuid4(bytes))
 }

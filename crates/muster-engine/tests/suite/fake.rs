@@ -10,11 +10,10 @@ use muster_core::{
     backend::{Backend, BoxFuture, CallContext},
     call::{CallError, Outcome},
     connect::{
-        ConnectError, Connection, ConnectionEvent, ConnectionObserver, Connector, Endpoint,
-        ServerListing,
+        ConnectError, ConnectRequest, ConnectResult, Connection, ConnectionEvent,
+        ConnectionObserver, Connector, Endpoint, ServerListing,
     },
     json::raw,
-    logins::AccessTokenSource,
     policy::Permitted,
     spooled::ToolResult,
 };
@@ -166,13 +165,8 @@ impl Link {
 }
 
 impl Connector for Fake {
-    fn connect<'a>(
-        &'a self,
-        name: &'a str,
-        endpoint: &'a Endpoint,
-        _limit: Duration,
-        events: Arc<dyn ConnectionObserver>,
-    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+    fn connect<'a>(&'a self, request: ConnectRequest<'a>) -> BoxFuture<'a, ConnectResult> {
+        let ConnectRequest { name, endpoint, events, .. } = request;
         Box::pin(async move {
             let plan = {
                 let mut inner = self.inner.lock().unwrap();
@@ -204,17 +198,6 @@ impl Connector for Fake {
             self.inner.lock().unwrap().links.insert(name.to_owned(), Arc::clone(&link));
             Ok(Arc::new(Connected { fake: self.clone(), link }) as Arc<dyn Connection>)
         })
-    }
-
-    fn connect_as<'a>(
-        &'a self,
-        name: &'a str,
-        endpoint: &'a Endpoint,
-        _: Arc<dyn AccessTokenSource>,
-        limit: Duration,
-        events: Arc<dyn ConnectionObserver>,
-    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
-        self.connect(name, endpoint, limit, events)
     }
 }
 

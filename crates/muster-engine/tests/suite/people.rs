@@ -3,15 +3,14 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext},
     call::{CallError, Caller, Outcome, Owner},
     connect::{
-        ConnectError, Connection, ConnectionEvent, ConnectionObserver, Connector, Endpoint,
-        ServerListing,
+        ConnectError, ConnectRequest, ConnectResult, Connection, ConnectionEvent,
+        ConnectionObserver, Connector, ServerListing,
     },
     credentials::{BearerToken, Principal},
     json::raw,
@@ -137,25 +136,12 @@ impl Guarded {
 }
 
 impl Connector for Guarded {
-    fn connect<'a>(
-        &'a self,
-        _: &'a str,
-        _: &'a Endpoint,
-        _: Duration,
-        _: Arc<dyn ConnectionObserver>,
-    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
-        let challenge = Some("Bearer".to_owned());
-        Box::pin(std::future::ready(Err(ConnectError::Unauthorized { challenge })))
-    }
-
-    fn connect_as<'a>(
-        &'a self,
-        name: &'a str,
-        _: &'a Endpoint,
-        access: Arc<dyn AccessTokenSource>,
-        _: Duration,
-        events: Arc<dyn ConnectionObserver>,
-    ) -> BoxFuture<'a, Result<Arc<dyn Connection>, ConnectError>> {
+    fn connect<'a>(&'a self, request: ConnectRequest<'a>) -> BoxFuture<'a, ConnectResult> {
+        let ConnectRequest { name, access, events, .. } = request;
+        let Some(access) = access else {
+            let challenge = Some("Bearer".to_owned());
+            return Box::pin(std::future::ready(Err(ConnectError::Unauthorized { challenge })));
+        };
         Box::pin(async move {
             let own = self.links(name, access, events);
             let unauthorized = |_| ConnectError::Unauthorized { challenge: None };

@@ -7,7 +7,10 @@ use std::{
 
 use bytes::Bytes;
 use http::HeaderValue;
-use muster_core::json::{Raw, RawObject};
+use muster_core::{
+    backoff::Backoff,
+    json::{Raw, RawObject},
+};
 use muster_mcp::{
     param_headers::RoutingHeaders,
     version::Era,
@@ -31,7 +34,7 @@ use crate::{
     http::{
         response::RequestId,
         server_stream::{self, ReconnectPolicy, StreamHandler},
-        session::{Backoff, Context, HttpReply, HttpSession, ReplyBody, SessionId},
+        session::{Context, HttpReply, HttpSession, ReplyBody, SessionId},
     },
     spool::{Payload, SpoolFile},
     spooled_result::Envelope,

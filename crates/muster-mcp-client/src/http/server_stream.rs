@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tokio::time::sleep;
+use muster_core::backoff::Backoff;
 use tracing::debug;
 
-use super::session::{Backoff, HttpSession, SessionId, StreamCursor};
+use super::session::{HttpSession, SessionId, StreamCursor};
 use crate::{error::TransportError, http::sse::EventReader, spool::Payload};
 
 /// Handles what happens on a standalone stream.
@@ -56,7 +56,7 @@ pub(crate) async fn listen(
                 handler.opened();
                 failures = 0;
                 silent = if drain(events, &mut cursor, handler).await { 0 } else { silent + 1 };
-                sleep(cursor.delay(policy.backoff, silent)).await;
+                cursor.pause(policy.backoff, silent).await;
                 continue;
             }
             Err(TransportError::SessionGone { .. }) => {
@@ -83,7 +83,7 @@ pub(crate) async fn listen(
             }
             Err(error) => return error,
         }
-        sleep(cursor.delay(policy.backoff, failures)).await;
+        cursor.pause(policy.backoff, failures).await;
     }
 }
 

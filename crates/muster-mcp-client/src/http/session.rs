@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
-use muster_core::lock::Lock;
+use muster_core::{backoff::Backoff, lock::Lock};
 use muster_mcp::param_headers::{RoutingHeaders, VERSION};
 use tokio::{
     sync::Mutex,
@@ -44,22 +44,14 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_BACKOFF: Backoff =
     Backoff { first: Duration::from_millis(50), max: Duration::from_secs(1) };
 
-/// An exponential backoff.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Backoff {
-    pub(crate) first: Duration,
-    pub(crate) max: Duration,
-}
+/// The backoff of event streams whose upstream does not set a delay.
+pub(crate) const STREAM_BACKOFF: Backoff =
+    Backoff { first: Duration::from_millis(250), max: Duration::from_secs(30) };
 
-impl Backoff {
-    /// The backoff of event streams whose upstream does not set a delay.
-    pub(crate) const STREAM: Self =
-        Self { first: Duration::from_millis(250), max: Duration::from_secs(30) };
-
-    /// The delay after so many failures in a row.
-    pub(crate) fn delay(self, failures: u32) -> Duration {
-        self.first.saturating_mul(2_u32.saturating_pow(failures.min(8))).min(self.max)
-    }
+/// Sleeps before a retry. Connections that were lost together are not opened again together.
+pub(crate) async fn pause(backoff: Backoff, retries: u32) {
+    let random = getrandom::u64().unwrap_or_default();
+    sleep(backoff.jittered(retries.into(), random)).await;
 }
 
 /// The identity of a legacy session, as requests carry it.
@@ -369,9 +361,9 @@ impl StreamCursor {
         self.last_event_id.is_some()
     }
 
-    /// The delay before the next attempt: as the upstream demands, else as `backoff` has it.
-    pub(crate) fn delay(&self, backoff: Backoff, failures: u32) -> Duration {
-        Backoff { first: self.retry.unwrap_or(backoff.first), ..backoff }.delay(failures)
+    /// Sleeps before the next attempt: as long as the upstream demands, else as `backoff` has it.
+    pub(crate) async fn pause(&self, backoff: Backoff, failures: u32) {
+        pause(Backoff { first: self.retry.unwrap_or(backoff.first), ..backoff }, failures).await;
     }
 }
 
@@ -421,7 +413,7 @@ impl ResponseStream {
         if self.resumes > MAX_RESUMES {
             return Err(error);
         }
-        sleep(self.cursor.delay(Backoff::STREAM, self.resumes - 1)).await;
+        self.cursor.pause(STREAM_BACKOFF, self.resumes - 1).await;
         let resumed = self.session.open_stream(session, &self.cursor).await?;
         (self.events, self.connection) = resumed;
         Ok(())

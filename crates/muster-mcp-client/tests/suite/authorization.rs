@@ -1,11 +1,8 @@
 //! Authorized requests: each carries the current token, and a rejected token is replaced once.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use muster_core::{
@@ -16,11 +13,9 @@ use muster_core::{
 };
 
 use super::{
-    harness::{connector, http},
+    harness::{connector, http, request},
     http_server::{HttpServer, Reply, legacy, modern},
 };
-
-const LIMIT: Duration = Duration::from_secs(10);
 
 /// Gives tokens by number; after a refusal the next one, up to the last.
 #[derive(Debug)]
@@ -65,8 +60,9 @@ impl ConnectionObserver for NoEvents {
 
 async fn connect(url: &str, last: usize) -> Result<Arc<dyn Connection>, ConnectError> {
     let access = Arc::new(Numbered { now: AtomicUsize::new(1), last });
+    let endpoint = http(url);
     let connected =
-        connector().connect_as("srv", &http(url), access, LIMIT, Arc::new(NoEvents)).await?;
+        connector().connect(request(&endpoint, Some(access), Arc::new(NoEvents))).await?;
     connected.list().await?;
     Ok(connected)
 }

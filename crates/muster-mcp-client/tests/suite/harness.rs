@@ -13,10 +13,11 @@ use muster_core::{
     catalog::{BackendInfo, CatalogSnapshot, CatalogSource, offer::offer},
     client::{ClientHandle, Continuation, InputError, InputMode, InputRequest, Notification},
     connect::{
-        ConnectError, Connection, ConnectionEvent, ConnectionObserver, Connector as _, Endpoint,
-        ServerListing,
+        ConnectError, ConnectRequest, Connection, ConnectionEvent, ConnectionObserver,
+        Connector as _, Endpoint, ServerListing,
     },
     json::Raw,
+    logins::AccessTokenSource,
     name::{BackendName, ToolName},
     policy::{Permitted, Policy},
     request::ServerInfo,
@@ -150,13 +151,21 @@ pub struct TestConnection {
     pub fixture: Option<Fixture>,
 }
 
+pub fn request(
+    endpoint: &Endpoint,
+    access: Option<Arc<dyn AccessTokenSource>>,
+    events: Arc<dyn ConnectionObserver>,
+) -> ConnectRequest<'_> {
+    ConnectRequest { name: "srv", endpoint, access, limit: LIMIT, events }
+}
+
 pub async fn connect(
     connector: &McpConnector,
     endpoint: &Endpoint,
 ) -> Result<(Arc<dyn Connection>, mpsc::UnboundedReceiver<ConnectionEvent>), ConnectError> {
     let (sender, events) = mpsc::unbounded_channel();
-    let connection =
-        connector.connect("srv", endpoint, LIMIT, Arc::new(EventRecorder(sender))).await?;
+    let events_to = Arc::new(EventRecorder(sender));
+    let connection = connector.connect(request(endpoint, None, events_to)).await?;
     Ok((connection, events))
 }
 

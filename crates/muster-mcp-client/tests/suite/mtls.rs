@@ -1,6 +1,6 @@
 //! Servers behind a proxy that authenticates machines by certificate.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, path::Path, sync::Arc};
 
 use muster_core::connect::{
     ConnectError, ConnectionEvent, ConnectionObserver, Connector as _, Endpoint, MachineIdentity,
@@ -21,11 +21,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use super::{
-    harness::connector,
+    harness::{connector, request},
     http_server::{HttpServer, legacy},
 };
-
-const LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 struct NoEvents;
@@ -106,7 +104,7 @@ async fn connect(connector: &McpConnector, url: &str, folder: &Path) -> Result<(
         identity: MachineIdentity::Directory(folder.to_str().unwrap().to_owned()),
         app: "mcp-app".to_owned(),
     };
-    let connected = connector.connect("srv", &endpoint, LIMIT, Arc::new(NoEvents)).await?;
+    let connected = connector.connect(request(&endpoint, None, Arc::new(NoEvents))).await?;
     connected.list().await.map(drop)
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use http::HeaderValue;
-use muster_core::call::Caller;
+use muster_core::{call::Caller, hex};
 use serde_json::value::RawValue;
 use tokio::{
     sync::{Notify, mpsc, watch},
@@ -251,17 +251,7 @@ fn least_recently_used(table: &BTreeMap<String, Arc<HttpSession>>, except: &str)
 fn new_id() -> Option<String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).ok()?;
-    let mut bits = u128::from_be_bytes(bytes);
-    bits = bits & !(0xf << 76) | 4 << 76;
-    bits = bits & !(0b11 << 62) | 0b10 << 62;
-    Some(format!(
-        "mcp-session-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        bits >> 96,
-        bits >> 80 & 0xffff,
-        bits >> 64 & 0xffff,
-        bits >> 48 & 0xffff,
-        bits & 0xffff_ffff_ffff
-    ))
+    Some(format!("mcp-session-{}", hex::uuid4(bytes)))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use muster_core::request::Change;
+use muster_core::{call::Caller, request::Change};
 use muster_mcp::{
     server::Server,
     stdio::{Input, Output, serve},
@@ -38,7 +38,9 @@ impl Pipes {
         let server = Server::new(Arc::<Fake>::clone(&fake));
         let mut serving = JoinSet::new();
         serving.spawn(async move {
-            serve(server, Input::Socket(theirs), Output::Socket(other)).await.unwrap();
+            serve(server, Caller::local(), Input::Socket(theirs), Output::Socket(other))
+                .await
+                .unwrap();
         });
         let (read, _) = back.into_split();
         let (_, write) = ours.into_split();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use muster_core::backoff::Backoff;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 
@@ -12,8 +13,8 @@ use crate::{
     scenario::{ObjectKind, PreConfiguration},
 };
 
-const MIN_POLL_INTERVAL: Duration = Duration::from_millis(20);
-const MAX_POLL_INTERVAL: Duration = Duration::from_millis(100);
+const POLLING: Backoff =
+    Backoff { first: Duration::from_millis(20), max: Duration::from_millis(100) };
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const RESOURCES_TIMEOUT: Duration = Duration::from_secs(15);
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -68,8 +69,7 @@ pub(super) async fn wait_for_port(
     process: &mut Process,
     limit: Instant,
 ) -> Result<(), InstanceError> {
-    let mut interval = MIN_POLL_INTERVAL;
-    loop {
+    for polls in 0.. {
         if http::connect(port).await.is_ok() {
             // If our process has just exited, another one is listening.
             return match process.exited_within(Duration::ZERO).await {
@@ -77,14 +77,14 @@ pub(super) async fn wait_for_port(
                 None => Ok(()),
             };
         }
-        if let Some(end) = process.exited_within(interval).await {
+        if let Some(end) = process.exited_within(POLLING.delay(polls)).await {
             return Err(InstanceError::Exited(end));
         }
         if Instant::now() >= limit {
-            return Err(InstanceError::PortTimeout);
+            break;
         }
-        interval = (interval * 2).min(MAX_POLL_INTERVAL);
     }
+    Err(InstanceError::PortTimeout)
 }
 
 /// Connects, retrying for a while.
@@ -97,7 +97,7 @@ pub(super) async fn connect(
         match Client::connect(target.clone()).await {
             Ok(client) => return Ok(client),
             Err(failure) if Instant::now() >= limit => return Err(failure),
-            Err(_) => sleep(MAX_POLL_INTERVAL).await,
+            Err(_) => sleep(POLLING.max).await,
         }
     }
 }
@@ -110,18 +110,17 @@ pub(super) async fn wait_for_resources(
 ) -> Result<(), String> {
     let limit = deadline.min(Instant::now() + RESOURCES_TIMEOUT);
     let mut missing = expected.clone();
-    let mut interval = MIN_POLL_INTERVAL;
-    loop {
+    for polls in 0.. {
         missing = still_missing(client, missing).await;
         if missing == ExpectedResources::default() {
             return Ok(());
         }
         if Instant::now() >= limit {
-            return Err(describe(&missing));
+            break;
         }
-        sleep(interval).await;
-        interval = (interval * 2).min(MAX_POLL_INTERVAL);
+        sleep(POLLING.delay(polls)).await;
     }
+    Err(describe(&missing))
 }
 
 /// The resources that are still missing.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use muster_core::markup::push_escaped;
+
 use super::{Report, ScenarioResult, StepResult, TestStatus};
 
 /// One suite per concept, one case per scenario.
@@ -104,16 +106,12 @@ fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
             '\n' => escaped.push_str("&#10;"),
             '\t' => escaped.push('\t'),
             c if c.is_control() || ('\u{fffe}'..='\u{ffff}').contains(&c) => {
                 escaped.push('\u{fffd}');
             }
-            c => escaped.push(c),
+            c => push_escaped(&mut escaped, c),
         }
     }
     escaped

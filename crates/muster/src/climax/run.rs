@@ -9,6 +9,7 @@ use std::{
 
 use muster_client::env_vars;
 use muster_core::{
+    call::Caller,
     connect::Connector,
     policy::unmatched::UnmatchedRule,
     request::{ServerCapabilities, ServerInfo},
@@ -122,7 +123,7 @@ async fn serve_stdio(server: Server, name: &str) -> io::Result<()> {
     }
     let (input, output) = (Input::standard()?, Output::standard()?);
     tokio::select! {
-        served = stdio::serve(server, input, output) => served,
+        served = stdio::serve(server, Caller::local(), input, output) => served,
         () = process::stop_requested() => Ok(()),
     }
 }

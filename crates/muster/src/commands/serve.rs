@@ -1,5 +1,6 @@
 //! `muster serve`: starts the gateway.
 
+mod access;
 mod args;
 mod backends;
 mod flags;
@@ -15,13 +16,14 @@ use std::{
     time::Duration,
 };
 
-use muster_auth::server::AuthServer;
+use muster_auth::{access::AccessControl, client::OAuthClient, server::AuthServer};
 use muster_client::{
     env_vars, models,
     secrets::{SecretConnector, SecretStore},
 };
 use muster_config::settings::{Aggregator, ServeTransport};
 use muster_core::{
+    call::Caller,
     json::raw,
     policy::DestructiveTools,
     request::{ServerCapabilities, ServerInfo},
@@ -129,6 +131,7 @@ async fn serve(
     let stop_requested = process::stop_requested();
     let settings = Arc::clone(&files.settings);
     let aggregator = &settings.aggregator;
+    let mode = access::mode(&settings.access)?;
     let oauth = args.logins.over(&aggregator.oauth);
     let trust = trust(args)?;
     let logins = logins::of(&oauth.server, &files, trust.clone())?;
@@ -161,27 +164,15 @@ async fn serve(
     let front = Front::new(identity, CAPABILITIES, surface, dispatcher, engine.changes());
     let server = Server::new(Arc::new(front));
     let served = match listener {
-        Listener::Stdio => serve_stdio(server).await,
+        Listener::Stdio => serve_stdio(server, access::pipe(mode)).await,
         Listener::Http(listeners) => {
             let url = listen::url(&aggregator.host, &listeners);
             engine.listening(url.clone());
             if !args.silent {
                 hints::print(&url, &root, aggregator.transport);
             }
-            let (view, waiting) = (engine.view(), logins.clone());
-            let mut options = HttpOptions {
-                health: Arc::new(move || health(&view, waiting.as_ref())),
-                grace: GRACE,
-                ..logins::options(logins.as_ref())
-            };
-            if let Some(client) = &client {
-                options.hosts.extend(client.host());
-                options.pages.push(Arc::new(client.pages()));
-            }
-            if let Some(guard) = options.guard.clone() {
-                let principals = engine.principals();
-                options.pages.push(Arc::new(Logout { guard, principals }));
-            }
+            let guard = access::guard(mode, logins.as_ref());
+            let options = http_options(&engine, guard, logins.as_ref(), client.as_ref());
             let serving = async {
                 match clients {
                     Clients::Configured => {
@@ -191,7 +182,9 @@ async fn serve(
                         };
                         http::serve(server, listeners, options, stop).await
                     }
-                    Clients::Standalone => serve_both(server, listeners, options).await,
+                    Clients::Standalone => {
+                        serve_both(server, access::pipe(mode), listeners, options).await
+                    }
                 }
             };
             tokio::select! {
@@ -205,6 +198,31 @@ async fn serve(
     connector.shut_down().await;
     launcher.shut_down().await;
     Ok(served?)
+}
+
+/// The options of HTTP, with the pages of logins.
+fn http_options(
+    engine: &Engine,
+    guard: Arc<AccessControl>,
+    logins: Option<&AuthServer>,
+    client: Option<&Arc<OAuthClient>>,
+) -> HttpOptions {
+    let (view, waiting) = (engine.view(), logins.cloned());
+    let mut options = HttpOptions {
+        health: Arc::new(move || health(&view, waiting.as_ref())),
+        grace: GRACE,
+        guard: Some(Arc::<AccessControl>::clone(&guard)),
+        ..logins::options(logins)
+    };
+    if let Some(client) = client {
+        options.hosts.extend(client.host());
+        options.pages.push(Arc::new(client.pages()));
+    }
+    if logins.is_some() {
+        let principals = engine.principals();
+        options.pages.push(Arc::new(Logout { guard, principals }));
+    }
+    options
 }
 
 /// The certificate authorities that connections trust.
@@ -271,12 +289,13 @@ async fn listener(aggregator: &Aggregator, clients: Clients) -> Result<Listener,
 /// Serves the client on standard input and output, and HTTP clients until it disconnects.
 async fn serve_both(
     server: Server,
+    caller: Caller,
     listeners: Vec<TcpListener>,
     options: HttpOptions,
 ) -> io::Result<()> {
     let left = Notify::new();
     let client = async {
-        let served = serve_stdio(server.clone()).await;
+        let served = serve_stdio(server.clone(), caller).await;
         left.notify_one();
         served
     };
@@ -285,10 +304,10 @@ async fn serve_both(
     client.and(others)
 }
 
-async fn serve_stdio(server: Server) -> io::Result<()> {
+async fn serve_stdio(server: Server, caller: Caller) -> io::Result<()> {
     let (input, output) = (Input::standard()?, Output::standard()?);
     tokio::select! {
-        served = stdio::serve(server, input, output) => served,
+        served = stdio::serve(server, caller, input, output) => served,
         () = process::stop_requested() => Ok(()),
     }
 }

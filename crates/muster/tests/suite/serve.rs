@@ -19,7 +19,6 @@ fn a_gateway_of_the_older_transport_is_found_by_the_bridge() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = format!("aggregator: {{port: {port}, transport: sse}}\n");
     let folder = Folder::new(&[("config.yaml", &config)]);
-    fs::create_dir(folder.file("clis")).unwrap();
     let mut child = Command::new(MUSTER)
         .args(["serve", "--config-path"])
         .arg(folder.path())
@@ -57,12 +56,14 @@ fn a_gateway_of_the_older_transport_is_found_by_the_bridge() {
 pub(crate) struct Gateway {
     pub(crate) child: Child,
     pub(crate) port: u16,
-    _folder: Folder,
+    pub(crate) folder: Folder,
 }
 
 impl Gateway {
+    /// A gateway without bundled CLIs: which are installed differs by machine.
     pub(crate) fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
-        let folder = Folder::new(&[("config.yaml", "aggregator:\n  port: 0\n")]);
+        let config = "aggregator: {port: 0}\nclis: {bundled: none}\n";
+        let folder = Folder::new(&[("config.yaml", config)]);
         for (name, text) in files {
             let path = folder.file(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -73,6 +74,7 @@ impl Gateway {
             .arg("--config-path")
             .arg(folder.path())
             .args(words)
+            .env("MUSTER_ACCESS", "open")
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -84,7 +86,7 @@ impl Gateway {
         let port = said.rsplit_once(':').unwrap().1.trim_end_matches("/mcp").parse().unwrap();
         // What it logs later must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        Self { child, port, _folder: folder }
+        Self { child, port, folder }
     }
 
     fn send(&self, head: &str, body: &str) -> TcpStream {
@@ -166,7 +168,7 @@ tools:
 
 #[test]
 fn without_any_configuration_it_serves_installed_clis_behind_the_meta_tools() {
-    let gateway = Gateway::start(&[], &[]);
+    let gateway = Gateway::start(&[("config.yaml", "aggregator: {port: 0}\n")], &[]);
     let session = gateway.session();
     let tools = gateway.ask(&session, "tools/list", json!({}));
     let names: Vec<&str> = tools["result"]["tools"]

@@ -5,6 +5,7 @@ use std::{
 };
 
 use muster_auth::random::sha256;
+use muster_core::hex;
 use muster_net::{AddressPolicy, HttpClient, HttpRequest, TrustStore};
 use serde::Deserialize;
 
@@ -72,7 +73,7 @@ impl Release {
         let digest = digest.ok_or_else(|| format!("the release names no checksum of `{name}`"))?;
         let ask = HttpRequest::get(&asset.browser_download_url, AddressPolicy::Private);
         let bytes = get(ask.max_body(LARGEST).timeout(PATIENCE)).await?;
-        let found: String = sha256(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let found = hex::encode(&sha256(&bytes));
         if !found.eq_ignore_ascii_case(digest) {
             return Err(format!("`{name}` has another checksum than the release names"));
         }

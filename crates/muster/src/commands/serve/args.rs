@@ -9,8 +9,8 @@ use super::LoginFlags;
 /// Serve all configured servers and CLIs at one endpoint
 ///
 /// Reads `config.yaml`, `mcpservers/*.yaml`, `clis/*.yaml` and `policies/*.yaml` in the configuration
-/// directory and applies their changes. If there is no `clis` directory, the bundled CLIs whose programs
-/// are installed are served.
+/// directory and applies their changes. Of the bundled CLIs whose programs are installed, it offers the
+/// tools that read, and only on this machine; `muster enable cli NAME` switches on the others.
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,

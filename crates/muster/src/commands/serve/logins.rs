@@ -53,7 +53,6 @@ pub(super) fn options(logins: Option<&AuthServer>) -> HttpOptions {
         paths: vec!["/mcp".to_owned()],
         hosts: logins.host().into_iter().collect(),
         origins: logins.origins().to_vec(),
-        guard: Some(Arc::new(logins.clone())),
         pages: vec![Arc::new(logins.clone())],
         ..HttpOptions::default()
     }
