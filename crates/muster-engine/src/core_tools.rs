@@ -20,7 +20,7 @@ use muster_api::error::{ErrorDetails, ErrorKind};
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
     call::{CallError, Outcome},
-    catalog::{BackendInfo, CatalogSource, Offer, ToolEntry},
+    catalog::{Audience, BackendInfo, CatalogSource, Offer, ToolEntry},
     json::{Raw, RawObject, raw},
     name::{BackendName, ToolName},
     policy::Permitted,
@@ -52,6 +52,8 @@ const FAMILIES: [&[CoreTool]; 10] = [
 struct CoreTool {
     /// Its name.
     name: &'static str,
+    /// Who it is for.
+    audience: Audience,
     /// Its description for agents.
     summary: &'static str,
     /// Its input schema.
@@ -121,6 +123,7 @@ pub(crate) fn source() -> CatalogSource {
         definition: None,
         effect: None,
         validator: Arc::new(Validator::unchecked()),
+        audience: tool.audience,
     });
     let resources = vec![auth::status::listed(&backend)];
     let offer = Offer { tools: entries.collect(), resources, ..Offer::default() };

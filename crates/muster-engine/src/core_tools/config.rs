@@ -3,18 +3,20 @@
 use muster_api::config::ConfigInfo;
 use serde_json::{Value, json};
 
-use super::{Args, CoreTool, ToolReply, object};
+use super::{Args, Audience, CoreTool, ToolReply, object};
 use crate::{handle::Handle, reconcile::Edit, store::Severity};
 
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_config_get",
+        audience: Audience::Everyone,
         summary: "Show the gateway's whole configuration. Secrets are redacted.",
         schema: nothing,
         run: |handle, _, _| Box::pin(async { config(handle.now().settings.view()) }),
     },
     CoreTool {
         name: "core_config_get_aggregator",
+        audience: Audience::Everyone,
         summary: "Show how the gateway is reached: address, transport, prefix of tool names, logins. \
                   Secrets are redacted.",
         schema: nothing,
@@ -22,6 +24,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_config_update_aggregator",
+        audience: Audience::Operators,
         summary: "Change how the gateway is reached, and save it. Keys that are not given keep their \
                   values. A new prefix takes effect at once, a new address or transport after a restart.",
         schema: || {
@@ -34,12 +37,14 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_config_save",
+        audience: Audience::Operators,
         summary: "Write the configuration to config.yaml.",
         schema: nothing,
         run: |handle, _, _| Box::pin(save(handle)),
     },
     CoreTool {
         name: "core_config_reload",
+        audience: Audience::Operators,
         summary: "Read config.yaml and all other files again. Edits are also detected without it.",
         schema: nothing,
         run: |handle, _, _| Box::pin(reload(handle)),

@@ -69,7 +69,7 @@ async fn call(tool: &str, words: &ToolArgs) -> Result<(), CommandError> {
 async fn ask(session: &GatewaySession, tool: &str, words: &ToolArgs) -> Result<(), CommandError> {
     let arguments = arguments(session, tool, words).await;
     let answer = session.call(tool, &arguments).await?;
-    Printer::stdout().foreign(&shown(tool, &answer, session.style)?)
+    Printer::stdout().line(&shown(tool, &answer, session.style)?)
 }
 
 /// The arguments, converted to the types of the tool's schema. Without a schema they stay text.

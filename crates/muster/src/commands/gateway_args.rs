@@ -161,9 +161,7 @@ impl GatewaySession {
         match response.content.first() {
             None if self.quiet => Ok(()),
             None => printer.line("No results"),
-            Some(ContentBlock::Text(text)) => {
-                printer.foreign(&reply::text(tool, text, self.style)?)
-            }
+            Some(ContentBlock::Text(text)) => printer.line(&reply::text(tool, text, self.style)?),
             Some(_) => Err(CommandError::new("content is not text")),
         }
     }

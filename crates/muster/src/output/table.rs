@@ -1,14 +1,11 @@
 //! Tables: aligned columns without lines.
 
-use std::borrow::Cow;
-
 use comfy_table::{ContentArrangement, Table as Layout, presets};
 
 use super::{
     Printer, Tone,
     format::{OutputFormat, OutputStyle},
 };
-use crate::log::is_harmful;
 
 /// Rows under headings. A cell may have several lines.
 #[derive(Debug, Clone)]
@@ -114,30 +111,13 @@ impl Table {
             layout.set_header(&self.headings);
         }
         for row in &self.rows {
-            layout.add_row(row.iter().map(|cell| escaped(cell)));
+            layout.add_row(row);
         }
         for column in layout.column_iter_mut() {
             column.set_padding(self.padding);
         }
         layout.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
     }
-}
-
-/// Text with control characters escaped: those of a server could rewrite the screen.
-pub fn escaped(text: &str) -> Cow<'_, str> {
-    if !text.contains(|letter| is_harmful(letter) && letter != '\n') {
-        return Cow::Borrowed(text);
-    }
-    let mut escaped = String::new();
-    for letter in text.chars() {
-        match letter {
-            '\n' => escaped.push('\n'),
-            '\t' => escaped.push_str("    "),
-            letter if is_harmful(letter) => escaped.extend(letter.escape_default()),
-            letter => escaped.push(letter),
-        }
-    }
-    Cow::Owned(escaped)
 }
 
 /// Text on one line of at most `limit` characters; `...` marks what was cut.
@@ -154,7 +134,7 @@ pub fn one_line(text: &str, limit: usize) -> String {
 mod tests {
     use expect_test::expect;
 
-    use super::{Column, OutputFormat, OutputStyle, escaped, list, one_line};
+    use super::{Column, OutputFormat, OutputStyle, list, one_line};
 
     const COLUMNS: &[Column<(&str, &str)>] = &[
         Column::new("name", |item| item.0.to_owned()),
@@ -181,11 +161,5 @@ mod tests {
     fn short_lines() {
         assert_eq!(one_line("a\n b", 10), "a b");
         assert_eq!(one_line("äbcdefgh", 6), "äbc...");
-    }
-
-    #[test]
-    fn control_characters_are_escaped() {
-        assert_eq!(escaped("a\u{1b}[2Jb\n\tc"), "a\\u{1b}[2Jb\n    c");
-        assert_eq!(escaped("plain ü\nline"), "plain ü\nline");
     }
 }
