@@ -21,6 +21,7 @@ use crate::{
         sse::EventReader,
     },
     router::{MessageRouter, MessageSink},
+    transport::DuplexTransport,
 };
 
 /// The transport to an upstream behind HTTP+SSE. Dropping it closes the stream.
@@ -66,25 +67,22 @@ impl SseTransport {
         let reader = router.tasks.spawn(reader.run(events, connection)).abort_handle();
         Ok(Self { poster, reader, report_end })
     }
+}
 
-    /// Sends a message.
-    pub(crate) async fn send(&self, message: Vec<u8>) -> Result<(), TransportError> {
-        self.poster.post(message.into()).await
-    }
-
-    pub(crate) fn sink(&self) -> Arc<dyn MessageSink> {
+impl DuplexTransport for SseTransport {
+    fn sink(&self) -> Arc<dyn MessageSink> {
         self.poster.clone()
     }
 
-    /// Reports an unexpected end of the stream from now on.
-    pub(crate) fn report_end(&self) {
+    fn report_end(&self) {
         self.report_end.store(true, Ordering::Relaxed);
     }
 
     /// Closes the stream, which ends the session.
-    pub(crate) fn close(&self) {
+    fn close(&self) -> BoxFuture<'_, ()> {
         self.report_end.store(false, Ordering::Relaxed);
         self.reader.abort();
+        Box::pin(std::future::ready(()))
     }
 }
 
