@@ -110,10 +110,11 @@ impl SecretStore {
             filled.collect()
         };
         Ok(match endpoint {
-            Endpoint::Stdio { command, args, env } => Endpoint::Stdio {
+            Endpoint::Stdio { command, args, env, inherit } => Endpoint::Stdio {
                 command: command.clone(),
                 args: args.iter().map(|arg| self.resolve(arg)).collect::<Result<_, _>>()?,
                 env: pairs(env)?,
+                inherit: inherit.clone(),
             },
             Endpoint::Http { url, headers } => {
                 Endpoint::Http { url: self.resolve(url)?, headers: pairs(headers)? }

@@ -233,9 +233,10 @@ fn existing_spec(path: &Path) -> Option<McpServerSpec> {
 fn new_server(root: &Path, name: &str, endpoint: Endpoint) -> NewServer {
     let mut extractor = SecretExtractor { server: name, moved: Vec::new(), notes: Vec::new() };
     let mut spec = match endpoint {
-        Endpoint::Stdio { command, args, env } => {
+        Endpoint::Stdio { command, args, env, inherit } => {
             let mut spec = McpServerSpec::of(ServerType::Stdio);
             spec.command = command;
+            spec.inherit_env = inherit;
             spec.args = extractor.args(args);
             spec.env = env.into_iter().map(|pair| extractor.pair(pair)).collect();
             spec
@@ -285,13 +286,17 @@ impl SecretExtractor<'_> {
         for arg in args {
             let option = arg.split_once('=').filter(|(option, _)| option.starts_with('-'));
             let arg = match option {
-                Some((option, value)) if secret_detection::is_secret_name(option) => {
+                Some((option, value)) if secret_detection::secret_part(option, value).is_some() => {
                     let (option, value) = self.pair((option.to_owned(), value.to_owned()));
                     format!("{option}={value}")
                 }
                 // The value of the option before it; an option itself is never a secret.
                 _ if before.starts_with('-') && !arg.starts_with('-') => {
                     self.pair((before.clone(), arg)).1
+                }
+                // A connection string with a password.
+                None if secret_detection::secret_part("", &arg).is_some() => {
+                    self.pair(("arg".to_owned(), arg)).1
                 }
                 _ => arg,
             };
@@ -351,7 +356,8 @@ mod tests {
     fn found(name: &str, env: &[(&str, &str)], args: &[&str]) -> ImportItem {
         let env = env.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let endpoint = Endpoint::Stdio { command: "npx".to_owned(), args, env };
+        let endpoint =
+            Endpoint::Stdio { command: "npx".to_owned(), args, env, inherit: Vec::new() };
         ImportItem::Server { name: name.to_owned(), endpoint: Ok(endpoint) }
     }
 

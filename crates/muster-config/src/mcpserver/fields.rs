@@ -48,6 +48,13 @@ pub static SPEC: FieldTable = FieldTable::new(
         )
         .or_null(),
         Field::optional(
+            "inheritEnv",
+            List(&String),
+            NONE,
+            "Names of variables that the program inherits from the gateway (`stdio`), besides `PATH`, `HOME`, `LANG` and others without secrets; `\"*\"` for all",
+        )
+        .or_null(),
+        Field::optional(
             "headers",
             Map(&Scalar),
             NONE,

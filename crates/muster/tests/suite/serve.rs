@@ -5,6 +5,7 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     process::{Child, Command, Stdio},
+    sync::mpsc,
 };
 
 use serde_json::{Value, json};
@@ -62,6 +63,14 @@ pub(crate) struct Gateway {
 impl Gateway {
     /// A gateway without bundled CLIs: which are installed differs by machine.
     pub(crate) fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
+        Self::start_logging(files, words).0
+    }
+
+    /// A gateway, and what it logs after it listens.
+    pub(crate) fn start_logging(
+        files: &[(&str, &str)],
+        words: &[&str],
+    ) -> (Self, mpsc::Receiver<String>) {
         let config = "aggregator: {port: 0}\nclis: {bundled: none}\n";
         let folder = Folder::new(&[("config.yaml", config)]);
         for (name, text) in files {
@@ -84,9 +93,12 @@ impl Gateway {
             lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(" listening on ")));
         let said = said.unwrap().unwrap();
         let port = said.rsplit_once(':').unwrap().1.trim_end_matches("/mcp").parse().unwrap();
-        // What it logs later must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, port, folder }
+        // What it logs later must not fill the pipe, whether anybody reads it or not.
+        let (log, logged) = mpsc::channel();
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| drop(log.send(line)));
+        });
+        (Self { child, port, folder }, logged)
     }
 
     fn send(&self, head: &str, body: &str) -> TcpStream {
