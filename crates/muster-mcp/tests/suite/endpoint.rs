@@ -52,7 +52,7 @@ async fn both_paths_serve_the_same() {
 }
 
 #[tokio::test]
-async fn types_are_read_with_a_kind_eye() {
+async fn content_types_are_parsed_leniently() {
     let server = start().await;
     let message = request(1, "initialize", &json!({})).to_string();
     for (headers, status) in [
@@ -74,7 +74,7 @@ async fn types_are_read_with_a_kind_eye() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused() {
+async fn malformed_messages_are_refused() {
     let server = start().await;
     for (body, code) in [
         ("nonsense", -32700),
@@ -97,7 +97,7 @@ async fn what_is_no_message_is_refused() {
 }
 
 #[tokio::test]
-async fn strangers_are_not_let_in() {
+async fn foreign_hosts_and_origins_are_refused() {
     let server = start_with(HttpOptions {
         hosts: vec!["gate.example".to_owned()],
         ..HttpOptions::default()
@@ -134,7 +134,7 @@ async fn a_body_has_a_limit() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_not_waited_for() {
+async fn a_slow_body_times_out() {
     let options = HttpOptions {
         body_limit: Duration::from_millis(50),
         pages: vec![Arc::new(Door)],
@@ -156,7 +156,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn who_is_calling_is_asked_first() {
+async fn authentication_comes_first() {
     let options = HttpOptions {
         guard: Some(Arc::new(Door)),
         pages: vec![Arc::new(Door)],
@@ -179,7 +179,7 @@ async fn who_is_calling_is_asked_first() {
 }
 
 #[tokio::test]
-async fn pages_are_for_everybody_by_our_own_name() {
+async fn pages_need_no_token_but_our_host_name() {
     let pages: Vec<Arc<dyn WebPages>> = vec![Arc::new(Door)];
     let options = HttpOptions { guard: Some(Arc::new(Door)), pages, ..HttpOptions::default() };
     let server = start_with(options).await;
@@ -193,7 +193,7 @@ async fn pages_are_for_everybody_by_our_own_name() {
 }
 
 #[tokio::test]
-async fn pages_of_others_only_where_allowed() {
+async fn foreign_origins_only_where_allowed() {
     let origins = vec!["https://app.example".to_owned()];
     let guard: Arc<dyn Authenticator> = Arc::new(Door);
     let options = HttpOptions { origins, guard: Some(guard), ..HttpOptions::default() };
@@ -260,7 +260,7 @@ impl WebPages for Door {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_no_events_gets_none() {
+async fn a_client_without_event_streams_gets_json() {
     let server = start().await;
     let params = modern(json!({"name": "progress"}));
     let headers = [
@@ -276,4 +276,51 @@ async fn a_client_that_takes_no_events_gets_none() {
     headers[2].1 = "subscriptions/listen";
     let reply = server.post(&headers, &request(1, "subscriptions/listen", &params)).await;
     assert_eq!(reply.status, StatusCode::NOT_ACCEPTABLE);
+}
+
+#[tokio::test]
+async fn silent_clients_do_not_keep_others_out() {
+    let server = start_with(HttpOptions { max_connections: 4, ..HttpOptions::default() }).await;
+    let mut silent = Vec::new();
+    for number in 0..40 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        // Some never send anything, others half of a head.
+        if number % 2 == 0 {
+            stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: loc").await.unwrap();
+        }
+        silent.push(stream);
+    }
+    let health = soon(server.send("GET", "/health", &[], "")).await;
+    assert_eq!(health.status, StatusCode::OK);
+    let message = request(1, "initialize", &json!({})).to_string();
+    let reply = soon(server.send("POST", "/mcp", &[], message)).await;
+    assert_eq!(reply.status, StatusCode::OK);
+    // The oldest made room.
+    let closed = soon(silent.first_mut().unwrap().read(&mut [0; 8])).await;
+    assert!(!closed.is_ok_and(|bytes| bytes > 0));
+}
+
+#[tokio::test]
+async fn health_is_answered_when_every_connection_is_busy() {
+    let server = start_with(HttpOptions { max_connections: 2, ..HttpOptions::default() }).await;
+    let client = server.initialize(json!({})).await;
+    let first = client.send("GET").await;
+    let second = server.send("GET", "/sse", &[], "").await;
+    assert_eq!((first.status, second.status), (StatusCode::OK, StatusCode::OK));
+    let health = soon(server.send("GET", "/health", &[], "")).await;
+    assert_eq!(health.json().await, json!({"status": "ok"}));
+    let refused = soon(client.ask(1, "ping", json!({}))).await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.header("retry-after"), "1");
+    drop(second);
+    let mut answered = false;
+    for _ in 0..1000 {
+        // The end of a stream is noticed when its connection is polled.
+        answered = soon(client.ask(1, "ping", json!({}))).await.status == StatusCode::OK;
+        if answered {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert!(answered);
 }

@@ -32,7 +32,7 @@ use muster_engine::{
     store::{ConfigStore, Files},
     view::View,
 };
-use muster_exec::launcher::Launcher;
+use muster_exec::{descriptors, launcher::Launcher};
 use muster_gateway::{
     dispatch::Dispatcher,
     embeddings::ToolEmbeddings,
@@ -138,6 +138,7 @@ async fn serve(
     let door = door(aggregator, clients).await?;
     let vault = logins.as_ref().map(AuthServer::vault);
     let client = backends::of(&oauth.mcp_client, vault, trust, &store)?;
+    descriptors::raise_limit();
     let launcher = Launcher::new();
     let identity = ServerInfo {
         name: "muster-aggregator".to_owned(),
@@ -171,7 +172,11 @@ async fn serve(
                 hints::print(&url, &root, aggregator.transport);
             }
             let guard = access::guard(mode, logins.as_ref());
-            let options = http_options(&engine, guard, logins.as_ref(), client.as_ref());
+            let options = HttpOptions {
+                concurrent_calls: aggregator.limits.concurrent_calls.into(),
+                calls_per_second: aggregator.limits.calls_per_second.into(),
+                ..http_options(&engine, guard, logins.as_ref(), client.as_ref())
+            };
             let serving = async {
                 match clients {
                     Clients::Configured => {
