@@ -213,7 +213,7 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     // The tester judges the wire, so it has a reading of its own.
     (
         "\"jsonrpc\"",
-        &["muster-mcp", "muster-mcp-client", "muster-scenario"],
+        &["muster-mcp", "muster-mcp-client", "muster-scenario", "muster-fuzz"],
         "only muster-mcp knows the wire",
     ),
     ("jsonrpc:", &["muster-mcp"], "only muster-mcp knows the wire"),
