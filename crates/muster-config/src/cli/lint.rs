@@ -1,7 +1,7 @@
 //! Mistakes in a CLI config that do not keep it from loading, because CLImax loads it too, but that its
 //! author did not intend.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::{
     Problem,
@@ -33,7 +33,7 @@ pub fn lint(text: &str) -> Vec<Problem> {
 
 /// Problems with the names of tools.
 fn names(root: &Node) -> Vec<Problem> {
-    let mut first: HashMap<&str, usize> = HashMap::new();
+    let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     let mut problems = Vec::new();
     for (index, node) in tools(root).iter().enumerate() {
         let Some(node) = field(node, "name") else { continue };

@@ -1,7 +1,5 @@
 //! The pairs of a mapping: merges and equal keys.
 
-use std::collections::{HashMap, hash_map};
-
 use indexmap::{IndexMap, map::Entry};
 use muster_core::value::Value;
 
@@ -35,13 +33,15 @@ pub(super) fn mergeable(node: Node) -> Result<Vec<(Node, Node)>, SyntaxError> {
 
 /// The keys that occur more than once.
 pub(super) fn repeated(pairs: &[(Node, Node)]) -> Vec<RepeatedKey> {
-    let mut first = HashMap::with_capacity(pairs.len());
+    let mut first = IndexMap::with_capacity(pairs.len());
     let mut repeated = Vec::new();
     for (key, _) in pairs {
         let Some(identity) = identity(key) else { continue };
         match first.entry(identity) {
-            hash_map::Entry::Vacant(place) => drop(place.insert(key.line)),
-            hash_map::Entry::Occupied(place) => repeated.push(RepeatedKey {
+            Entry::Vacant(place) => {
+                place.insert(key.line);
+            }
+            Entry::Occupied(place) => repeated.push(RepeatedKey {
                 key: key.written().unwrap_or_default().to_owned(),
                 line: key.line,
                 column: key.column,

@@ -108,15 +108,10 @@ fn search_path(request: &Spawn) -> OsString {
 
 /// The basic variables of this process, and those of these names; `*` stands for all.
 fn inherited(names: &[OsString]) -> Vec<(OsString, OsString)> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this process has no settings; children inherit this very environment"
-    )]
-    let all = env::vars_os();
     let wanted = |name: &OsString| {
         name.to_str().is_some_and(is_basic) || names.iter().any(|one| one == name || one == "*")
     };
-    all.filter(|(name, _)| wanted(name)).collect()
+    env::vars_os().filter(|(name, _)| wanted(name)).collect()
 }
 
 fn resolved(request: &Spawn, program: &Path) -> PathBuf {
