@@ -120,6 +120,7 @@ pub async fn connect_for(
 }
 
 async fn open(usage: ConnectionUse, target: &Target, auth: &Auth) -> Result<Remote, RemoteError> {
+    let target = &target.as_operator();
     match usage {
         ConnectionUse::Calls => Remote::connect(target, auth).await,
         ConnectionUse::Listen => Remote::listen(target, auth).await,

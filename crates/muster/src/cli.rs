@@ -57,6 +57,7 @@ enum Command {
     Check(Box<Check>),
     Search(Box<Search>),
     Tokens(Box<commands::tokens::Tokens>),
+    Token(commands::token::Token),
     Models(commands::models::Models),
     Call(Box<Call>),
     Events(Box<Events>),
@@ -95,6 +96,9 @@ pub struct Serve {
     /// Allow destructive tools
     #[arg(long)]
     pub(crate) yolo: bool,
+    /// Let anyone who reaches the address call tools, without a login or token
+    #[arg(long)]
+    pub(crate) insecure_bind: bool,
     /// Write debug log lines
     #[arg(long, conflicts_with = "silent")]
     pub(crate) debug: bool,
@@ -231,6 +235,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Check(args) => commands::check::run(&args),
         Command::Search(args) => commands::search::run(&args),
         Command::Tokens(args) => commands::tokens::run(&args),
+        Command::Token(args) => commands::token::run(&args),
         Command::Models(args) => commands::models::run(&args),
         Command::Call(args) => commands::call::run(&args),
         Command::Events(args) => commands::events::run(&args),

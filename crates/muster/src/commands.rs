@@ -24,6 +24,7 @@ pub(crate) mod standalone;
 pub(crate) mod start;
 pub(crate) mod stop;
 pub(crate) mod test;
+pub(crate) mod token;
 pub(crate) mod tokens;
 pub(crate) mod tool_args;
 pub(crate) mod top;

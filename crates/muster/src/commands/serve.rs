@@ -55,7 +55,7 @@ use tokio::{
 use tracing::level_filters::LevelFilter;
 
 pub(crate) use self::flags::LoginFlags;
-use self::logout::Logout;
+use self::{access::AccessRules, logout::Logout};
 use crate::{
     bundled,
     cli::{Serve, SurfaceArg},
@@ -130,12 +130,13 @@ async fn serve(
     let stop_requested = process::stop_requested();
     let settings = Arc::clone(&files.settings);
     let aggregator = &settings.aggregator;
-    let mode = access::mode(&settings.access)?;
+    let access = AccessRules::load(&settings.access, args.insecure_bind, store.root())?;
+    let mode = access.mode;
     let oauth = args.logins.over(&aggregator.oauth);
     let trust = trust(args)?;
     let logins = logins::of(&oauth.server, &files, trust.clone())?;
     // The port is taken before anything is started: who cannot listen starts nothing.
-    let door = door(aggregator, clients).await?;
+    let door = door(aggregator, clients, &access, logins.as_ref()).await?;
     let vault = logins.as_ref().map(AuthServer::vault);
     let client = backends::of(&oauth.mcp_client, vault, trust, &store)?;
     let launcher = Launcher::new();
@@ -168,10 +169,14 @@ async fn serve(
             let url = listen::url(&aggregator.host, &listeners);
             engine.listening(url.clone());
             if !args.silent {
-                hints::print(&url, &root, aggregator.transport);
+                let admitted = access.summary(&listeners, logins.as_ref());
+                hints::print(&url, &root, &admitted, aggregator.transport);
             }
-            let guard = access::guard(mode, logins.as_ref());
-            let options = http_options(&engine, guard, logins.as_ref(), client.as_ref());
+            // It is removed when the gateway ends.
+            let operator = access.operator_file(&listeners);
+            let guard = access.guard(logins.as_ref(), operator.as_ref());
+            let mut options = http_options(&engine, guard, logins.as_ref(), client.as_ref());
+            options.hosts.extend(settings.access.allowed_hosts.iter().cloned());
             let serving = async {
                 match clients {
                     Clients::Configured => {
@@ -265,12 +270,19 @@ enum Door {
     Http(Vec<TcpListener>),
 }
 
-async fn door(aggregator: &Aggregator, clients: Clients) -> Result<Door, CommandError> {
+async fn door(
+    aggregator: &Aggregator,
+    clients: Clients,
+    access: &AccessRules,
+    logins: Option<&AuthServer>,
+) -> Result<Door, CommandError> {
     match aggregator.transport {
         ServeTransport::Stdio => Ok(Door::Stdio),
         ServeTransport::StreamableHttp | ServeTransport::Sse => {
             let setting = "`aggregator.port` in config.yaml";
             let opened = listen::open(&aggregator.host, aggregator.port, setting).await;
+            let opened = opened
+                .and_then(|listeners| access.check_bind(&listeners, logins).map(|()| listeners));
             match (opened, clients) {
                 (Ok(listeners), _) => Ok(Door::Http(listeners)),
                 // Every program that starts one of these names the same port.

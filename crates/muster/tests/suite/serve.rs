@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
+    path::Path,
     process::{Child, Command, Stdio},
 };
 
@@ -57,27 +58,39 @@ fn a_gateway_of_the_older_transport_is_found_by_the_bridge() {
 pub(crate) struct Gateway {
     pub(crate) child: Child,
     pub(crate) port: u16,
-    _folder: Folder,
+    pub(crate) folder: Folder,
 }
 
 impl Gateway {
+    /// A gateway that everybody may change.
     pub(crate) fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
+        Self::start_with(files, words, |command, _| {
+            command.env("MUSTER_ACCESS", "open");
+        })
+    }
+
+    /// A gateway with the default access, whose home is its folder.
+    pub(crate) fn start_private(files: &[(&str, &str)], words: &[&str]) -> Self {
+        Self::start_with(files, words, |command, folder| {
+            command.env("HOME", folder).env_remove("XDG_STATE_HOME").env_remove("MUSTER_ACCESS");
+        })
+    }
+
+    fn start_with(
+        files: &[(&str, &str)],
+        words: &[&str],
+        set_up: impl FnOnce(&mut Command, &Path),
+    ) -> Self {
         let folder = Folder::new(&[("config.yaml", "aggregator:\n  port: 0\n")]);
         for (name, text) in files {
             let path = folder.file(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let mut child = Command::new(MUSTER)
-            .arg("serve")
-            .arg("--config-path")
-            .arg(folder.path())
-            .args(words)
-            .env("MUSTER_ACCESS", "open")
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(MUSTER);
+        command.arg("serve").arg("--config-path").arg(folder.path()).args(words);
+        set_up(&mut command, folder.path());
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let said =
             lines.find(|line| line.as_ref().is_ok_and(|line| line.contains(" listening on ")));
@@ -85,7 +98,7 @@ impl Gateway {
         let port = said.rsplit_once(':').unwrap().1.trim_end_matches("/mcp").parse().unwrap();
         // What it logs later must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        Self { child, port, _folder: folder }
+        Self { child, port, folder }
     }
 
     fn send(&self, head: &str, body: &str) -> TcpStream {

@@ -149,6 +149,7 @@ const ONLY: &[(&str, &[&str])] = &[
     (
         "rustix",
         &[
+            "muster-auth",
             "muster-exec",
             "muster-mcp",
             "muster-mcp-client",

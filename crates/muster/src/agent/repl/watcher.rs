@@ -136,7 +136,8 @@ async fn back(shell: &Shell, say: &mut Say) -> UnboundedReceiver<GatewayNotifica
     loop {
         sleep(RETRY).await;
         let target = shell.target.borrow().clone();
-        let Ok(mut remote) = Remote::listen(&target, &login::stored_auth(&target).await).await
+        let Ok(mut remote) =
+            Remote::listen(&target.as_operator(), &login::stored_auth(&target).await).await
         else {
             continue;
         };
