@@ -16,7 +16,6 @@ pub mod private_file;
 pub mod random;
 pub mod server;
 pub mod store;
-mod text;
 
-use muster_core::lock;
 pub use muster_core::secret;
+use muster_core::{lock, text};

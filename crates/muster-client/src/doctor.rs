@@ -5,8 +5,11 @@ mod servers;
 
 use std::{path::Path, sync::Arc};
 
-use muster_core::{cli::CliConfig, connect::Connector, request::ServerInfo};
-use muster_engine::store::{ConfigStore, Files};
+use muster_core::{connect::Connector, request::ServerInfo};
+use muster_engine::{
+    cli_offer::BundledCli,
+    store::{ConfigStore, Files},
+};
 use muster_exec::{environment::Environment, launcher::Launcher};
 use muster_mcp_client::McpConnector;
 use serde::Serialize;
@@ -103,7 +106,7 @@ pub struct DoctorOptions<'a> {
     /// The environment that commands are expanded from.
     pub environment: &'a Environment,
     /// The CLIs that are served where the configuration has none.
-    pub bundled: &'a [Arc<CliConfig>],
+    pub bundled: &'a [BundledCli],
 }
 
 /// Runs every check.

@@ -4,6 +4,7 @@
 //! `muster` command turns them into messages, hints and exit codes.
 
 pub mod bridge;
+pub mod bundled_clis;
 pub mod connect;
 pub mod contexts;
 pub mod doctor;

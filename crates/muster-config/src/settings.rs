@@ -3,6 +3,7 @@
 //! Each key is one row below: its meaning, default, name in the file, and name in the replies of
 //! `core_config_get`.
 
+mod clis;
 mod setting;
 
 use muster_core::{
@@ -16,13 +17,18 @@ use self::setting::{Setting, section};
 use super::{LoadError, Loaded, reader::load, writer};
 use crate::yaml::{self, Node, NodeValue};
 
-pub use self::setting::{AccessMode, REDACTED, ServeTransport};
+pub use self::{
+    clis::{BundledClis, with_clis},
+    setting::{AccessMode, REDACTED, ServeTransport},
+};
 
 section! {
     /// The configuration of the gateway.
     Settings {
         /// The address, transport and tool names of the gateway
         aggregator: Aggregator, "aggregator", "Aggregator";
+        /// The bundled CLIs that are offered; files in `clis/` are offered in any case
+        clis: Clis, "clis", "CLIs";
         /// Who may use the gateway, and who may change it
         access: Access, "access", "Access";
         /// The namespace of resources; empty for `default`
@@ -45,6 +51,18 @@ section! {
         muster_prefix: String, "musterPrefix", "MusterPrefix";
         /// OAuth towards backends and towards clients
         oauth: OAuth, "oauth", "OAuth";
+    }
+}
+
+section! {
+    /// The bundled CLIs that are offered.
+    Clis {
+        /// What is offered of the CLIs that the lists do not name: tools that only read, and only on this machine (`read-only`), `all` or `none`
+        bundled: BundledClis, "bundled", "Bundled";
+        /// The CLIs whose tools are all offered, such as `gh`; `muster enable cli NAME` adds one
+        enabled: Vec<String>, "enabled", "Enabled";
+        /// The CLIs that are not offered; `muster disable cli NAME` adds one
+        disabled: Vec<String>, "disabled", "Disabled";
     }
 }
 

@@ -9,8 +9,12 @@ use crate::{
     cli::{Param, ParamType},
     json::RawObject,
     python, suggest,
+    text::shortened,
     value::Value,
 };
+
+/// The number of unknown names that a rejection explains.
+const MAX_UNKNOWN: usize = 20;
 
 /// Argument values in request order, each name once.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -139,7 +143,7 @@ pub(crate) fn definition<'a>(params: &'a [Param], name: &str) -> Option<&'a Para
     params.iter().rfind(|param| param.name == name)
 }
 
-/// The argument names that no parameter has, each with the nearest known one.
+/// The first argument names that no parameter has, each with the nearest known one.
 pub(crate) fn unknown(params: &[Param], given: &Arguments) -> Vec<(String, Option<String>)> {
     let nearest = |name| {
         let names = params.iter().map(|param| param.name.as_str());
@@ -148,7 +152,8 @@ pub(crate) fn unknown(params: &[Param], given: &Arguments) -> Vec<(String, Optio
     given
         .iter()
         .filter(|(name, _)| definition(params, name).is_none())
-        .map(|(name, _)| (name.to_owned(), nearest(name)))
+        .take(MAX_UNKNOWN)
+        .map(|(name, _)| (shortened(name).into_owned(), nearest(name)))
         .collect()
 }
 

@@ -31,5 +31,6 @@ pub mod secret;
 pub mod server_auth;
 pub mod spooled;
 pub mod suggest;
+pub mod text;
 pub mod token_estimate;
 pub mod value;

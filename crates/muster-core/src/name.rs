@@ -1,9 +1,11 @@
 //! Names of tools, backends and resources.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use serde::Serialize;
 use thiserror::Error;
+
+use crate::text;
 
 /// Names reserved by the gateway.
 const RESERVED: [&str; 2] = ["core", "mcp-aggregator"];
@@ -24,6 +26,15 @@ impl ToolName {
     /// The name as a string slice.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The name as a message quotes it.
+    #[must_use]
+    pub fn shortened(&self) -> Self {
+        match text::shortened(&self.0) {
+            Cow::Borrowed(_) => self.clone(),
+            Cow::Owned(short) => Self::new(short),
+        }
     }
 }
 

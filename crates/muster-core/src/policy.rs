@@ -4,6 +4,7 @@
 pub mod constraint;
 mod denylist;
 pub mod pattern;
+mod unconverted;
 pub mod unmatched;
 
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::{
     client::Continuation,
     effect::Effect,
     json::Raw,
-    policy::constraint::Constraint,
+    policy::{constraint::Constraint, pattern::InvalidPattern},
     schema,
 };
 
@@ -160,7 +161,7 @@ impl Policy {
         let name = call.tool.as_str();
         let Some(entry) = catalog.get(name).filter(|entry| self.shows(entry)) else {
             let similar = catalog.similar(name, |entry| self.shows(entry));
-            return Err(CallError::UnknownTool { tool: call.tool.clone(), similar });
+            return Err(CallError::UnknownTool { tool: call.tool.shortened(), similar });
         };
         if self.blocks(entry) {
             return Err(CallError::Destructive { local_name: entry.local_name.to_string() });
@@ -182,31 +183,33 @@ impl Policy {
     ) -> Result<(), CallError> {
         let rule = self.rule(entry).filter(|rule| !rule.args.is_empty());
         let Some(rule) = rule else { return Ok(()) };
-        let given;
-        let arguments = match &entry.params {
-            Some(_) => checked,
-            None => {
-                given = Arguments::from_json(raw);
-                &given
-            }
+        let invalid = |err: InvalidPattern| CallError::InvalidPolicy { reason: err.to_string() };
+        let violations = match &entry.params {
+            Some(params) => converted_violations(rule, params, checked),
+            None => unconverted::check(&rule.args, &entry.input_schema, raw),
         };
-        let mut violations = Vec::new();
-        for (name, constraint) in &rule.args {
-            let takes = |params: &[Param]| params.iter().any(|param| param.name == *name);
-            if !entry.params.as_deref().is_none_or(takes) {
-                continue;
-            }
-            let Some(value) = arguments.get(name) else { continue };
-            let found = constraint
-                .check(name, value)
-                .map_err(|err| CallError::InvalidPolicy { reason: err.to_string() })?;
-            violations.extend(found);
-        }
+        let violations = violations.map_err(invalid)?;
         if violations.is_empty() {
             return Ok(());
         }
         Err(CallError::PolicyViolation { tool: entry.name.clone(), violations })
     }
+}
+
+/// The violations of a rule by the converted arguments of a CLI tool.
+fn converted_violations(
+    rule: &Rule,
+    params: &[Param],
+    arguments: &Arguments,
+) -> Result<Vec<String>, InvalidPattern> {
+    let mut violations = Vec::new();
+    for (name, constraint) in &rule.args {
+        let value = arguments.get(name).filter(|_| params.iter().any(|param| param.name == *name));
+        if let Some(value) = value {
+            violations.extend(constraint.check(name, value)?);
+        }
+    }
+    Ok(violations)
 }
 
 fn check(entry: &ToolEntry, call: &Call) -> Result<Arguments, InvalidArguments> {

@@ -3,6 +3,7 @@
 //! Error messages are those of Python's `jsonschema`, which CLImax uses; like it, only one error is
 //! reported at a time.
 
+mod cost;
 pub mod signature;
 pub mod validator;
 

@@ -1,24 +1,95 @@
-//! "Did you mean" suggestions.
+//! "Did you mean" suggestions, at a bounded cost: the wanted name and the names it is compared with
+//! come from outside.
 
-/// At most three of `names` that are similar to `wanted`, best first.
+/// The longest name, in bytes, that is compared. Nobody means a longer one by a slip.
+const MAX_NAME: usize = 256;
+/// The budget of a search. The cost of a comparison is the product of the lengths, so that a
+/// thousand names of ordinary length that resemble the wanted one are within it.
+const MAX_COST: usize = 1 << 20;
+/// The least similarity of a suggestion.
+const MIN_SIMILARITY: f64 = 0.75;
+
+/// At most three of `names` that are similar to `wanted`, best first. A search that exceeds its
+/// budget ends with what it has found until then.
 pub fn similar<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     const MAX_SUGGESTIONS: usize = 3;
-    const MIN_SIMILARITY: f64 = 0.75;
-    let wanted = normal(wanted);
-    if wanted.is_empty() {
+    if wanted.len() > MAX_NAME {
         return Vec::new();
     }
-    let mut near: Vec<(Similarity, &str)> = names
-        .into_iter()
-        .map(|name| (Similarity::of(&wanted, &normal(name)), name))
-        .filter(|(similarity, _)| similarity.combined >= MIN_SIMILARITY)
-        .collect();
+    let wanted = Profile::of(wanted);
+    if wanted.text.is_empty() {
+        return Vec::new();
+    }
+    let mut budget = MAX_COST;
+    let mut near: Vec<(Similarity, &str)> = Vec::new();
+    for name in names.into_iter().filter(|name| name.len() <= MAX_NAME) {
+        let candidate = Profile::of(name);
+        if !wanted.may_resemble(&candidate) {
+            continue;
+        }
+        let Some(left) = budget.checked_sub(wanted.length * candidate.length) else { break };
+        budget = left;
+        let similarity = Similarity::of(&wanted, &candidate);
+        if similarity.combined >= MIN_SIMILARITY {
+            near.push((similarity, name));
+        }
+    }
     near.sort_by(|(a, a_name), (b, b_name)| {
         let best_first = b.combined.total_cmp(&a.combined).then(b.edit.total_cmp(&a.edit));
         best_first.then_with(|| a_name.cmp(b_name))
     });
     near.dedup_by(|(_, a), (_, b)| a == b);
     near.into_iter().take(MAX_SUGGESTIONS).map(|(_, name)| name).collect()
+}
+
+/// A normalized name, and what bounds its distance to others without comparing them.
+struct Profile {
+    text: String,
+    /// Its length in characters.
+    length: usize,
+    /// How often characters occur, by their last bits.
+    histogram: [u16; 32],
+}
+
+impl Profile {
+    fn of(name: &str) -> Self {
+        let text = name.trim().to_lowercase().replace(['-', ' '], "_");
+        let (mut length, mut histogram) = (0, [0_u16; 32]);
+        for c in text.chars() {
+            length += 1;
+            if let Some(count) = histogram.get_mut(c as usize % 32) {
+                *count += 1;
+            }
+        }
+        Self { text, length, histogram }
+    }
+
+    /// Whether the similarity may suffice. Most names differ in too many characters, and this is
+    /// far cheaper than a comparison.
+    fn may_resemble(&self, other: &Self) -> bool {
+        let differences: usize = self
+            .histogram
+            .iter()
+            .zip(&other.histogram)
+            .map(|(one, other)| usize::from(one.abs_diff(*other)))
+            .sum();
+        // A substitution changes two counts, and every other edit at most one.
+        let distance = differences.div_ceil(2).max(self.length.abs_diff(other.length));
+        distance <= 1 || normalized(distance, self, other) >= MIN_SIMILARITY || self.is_part(other)
+    }
+
+    /// Whether one of the two names contains the other.
+    fn is_part(&self, other: &Self) -> bool {
+        self.text.contains(&other.text) || other.text.contains(&self.text)
+    }
+}
+
+/// An edit distance as a similarity from 0 to 1.
+fn normalized(distance: usize, one: &Profile, other: &Profile) -> f64 {
+    // Both lengths are at most `MAX_NAME` characters.
+    #[expect(clippy::cast_precision_loss, reason = "names are short")]
+    let ratio = distance as f64 / one.length.max(other.length).max(1) as f64;
+    1.0 - ratio
 }
 
 /// The similarity of two names, from 0 to 1.
@@ -30,19 +101,14 @@ struct Similarity {
 }
 
 impl Similarity {
-    fn of(wanted: &str, name: &str) -> Self {
+    fn of(wanted: &Profile, name: &Profile) -> Self {
         const FLOOR: f64 = 0.8;
-        let edit = strsim::normalized_damerau_levenshtein(wanted, name);
-        let long_enough = wanted.len() >= 3 && name.len() >= 3;
-        let inside = name.contains(wanted) || wanted.contains(name);
-        let one_slip = strsim::damerau_levenshtein(wanted, name) <= 1;
-        let combined = if long_enough && (inside || one_slip) { edit.max(FLOOR) } else { edit };
-        Self { combined, edit }
+        let distance = strsim::damerau_levenshtein(&wanted.text, &name.text);
+        let edit = normalized(distance, wanted, name);
+        let long_enough = wanted.text.len() >= 3 && name.text.len() >= 3;
+        let close = long_enough && (distance <= 1 || wanted.is_part(name));
+        Self { combined: if close { edit.max(FLOOR) } else { edit }, edit }
     }
-}
-
-fn normal(name: &str) -> String {
-    name.trim().to_lowercase().replace(['-', ' '], "_")
 }
 
 #[cfg(test)]
@@ -92,5 +158,45 @@ mod tests {
         check("kubectl_get", &[]);
         check("", &[]);
         check("ab", &[]);
+    }
+
+    #[test]
+    fn long_names_are_not_compared() {
+        let long = "a".repeat(257);
+        assert_eq!(similar(&long, [long.as_str()]), [""; 0]);
+        assert_eq!(similar("aaaa", [long.as_str(), "aaab"]), ["aaab"]);
+        let longest = "a".repeat(256);
+        assert_eq!(similar(&longest, [longest.as_str()]), [longest.as_str()]);
+    }
+
+    #[test]
+    fn the_cost_of_a_search_is_limited() {
+        let wanted = format!("{}b", "a".repeat(255));
+        let names: Vec<String> =
+            (0..100_000).map(|number| format!("{}{number:06}", "a".repeat(250))).collect();
+        let compared = std::cell::Cell::new(0);
+        let names = names.iter().map(|name| {
+            compared.set(compared.get() + 1);
+            name.as_str()
+        });
+        assert_eq!(similar(&wanted, names).len(), 3);
+        assert!(compared.get() < 20, "{} names", compared.get());
+    }
+
+    #[test]
+    fn the_estimate_never_drops_a_similar_name() {
+        let names =
+            ["a", "ab", "abc", "abcd", "git_log", "git_lgo", "tig_log", "übung", "bungü", ""];
+        for wanted in names {
+            let (wanted, mut found) = (super::Profile::of(wanted), Vec::new());
+            for name in names {
+                let name = super::Profile::of(name);
+                let similarity = super::Similarity::of(&wanted, &name).combined;
+                if similarity >= super::MIN_SIMILARITY {
+                    found.push(wanted.may_resemble(&name));
+                }
+            }
+            assert!(found.iter().all(|resembles| *resembles), "{}", wanted.text);
+        }
     }
 }

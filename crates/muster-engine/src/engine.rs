@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use muster_core::{
     catalog::{CatalogSnapshot, NameCollision},
-    cli::CliConfig,
     connect::Connector,
     logins::LoginService,
     policy::DestructiveTools,
@@ -22,6 +21,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
+    cli_offer::BundledCli,
     core_tools,
     events::EventJournal,
     handle::Handle,
@@ -51,8 +51,8 @@ pub struct EngineOptions {
     pub launcher: Launcher,
     /// The environment that CLI definitions are expanded with.
     pub environment: Arc<Environment>,
-    /// CLI definitions that are served, if installed, while there is no folder `clis`.
-    pub bundled: Vec<CliConfig>,
+    /// CLI definitions that are offered, if installed, as far as the settings allow.
+    pub bundled: Vec<BundledCli>,
     /// Whether destructive tools may run.
     pub destructive: DestructiveTools,
     /// Timeouts, backoff and debounce intervals.
@@ -158,7 +158,7 @@ impl Engine {
             services,
             launcher,
             environment,
-            bundled: bundled.into_iter().map(Arc::new).collect(),
+            bundled,
             destructive,
             calls_at_once,
             workflows,

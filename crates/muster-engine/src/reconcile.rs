@@ -30,6 +30,7 @@ pub(crate) use self::{
     workflows::{Surroundings, WorkflowEdit},
 };
 use crate::{
+    cli_offer::BundledCli,
     events::EventJournal,
     services::Services,
     store::{ClassFile, ConfigStore, FileProblem, Files},
@@ -83,7 +84,7 @@ pub(crate) struct Deps {
     pub(crate) launcher: Launcher,
     pub(crate) environment: Arc<Environment>,
     /// CLI definitions that are served while there is no folder for them.
-    pub(crate) bundled: Vec<Arc<CliConfig>>,
+    pub(crate) bundled: Vec<BundledCli>,
     pub(crate) destructive: DestructiveTools,
     pub(crate) calls_at_once: usize,
     pub(crate) workflows: WorkflowDeps,

@@ -240,6 +240,28 @@ impl ConfigStore {
         self.exclusively(move || write::delete(&path)).await
     }
 
+    /// The text of `config.yaml`, if there is one. Blocks.
+    pub fn settings_text(&self) -> io::Result<Option<String>> {
+        match std::fs::read_to_string(self.root.join(CONFIG)) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces the text of `config.yaml`, if it is still `before`. Blocks.
+    pub fn replace_settings_text(
+        &self,
+        before: Option<&str>,
+        after: &str,
+    ) -> Result<(), WriteError> {
+        let path = self.root.join(CONFIG);
+        match before {
+            Some(before) => write::replace(&path, after, |now| now == before),
+            None => write::create(&self.root, &path, after),
+        }
+    }
+
     /// Whether there is a `config.yaml`.
     pub(crate) fn has_settings(&self) -> bool {
         self.root.join(CONFIG).exists()

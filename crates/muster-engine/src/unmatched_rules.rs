@@ -1,13 +1,12 @@
 //! Policy rules that match no tool or argument, reported to their author.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use muster_config::mcpserver::McpServer;
-use muster_core::{
-    catalog::CatalogSnapshot, cli::CliConfig, connect::ServerListing, name::BackendName,
-};
+use muster_core::{catalog::CatalogSnapshot, connect::ServerListing};
 
 use crate::{
+    cli_offer::{self, BundledCli},
     core_tools,
     reconcile::cli_source,
     server_offer,
@@ -40,18 +39,12 @@ pub(crate) fn problems(
 /// The unmatched rules without a running gateway, by the listings of servers that could be connected.
 pub fn examined(
     files: &Files,
-    bundled: &[Arc<CliConfig>],
+    bundled: &[BundledCli],
     listings: &BTreeMap<String, ServerListing>,
 ) -> Vec<FileProblem> {
     let prefix = files.settings.aggregator.prefix();
-    let clis: Vec<Arc<CliConfig>> = match &files.clis {
-        Some(clis) => clis.values().cloned().collect(),
-        None => bundled.to_vec(),
-    };
-    let clis = clis
-        .iter()
-        .enumerate()
-        .map(|(place, config)| cli_source(&BackendName::new(format!("cli/{place}")), config));
+    let clis = cli_offer::offered(files, bundled, |_| true);
+    let clis = clis.iter().map(|(name, config)| cli_source(name, config));
     let heard = files.servers.values().filter_map(|file| {
         let listing = listings.get(&file.server.name)?;
         Some(server_offer::source(prefix, &file.server, listing))

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use self::audit::Audit;
 pub use self::metrics::{BackendMetrics, CallMetrics};
-use crate::condition::ServerCondition;
+use crate::{background_job, condition::ServerCondition};
 
 /// The backend of the gateway's own tools.
 pub const CORE_BACKEND: &str = "core";
@@ -137,7 +137,7 @@ impl Dispatcher {
     ) -> Result<ToolResult, CallError> {
         let audit = Audit::begin(caller, &call);
         let result = async {
-            let (backend, call) = permitted(snapshot, caller, call)?;
+            let (backend, call) = permitted(snapshot, caller, call).await?;
             let running = self.metrics.begin(&call.entry().backend);
             let result = backend.run(CallContext { client, caller, tools: self }, call).await;
             running.end(&result);
@@ -163,16 +163,40 @@ pub(crate) async fn in_memory(result: ToolResult) -> Result<Outcome, CallError> 
 }
 
 /// The backend of a call and the proof that the call is permitted, both of one snapshot.
-fn permitted<'a>(
+async fn permitted<'a>(
     snapshot: &'a GatewaySnapshot,
     caller: &Caller,
     call: Call,
 ) -> Result<(&'a Arc<dyn Backend>, Permitted), CallError> {
     check_depth(caller)?;
-    let permitted = snapshot.policy.permit(&snapshot.catalog, caller, call)?;
-    let name = &permitted.entry().backend;
+    let permitted = if is_slow_to_check(snapshot, &call) {
+        let (policy, catalog) = (Arc::clone(&snapshot.policy), snapshot.catalog.clone());
+        let caller = caller.clone();
+        let check = background_job::run(move |_| policy.permit(&catalog, &caller, call));
+        check.await.ok_or_else(|| CallError::Upstream {
+            code: INTERNAL_ERROR,
+            message: "the arguments could not be checked".to_owned(),
+            data: None,
+        })??
+    } else {
+        snapshot.policy.permit(&snapshot.catalog, caller, call)?
+    };
+    let entry = permitted.entry();
+    if entry.validator.report_skipped() {
+        tracing::warn!(
+            "the input schema of `{}` is invalid or too complex: its server gets arguments unchecked",
+            entry.name
+        );
+    }
+    let name = &entry.backend;
     let backend = snapshot.backends.get(name).ok_or_else(|| not_connected(name))?;
     Ok((backend, permitted))
+}
+
+/// Whether checking the arguments may take long enough to delay other requests.
+fn is_slow_to_check(snapshot: &GatewaySnapshot, call: &Call) -> bool {
+    let entry = snapshot.catalog.get(call.tool.as_str());
+    entry.is_some_and(|entry| entry.validator.is_slow(&entry.input_schema, &call.arguments))
 }
 
 fn check_depth(caller: &Caller) -> Result<(), CallError> {

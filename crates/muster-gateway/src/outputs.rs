@@ -7,6 +7,7 @@
 //! **Invariant:** a caller cannot distinguish another caller's handle from one that never existed.
 
 pub mod excerpt;
+mod path_cost;
 pub mod preview;
 mod select;
 mod shape;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use self::temporary::LazyDir;
+use crate::background_job::{StopSignal, StoppableFile};
 
 /// The lifetime of a handle.
 const GOOD_FOR: Duration = Duration::from_secs(60 * 60);
@@ -136,6 +138,9 @@ pub struct StoredOutput {
     /// Its file.
     #[serde(skip)]
     path: PathBuf,
+    /// Ends reading it.
+    #[serde(skip)]
+    stop: StopSignal,
 }
 
 /// There is no such output, or it belongs to another caller.
@@ -194,8 +199,16 @@ impl Outputs {
         let (bytes, lines) = measure(&path)?;
         let good_for = i64::try_from(self.good_for.as_secs()).unwrap_or(i64::MAX);
         let expires = Timestamp::now().as_second().saturating_add(good_for);
-        let kept =
-            StoredOutput { handle, kind, bytes, lines, expires, owner: owner.to_owned(), path };
+        let kept = StoredOutput {
+            handle,
+            kind,
+            bytes,
+            lines,
+            expires,
+            owner: owner.to_owned(),
+            path,
+            stop: StopSignal::default(),
+        };
         private(&described(&kept.path))?.write_all(&serde_json::to_vec(&kept)?)?;
         self.make_room(&directory, &kept.handle);
         Ok(kept)
@@ -249,9 +262,15 @@ fn read(path: &Path) -> Option<StoredOutput> {
 }
 
 impl StoredOutput {
+    /// The same output, read until a signal.
+    #[must_use]
+    pub(crate) fn stopped_by(self, stop: &StopSignal) -> Self {
+        Self { stop: stop.clone(), ..self }
+    }
+
     /// Opens its file.
-    pub fn open(&self) -> io::Result<fs::File> {
-        fs::File::open(&self.path)
+    pub(crate) fn open(&self) -> io::Result<StoppableFile> {
+        Ok(StoppableFile { file: fs::File::open(&self.path)?, stop: self.stop.clone() })
     }
 
     fn remove(&self) {

@@ -1,6 +1,8 @@
 //! The CLI configs that come with the program.
 
-use muster_core::cli::CliConfig;
+use std::sync::Arc;
+
+use muster_engine::cli_offer::BundledCli;
 
 /// Name and text of each, sorted by name.
 pub const CONFIGS: &[(&str, &str)] = &[
@@ -33,7 +35,10 @@ pub fn config(name: &str) -> Option<&'static str> {
 }
 
 /// Every bundled config.
-pub fn clis() -> Vec<CliConfig> {
-    let parsed = CONFIGS.iter().filter_map(|(_, text)| muster_config::cli::parse(text).ok());
-    parsed.map(|loaded| loaded.value).collect()
+pub fn clis() -> Vec<BundledCli> {
+    let parsed = CONFIGS.iter().filter_map(|(name, text)| {
+        let config = muster_config::cli::parse(text).ok()?.value;
+        Some(BundledCli { name: (*name).into(), config: Arc::new(config) })
+    });
+    parsed.collect()
 }

@@ -47,6 +47,8 @@ enum Command {
     Standalone(commands::standalone::Standalone),
     Import(commands::import::Import),
     Connect(commands::connect::Connect),
+    Enable(commands::enable::Enable),
+    Disable(commands::enable::Disable),
     Doctor(commands::doctor::Doctor),
     Top(Box<commands::top::Top>),
     List(Box<List>),
@@ -74,8 +76,8 @@ enum Command {
 /// Serve all configured servers and CLIs at one endpoint
 ///
 /// Reads `config.yaml`, `mcpservers/*.yaml`, `clis/*.yaml` and `policies/*.yaml` in the configuration
-/// directory and applies their changes. If there is no `clis` directory, the bundled CLIs whose programs
-/// are installed are served.
+/// directory and applies their changes. Of the bundled CLIs whose programs are installed, it offers the
+/// tools that read, and only on this machine; `muster enable cli NAME` switches on the others.
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -225,6 +227,8 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Agent(args) => commands::agent::run(&args),
         Command::Import(args) => commands::import::run(&args),
         Command::Connect(args) => commands::connect::run(&args),
+        Command::Enable(args) => commands::enable::enable(&args),
+        Command::Disable(args) => commands::enable::disable(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Top(args) => commands::top::run(&args),
         Command::List(args) => commands::list::run(&args),

@@ -7,6 +7,7 @@ mod list;
 mod load;
 mod run;
 mod servers;
+mod show;
 mod skill;
 mod tokens;
 mod validate;
@@ -29,6 +30,7 @@ fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Run(args) => run::run(&args),
         Command::Validate(args) => validate::run(&args),
         Command::List(args) => list::run(&args),
+        Command::Show(args) => show::run(&args),
         Command::Skill(args) => skill::run(&args),
         Command::Tokens(args) => tokens::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -9,6 +9,7 @@ pub(crate) mod connect;
 pub(crate) mod context;
 pub(crate) mod create;
 pub(crate) mod doctor;
+pub(crate) mod enable;
 pub(crate) mod events;
 pub(crate) mod gateway_args;
 pub(crate) mod get;

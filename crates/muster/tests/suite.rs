@@ -40,6 +40,8 @@ mod docs_links;
 mod events;
 #[path = "suite/examples.rs"]
 mod examples;
+#[path = "suite/exposure.rs"]
+mod exposure;
 #[path = "suite/fidelity.rs"]
 mod fidelity;
 #[path = "suite/garbage.rs"]

@@ -1,10 +1,11 @@
 //! Checks of the local setup: files, programs, the gateway, logins.
 
-use std::{collections::BTreeMap, net::TcpListener, path::Path, sync::Arc};
+use std::{collections::BTreeMap, net::TcpListener, path::Path};
 
 use muster_config::mcpserver::ServerType;
-use muster_core::{cli::CliConfig, connect::ServerListing};
+use muster_core::connect::ServerListing;
 use muster_engine::{
+    cli_offer::BundledCli,
     store::{FileProblem, Files, Severity},
     unmatched_rules,
 };
@@ -71,7 +72,7 @@ fn file_finding(problem: &FileProblem) -> Finding {
 /// Checks for policy rules that match no tool or argument of the servers.
 pub(super) fn policies(
     files: &Files,
-    bundled: &[Arc<CliConfig>],
+    bundled: &[BundledCli],
     listings: &BTreeMap<String, ServerListing>,
 ) -> Vec<Finding> {
     unmatched_rules::examined(files, bundled, listings).iter().map(file_finding).collect()

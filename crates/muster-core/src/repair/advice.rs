@@ -7,6 +7,7 @@ use serde_json::{Value, value::RawValue};
 use super::{lenient_object::members, schema_view::SchemaView};
 use crate::{
     json::{Raw, raw},
+    schema::validator::BoundedSchema,
     suggest,
 };
 
@@ -35,8 +36,9 @@ pub struct SchemaFragment {
 pub fn advice(tool: &str, schema: &RawValue, arguments: &RawValue) -> Option<Advice> {
     let shape = SchemaView::of(schema);
     let given: Value = serde_json::from_str(arguments.get()).ok()?;
-    let validator = jsonschema::draft202012::new(shape.root()).ok()?;
-    let error = validator.iter_errors(&given).next()?;
+    let validator = BoundedSchema::compile(shape.root())?;
+    let errors = validator.errors(&given, arguments.get().len());
+    let error = errors.first()?;
     let path = error.instance_path().to_string();
     let mut steps = path.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
     let Some(argument) = steps.next() else {

@@ -1,9 +1,13 @@
 //! The view of an input schema that repairs need.
 
+use std::cell::Cell;
+
 use serde_json::{Value, value::RawValue};
 
 /// The maximum number of references followed.
 const MAX_REFERENCES: usize = 8;
+/// The maximum number of branches looked at for the types of a schema.
+const MAX_BRANCHES: usize = 1_000;
 
 /// An input schema.
 #[derive(Debug)]
@@ -65,11 +69,17 @@ impl SchemaView {
 
     /// The types that a schema accepts; none if unknown.
     pub(super) fn types<'a>(&'a self, schema: &'a Value) -> Option<Vec<&'a str>> {
-        self.types_within(schema, MAX_REFERENCES)
+        self.types_within(schema, MAX_REFERENCES, &Cell::new(MAX_BRANCHES))
     }
 
-    fn types_within<'a>(&'a self, schema: &'a Value, depth: usize) -> Option<Vec<&'a str>> {
+    fn types_within<'a>(
+        &'a self,
+        schema: &'a Value,
+        depth: usize,
+        branches_left: &Cell<usize>,
+    ) -> Option<Vec<&'a str>> {
         let depth = depth.checked_sub(1)?;
+        branches_left.set(branches_left.get().checked_sub(1)?);
         let schema = self.resolved(schema);
         match schema.get("type") {
             Some(Value::String(kind)) => return Some(vec![kind]),
@@ -77,10 +87,11 @@ impl SchemaView {
             _ => (),
         }
         if let Some([only]) = schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
-            return self.types_within(only, depth);
+            return self.types_within(only, depth, branches_left);
         }
         if let Some(branches) = branches(schema) {
-            let kinds = branches.iter().map(|branch| self.types_within(branch, depth));
+            let kinds =
+                branches.iter().map(|branch| self.types_within(branch, depth, branches_left));
             return kinds.collect::<Option<Vec<_>>>().map(|kinds| kinds.concat());
         }
         let values = schema.get("enum").and_then(Value::as_array)?;

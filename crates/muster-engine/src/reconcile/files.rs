@@ -1,6 +1,6 @@
 //! Applies files to the state; only what differs is touched.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::sync::Arc;
 
 use muster_config::{mcpserver::McpServer, settings::Aggregator};
 use muster_core::{
@@ -17,6 +17,7 @@ use muster_exec::{
 use super::Reconciler;
 use crate::{
     call_limits::Limited,
+    cli_offer,
     events::Reason,
     policies, server_offer,
     status::ServerStatus,
@@ -39,7 +40,8 @@ impl Reconciler {
         log_new(&files.problems, &self.files.problems);
         let before = std::mem::replace(&mut self.files, files);
         let policies_differ = before.policies != self.files.policies;
-        let clis_differ = before.clis != self.files.clis;
+        let clis_differ =
+            before.clis != self.files.clis || before.settings.clis != self.files.settings.clis;
         if origin == Origin::Start || policies_differ {
             self.take_policies();
         }
@@ -119,7 +121,8 @@ impl Reconciler {
     }
 
     fn take_clis(&mut self) {
-        let wanted = self.wanted_clis();
+        let wanted =
+            cli_offer::offered(&self.files, &self.deps.bundled, |config| self.is_installed(config));
         for name in self.clis.keys().filter(|name| !wanted.contains_key(*name)) {
             self.state.catalog = self.state.catalog.without(name);
             self.state.backends.remove(name);
@@ -130,23 +133,6 @@ impl Reconciler {
             self.state.backends.insert(name.clone(), self.cli_backend(config, &place));
         }
         self.clis = wanted;
-    }
-
-    fn wanted_clis(&self) -> BTreeMap<BackendName, Arc<CliConfig>> {
-        let name = |stem: &str| BackendName::new(format!("cli/{stem}"));
-        let stem = |path: &Path| {
-            let file = path.file_name().unwrap_or_default().to_string_lossy();
-            name(file.strip_suffix(".yaml").unwrap_or(&file))
-        };
-        match &self.files.clis {
-            Some(clis) => {
-                clis.iter().map(|(path, config)| (stem(path), Arc::clone(config))).collect()
-            }
-            None => {
-                let installed = self.deps.bundled.iter().filter(|config| self.is_installed(config));
-                installed.map(|config| (name(&config.name), Arc::clone(config))).collect()
-            }
-        }
     }
 
     fn is_installed(&self, config: &CliConfig) -> bool {

@@ -1,6 +1,9 @@
 //! CLI definitions and policies in the configuration directory.
 
-use muster_core::{call::CallError, cli::CliConfig};
+use std::sync::Arc;
+
+use muster_core::call::CallError;
+use muster_engine::cli_offer::BundledCli;
 use serde_json::json;
 
 use crate::{
@@ -71,12 +74,52 @@ async fn a_policy_limits_one_server_and_not_another() {
 
 #[tokio::test(start_paused = true)]
 async fn bundled_clis_are_served_by_default() {
-    let config = |text: &str| -> CliConfig { muster_config::cli::parse(text).unwrap().value };
-    let bundled = || vec![config(SAY), config(&SAY.replace("echo", "no-such-program"))];
+    let tools = |files: &[(&str, &str)]| Rig::bundling(bundled(), Fake::default(), files).tools();
+    assert_eq!(tools(&[]), ["cli_look"], "only what reads, and only here");
+    let setting = |text: &str| tools(&[("config.yaml", text)]);
+    assert!(setting("clis: {bundled: none}").is_empty());
+    assert_eq!(
+        setting("clis: {bundled: all}"),
+        ["cli_fetch", "cli_look", "cli_shout", "cli_write"]
+    );
+    assert_eq!(setting("clis: {enabled: [note]}"), ["cli_look", "cli_shout"]);
+    assert_eq!(setting("clis: {bundled: all, disabled: [see]}"), ["cli_shout"]);
+    assert_eq!(setting("clis: {enabled: [see], disabled: [see]}"), Vec::<String>::new());
+    assert_eq!(setting("clis: {enabled: [missing]}"), ["cli_look"], "its program is not installed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_join_the_bundled_clis_or_replace_one() {
+    let tools = |files: &[(&str, &str)]| Rig::bundling(bundled(), Fake::default(), files).tools();
+    assert_eq!(tools(&[("clis/say.yaml", SAY)]), ["cli_bye", "cli_hello", "cli_look"]);
+    assert_eq!(tools(&[("clis/see.yaml", SAY)]), ["cli_bye", "cli_hello"]);
+    let look = SAY.replace("hello", "look");
+    assert_eq!(tools(&[("clis/own.yaml", &look)]), ["cli_bye", "cli_look"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn enabling_a_cli_takes_effect_at_once() {
     let rig = Rig::bundling(bundled(), Fake::default(), &[]);
-    assert_eq!(rig.tools(), ["cli_bye", "cli_hello"]);
-    let rig = Rig::bundling(bundled(), Fake::default(), &[("clis/none.txt", "")]);
-    assert!(rig.tools().is_empty());
+    rig.put("config.yaml", "clis: {enabled: [note]}\n");
+    rig.call("core_config_reload", json!({})).await;
+    assert_eq!(rig.tools(), ["cli_look", "cli_shout"]);
+}
+
+/// A CLI with a tool of each kind, one that only writes, and one that is not installed.
+fn bundled() -> Vec<BundledCli> {
+    let cli = |name: &str, text: &str| BundledCli {
+        name: name.into(),
+        config: Arc::new(muster_config::cli::parse(text).unwrap().value),
+    };
+    let see = "command: echo\ntools:\n\
+               - {name: look, description: d, effect: read}\n\
+               - {name: fetch, description: d, effect: read, network: true}\n\
+               - {name: write, description: d, effect: write}\n";
+    // A tool that states nothing is not taken for a read, whatever its name.
+    let note = "command: echo\ntools: [{name: shout, description: d}]\n";
+    let missing =
+        "command: no-such-program\ntools: [{name: ghost, description: d, effect: read}]\n";
+    vec![cli("see", see), cli("note", note), cli("missing", missing)]
 }
 
 #[tokio::test(start_paused = true)]

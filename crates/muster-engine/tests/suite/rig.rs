@@ -5,12 +5,12 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 use muster_core::{
     backend::ToolCaller as _,
     call::{Call, CallError, Caller, Checking, Outcome},
-    cli::CliConfig,
     client::NoClient,
     json::raw,
     name::ToolName,
 };
 use muster_engine::{
+    cli_offer::BundledCli,
     engine::{Engine, EngineOptions},
     store::{ConfigStore, Files},
     supervisor::Timing,
@@ -30,7 +30,7 @@ pub(crate) struct Rig {
     pub(crate) fake: Fake,
     pub(crate) engine: Option<Engine>,
     pub(crate) dispatcher: Arc<Dispatcher>,
-    bundled: Vec<CliConfig>,
+    bundled: Vec<BundledCli>,
 }
 
 impl Rig {
@@ -44,7 +44,7 @@ impl Rig {
         Self::bundling(Vec::new(), fake, files)
     }
 
-    pub(crate) fn bundling(bundled: Vec<CliConfig>, fake: Fake, files: &[(&str, &str)]) -> Self {
+    pub(crate) fn bundling(bundled: Vec<BundledCli>, fake: Fake, files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
             put(dir.path().join(name), text);
@@ -148,7 +148,7 @@ fn put(path: PathBuf, text: &str) {
     fs::rename(beside, path).unwrap();
 }
 
-fn engine(root: PathBuf, fake: &Fake, bundled: &[CliConfig]) -> Engine {
+fn engine(root: PathBuf, fake: &Fake, bundled: &[BundledCli]) -> Engine {
     let store = ConfigStore::new(root);
     let files = store.load(&Files::default());
     let environment = [("PATH", "/usr/bin:/bin")].map(|(k, v)| (k.to_owned(), v.to_owned()));

@@ -6,10 +6,13 @@ use std::{sync::Arc, time::Instant};
 use muster_core::{
     call::{Call, CallError, Caller, Outcome},
     json::RawObject,
-    name::ToolName,
     spooled::ToolResult,
+    text::log_name,
 };
 use serde_json::value::RawValue;
+
+/// The number of argument names in a line.
+const MAX_ARGUMENTS: usize = 100;
 
 /// A call in progress. A call that is dropped before its end is logged as cancelled.
 pub(super) struct Audit(Option<Line>);
@@ -17,7 +20,8 @@ pub(super) struct Audit(Option<Line>);
 struct Line {
     subject: Arc<str>,
     depth: u8,
-    tool: ToolName,
+    /// The tool, as a line shows it: clients choose the name.
+    tool: String,
     /// The names of the arguments.
     arguments: String,
     began: Instant,
@@ -30,11 +34,12 @@ impl Audit {
             return Self(None);
         }
         let names = RawObject::parse(&call.arguments).unwrap_or_default();
-        let names: Vec<&str> = names.iter().map(|(name, _)| name).collect();
+        let names: Vec<_> =
+            names.iter().take(MAX_ARGUMENTS).map(|(name, _)| log_name(name)).collect();
         Self(Some(Line {
             subject: Arc::clone(&caller.subject),
             depth: caller.depth,
-            tool: call.tool.clone(),
+            tool: log_name(call.tool.as_str()).into_owned(),
             arguments: names.join(","),
             began: Instant::now(),
         }))

@@ -6,7 +6,7 @@
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 
 use muster_core::token_estimate;
-use regex::bytes::Regex;
+use regex::bytes::{Regex, RegexBuilder};
 
 use super::{CHUNK, StoredOutput};
 
@@ -14,6 +14,9 @@ use super::{CHUNK, StoredOutput};
 const MOST_OF_LINE: usize = 400;
 /// The longest line that is held in memory.
 const MOST_LINE: u64 = 1 << 20;
+/// The size limit, in bytes, of a compiled pattern: the time to match a line is at most the product of
+/// both.
+const MOST_PATTERN: usize = 256 * 1024;
 /// An upper bound of the bytes of a token, so that one read holds any page.
 pub(super) const BYTES_PER_TOKEN: usize = 8;
 
@@ -55,7 +58,9 @@ impl StoredOutput {
             return self.select(path, look, budget);
         }
         if let Some(pattern) = &look.grep {
-            let pattern = Regex::new(pattern)
+            let pattern = RegexBuilder::new(pattern)
+                .size_limit(MOST_PATTERN)
+                .build()
                 .map_err(|error| format!("grep must be a regular expression: {error}"))?;
             return self.grep(&pattern, look, budget).map_err(unreadable);
         }
@@ -72,7 +77,7 @@ impl StoredOutput {
     fn page(&self, look: &ExcerptRequest, budget: usize) -> io::Result<Excerpt> {
         let mut file = self.open()?;
         let start = match look.line {
-            Some(line) => start_of_line(&mut BufReader::with_capacity(CHUNK, &file), line)?,
+            Some(line) => start_of_line(&mut BufReader::with_capacity(CHUNK, &mut file), line)?,
             None => look.offset.unwrap_or(0),
         };
         file.seek(SeekFrom::Start(start))?;
@@ -123,6 +128,7 @@ impl StoredOutput {
         let mut line = Vec::new();
         while next_line(&mut file, &mut line)? {
             number += 1;
+            self.stop.check()?;
             let Some(hit) = pattern.find(&line) else { continue };
             found += 1;
             if look.count || found <= skipped || piece.next.is_some() {

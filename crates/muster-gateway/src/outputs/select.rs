@@ -18,6 +18,7 @@ use serde_json_path::JsonPath;
 use super::{
     CHUNK, StoredOutput,
     excerpt::{BYTES_PER_TOKEN, Excerpt, ExcerptRequest, valid},
+    path_cost,
     shape::Shape,
 };
 
@@ -40,10 +41,14 @@ impl StoredOutput {
         budget: usize,
     ) -> Result<Excerpt, String> {
         let wrong = |error| format!("path must be a JSON path such as $.items[0].name: {error}");
+        path_cost::check_length(path)?;
         JsonPath::parse(path).map_err(wrong)?;
         let (steps, rest) = plain(path);
         let rest_of_path = JsonPath::parse(&format!("${rest}")).map_err(wrong)?;
-        let unread = |_| format!("`{}` is not JSON; page it, or use grep", self.handle);
+        let unread = |error: io::Error| match error.kind() {
+            io::ErrorKind::TimedOut => format!("`{}`: {error}", self.handle),
+            _ => format!("`{}` is not JSON; page it, or use grep", self.handle),
+        };
         let place = self.place(&steps).map_err(unread)?;
         if look.count
             && rest.is_empty()
@@ -74,6 +79,9 @@ impl StoredOutput {
             }
             None => None,
         };
+        if let Some(value) = &value {
+            path_cost::check_cost(&format!("${rest}"), value)?;
+        }
         let found = value.as_ref().map_or_else(Vec::new, |value| rest_of_path.query(value).all());
         Ok(shown(&found, look, budget))
     }

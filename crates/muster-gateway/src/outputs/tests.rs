@@ -6,6 +6,7 @@ use super::{
     OutputBody, OutputKind, Outputs, StoredOutput, excerpt::ExcerptRequest, preview,
     temporary::TemporaryOutputs,
 };
+use crate::background_job::StopSignal;
 
 fn outputs() -> (tempfile::TempDir, Outputs) {
     let folder = tempfile::tempdir().unwrap();
@@ -113,6 +114,33 @@ fn pages_follow_each_other_and_nothing_is_lost() {
             offset = next;
         }
         assert_eq!(read, whole);
+    }
+}
+
+#[test]
+fn what_would_take_long_is_refused_or_stopped() {
+    let (_folder, outputs) = outputs();
+    let items: Vec<_> = (0..20_000).map(|id| serde_json::json!({ "id": id })).collect();
+    let kept = text(&outputs, &serde_json::json!({ "items": items }).to_string());
+    let refused = |path: &str| {
+        let look = ExcerptRequest { path: Some(path.to_owned()), ..ExcerptRequest::default() };
+        kept.look(&look, 1000).unwrap_err()
+    };
+    let said = refused("$.items[?$.items[?@.id==-1]]");
+    assert_eq!(
+        said,
+        "this path is too expensive on 40002 values: a filter searches the whole value for every item; \
+         select a part first, such as $.items[0:100], or use grep"
+    );
+    assert!(refused(&format!("$[?{}1==1", "(".repeat(900))).contains("nested"));
+    let stop = StopSignal::default();
+    let stopped = kept.stopped_by(&stop);
+    let grep = ExcerptRequest { grep: Some("x".to_owned()), ..ExcerptRequest::default() };
+    assert!(stopped.look(&grep, 1000).is_ok());
+    stop.set();
+    let path = ExcerptRequest { path: Some("$.items[0]".to_owned()), ..ExcerptRequest::default() };
+    for look in [grep, path] {
+        assert!(stopped.look(&look, 1000).unwrap_err().contains("took too long"));
     }
 }
 

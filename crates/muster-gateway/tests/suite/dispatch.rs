@@ -43,6 +43,15 @@ fn an_unknown_tool_is_answered_with_the_nearest_names() {
 }
 
 #[test]
+fn a_name_that_is_too_long_is_neither_compared_nor_repeated() {
+    let error = refused(None, request(&"say".repeat(1 << 20), json!({})));
+    let CallError::UnknownTool { tool, similar } = error else { panic!("{error}") };
+    assert!(tool.as_str().ends_with("… (3145728 bytes)"), "{} bytes", tool.as_str().len());
+    assert!(tool.as_str().len() < 300);
+    assert!(similar.is_empty());
+}
+
+#[test]
 fn a_tool_that_the_policy_disables_is_as_unknown_as_one_that_never_was() {
     let policy = Some("{default: disabled, tools: {plain: {}}}");
     // Suggestions do not reveal a hidden tool either.

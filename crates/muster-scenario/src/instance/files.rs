@@ -92,7 +92,8 @@ fn main_config(given: &Map<String, Value>, context: &FileContext<'_>) -> Value {
     if let (Some(own), Some(oauth)) = (own.as_object_mut(), oauth::section(context)) {
         own.insert("oauth".to_owned(), oauth);
     }
-    let mut config = json!({"aggregator": own});
+    // Which programs are installed differs by machine.
+    let mut config = json!({"aggregator": own, "clis": {"bundled": "none"}});
     if let Some(config) = config.as_object_mut() {
         config.extend(given.clone());
     }

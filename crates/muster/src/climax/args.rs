@@ -35,6 +35,7 @@ pub(super) enum Command {
     Run(Run),
     Validate(Validate),
     List(List),
+    Show(Show),
     Skill(Skill),
     Tokens(Tokens),
     #[command(alias = "completion")]
@@ -113,6 +114,18 @@ pub struct List {
     /// How to print the result
     #[arg(long, short, value_enum, default_value_t)]
     pub(super) output: Format,
+}
+
+/// Print a bundled config, to read or to start your own from
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  climax show git
+  climax show git > my-git.yaml")]
+pub struct Show {
+    /// The name of a bundled config; `climax list` shows them
+    #[arg(value_name = "NAME")]
+    pub(super) name: String,
 }
 
 /// Print the skill that teaches an agent to write a config
@@ -196,8 +209,8 @@ impl From<LogLevel> for LevelFilter {
 }
 
 /// The commands there are.
-pub(super) const COMMANDS: [&str; 8] =
-    ["run", "validate", "list", "skill", "tokens", "completions", "completion", "help"];
+pub(super) const COMMANDS: [&str; 9] =
+    ["run", "validate", "list", "show", "skill", "tokens", "completions", "completion", "help"];
 const OPTIONS_WITH_VALUE: [&str; 5] =
     ["--policy", "--log-level", "--transport", "--port", "--output"];
 const ASKS_ABOUT_ALL: [&str; 4] = ["--help", "-h", "--version", "-V"];

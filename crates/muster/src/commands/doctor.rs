@@ -1,6 +1,6 @@
 //! `muster doctor`: checks the setup and suggests fixes.
 
-use std::{path::PathBuf, process::ExitCode, sync::Arc};
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use muster_client::{
@@ -68,7 +68,7 @@ async fn examine(args: &Doctor) -> Result<Vec<Finding>, CommandError> {
         context: args.context.as_deref(),
         config_path: Some(&root),
     });
-    let bundled: Vec<_> = bundled::clis().into_iter().map(Arc::new).collect();
+    let bundled = bundled::clis();
     let examination = DoctorOptions {
         root: &root,
         target,

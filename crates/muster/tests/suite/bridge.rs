@@ -29,7 +29,8 @@ pub(crate) struct Gateway {
 impl Gateway {
     pub(crate) fn start() -> Self {
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
-        let config = format!("aggregator: {{host: 127.0.0.1, port: {port}}}\n");
+        let config =
+            format!("aggregator: {{host: 127.0.0.1, port: {port}}}\nclis: {{bundled: none}}\n");
         let folder = Folder::new(&[("config.yaml", &config)]);
         std::fs::create_dir(folder.file("clis")).unwrap();
         std::fs::write(folder.file("clis/demo.yaml"), CLI).unwrap();

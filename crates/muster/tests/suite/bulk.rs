@@ -134,8 +134,7 @@ impl World {
 
     fn new(folder: Folder, mut file: Value, web: Option<Child>) -> Self {
         file["autoStart"] = json!(false);
-        // A folder of CLIs, so that the bundled ones are not served.
-        let files = [("mcpservers/s.yaml", &*file.to_string()), ("clis/none.txt", "")];
+        let files = [("mcpservers/s.yaml", &*file.to_string())];
         let gateway = Gateway::start(&files, &[]);
         let session = gateway.session();
         let started = gateway.call_tool(&session, "core_service_start", json!({"name": "s"}));

@@ -195,7 +195,11 @@ fn with_server() -> Folder {
     write(&folder, "gw/mcpservers/srv.yaml", &server);
     write(&folder, "gw/secrets/t", "hidden\n");
     write(&folder, "gw/clis/demo.yaml", CLI);
-    write(&folder, "gw/config.yaml", "aggregator: {host: 127.0.0.1, port: 0}\n");
+    write(
+        &folder,
+        "gw/config.yaml",
+        "aggregator: {host: 127.0.0.1, port: 0}\nclis: {bundled: none}\n",
+    );
     folder
 }
 

@@ -72,13 +72,11 @@ impl Desk {
             "name: github\ntype: stdio\nautoStart: false\ncommand: {MUSTER}\nargs: [test, --mock-mcp-server, --mock-config, {}]\n",
             mock.display()
         );
-        // A folder of CLIs, so that the bundled ones are not served.
         let files = [
             ("mcpservers/github.yaml", &*github),
             ("workflows/deploy.yaml", DEPLOY),
             ("workflows/broken.yaml", BROKEN),
             ("serviceclasses/port-forward.yaml", FORWARD),
-            ("clis/none.txt", ""),
         ];
         Self { gateway: Gateway::start(&files, &[]), home }
     }

@@ -41,7 +41,7 @@ pub(crate) fn check_yaml(block: &str) -> Result<(), String> {
         return loaded.scenario.map(drop).ok_or_else(|| format!("{:?}", loaded.problems));
     }
     let has = |start: &str| block.lines().any(|line| line.starts_with(start));
-    let warnings = if has("aggregator:") {
+    let warnings = if has("aggregator:") || has("clis:") {
         muster_config::settings::parse(block).map(|loaded| loaded.warnings)
     } else if has("serviceConfig:") {
         muster_config::serviceclass::parse(block, "example").map(|loaded| loaded.warnings)

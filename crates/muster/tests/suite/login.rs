@@ -27,7 +27,7 @@ struct Door {
 
 impl Door {
     fn new() -> Self {
-        let gateway = Gateway::start(&[("clis/none.txt", "")], &[]);
+        let gateway = Gateway::start(&[], &[]);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (port, inside) = (listener.local_addr().unwrap().port(), gateway.port);
         std::thread::spawn(move || {

@@ -20,7 +20,6 @@ fn a_gateway_of_the_older_transport_is_found_by_the_bridge() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = format!("aggregator: {{port: {port}, transport: sse}}\n");
     let folder = Folder::new(&[("config.yaml", &config)]);
-    fs::create_dir(folder.file("clis")).unwrap();
     let mut child = Command::new(MUSTER)
         .args(["serve", "--config-path"])
         .arg(folder.path())
@@ -62,7 +61,7 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// A gateway that everybody may change.
+    /// A gateway that everybody may change, without bundled CLIs: which are installed differs by machine.
     pub(crate) fn start(files: &[(&str, &str)], words: &[&str]) -> Self {
         Self::start_with(files, words, |command, _| {
             command.env("MUSTER_ACCESS", "open");
@@ -81,7 +80,8 @@ impl Gateway {
         words: &[&str],
         set_up: impl FnOnce(&mut Command, &Path),
     ) -> Self {
-        let folder = Folder::new(&[("config.yaml", "aggregator:\n  port: 0\n")]);
+        let config = "aggregator: {port: 0}\nclis: {bundled: none}\n";
+        let folder = Folder::new(&[("config.yaml", config)]);
         for (name, text) in files {
             let path = folder.file(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -180,7 +180,7 @@ tools:
 
 #[test]
 fn without_any_configuration_it_serves_installed_clis_behind_the_meta_tools() {
-    let gateway = Gateway::start(&[], &[]);
+    let gateway = Gateway::start(&[("config.yaml", "aggregator: {port: 0}\n")], &[]);
     let session = gateway.session();
     let tools = gateway.ask(&session, "tools/list", json!({}));
     let names: Vec<&str> = tools["result"]["tools"]

@@ -115,7 +115,7 @@ const ONLY: &[(&str, &[&str])] = &[
     ("sha1", &["muster-template"]),
     ("unicode-general-category", &["muster-template"]),
     ("ndarray", &["muster-search"]),
-    ("unicode-normalization", &["muster-search"]),
+    ("unicode-normalization", &["muster-core", "muster-search"]),
     ("notify", &["muster-engine"]),
     ("serde_json_path", &["muster-gateway"]),
     // A runtime and the system.

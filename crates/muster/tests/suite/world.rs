@@ -66,7 +66,7 @@ impl World {
         };
         let provider = runtime.block_on(Provider::start(&config, None)).unwrap();
         let guard = GuardConfig { required: true, ..GuardConfig::default() };
-        let mut files = vec![("clis/none.txt".to_owned(), String::new())];
+        let mut files = Vec::new();
         let mut vaults = Vec::new();
         for name in servers {
             let resource_guard = ResourceGuard::new(Arc::clone(provider.state()), guard.clone());
@@ -197,7 +197,8 @@ fn settings(port: u16, issuer: &str) -> String {
     let client =
         json!({"enabled": true, "publicUrl": base, "callbackPath": "/oauth/proxy/callback"});
     let oauth = json!({"server": server, "mcpClient": client});
-    json!({"aggregator": {"host": "localhost", "port": port, "oauth": oauth}}).to_string()
+    let aggregator = json!({"host": "localhost", "port": port, "oauth": oauth});
+    json!({"aggregator": aggregator, "clis": {"bundled": "none"}}).to_string()
 }
 
 fn launch(home: &Folder, port: u16) -> Child {

@@ -1,6 +1,6 @@
 //! `describe_prompt`: everything about one prompt.
 
-use muster_core::{call::Outcome, json::RawObject};
+use muster_core::{call::Outcome, json::RawObject, text::shortened};
 
 use super::{MetaContext, MetaTool, Run, arguments::MetaArguments, error_text};
 
@@ -37,5 +37,5 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
 pub(super) fn not_found(cx: &MetaContext<'_>, name: &str) -> Outcome {
     let near =
         error_text::nearest_of(name, cx.request.snapshot.catalog.prompts().map(|one| &*one.name));
-    Outcome::failure(error_text::lines(&[format!("Prompt not found: {name}"), near]))
+    Outcome::failure(error_text::lines(&[format!("Prompt not found: {}", shortened(name)), near]))
 }

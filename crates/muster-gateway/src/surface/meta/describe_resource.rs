@@ -1,6 +1,6 @@
 //! `describe_resource`: everything about one resource but its contents.
 
-use muster_core::{call::Outcome, catalog::CatalogItem, json::RawObject};
+use muster_core::{call::Outcome, catalog::CatalogItem, json::RawObject, text::shortened};
 
 use super::{MetaContext, MetaTool, Run, arguments::MetaArguments, error_text};
 
@@ -44,5 +44,5 @@ fn description(key: &'static str, uri: &str, listed: &CatalogItem) -> Outcome {
 pub(super) fn not_found(cx: &MetaContext<'_>, uri: &str) -> Outcome {
     let near =
         error_text::nearest_of(uri, cx.request.snapshot.catalog.resources().map(|one| &*one.name));
-    Outcome::failure(error_text::lines(&[format!("Resource not found: {uri}"), near]))
+    Outcome::failure(error_text::lines(&[format!("Resource not found: {}", shortened(uri)), near]))
 }

@@ -4,6 +4,7 @@ use muster_core::{
     call::Outcome,
     effect::Effect,
     json::{Raw, RawObject, raw},
+    text::shortened,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -74,7 +75,8 @@ fn answer(cx: &MetaContext<'_>, given: &MetaArguments<'_>) -> Outcome {
         Some(shown) => Outcome::text(description(&shown, with_schema).get()),
         None => {
             let hint = error_text::nearest(cx.request.snapshot, &name);
-            Outcome::failure(error_text::lines(&[format!("Tool not found: {name}"), hint]))
+            let said = format!("Tool not found: {}", shortened(&name));
+            Outcome::failure(error_text::lines(&[said, hint]))
         }
     }
 }

@@ -11,6 +11,7 @@ use super::{
     envelope::Text, fitting::OutputSink,
 };
 use crate::{
+    background_job,
     outputs::excerpt::{Excerpt, ExcerptRequest},
     surface::ToolCall,
 };
@@ -54,15 +55,15 @@ pub(in crate::surface) async fn looked(
         Err(problem) => return Outcome::failure(problem),
     };
     let budget = budget.0.saturating_sub(AROUND);
-    let looked = tokio::task::spawn_blocking(move || {
+    let looked = background_job::run(move |stop| {
         let OutputSink { outputs, owner } = sink;
         let kept = outputs.find(&owner, &handle).map_err(|error| error.to_string())?;
-        kept.look(&look, budget)
+        kept.stopped_by(stop).look(&look, budget)
     });
     match looked.await {
-        Ok(Ok(piece)) => shown(&piece),
-        Ok(Err(problem)) => Outcome::failure(problem),
-        Err(_) => Outcome::failure("the output could not be read"),
+        Some(Ok(piece)) => shown(&piece),
+        Some(Err(problem)) => Outcome::failure(problem),
+        None => Outcome::failure("the output could not be read"),
     }
 }
 

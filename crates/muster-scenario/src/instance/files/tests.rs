@@ -49,6 +49,8 @@ fn servers() {
               host: localhost
               port: 18000
               transport: streamable-http
+            clis:
+              bundled: none
             == /i/mocks/near.yaml
             tools:
               - name: t
@@ -117,6 +119,8 @@ fn the_main_config_and_other_files() {
               port: 18000
               host: localhost
               transport: streamable-http
+            clis:
+              bundled: none
             namespace: other
             == /i/muster/cli/echo.yaml
             name: echo
@@ -145,6 +149,8 @@ fn objects() {
               host: localhost
               port: 18000
               transport: streamable-http
+            clis:
+              bundled: none
             == /i/muster/workflows/w.yaml
             apiVersion: muster.giantswarm.io/v1alpha1
             kind: Workflow

@@ -1,0 +1,101 @@
+//! What an agent can call on a gateway that nobody has configured.
+
+use std::{collections::BTreeSet, process::Command};
+
+use muster_core::cli::CliTool;
+use serde_json::{Value, json};
+
+use super::{client::Folder, serve::Gateway};
+
+const MUSTER: &str = env!("CARGO_BIN_EXE_muster");
+const BARE: (&str, &str) = ("config.yaml", "aggregator: {port: 0} # mine\n");
+
+/// The names of all CLI tools that can be found.
+fn cli_tools(gateway: &Gateway) -> BTreeSet<String> {
+    let session = gateway.session();
+    let mut names = BTreeSet::new();
+    for (_, text) in muster::bundled::CONFIGS {
+        for tool in muster_config::cli::parse(text).unwrap().value.tools {
+            let name = format!("cli_{}", tool.name);
+            let found = gateway.ask(
+                &session,
+                "tools/call",
+                json!({"name": "describe_tool", "arguments": {"name": name}}),
+            );
+            if found["result"]["isError"] != json!(true) {
+                names.insert(name);
+            }
+        }
+    }
+    names
+}
+
+fn definition(name: &str) -> CliTool {
+    let local = name.strip_prefix("cli_").unwrap();
+    let configs = muster::bundled::CONFIGS.iter();
+    let mut tools =
+        configs.flat_map(|(_, text)| muster_config::cli::parse(text).unwrap().value.tools);
+    tools.find(|tool| tool.name == local).unwrap()
+}
+
+#[test]
+fn an_unconfigured_gateway_only_reads_and_only_here() {
+    let gateway = Gateway::start(&[BARE], &[]);
+    let session = gateway.session();
+    let offered = cli_tools(&gateway);
+    assert!(
+        offered.contains("cli_git_status") && offered.contains("cli_files_head"),
+        "{offered:?}"
+    );
+    for name in &offered {
+        assert!(definition(name).is_local_read(), "{name} is offered by default");
+    }
+    for name in ["cli_python_run_code", "cli_git_commit", "cli_curl_get", "cli_make_dry_run"] {
+        assert!(!offered.contains(name), "{name}");
+        let refused = gateway.call_tool(&session, name, json!({"code": "1"}));
+        assert_eq!(refused["isError"], true, "{refused}");
+        let text = refused["content"][0]["text"].as_str().unwrap();
+        assert!(text.contains("not found"), "{text}");
+    }
+}
+
+#[test]
+fn tools_that_write_are_switched_on_by_name() {
+    let gateway = Gateway::start(&[BARE], &[]);
+    let muster = |words: &[&str]| {
+        let output = Command::new(MUSTER)
+            .args(words)
+            .arg("--config-path")
+            .arg(gateway.folder.path())
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(said).unwrap())
+    };
+    let offers = |name: &str| {
+        let session = gateway.session();
+        gateway.call_tool(&session, "core_config_reload", json!({}));
+        cli_tools(&gateway).contains(name)
+    };
+    let config = || std::fs::read_to_string(gateway.folder.file("config.yaml")).unwrap();
+    assert!(!offers("cli_git_commit"));
+    assert!(muster(&["enable", "cli", "git"]).0);
+    assert_eq!(config(), format!("{}clis:\n  enabled: [git]\n", BARE.1));
+    assert!(offers("cli_git_commit") && !offers("cli_python_run_code"));
+    assert!(muster(&["enable", "cli", "git"]).1.contains("already"));
+    assert!(muster(&["disable", "cli", "git"]).0);
+    assert!(!offers("cli_git_status") && offers("cli_files_head"));
+    let (succeeded, said) = muster(&["enable", "cli", "gti"]);
+    assert!(!succeeded && said.contains("hint: did you mean `git`?"), "{said}");
+}
+
+#[test]
+fn a_bundled_config_can_be_printed() {
+    let folder = Folder::new(&[]);
+    let shown = folder.climax(&["show", "git"]);
+    assert_eq!(shown.stdout, muster::bundled::config("git").unwrap().as_bytes());
+    let unknown = folder.climax(&["show", "nope"]);
+    assert!(!unknown.status.success());
+    let said: Value = json!(String::from_utf8(unknown.stderr).unwrap());
+    assert!(said.as_str().unwrap().contains("climax list"), "{said}");
+}
