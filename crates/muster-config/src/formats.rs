@@ -9,7 +9,7 @@ use crate::{
     schema::{self, Root},
     service, serviceclass,
     settings::Settings,
-    workflow,
+    toolset, workflow,
 };
 
 /// A file format.
@@ -26,6 +26,7 @@ pub struct FileFormat {
 pub static FORMATS: &[FileFormat] = &[
     FileFormat::table("cli", "CLI configs: clis/*.yaml", &cli::fields::CONFIG),
     FileFormat::table("policy", "Policies: policies/*.yaml", &policy::fields::POLICY),
+    FileFormat::resource("toolset", "Toolsets: toolsets/*.yaml", &toolset::FORMAT),
     FileFormat::resource("mcpserver", "MCP servers: mcpservers/*.yaml", &mcpserver::FORMAT),
     FileFormat::resource("workflow", "Workflows: workflows/*.yaml", &workflow::FORMAT),
     FileFormat::resource(

@@ -15,6 +15,7 @@ pub mod schema;
 pub mod service;
 pub mod serviceclass;
 pub mod settings;
+pub mod toolset;
 pub mod workflow;
 pub mod writer;
 pub mod yaml;

@@ -2,18 +2,25 @@
 
 pub mod fields;
 
+use std::sync::Arc;
+
 use muster_core::{
     cli::{Docker, Executor},
     effect::Effect,
+    glob::{CaseSensitivity, Glob},
     policy::{
-        DefaultAccess, DestructiveTools, Policy, Rule, constraint::Constraint, pattern::Pattern,
+        DefaultAccess, Policy, Rule,
+        callers::{CallerGrant, Subjects},
+        constraint::Constraint,
+        pattern::Pattern,
+        rules::Rules,
     },
 };
 
-use self::fields::{CONSTRAINT, EXECUTOR, POLICY, RULE};
+use self::fields::{CALLERS, CONSTRAINT, EXECUTOR, POLICY, RULE};
 use super::{
     LoadError, Loaded,
-    reader::{Reader, load},
+    reader::{Fields, Reader, load},
 };
 use crate::yaml::Node;
 
@@ -22,6 +29,9 @@ const DEFAULTS: &[(&str, DefaultAccess)] =
 
 const EFFECTS: &[(&str, Effect)] =
     &[("read", Effect::Read), ("write", Effect::Write), ("destructive", Effect::Destructive)];
+
+/// The fix for a pattern with a syntax error.
+pub(crate) const BROKEN_PATTERN: &str = "close `[`, and put `\\` before a literal `[` or `\\`";
 
 #[derive(Clone, Copy)]
 enum ExecutorKind {
@@ -44,18 +54,70 @@ fn policy(reader: &mut Reader, node: &Node) -> Option<Policy> {
         reader.choice(node, DEFAULTS)
     });
     let most = reader.nullable(&fields, "effect", effect);
-    let rules =
-        reader.optional(&fields, "tools", Vec::new(), |reader, node| reader.map(node, rule));
+    let rules = rules(reader, &fields);
+    let callers = reader
+        .optional(&fields, "callers", Vec::new(), |reader, node| reader.list(node, caller_grant));
     Some(Policy {
         executor: place?,
         default: default?,
         max_effect: most?.0,
-        rules: rules?.into_iter().collect(),
-        destructive: DestructiveTools::default(),
+        rules: rules?,
+        callers: callers?.into_iter().map(Arc::new).collect(),
+        ..Policy::default()
     })
 }
 
-fn effect(reader: &mut Reader, node: &Node) -> Option<Effect> {
+fn rules(reader: &mut Reader, fields: &Fields<'_>) -> Option<Rules> {
+    let rules = reader.optional(fields, "tools", Vec::new(), |reader, node| reader.map(node, rule));
+    Some(rules?.into_iter().collect())
+}
+
+fn caller_grant(reader: &mut Reader, node: &Node) -> Option<CallerGrant> {
+    let fields = reader.fields(node, &CALLERS)?;
+    let texts = |reader: &mut Reader, name: &str| {
+        reader.optional(&fields, name, Vec::new(), |reader, node| reader.list(node, Reader::text))
+    };
+    let flag =
+        |reader: &mut Reader, name: &str| reader.optional(&fields, name, false, Reader::boolean);
+    let users = reader
+        .optional(&fields, "users", Vec::new(), |reader, node| reader.list(node, insensitive_glob));
+    let (groups, tokens) = (texts(reader, "groups"), texts(reader, "tokens"));
+    let anonymous = flag(reader, "anonymous");
+    let default = reader.nullable(&fields, "default", |reader, node| reader.choice(node, DEFAULTS));
+    let most = reader.nullable(&fields, "effect", effect);
+    let rules = rules(reader, &fields);
+    let toolset = reader.nullable(&fields, "toolset", Reader::text);
+    let operator = flag(reader, "operator");
+    let subjects =
+        Subjects { users: users?, groups: groups?, tokens: tokens?, anonymous: anonymous? };
+    let Subjects { users, groups, tokens, anonymous } = &subjects;
+    if users.is_empty() && groups.is_empty() && tokens.is_empty() && !anonymous {
+        let message = "the entry names no callers, so it has no effect";
+        return reader.refuse(
+            node,
+            message,
+            "add `users`, `groups`, `tokens` or `anonymous: true`",
+        );
+    }
+    Some(CallerGrant {
+        subjects,
+        default: default?.0,
+        max_effect: most?.0,
+        rules: rules?,
+        toolset: toolset?.0,
+        operator: operator?,
+    })
+}
+
+fn insensitive_glob(reader: &mut Reader, node: &Node) -> Option<Glob> {
+    let text = reader.text(node)?;
+    match Glob::new(&text, CaseSensitivity::Insensitive) {
+        Ok(glob) => Some(glob),
+        Err(_) => reader.refuse(node, format!("`{text}` is not a pattern"), BROKEN_PATTERN),
+    }
+}
+
+pub(crate) fn effect(reader: &mut Reader, node: &Node) -> Option<Effect> {
     reader.choice(node, EFFECTS)
 }
 

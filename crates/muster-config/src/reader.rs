@@ -47,6 +47,9 @@ pub(super) struct Fields<'n> {
     table: &'static FieldTable,
 }
 
+/// The number of unknown fields of a mapping that are reported.
+const MAX_UNKNOWN: usize = 100;
+
 impl<'n> Fields<'n> {
     pub(super) fn get(&self, name: &str) -> Option<&'n Node> {
         debug_assert!(self.knows(name), "`{name}` is not in the table of fields");
@@ -58,6 +61,7 @@ impl<'n> Fields<'n> {
     pub(super) fn misspelled(&self, name: &str) -> Option<String> {
         let (key, unknown) = self
             .unknown()
+            .take(MAX_UNKNOWN)
             .find(|(_, unknown)| suggest::similar(unknown, [name]).contains(&name))?;
         Some(format!("line {} has `{unknown}`: write `{name}`", key.line))
     }
@@ -105,7 +109,7 @@ impl Reader {
         table: &'static FieldTable,
     ) -> Option<Fields<'n>> {
         let fields = self.known_fields(node, table)?;
-        for (key, name) in fields.unknown() {
+        for (key, name) in fields.unknown().take(MAX_UNKNOWN) {
             // By convention, `x-` fields hold YAML anchors.
             if name.starts_with("x-") {
                 continue;

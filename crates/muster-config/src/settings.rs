@@ -51,6 +51,18 @@ section! {
         muster_prefix: String, "musterPrefix", "MusterPrefix";
         /// OAuth towards backends and towards clients
         oauth: OAuth, "oauth", "OAuth";
+        /// Limits on the calls of one caller
+        limits: Limits, "limits", "Limits";
+    }
+}
+
+section! {
+    /// Limits on the calls of one caller: a user, a session, or the clients at an address.
+    Limits {
+        /// Calls at a time; 0 for no limit
+        concurrent_calls: u16 = 1000, "concurrentCalls", "ConcurrentCalls";
+        /// Calls per second; 0 for no limit
+        calls_per_second: u16, "callsPerSecond", "CallsPerSecond";
     }
 }
 

@@ -49,6 +49,28 @@ pub struct ToolEntry {
     pub effect: Option<Effect>,
     /// Validates arguments against the schema; compiled at the first call.
     pub validator: Arc<Validator>,
+    /// Who it is for.
+    pub audience: Audience,
+}
+
+/// Who a tool is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Audience {
+    /// Callers, as the policy says. All tools but the gateway's own.
+    #[default]
+    Callers,
+    /// A tool of the gateway itself that changes nothing of others: operators always have it, other
+    /// callers as the policy says.
+    Everyone,
+    /// A tool that changes the gateway: for operators, and callers for whom a rule names it.
+    Operators,
+}
+
+impl Audience {
+    /// Whether the tool is the gateway's own.
+    pub const fn is_gateway(self) -> bool {
+        matches!(self, Self::Everyone | Self::Operators)
+    }
 }
 
 /// A resource, resource template or prompt in the catalog.
@@ -181,6 +203,17 @@ impl CatalogSnapshot {
         next.indexed = self.indexed.with(backend.clone(), None);
         next.orders.remove_mut(backend);
         next.sources.remove_mut(order);
+        next
+    }
+
+    /// Without the sources that `shown` refuses, as if they had never been there.
+    #[must_use]
+    pub fn showing(&self, shown: impl Fn(&CatalogSource) -> bool) -> Self {
+        let hidden = self.sources().filter(|source| !shown(source));
+        let mut next = hidden.fold(self.clone(), |next, source| next.without(&source.backend));
+        next.names.forget_former(|backend| {
+            self.source(backend.as_str()).is_some_and(|source| !shown(source))
+        });
         next
     }
 

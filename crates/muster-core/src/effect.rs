@@ -207,7 +207,7 @@ mod tests {
 
     use super::Effect;
     use crate::{
-        catalog::ToolEntry,
+        catalog::{Audience, ToolEntry},
         name::{BackendName, ToolName},
         schema,
     };
@@ -225,6 +225,7 @@ mod tests {
             definition: RawValue::from_string(definition).ok().map(Arc::from),
             effect: None,
             validator: Arc::default(),
+            audience: Audience::default(),
         };
         assert_eq!(Effect::of(&entry), expect, "{name} {annotations}");
     }

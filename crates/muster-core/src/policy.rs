@@ -1,26 +1,35 @@
 //! Access policy. [`Policy::permit`] is the only way to create a [`Permitted`], without which
 //! nothing runs.
 
+pub mod callers;
 pub mod constraint;
 mod denylist;
 pub mod pattern;
+pub mod rules;
+pub mod toolset;
 mod unconverted;
 pub mod unmatched;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
 use crate::{
     arguments::{self, Arguments, InvalidArguments},
-    call::{Call, CallError, Caller, Checking},
-    catalog::{CatalogSnapshot, ToolEntry},
+    call::{Call, CallError, Caller, Checking, Role},
+    catalog::{Audience, CatalogSnapshot, ToolEntry},
     cli::{Executor, Param},
     client::Continuation,
     effect::Effect,
     json::Raw,
-    policy::{constraint::Constraint, pattern::InvalidPattern},
+    policy::{
+        callers::{CallerGrant, CallerScope},
+        constraint::Constraint,
+        pattern::InvalidPattern,
+        rules::Rules,
+        toolset::Toolset,
+    },
     schema,
 };
 
@@ -33,10 +42,16 @@ pub struct Policy {
     pub default: DefaultAccess,
     /// The worst effect allowed to tools without a rule; none for any.
     pub max_effect: Option<Effect>,
-    /// Rules in file order, by a tool's exposed name or its backend's own name.
-    pub rules: IndexMap<String, Rule>,
+    /// Rules for tools.
+    pub rules: Rules,
     /// Whether known destructive tools may run.
     pub destructive: DestructiveTools,
+    /// What some callers may use beyond that, in file order.
+    pub callers: Vec<Arc<CallerGrant>>,
+    /// The toolsets by name.
+    pub toolsets: Arc<BTreeMap<String, Arc<Toolset>>>,
+    /// The caller that this policy is for; by default one whom no entry of `callers` names.
+    pub scope: CallerScope,
 }
 
 /// Whether known destructive tools may run.
@@ -113,29 +128,43 @@ impl Permitted {
 }
 
 impl Policy {
-    /// The rule for a tool: by its exposed name, else by its backend's own name.
-    pub fn rule(&self, entry: &ToolEntry) -> Option<&Rule> {
-        self.rules.get(entry.name.as_str()).or_else(|| self.rules.get(&*entry.local_name))
+    /// The rules for a tool, the most specific first. The limits of all of them hold.
+    pub fn rules_of<'a>(&'a self, entry: &'a ToolEntry) -> impl Iterator<Item = &'a Rule> {
+        self.scope.rules(&self.rules, entry)
     }
 
-    /// Whether callers can see a tool.
+    /// Whether the caller can see a tool.
     pub fn shows(&self, entry: &ToolEntry) -> bool {
-        if self.shows_all() || self.rule(entry).is_some() {
-            return true;
+        let effect = || self.effect(entry);
+        if !self.scope.admits(entry, effect) {
+            return false;
         }
-        let within = |max: Effect| Effect::of(entry) <= max;
-        self.default == DefaultAccess::Enabled && self.max_effect.is_some_and(within)
+        match (entry.audience, self.scope.role()) {
+            (Audience::Operators | Audience::Everyone, Role::Operator) => return true,
+            (Audience::Callers, _) | (Audience::Everyone | Audience::Operators, Role::Agent) => (),
+        }
+        let open_to = self.open_to();
+        open_to == Some(Effect::Destructive)
+            || self.rules_of(entry).next().is_some()
+            || open_to.is_some_and(|most| Effect::of(entry) <= most)
+            || self.scope.adds(entry, effect)
     }
 
-    /// Whether callers can see every tool.
+    /// Whether the caller can see every tool.
     pub fn shows_all(&self) -> bool {
-        self.default == DefaultAccess::Enabled && self.max_effect.is_none()
+        self.scope.role() == Role::Operator
+            && !self.scope.is_limited()
+            && self.open_to() == Some(Effect::Destructive)
     }
 
     /// The effect of a tool: by its rule, else by its hints and name.
     pub fn effect(&self, entry: &ToolEntry) -> Effect {
-        let ruled = self.rule(entry).and_then(|rule| rule.effect);
-        ruled.unwrap_or_else(|| Effect::of(entry))
+        self.ruled_effect(entry).unwrap_or_else(|| Effect::of(entry))
+    }
+
+    /// The effect of a tool by its rule.
+    pub fn ruled_effect(&self, entry: &ToolEntry) -> Option<Effect> {
+        self.rules_of(entry).find_map(|rule| rule.effect)
     }
 
     /// Whether a tool is blocked as destructive.
@@ -145,19 +174,26 @@ impl Policy {
 
     /// The description of a tool under this policy.
     pub fn description<'a>(&'a self, entry: &'a ToolEntry) -> &'a str {
-        self.rule(entry)
-            .and_then(|rule| rule.description.as_deref())
-            .filter(|text| !text.is_empty())
-            .unwrap_or(&entry.description)
+        let mut said = self.rules_of(entry).filter_map(|rule| rule.description.as_deref());
+        said.find(|text| !text.is_empty()).unwrap_or(&entry.description)
     }
 
-    /// Resolves a call in the catalog and decides whether it may run.
+    /// Resolves a call in the catalog and decides whether this caller may run it.
     pub fn permit(
         &self,
         catalog: &CatalogSnapshot,
-        _caller: &Caller,
+        caller: &Caller,
         call: Call,
     ) -> Result<Permitted, CallError> {
+        // A request carries the policy of its caller. One that was derived for another caller never decides.
+        let access = self.access_of(caller);
+        if !self.is_for(&access) {
+            return self.narrowed(access, catalog).decide(catalog, call);
+        }
+        self.decide(catalog, call)
+    }
+
+    fn decide(&self, catalog: &CatalogSnapshot, call: Call) -> Result<Permitted, CallError> {
         let name = call.tool.as_str();
         let Some(entry) = catalog.get(name).filter(|entry| self.shows(entry)) else {
             let similar = catalog.similar(name, |entry| self.shows(entry));
@@ -181,14 +217,20 @@ impl Policy {
         checked: &Arguments,
         raw: &RawValue,
     ) -> Result<(), CallError> {
-        let rule = self.rule(entry).filter(|rule| !rule.args.is_empty());
-        let Some(rule) = rule else { return Ok(()) };
+        // The policy limits what agents send to the gateway itself, not what its operators do.
+        if entry.audience.is_gateway() && self.scope.role() == Role::Operator {
+            return Ok(());
+        }
+        let rules = self.rules_of(entry).chain(self.rules.bare(entry));
         let invalid = |err: InvalidPattern| CallError::InvalidPolicy { reason: err.to_string() };
-        let violations = match &entry.params {
-            Some(params) => converted_violations(rule, params, checked),
-            None => unconverted::check(&rule.args, &entry.input_schema, raw),
-        };
-        let violations = violations.map_err(invalid)?;
+        let mut violations = Vec::new();
+        for rule in rules.filter(|rule| !rule.args.is_empty()) {
+            let found = match &entry.params {
+                Some(params) => converted_violations(rule, params, checked),
+                None => unconverted::check(&rule.args, &entry.input_schema, raw),
+            };
+            violations.extend(found.map_err(invalid)?);
+        }
         if violations.is_empty() {
             return Ok(());
         }

@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
     call::{CallError, Outcome},
-    catalog::{BackendInfo, CatalogSource, Offer, ToolEntry},
+    catalog::{Audience, BackendInfo, CatalogSource, Offer, ToolEntry},
     json::{RawObject, raw},
     name::{BackendName, ToolName},
     policy::Permitted,
@@ -51,6 +51,8 @@ const FAMILIES: [&[CoreTool]; 10] = [
 struct CoreTool {
     /// Its name.
     name: &'static str,
+    /// Who it is for.
+    audience: Audience,
     /// Its description for agents.
     summary: &'static str,
     /// Its input schema.
@@ -88,6 +90,7 @@ pub(crate) fn source() -> CatalogSource {
         definition: None,
         effect: None,
         validator: Arc::new(Validator::unchecked()),
+        audience: tool.audience,
     });
     let resources = vec![auth::status::listed(&backend)];
     let offer = Offer { tools: entries.collect(), resources, ..Offer::default() };

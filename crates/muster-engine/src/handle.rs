@@ -42,7 +42,8 @@ impl Handle {
 
     /// The current snapshot for one caller.
     pub(crate) fn state_of(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
-        self.principals.snapshot(caller, Arc::clone(&self.state.borrow()))
+        let shared = Arc::clone(&self.state.borrow());
+        self.principals.snapshot(caller, shared).for_caller(caller)
     }
 
     /// Writes a file and waits until it has taken effect.

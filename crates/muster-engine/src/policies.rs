@@ -7,6 +7,7 @@
 //! The policy applies to every tool, also of MCP servers and `core_*`: a caller limited to `git_status` must
 //! not be able to add a server that runs a shell.
 
+use indexmap::IndexMap;
 use muster_core::{
     cli::Executor,
     policy::{
@@ -20,6 +21,7 @@ pub(crate) fn merged<'a>(
     destructive: DestructiveTools,
 ) -> Policy {
     let mut whole = Policy { destructive, ..Policy::default() };
+    let mut rules: IndexMap<String, Rule> = IndexMap::new();
     for policy in policies {
         let Some(policy) = policy else {
             return Policy { destructive, default: DefaultAccess::Disabled, ..Policy::default() };
@@ -31,12 +33,13 @@ pub(crate) fn merged<'a>(
             whole.default = DefaultAccess::Disabled;
         }
         whole.max_effect = whole.max_effect.into_iter().chain(policy.max_effect).min();
-        for (name, rule) in &policy.rules {
-            let known = whole.rules.entry(name.clone()).or_default();
+        for (name, rule) in policy.rules.iter() {
+            let known = rules.entry(name.clone()).or_default();
             *known = both(known, rule);
         }
+        whole.callers.extend(policy.callers.iter().cloned());
     }
-    whole
+    Policy { rules: rules.into_iter().collect(), ..whole }
 }
 
 fn both(one: &Rule, other: &Rule) -> Rule {
@@ -140,7 +143,7 @@ mod tests {
         ];
         let policy = policy(&files);
         assert_eq!(policy.max_effect, Some(Effect::Read));
-        assert_eq!(policy.rules["a"].effect, Some(Effect::Write));
+        assert_eq!(policy.rules.get("a").unwrap().effect, Some(Effect::Write));
     }
 
     #[test]
@@ -149,7 +152,7 @@ mod tests {
             "tools: {a: {args: {n: {min: 1, max: 9}, t: {pattern: '[a-z]+|0'}, u: {pattern: 'x'}}}}",
             "tools: {a: {description: d, args: {n: {min: 3}, t: {pattern: 'ab.*'}, v: {max: 1}}}}",
         ]);
-        let rule = &policy.rules["a"];
+        let rule = policy.rules.get("a").unwrap();
         assert_eq!(rule.description.as_deref(), Some("d"));
         let n = &rule.args["n"];
         assert_eq!((n.min, n.max), (Some(3.0), Some(9.0)));
@@ -167,7 +170,7 @@ mod tests {
             let file =
                 |pattern: &str| format!("tools: {{a: {{args: {{t: {{pattern: '{pattern}'}}}}}}}}");
             let policy = policy(&[&file(one), &file(other)]);
-            policy.rules["a"].args["t"].pattern.clone().unwrap()
+            policy.rules.get("a").unwrap().args["t"].pattern.clone().unwrap()
         };
         assert!(!joined("(a)\\1", "aa").matches("aa").unwrap());
         assert!(!joined("(?i)a", "a").matches("a").unwrap());

@@ -31,8 +31,14 @@ pub(crate) fn source(prefix: &str, server: &McpServer, listing: &ServerListing) 
     CatalogSource::new(backend, about(server), offer)
 }
 
-/// The offer in a listing. Items without a name are skipped.
+/// The offer in a listing. Items without a usable name are skipped.
 pub(crate) fn offer(naming: &Naming, backend: &BackendName, listing: &ServerListing) -> Offer {
+    for name in catalog::offer::unusable_names(listing) {
+        tracing::warn!(
+            "`{name}` of server {backend} is not listed: its name is empty, too long, or contains \
+             characters that cannot be seen"
+        );
+    }
     catalog::offer::offer(listing, backend, |local| naming.name(local))
 }
 
@@ -50,10 +56,17 @@ pub(crate) fn renamed(prefix: &str, server: &McpServer, source: &CatalogSource) 
         });
         renamed.collect()
     };
+    let addresses = |listed: &[CatalogItem]| {
+        let renamed = listed.iter().map(|listed| CatalogItem {
+            name: catalog::offer::address(&listed.local_name, |local| naming.name(local)).into(),
+            ..listed.clone()
+        });
+        renamed.collect()
+    };
     let offer = Offer {
         tools: source.entries().iter().map(tool).collect(),
-        resources: all(&source.resources),
-        templates: all(&source.templates),
+        resources: addresses(&source.resources),
+        templates: addresses(&source.templates),
         prompts: all(&source.prompts),
     };
     CatalogSource::new(source.backend.clone(), about(server), offer)
@@ -78,13 +91,10 @@ impl Naming {
         Self::Prefixed { prefix: prefix.to_owned(), server: server.prefix().to_owned() }
     }
 
-    /// URIs are unique and keep their name.
     pub(crate) fn name(&self, local: &str) -> String {
         match self {
-            Self::Prefixed { prefix, server } if !local.contains("://") => {
-                exposed_name(prefix, server, local)
-            }
-            Self::Prefixed { .. } | Self::Plain => local.to_owned(),
+            Self::Prefixed { prefix, server } => exposed_name(prefix, server, local),
+            Self::Plain => local.to_owned(),
         }
     }
 }
@@ -112,6 +122,10 @@ mod tests {
                 raw(&json!({"name": "list"})),
                 raw(&json!({"name": "github_list", "inputSchema": {"type": "object", "x": 1}})),
                 raw(&json!({"nam": "list"})),
+                raw(&json!({"name": ""})),
+                raw(&json!({"name": "a\nb"})),
+                raw(&json!({"name": "a\u{202e}b"})),
+                raw(&json!({"name": "other://list"})),
                 raw(&json!([])),
             ],
             resources: vec![raw(&json!({"uri": "file:///a"})), raw(&json!({"uri": "notes"}))],
@@ -130,6 +144,7 @@ mod tests {
             [
                 "x_github_list",
                 "x_github_list",
+                "x_github_other://list",
                 "file:///a",
                 "x_github_notes",
                 "file:///{x}",
@@ -138,13 +153,17 @@ mod tests {
         );
         let schemas: Vec<_> =
             plain.entries().iter().map(|entry| entry.input_schema.get().to_owned()).collect();
-        assert_eq!(schemas, [r#"{"type":"object"}"#, r#"{"type":"object","x":1}"#]);
+        assert_eq!(
+            schemas,
+            [r#"{"type":"object"}"#, r#"{"type":"object","x":1}"#, r#"{"type":"object"}"#]
+        );
         let other = renamed("m", &server("gh"), &plain);
         assert_eq!(
             names(&other),
             [
                 "m_gh_list",
                 "m_gh_github_list",
+                "m_gh_other://list",
                 "file:///a",
                 "m_gh_notes",
                 "file:///{x}",

@@ -21,7 +21,10 @@ use muster_config::{
     service::ServiceFile,
     settings::{self, Settings},
 };
-use muster_core::{cli::CliConfig, policy::Policy};
+use muster_core::{
+    cli::CliConfig,
+    policy::{Policy, toolset::Toolset},
+};
 use muster_workflow::{Workflow, service::ServiceClass};
 use thiserror::Error;
 use tokio::sync::Mutex;
@@ -51,6 +54,8 @@ pub struct Files {
     pub clis: Option<BTreeMap<PathBuf, Arc<CliConfig>>>,
     /// The policies by file.
     pub policies: BTreeMap<PathBuf, PolicyFile>,
+    /// The toolsets by name.
+    pub toolsets: BTreeMap<String, ToolsetFile>,
     /// The problems, by file and line.
     pub problems: Vec<FileProblem>,
 }
@@ -84,6 +89,15 @@ pub struct ClassFile {
     pub path: PathBuf,
     /// Its definition.
     pub class: Arc<ServiceClass>,
+}
+
+/// A toolset and its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolsetFile {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its definition.
+    pub toolset: Arc<Toolset>,
 }
 
 /// A policy and the text of its file.
@@ -174,6 +188,7 @@ const CLASSES: &str = "serviceclasses";
 const SERVICES: &str = "services";
 const CLIS: &str = "clis";
 const POLICIES: &str = "policies";
+const TOOLSETS: &str = "toolsets";
 const CONFIG: &str = "config.yaml";
 
 impl ConfigStore {
@@ -189,7 +204,7 @@ impl ConfigStore {
 
     /// The directory and the folders in it that are read.
     pub fn folders(&self) -> Vec<PathBuf> {
-        let below = [SERVERS, WORKFLOWS, CLASSES, SERVICES, CLIS, POLICIES];
+        let below = [SERVERS, WORKFLOWS, CLASSES, SERVICES, CLIS, POLICIES, TOOLSETS];
         let below = below.map(|name| self.root.join(name));
         std::iter::once(self.root.clone()).chain(below).collect()
     }

@@ -32,6 +32,16 @@ pub(crate) fn problems(
             fix: vain.fix(),
             severity: Severity::Warning,
         }));
+        let toolsets = policy.callers.iter().enumerate();
+        let toolsets = toolsets.filter_map(|(at, grant)| Some((at, grant.toolset.as_deref()?)));
+        let missing = toolsets.filter(|(_, name)| !files.toolsets.contains_key(*name));
+        problems.extend(missing.map(|(at, name)| FileProblem {
+            path: path.clone(),
+            line: None,
+            message: format!("callers → {at} → toolset: there is no toolset `{name}`"),
+            fix: Some(format!("add `toolsets/{name}.yaml`")),
+            severity: Severity::Warning,
+        }));
     }
     problems
 }

@@ -62,7 +62,8 @@ impl Deps {
 
     /// The current snapshot for one caller.
     fn state_of(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
-        self.principals.snapshot(caller, Arc::clone(&self.state.borrow()))
+        let shared = Arc::clone(&self.state.borrow());
+        self.principals.snapshot(caller, shared).for_caller(caller)
     }
 }
 

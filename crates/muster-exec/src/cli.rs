@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext},
     call::{CallError, Outcome},
-    catalog::{BackendInfo, CatalogSource, Offer, ToolEntry},
+    catalog::{Audience, BackendInfo, CatalogSource, Offer, ToolEntry},
     cli::{CliConfig, CliTool, Executor},
     name::{BackendName, ToolName},
     policy::Permitted,
@@ -46,6 +46,7 @@ pub fn source(backend: &BackendName, config: &CliConfig) -> CatalogSource {
         definition: None,
         effect: tool.effect,
         validator: Arc::default(),
+        audience: Audience::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };
     CatalogSource::new(backend.clone(), about, offer)

@@ -27,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     child::{Child, ProcessTree},
     command::{Command, Stdin},
+    descriptors,
     link::{Link, Outgoing, PendingRun, SendError},
     lock::Lock,
     protocol::{self, StartReport},
@@ -254,6 +255,7 @@ impl Inner {
             .stdin(OwnedFd::from(stdin))
             .stdout(stdout)
             .spawn()?;
+        descriptors::restore_limit(process.id());
         Link::new(process, requests, Receiver::from_owned_fd(replies.into())?, &self.tasks)
     }
 }

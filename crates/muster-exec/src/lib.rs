@@ -14,6 +14,7 @@ mod capture;
 pub mod child;
 pub mod cli;
 pub mod command;
+pub mod descriptors;
 pub mod environment;
 pub mod launcher;
 mod link;

@@ -12,7 +12,9 @@ use std::{
 
 use muster_core::{
     call::{Caller, Outcome},
-    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry},
+    catalog::{
+        Audience, BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry,
+    },
     client::{Continuation, NoClient},
     json::{Raw, raw},
     name::{BackendName, ToolName},
@@ -90,6 +92,7 @@ fn entry(backend: &BackendName, tool: &Value) -> ToolEntry {
         definition: Some(definition.into()),
         effect: None,
         validator: Arc::default(),
+        audience: Audience::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The one call path: resolve, permit, run.
 
 mod audit;
+mod caller_views;
 mod metrics;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -17,6 +18,7 @@ use muster_core::{
 use tokio::sync::watch;
 
 use self::audit::Audit;
+pub use self::caller_views::CallerViews;
 pub use self::metrics::{BackendMetrics, CallMetrics};
 use crate::{background_job, condition::ServerCondition};
 
@@ -33,12 +35,15 @@ const MAX_DEPTH: u8 = 8;
 pub struct GatewaySnapshot {
     /// The tools, resources and prompts.
     pub catalog: CatalogSnapshot,
-    /// The rules that every call is checked against.
+    /// The policy that calls are checked against: that of the caller in a snapshot for one, else that
+    /// for everybody.
     pub policy: Arc<Policy>,
     /// The backends that run calls.
     pub backends: BTreeMap<BackendName, Arc<dyn Backend>>,
     /// Servers whose tools are missing, by the prefix of their tools' names.
     pub absent: Arc<BTreeMap<String, Absent>>,
+    /// The parts of this snapshot that callers see.
+    pub views: CallerViews,
 }
 
 /// A server whose tools cannot be called now.
@@ -93,10 +98,11 @@ impl Dispatcher {
     /// The state for one caller, as of now. Taken once per request and carried with it.
     pub fn snapshot(&self, caller: &Caller) -> Arc<GatewaySnapshot> {
         let shared = self.shared();
-        match &self.principals {
+        let owned = match &self.principals {
             Some(principals) => principals.snapshot(caller, shared),
             None => shared,
-        }
+        };
+        owned.for_caller(caller)
     }
 
     /// The state that is shared by all callers, as of now.

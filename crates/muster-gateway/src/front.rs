@@ -148,9 +148,12 @@ impl Frontend {
             return None;
         }
         let mut hasher = DefaultHasher::new();
-        for tool in self.surface.tools(&self.dispatcher.shared()) {
+        let shared = self.dispatcher.shared();
+        for tool in self.surface.tools(&shared) {
             tool.get().hash(&mut hasher);
         }
+        // Another policy may change what a caller sees of them.
+        Arc::as_ptr(&shared.policy).hash(&mut hasher);
         Some(hasher.finish())
     }
 

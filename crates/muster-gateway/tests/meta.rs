@@ -13,6 +13,8 @@ mod advert;
 mod bounds;
 #[path = "meta/budget.rs"]
 mod budget;
+#[path = "meta/callers.rs"]
+mod callers;
 #[path = "meta/calls.rs"]
 mod calls;
 #[path = "meta/fidelity.rs"]

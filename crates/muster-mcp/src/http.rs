@@ -11,7 +11,9 @@
 
 mod accept;
 mod body;
+mod call_limits;
 mod coarse_timer;
+mod connections;
 mod cors;
 mod exchange;
 mod in_flight;
@@ -38,13 +40,20 @@ use hyper_util::rt::TokioIo;
 use muster_core::{credentials::Peer, request::Change};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::options::{HealthCheck, HealthResponse, HttpOptions};
-use self::{coarse_timer::CoarseTimer, in_flight::InFlight, route::Router, sessions::SessionTable};
+use self::{
+    body::Body,
+    call_limits::CallLimits,
+    coarse_timer::CoarseTimer,
+    connections::{ConnectionPlace, Connections, Service},
+    in_flight::InFlight,
+    route::Router,
+    sessions::SessionTable,
+};
 use crate::{
     change_notifications, client_channel::QUEUE, inline_repoll::InlineRepoll, server::Server,
 };
@@ -52,6 +61,9 @@ use crate::{
 /// How long a connection may take to send the head of a request, or be idle between two. Clients close
 /// idle connections earlier.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The same for a connection beyond the limit.
+const SHORT_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a legacy request continues after its connection broke.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(300);
@@ -76,6 +88,7 @@ struct App {
     sse_sessions: SessionTable,
     tasks: TaskTracker,
     in_flight: InFlight,
+    call_limits: Arc<CallLimits>,
     /// No new requests; endless requests end.
     draining: CancellationToken,
     /// Remaining requests are cancelled.
@@ -93,6 +106,7 @@ pub async fn serve(
     let app = Arc::new(App {
         sessions: SessionTable::new(server.clone(), &options, CHANGE_QUEUE),
         sse_sessions: SessionTable::new(server.clone(), &options, QUEUE),
+        call_limits: CallLimits::new(options.concurrent_calls, options.calls_per_second),
         server,
         options,
         tasks: TaskTracker::new(),
@@ -100,12 +114,10 @@ pub async fn serve(
         draining: CancellationToken::new(),
         cut: CancellationToken::new(),
     });
-    let permits = Arc::new(Semaphore::new(
-        app.options.max_connections.min(half_of_descriptors()).min(Semaphore::MAX_PERMITS),
-    ));
+    let connections = Connections::new(app.options.max_connections.min(half_of_descriptors()));
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(accept(Arc::clone(&app), listener, Arc::clone(&permits)));
+        accepting.spawn(accept(Arc::clone(&app), listener, Arc::clone(&connections)));
     }
     accepting.spawn(maintain_sessions(Arc::clone(&app)));
     stop.await;
@@ -120,27 +132,25 @@ fn half_of_descriptors() -> usize {
     limit.and_then(|limit| usize::try_from(limit / 2).ok()).unwrap_or(usize::MAX).max(1)
 }
 
-async fn accept(app: Arc<App>, listener: TcpListener, permits: Arc<Semaphore>) {
+async fn accept(app: Arc<App>, listener: TcpListener, connections: Arc<Connections>) {
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, peer)) => {
-                app.tasks.spawn(connection(Arc::clone(&app), stream, peer, permit));
-            }
+            Ok((stream, peer)) => match connections.admit(peer.ip()) {
+                Some(place) => {
+                    app.tasks.spawn(connection(Arc::clone(&app), stream, peer, place));
+                }
+                None => tracing::debug!("a connection of {} is refused: too many", peer.ip()),
+            },
             Err(err) => {
                 tracing::warn!("cannot accept a connection: {err}");
+                connections.make_room();
                 tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-async fn connection(
-    app: Arc<App>,
-    stream: TcpStream,
-    remote: SocketAddr,
-    permit: OwnedSemaphorePermit,
-) {
+async fn connection(app: Arc<App>, stream: TcpStream, remote: SocketAddr, place: ConnectionPlace) {
     // Without it small responses wait for the client's acknowledgement of earlier ones.
     drop(stream.set_nodelay(true));
     // A socket without an address is closed already.
@@ -150,24 +160,48 @@ async fn connection(
     let service = service_fn(|request| {
         let app = Arc::clone(&app);
         let router = Router { app, local, peer: Arc::clone(&peer) };
-        async move { Ok::<_, std::convert::Infallible>(router.respond(request).await) }
+        let (service, in_service) = (place.service, place.busy.begin());
+        async move {
+            let mut response = match service {
+                Service::Full => router.respond(request).await,
+                Service::HealthOnly => router.respond_if_health(&request),
+            };
+            if let Body::Events(events) = response.body_mut() {
+                events.hold(in_service);
+            }
+            Ok::<_, std::convert::Infallible>(response)
+        }
     });
+    let head_timeout = match place.service {
+        Service::Full => HEAD_TIMEOUT,
+        Service::HealthOnly => SHORT_HEAD_TIMEOUT,
+    };
     let connection = http1::Builder::new()
         .timer(CoarseTimer)
-        .header_read_timeout(HEAD_TIMEOUT)
+        .keep_alive(place.service == Service::Full)
+        .header_read_timeout(head_timeout)
         .serve_connection(TokioIo::new(stream), service);
     let (mut connection, repoll) = (std::pin::pin!(connection), InlineRepoll::new());
     let mut draining = std::pin::pin!(app.draining.cancelled());
     let mut ticks = coarse_timer::interval_for(
-        app.options.keep_alive.min(HEAD_TIMEOUT).min(app.options.body_limit),
+        app.options.keep_alive.min(head_timeout).min(app.options.body_limit),
     );
     let is_alone = || app.in_flight.is_at_most_one();
-    let mut closing = false;
+    let (mut closing, mut is_evicted) = (false, false);
+    let mut evicted = std::pin::pin!(place.evicted.cancelled());
     let served = loop {
         tokio::select! {
             biased;
             served = poll_fn(|cx| repoll.poll(cx, connection.as_mut(), is_alone)) => break served,
             _ = ticks.tick() => (),
+            () = evicted.as_mut(), if !is_evicted => {
+                // A request may have arrived since; it is answered, and the connection closes after it.
+                is_evicted = true;
+                connection.as_mut().graceful_shutdown();
+                if place.busy.is_idle() {
+                    break Ok(());
+                }
+            }
             () = draining.as_mut(), if !closing => {
                 closing = true;
                 connection.as_mut().graceful_shutdown();
@@ -178,7 +212,6 @@ async fn connection(
     if let Err(err) = served {
         tracing::debug!("connection ended: {err}");
     }
-    drop(permit);
 }
 
 /// Notifies legacy clients of changes, and evicts idle sessions.

@@ -11,10 +11,14 @@ pub mod tool_page;
 pub mod tool_text;
 pub mod yaml;
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::{
+    borrow::Cow,
+    io::{self, BufRead as _, IsTerminal as _, Write as _},
+};
 
 use anstyle::{AnsiColor, Style};
 use muster_client::env_vars;
+use muster_core::text::for_terminal;
 use serde::Serialize;
 
 use crate::error::CommandError;
@@ -54,6 +58,7 @@ pub enum Tone {
 /// Prints to one stream, in colour only where a person looks at it.
 #[derive(Debug, Clone, Copy)]
 pub struct Printer {
+    terminal: bool,
     coloured: bool,
     width: Option<u16>,
 }
@@ -63,6 +68,7 @@ impl Printer {
     pub fn stdout() -> Self {
         let terminal = io::stdout().is_terminal();
         Self {
+            terminal,
             coloured: terminal && env_vars::get("NO_COLOR").is_none(),
             width: terminal.then(terminal_width).flatten(),
         }
@@ -89,7 +95,7 @@ impl Printer {
 
     /// Prints one line or block of text. A reader that left early is no error.
     pub fn line(&self, text: &str) -> Result<(), CommandError> {
-        match writeln!(io::stdout(), "{text}") {
+        match writeln!(io::stdout(), "{}", shown(text, self.terminal)) {
             Err(err) if err.kind() != io::ErrorKind::BrokenPipe => Err(err.into()),
             Ok(()) | Err(_) => Ok(()),
         }
@@ -97,11 +103,12 @@ impl Printer {
 
     /// Prints text as it is, and shows it at once.
     pub fn part(&self, text: &str) -> Result<(), CommandError> {
-        let mut out = io::stdout();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(err) if err.kind() != io::ErrorKind::BrokenPipe => Err(err.into()),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        write_out(&shown(text, self.terminal))
+    }
+
+    /// Clears the screen.
+    pub fn clear(&self) -> Result<(), CommandError> {
+        write_out("\u{1b}[H\u{1b}[2J")
     }
 
     /// Prints a value as JSON.
@@ -109,6 +116,15 @@ impl Printer {
         let text = serde_json::to_string_pretty(value)
             .map_err(|err| CommandError::new(format!("cannot write the answer as JSON: {err}")))?;
         self.line(&text)
+    }
+}
+
+/// Writes to the standard output at once. A reader that left early is no error.
+fn write_out(text: &str) -> Result<(), CommandError> {
+    let mut out = io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(err) if err.kind() != io::ErrorKind::BrokenPipe => Err(err.into()),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 
@@ -141,10 +157,39 @@ pub fn completions(
     Printer::stdout().line(String::from_utf8_lossy(&script).trim_end())
 }
 
+/// The escape sequences of [`Printer::paint`] and [`painted`].
+const OWN_STYLES: [&str; 6] =
+    ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[36m"];
+
+/// Text as it is printed. Results and names of others reach a terminal without their escape sequences;
+/// a file or a program gets them as they are.
+fn shown(text: &str, terminal: bool) -> Cow<'_, str> {
+    if !terminal {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\u{1b}') {
+        let (before, escape) = rest.split_at(at);
+        plain.push_str(&for_terminal(before));
+        let own = OWN_STYLES.iter().find(|style| escape.starts_with(**style));
+        let length = own.map_or(1, |style| style.len());
+        let (sequence, behind) = escape.split_at(length);
+        plain.push_str(&if own.is_some() {
+            Cow::Borrowed(sequence)
+        } else {
+            for_terminal(sequence)
+        });
+        rest = behind;
+    }
+    plain.push_str(&for_terminal(rest));
+    Cow::Owned(plain)
+}
+
 /// Prints an error and its hints to standard error; `word` is what the program calls an error.
 pub fn report(word: &str, error: &CommandError) {
     let word = painted(word, AnsiColor::Red.on_default().bold());
-    to_stderr(&format!("{word}: {error}\n"));
+    to_stderr(&shown(&format!("{word}: {error}\n"), io::stderr().is_terminal()));
     for step in error.hints() {
         to_stderr("\n");
         hint(step);
@@ -154,12 +199,13 @@ pub fn report(word: &str, error: &CommandError) {
 /// Prints a next step to standard error.
 pub fn hint(hint: &str) {
     let word = painted("hint", AnsiColor::Cyan.on_default());
-    to_stderr(&format!("{word}: {hint}\n"));
+    to_stderr(&shown(&format!("{word}: {hint}\n"), io::stderr().is_terminal()));
 }
 
 /// Prints something to standard error that nobody has to act on at once.
 pub fn warn(text: &str) {
-    to_stderr(&format!("{}: {text}\n", painted("Warning", AnsiColor::Yellow.on_default())));
+    let word = painted("Warning", AnsiColor::Yellow.on_default());
+    to_stderr(&shown(&format!("{word}: {text}\n"), io::stderr().is_terminal()));
 }
 
 /// Prints to standard error that something failed; the words come later.
@@ -178,4 +224,19 @@ fn painted(word: &str, style: Style) -> String {
 pub fn to_stderr(text: &str) {
     // Standard error is the last resort; there is nowhere to report that it is closed.
     drop(io::stderr().write_all(text.as_bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn terminals_get_our_styles_and_no_other_escapes() {
+        let text = "\u{1b}[31mError\u{1b}[0m: \u{1b}]0;owned\u{7} a\tb\r\nc \u{1b}[2J\u{9b}2J";
+        assert_eq!(
+            shown(text, true),
+            "\u{1b}[31mError\u{1b}[0m: ␛]0;owned␇ a\tb\nc ␛[2J\u{fffd}2J"
+        );
+        assert_eq!(shown(text, false), text);
+    }
 }

@@ -1,10 +1,10 @@
 //! The fields of a policy.
 
-use muster_core::fields::{Field, FieldDefault, FieldTable, FieldType, NONE};
+use muster_core::fields::{FALSE, Field, FieldDefault, FieldTable, FieldType, NONE};
 
-use FieldType::{Enum, List, Map, Number, Object, String};
+use FieldType::{Boolean, Enum, List, Map, Number, Object, String};
 
-const EFFECTS: FieldType = Enum(&["read", "write", "destructive"]);
+pub(crate) const EFFECTS: FieldType = Enum(&["read", "write", "destructive"]);
 
 /// A policy.
 pub static POLICY: FieldTable = FieldTable::new("PolicyConfig", "policy", &[
@@ -33,7 +33,68 @@ pub static POLICY: FieldTable = FieldTable::new("PolicyConfig", "policy", &[
         NONE,
         "The tools that exist in any case, and their limits. `{}` is a rule without limits",
     ),
+    Field::optional(
+        "callers",
+        List(&Object(&CALLERS)),
+        NONE,
+        "What some callers may use beyond that",
+    ),
 ]);
+
+/// What some callers may use beyond the policy for everybody.
+pub static CALLERS: FieldTable = FieldTable::new(
+    "CallerPolicy",
+    "callers",
+    &[
+        Field::optional(
+            "users",
+            List(&String),
+            NONE,
+            "Patterns of email addresses or subjects of logins: `ada@example.com`, `*@example.com`",
+        ),
+        Field::optional("groups", List(&String), NONE, "Groups of logins"),
+        Field::optional("tokens", List(&String), NONE, "Names of static tokens"),
+        Field::optional(
+            "anonymous",
+            Boolean,
+            FALSE,
+            "Whether callers without a login and without a token are meant",
+        ),
+        Field::optional(
+            "default",
+            Enum(&["enabled", "disabled"]),
+            FieldDefault::Unset("adds nothing"),
+            "`enabled`: tools that no rule names exist for these callers",
+        )
+        .or_null(),
+        Field::optional(
+            "effect",
+            EFFECTS,
+            FieldDefault::Unset("adds nothing, or any effect beside `default: enabled`"),
+            "Tools that no rule names exist for these callers up to this effect",
+        )
+        .or_null(),
+        Field::optional(
+            "tools",
+            Map(&Object(&RULE)),
+            NONE,
+            "Tools that exist for these callers, and their limits, which replace those of the same tool above",
+        ),
+        Field::optional(
+            "toolset",
+            String,
+            NONE,
+            "The name of a toolset whose tools exist for these callers",
+        )
+        .or_null(),
+        Field::optional(
+            "operator",
+            Boolean,
+            FALSE,
+            "Whether these callers may use every tool of the gateway itself, such as `core_mcpserver_create`",
+        ),
+    ],
+);
 
 /// Where commands run.
 pub static EXECUTOR: FieldTable = FieldTable::new(

@@ -1,5 +1,7 @@
 //! Policy files, good and bad.
 
+mod callers;
+
 use std::sync::Arc;
 
 use expect_test::{Expect, expect};
@@ -51,7 +53,7 @@ tools:
     assert_eq!(policy.executor, Executor::Docker(docker));
     assert_eq!((policy.default, policy.max_effect), (DefaultAccess::Enabled, Some(Effect::Write)));
     assert_eq!(policy.rules.keys().collect::<Vec<_>>(), ["b", "a"]);
-    let rule = &policy.rules["b"];
+    let rule = policy.rules.get("b").unwrap();
     assert_eq!((rule.description.as_deref(), rule.effect), (Some("new"), Some(Effect::Read)));
     let constraint = &rule.args["x"];
     assert_eq!(constraint.pattern.as_ref().map(|pattern| pattern.as_str()), Some("[a-z]+"));
@@ -182,9 +184,15 @@ fn vain(file: &str, schema: Value) -> Vec<String> {
 #[test]
 fn only_what_cannot_be_there() {
     let file = json!({"type": "object", "properties": {"file": {}}});
-    let limits = "tools: {read: {args: {file: {max: 1}, fil: {max: 1}}}, x_a_rea: {}, zzz: {}}";
-    let expect = ["tools.read.args.fil file", "tools.x_a_rea x_a_read", "tools.zzz -"];
+    let limits = "tools: {a/read: {args: {file: {max: 1}, fil: {max: 1}}}, x_a_rea: {}, zzz: {}}";
+    let expect = ["tools.a/read.args.fil file", "tools.x_a_rea x_a_read", "tools.zzz -"];
     assert_eq!(vain(limits, file.clone()), expect);
+    let groups = "tools: {a/*: {}, a/re*: {}, a/x*: {}}";
+    assert_eq!(vain(groups, file.clone()), ["tools.a/x* -"]);
+    // The own name of a server's tool is not enough.
+    assert_eq!(vain("tools: {read: {}}", file.clone()), ["tools.read a/read"]);
+    let entry = "callers: [{anonymous: true, tools: {x_a_rea: {}}}]";
+    assert_eq!(vain(entry, file.clone()), ["callers.0.tools.x_a_rea x_a_read"]);
     let limit = "tools: {x_a_read: {args: {fil: {max: 1}}}}";
     assert_eq!(vain(limit, file), ["tools.x_a_read.args.fil file"]);
     // Whoever takes anything may take this too.

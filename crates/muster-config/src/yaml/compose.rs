@@ -13,7 +13,10 @@ use super::{
 /// The maximum nesting of collections, with aliases expanded.
 const MAX_DEPTH: usize = 128;
 
-/// The maximum that aliases may copy: nodes, and text in [`TEXT_UNIT`]s.
+/// The maximum that aliases may copy, as a multiple of the text: nodes for each byte, and text in
+/// [`TEXT_UNIT`]s. Short documents may copy [`MIN_COPIED`], and none more than [`MAX_COPIED`].
+const COPIED_PER_BYTE: usize = 4;
+const MIN_COPIED: usize = 20_000;
 const MAX_COPIED: usize = 1_000_000;
 
 /// Bytes of text that weigh as much as a node.
@@ -72,6 +75,7 @@ fn attempt(layout: &Layout) -> Result<Node, Failure> {
         told: (1, 0),
         anchors: BTreeMap::new(),
         copied: 0,
+        max_copied: (layout.text.len() * COPIED_PER_BYTE).clamp(MIN_COPIED, MAX_COPIED),
     };
     composer.document().map_err(|wrong| match wrong {
         Wrong::Meaning(error) => Failure::Meaning(error),
@@ -107,6 +111,7 @@ struct Composer<'t> {
     /// Anchors by the parser's ID; `None` while the value is being composed.
     anchors: BTreeMap<usize, Option<Anchored>>,
     copied: usize,
+    max_copied: usize,
 }
 
 /// The target of an alias.
@@ -265,7 +270,7 @@ impl<'t> Composer<'t> {
     /// The total copied after `weight` more, if within the limit.
     fn charge(&self, weight: usize, span: Span) -> Result<usize, Wrong> {
         match self.copied + weight {
-            copied if copied > MAX_COPIED => {
+            copied if copied > self.max_copied => {
                 Err(self.refuse(span, "aliases make this document too large"))
             }
             copied => Ok(copied),

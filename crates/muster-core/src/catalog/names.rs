@@ -72,6 +72,14 @@ impl ToolNames {
         self.former.get(name)
     }
 
+    /// Forgets the former tools of some backends.
+    pub(super) fn forget_former(&mut self, of: impl Fn(&BackendName) -> bool) {
+        let gone = self.former.iter().filter(|(_, backend)| of(backend));
+        for name in gone.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.former.remove_mut(&name);
+        }
+    }
+
     fn winner<'a>(&self, claims: &'a [Claim]) -> Option<&'a Arc<ToolEntry>> {
         let winner = match self.collision {
             NameCollision::LastWins => claims.last(),

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::{
-    catalog::{CatalogItem, Offer, ToolEntry},
+    catalog::{Audience, CatalogItem, Offer, ToolEntry},
     connect::ServerListing,
     json::{RawObject, raw},
     name::{BackendName, ToolName},
+    text::{neutralized, printable},
 };
 
 /// Converts the lists of a server. `rename` maps the server's own names to those that clients see.
@@ -18,10 +19,10 @@ pub fn offer(
     backend: &BackendName,
     rename: impl Fn(&str) -> String,
 ) -> Offer {
-    let address = |uri: &str| if uri.contains("://") { uri.to_owned() } else { rename(uri) };
+    let address = |uri: &str| address(uri, &rename);
     let listed = |items: &[Box<RawValue>], key: &str, exposed: &dyn Fn(&str) -> String| {
         let items = items.iter().filter_map(|item| {
-            let local = RawObject::parse(item)?.get_text(key)?;
+            let local = RawObject::parse(item)?.get_text(key).filter(|name| is_usable(name))?;
             Some(CatalogItem {
                 name: exposed(&local).into(),
                 backend: backend.clone(),
@@ -39,13 +40,39 @@ pub fn offer(
     }
 }
 
+/// The name of a resource that clients see: URIs with a scheme are unique and stay.
+pub fn address(uri: &str, rename: impl Fn(&str) -> String) -> String {
+    if uri.contains("://") { uri.to_owned() } else { rename(uri) }
+}
+
+/// The names of a server's items that are not listed, as a message shows them.
+pub fn unusable_names(listing: &ServerListing) -> Vec<String> {
+    let ServerListing { tools, resources, templates, prompts, .. } = listing;
+    let kinds =
+        [(tools, "name"), (resources, "uri"), (templates, "uriTemplate"), (prompts, "name")];
+    let names = kinds.into_iter().flat_map(|(items, key)| {
+        items.iter().filter_map(move |item| RawObject::parse(item)?.get_text(key))
+    });
+    names.filter(|name| !is_usable(name)).take(MAX_REPORTED).map(|name| printable(&name)).collect()
+}
+
+/// Whether a name can be shown and told apart from others.
+fn is_usable(name: &str) -> bool {
+    !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(|c| neutralized(c) == c)
+}
+
+/// The longest name, in bytes. URIs may be long.
+const MAX_NAME: usize = 4_096;
+/// The number of names reported.
+const MAX_REPORTED: usize = 10;
+
 fn entry(
     tool: &RawValue,
     backend: &BackendName,
     rename: impl Fn(&str) -> String,
 ) -> Option<ToolEntry> {
     let object = RawObject::parse(tool)?;
-    let local = object.get_text("name")?;
+    let local = object.get_text("name").filter(|name| is_usable(name))?;
     let schema = object.get("inputSchema").filter(|schema| schema.get().starts_with('{'));
     let schema = schema.map_or_else(any_object, ToOwned::to_owned);
     Some(ToolEntry {
@@ -58,6 +85,7 @@ fn entry(
         definition: Some(Arc::from(tool.to_owned())),
         effect: None,
         validator: Arc::default(),
+        audience: Audience::default(),
     })
 }
 

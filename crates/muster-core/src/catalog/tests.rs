@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use muster_search::verdict::SearchVerdict;
 
-use super::{BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry};
+use super::{
+    Audience, BackendInfo, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry,
+};
 use crate::{
     name::{BackendName, ToolName},
     schema,
@@ -28,6 +30,7 @@ fn source(backend: &str, tools: &[(&str, &str)]) -> CatalogSource {
         definition: None,
         effect: None,
         validator: Arc::default(),
+        audience: Audience::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };
     CatalogSource::new(backend, info, offer)

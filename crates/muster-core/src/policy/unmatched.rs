@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::Policy;
+use super::{Policy, Rule, rules::Rules};
 use crate::{
     catalog::{CatalogSnapshot, ToolEntry},
     suggest::similar,
@@ -12,73 +12,105 @@ use crate::{
 /// A rule that matches no tool, or a limit that matches no argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmatchedRule {
+    /// The position of the entry in `callers`; none for a rule for everybody.
+    pub entry: Option<usize>,
     /// The tool name of the rule.
     pub tool: String,
     /// The argument of the limit; none if there is no such tool.
     pub argument: Option<String>,
-    /// The nearest existing name.
+    /// The nearest existing name, or the spelling that is meant.
     pub similar: Option<String>,
+    /// Whether the rule gives the own name of an MCP server's tool.
+    pub is_bare: bool,
 }
 
 impl UnmatchedRule {
     /// The path in the policy file.
     pub fn path(&self) -> Vec<String> {
-        let mut path = vec!["tools".to_owned(), self.tool.clone()];
+        let entry = self.entry.map(|at| ["callers".to_owned(), at.to_string()]);
+        let mut path: Vec<String> = entry.into_iter().flatten().collect();
+        path.extend(["tools".to_owned(), self.tool.clone()]);
         path.extend(self.argument.iter().flat_map(|name| ["args".to_owned(), name.clone()]));
         path
     }
 
     /// The problem.
     pub const fn message(&self) -> &'static str {
-        match self.argument {
-            None => "there is no such tool",
-            Some(_) => "the tool has no such argument, so this limits nothing",
+        match (&self.argument, self.is_bare) {
+            (None, false) => "there is no such tool",
+            (None, true) => {
+                "this is a server's own name of a tool, which another server may use as well; it lets no \
+                 tool in"
+            }
+            (Some(_), _) => "the tool has no such argument, so this limits nothing",
         }
     }
 
     /// The suggested fix.
     pub fn fix(&self) -> Option<String> {
-        self.similar.as_ref().map(|name| format!("did you mean `{name}`?"))
+        let fix = |name: &String| match self.is_bare {
+            true => format!("write `{name}`"),
+            false => format!("did you mean `{name}`?"),
+        };
+        self.similar.as_ref().map(fix)
     }
 }
 
 impl Policy {
     /// The rules and limits that match nothing in the catalog.
     pub fn unmatched_rules(&self, catalog: &CatalogSnapshot) -> Vec<UnmatchedRule> {
-        let mut unmatched = Vec::new();
-        for (tool, rule) in &self.rules {
-            let named: Vec<&ToolEntry> = match catalog.get(tool) {
-                Some(entry) => vec![entry],
-                None => {
-                    let all = catalog.sorted().map(|entry| &**entry);
-                    all.filter(|entry| *entry.local_name == **tool).collect()
-                }
-            };
-            if named.is_empty() {
-                let nearest = catalog.similar(tool, |_| true).first().map(ToString::to_string);
-                unmatched.push(UnmatchedRule {
-                    tool: tool.clone(),
-                    argument: None,
-                    similar: nearest,
-                });
-                continue;
-            }
-            // A tool without a closed schema may take any argument.
-            let Some(known) = named.into_iter().map(arguments).collect::<Option<Vec<_>>>() else {
-                continue;
-            };
-            let known: Vec<String> = known.into_iter().flatten().collect();
-            for argument in rule.args.keys().filter(|name| !known.contains(name)) {
-                let nearest = similar(argument, known.iter().map(String::as_str)).first().copied();
-                unmatched.push(UnmatchedRule {
-                    tool: tool.clone(),
-                    argument: Some(argument.clone()),
-                    similar: nearest.map(str::to_owned),
-                });
-            }
-        }
-        unmatched
+        let entries = self.callers.iter().enumerate();
+        let entries =
+            entries.flat_map(|(at, grant)| grant.rules.iter().map(move |rule| (Some(at), rule)));
+        let all = self.rules.iter().map(|rule| (None, rule)).chain(entries);
+        all.flat_map(|(entry, (tool, rule))| unmatched(catalog, entry, tool, rule)).collect()
     }
+}
+
+fn unmatched(
+    catalog: &CatalogSnapshot,
+    entry: Option<usize>,
+    tool: &str,
+    rule: &Rule,
+) -> Vec<UnmatchedRule> {
+    let of = |argument: Option<String>, similar: Option<String>, is_bare: bool| UnmatchedRule {
+        entry,
+        tool: tool.to_owned(),
+        argument,
+        similar,
+        is_bare,
+    };
+    let one: Rules = [(tool.to_owned(), Rule::default())].into_iter().collect();
+    let named: Vec<&ToolEntry> = match catalog.get(tool) {
+        Some(entry) => vec![entry],
+        None => {
+            let all = catalog.sorted().map(|entry| &**entry);
+            all.filter(|entry| one.of(entry).next().is_some()).collect()
+        }
+    };
+    if named.is_empty() {
+        let all = catalog.sorted().filter(|entry| *entry.local_name == *tool);
+        let bare: Vec<String> =
+            all.map(|entry| format!("{}/{}", entry.backend, entry.local_name)).collect();
+        return match bare.is_empty() {
+            false => vec![of(None, Some(bare.join("` or `")), true)],
+            true => {
+                let nearest = catalog.similar(tool, |_| true).first().map(ToString::to_string);
+                vec![of(None, nearest, false)]
+            }
+        };
+    }
+    // A tool without a closed schema may take any argument.
+    let Some(known) = named.into_iter().map(arguments).collect::<Option<Vec<_>>>() else {
+        return Vec::new();
+    };
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    let unknown = rule.args.keys().filter(|name| !known.contains(name));
+    let unknown = unknown.map(|argument| {
+        let nearest = similar(argument, known.iter().map(String::as_str)).first().copied();
+        of(Some(argument.clone()), nearest.map(str::to_owned), false)
+    });
+    unknown.collect()
 }
 
 /// The argument names of a tool, if it declares them.

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{RepairedCall, UnreadableCall, advice::SchemaFragment, envelope::read};
 use crate::{
-    catalog::ToolEntry,
+    catalog::{Audience, ToolEntry},
     cli::{Param, ParamType, Placement},
     name::{BackendName, ToolName},
     schema,
@@ -30,6 +30,7 @@ fn entry(name: &str, schema: &str) -> ToolEntry {
         definition: None,
         effect: None,
         validator: Arc::default(),
+        audience: Audience::default(),
     }
 }
 

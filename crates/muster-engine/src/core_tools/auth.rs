@@ -15,7 +15,7 @@ use muster_core::{
 };
 use serde_json::json;
 
-use super::{Args, CoreTool, ToolReply};
+use super::{Args, Audience, CoreTool, ToolReply};
 use crate::{
     handle::Handle,
     principals::{LoginCompleted, OwnerStanding, protected_server},
@@ -25,6 +25,7 @@ use crate::{
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_auth_login",
+        audience: Audience::Everyone,
         summary: "Log in to an MCP server that requires it. If a browser is needed, the answer holds \
                   the address to open; call this again afterwards. The resource auth://status shows \
                   which servers require a login.",
@@ -33,6 +34,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_auth_logout",
+        audience: Audience::Everyone,
         summary: "Log out from an MCP server: its connection ends and its tokens are forgotten, for \
                   this caller alone.",
         schema: || named("Name of the MCP server to log out from"),

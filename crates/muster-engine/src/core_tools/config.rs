@@ -2,18 +2,20 @@
 
 use serde_json::json;
 
-use super::{Args, CoreTool, ToolReply, object};
+use super::{Args, Audience, CoreTool, ToolReply, object};
 use crate::{handle::Handle, reconcile::Edit, store::Severity};
 
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_config_get",
+        audience: Audience::Everyone,
         summary: "Show the gateway's whole configuration. Secrets are redacted.",
         schema: nothing,
         run: |handle, _, _| Box::pin(async { Ok(handle.now().settings.view().to_string()) }),
     },
     CoreTool {
         name: "core_config_get_aggregator",
+        audience: Audience::Everyone,
         summary: "Show how the gateway is reached: address, transport, prefix of tool names, logins. \
                   Secrets are redacted.",
         schema: nothing,
@@ -23,6 +25,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_config_update_aggregator",
+        audience: Audience::Operators,
         summary: "Change how the gateway is reached, and save it. Keys that are not given keep their \
                   values. A new prefix takes effect at once, a new address or transport after a restart.",
         schema: || {
@@ -35,12 +38,14 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_config_save",
+        audience: Audience::Operators,
         summary: "Write the configuration to config.yaml.",
         schema: nothing,
         run: |handle, _, _| Box::pin(save(handle)),
     },
     CoreTool {
         name: "core_config_reload",
+        audience: Audience::Operators,
         summary: "Read config.yaml and all other files again. Edits are also detected without it.",
         schema: nothing,
         run: |handle, _, _| Box::pin(reload(handle)),

@@ -8,7 +8,7 @@ use muster_core::{backend::CallContext, client::Notification, json::raw};
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Args, CoreTool, ToolReply, object};
+use super::{Args, Audience, CoreTool, ToolReply, object};
 use crate::{
     events::{Event, Filter, Following, duration, parse_time},
     handle::Handle,
@@ -27,6 +27,7 @@ const NOTICE: &str = "notifications/muster/event";
 
 pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
     name: "core_events",
+    audience: Audience::Everyone,
     summary: "Show what happened in the gateway, newest first: servers started, failed, lost and \
               found again, services, definitions created, changed and deleted. All filters must match.",
     schema: || {

@@ -12,7 +12,7 @@ use muster_core::{
 };
 use serde_json::{Value, json};
 
-use super::{Args, CoreTool, ToolReply, args::unfit, object};
+use super::{Args, Audience, CoreTool, ToolReply, args::unfit, object};
 use crate::{
     handle::Handle,
     principals::OwnerStanding,
@@ -26,6 +26,7 @@ use crate::{
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_mcpserver_list",
+        audience: Audience::Everyone,
         summary: "List the MCP servers behind the gateway with their definitions and states. Servers \
                   that failed are left out unless showAll is true. Secrets are redacted.",
         schema: || {
@@ -38,24 +39,28 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_mcpserver_get",
+        audience: Audience::Everyone,
         summary: "Show the definition and the state of one MCP server. Secrets are redacted.",
         schema: || named("Name of the MCP server"),
         run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
     },
     CoreTool {
         name: "core_mcpserver_validate",
+        audience: Audience::Everyone,
         summary: "Check the definition of an MCP server without storing it.",
         schema: || arguments(FIELDS, &["name", "type"], true),
         run: |handle, _, args| Box::pin(async move { validate(handle, args) }),
     },
     CoreTool {
         name: "core_mcpserver_create",
+        audience: Audience::Operators,
         summary: "Add an MCP server. Its file is written, and with autoStart it is connected at once.",
         schema: || arguments(FIELDS, &["name", "type"], true),
         run: |handle, _, args| Box::pin(create(handle, args)),
     },
     CoreTool {
         name: "core_mcpserver_update",
+        audience: Audience::Operators,
         summary: "Change an MCP server. Fields that are not given keep their values; `auth` is \
                   replaced as a whole. A running server is reconnected if the change requires it.",
         schema: || arguments(FIELDS, &["name"], false),
@@ -63,6 +68,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_mcpserver_delete",
+        audience: Audience::Operators,
         summary: "Delete an MCP server: it is disconnected, and its file is deleted.",
         schema: || named("Name of the MCP server"),
         run: |handle, _, args| Box::pin(delete(handle, args)),

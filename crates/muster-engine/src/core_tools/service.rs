@@ -11,7 +11,7 @@ use muster_gateway::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    Args, CoreTool, ToolReply,
+    Args, Audience, CoreTool, ToolReply,
     mcpserver::{named, redacted},
     object,
 };
@@ -31,6 +31,7 @@ pub(crate) const AGGREGATOR: &str = "mcp-aggregator";
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_service_list",
+        audience: Audience::Everyone,
         summary: "List the gateway itself, every MCP server and every service created from a class, \
                   with state and health.",
         schema: || json!({"type": "object"}),
@@ -38,24 +39,28 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_service_start",
+        audience: Audience::Operators,
         summary: "Start a service, and wait until it is up or failed.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(start(handle, cx, args)),
     },
     CoreTool {
         name: "core_service_stop",
+        audience: Audience::Operators,
         summary: "Stop a service. Its tools are gone until it is started again.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(stop(handle, cx, args)),
     },
     CoreTool {
         name: "core_service_restart",
+        audience: Audience::Operators,
         summary: "Stop a service and start it again.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(restart(handle, cx, args)),
     },
     CoreTool {
         name: "core_service_status",
+        audience: Audience::Everyone,
         summary: "Show state, health and details of one service.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(status(handle, cx, args)),

@@ -11,7 +11,7 @@ use muster_core::fields::{Field, FieldTable, FieldType, NONE};
 use serde_json::json;
 
 use self::info::info;
-use super::{Args, CoreTool, ToolReply, args::unfit, mcpserver::named, object};
+use super::{Args, Audience, CoreTool, ToolReply, args::unfit, mcpserver::named, object};
 use crate::{
     events::Reason,
     handle::Handle,
@@ -22,30 +22,35 @@ use crate::{
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_serviceclass_list",
+        audience: Audience::Everyone,
         summary: "List the service classes with their definitions, and whether their tools can be called.",
         schema: || json!({"type": "object"}),
         run: |handle, _, _| Box::pin(async { Ok(list(handle)) }),
     },
     CoreTool {
         name: "core_serviceclass_get",
+        audience: Audience::Everyone,
         summary: "Show one service class, and whether its tools can be called.",
         schema: || named("Name of the service class"),
         run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
     },
     CoreTool {
         name: "core_serviceclass_available",
+        audience: Audience::Everyone,
         summary: "Check whether all tools of a service class can be called, so that services can be created from it.",
         schema: || named("Name of the service class"),
         run: |handle, _, args| Box::pin(async move { available(handle, &args) }),
     },
     CoreTool {
         name: "core_serviceclass_validate",
+        audience: Audience::Everyone,
         summary: "Check the definition of a service class without storing it.",
         schema: || arguments(FIELDS, &["name", "serviceConfig"], true),
         run: |handle, _, args| Box::pin(async move { validate(handle, args) }),
     },
     CoreTool {
         name: "core_serviceclass_create",
+        audience: Audience::Operators,
         summary: "Add a service class: which tools start, stop and check its services. Create services \
                   from it with core_service_create.",
         schema: || arguments(FIELDS, &["name", "serviceConfig"], true),
@@ -53,6 +58,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_serviceclass_update",
+        audience: Audience::Operators,
         summary: "Change a service class. Fields that are not given keep their values; `args` and \
                   `serviceConfig` are replaced as a whole. Running services are not affected.",
         schema: || arguments(FIELDS, &["name"], false),
@@ -60,6 +66,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_serviceclass_delete",
+        audience: Audience::Operators,
         summary: "Delete a service class. Services created from it keep running.",
         schema: || named("Name of the service class"),
         run: |handle, _, args| Box::pin(delete(handle, args)),

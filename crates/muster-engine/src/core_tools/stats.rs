@@ -7,11 +7,12 @@ use muster_core::name::BackendName;
 use muster_gateway::dispatch::BackendMetrics;
 use serde_json::json;
 
-use super::{CoreTool, ToolReply, object};
+use super::{Audience, CoreTool, ToolReply, object};
 use crate::handle::Handle;
 
 pub(super) const TOOLS: &[CoreTool] = &[CoreTool {
     name: "core_stats",
+    audience: Audience::Everyone,
     summary: "Show the backends of the gateway with their state, and how many calls each ran since the \
               gateway was started: running, failed, cancelled, and how long they took.",
     schema: || json!({"type": "object", "properties": {}}),

@@ -19,7 +19,7 @@ use muster_workflow::{
 };
 use serde_json::{Value, json};
 
-use super::{Args, CoreTool, ToolReply, mcpserver::named, object};
+use super::{Args, Audience, CoreTool, ToolReply, mcpserver::named, object};
 use crate::{
     events::Reason,
     handle::Handle,
@@ -30,6 +30,7 @@ use crate::{
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_workflow_list",
+        audience: Audience::Everyone,
         summary: "List the workflows with their descriptions, and whether all their tools can be called. \
                   Run one with call_tool and the name workflow_<name>.",
         schema: || {
@@ -41,12 +42,14 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_workflow_get",
+        audience: Audience::Everyone,
         summary: "Show the definition of one workflow, as an object and as YAML.",
         schema: || named("Name of the workflow"),
         run: |handle, cx, args| Box::pin(async move { get(handle, cx, &args) }),
     },
     CoreTool {
         name: "core_workflow_create",
+        audience: Audience::Operators,
         summary: "Save a task as a workflow: steps that call tools one after the other, with arguments \
                   and conditions written as Go templates ({{ .input.x }}, {{ .results.step.field }}). \
                   Its tool workflow_<name> can be called at once.",
@@ -55,18 +58,21 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_workflow_update",
+        audience: Audience::Operators,
         summary: "Replace the definition of a workflow as a whole.",
         schema: definition,
         run: |handle, _, args| Box::pin(update(handle, args)),
     },
     CoreTool {
         name: "core_workflow_delete",
+        audience: Audience::Operators,
         summary: "Delete a workflow. The records of its runs stay.",
         schema: || named("Name of the workflow"),
         run: |handle, _, args| Box::pin(delete(handle, args)),
     },
     CoreTool {
         name: "core_workflow_validate",
+        audience: Audience::Everyone,
         summary: "Check the definition of a workflow without storing it: its form, the tools it calls \
                   and their arguments, its templates and what they refer to.",
         schema: definition,
@@ -74,6 +80,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_workflow_available",
+        audience: Audience::Everyone,
         summary: "Check whether all tools of a workflow can be called.",
         schema: || named("Name of the workflow"),
         run: |handle, cx, args| Box::pin(async move { available(handle, cx, &args) }),

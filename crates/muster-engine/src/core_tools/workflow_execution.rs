@@ -5,7 +5,7 @@ use muster_core::backend::CallContext;
 use muster_workflow::record::RunState;
 use serde_json::{Value, json};
 
-use super::{Args, CoreTool, ToolReply, object};
+use super::{Args, Audience, CoreTool, ToolReply, object};
 use crate::{
     handle::Handle,
     workflows::{Query, owner},
@@ -17,6 +17,7 @@ const MAX_LIMIT: f64 = 1000.0;
 pub(super) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_workflow_execution_list",
+        audience: Audience::Everyone,
         summary: "List the executions of workflows, newest first.",
         schema: || {
             json!({"type": "object", "properties": {
@@ -30,6 +31,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_workflow_execution_get",
+        audience: Audience::Everyone,
         summary: "Show one execution of a workflow: its arguments, steps and result.",
         schema: || {
             json!({"type": "object", "required": ["execution_id"], "properties": {

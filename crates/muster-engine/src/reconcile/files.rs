@@ -14,7 +14,7 @@ use muster_exec::{
     lookup,
 };
 
-use super::Reconciler;
+use super::{ListHashes, Reconciler};
 use crate::{
     call_limits::Limited,
     cli_offer,
@@ -39,7 +39,8 @@ impl Reconciler {
     pub(super) fn apply_files(&mut self, files: Files, origin: Origin) {
         log_new(&files.problems, &self.files.problems);
         let before = std::mem::replace(&mut self.files, files);
-        let policies_differ = before.policies != self.files.policies;
+        let policies_differ =
+            before.policies != self.files.policies || before.toolsets != self.files.toolsets;
         let clis_differ =
             before.clis != self.files.clis || before.settings.clis != self.files.settings.clis;
         if origin == Origin::Start || policies_differ {
@@ -104,7 +105,13 @@ impl Reconciler {
 
     fn take_policies(&mut self) {
         let policies = self.files.policies.values().map(|file| file.policy.as_deref());
-        self.state.policy = Arc::new(policies::merged(policies, self.deps.destructive));
+        let mut policy = policies::merged(policies, self.deps.destructive);
+        let toolsets = self.files.toolsets.iter();
+        let toolsets = toolsets.map(|(name, file)| (name.clone(), Arc::clone(&file.toolset)));
+        policy.toolsets = Arc::new(toolsets.collect());
+        self.state.policy = Arc::new(policy);
+        // Callers see different parts of the lists, so that no hash tells whether one of them changed.
+        self.list_hashes = ListHashes::default();
     }
 
     /// Reports rules and limits that match nothing.

@@ -2,7 +2,10 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use muster_core::{catalog::CatalogItem, request::Change};
+use muster_core::{
+    catalog::{CatalogItem, ToolEntry},
+    request::Change,
+};
 use muster_gateway::dispatch::GatewaySnapshot;
 
 /// The hashes of all lists.
@@ -22,7 +25,9 @@ impl ListHashes {
             source.info.title.hash(&mut tools);
             source.info.description.hash(&mut tools);
         }
-        for (_, entry) in catalog.callable().filter(|(_, entry)| policy.shows(entry)) {
+        // A tool that is hidden from most callers may be shown to some.
+        let shown = |entry: &ToolEntry| !policy.callers.is_empty() || policy.shows(entry);
+        for (_, entry) in catalog.callable().filter(|(_, entry)| shown(entry)) {
             entry.name.as_str().hash(&mut tools);
             policy.description(entry).hash(&mut tools);
             match &entry.definition {

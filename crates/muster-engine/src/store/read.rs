@@ -10,12 +10,14 @@ use std::{
 use muster_config::{
     LoadError, Loaded, Warning, cli, mcpserver, policy,
     service::{self, ServiceFile},
-    serviceclass, settings, workflow,
+    serviceclass, settings,
+    toolset::{self, NamedToolset},
+    workflow,
 };
 
 use super::{
     CLASSES, CLIS, CONFIG, ClassFile, FileProblem, Files, POLICIES, PolicyFile, SERVERS, SERVICES,
-    ServerFile, Severity, WORKFLOWS, WorkflowFile,
+    ServerFile, Severity, TOOLSETS, ToolsetFile, WORKFLOWS, WorkflowFile,
 };
 
 /// The longest file that is read.
@@ -33,6 +35,7 @@ pub(super) fn load(root: &Path, before: &Files) -> Files {
     reading.services(&root.join(SERVICES));
     reading.clis(&root.join(CLIS));
     reading.policies(&root.join(POLICIES));
+    reading.toolsets(&root.join(TOOLSETS));
     reading.files
 }
 
@@ -232,6 +235,34 @@ impl Reading<'_> {
                 self.files.problems.push(problem(&path, None, CLOSED.to_owned()));
             }
             self.files.policies.insert(path, policy);
+        }
+    }
+
+    fn toolsets(&mut self, folder: &Path) {
+        let Some(paths) =
+            self.folder(folder, |now, before| now.toolsets.clone_from(&before.toolsets))
+        else {
+            return;
+        };
+        for path in paths {
+            let read = self.file(&path, |text| toolset::parse(text, &stem(&path)));
+            let mut before = self.before.toolsets.iter();
+            let (name, file) = match read {
+                Some(NamedToolset { name, toolset }) => {
+                    (name, ToolsetFile { path: path.clone(), toolset: Arc::new(toolset) })
+                }
+                None => match before.find(|(_, known)| known.path == path) {
+                    Some((name, known)) => (name.clone(), known.clone()),
+                    None => continue,
+                },
+            };
+            match self.files.toolsets.entry(name) {
+                Entry::Vacant(place) => drop(place.insert(file)),
+                Entry::Occupied(known) => {
+                    let problem = taken(path, known.key(), &known.get().path);
+                    self.files.problems.push(problem);
+                }
+            }
         }
     }
 

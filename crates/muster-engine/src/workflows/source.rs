@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster_core::{
-    catalog::{BackendInfo, CatalogSource, Offer, ToolEntry},
+    catalog::{Audience, BackendInfo, CatalogSource, Offer, ToolEntry},
     json::raw,
     name::{BackendName, ToolName},
     schema::validator::Validator,
@@ -33,6 +33,7 @@ pub(crate) fn source<'a>(workflows: impl Iterator<Item = &'a Arc<Workflow>>) -> 
         // Arguments are validated by the execution, which records the error.
         effect: None,
         validator: Arc::new(Validator::unchecked()),
+        audience: Audience::default(),
     });
     let offer = Offer { tools: tools.collect(), ..Offer::default() };
     CatalogSource::new(backend, about, offer)

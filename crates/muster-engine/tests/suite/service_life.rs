@@ -369,7 +369,7 @@ async fn files_of_services_are_followed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_policy_holds_for_services() {
-    let policy = "default: disabled\ntools: {core_service_create: {}, open: {}}\n";
+    let policy = "default: disabled\ntools: {core_service_create: {}, net/open: {}}\n";
     let rig = rig(&[("serviceclasses/plain.yaml", &class("")), ("policies/p.yaml", policy)]).await;
     let said = make(&rig, "plain", "a", json!({})).await;
     assert_eq!(

@@ -9,7 +9,7 @@ use std::{
 };
 
 use muster_core::{
-    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
+    catalog::{Audience, BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
     name::{BackendName, ToolName},
     schema,
 };
@@ -42,6 +42,7 @@ fn state(tools: &[&str]) -> GatewaySnapshot {
         definition: None,
         effect: None,
         validator: Arc::default(),
+        audience: Audience::default(),
     };
     let about = BackendInfo {
         title: Arc::from("b"),

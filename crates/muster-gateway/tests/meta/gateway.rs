@@ -9,7 +9,8 @@ use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ResourceOperation, ResourceRequest},
     call::{CallError, Caller, Outcome},
     catalog::{
-        BackendInfo, CatalogItem, CatalogSnapshot, CatalogSource, NameCollision, Offer, ToolEntry,
+        Audience, BackendInfo, CatalogItem, CatalogSnapshot, CatalogSource, NameCollision, Offer,
+        ToolEntry,
     },
     client::{ClientHandle, Continuation, NoClient},
     json::Raw,
@@ -225,6 +226,7 @@ pub(crate) fn tool(backend: &str, definition: &str) -> ToolEntry {
         definition: Some(Arc::from(raw(definition))),
         effect: None,
         validator: Arc::default(),
+        audience: Audience::default(),
     }
 }
 
@@ -240,6 +242,7 @@ pub(crate) fn plain(backend: &str, name: &str, description: &str, schema: &str) 
         definition: None,
         effect: None,
         validator: Arc::default(),
+        audience: Audience::default(),
     }
 }
 

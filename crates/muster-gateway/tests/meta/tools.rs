@@ -213,7 +213,7 @@ fn what_the_policy_hides_is_not_there() {
     let rule = Rule { description: Some("Only here".to_owned()), ..Rule::default() };
     let policy = Policy {
         default: ByDefault::Disabled,
-        rules: [("read".to_owned(), rule)].into_iter().collect(),
+        rules: [("files/read".to_owned(), rule)].into_iter().collect(),
         ..Policy::default()
     };
     let gateway = gateway().with_policy(policy);

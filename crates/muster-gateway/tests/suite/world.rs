@@ -8,7 +8,7 @@ use std::{
 use muster_core::{
     backend::{Backend, BoxFuture, CallContext, ToolCaller as _},
     call::{Call, CallError, Caller, Checking, Outcome},
-    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
+    catalog::{Audience, BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry},
     client::{ClientHandle, Continuation, NoClient},
     json::raw,
     name::{BackendName, ToolName},
@@ -160,6 +160,7 @@ fn source() -> CatalogSource {
         definition: None,
         effect: tool.effect,
         validator: Arc::default(),
+        audience: Audience::default(),
     });
     CatalogSource::new(name(), about, Offer { tools: entries.collect(), ..Offer::default() })
 }

@@ -11,6 +11,8 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
+use super::connections::InService;
+
 /// A source of events. Dropping it cancels what produces them.
 pub(super) trait EventSource: Send {
     /// The next event, framed; `None` after the last.
@@ -36,11 +38,18 @@ pub(super) struct EventStream {
     source: Option<Box<dyn EventSource>>,
     keep_alive: Duration,
     timer: Pin<Box<Sleep>>,
+    /// The request that the stream answers is in service until the stream ends.
+    in_service: Option<InService>,
 }
 
 impl EventStream {
     pub(super) fn new(source: Box<dyn EventSource>, keep_alive: Duration) -> Self {
-        Self { source: Some(source), keep_alive, timer: Box::pin(tokio::time::sleep(keep_alive)) }
+        let timer = Box::pin(tokio::time::sleep(keep_alive));
+        Self { source: Some(source), keep_alive, timer, in_service: None }
+    }
+
+    pub(super) fn hold(&mut self, in_service: InService) {
+        self.in_service = Some(in_service);
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
@@ -48,6 +57,7 @@ impl EventStream {
         let event = match source.poll_event(cx) {
             Poll::Ready(None) => {
                 self.source = None;
+                self.in_service = None;
                 return Poll::Ready(None);
             }
             Poll::Ready(Some(event)) => event,

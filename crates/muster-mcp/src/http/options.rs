@@ -54,15 +54,20 @@ pub struct HttpOptions {
     pub keep_alive: Duration,
     /// How long a legacy session may be idle.
     pub session_idle: Duration,
-    /// The maximum number of legacy sessions; beyond it, the least recently used is evicted.
+    /// The maximum number of legacy sessions; beyond it, the least recently used one of the user or
+    /// address with the most sessions is evicted.
     pub max_sessions: usize,
     /// The largest request body, in bytes.
     pub max_body: usize,
     /// How long a request body may take to arrive.
     pub body_limit: Duration,
-    /// The maximum number of open connections; further ones wait. Never more than half of the file
-    /// descriptor limit: the rest is for upstreams.
+    /// The maximum number of open connections; beyond it, idle ones are closed. Never more than half of
+    /// the file descriptor limit: the rest is for upstreams.
     pub max_connections: usize,
+    /// The calls of one caller at a time; 0 for any number.
+    pub concurrent_calls: usize,
+    /// The calls of one caller per second; 0 for any number.
+    pub calls_per_second: u32,
 }
 
 impl Default for HttpOptions {
@@ -81,6 +86,8 @@ impl Default for HttpOptions {
             max_body: 64 * 1024 * 1024,
             body_limit: Duration::from_secs(120),
             max_connections: 16_384,
+            concurrent_calls: 1_000,
+            calls_per_second: 0,
         }
     }
 }

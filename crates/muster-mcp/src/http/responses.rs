@@ -67,6 +67,13 @@ pub(super) fn refuse(status: StatusCode, message: &str) -> Response<Body> {
     error(status, None, &RpcError::new(SERVER_ERROR, message))
 }
 
+/// The server or the caller is at a limit: the client may try again.
+pub(super) fn busy(status: StatusCode, id: Option<&RawValue>, message: &str) -> Response<Body> {
+    let mut response = error(status, id, &RpcError::new(SERVER_ERROR, message));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
 /// The session is unknown, or the header is missing.
 pub(super) fn no_session(is_named: bool, id: Option<&RawValue>) -> Response<Body> {
     let (status, code, message) = if is_named {

@@ -17,6 +17,7 @@ use super::{
     App, Local,
     accept::{Accepts, accepts, is_json},
     body::{Body, EventStream},
+    call_limits::{CallPlace, CallerKey},
     coarse_timer::CoarseDeadline,
     cors::AllowedOrigin,
     exchange::Exchange,
@@ -48,6 +49,9 @@ const MAX_TOOLSET_LENGTH: usize = 100;
 /// Web pages accept forms of unauthenticated users.
 const MAX_PAGE_BODY: usize = 64 * 1024;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The message for clients beyond the limit of connections.
+const BUSY: &str = "Too many connections: close some, or try again later";
 
 /// The response to a request that is not served.
 type Refusal = Box<Response<Body>>;
@@ -95,6 +99,14 @@ impl Router {
         }
     }
 
+    /// Answers a connection beyond the limit.
+    pub(super) fn respond_if_health(self, request: &Request<Arriving>) -> Response<Body> {
+        match self.route(request.uri().path()) {
+            Route::Health => responses::health((self.app.options.health)()),
+            _ => responses::busy(StatusCode::SERVICE_UNAVAILABLE, None, BUSY),
+        }
+    }
+
     async fn serve(&self, route: Route, head: request::Parts, body: Arriving) -> Response<Body> {
         let options = &self.app.options;
         if let Some(pages) = options.pages.iter().find(|pages| pages.serves(head.uri.path())) {
@@ -120,7 +132,9 @@ impl Router {
             (Route::Endpoint, &Method::GET) => self.get(&head.headers, &caller),
             (Route::Endpoint, &Method::DELETE) => self.delete(&head.headers, &caller),
             (Route::Endpoint, _) => responses::not_allowed("POST, GET, DELETE"),
-            (Route::Stream, &Method::GET) => sse::open(&self.app, &head.headers, &caller),
+            (Route::Stream, &Method::GET) => {
+                sse::open(&self.app, &head.headers, &caller, &self.peer)
+            }
             (Route::Stream, _) => responses::not_allowed("GET"),
             (Route::Messages, &Method::POST) => self.message(&head, body, caller).await,
             (Route::Messages, _) => responses::not_allowed("POST"),
@@ -276,12 +290,16 @@ impl Router {
         let session = match (request.era, request.method) {
             (Era::Modern, _) => Ok(None),
             (Era::Legacy, model::Method::Initialize) => {
-                app.sessions.create(&caller).ok_or_else(no_randomness).map(Some)
+                app.sessions.create(&caller, self.peer.ip()).ok_or_else(no_randomness).map(Some)
             }
             (Era::Legacy, _) => self.session(headers, &caller, Some(&request.id)).map(Some),
         };
         let session = match session {
             Ok(session) => session,
+            Err(refusal) => return Step::Respond(*refusal),
+        };
+        let call = match self.begin_call(&caller, session.as_deref(), &request) {
+            Ok(call) => call,
             Err(refusal) => return Step::Respond(*refusal),
         };
         let outbox = if accepts.events { Outbox::lazy() } else { Outbox::None };
@@ -292,8 +310,27 @@ impl Router {
             None => Serving::modern(Arc::clone(app), caller, channel, request),
             Some(session) => Serving::legacy(app, session, caller, channel, request),
         };
+        let serving = serving.holding(call);
         let keep_alive = app.options.keep_alive;
         Step::Serve(Exchange { serving, mailbox, accepts, keep_alive }, session)
+    }
+
+    /// Counts a tool call, if its caller may make one now.
+    fn begin_call(
+        &self,
+        caller: &Caller,
+        session: Option<&HttpSession>,
+        request: &ValidRequest,
+    ) -> Result<Option<CallPlace>, Refusal> {
+        if request.request.tool_call().is_none() {
+            return Ok(None);
+        }
+        let session = session.map(|session| &session.caller);
+        let key = || CallerKey::of(caller, session, self.peer.ip());
+        self.app.call_limits.begin(key).map_err(|too_many| {
+            let (status, message) = (StatusCode::TOO_MANY_REQUESTS, too_many.to_string());
+            Box::new(responses::busy(status, Some(&request.id), &message))
+        })
     }
 
     /// The response to an invalid request; an unknown session takes precedence.
@@ -388,7 +425,7 @@ impl Router {
             return responses::no_session(true, None);
         };
         match read_body(body, self.app.body_limits()).await {
-            Ok(body) => sse::handle(&self.app, &session, caller, &body).await,
+            Ok(body) => sse::handle(&self.app, &session, caller, self.peer.ip(), &body).await,
             Err(refusal) => *refusal,
         }
     }

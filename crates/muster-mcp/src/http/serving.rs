@@ -10,7 +10,7 @@ use std::{
 use muster_core::call::Caller;
 use tokio::time::timeout;
 
-use super::{App, ORPHAN_TIMEOUT, sessions::HttpSession};
+use super::{App, ORPHAN_TIMEOUT, call_limits::CallPlace, sessions::HttpSession};
 use crate::{client_channel::ClientChannel, incoming::ValidRequest, server::RpcResponse};
 
 /// How long a client may take to show that it is alive after one of its connections broke: the
@@ -24,6 +24,7 @@ type ResponseFuture = Pin<Box<dyn Future<Output = Option<RpcResponse>> + Send>>;
 pub(super) struct Serving {
     future: Option<ResponseFuture>,
     legacy: Option<(Arc<App>, Arc<HttpSession>)>,
+    call: Option<CallPlace>,
 }
 
 impl Serving {
@@ -35,7 +36,7 @@ impl Serving {
     ) -> Self {
         let future =
             async move { Some(app.server.serve(&caller, channel, &app.draining, request).await) };
-        Self { future: Some(Box::pin(future)), legacy: None }
+        Self { future: Some(Box::pin(future)), legacy: None, call: None }
     }
 
     pub(super) fn legacy(
@@ -47,13 +48,20 @@ impl Serving {
     ) -> Self {
         let future = serve_in_session(Arc::clone(app), session, caller, channel, request);
         let legacy = Some((Arc::clone(app), Arc::clone(session)));
-        Self { future: Some(Box::pin(future)), legacy }
+        Self { future: Some(Box::pin(future)), legacy, call: None }
+    }
+
+    /// The same request, which is counted as a call until it ends.
+    pub(super) fn holding(mut self, call: Option<CallPlace>) -> Self {
+        self.call = call;
+        self
     }
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<RpcResponse>> {
         let Some(future) = &mut self.future else { return Poll::Ready(None) };
         let response = std::task::ready!(future.as_mut().poll(cx));
         self.future = None;
+        self.call = None;
         Poll::Ready(response)
     }
 }
@@ -82,11 +90,13 @@ impl Drop for Serving {
             && tokio::runtime::Handle::try_current().is_ok()
         {
             let cut = app.cut.clone();
+            let call = self.call.take();
             app.tasks.spawn(async move {
                 tokio::select! {
                     () = finish_orphan(future, &session) => (),
                     () = cut.cancelled() => (),
                 }
+                drop(call);
             });
         }
     }

@@ -2,9 +2,10 @@
 
 use std::{
     collections::BTreeMap,
+    net::IpAddr,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -18,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::options::HttpOptions;
+use super::{connections::peer_of, options::HttpOptions};
 use crate::{lock::Lock, server::Server, session::LegacySession};
 
 /// Pending requests by id, each with a serial number: ids may be reused.
@@ -50,10 +51,19 @@ pub(super) struct HttpSession {
     running: Lock<RunningById>,
     started: AtomicU64,
     used: Lock<Instant>,
+    /// Whether a request followed `initialize`.
+    is_established: AtomicBool,
+    /// Who is counted for it: the user, or the peer of an unknown user.
+    holder: Holder,
 }
 
+/// The user or the peer that a session is counted for.
+type Holder = (Arc<str>, Option<IpAddr>);
+
 impl HttpSession {
-    fn new(id: String, mut caller: Caller, queue: usize) -> Self {
+    fn new(id: String, mut caller: Caller, address: IpAddr, queue: usize) -> Self {
+        let holder =
+            (Arc::clone(&caller.subject), caller.principal.is_none().then(|| peer_of(address)));
         if caller.principal.is_none() {
             caller.session.get_or_insert_with(|| id.as_str().into());
         }
@@ -76,6 +86,8 @@ impl HttpSession {
             running: Lock::default(),
             started: AtomicU64::new(0),
             used: Lock::new(Instant::now()),
+            is_established: AtomicBool::new(false),
+            holder,
         }
     }
 
@@ -172,20 +184,17 @@ impl SessionTable {
     }
 
     /// A new session; `None` if the system has no randomness for its id.
-    pub(super) fn create(&self, caller: &Caller) -> Option<Arc<HttpSession>> {
-        let session = Arc::new(HttpSession::new(new_id()?, caller.clone(), self.queue));
+    pub(super) fn create(&self, caller: &Caller, address: IpAddr) -> Option<Arc<HttpSession>> {
+        let session = HttpSession::new(new_id()?, caller.clone(), address, self.queue);
+        let session = Arc::new(session);
         let evicted = {
             let mut table = self.table.lock();
             table.insert(session.id.clone(), Arc::clone(&session));
-            if table.len() > self.max_sessions {
-                least_recently_used(&table, &session.id)
-            } else {
-                None
-            }
+            if table.len() > self.max_sessions { to_evict(&table, &session.id) } else { None }
         };
         if let Some(id) = evicted {
             let max = self.max_sessions;
-            tracing::warn!("more than {max} sessions: the least recently used is evicted");
+            tracing::debug!("more than {max} sessions: one of the heaviest user is evicted");
             self.end(&id);
         }
         Some(session)
@@ -198,6 +207,7 @@ impl SessionTable {
             return None;
         }
         session.touch();
+        session.is_established.store(true, Ordering::Relaxed);
         Some(session)
     }
 
@@ -235,14 +245,23 @@ impl SessionTable {
     }
 }
 
-/// The session to evict: one that is in use only if all are.
-fn least_recently_used(table: &BTreeMap<String, Arc<HttpSession>>, except: &str) -> Option<String> {
+/// The session to evict, one of the user or peer with the most sessions: first those that were only
+/// initialized, then the least recently used, and one that is in use only if all are.
+fn to_evict(table: &BTreeMap<String, Arc<HttpSession>>, except: &str) -> Option<String> {
+    let mut held: BTreeMap<&Holder, usize> = BTreeMap::new();
+    for session in table.values() {
+        *held.entry(&session.holder).or_default() += 1;
+    }
+    let most = held.values().copied().max()?;
     table
         .values()
-        .filter(|session| session.id != except)
-        .min_by_key(|session| match session.idle_since() {
-            Some(since) => (false, since),
-            None => (true, *session.used.lock()),
+        .filter(|session| session.id != except && held.get(&session.holder) == Some(&most))
+        .min_by_key(|session| {
+            let is_established = session.is_established.load(Ordering::Relaxed);
+            match session.idle_since() {
+                Some(since) => (false, is_established, since),
+                None => (true, is_established, *session.used.lock()),
+            }
         })
         .map(|session| session.id.clone())
 }

@@ -4,6 +4,7 @@
 //! requests are cancelled.
 
 use std::{
+    net::IpAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -12,11 +13,12 @@ use std::{
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header, request};
-use muster_core::call::Caller;
+use muster_core::{call::Caller, credentials::Peer};
 
 use super::{
     App,
     body::{Body, EventSource, EventStream, event},
+    call_limits::{CallPlace, CallerKey},
     responses,
     route::{cancelled_id, malformed_message},
     serving,
@@ -25,7 +27,8 @@ use super::{
 use crate::{
     client_channel::Outbox,
     incoming::{IncomingRequest, ValidRequest},
-    wire::Message,
+    server::RpcResponse,
+    wire::{Message, RpcError, code},
 };
 
 /// The path that messages are posted to.
@@ -35,8 +38,13 @@ pub(super) const MESSAGE_PATH: &str = "/message";
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// Opens a session.
-pub(super) fn open(app: &Arc<App>, headers: &HeaderMap, caller: &Caller) -> Response<Body> {
-    let Some(session) = app.sse_sessions.create(caller) else {
+pub(super) fn open(
+    app: &Arc<App>,
+    headers: &HeaderMap,
+    caller: &Caller,
+    peer: &Peer,
+) -> Response<Body> {
+    let Some(session) = app.sse_sessions.create(caller, peer.ip()) else {
         return responses::refuse(StatusCode::INTERNAL_SERVER_ERROR, "no randomness for a session");
     };
     // The host has been checked; behind a proxy it is the proxy's.
@@ -110,6 +118,7 @@ pub(super) async fn handle(
     app: &Arc<App>,
     session: &Arc<HttpSession>,
     caller: Caller,
+    address: IpAddr,
     body: &[u8],
 ) -> Response<Body> {
     let text = std::str::from_utf8(body).unwrap_or_default();
@@ -128,8 +137,18 @@ pub(super) async fn handle(
         Ok(Message::Request { id, method, params }) => {
             match (IncomingRequest { id, method: &method, params, headers: None }).validate() {
                 Ok(request) => {
-                    start(app, session, caller, request);
-                    None
+                    let key = || CallerKey::of(&caller, Some(&session.caller), address);
+                    let is_call = request.request.tool_call().is_some();
+                    match is_call.then(|| app.call_limits.begin(key)).transpose() {
+                        Ok(call) => {
+                            start(app, session, (caller, call.flatten()), request);
+                            None
+                        }
+                        Err(too_many) => {
+                            let error = RpcError::new(code::INTERNAL_ERROR, too_many.to_string());
+                            Some(RpcResponse::error(request.era, Some(&request.id), error))
+                        }
+                    }
                 }
                 Err(response) => Some(response),
             }
@@ -142,7 +161,12 @@ pub(super) async fn handle(
     responses::accepted()
 }
 
-fn start(app: &Arc<App>, session: &Arc<HttpSession>, caller: Caller, mut request: ValidRequest) {
+fn start(
+    app: &Arc<App>,
+    session: &Arc<HttpSession>,
+    (caller, call): (Caller, Option<CallPlace>),
+    mut request: ValidRequest,
+) {
     let out = session.out.clone();
     let channel = Arc::new(request.channel(Some(&session.state), Outbox::Shared(out.clone())));
     let serving = serving::serve_in_session(Arc::clone(app), session, caller, channel, request);
@@ -152,5 +176,6 @@ fn start(app: &Arc<App>, session: &Arc<HttpSession>, caller: Caller, mut request
             // The client may be gone.
             drop(out.send(response.to_line()).await);
         }
+        drop(call);
     });
 }

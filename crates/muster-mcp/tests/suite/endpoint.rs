@@ -277,3 +277,50 @@ async fn a_client_that_takes_no_events_gets_none() {
     let reply = server.post(&headers, &request(1, "subscriptions/listen", &params)).await;
     assert_eq!(reply.status, StatusCode::NOT_ACCEPTABLE);
 }
+
+#[tokio::test]
+async fn silent_clients_do_not_keep_others_out() {
+    let server = start_with(HttpOptions { max_connections: 4, ..HttpOptions::default() }).await;
+    let mut silent = Vec::new();
+    for number in 0..40 {
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        // Some never send anything, others half of a head.
+        if number % 2 == 0 {
+            stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: loc").await.unwrap();
+        }
+        silent.push(stream);
+    }
+    let health = soon(server.send("GET", "/health", &[], "")).await;
+    assert_eq!(health.status, StatusCode::OK);
+    let message = request(1, "initialize", &json!({})).to_string();
+    let reply = soon(server.send("POST", "/mcp", &[], message)).await;
+    assert_eq!(reply.status, StatusCode::OK);
+    // The oldest made room.
+    let closed = soon(silent.first_mut().unwrap().read(&mut [0; 8])).await;
+    assert!(!closed.is_ok_and(|bytes| bytes > 0));
+}
+
+#[tokio::test]
+async fn health_is_answered_when_every_connection_is_busy() {
+    let server = start_with(HttpOptions { max_connections: 2, ..HttpOptions::default() }).await;
+    let client = server.initialize(json!({})).await;
+    let first = client.send("GET").await;
+    let second = server.send("GET", "/sse", &[], "").await;
+    assert_eq!((first.status, second.status), (StatusCode::OK, StatusCode::OK));
+    let health = soon(server.send("GET", "/health", &[], "")).await;
+    assert_eq!(health.json().await, json!({"status": "ok"}));
+    let refused = soon(client.ask(1, "ping", json!({}))).await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.header("retry-after"), "1");
+    drop(second);
+    let mut answered = false;
+    for _ in 0..1000 {
+        // The end of a stream is noticed when its connection is polled.
+        answered = soon(client.ask(1, "ping", json!({}))).await.status == StatusCode::OK;
+        if answered {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert!(answered);
+}

@@ -298,3 +298,29 @@ async fn of_too_many_sessions_the_longest_unused_ends() {
         assert_eq!(client.ask(1, "ping", json!({})).await.status.as_u16(), status);
     }
 }
+
+#[tokio::test]
+async fn a_flood_of_sessions_ends_its_own() {
+    let server = start_with(HttpOptions { max_sessions: 10, ..HttpOptions::default() }).await;
+    let client = server.initialize(json!({})).await;
+    assert_eq!(client.ask(1, "ping", json!({})).await.status.as_u16(), 200);
+    for _ in 0..100 {
+        server.initialize(json!({})).await;
+    }
+    assert_eq!(client.ask(2, "ping", json!({})).await.status.as_u16(), 200);
+}
+
+#[tokio::test]
+async fn calls_of_one_caller_are_limited() {
+    let options = HttpOptions { calls_per_second: 1, ..HttpOptions::default() };
+    let server = start_with(options).await;
+    let (client, other) = (server.initialize(json!({})).await, server.initialize(json!({})).await);
+    let mut statuses = Vec::new();
+    for id in 0..5 {
+        statuses.push(client.ask(id, "tools/call", call("echo")).await.status.as_u16());
+    }
+    assert_eq!(statuses.first(), Some(&200));
+    assert!(statuses.contains(&429), "{statuses:?}");
+    assert_eq!(other.ask(9, "tools/call", call("echo")).await.status.as_u16(), 200);
+    assert_eq!(client.ask(10, "ping", json!({})).await.status.as_u16(), 200);
+}

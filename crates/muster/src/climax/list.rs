@@ -119,12 +119,12 @@ fn print(printer: Printer, assembly: &Assembly) -> Result<(), CommandError> {
 }
 
 fn arguments(entry: &ToolEntry, policy: &Policy) -> String {
-    let rule = policy.rule(entry);
+    let limit = |name: &str| policy.rules_of(entry).find_map(|rule| rule.args.get(name));
     let lines: Vec<String> = entry
         .params
         .iter()
         .flat_map(|params| params.iter())
-        .map(|param| argument(param, rule.and_then(|rule| rule.args.get(&param.name))))
+        .map(|param| argument(param, limit(&param.name)))
         .collect();
     if lines.is_empty() { "none".to_owned() } else { lines.join("\n") }
 }

@@ -15,7 +15,7 @@ use muster_core::{
     request::{ServerCapabilities, ServerInfo},
 };
 use muster_engine::static_servers::StaticServers;
-use muster_exec::launcher::Launcher;
+use muster_exec::{descriptors, launcher::Launcher};
 use muster_gateway::{
     dispatch::Dispatcher,
     front::Front,
@@ -74,6 +74,7 @@ async fn serve(args: &Run, assembly: Assembly) -> Result<(), CommandError> {
         Transport::Stdio => None,
         Transport::StreamableHttp => Some(listen::open(HOST, args.port, "`--port`").await?),
     };
+    descriptors::raise_limit();
     let launcher = Launcher::new();
     let connector = Arc::new(McpConnector::new(launcher.clone(), &identity));
     let connect: Arc<dyn Connector> = connector.clone();

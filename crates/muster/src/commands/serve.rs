@@ -20,7 +20,7 @@ use muster_client::{
     env_vars, models,
     secrets::{SecretConnector, SecretStore},
 };
-use muster_config::settings::{Aggregator, ServeTransport};
+use muster_config::settings::{Aggregator, ServeTransport, Settings};
 use muster_core::{
     call::Caller,
     json::raw,
@@ -32,7 +32,7 @@ use muster_engine::{
     store::{ConfigStore, Files},
     view::View,
 };
-use muster_exec::launcher::Launcher;
+use muster_exec::{descriptors, launcher::Launcher};
 use muster_gateway::{
     dispatch::Dispatcher,
     embeddings::ToolEmbeddings,
@@ -139,6 +139,7 @@ async fn serve(
     let door = door(aggregator, clients, &access, logins.as_ref()).await?;
     let vault = logins.as_ref().map(AuthServer::vault);
     let client = backends::of(&oauth.mcp_client, vault, trust, &store)?;
+    descriptors::raise_limit();
     let launcher = Launcher::new();
     let identity = ServerInfo {
         name: "muster-aggregator".to_owned(),
@@ -175,8 +176,7 @@ async fn serve(
             // It is removed when the gateway ends.
             let operator = access.operator_file(&listeners);
             let guard = access.guard(logins.as_ref(), operator.as_ref());
-            let mut options = http_options(&engine, guard, logins.as_ref(), client.as_ref());
-            options.hosts.extend(settings.access.allowed_hosts.iter().cloned());
+            let options = http_options(&engine, &settings, guard, logins.as_ref(), client.as_ref());
             let serving = async {
                 match clients {
                     Clients::Configured => {
@@ -207,6 +207,7 @@ async fn serve(
 /// How HTTP is served, with the pages of logins.
 fn http_options(
     engine: &Engine,
+    settings: &Settings,
     guard: Arc<AccessControl>,
     logins: Option<&AuthServer>,
     client: Option<&Arc<OAuthClient>>,
@@ -215,9 +216,12 @@ fn http_options(
     let mut options = HttpOptions {
         health: Arc::new(move || health(&view, waiting.as_ref())),
         grace: GRACE,
+        concurrent_calls: settings.aggregator.limits.concurrent_calls.into(),
+        calls_per_second: settings.aggregator.limits.calls_per_second.into(),
         guard: Some(Arc::<AccessControl>::clone(&guard)),
         ..logins::options(logins)
     };
+    options.hosts.extend(settings.access.allowed_hosts.iter().cloned());
     if let Some(client) = client {
         options.hosts.extend(client.host());
         options.pages.push(Arc::new(client.pages()));

@@ -81,7 +81,10 @@ async fn watch(args: &Top) -> Result<(), CommandError> {
         })?;
         let shown = table(&stats, before.as_ref());
         // The screen is cleared by the same write, so that it does not flicker.
-        printer.line(&if redraws { format!("\x1b[H\x1b[2J{shown}") } else { shown })?;
+        if redraws {
+            printer.clear()?;
+        }
+        printer.line(&shown)?;
         before = Some(stats);
         if args.once {
             break;

@@ -43,6 +43,8 @@ pub(crate) fn check_yaml(block: &str) -> Result<(), String> {
     let has = |start: &str| block.lines().any(|line| line.starts_with(start));
     let warnings = if has("aggregator:") || has("clis:") {
         muster_config::settings::parse(block).map(|loaded| loaded.warnings)
+    } else if has("# toolsets/") {
+        muster_config::toolset::parse(block, "example").map(|loaded| loaded.warnings)
     } else if has("serviceConfig:") {
         muster_config::serviceclass::parse(block, "example").map(|loaded| loaded.warnings)
     } else if has("kind: Service") || has("serviceClassName:") {

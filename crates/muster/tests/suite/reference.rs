@@ -8,7 +8,7 @@ use muster::{cli, climax, error::EXIT_CODES};
 use muster_client::env_vars;
 use muster_config::{
     cli::fields::CONFIG, mcpserver, policy::fields::POLICY, resource::ResourceFormat, service,
-    serviceclass, settings, workflow, yaml,
+    serviceclass, settings, toolset, workflow, yaml,
 };
 use muster_core::{
     arguments::{self, Arguments},
@@ -86,7 +86,7 @@ fn policy_files() {
     let policy = muster_config::policy::parse(example(&page)).unwrap();
     assert_eq!(policy.warnings, []);
     let git = muster_config::cli::parse(muster::bundled::config("git").unwrap()).unwrap().value;
-    for (tool, rule) in &policy.value.rules {
+    for (tool, rule) in policy.value.rules.iter() {
         let tool = git.tools.iter().find(|known| known.name == *tool).unwrap();
         for name in rule.args.keys() {
             assert!(tool.params.iter().any(|param| param.name == *name), "{name}");
@@ -152,6 +152,13 @@ fn resource_files() {
     expect_file!["../../../../docs/reference/services.md"].assert_eq(&check(
         "services.md",
         &service::FORMAT,
+        warnings,
+    ));
+    let text = page("toolsets.md");
+    let warnings = toolset::parse(example(&text), "x").unwrap().warnings.len();
+    expect_file!["../../../../docs/reference/toolsets.md"].assert_eq(&check(
+        "toolsets.md",
+        &toolset::FORMAT,
         warnings,
     ));
 }

@@ -51,6 +51,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "muster-engine",
         ],
     ),
+    // The fuzz targets: one for each reader of text from outside.
+    (
+        "muster-fuzz",
+        &[
+            "muster-auth",
+            "muster-config",
+            "muster-core",
+            "muster-gateway",
+            "muster-mcp",
+            "muster-template",
+        ],
+    ),
     (
         "muster",
         &[

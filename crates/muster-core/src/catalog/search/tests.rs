@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::{
-    catalog::{BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry, search::ToolFilter},
+    catalog::{
+        Audience, BackendInfo, CatalogSnapshot, CatalogSource, Offer, ToolEntry, search::ToolFilter,
+    },
     name::{BackendName, ToolName},
     schema,
 };
@@ -31,6 +33,7 @@ fn source(
         definition: None,
         effect: None,
         validator: Arc::default(),
+        audience: Audience::default(),
     });
     let offer = Offer { tools: entries.collect(), ..Offer::default() };
     CatalogSource::new(backend, info, offer)

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{find, name};
 use crate::{
-    core_tools::{Args, CoreTool, ToolReply, mcpserver::named, object},
+    core_tools::{Args, Audience, CoreTool, ToolReply, mcpserver::named, object},
     handle::Handle,
     services::{Instance, NewService, ServiceError, missing_tools},
     status::moment,
@@ -19,6 +19,7 @@ use crate::{
 pub(in crate::core_tools) const TOOLS: &[CoreTool] = &[
     CoreTool {
         name: "core_service_create",
+        audience: Audience::Operators,
         summary: "Create a service from a service class and start it. With persist it survives a restart \
                   of the gateway, and with autoStart it is started again then.",
         schema: || arguments(&[&NAME, &SPEC, &PERSIST], &["serviceClassName", "name"], true),
@@ -26,18 +27,21 @@ pub(in crate::core_tools) const TOOLS: &[CoreTool] = &[
     },
     CoreTool {
         name: "core_service_delete",
+        audience: Audience::Operators,
         summary: "Stop and delete a service that was created from a class.",
         schema: || named("Name of the service"),
         run: |handle, cx, args| Box::pin(delete(handle, cx, args)),
     },
     CoreTool {
         name: "core_service_get",
+        audience: Audience::Everyone,
         summary: "Show one service in full.",
         schema: || named("Name of the service"),
         run: |handle, _, args| Box::pin(async move { get(handle, &args) }),
     },
     CoreTool {
         name: "core_service_validate",
+        audience: Audience::Everyone,
         summary: "Check whether a service could be created, without creating it.",
         schema: || arguments(&[&NAME, &SPEC, &DESCRIPTION], &["name", "serviceClassName"], true),
         run: |handle, _, args| Box::pin(async move { validate(handle, args) }),

@@ -108,7 +108,7 @@ impl Shown {
     pub(super) fn of(state: &GatewaySnapshot, entry: &Arc<ToolEntry>) -> Self {
         let words = state.policy.description(entry);
         let instead = (*words != *entry.description).then(|| Arc::from(words));
-        let said = state.policy.rule(entry).and_then(|rule| rule.effect);
+        let said = state.policy.ruled_effect(entry);
         Self { entry: Arc::clone(entry), instead, said, small: OnceLock::new() }
     }
 

@@ -1,0 +1,233 @@
+//! The open connections: how many, of which peers, and which of them make room for new ones.
+//!
+//! A connection without a request in service is closed when another needs its place, so that silent
+//! clients cannot keep others out. Beyond the limit a few connections are still accepted, to answer
+//! `/health`, and to tell other clients that the server is busy.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv6Addr},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::lock::Lock;
+
+/// The number of connections beyond the limit.
+const RESERVE: usize = 32;
+
+/// The open connections of a server.
+#[derive(Debug)]
+pub(super) struct Connections {
+    limit: usize,
+    table: Lock<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    next: u64,
+    /// In the order of their beginning.
+    open: BTreeMap<u64, OpenConnection>,
+    by_peer: BTreeMap<IpAddr, usize>,
+}
+
+#[derive(Debug)]
+struct OpenConnection {
+    peer: IpAddr,
+    busy: Busy,
+    evicted: CancellationToken,
+}
+
+/// How a connection is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Service {
+    /// Every request, one after another.
+    Full,
+    /// One request: `/health` is answered, all others are asked to come again.
+    HealthOnly,
+}
+
+/// The place of a connection, until it is dropped.
+#[derive(Debug)]
+pub(super) struct ConnectionPlace {
+    connections: Arc<Connections>,
+    id: u64,
+    peer: IpAddr,
+    pub(super) service: Service,
+    pub(super) busy: Busy,
+    /// Cancelled when another connection needs the place.
+    pub(super) evicted: CancellationToken,
+}
+
+/// The number of requests that a connection serves.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Busy(Arc<AtomicUsize>);
+
+/// A request in service, until it is dropped.
+#[derive(Debug)]
+pub(super) struct InService(Busy);
+
+impl Busy {
+    pub(super) fn begin(&self) -> InService {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        InService(self.clone())
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Drop for InService {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Connections {
+    pub(super) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { limit: limit.max(1), table: Lock::default() })
+    }
+
+    /// A place for a new connection of a peer; `None` if there is none at all.
+    pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPlace> {
+        let peer = peer_of(address);
+        let mut table = self.table.lock();
+        let has_share = self.has_share(&table, peer);
+        let has_room = table.open.len() < self.limit && !has_share;
+        let service = if has_room || table.evict(has_share.then_some(peer)) {
+            Service::Full
+        } else if table.open.len() < self.limit + RESERVE {
+            Service::HealthOnly
+        } else {
+            return None;
+        };
+        let id = table.next;
+        table.next += 1;
+        let (busy, evicted) = (Busy::default(), CancellationToken::new());
+        let open = OpenConnection { peer, busy: busy.clone(), evicted: evicted.clone() };
+        table.open.insert(id, open);
+        *table.by_peer.entry(peer).or_default() += 1;
+        drop(table);
+        Some(ConnectionPlace { connections: Arc::clone(self), id, peer, service, busy, evicted })
+    }
+
+    /// Closes an idle connection: the system has no descriptors left.
+    pub(super) fn make_room(&self) {
+        self.table.lock().evict(None);
+    }
+
+    /// Whether a peer has as many connections as one may have. Local clients and those behind a proxy
+    /// on this machine cannot be told apart.
+    fn has_share(&self, table: &Table, peer: IpAddr) -> bool {
+        let share = (self.limit / 2).max(1);
+        !peer.is_loopback() && table.by_peer.get(&peer).is_some_and(|open| *open >= share)
+    }
+}
+
+impl Table {
+    /// Closes the oldest idle connection of a peer, by default of the one with the most connections. In
+    /// a flood of connections the search ends with the first ones.
+    fn evict(&mut self, of: Option<IpAddr>) -> bool {
+        let most = self.by_peer.iter().max_by_key(|(_, open)| **open).map(|(peer, _)| *peer);
+        let oldest_idle = |peer: Option<IpAddr>| {
+            self.open.values().find(|open| {
+                peer.is_none_or(|peer| peer == open.peer)
+                    && open.busy.is_idle()
+                    && !open.evicted.is_cancelled()
+            })
+        };
+        let found = oldest_idle(of.or(most)).or_else(|| match of {
+            Some(_) => None,
+            None => oldest_idle(None),
+        });
+        if let Some(open) = found {
+            open.evicted.cancel();
+        }
+        found.is_some()
+    }
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        let mut table = self.connections.table.lock();
+        table.open.remove(&self.id);
+        if let Some(open) = table.by_peer.get_mut(&self.peer) {
+            *open -= 1;
+            if *open == 0 {
+                table.by_peer.remove(&self.peer);
+            }
+        }
+    }
+}
+
+/// The peer of an address: IPv6 hosts have whole networks of addresses.
+pub(super) fn peer_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)))
+        }
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::{Connections, RESERVE, Service};
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn idle_connections_make_room() {
+        let connections = Connections::new(2);
+        let local = ip("127.0.0.1");
+        let first = connections.admit(local).unwrap();
+        let second = connections.admit(local).unwrap();
+        let request = first.busy.begin();
+        let third = connections.admit(local).unwrap();
+        assert_eq!(third.service, Service::Full);
+        assert!(second.evicted.is_cancelled() && !first.evicted.is_cancelled());
+        drop(second);
+        let another = third.busy.begin();
+        let busy = connections.admit(local).unwrap();
+        assert_eq!(busy.service, Service::HealthOnly);
+        drop((busy, request, another));
+        assert_eq!(connections.admit(local).unwrap().service, Service::Full);
+    }
+
+    #[test]
+    fn beyond_the_reserve_nothing_is_accepted() {
+        let connections = Connections::new(1);
+        let local = ip("::1");
+        let places: Vec<_> = std::iter::from_fn(|| {
+            let place = connections.admit(local)?;
+            let busy = place.busy.begin();
+            Some((place, busy))
+        })
+        .collect();
+        assert_eq!(places.len(), 1 + RESERVE);
+    }
+
+    #[test]
+    fn a_remote_peer_has_half_of_the_places() {
+        let connections = Connections::new(4);
+        let (one, same, other) = (ip("2001:db8::1"), ip("2001:db8::2"), ip("192.0.2.1"));
+        let first = connections.admit(one).unwrap();
+        let second = connections.admit(same).unwrap();
+        let _request = first.busy.begin();
+        let third = connections.admit(one).unwrap();
+        assert!(second.evicted.is_cancelled(), "its own idle one ends");
+        let _others = (third.busy.begin(), connections.admit(other).unwrap());
+        drop(second);
+        assert_eq!(connections.admit(same).unwrap().service, Service::HealthOnly);
+        assert_eq!(connections.admit(other).unwrap().service, Service::Full);
+    }
+}
