@@ -85,6 +85,12 @@ section! {
         mode: AccessMode, "mode", "Mode";
         /// The users who may change the gateway after a login
         operators: Operators, "operators", "Operators";
+        /// The users who may log in, by email address or `ISSUER|SUBJECT`; with the next two, everybody if all are empty
+        allowed_users: Vec<String>, "allowedUsers", "AllowedUsers";
+        /// Groups whose members may log in
+        allowed_groups: Vec<String>, "allowedGroups", "AllowedGroups";
+        /// Domains of email addresses whose users may log in
+        allowed_domains: Vec<String>, "allowedDomains", "AllowedDomains";
         /// Host names by which clients reach the gateway without a login, besides its addresses; `*` for any
         allowed_hosts: Vec<String>, "allowedHosts", "AllowedHosts";
         /// Whether anyone who reaches an address of another machine's network may call tools, without a login or token

@@ -11,7 +11,7 @@ use muster_core::{
 
 use serde::Serialize;
 
-use super::{OAuthClient, login_flow::LoginResult};
+use super::{OAuthClient, login_flow::LoginResult, login_link::START_PATH};
 use crate::{oauth::CallbackParams, page};
 
 /// The web pages of an [`OAuthClient`].
@@ -37,6 +37,7 @@ impl credentials::WebPages for OAuthClientPages {
     fn serves(&self, path: &str) -> bool {
         let options = &self.0.options;
         path == options.callback_path
+            || (path == START_PATH && options.browser_logins.is_some())
             || (path == options.document_path && options.serves_document())
     }
 
@@ -49,11 +50,18 @@ impl credentials::WebPages for OAuthClientPages {
             if request.method() != Method::GET {
                 return not_allowed();
             }
-            if request.uri().path() != self.0.options.callback_path {
-                return self.document();
+            let query = request.uri().query().unwrap_or_default();
+            match request.uri().path() {
+                START_PATH => return self.start(request.headers(), query).await,
+                path if path != self.0.options.callback_path => return self.document(),
+                _ => (),
             }
-            let params = CallbackParams::parse(request.uri().query().unwrap_or_default());
-            result_page(&self.0.finish(params.unwrap_or_default()).await)
+            let params = CallbackParams::parse(query).unwrap_or_default();
+            let refusal = self.refuse_callback(request.headers(), params.state.as_deref()).await;
+            match refusal {
+                Some(refusal) => refusal,
+                None => result_page(&self.0.finish(params).await),
+            }
         })
     }
 }

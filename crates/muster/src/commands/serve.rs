@@ -137,8 +137,7 @@ async fn serve(
     let logins = logins::of(&oauth.server, &files, trust.clone())?;
     // The port is taken before anything is started: who cannot listen starts nothing.
     let door = door(aggregator, clients, &access, logins.as_ref()).await?;
-    let vault = logins.as_ref().map(AuthServer::vault);
-    let client = backends::of(&oauth.mcp_client, vault, trust, &store)?;
+    let client = backends::of(&oauth.mcp_client, logins.as_ref(), mode, trust, &store)?;
     descriptors::raise_limit();
     let launcher = Launcher::new();
     let identity = ServerInfo {
