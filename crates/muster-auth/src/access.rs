@@ -18,7 +18,6 @@ use muster_core::{
     credentials::{Admission, Authenticator, Peer, Principal},
 };
 use rustix::process::geteuid;
-use serde::Serialize;
 
 use self::{
     operator_file::{OPERATOR_HEADER, OperatorFile},
@@ -28,9 +27,6 @@ use crate::{page, principal_list::PrincipalList, random, secret::Secret, server:
 
 /// The issuer of the principals of static tokens.
 pub const TOKEN_ISSUER: &str = "muster:token";
-
-/// The JSON-RPC code of a refused request: an invalid request.
-const REFUSED: i32 = -32600;
 
 /// Root can read every file and every process.
 const ROOT: u32 = 0;
@@ -200,23 +196,9 @@ fn forbidden(reason: &str) -> Response<Bytes> {
     refusal(StatusCode::FORBIDDEN, reason)
 }
 
-/// A refusal as a JSON-RPC error, whose message clients show to their users.
+/// A refusal in plain text: the transport shows it in the form of its protocol.
 fn refusal(status: StatusCode, reason: &str) -> Response<Bytes> {
-    #[derive(Serialize)]
-    struct Refusal<'a> {
-        jsonrpc: &'static str,
-        id: Option<u64>,
-        error: RefusalReason<'a>,
-    }
-    #[derive(Serialize)]
-    struct RefusalReason<'a> {
-        code: i32,
-        message: &'a str,
-    }
-    let error = RefusalReason { code: REFUSED, message: reason };
-    let body = Refusal { jsonrpc: "2.0", id: None, error };
-    let body = serde_json::to_string(&body).unwrap_or_default();
-    page::response(status, "application/json", body)
+    page::response(status, "text/plain; charset=utf-8", reason.to_owned())
 }
 
 #[cfg(test)]

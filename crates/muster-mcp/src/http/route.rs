@@ -149,7 +149,7 @@ impl Router {
             Some(guard) => guard
                 .authenticate(&head.headers, &self.peer)
                 .await
-                .map_err(|refusal| Box::new(responses::from_bytes(refusal)))?,
+                .map_err(|refusal| Box::new(responses::refusal(refusal)))?,
         };
         let by_path = self.toolset_of(head.uri.path().trim_end_matches('/'));
         let by_header = head.headers.get(&TOOLSET).map(|name| name.to_str().unwrap_or_default());
