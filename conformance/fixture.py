@@ -22,7 +22,7 @@ def main():
     transport = parser.add_mutually_exclusive_group(required=True)
     transport.add_argument("--http", type=int, metavar="PORT", help="serve http://127.0.0.1:PORT/mcp; 0 picks a port")
     transport.add_argument("--stdio", action="store_true", help="serve standard input and output")
-    parser.add_argument("--port-file", metavar="PATH", help="write the port here once requests are accepted")
+    parser.add_argument("--port-file", metavar="PATH", help="write the port here once requests are accepted; - is standard output")
     parser.add_argument("--legacy-only", action="store_true", help="know nothing newer than 2025-11-25")
     args = parser.parse_args()
     if args.port_file and args.stdio:

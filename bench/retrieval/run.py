@@ -139,7 +139,7 @@ def abstention(program, data, sets):
     for name in ("sealtools_dev", "mcpproxy45", "livemcp_step", "livemcp_step_8k"):
         if name in sets:
             rows.append((name in TUNED_ON, False, name, name, "right servers hidden"))
-    print("\n| tuned on | there is an answer | catalog | questions of | | n | no such tool | at least unsure |\n|---|---|---|---|---|---|---|---|")
+    print("\n| tuned on | answerable | catalog | questions of | | n | no such tool | unsure or no such tool |\n|---|---|---|---|---|---|---|---|")
     alarms = asked_in_all = 0
     for tuned, answerable, catalog, asked, how in rows:
         tools, queries = catalogs[catalog], sample(sets[asked][1])

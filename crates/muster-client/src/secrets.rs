@@ -105,29 +105,11 @@ impl SecretStore {
     }
 
     fn resolve_endpoint(&self, endpoint: &Endpoint) -> Result<Endpoint, SecretError> {
-        let pairs = |pairs: &[(String, String)]| -> Result<Vec<_>, SecretError> {
-            let filled = pairs.iter().map(|(key, value)| Ok((key.clone(), self.resolve(value)?)));
-            filled.collect()
-        };
-        Ok(match endpoint {
-            Endpoint::Stdio { command, args, env } => Endpoint::Stdio {
-                command: command.clone(),
-                args: args.iter().map(|arg| self.resolve(arg)).collect::<Result<_, _>>()?,
-                env: pairs(env)?,
-            },
-            Endpoint::Http { url, headers } => {
-                Endpoint::Http { url: self.resolve(url)?, headers: pairs(headers)? }
-            }
-            Endpoint::Mtls { url, headers, identity, app } => Endpoint::Mtls {
-                url: self.resolve(url)?,
-                headers: pairs(headers)?,
-                identity: identity.clone(),
-                app: app.clone(),
-            },
-            Endpoint::Sse { url, headers } => {
-                Endpoint::Sse { url: self.resolve(url)?, headers: pairs(headers)? }
-            }
-        })
+        let mut resolved = endpoint.clone();
+        for text in resolved.texts_mut() {
+            *text = self.resolve(text)?;
+        }
+        Ok(resolved)
     }
 }
 

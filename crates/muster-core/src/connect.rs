@@ -64,6 +64,27 @@ impl Endpoint {
     pub const fn is_local(&self) -> bool {
         matches!(self, Self::Stdio { .. })
     }
+
+    /// Identifies the server, without its variables and headers.
+    pub fn key(&self) -> String {
+        match self {
+            Self::Stdio { command, args, .. } => format!("{command} {args:?}"),
+            Self::Http { url, .. } | Self::Sse { url, .. } => url.clone(),
+            // One proxy stands in front of many servers.
+            Self::Mtls { url, app, .. } => format!("{app} {url}"),
+        }
+    }
+
+    /// The texts that may refer to secrets: arguments or the URL, and the values of variables or headers.
+    pub fn texts_mut(&mut self) -> impl Iterator<Item = &mut String> {
+        let (texts, pairs) = match self {
+            Self::Stdio { args, env, .. } => (args.as_mut_slice(), env),
+            Self::Http { url, headers }
+            | Self::Mtls { url, headers, .. }
+            | Self::Sse { url, headers } => (std::slice::from_mut(url), headers),
+        };
+        texts.iter_mut().chain(pairs.iter_mut().map(|(_, value)| value))
+    }
 }
 
 /// What a connection is made for.

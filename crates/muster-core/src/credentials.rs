@@ -103,7 +103,7 @@ impl Peer {
     }
 }
 
-/// A request that may proceed, and as whom.
+/// A request that may proceed, and its principal.
 #[derive(Debug, Clone, Default)]
 pub struct Admission {
     /// The principal; none for an anonymous request.

@@ -127,6 +127,16 @@ impl Field {
         Self::optional(name, holds, FieldDefault::Required, meaning)
     }
 
+    /// A field that may be left out, or `null`, which is the same.
+    pub const fn nullable(
+        name: &'static str,
+        holds: FieldType,
+        default: FieldDefault,
+        meaning: &'static str,
+    ) -> Self {
+        Self::optional(name, holds, default, meaning).or_null()
+    }
+
     /// A field that may be left out.
     pub const fn optional(
         name: &'static str,

@@ -117,7 +117,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawObject<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
+                let mut members = Vec::with_capacity(4);
                 while let Some((Key(key), value)) = map.next_entry::<Key<'de>, &'de RawValue>()? {
                     members.push((key, Cow::Borrowed(value)));
                 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use mutator::Mutator;
-use targets::Target;
+use targets::FuzzTarget;
 
 /// What a run found.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub struct FuzzFailure {
 }
 
 /// Executes a target `runs` times, or until it fails.
-pub fn run(target: &Target, runs: u64, seed: u64, time_limit: Duration) -> FuzzReport {
+pub fn run(target: &FuzzTarget, runs: u64, seed: u64, time_limit: Duration) -> FuzzReport {
     let mut mutator = Mutator::new(target.seeds, target.tokens, seed);
     let mut report =
         FuzzReport { executions: 0, accepted: 0, slowest: Duration::ZERO, failure: None };
@@ -74,7 +74,7 @@ pub fn run(target: &Target, runs: u64, seed: u64, time_limit: Duration) -> FuzzR
 mod tests {
     use std::time::Duration;
 
-    use super::{run, targets::Target};
+    use super::{run, targets::FuzzTarget};
 
     fn execute(input: &str) -> Result<bool, String> {
         assert!(!input.contains("ab"), "as asked");
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn failures_are_found_and_repeatable() {
-        let target = |tokens| Target { name: "test", seeds: &["a", "x"], tokens, execute };
+        let target = |tokens| FuzzTarget { name: "test", seeds: &["a", "x"], tokens, execute };
         let panicked = run(&target(&["b"]), 10_000, 1, SECOND).failure.unwrap();
         assert_eq!(panicked.reason, "it panicked");
         let broken = run(&target(&["c"]), 10_000, 1, SECOND);
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_run_without_failures_ends_after_its_executions() {
-        let target = Target { name: "test", seeds: &[""], tokens: &[], execute: |_| Ok(false) };
+        let target = FuzzTarget { name: "test", seeds: &[""], tokens: &[], execute: |_| Ok(false) };
         let report = run(&target, 500, 7, SECOND);
         assert_eq!((report.executions, report.accepted), (500, 0));
         assert!(report.failure.is_none());
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn slow_inputs_are_failures() {
-        let target = Target { name: "test", seeds: &["a"], tokens: &[], execute: |_| Ok(true) };
+        let target = FuzzTarget { name: "test", seeds: &["a"], tokens: &[], execute: |_| Ok(true) };
         let report = run(&target, 500, 7, Duration::ZERO);
         assert!(report.failure.unwrap().reason.starts_with("it took"));
     }

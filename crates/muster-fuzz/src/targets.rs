@@ -19,7 +19,7 @@ use serde_json::{Value, json, value::RawValue};
 
 /// Something that reads text from outside.
 #[derive(Debug)]
-pub struct Target {
+pub struct FuzzTarget {
     /// Its name on the command line.
     pub name: &'static str,
     /// Valid inputs.
@@ -34,8 +34,8 @@ pub struct Target {
 const MAX_PATTERN: usize = 40;
 
 /// All targets.
-pub const TARGETS: &[Target] = &[
-    Target {
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget {
         name: "message",
         seeds: &[
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"b":[1,2.5e3,null]}}}"#,
@@ -62,7 +62,7 @@ pub const TARGETS: &[Target] = &[
             Ok(Message::parse(input).is_ok() || lenient)
         },
     },
-    Target {
+    FuzzTarget {
         name: "yaml",
         seeds: &[
             "name: git\ncommand: git\ntools:\n  - name: log\n    args:\n      - {name: n, type: integer}\n",
@@ -84,7 +84,7 @@ pub const TARGETS: &[Target] = &[
             Ok(parsed.is_ok())
         },
     },
-    Target {
+    FuzzTarget {
         name: "template",
         seeds: &[
             "{{ .input.name | upper | quote }} {{ range $i, $x := .input.list }}{{ $i }}{{ $x }}{{ else }}-{{ end }}",
@@ -127,7 +127,7 @@ pub const TARGETS: &[Target] = &[
         },
     },
     json_path::TARGET,
-    Target {
+    FuzzTarget {
         name: "pattern",
         seeds: &[
             "src/[\\w/-]+\\.c\nsrc/a-b/c.c",
@@ -147,7 +147,7 @@ pub const TARGETS: &[Target] = &[
             Ok(Pattern::new(&pattern).matches(text).is_ok())
         },
     },
-    Target {
+    FuzzTarget {
         name: "oauth",
         seeds: &[
             "Bearer realm=\"x\", resource_metadata=\"https://a.example/.well-known/x\", scope=\"a b\", error=\"insufficient_scope\"",
@@ -172,7 +172,7 @@ pub const TARGETS: &[Target] = &[
         },
     },
     arguments::TARGET,
-    Target {
+    FuzzTarget {
         name: "schema",
         seeds: &[
             "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\",\"minimum\":1},\"b\":{\"$ref\":\"#/$defs/x\"}},\"required\":[\"a\"],\"$defs\":{\"x\":{\"anyOf\":[{\"type\":\"string\",\"pattern\":\"^a+$\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/x\"}}]}}}\n{\"a\":1,\"b\":[\"a\",[\"aa\"]]}",
@@ -213,7 +213,7 @@ pub const TARGETS: &[Target] = &[
             Ok(valid && !validator.report_skipped())
         },
     },
-    Target {
+    FuzzTarget {
         name: "names",
         seeds: &[
             "git_status git_log x_files_read_file",

@@ -11,10 +11,12 @@ use muster_core::{
     call::{Call, CallError, Caller, Outcome},
     catalog::CatalogSnapshot,
     client::ClientHandle,
+    json::RawObject,
     name::BackendName,
     policy::{Permitted, Policy},
     spooled::{MEMORY_LIMIT, ToolResult},
 };
+use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use self::audit::Audit;
@@ -143,14 +145,18 @@ impl Dispatcher {
     ) -> Result<ToolResult, CallError> {
         let audit = Audit::begin(caller, &call);
         let result = async {
-            let (backend, call) = permitted(snapshot, caller, call).await?;
+            let (backend, call) = match permitted(snapshot, caller, call).await {
+                Ok(permitted) => permitted,
+                Err(error) => return (Err(error), true),
+            };
             let running = self.metrics.begin(&call.entry().backend);
             let result = backend.run(CallContext { client, caller, tools: self }, call).await;
-            running.end(&result);
-            result
+            let failed = failed(&result);
+            running.end(failed);
+            (result, failed)
         };
-        let result = result.await;
-        audit.end(&result);
+        let (result, failed) = result.await;
+        audit.end(&result, failed);
         result
     }
 }
@@ -197,6 +203,30 @@ async fn permitted<'a>(
     let name = &entry.backend;
     let backend = snapshot.backends.get(name).ok_or_else(|| not_connected(name))?;
     Ok((backend, permitted))
+}
+
+/// Whether a call did not run, or its result is an error.
+fn failed(result: &Result<ToolResult, CallError>) -> bool {
+    match result {
+        Ok(ToolResult::Inline(Outcome::Text { failed, .. })) => *failed,
+        Ok(ToolResult::Inline(Outcome::Raw(result))) => is_error(result),
+        Ok(ToolResult::Inline(Outcome::InputRequired(_))) => false,
+        Ok(ToolResult::Spooled(spooled)) => spooled.failed(),
+        Err(_) => true,
+    }
+}
+
+/// Whether an MCP result is an error. It is parsed only if it may be: most have no such key, or `false`.
+fn is_error(result: &RawValue) -> bool {
+    let text = result.get();
+    let key = "\"isError\"";
+    let Some(at) = memchr::memmem::find(text.as_bytes(), key.as_bytes()) else { return false };
+    let value = text.get(at + key.len()..).unwrap_or_default();
+    let is_false = value.strip_prefix(":false").is_some_and(|rest| !rest.contains(key));
+    !is_false
+        && RawObject::parse(result)
+            .and_then(|result| result.get("isError").map(|value| value.get() == "true"))
+            .unwrap_or(false)
 }
 
 /// Whether checking the arguments may take long enough to delay other requests.

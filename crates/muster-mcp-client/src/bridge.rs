@@ -103,7 +103,7 @@ pub async fn serve(
     let tasks = TaskTracker::new();
     let dialer = Dialer::new(Arc::new(TrustStore::system()));
     let authorization = Authorization::Login(Arc::clone(&options.login));
-    let pool = Pool::new(dialer, tasks.clone(), url, HeaderMap::new(), authorization);
+    let pool = Pool::new(dialer, url, HeaderMap::new(), authorization);
     let session = HttpSession::new(pool, Arc::default(), tasks);
     let session = session.with_retry_window(options.retry_window);
     let (out, outgoing) = ClientOutput::new();

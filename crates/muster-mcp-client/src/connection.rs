@@ -88,7 +88,7 @@ impl UpstreamConnection {
                 self.listeners.lock().push(listener.abort_handle());
                 drop(timeout(OPEN_TIMEOUT, opened).await);
             }
-            (Era::Legacy, Transport::Process(_) | Transport::Sse(_)) => (),
+            (Era::Legacy, Transport::Duplex(_)) => (),
             (Era::Modern, _) => {
                 let Some(filter) = listing::change_filter(&self.peer) else { return };
                 let subscription =

@@ -139,7 +139,7 @@ pub(crate) async fn legacy(
 ) -> Result<ServerProfile, TransportError> {
     let result = match transport {
         Transport::Http(http) => http.initialize().await?,
-        Transport::Process(_) | Transport::Sse(_) => {
+        Transport::Duplex(_) => {
             let options = RequestOptions { on_drop: OnDrop::Leave, ..RequestOptions::default() };
             let result = transport.request(router, options, |id| initialize(id, identity)).await?;
             let result = result.load().await?;

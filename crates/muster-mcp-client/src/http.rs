@@ -3,6 +3,7 @@
 //! When a legacy upstream has lost the session, which it says before it processes a request, the session
 //! is replaced and the request is sent once more.
 
+pub(crate) mod connection;
 pub(crate) mod pool;
 pub(crate) mod response;
 pub(crate) mod server_stream;

@@ -15,11 +15,13 @@ use tokio::task::AbortHandle;
 use crate::{
     error::TransportError,
     http::{
-        pool::{Exchange, HttpConnection, Pool},
-        response::{MediaType, Rejection, read_body, rejection},
+        connection::{Exchange, HttpConnection},
+        pool::Pool,
+        response::{MediaType, Rejection, rejection},
         sse::EventReader,
     },
     router::{MessageRouter, MessageSink},
+    transport::DuplexTransport,
 };
 
 /// The transport to an upstream behind HTTP+SSE. Dropping it closes the stream.
@@ -46,7 +48,8 @@ impl SseTransport {
     ) -> Result<Self, TransportError> {
         let accept = "text/event-stream";
         let request = pool.request(Method::GET, pool.url().request_target(), accept, Bytes::new());
-        let (response, connection) = succeeded(&pool, pool.send(request).await?).await?;
+        let exchange = succeeded(&pool, pool.send(request).await?).await?;
+        let (response, connection) = exchange.detach(&router.tasks);
         if MediaType::of(response.headers()) != MediaType::EventStream {
             return Err(TransportError::Invalid(
                 "it did not answer with a stream of events".to_owned(),
@@ -64,25 +67,22 @@ impl SseTransport {
         let reader = router.tasks.spawn(reader.run(events, connection)).abort_handle();
         Ok(Self { poster, reader, report_end })
     }
+}
 
-    /// Sends a message.
-    pub(crate) async fn send(&self, message: Vec<u8>) -> Result<(), TransportError> {
-        self.poster.post(message.into()).await
-    }
-
-    pub(crate) fn sink(&self) -> Arc<dyn MessageSink> {
+impl DuplexTransport for SseTransport {
+    fn sink(&self) -> Arc<dyn MessageSink> {
         self.poster.clone()
     }
 
-    /// Reports an unexpected end of the stream from now on.
-    pub(crate) fn report_end(&self) {
+    fn report_end(&self) {
         self.report_end.store(true, Ordering::Relaxed);
     }
 
     /// Closes the stream, which ends the session.
-    pub(crate) fn close(&self) {
+    fn close(&self) -> BoxFuture<'_, ()> {
         self.report_end.store(false, Ordering::Relaxed);
         self.reader.abort();
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -111,7 +111,7 @@ async fn read_endpoint(events: &mut EventReader, base: &Url) -> Result<Uri, Tran
 
 /// A response with a success status; any other is an error.
 async fn succeeded(pool: &Pool, exchange: Exchange) -> Result<Exchange, TransportError> {
-    if exchange.0.status().is_success() {
+    if exchange.head().status().is_success() {
         return Ok(exchange);
     }
     match rejection(pool, exchange, None, false).await {
@@ -124,9 +124,7 @@ impl Poster {
     async fn post(&self, body: Bytes) -> Result<(), TransportError> {
         let request = self.pool.request(Method::POST, &self.endpoint, "*/*", body);
         let exchange = self.pool.send(request).await?;
-        let (response, connection) = succeeded(&self.pool, exchange).await?;
-        read_body(&mut response.into_body()).await?;
-        self.pool.release(connection);
+        succeeded(&self.pool, exchange).await?.read_in_memory(&self.pool).await?;
         Ok(())
     }
 }

@@ -139,13 +139,7 @@ impl McpConnector {
                 None => Authorization::None,
             };
             let (url, headers) = (Url::parse(url.trim())?, parse_headers(headers)?);
-            Ok::<_, TransportError>(Pool::new(
-                dialer.clone(),
-                self.tasks.clone(),
-                url,
-                headers,
-                authorization,
-            ))
+            Ok::<_, TransportError>(Pool::new(dialer.clone(), url, headers, authorization))
         };
         match endpoint {
             Endpoint::Stdio { command, args, env } => {
@@ -174,7 +168,7 @@ impl McpConnector {
                 let router = router();
                 let pool = pool(&self.dialer, url, headers)?;
                 let sse = SseTransport::connect(pool, &router).await?;
-                let transport = Transport::Sse(Arc::new(sse));
+                let transport = Transport::Duplex(Arc::new(sse));
                 self.complete_handshake(ProbeResult::Legacy, transport, router, endpoint).await
             }
         }
@@ -207,7 +201,7 @@ impl McpConnector {
         let start = async || {
             let router = router();
             let process = ProcessTransport::start(&self.launcher, &router, command.clone()).await?;
-            Ok::<_, TransportError>((Transport::Process(Arc::new(process)), router))
+            Ok::<_, TransportError>((Transport::Duplex(Arc::new(process)), router))
         };
         let (mut transport, mut router) = start().await?;
         let mut probed = ProbeResult::Legacy;
@@ -260,7 +254,7 @@ impl McpConnector {
             ProbeResult::Modern(profile) => profile,
             ProbeResult::Legacy => self.legacy_handshake(&transport, &router, endpoint).await?,
         };
-        self.eras.lock().insert(era_key(endpoint), profile.era);
+        self.eras.lock().insert(endpoint.key(), profile.era);
         debug!(server = &*router.name, "connected, protocol {}", profile.version);
         Ok(Peer::new(router, transport, profile, Arc::clone(&self.identity)))
     }
@@ -276,7 +270,7 @@ impl McpConnector {
             Err(error) => error,
         };
         // The server may have been replaced by one of another era.
-        self.eras.lock().remove(&era_key(endpoint));
+        self.eras.lock().remove(&endpoint.key());
         if error.code() != Some(code::UNSUPPORTED_VERSION) {
             return Err(error);
         }
@@ -288,7 +282,7 @@ impl McpConnector {
     }
 
     fn known_era(&self, endpoint: &Endpoint) -> Option<Era> {
-        self.eras.lock().get(&era_key(endpoint)).copied()
+        self.eras.lock().get(&endpoint.key()).copied()
     }
 
     async fn connect_within(
@@ -326,15 +320,5 @@ fn connect_error(error: TransportError, endpoint: &Endpoint) -> ConnectError {
     match error {
         TransportError::Lost(reason) if endpoint.is_local() => ConnectError::Permanent(reason),
         error => error.into_connect_error("initialize"),
-    }
-}
-
-/// Identifies an endpoint without its secrets.
-fn era_key(endpoint: &Endpoint) -> String {
-    match endpoint {
-        Endpoint::Stdio { command, args, .. } => format!("{command} {args:?}"),
-        Endpoint::Http { url, .. } | Endpoint::Sse { url, .. } => url.clone(),
-        // One proxy stands in front of many servers.
-        Endpoint::Mtls { url, app, .. } => format!("{app} {url}"),
     }
 }

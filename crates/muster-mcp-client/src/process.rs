@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use muster_core::{connect::ConnectionEvent, lock::Lock};
+use muster_core::{backend::BoxFuture, connect::ConnectionEvent, lock::Lock};
 use muster_exec::{
     child::{Child, Exit, ProcessTree},
     command::Command,
@@ -32,6 +32,7 @@ use crate::{
     router::{MessageRouter, MessageSink},
     spool::Payload,
     stdin_writer::StdinWriter,
+    transport::DuplexTransport,
 };
 
 /// How long a process may take to exit after its input is closed.
@@ -89,34 +90,32 @@ impl ProcessTransport {
         let abort = reader.abort_handle();
         Ok(Self { stdin, reader: Lock::new(Some(reader)), abort, status })
     }
+}
 
-    pub(crate) fn sink(&self) -> Arc<dyn MessageSink> {
+impl DuplexTransport for ProcessTransport {
+    fn sink(&self) -> Arc<dyn MessageSink> {
         self.stdin.clone()
     }
 
-    /// Sends one message.
-    pub(crate) async fn send(&self, message: Vec<u8>) -> Result<(), TransportError> {
-        self.stdin.write(message).await
-    }
-
-    /// Reports an unexpected exit from now on.
-    pub(crate) fn report_end(&self) {
+    fn report_end(&self) {
         self.status.report_end.store(true, Ordering::Relaxed);
     }
 
     /// Closes the input and waits for the process to exit; kills it after a timeout.
-    pub(crate) async fn close(&self) {
-        self.status.report_end.store(false, Ordering::Relaxed);
-        let reader = self.reader.lock().take();
-        let Some(mut reader) = reader else { return };
-        let exit = async {
-            self.stdin.close().await;
-            drop((&mut reader).await);
-        };
-        if timeout(EXIT_TIMEOUT, exit).await.is_err() {
-            reader.abort();
-            drop(reader.await);
-        }
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.status.report_end.store(false, Ordering::Relaxed);
+            let reader = self.reader.lock().take();
+            let Some(mut reader) = reader else { return };
+            let exit = async {
+                self.stdin.close().await;
+                drop((&mut reader).await);
+            };
+            if timeout(EXIT_TIMEOUT, exit).await.is_err() {
+                reader.abort();
+                drop(reader.await);
+            }
+        })
     }
 }
 

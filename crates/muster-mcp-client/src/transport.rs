@@ -1,17 +1,15 @@
-//! The transport to one upstream: a process, streamable HTTP, or HTTP+SSE.
+//! The transport to one upstream: streamable HTTP, or any transport whose messages arrive on one stream.
 
 use std::sync::Arc;
 
-use muster_core::json::Raw;
+use muster_core::{backend::BoxFuture, json::Raw};
 use muster_mcp::param_headers::RoutingHeaders;
 use tokio::sync::oneshot;
 
 use crate::{
     error::TransportError,
     http::HttpTransport,
-    http_sse::SseTransport,
     pending::{PendingRequest, Requester},
-    process::ProcessTransport,
     router::{MessageRouter, MessageSink, RequestGuard},
     spooled_result::ResultBody,
 };
@@ -19,12 +17,22 @@ use crate::{
 /// The transport to one upstream.
 #[derive(Debug, Clone)]
 pub(crate) enum Transport {
-    /// A child process.
-    Process(Arc<ProcessTransport>),
-    /// Streamable HTTP.
+    /// Streamable HTTP: every request has a response of its own.
     Http(Arc<HttpTransport>),
-    /// HTTP+SSE of 2024-11-05.
-    Sse(Arc<SseTransport>),
+    /// Responses arrive on one stream, as from a child process.
+    Duplex(Arc<dyn DuplexTransport>),
+}
+
+/// A transport whose responses arrive on one stream, which a [`MessageRouter`] reads.
+pub(crate) trait DuplexTransport: std::fmt::Debug + Send + Sync {
+    /// Sends messages.
+    fn sink(&self) -> Arc<dyn MessageSink>;
+
+    /// Reports an unexpected end of the connection from now on.
+    fn report_end(&self);
+
+    /// Closes the connection and waits until it is closed.
+    fn close(&self) -> BoxFuture<'_, ()>;
 }
 
 /// What a request needs beside its message.
@@ -63,31 +71,20 @@ impl Transport {
         let cancel = match self {
             // Closing the stream cancels a modern request.
             Self::Http(_) if routing.is_some() => None,
-            Self::Process(_) | Self::Http(_) | Self::Sse(_) => {
-                (on_drop == OnDrop::Cancel).then(|| self.sink())
-            }
+            Self::Http(_) | Self::Duplex(_) => (on_drop == OnDrop::Cancel).then(|| self.sink()),
         };
-        let (process, sse) = match self {
-            Self::Http(http) => {
-                let mut guard = RequestGuard::new(router, request, cancel)?;
-                let body = write(guard.id).into();
-                let result = http.request(guard.id, body, routing.as_ref()).await;
-                guard.complete();
-                return result;
-            }
-            Self::Process(process) => (Some(process), None),
-            Self::Sse(sse) => (None, Some(sse)),
-        };
+        if let Self::Http(http) = self {
+            let mut guard = RequestGuard::new(router, request, cancel)?;
+            let body = write(guard.id).into();
+            let result = http.request(guard.id, body, routing.as_ref()).await;
+            guard.complete();
+            return result;
+        }
         let (sender, response) = oneshot::channel();
         request.response = Some(sender);
         let mut guard = RequestGuard::new(router, request, cancel)?;
         let message = write(guard.id);
-        let sent = match (process, sse) {
-            (Some(process), _) => process.send(message).await,
-            (None, Some(sse)) => sse.send(message).await,
-            (None, None) => Ok(()),
-        };
-        if let Err(error) = sent {
+        if let Err(error) = self.notify(message).await {
             guard.complete();
             return Err(error);
         }
@@ -106,28 +103,24 @@ impl Transport {
 
     fn sink(&self) -> Arc<dyn MessageSink> {
         match self {
-            Self::Process(process) => process.sink(),
             Self::Http(http) => http.clone(),
-            Self::Sse(sse) => sse.sink(),
+            Self::Duplex(duplex) => duplex.sink(),
         }
     }
 
     /// Closes the connection and waits until it is closed.
     pub(crate) async fn close(&self) {
         match self {
-            Self::Process(process) => process.close().await,
             Self::Http(http) => http.close().await,
-            Self::Sse(sse) => sse.close(),
+            Self::Duplex(duplex) => duplex.close().await,
         }
     }
 
     /// Reports an unexpected end of the connection from now on. Before the handshake is complete, the
     /// end is the error of the handshake.
     pub(crate) fn report_end(&self) {
-        match self {
-            Self::Process(process) => process.report_end(),
-            Self::Sse(sse) => sse.report_end(),
-            Self::Http(_) => (),
+        if let Self::Duplex(duplex) = self {
+            duplex.report_end();
         }
     }
 }

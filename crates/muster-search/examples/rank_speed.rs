@@ -85,7 +85,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How long it takes to take over what one server lists anew, for one server after the other.
+/// The time to update the index when one server's list changes, for each server in turn.
 fn changes(index: &Index, documents: &[Document<'_>]) -> Vec<Duration> {
     const CHANGES: usize = 200;
     let mut index = index.clone();

@@ -1,39 +1,39 @@
-//! What search knows about one tool.
+//! The searchable document of a tool.
 
 use serde_json::Value;
 
-/// What search knows about one tool. Whatever is unknown stays empty.
+/// The searchable document of a tool. Unknown parts are empty.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Document<'a> {
-    /// What the tool is called where it comes from.
+    /// The name of the tool at its server.
     pub name: &'a str,
-    /// Further names that find it at once, such as the one that agents see. They are compared as a
-    /// whole; their words are not searched.
+    /// Other exact names, such as the one that agents see. They match as a whole only; their words are
+    /// not searched.
     pub full_names: &'a [&'a str],
-    /// What it is called for people.
+    /// Its title for people.
     pub title: &'a str,
-    /// Who offers it.
+    /// Its server.
     pub server: &'a str,
-    /// What it does.
+    /// Its description.
     pub description: &'a str,
-    /// What it takes.
+    /// Its parameters.
     pub parameters: &'a [Parameter<'a>],
-    /// Words for search.
+    /// Its tags.
     pub tags: &'a [&'a str],
-    /// Other names for it, from whoever set it up.
+    /// Aliases from the configuration.
     pub aliases: &'a [&'a str],
 }
 
-/// One thing that a tool takes.
+/// A parameter of a tool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parameter<'a> {
-    /// What it is called.
+    /// Its name.
     pub name: &'a str,
-    /// What it is.
+    /// Its description.
     pub description: &'a str,
 }
 
-/// The parameters that a JSON Schema describes, those within others included.
+/// The parameters in a JSON Schema, including nested ones.
 pub fn parameters(schema: &Value) -> Vec<Parameter<'_>> {
     let mut found = Vec::new();
     collect(schema, 0, &mut found);

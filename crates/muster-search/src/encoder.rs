@@ -1,9 +1,9 @@
-//! Sentences as vectors: a small BERT encoder, run in this process.
+//! Sentence embeddings by a small BERT encoder, run in this process.
 //!
 //! A model is a folder with `config.json`, `vocab.txt` and `model.safetensors`, as sentence encoders are
-//! published. What is near in meaning is near as a vector.
+//! published.
 //!
-//! **Invariant:** nothing is fetched and nothing outside is started; the same text gives the same vector.
+//! **Invariant:** no network, no other process; the same text gives the same vector.
 
 mod bert;
 mod layer;

@@ -1,27 +1,27 @@
-//! The parts of a document, and what a word in each of them is worth.
+//! The fields of a document, and the weight of a term in each.
 //!
-//! **Invariant:** what a word is worth in a document depends on that document alone. Lengths are held
-//! against fixed ones instead of the catalog's averages, so that no backend changes what another
-//! one's words are worth, and an index of one backend never has to be made again for another's sake.
+//! **Invariant:** the weight of a term in a document depends on that document alone. Lengths are
+//! normalised by constants instead of the catalog's averages, so that no backend changes the weights of
+//! another, and the index of one backend never has to be rebuilt because of another.
 
-/// A part of a document.
+/// A field of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentField {
-    /// What the tool is called.
+    /// The name of the tool.
     Name,
-    /// What it is called for people.
+    /// Its title.
     Title,
-    /// Who offers it.
+    /// Its server.
     Server,
-    /// What it does.
+    /// Its description.
     Description,
-    /// The names of what it takes.
+    /// The names of its parameters.
     Parameter,
-    /// The descriptions of what it takes.
+    /// The descriptions of its parameters.
     ParameterText,
-    /// Words for search.
+    /// A tag.
     Tag,
-    /// Other names for it.
+    /// An alias.
     Alias,
 }
 
@@ -38,7 +38,7 @@ impl DocumentField {
         Self::Alias,
     ];
 
-    /// Its place among the bits of a set of fields.
+    /// Its bit in a set of fields.
     pub(super) const fn bit(self) -> u8 {
         1 << self as u8
     }
@@ -58,20 +58,20 @@ impl DocumentField {
     }
 }
 
-/// How often a term is in each field of a document.
+/// The frequency of a term in each field of a document.
 pub(super) type Counts = [u16; DocumentField::ALL.len()];
 
-/// From how many occurrences on a further one hardly counts.
+/// The saturation of term frequency (k1 of BM25).
 const SATURATION: f32 = 1.2;
-/// No impact is greater.
+/// The greatest impact.
 pub(super) const MOST: f32 = SATURATION + 1.0;
 
-/// What one term is worth in one document, and where it stands there: 24 bits and 8.
+/// The impact of a term in a document (24 bits) and its fields (8 bits).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Impact(u32);
 
 impl Impact {
-    /// From how often the term is in each field, and how many words each field has.
+    /// The impact for the frequencies of a term and the lengths of the fields.
     pub(super) fn new(counts: &Counts, lengths: &Counts) -> Self {
         let mut sum = 0.0;
         let mut fields = 0;
@@ -87,7 +87,7 @@ impl Impact {
         Self(((impact / MOST * Self::STEPS) as u32) << 8 | fields)
     }
 
-    /// What it is worth.
+    /// The impact alone.
     pub(super) fn worth(self) -> f32 {
         (self.0 >> 8) as f32 * (MOST / Self::STEPS)
     }
@@ -97,7 +97,7 @@ impl Impact {
         self.0 as u8 & DocumentField::Name.bit() != 0
     }
 
-    /// Where the term stands.
+    /// The fields that contain the term.
     pub(super) fn fields(self) -> impl Iterator<Item = DocumentField> {
         DocumentField::ALL.into_iter().filter(move |field| self.0 as u8 & field.bit() != 0)
     }
@@ -107,9 +107,9 @@ impl Impact {
 
 struct Rule {
     weight: f32,
-    /// How many words are usual.
+    /// The typical length in words.
     length: f32,
-    /// How much a word loses among more words than usual, from 0 to 1.
+    /// The strength of length normalisation, from 0 to 1 (b of BM25).
     strictness: f32,
 }
 

@@ -1,7 +1,7 @@
-//! Words and meaning together.
+//! Fusion of lexical and semantic scores.
 //!
-//! Words find what is named, meaning finds what is said in other words. Each gives a document a share
-//! of what its best one has, and the two are added up.
+//! Words find what is named, embeddings find what is said in other words. Both scores are normalised by
+//! the best document, weighted and added.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -12,17 +12,16 @@ use super::{
     verdict::{Answer, judged, strength},
 };
 
-/// How much words count; the rest is meaning.
+/// The weight of the lexical score; the rest is semantic.
 const WORDS: f32 = 0.5;
-/// So many documents are looked at for their words; those behind them have hardly any.
+/// The number of lexical candidates; later ones hardly match.
 const BY_WORDS: usize = 1_000;
 
-/// How near a document is to the question in meaning, from -1 to 1; none if nobody knows.
+/// The cosine similarity of a document and the query; `None` if the document has no embedding.
 pub type Nearness<'a> = dyn Fn(Place<'_>) -> Option<f32> + 'a;
 
 impl Index {
-    /// What fits `text` best, by its words and by its meaning: at most `limit` documents among those
-    /// that `admit` lets through.
+    /// The best matches of `text`, lexical and semantic: at most `limit` documents that `admit` accepts.
     pub fn search_meaning<'a>(
         &'a self,
         text: &str,
@@ -71,7 +70,7 @@ impl Index {
     }
 }
 
-/// What is named comes first, then what fits; between equals the place decides.
+/// Exact names come first, then scores; ties are broken by position.
 fn better(a: &Hit<'_>, b: &Hit<'_>) -> Ordering {
     let by_score = || b.score.total_cmp(&a.score);
     b.named.cmp(&a.named).then_with(by_score).then_with(|| a.place.cmp(&b.place))

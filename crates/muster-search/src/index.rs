@@ -1,7 +1,7 @@
-//! Everything that can be found, as an immutable value that is cheap to change.
+//! The index: an immutable value that is cheap to update.
 //!
-//! **Invariant:** what a search gives depends on what the sources hold, not on the order or the number
-//! of the changes that led there.
+//! **Invariant:** the result of a search depends on the documents of the sources, not on the order or
+//! number of updates.
 
 use std::{cmp::Reverse, fmt, sync::Arc};
 
@@ -14,29 +14,29 @@ use super::{
     },
 };
 
-/// Everything that can be found.
+/// An index in shards.
 ///
-/// Sources are indexed by themselves. A few of them are then put together, and those again, such that
-/// there are never many shards to ask and a source is copied only as often as their number doubles.
-/// What a source held before stays behind in its shard, marked as gone, until half of it is.
+/// Each source is indexed on its own. Small shards are merged, so that there are never many and a source
+/// is copied only as often as their number doubles. Replaced documents stay in their shard, marked as
+/// deleted, until half of it is deleted.
 #[derive(Clone, Default)]
 pub struct Index {
-    /// The biggest first.
+    /// The largest first.
     pub(super) parts: Vec<Part>,
 }
 
-/// A shard, and what of it is still there.
+/// A shard and its deleted documents.
 #[derive(Clone)]
 pub(super) struct Part {
     pub(super) shard: Arc<Shard>,
-    /// For each document whether it is gone, as bits; empty if none is.
+    /// A bit for each document: whether it is deleted; empty if none is.
     gone: Arc<[u64]>,
-    /// How many documents are still there.
+    /// The number of documents that are not deleted.
     pub(super) count: u32,
 }
 
 impl Index {
-    /// An index in which `source` holds `documents`; the others stay as they are.
+    /// The index with `documents` as those of `source`.
     #[must_use]
     pub fn with(&self, source: &str, documents: &[Document<'_>]) -> Self {
         let mut index = self.without(source);
@@ -49,7 +49,7 @@ impl Index {
         index
     }
 
-    /// An index without what `source` holds.
+    /// The index without the documents of `source`.
     #[must_use]
     pub fn without(&self, source: &str) -> Self {
         let mut index = self.clone();
@@ -64,17 +64,17 @@ impl Index {
         index
     }
 
-    /// How many documents there are.
+    /// The number of documents.
     pub fn len(&self) -> usize {
         self.parts.iter().map(|part| part.count as usize).sum()
     }
 
-    /// Whether there is nothing to find.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Where the documents are.
+    /// The positions of all documents.
     pub(super) fn places(&self) -> impl Iterator<Item = Place<'_>> {
         self.parts.iter().flat_map(|part| {
             let kept = part.shard.blocks.iter().filter(|block| part.keeps(block));
@@ -85,13 +85,13 @@ impl Index {
         })
     }
 
-    /// How many bytes it holds, those of what is gone included.
+    /// Its size in bytes, including deleted documents.
     pub fn bytes(&self) -> usize {
         let bits = |part: &Part| part.gone.len() * size_of::<u64>();
         self.parts.iter().map(|part| part.shard.bytes() + bits(part)).sum()
     }
 
-    /// Puts together what has become small.
+    /// Merges small shards.
     fn tidy(&mut self) {
         self.parts.retain(|part| part.count > 0);
         for part in &mut self.parts {
@@ -110,13 +110,13 @@ impl Index {
 }
 
 impl Part {
-    /// Whether a document is still there.
+    /// Whether a document is not deleted.
     pub(super) fn has(&self, document: u32) -> bool {
         let bits = self.gone.get(document as usize / 64);
         bits.is_none_or(|bits| bits >> (document % 64) & 1 == 0)
     }
 
-    /// In how many documents that are still there a term is.
+    /// The document frequency of a term, without deleted documents.
     pub(super) fn frequency(&self, term: u32) -> u32 {
         let postings = self.shard.postings(term);
         if self.gone.is_empty() {

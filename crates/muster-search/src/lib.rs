@@ -1,11 +1,11 @@
 //! Ranked search over the words that describe tools.
 //!
-//! An [`Index`](index::Index) holds documents by source and is an immutable value, as the catalog is. A
-//! search takes a text and a predicate of what may be found, and gives the documents that fit best
-//! together with a verdict: whether that is what was asked for, or there is no such tool.
+//! An [`Index`](index::Index) holds documents by source and is an immutable value, like the catalog. A
+//! search takes a text and a visibility predicate, and returns the best documents together with a
+//! verdict: found, unsure, or no such tool.
 //!
-//! **Invariant:** the same documents and the same text give the same answer, whatever the order in
-//! which the sources came; and nothing that the predicate holds back can be seen in the answer.
+//! **Invariant:** the same documents and the same text give the same result, in whatever order sources
+//! were added; and a result reveals nothing about documents that the predicate rejects.
 
 pub mod document;
 pub mod encoder;

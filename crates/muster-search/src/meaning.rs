@@ -1,29 +1,29 @@
-//! What texts mean, as vectors: the port to whoever can tell.
+//! The port to a model that embeds texts.
 
 use std::fmt;
 
-/// What comes after so many letters of a description hardly changes what it means.
+/// The number of characters of a description that are embedded; more hardly change the vector.
 const LONGEST: usize = 360;
 
-/// Tells what a text means.
+/// Embeds texts.
 pub trait Embed: fmt::Debug + Send + Sync {
-    /// A vector of length 1: the nearer two texts are in meaning, the nearer their product is to 1.
+    /// A vector of length 1: the more similar two texts are, the closer their product is to 1.
     fn embed(&self, text: &str) -> Vec<f32>;
 }
 
-/// How near two vectors of length 1 are, from -1 to 1.
+/// The cosine similarity of two vectors of length 1.
 pub fn nearness(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// What is embedded of a tool: the words of its name, who offers it, and what it does.
+/// The text that is embedded for a tool: its name, server and description.
 pub fn described(server: &str, tool: &str, description: &str) -> String {
     let words = description.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = format!("{}. {}. {words}", split(tool), split(server));
     text.chars().take(LONGEST).collect()
 }
 
-/// The words of a name, with blanks between them.
+/// The words of a name, separated by spaces.
 fn split(name: &str) -> String {
     let mut words = String::new();
     let mut before_is_small = false;

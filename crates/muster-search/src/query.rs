@@ -1,4 +1,4 @@
-//! What somebody asked for, held against what there is.
+//! A query, resolved against an index.
 
 use std::collections::BTreeSet;
 
@@ -10,68 +10,67 @@ use super::{
     words::{self, Words},
 };
 
-/// More words than this are not looked for.
+/// The maximum number of words.
 pub(super) const MOST_TERMS: usize = 64;
-/// From more words on, those of neighbouring meaning are left out: whoever says as much names things,
-/// and each word costs.
+/// Longer queries are not extended by related words: they name things, and each word costs time.
 const WORDY: usize = 12;
-/// More unknown words than this are not guessed at.
+/// The maximum number of unknown words that are corrected.
 const MOST_REPAIRS: usize = 8;
-/// What two words are worth that stand side by side here and there, as a share of the commoner one.
+/// The weight of a pair of adjacent words, as a share of the more common one.
 const SIDE_BY_SIDE: f32 = 0.5;
 
-/// What somebody asked for.
+/// A query.
 #[derive(Debug)]
 pub(super) struct Query {
-    /// The words that say something, each once, in order.
+    /// Its words without stop words and repetitions, in order.
     pub(super) terms: Vec<Term>,
-    /// The words that stand side by side.
+    /// Its pairs of adjacent words.
     pub(super) pairs: Vec<Pair>,
-    /// The terms that are in a pair with the one after them, as bits.
+    /// The terms that form a pair with the next one, as bits.
     following: u64,
-    /// The terms that are the first, and those that are the second, of any other pair, as bits.
+    /// The first and the second terms of all other pairs, as bits.
     apart: (u64, u64),
-    /// Names that are written out, the surest first.
+    /// Exact names in it, the most certain first.
     pub(super) names: Vec<Name>,
 }
 
 /// A word of a query.
 #[derive(Debug)]
 pub(super) struct Term {
-    /// As it was written, but for case.
+    /// As written, in lower case.
     pub(super) word: String,
-    /// What it is looked for as. None if there is nothing like it.
+    /// The terms it matches; none if there is no similar term.
     pub(super) readings: Vec<Reading>,
-    /// How much it tells: the rarer, the more.
+    /// Its inverse document frequency.
     pub(super) rarity: f32,
 }
 
-/// What a word of a query is looked for as.
+/// A term that a word of a query matches.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) term: String,
     pub(super) how: How,
-    /// How much of a match it is, from 0 to 1.
+    /// The weight of the match, from 0 to 1.
     pub(super) share: f32,
     pub(super) rarity: f32,
-    /// For each shard the number of the term there.
+    /// The number of the term in each shard.
     pub(super) numbers: Vec<Option<u32>>,
 }
 
-/// How a word of a query came to match.
+/// Why a word of a query matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// It is the same word.
+    /// It is the same term.
     Same,
-    /// It means the same, or nearly.
+    /// It is a synonym or related word.
     Synonym,
-    /// It is the beginning of the word.
+    /// It is a prefix.
     Prefix,
-    /// It is nearly written like the word.
+    /// It is a correction.
     Spelling,
 }
 
-/// Two words that stand side by side, by their places among the terms.
+/// Two adjacent words, by their positions among the terms.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) first: usize,
@@ -79,17 +78,17 @@ pub(super) struct Pair {
     pub(super) bonus: f32,
 }
 
-/// A name that is written out in a query.
+/// An exact name in a query.
 #[derive(Debug)]
 pub(super) struct Name {
-    /// Whether the query is nothing but that name.
+    /// Whether the query is this name alone.
     pub(super) alone: bool,
-    /// For each shard the number of the term there.
+    /// The number of the term in each shard.
     pub(super) numbers: Vec<Option<u32>>,
 }
 
 impl Query {
-    /// Reads a query.
+    /// Parses a query.
     pub(super) fn new(index: &Index, text: &str) -> Self {
         let words = Words::of(text);
         let mut terms: Vec<(String, Term)> = Vec::new();
@@ -149,7 +148,7 @@ impl Term {
         Self { word: word.to_owned(), readings, rarity }
     }
 
-    /// The reading as the word itself, if there is such a word.
+    /// The exact match, if there is such a term.
     pub(super) fn same(&self) -> Option<&Reading> {
         self.readings.first().filter(|reading| reading.how == How::Same)
     }
@@ -169,7 +168,7 @@ impl Reading {
     }
 }
 
-/// How much a term tells that is in `frequency` of `documents`.
+/// The inverse document frequency of a term in `frequency` of `documents`.
 pub(super) fn rarity(documents: usize, frequency: u32) -> f32 {
     let (all, with) = (documents as f32, frequency as f32);
     ((all - with + 0.5) / (with + 0.5)).ln_1p()

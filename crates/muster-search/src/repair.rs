@@ -1,19 +1,19 @@
-//! What an unknown word may have been meant for.
+//! Corrections of unknown words.
 
 use std::collections::BTreeSet;
 
 use super::{index::Index, query::How};
 
-/// How much of a match a guess is.
+/// The weight of a correction.
 pub(super) const SHARE: f32 = 0.5;
 
-/// Whether a word is one that can be guessed at: long enough, and not a number or a key.
+/// Whether a word can be corrected: long enough, and neither a number nor a key.
 pub(super) fn worth_trying(word: &str) -> bool {
     const SHORTEST: usize = 5;
     word.chars().count() >= SHORTEST && word.chars().all(char::is_alphabetic)
 }
 
-/// The terms that start with `word`; if there are none, those that are nearly written like it.
+/// The terms that start with `word`, or else those within a small edit distance.
 pub(super) fn of(index: &Index, word: &str) -> Vec<(String, How)> {
     let longer = longer(index, word);
     let (terms, how) = match longer.is_empty() {
@@ -39,7 +39,7 @@ fn alike<'a>(index: &'a Index, word: &str) -> Vec<&'a str> {
     const LONG: usize = 8;
     let length = word.chars().count();
     let edits = if length < LONG { 1 } else { 2 };
-    // Only outside of plain letters does one change more than one byte.
+    // Only outside of ASCII does one edit change more than one byte.
     let bytes = if word.is_ascii() { edits as usize } else { 4 * edits as usize };
     let terms = index.parts.iter().map(|part| part.shard.terms());
     let found: BTreeSet<(usize, &str)> = terms

@@ -1,8 +1,8 @@
-//! Finding what fits a query best.
+//! Lexical search.
 //!
-//! Postings are added up document by document in ranges that fit the cache. What is dear to know of a
-//! document (whether words stand side by side, how much of its name was asked for, whether the
-//! caller may see it) is asked only of those that can still make it into the answer.
+//! Postings are scored document by document in ranges that fit the CPU cache. Expensive criteria
+//! (adjacent words, the share of the name in the query, visibility to the caller) are evaluated only for
+//! documents that can still be among the results.
 
 mod candidates;
 mod scan;
@@ -15,28 +15,28 @@ use super::{
 };
 use candidates::{Candidate, Candidates};
 
-/// Where a document is.
+/// The position of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place<'a> {
-    /// Whose it is.
+    /// Its source.
     pub source: &'a str,
-    /// Which of theirs.
+    /// Its number in the source.
     pub position: usize,
 }
 
 /// Whether a document may be found.
 pub type Admit<'a> = dyn Fn(Place<'_>) -> bool + 'a;
 
-/// A document that fits.
+/// A result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit<'a> {
-    /// Where it is.
+    /// Its position.
     pub place: Place<'a>,
-    /// How well it fits; only to be compared with others of the same search.
+    /// Its score, comparable within one search only.
     pub score: f32,
     /// Whether the query names it.
     pub named: Named,
-    /// Why it fits, in the order of the query.
+    /// The matching words, in the order of the query.
     pub matches: Vec<Match>,
 }
 
@@ -45,7 +45,7 @@ pub struct Hit<'a> {
 pub enum Named {
     /// It does not.
     No,
-    /// Its name is in the query, written as only names are.
+    /// Its name is in the query, spelled as a name.
     Within,
     /// The query is its name.
     Alone,
@@ -54,17 +54,17 @@ pub enum Named {
 /// A word of a query that is in a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Match {
-    /// The word as it was asked for.
+    /// The word of the query.
     pub word: String,
-    /// What is there, without its ending.
+    /// The matching term, stemmed.
     pub term: String,
-    /// How the one led to the other.
+    /// Why it matches.
     pub how: How,
-    /// Where it is.
+    /// The fields that contain it.
     pub fields: Vec<DocumentField>,
 }
 
-/// The `limit` documents among those that `admit` lets through that fit best, the best first.
+/// The best documents that `admit` accepts, at most `limit`, the best first.
 pub(super) fn best<'a>(
     index: &'a Index,
     query: &Query,
@@ -86,7 +86,7 @@ pub(super) fn best<'a>(
 }
 
 impl Index {
-    /// How many documents among those that `admit` lets through have anything of what was asked for.
+    /// The number of documents that `admit` accepts and that contain a term of the query.
     pub fn matching(&self, text: &str, admit: &Admit<'_>) -> usize {
         let query = Query::new(self, text);
         let readings = || query.terms.iter().flat_map(|term| &term.readings);

@@ -1,7 +1,7 @@
-//! An index over some sources, as an immutable value.
+//! The inverted index of some sources, as an immutable value.
 //!
-//! **Invariant:** nothing in it depends on what else there is to find. How rare a term is, is asked
-//! of all shards together when somebody searches.
+//! **Invariant:** a shard does not depend on other shards. Document frequencies are summed over all shards
+//! by each search.
 
 pub(super) mod build;
 pub(super) mod merge;
@@ -10,21 +10,21 @@ use std::sync::Arc;
 
 use super::field::Impact;
 
-/// Marks the end of a text within the words of a document.
+/// The end of a text within the words of a document.
 pub(super) const BREAK: u32 = u32::MAX;
-/// Starts a term that is a whole name; no word contains it.
+/// The prefix of a term that is a whole name; no word contains it.
 pub(super) const WHOLE: char = '=';
 
-/// An index over some sources.
+/// The inverted index of some sources.
 #[derive(Debug)]
 pub(super) struct Shard {
-    /// Whose documents these are, sorted by source.
+    /// Its blocks, sorted by source.
     pub(super) blocks: Vec<Block>,
     terms: Terms,
-    /// For each term where its postings start, and where the last one's end.
+    /// The offsets of the postings of each term, and the end of the last.
     starts: Vec<u32>,
     postings: Vec<Posting>,
-    /// For each document where its words start, and where the last one's end.
+    /// The offsets of the words of each document, and the end of the last.
     texts: Vec<u32>,
     /// The terms of the names and descriptions, in order; the name comes first.
     words: Vec<u32>,
@@ -38,7 +38,7 @@ pub(super) struct Block {
     pub(super) count: u32,
 }
 
-/// That a term is in a document.
+/// A term in a document.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Posting {
     pub(super) document: u32,
@@ -46,18 +46,18 @@ pub(super) struct Posting {
 }
 
 impl Shard {
-    /// How many documents there are.
+    /// The number of documents.
     pub(super) fn len(&self) -> u32 {
         self.blocks.last().map_or(0, |block| block.first + block.count)
     }
 
-    /// Where the documents of a source are.
+    /// The documents of a source.
     pub(super) fn block(&self, source: &str) -> Option<&Block> {
         let at = self.blocks.binary_search_by(|block| (*block.source).cmp(source)).ok()?;
         self.blocks.get(at)
     }
 
-    /// Whose document it is, and which of theirs.
+    /// The source of a document, and its number there.
     pub(super) fn place(&self, document: u32) -> (&str, usize) {
         let after = self.blocks.partition_point(|block| block.first <= document);
         match after.checked_sub(1).and_then(|at| self.blocks.get(at)) {
@@ -76,12 +76,12 @@ impl Shard {
         &self.terms
     }
 
-    /// Where a term is, in the order of the documents.
+    /// The postings of a term, ordered by document.
     pub(super) fn postings(&self, term: u32) -> &[Posting] {
         slice(&self.postings, &self.starts, term)
     }
 
-    /// What a term is worth in a document, if it is there.
+    /// The impact of a term in a document, if it contains it.
     pub(super) fn impact(&self, term: u32, document: u32) -> Option<Impact> {
         let postings = self.postings(term);
         let at = postings.binary_search_by_key(&document, |posting| posting.document).ok()?;
@@ -98,7 +98,7 @@ impl Shard {
         self.words(document).split(|term| *term == BREAK).next().unwrap_or_default()
     }
 
-    /// How many bytes it holds.
+    /// Its size in bytes.
     pub(super) fn bytes(&self) -> usize {
         fn of<T>(list: &[T]) -> usize {
             size_of_val(list)
@@ -121,14 +121,14 @@ impl Shard {
 pub(super) struct Terms {
     text: String,
     ends: Vec<u32>,
-    /// For each term which letters it has, so that most of those that are not alike need no look.
+    /// The set of letters of each term: a filter for the edit distance.
     letters: Vec<u32>,
-    /// Each term's number at the first free place from where its hash points; [`BREAK`] where none is.
+    /// An open-addressing hash table of term numbers; [`BREAK`] where a slot is free.
     slots: Vec<u32>,
 }
 
 impl Terms {
-    /// How many there are.
+    /// The number of terms.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -147,10 +147,10 @@ impl Terms {
         (0..self.len() as u32).filter_map(|term| self.get(term))
     }
 
-    /// Those that have nearly the letters of `word`, so that at most `edits` changes may be enough.
+    /// The terms whose letters allow an edit distance of at most `edits` from `word`.
     pub(super) fn resembling(&self, word: &str, edits: u32) -> impl Iterator<Item = &str> {
         let wanted = letters(word);
-        // A change brings in one new letter and takes away one at most.
+        // An edit adds one letter and removes one at most.
         let resembles = move |has: u32| {
             (has & !wanted).count_ones() <= edits && (wanted & !has).count_ones() <= edits
         };
@@ -158,7 +158,7 @@ impl Terms {
         near.filter_map(|(term, _)| self.get(term as u32))
     }
 
-    /// Those that start with `word`.
+    /// The terms with the prefix `word`.
     pub(super) fn starting_with(&self, word: &str) -> impl Iterator<Item = &str> {
         (self.lower_bound(word)..self.len() as u32)
             .filter_map(|term| self.get(term))
@@ -188,17 +188,17 @@ impl Terms {
         low
     }
 
-    /// To be called in alphabetical order.
+    /// Adds a term. Must be called in alphabetical order.
     fn push(&mut self, term: &str) {
         self.text.push_str(term);
         self.ends.push(self.text.len() as u32);
         self.letters.push(if term.starts_with(WHOLE) { 0 } else { letters(term) });
     }
 
-    /// To be called after the last one; nothing is found before.
+    /// Builds the table. Must be called after the last term.
     fn finish(&mut self) {
         self.text.shrink_to_fit();
-        // Half of the places stay free, so that a look at one or two of them decides.
+        // Half of the slots stay free, so that one or two probes are enough.
         let mut slots = vec![BREAK; (2 * self.len()).next_power_of_two()];
         let mask = slots.len() - 1;
         for (number, term) in self.iter().enumerate() {
@@ -214,8 +214,7 @@ impl Terms {
     }
 }
 
-/// Spreads terms over numbers (FNV-1a); the upper half of the product is stirred into the lower one,
-/// which is what is used.
+/// The FNV-1a hash of a term; the upper half is folded into the lower one, which is used.
 fn hash(term: &str) -> usize {
     let hash = term.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
@@ -223,7 +222,7 @@ fn hash(term: &str) -> usize {
     (hash ^ hash >> 32) as u32 as usize
 }
 
-/// Which letters a word has.
+/// The set of letters of a word.
 fn letters(word: &str) -> u32 {
     word.bytes().fold(0, |letters, byte| match byte {
         b'a'..=b'z' => letters | 1 << (byte - b'a'),

@@ -1,18 +1,18 @@
-//! Words that mean the same, or nearly.
+//! Synonyms and related words.
 //!
-//! Written from general knowledge of how tools are named and asked for, and after a look at what was
-//! missed in one of the sets that are there to tune on.
+//! Written from general knowledge of how tools are named and asked for, and after reviewing the misses
+//! in one of the tuning sets.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use super::words;
 
-/// How much of a match a word of the same meaning is.
+/// The weight of a synonym.
 pub(super) const SAME: f32 = 0.8;
-/// How much of a match a word of neighbouring meaning is.
+/// The weight of a related word.
 const NEAR: f32 = 0.25;
 
-/// The terms that may stand for `term`, each with its share of a match; the strongest first.
+/// The terms that may replace `term`, with their weights; the strongest first.
 pub(super) fn of(term: &str) -> &'static [(String, f32)] {
     TABLE.get(term).map_or(&[], Vec::as_slice)
 }
@@ -35,7 +35,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     table
 });
 
-/// Abbreviations, spellings, and nouns of verbs that the endings do not tell.
+/// Synonyms: abbreviations, spellings, and nouns of verbs that stemming does not relate.
 const SAME_THING: &str = "
     repo repository | k8s kubernetes kube | db database | env environment |
     config configuration configure cfg | auth authentication authenticate | login signin logon |
@@ -72,7 +72,7 @@ const SAME_THING: &str = "
     exam examination | lab laboratory
 ";
 
-/// What somebody may say who means one of the others.
+/// Groups of related words.
 const NEAR_THING: &str = "
     create add new make insert register build generate write compose draft |
     delete remove drop destroy erase clear purge discard uninstall |

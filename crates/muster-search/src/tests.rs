@@ -124,7 +124,7 @@ fn hits_say_why() {
 }
 
 #[test]
-fn what_is_not_there_is_not_found() {
+fn missing_tools_are_not_found() {
     let index = index();
     let answer = index.search("order a pizza with extra cheese", EVERYTHING, 10);
     let SearchVerdict::NoSuchTool { unmatched_terms, .. } = answer.verdict else {

@@ -1,10 +1,9 @@
-//! Whether what was found is what was asked for.
+//! The verdict of a search: found, unsure, or no such tool.
 //!
-//! The strength of an answer is what its best document got, as a share of what a document would get
-//! that has every word of the query in its name. Weak answers are of two kinds that words alone cannot
-//! tell apart: the tool does not exist, or it is described in other words. To say wrongly that there is
-//! nothing is worse than to show what does not fit, so the lines are drawn low. How often each side
-//! errs is measured in `bench/retrieval`.
+//! The strength of a result is the score of its best document, as a share of the score of a document with
+//! every word of the query in its name. A weak result has one of two causes that words alone cannot
+//! distinguish: the tool does not exist, or it is described in other words. A wrong "no such tool" is
+//! worse than a poor match, so the thresholds are low. `bench/retrieval` measures both errors.
 
 use super::{
     field::MOST,
@@ -13,53 +12,51 @@ use super::{
     search::{self, Admit, Hit, Named, Place, score::NAME_COVERED},
 };
 
-/// Below this, nothing that was asked for is there. Half of the other line, since no answerable question
-/// in the sets to tune on is as weak and other sets will be harder.
+/// The threshold of "no such tool". Half of the other one: no answerable question of the tuning sets is
+/// as weak, and other sets will be harder.
 const NO_SUCH_TOOL: f32 = UNSURE / 2.0;
-/// Below this, it may not be what was asked for. One answerable question in fifty is as weak,
-/// in the sets to tune on.
+/// The threshold of "unsure". One answerable question in fifty of the tuning sets is below it.
 const UNSURE: f32 = 0.085;
-/// The same lines where it is known how near the nearest tool is in meaning: that, and twice the
-/// strength of words, are added up.
+/// The thresholds with embeddings, for the best similarity plus twice the lexical strength.
 const MEANT_NO_SUCH_TOOL: f32 = 0.38;
 const MEANT_UNSURE: f32 = 0.53;
-/// So many servers are named.
+/// The number of servers that are named.
 const NEAREST: usize = 3;
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer<'a> {
-    /// Whether it is what was asked for.
+    /// The verdict.
     pub verdict: SearchVerdict<'a>,
-    /// How well the best document fits, from 0 to 1.
+    /// The strength of the best document, from 0 to 1.
     pub strength: f32,
-    /// What fits best, the best first. With no such tool, what comes nearest.
+    /// The best documents first. If there is no such tool, the nearest ones.
     pub hits: Vec<Hit<'a>>,
 }
 
-/// Whether what was found is what was asked for.
+/// Whether the results answer the query.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SearchVerdict<'a> {
-    /// It is, as far as words can tell.
+    /// They do.
     Found,
-    /// It may be.
+    /// They may.
     Unsure {
-        /// The words that nothing matched.
+        /// The words without a match.
         unmatched_terms: Vec<String>,
     },
-    /// It is not.
+    /// They do not.
     NoSuchTool {
-        /// The words that nothing matched.
+        /// The words without a match.
         unmatched_terms: Vec<String>,
-        /// Whose tools come nearest, the nearest first.
+        /// The servers of the nearest tools, the nearest first.
         nearest_servers: Vec<&'a str>,
     },
 }
 
 impl Index {
-    /// What fits `text` best among what `admit` lets through: at most `limit` documents.
+    /// The best matches of `text`: at most `limit` documents that `admit` accepts.
     ///
-    /// A text without any word finds nothing. Whoever wants a list does not search.
+    /// A text without words has no matches.
     pub fn search<'a>(&'a self, text: &str, admit: &Admit<'_>, limit: usize) -> Answer<'a> {
         let query = Query::new(self, text);
         let hits = search::best(self, &query, admit, limit);
@@ -69,7 +66,7 @@ impl Index {
     }
 }
 
-/// Judges by how strong the words are, and how near the nearest is in meaning, if that is known.
+/// The verdict for a lexical strength and, if known, the best similarity.
 pub(super) fn judged<'a>(
     index: &Index,
     query: &Query,
@@ -102,7 +99,7 @@ pub(super) fn strength(query: &Query, hits: &[Hit<'_>]) -> f32 {
     (best.score / (rarities * MOST * (1.0 + NAME_COVERED)).max(f32::MIN_POSITIVE)).min(1.0)
 }
 
-/// The words that are in nothing that may be seen.
+/// The words that no visible document contains.
 fn unmatched(index: &Index, query: &Query, admit: &Admit<'_>) -> Vec<String> {
     let seen = |term: &Term| {
         term.readings.iter().any(|reading| {

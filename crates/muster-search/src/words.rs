@@ -1,7 +1,7 @@
-//! Text as search sees it: words, without case, endings, and those that say nothing.
+//! The tokenizer: words in lower case, stemmed, without stop words.
 //!
-//! **Invariant:** documents and queries go through the same functions, so a word that is written
-//! alike on both sides is the same term.
+//! **Invariant:** documents and queries are tokenized by the same functions, so equal words are equal
+//! terms.
 
 use std::{borrow::Cow, collections::BTreeSet, sync::LazyLock};
 
@@ -18,9 +18,9 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// The words of `text`: identifiers taken apart, lower case, verbs joined with their particles.
+    /// The words of `text`: identifiers split, lower case, verbs joined with their particles.
     ///
-    /// Scripts that write without blanks give pairs of characters.
+    /// Scripts without spaces give bigrams.
     pub(super) fn of(text: &str) -> Self {
         let mut plain = Self::default();
         let mut previous = Kind::Other;
@@ -56,7 +56,7 @@ impl Words {
         self.text.get(start..*self.ends.get(at)?)
     }
 
-    /// Pairs overlap, so each character is written twice, but for one that stands alone.
+    /// Bigrams overlap, so each character is written twice, except a single one.
     fn push_dense(&mut self, char: char, previous: Kind, next: Kind) {
         if previous == Kind::Dense {
             self.text.push(char);
@@ -81,7 +81,7 @@ impl Words {
         self.finish();
     }
 
-    /// `log in` and `log me in` are what identifiers call `login`.
+    /// `log in` and `log me in` become `login`, as identifiers have it.
     fn joined(self) -> Self {
         let pair = |at: usize, other: usize| join(self.get(at)?, self.get(other)?);
         if !(0..self.ends.len()).any(|at| pair(at, at + 1).is_some() || pair(at, at + 2).is_some())
@@ -104,14 +104,14 @@ impl Words {
     }
 }
 
-/// What the words of a text are known by; if all of them say nothing, nothing is left out.
+/// The terms of a text without stop words; all of them if there are only stop words.
 pub(super) fn terms(words: &Words) -> Vec<(&str, Cow<'_, str>)> {
     let telling: Vec<&str> = words.iter().filter(|word| !says_nothing(word)).collect();
     let kept = if telling.is_empty() { words.iter().collect() } else { telling };
     kept.into_iter().map(|word| (word, stem(word))).collect()
 }
 
-/// A word without its ending. Only plain English letters are touched.
+/// The stem of a word. Only ASCII words are stemmed.
 pub(super) fn stem(word: &str) -> Cow<'_, str> {
     static STEMMER: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
     if word.bytes().all(|byte| byte.is_ascii_lowercase()) {
@@ -121,12 +121,12 @@ pub(super) fn stem(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is left of a name when case and separators do not count.
+/// A name without case and separators.
 pub(super) fn squeezed(name: &str) -> String {
     name.chars().filter(|char| char.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// The words in a query that are written as only names of tools are.
+/// The words of a query that look like names of tools.
 pub(super) fn identifiers(query: &str) -> impl Iterator<Item = &str> {
     query
         .split(|char: char| char.is_whitespace() || "\"'`(),;?!".contains(char))
@@ -138,7 +138,7 @@ pub(super) fn identifiers(query: &str) -> impl Iterator<Item = &str> {
         })
 }
 
-/// Whether a word is in too many texts, or too empty of meaning, to tell tools apart.
+/// Whether a word is a stop word.
 pub(super) fn says_nothing(word: &str) -> bool {
     SAYS_NOTHING.contains(word)
 }
@@ -148,7 +148,7 @@ enum Kind {
     Upper,
     Lower,
     Digit,
-    /// Of a script that writes words without blanks.
+    /// Of a script without spaces.
     Dense,
     Other,
 }
@@ -166,7 +166,7 @@ impl Kind {
         }
     }
 
-    /// Whether a new word starts at a character of `kind` that stands after one of this kind.
+    /// Whether a new word starts at a character of `kind` after one of this kind.
     fn parts(self, kind: Self, next: Self) -> bool {
         match (self, kind) {
             (Self::Lower | Self::Digit, Self::Upper) => true,
@@ -204,7 +204,7 @@ fn join(verb: &str, particle: &str) -> Option<&'static str> {
 static SAYS_NOTHING: LazyLock<BTreeSet<&str>> =
     LazyLock::new(|| EMPTY_WORDS.split_whitespace().collect());
 
-/// Words of grammar, of politeness, and of asking a machine for something.
+/// Stop words: of grammar, politeness and requests.
 const EMPTY_WORDS: &str = "
     a able about actually again all also although am an and another any anything are aren as
     assist at basically be because been being both by can cannot certain could couldn curious

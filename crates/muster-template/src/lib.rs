@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nests_deeply_is_refused_or_rendered() {
+    fn deep_nesting_is_refused_or_rendered() {
         for depth in [50, 99, 100, 5000] {
             let nested = [
                 format!("{{{{ {}1{} }}}}", "(".repeat(depth), ")".repeat(depth)),

@@ -1,6 +1,6 @@
-//! Whether the arguments of a step can fit what a tool takes, before anything is rendered.
+//! Static check of the arguments of a step against the schema of its tool.
 //!
-//! Only what is certain is said: a template may become anything.
+//! Only certain problems are reported: a template may render as anything.
 
 use muster_core::suggest;
 use muster_template::Template;
@@ -8,7 +8,7 @@ use serde_json::{Value as Json, value::RawValue};
 
 use super::{JsonObject, check::WorkflowFinding};
 
-/// What does not fit, below the path of the arguments.
+/// The problems, with paths below the arguments.
 pub(super) fn check_arguments(
     tool: &str,
     schema: &RawValue,

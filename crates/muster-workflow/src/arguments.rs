@@ -1,28 +1,27 @@
-//! The arguments of a workflow: what it says it takes, and what it was given.
+//! The arguments of a workflow: their declarations, checked against a call.
 
 use serde_json::{Value as Json, json};
 use thiserror::Error;
 
 use super::{JsonObject, WorkflowArg, WorkflowSpec};
 
-/// Why arguments do not fit. The words are those of the original.
+/// Why arguments are invalid. The texts are a contract.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidInput {
-    /// One is missing.
+    /// A required argument is missing.
     #[error("input validation failed: required field '{0}' is missing")]
     Missing(String),
-    /// One is of another type.
+    /// An argument has the wrong type.
     #[error("input validation failed: field '{name}' has wrong type, expected {kind}")]
     Type {
-        /// Which.
+        /// Its name.
         name: String,
-        /// What it should be.
+        /// The declared type.
         kind: String,
     },
 }
 
-/// The arguments as the steps see them: with what holds for those left out. What is not declared is
-/// taken as it is.
+/// The arguments as the steps see them, with defaults. Undeclared arguments are passed on unchanged.
 pub fn with_defaults(
     spec: &WorkflowSpec,
     mut given: JsonObject,
@@ -41,7 +40,7 @@ pub fn with_defaults(
     Ok(given)
 }
 
-/// Nothing is converted, and what is no type of the original's is no limit.
+/// Whether a value has the declared type. Nothing is converted; an unknown type permits everything.
 fn matches_type(value: &Json, kind: &str) -> bool {
     match kind {
         "string" => value.is_string(),

@@ -1,7 +1,7 @@
-//! What is wrong with a workflow that could be known before it runs.
+//! Static checks of workflows.
 //!
-//! Nothing here keeps a workflow from being loaded or run: a tool that is missing may come, and an
-//! argument that is not declared may be given.
+//! Findings never keep a workflow from being loaded or run: a missing tool may appear later, and a caller
+//! may give an undeclared argument.
 
 use std::{collections::BTreeSet, fmt::Display};
 
@@ -14,29 +14,29 @@ use super::{
     is_assumed_available,
 };
 
-/// Something that will go wrong, or may.
+/// A problem that a run will have, or may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkflowFinding {
-    /// Where: names and list indexes below `spec`.
+    /// The path: names and list indexes below `spec`.
     pub path: Vec<String>,
     /// What is wrong.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub hint: String,
 }
 
-/// What is known of a tool.
+/// The status of a tool.
 #[derive(Debug)]
 pub enum ToolStatus<'a> {
-    /// It is there, and takes this.
+    /// It is available, and has this schema.
     Known(&'a RawValue),
-    /// There is none; these are near.
+    /// It does not exist; these names are similar.
     Missing(Vec<String>),
-    /// It may be there later.
+    /// It may become available.
     Unknown,
 }
 
-/// What there is around a workflow.
+/// The tools and workflows that a check refers to.
 pub trait CheckEnvironment {
     /// A tool by its name.
     fn tool(&self, name: &str) -> ToolStatus<'_>;
@@ -45,7 +45,7 @@ pub trait CheckEnvironment {
     fn workflow(&self, name: &str) -> Option<&Workflow>;
 }
 
-/// Everything that can be said about a workflow.
+/// All findings about a workflow.
 pub fn check(workflow: &Workflow, around: &impl CheckEnvironment) -> Vec<WorkflowFinding> {
     let mut check = Check::new(&workflow.spec);
     check.shape();
@@ -61,11 +61,11 @@ struct Check<'a> {
     spec: &'a WorkflowSpec,
     path: Vec<String>,
     findings: Vec<WorkflowFinding>,
-    /// Every step there is.
+    /// All steps.
     ids: BTreeSet<&'a str>,
-    /// The steps whose results are there by now.
+    /// The steps whose results are available so far.
     earlier: BTreeSet<String>,
-    /// The steps of loops whose results are there by now with a number behind.
+    /// The steps of loops whose results are available so far, followed by a number.
     numbered: BTreeSet<&'a str>,
     vars: BTreeSet<String>,
 }
@@ -164,7 +164,7 @@ impl<'a> Check<'a> {
                 check.vars = vars;
             }),
             StepAction::Parallel { steps } => {
-                // None of them sees the others.
+                // Concurrent steps do not see each other.
                 let (before, mut after) = (self.earlier.clone(), self.earlier.clone());
                 self.within("parallel", |check| {
                     for (index, step) in steps.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! Whether a result is as a condition expects it.
+//! Evaluates conditions on results.
 
 use serde_json::{Number, Value as Json};
 
 use super::{JsonObject, ResultExpectation, StepCondition};
 
-/// Holds a result against a condition whose expected values are rendered. The rules are the
-/// original's: of two expectations only those with paths count, and if none has paths, `expect`.
+/// Evaluates a condition whose expected values are rendered. Of two expectations only those with paths
+/// count, and `expect` if none has paths.
 pub(super) fn holds(condition: &StepCondition, result: &Json, failed: bool) -> bool {
     let (nothing, none) = (ResultExpectation::default(), ResultExpectation::default());
     let expect = condition.expect.as_ref().unwrap_or(&nothing);
@@ -23,7 +23,7 @@ fn every_path(result: &Json, paths: &JsonObject) -> bool {
     })
 }
 
-/// The value at a path such as `pods.0.name` or `pods[0].name`. A key that holds dots is found too.
+/// The value at a path such as `pods.0.name` or `pods[0].name`. Keys with dots are found too.
 pub(super) fn value_at<'j>(value: &'j Json, path: &str) -> Option<&'j Json> {
     if let Some(found) = value.as_object().and_then(|object| object.get(path)) {
         return Some(found);
@@ -37,7 +37,7 @@ pub(super) fn value_at<'j>(value: &'j Json, path: &str) -> Option<&'j Json> {
     })
 }
 
-/// Whether two values are the same, or read the same: `5` and `"5"`.
+/// Whether two values are equal, or print the same: `5` and `"5"`.
 fn loosely_equal(found: &Json, wanted: &Json) -> bool {
     found == wanted || go_text(found) == go_text(wanted)
 }
@@ -113,12 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be() {
+    fn negative_conditions() {
         let not = |json: Json| json!({"tool": "x", "expect_not": json});
         check(not(json!({"json_path": {"a": 5}})), json!({"a": 5}), false, false);
         check(not(json!({"json_path": {"a": 5}})), json!({"a": 6}), true, true);
         check(not(json!({"json_path": {"a": 5}})), json!("text"), false, true);
-        // Without paths it is not looked at, and a failure is expected.
+        // Without paths the result is ignored, and a failure is expected.
         check(not(json!({"success": true})), json!({}), true, true);
         check(not(json!({"success": true})), json!({}), false, false);
         let both = json!({"tool": "x", "expect": {"success": true, "json_path": {"n": "s"}},

@@ -1,4 +1,4 @@
-//! What a tool answered, as a step sees it; and what a workflow answers, as its caller does.
+//! The result of a tool as steps see it, and the result of a workflow as its caller sees it.
 
 use std::borrow::Cow;
 
@@ -8,21 +8,21 @@ use muster_core::{
 };
 use serde_json::{Value as Json, json};
 
-/// What a tool answered.
+/// The result of a tool.
 #[derive(Debug, Clone)]
 pub struct ToolContent {
-    /// Its first text: the value that it is as JSON, else the text itself; null without one.
+    /// Its first text, parsed if it is JSON; null without one.
     pub value: Json,
     /// Its first text.
     pub text: String,
-    /// Whether the tool says that it failed.
+    /// Whether the tool reported an error.
     pub failed: bool,
-    /// All of it.
+    /// The whole result.
     pub outcome: Outcome,
 }
 
 impl ToolContent {
-    /// Reads an outcome. None for questions, which are no answer.
+    /// Reads an outcome. `None` for a request for input, which is not a result.
     pub fn of(outcome: Outcome) -> Option<Self> {
         let (text, structured, failed) = match &outcome {
             Outcome::Text { text, failed, .. } => (Some(text.clone()), None, *failed),
@@ -38,7 +38,7 @@ impl ToolContent {
     }
 }
 
-/// The value that a text is as JSON, else the text.
+/// A text parsed as JSON, else the text itself.
 fn parsed(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|_| Json::String(text.to_owned()))
 }
@@ -63,8 +63,8 @@ fn text_of(item: &Json) -> Option<&str> {
     item.get("text").and_then(Json::as_str).filter(|_| is_text)
 }
 
-/// An outcome that also says by which run it came about: inside, where it is one JSON object, else as
-/// a text of its own behind the others.
+/// An outcome with the id of its run: a member of the result if that is one JSON object, else a further
+/// text.
 pub fn with_execution_id(outcome: Outcome, id: &str) -> Outcome {
     match outcome {
         Outcome::Text { text, failed, details } => match with_id_inside(&text, id) {

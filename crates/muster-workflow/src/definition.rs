@@ -1,5 +1,5 @@
-//! What a workflow does, read from JSON: the `spec` of a file, or the arguments of a tool. Files write
-//! `allowFailure`, tools write `allow_failure`; both are read everywhere.
+//! Parses a workflow definition from JSON: the `spec` of a file, or the arguments of a tool. Files write
+//! `allowFailure`, tools write `allow_failure`; both are accepted everywhere.
 
 use std::fmt::Display;
 
@@ -12,27 +12,27 @@ use super::{
     fields::{ARGUMENT, CONDITION, EXPECTATION, FOR_EACH, SPEC, STEP},
 };
 
-/// Something wrong, and where.
+/// A problem and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecProblem {
     /// Field names and list indexes from the top.
     pub path: Vec<String>,
     /// What is wrong.
     pub message: String,
-    /// What to do about it.
+    /// How to fix it.
     pub fix: String,
 }
 
 /// A spec, and its fields that have no effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParsedSpec {
-    /// What was read.
+    /// The spec.
     pub spec: WorkflowSpec,
-    /// Where fields are that nothing reads, with the names that may have been meant.
+    /// The unknown fields, with similar known names.
     pub unknown: Vec<(Vec<String>, Option<&'static str>)>,
 }
 
-/// Reads a spec. Every problem is told at once.
+/// Parses a spec. Reports all problems at once.
 pub fn read(spec: &Json) -> Result<ParsedSpec, Vec<SpecProblem>> {
     let mut walk = SpecReader::default();
     let read = walk.spec(spec);
@@ -158,7 +158,7 @@ impl SpecReader {
     }
 
     fn arg(&mut self, json: &Json) -> Option<WorkflowArg> {
-        // A lone word is a type: `owner: string`.
+        // A single word is a type: `owner: string`.
         if let Json::String(kind) = json {
             return Some(WorkflowArg { kind: kind.clone(), ..WorkflowArg::default() });
         }
@@ -276,7 +276,7 @@ impl SpecReader {
     }
 }
 
-/// Where a step stands.
+/// The position of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nesting {
     Top,

@@ -1,10 +1,10 @@
-//! Futures that run beside each other.
+//! Concurrent futures.
 
 use std::{future::poll_fn, task::Poll};
 
 use muster_core::backend::BoxFuture;
 
-/// Waits for all of them; what they gave stands in their order. Dropped, it drops them all.
+/// Waits for all futures. Results are in the order of the futures; dropping it drops them all.
 pub(super) async fn join_all<T>(futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
     let mut waiting: Vec<Option<BoxFuture<'_, T>>> = futures.into_iter().map(Some).collect();
     let mut done: Vec<Option<T>> = waiting.iter().map(|_| None).collect();

@@ -26,50 +26,50 @@ use indexmap::IndexMap;
 use muster_core::value::Value;
 use serde_json::{Map, Value as Json};
 
-/// What the names of workflows begin with when they are called.
+/// The prefix of the tools of workflows.
 pub const TOOL_PREFIX: &str = "workflow_";
 
-/// An object of JSON.
+/// A JSON object.
 pub type JsonObject = Map<String, Json>;
 
-/// A workflow as its file describes it.
+/// A workflow.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workflow {
     /// Its name; `workflow_<name>` is its tool.
     pub name: String,
-    /// Where events about it belong.
+    /// The namespace of its events.
     pub namespace: String,
-    /// What it does.
+    /// Its definition.
     pub spec: WorkflowSpec,
-    /// What else its file says about it; written back as it was.
+    /// Other metadata of its file, preserved when it is rewritten.
     pub extra: Vec<(Value, Value)>,
 }
 
-/// What a workflow does.
+/// The definition of a workflow.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkflowSpec {
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// What it takes, in the order written.
+    /// Its arguments, in the order written.
     pub args: IndexMap<String, WorkflowArg>,
-    /// What it does.
+    /// Its steps.
     pub steps: Vec<WorkflowStep>,
-    /// What it does when a step fails that must not.
+    /// The steps that run if a step fails that must not.
     pub on_failure: Vec<WorkflowStep>,
-    /// What it answers, in place of the usual.
+    /// Its result, in place of the report of its steps.
     pub output: Option<Json>,
 }
 
 /// One argument of a workflow.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WorkflowArg {
-    /// Its type: a word of JSON Schema.
+    /// Its type in JSON Schema.
     pub kind: String,
-    /// Whether it must be given.
+    /// Whether it is required.
     pub required: bool,
-    /// What holds when it is not.
+    /// Its default.
     pub default: Option<Json>,
-    /// What it is for.
+    /// Its description.
     pub description: String,
 }
 
@@ -77,78 +77,78 @@ pub struct WorkflowArg {
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a field of the file")]
 pub struct WorkflowStep {
-    /// Its name, by which later steps know its result.
+    /// Its name, by which later steps refer to its result.
     pub id: String,
-    /// What it does.
+    /// Its action.
     pub action: StepAction,
-    /// When it does so; always, without one.
+    /// The condition; without one it always runs.
     pub condition: Option<StepCondition>,
-    /// Whether its result is part of the answer.
+    /// Whether its result is stored.
     pub store: bool,
-    /// Whether the workflow goes on when it fails.
+    /// Whether the workflow continues if it fails.
     pub allow_failure: bool,
-    /// Whether doing it twice is as good as once.
+    /// Whether it is idempotent.
     pub idempotent: bool,
-    /// What it is for.
+    /// Its description.
     pub description: String,
-    /// Read for files of the original, which does nothing with it either.
+    /// Accepted for compatibility; without effect.
     pub outputs: Option<Json>,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StepAction {
     /// Calls a tool.
     Tool {
         /// Its name.
         tool: String,
-        /// Its arguments, templates inside.
+        /// Its arguments, with templates.
         args: JsonObject,
     },
-    /// Does steps for each item of a list, one item after the other.
+    /// Runs steps for each item of a list, one item after the other.
     ForEach {
-        /// The list, or a template that is one.
+        /// The list, or a template that renders one.
         items: Json,
-        /// What an item is called in templates, below `.vars`.
+        /// The name of an item in templates, below `.vars`.
         name: String,
-        /// What is done.
+        /// The steps.
         steps: Vec<WorkflowStep>,
     },
-    /// Does steps at the same time.
+    /// Runs steps concurrently.
     Parallel {
-        /// What is done.
+        /// The steps.
         steps: Vec<WorkflowStep>,
     },
 }
 
-/// When a step is done.
+/// When a step runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StepCondition {
     /// If this renders as true.
     pub template: Option<String>,
-    /// If this tool answers as expected.
+    /// If the result of this tool is as expected.
     pub tool: Option<String>,
-    /// The arguments of that tool, templates inside.
+    /// The arguments of that tool, with templates.
     pub args: JsonObject,
     /// If the result of this earlier step is as expected.
     pub from_step: Option<String>,
-    /// What must hold.
+    /// Conditions that must hold.
     pub expect: Option<ResultExpectation>,
-    /// What must not.
+    /// Conditions that must not hold.
     pub expect_not: Option<ResultExpectation>,
 }
 
-/// What is expected of a result.
+/// Conditions on a result.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ResultExpectation {
-    /// Whether it is a good one.
+    /// Whether the call succeeded.
     pub success: bool,
     /// Values by path.
     pub json_path: JsonObject,
 }
 
 impl WorkflowStep {
-    /// The word for what it does: the tool's name, or the kind of group.
+    /// The name of the tool, or the kind of group.
     pub fn tool(&self) -> &str {
         match &self.action {
             StepAction::Tool { tool, .. } => tool,
@@ -157,7 +157,7 @@ impl WorkflowStep {
         }
     }
 
-    /// The steps inside it.
+    /// Its nested steps.
     pub fn inner(&self) -> &[Self] {
         match &self.action {
             StepAction::Tool { .. } => &[],
@@ -165,19 +165,19 @@ impl WorkflowStep {
         }
     }
 
-    /// Itself, and the steps inside it.
+    /// Itself and its nested steps.
     fn all(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(self.inner())
     }
 }
 
 impl Workflow {
-    /// A workflow that no file describes yet.
+    /// A workflow without a file.
     pub fn new(name: impl Into<String>, namespace: impl Into<String>, spec: WorkflowSpec) -> Self {
         Self { name: name.into(), namespace: namespace.into(), spec, extra: Vec::new() }
     }
 
-    /// The tools that its steps call, as often as they do.
+    /// The tools that its steps call, with repetitions.
     pub fn tools(&self) -> impl Iterator<Item = &str> {
         let steps = self.spec.steps.iter().flat_map(WorkflowStep::all);
         steps.filter_map(|step| match &step.action {
@@ -186,7 +186,7 @@ impl Workflow {
         })
     }
 
-    /// Everything it may call: its steps, their conditions, and what it does when it fails.
+    /// Every tool it may call: in steps, conditions and `onFailure`.
     pub fn reachable_tools(&self) -> impl Iterator<Item = &str> {
         let steps = self.spec.steps.iter().chain(&self.spec.on_failure).flat_map(WorkflowStep::all);
         let conditions =
@@ -198,8 +198,8 @@ impl Workflow {
         tools.chain(conditions.filter_map(|step| step.condition.as_ref()?.tool.as_deref()))
     }
 
-    /// Whether all its tools are there, if `known` knows those that are. The gateway's own tools and
-    /// other workflows count as there; a call says more about them than this could.
+    /// Whether all its tools are available, as `known` says. Core tools and other workflows count as
+    /// available: calling them gives a better error.
     pub fn is_available(&self, known: impl Fn(&str) -> bool) -> bool {
         self.tools().all(|tool| is_assumed_available(tool) || known(tool))
     }
@@ -210,7 +210,7 @@ impl Workflow {
     }
 }
 
-/// Names that the original answers for itself, whether there is such a tool or not.
+/// Names that count as available, whether there is such a tool or not.
 const ASSUMED_PREFIXES: [&str; 8] = [
     "core_workflow_",
     "core_service_",
@@ -222,12 +222,12 @@ const ASSUMED_PREFIXES: [&str; 8] = [
     TOOL_PREFIX,
 ];
 
-/// Whether a tool counts as there without being looked up.
+/// Whether a tool counts as available without a lookup.
 pub fn is_assumed_available(tool: &str) -> bool {
     ASSUMED_PREFIXES.iter().any(|prefix| tool.starts_with(prefix))
 }
 
-/// The way from `start` back to itself through the workflows that call each other, if there is one.
+/// A cycle of workflows that call each other, from `start` back to itself.
 pub fn find_cycle<'a>(
     start: &'a Workflow,
     find: &impl Fn(&str) -> Option<&'a Workflow>,

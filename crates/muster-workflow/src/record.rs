@@ -1,5 +1,5 @@
-//! What is kept of a run: its record, and the journal from which a record is made when the gateway
-//! ended in the middle.
+//! The record of a run, and the journal that its record is restored from if the gateway ended during the
+//! run.
 
 use muster_core::hex;
 use serde::{Deserialize, Serialize};
@@ -11,29 +11,29 @@ use super::{
     run::CompletedSteps,
 };
 
-/// How a run is doing.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunState {
-    /// It runs.
+    /// It is running.
     Inprogress,
-    /// It came to its end.
+    /// It completed.
     Completed,
-    /// It did not.
+    /// It failed.
     Failed,
-    /// The gateway ended before it did.
+    /// The gateway ended during the run.
     Interrupted,
 }
 
 impl RunState {
-    /// The state that a word stands for.
+    /// Parses the name of a state.
     pub fn of(word: &str) -> Option<Self> {
         [Self::Inprogress, Self::Completed, Self::Failed, Self::Interrupted]
             .into_iter()
             .find(|state| state.as_str() == word)
     }
 
-    /// The word for it.
+    /// Its name in records.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Inprogress => "inprogress",
@@ -47,30 +47,30 @@ impl RunState {
 /// The record of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// Which run.
+    /// The id of the run.
     pub execution_id: String,
-    /// Of which workflow.
+    /// The name of the workflow.
     pub workflow_name: String,
-    /// Whose it is, where people log in; nobody else sees it.
+    /// The owner, who alone sees it; none without logins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// How it is doing.
+    /// Its state.
     pub status: RunState,
-    /// When it began.
+    /// Its start, as RFC 3339.
     pub started_at: String,
-    /// When it ended.
+    /// Its end, as RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<String>,
-    /// How long it took.
+    /// Its duration.
     #[serde(default)]
     pub duration_ms: u64,
     /// Its arguments.
     #[serde(default)]
     pub input: JsonObject,
-    /// What it answered, where it came to its end.
+    /// Its result, if it completed.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub result: Json,
-    /// Why it failed.
+    /// The error, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Its steps.
@@ -81,39 +81,39 @@ pub struct RunRecord {
 /// The record of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepRecord {
-    /// Which step.
+    /// The id of the step.
     pub step_id: String,
-    /// What it called.
+    /// The tool that it called.
     pub tool: String,
-    /// How it ended; `interrupted` where nobody knows.
+    /// Its status; `interrupted` if unknown.
     pub status: String,
-    /// When it began.
+    /// Its start, as RFC 3339.
     pub started_at: String,
-    /// When it ended.
+    /// Its end, as RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<String>,
-    /// How long it took.
+    /// Its duration.
     #[serde(default)]
     pub duration_ms: u64,
-    /// What it called its tool with.
+    /// The arguments of the call.
     #[serde(default)]
     pub input: JsonObject,
-    /// What it answered, where that is kept.
+    /// Its result, if stored.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub result: Json,
-    /// Why it failed.
+    /// The error, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Under which name later steps see it.
+    /// The name by which later steps refer to its result.
     #[serde(default)]
     pub stored_as: String,
 }
 
-/// A step that began and, as far as is known, has not ended.
+/// The status of a step that started and may not have ended.
 const INTERRUPTED: &str = "interrupted";
 
 impl StepRecord {
-    /// What came of a step, between two moments.
+    /// The record of a step that ran between two times.
     pub fn new(report: &StepReport, began: &JournalTime, ended: &JournalTime) -> Self {
         let status = match report.status {
             StepStatus::Completed => "completed",
@@ -135,83 +135,83 @@ impl StepRecord {
     }
 }
 
-/// A moment, as text and as milliseconds since 1970.
+/// A time, as text and as milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalTime {
     /// RFC 3339.
     pub text: String,
-    /// To reckon with.
+    /// Milliseconds since the Unix epoch.
     pub ms: i64,
 }
 
 impl JournalTime {
-    /// Milliseconds between two moments; none where the clock was set back.
+    /// The milliseconds between two times; zero if the clock was set back.
     pub fn since(&self, before: &Self) -> u64 {
         u64::try_from(self.ms.saturating_sub(before.ms)).unwrap_or_default()
     }
 }
 
-/// A line of the journal of a run that is not at its end.
+/// A line of the journal of a running workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "lowercase")]
 pub enum JournalEntry {
-    /// The run began.
+    /// The run started.
     Opened {
-        /// When.
+        /// The time.
         at: JournalTime,
-        /// How it began.
+        /// The start of the run.
         #[serde(flatten)]
         opened: Box<RunStart>,
     },
-    /// A step began. From now on it may have been done.
+    /// A step started. From now on its effect may exist.
     Begins {
-        /// When.
+        /// The time.
         at: JournalTime,
-        /// Which.
+        /// The step.
         step: String,
-        /// What it calls.
+        /// The tool that it calls.
         tool: String,
     },
     /// A step ended.
     Ended {
-        /// When.
+        /// The time.
         at: JournalTime,
-        /// What came of it.
+        /// Its report.
         report: Box<StepReport>,
-        /// What later steps see of it.
+        /// Its value for later steps.
         #[serde(default)]
         value: Json,
     },
 }
 
-/// How a run began.
+/// The start of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunStart {
-    /// Its record, as far as there is one.
+    /// Its record so far.
     pub record: RunRecord,
-    /// Whose it is.
+    /// Its owner.
     pub subject: String,
-    /// How many calls above it.
+    /// The number of calls above it.
     pub depth: u8,
-    /// What it does: another run of the same name may do something else.
+    /// The fingerprint of the workflow, whose definition may change between runs.
     pub definition: String,
 }
 
-/// What a journal says.
+/// A parsed journal.
 #[derive(Debug, Clone, Default)]
 pub struct RunJournal {
-    /// How the run began.
+    /// The start of the run.
     pub opened: Option<RunStart>,
     /// The steps that ended, in order.
     pub ended: Vec<(StepReport, Json, JournalTime, JournalTime)>,
-    /// The steps that began and did not end.
+    /// The steps that started and did not end.
     pub open: Vec<(String, String, JournalTime)>,
-    /// When the last line was written.
+    /// The time of the last line.
     pub last: JournalTime,
 }
 
 impl RunJournal {
-    /// Reads a journal. What was being written when the gateway ended is cut off at the end.
+    /// Parses a journal. An incomplete last line is ignored: the gateway ended while writing it.
     pub fn read(journal: &str) -> Self {
         let mut story = Self::default();
         for line in
@@ -238,10 +238,10 @@ impl RunJournal {
         story
     }
 
-    /// What a run that goes on need not do again; none where going on could do something twice.
+    /// The completed steps that a resumed run skips; `None` if resuming could repeat an effect.
     ///
-    /// It goes on only if it is a whole run of a workflow that is still the same, no step of it failed,
-    /// and every step that is not known to have ended is one that may be done twice.
+    /// A run can be resumed only if the workflow is unchanged, no step failed, and every step that may not
+    /// have ended is idempotent.
     pub fn resumable(&self, spec: &WorkflowSpec) -> Option<CompletedSteps> {
         let RunStart { depth, definition, .. } = self.opened.as_ref()?;
         let failed = self
@@ -270,7 +270,7 @@ impl RunJournal {
         safe.then(|| past.collect())
     }
 
-    /// The steps as records keep them.
+    /// The records of the steps.
     pub fn steps(&self) -> Vec<StepRecord> {
         let ended =
             self.ended.iter().map(|(report, _, began, at)| StepRecord::new(report, began, at));
@@ -292,7 +292,7 @@ impl RunJournal {
     }
 }
 
-/// A definition in a form that two runs can be compared by.
+/// A digest of a definition, by which two runs can be compared.
 pub fn fingerprint(spec: &WorkflowSpec) -> String {
     use sha2::Digest as _;
 
@@ -302,7 +302,7 @@ pub fn fingerprint(spec: &WorkflowSpec) -> String {
 }
 
 impl RunRecord {
-    /// A run that begins.
+    /// The record of a run that starts.
     pub fn begun(id: String, workflow: String, input: JsonObject, at: &JournalTime) -> Self {
         Self {
             execution_id: id,
@@ -319,7 +319,7 @@ impl RunRecord {
         }
     }
 
-    /// The same run, of which only the journal tells how far it came.
+    /// The record of an interrupted run, completed from its journal.
     pub fn interrupted(self, story: &RunJournal) -> Self {
         let error = match story.open.first() {
             Some((step, ..)) => format!(
@@ -340,7 +340,7 @@ impl RunRecord {
         }
     }
 
-    /// What a list shows of it.
+    /// Its entry in lists.
     pub fn summary(&self) -> RunSummary {
         RunSummary {
             execution_id: self.execution_id.clone(),
@@ -355,7 +355,7 @@ impl RunRecord {
         }
     }
 
-    /// Without its steps.
+    /// The record without its steps.
     pub fn without_steps(&self) -> Json {
         let mut object = object(self);
         object.remove("steps");
@@ -366,7 +366,7 @@ impl RunRecord {
         Json::Object(object)
     }
 
-    /// With nothing but one of its steps; none where it has no such step.
+    /// The record with one of its steps only; `None` if it has no such step.
     pub fn only_step(&self, id: &str) -> Option<Json> {
         let step = self.steps.iter().find(|step| step.step_id == id)?;
         let mut object = object(self);
@@ -388,28 +388,28 @@ fn object(record: &RunRecord) -> JsonObject {
     }
 }
 
-/// What a list shows of a run.
+/// A run in a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// Which run.
+    /// The id of the run.
     pub execution_id: String,
-    /// Of which workflow.
+    /// The name of the workflow.
     pub workflow_name: String,
-    /// Whose it is, where people log in.
+    /// The owner; none without logins.
     #[serde(skip)]
     pub owner: Option<String>,
-    /// How it is doing.
+    /// Its state.
     pub status: RunState,
-    /// When it began.
+    /// Its start, as RFC 3339.
     pub started_at: String,
-    /// When it ended.
+    /// Its end, as RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<String>,
-    /// How long it took.
+    /// Its duration.
     pub duration_ms: u64,
-    /// How many steps there are records of.
+    /// The number of recorded steps.
     pub step_count: usize,
-    /// Why it failed.
+    /// The error, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -5,16 +5,16 @@ use serde_json::Value as Json;
 
 use super::JsonObject;
 
-/// How a template that is the whole of a text becomes a value.
+/// The type of a text that is one template.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TemplateTarget {
-    /// As an argument: a bare reference keeps its type, the rest is text.
+    /// As an argument: a bare reference keeps its type, everything else is text.
     Argument,
-    /// As a part of the answer: what is computed keeps its type too.
+    /// As a part of the result: computed values keep their type too.
     Output,
 }
 
-/// Renders values, and notes which arguments of the workflow they use.
+/// Renders values, and records which arguments of the workflow they use.
 pub(super) struct Renderer<'a> {
     data: &'a Json,
     cx: RenderContext<'a>,
@@ -37,7 +37,7 @@ impl<'a> Renderer<'a> {
         .collect()
     }
 
-    /// A value with everything inside it. Keys are no templates.
+    /// A value, recursively. Keys are not templates.
     pub(super) fn value(&mut self, value: &Json, leaf: TemplateTarget) -> Result<Json, String> {
         match value {
             Json::String(text) if Template::is_template(text) => self.leaf(text, leaf),
@@ -56,7 +56,7 @@ impl<'a> Renderer<'a> {
     fn leaf(&mut self, text: &str, leaf: TemplateTarget) -> Result<Json, String> {
         let template = Template::parse(text).map_err(|error| worded(&error))?;
         self.note(&template);
-        // What is seldom used is not kept twice.
+        // Rarely used: not worth a cache.
         let whole = template
             .references()
             .iter()

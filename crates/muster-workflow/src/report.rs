@@ -1,15 +1,15 @@
-//! What came of a step, and how a run answers.
+//! The report of a step, and the result of a run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{JsonObject, Workflow};
 
-/// How a step ended.
+/// The status of a step that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StepStatus {
-    /// Its tool answered.
+    /// Its tool returned a result.
     Completed,
     /// Its tool failed, or could not be called.
     Failed,
@@ -17,49 +17,49 @@ pub enum StepStatus {
     Skipped,
 }
 
-/// What became of a condition.
+/// The evaluation of a condition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ConditionResult {
     /// Whether it held.
     pub holds: bool,
-    /// What was looked at.
+    /// The value that was checked.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub result: Json,
-    /// Where that came from: a tool, `from_step:<id>`, or `template`.
+    /// The source of that value: a tool, `from_step:<id>`, or `template`.
     pub source: String,
 }
 
-/// What came of a step.
+/// The report of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepReport {
-    /// The step; inside a loop with the number of the item behind it.
+    /// The id of the step; in a loop followed by the number of the item.
     pub id: String,
-    /// What it called.
+    /// The tool that it called.
     pub tool: String,
-    /// How it ended.
+    /// Its status.
     pub status: StepStatus,
-    /// What became of its condition.
+    /// The evaluation of its condition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionResult>,
     /// Whether it was allowed to fail.
     #[serde(default)]
     pub allow_failure: bool,
-    /// What it answered, where that is part of the answer.
+    /// Its result, if stored.
     #[serde(default, skip_serializing_if = "Json::is_null")]
     pub result: Json,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What it called its tool with.
+    /// The arguments of the call.
     #[serde(default)]
     pub input: JsonObject,
-    /// What came of the steps inside it.
+    /// The reports of its nested steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Self>,
 }
 
 impl StepReport {
-    /// As the answer of a run shows it.
+    /// The report in the result of a run.
     pub fn shown(&self) -> Json {
         let mut object = JsonObject::new();
         let mut put = |name: &str, value: Json| drop(object.insert(name.to_owned(), value));
@@ -88,7 +88,7 @@ impl StepReport {
         Json::Object(object)
     }
 
-    /// Its result as records keep it: of a step with a condition, together with that.
+    /// Its result in records; with its condition, if it has one.
     pub fn recorded(&self) -> Json {
         let Some(judged) = &self.condition else { return self.result.clone() };
         let mut object = JsonObject::new();
@@ -108,13 +108,13 @@ impl StepReport {
         Json::Object(object)
     }
 
-    /// Itself, and what came of the steps inside it.
+    /// Itself and the reports of its nested steps.
     pub fn all(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(&self.steps)
     }
 }
 
-/// What a run has to say at its end.
+/// The data of a run's result.
 pub(super) struct RunReport<'a> {
     pub(super) workflow: &'a Workflow,
     pub(super) status: StepStatus,
@@ -125,7 +125,7 @@ pub(super) struct RunReport<'a> {
 }
 
 impl RunReport<'_> {
-    /// The usual answer, with its keys sorted.
+    /// The default result, with sorted keys.
     pub(super) fn object(&self) -> JsonObject {
         let mut object = JsonObject::new();
         let mut put = |name: &str, value: Json| drop(object.insert(name.to_owned(), value));

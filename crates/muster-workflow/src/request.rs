@@ -1,5 +1,5 @@
-//! A workflow as a tool's arguments describe it. What is wrong with it is said in the words of the
-//! original, one thing at a time.
+//! Parses a workflow from the arguments of a core tool. The error texts are a contract, and report one
+//! problem at a time.
 
 use std::collections::BTreeSet;
 
@@ -9,26 +9,26 @@ use thiserror::Error;
 
 use super::{JsonObject, WorkflowSpec, definition};
 
-/// Why arguments describe no workflow.
+/// Why arguments are not a workflow.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidWorkflow {
-    /// Something is missing, or of the wrong form.
+    /// A part is missing or malformed.
     #[error("{0}")]
     Malformed(String),
-    /// It has the right form and makes no sense.
+    /// It is well-formed, but invalid.
     #[error("{0}")]
     Inconsistent(String),
 }
 
 impl InvalidWorkflow {
-    /// What is wrong, without saying that it is.
+    /// The problem, without the introduction.
     pub fn plain(&self) -> &str {
         let (Self::Malformed(text) | Self::Inconsistent(text)) = self;
         text.strip_prefix("validation failed: ").unwrap_or(text)
     }
 }
 
-/// Reads the name and the spec.
+/// Parses the name and the spec.
 pub fn read(request: &Json) -> Result<(String, WorkflowSpec), InvalidWorkflow> {
     let form = |text: &str| InvalidWorkflow::Malformed(text.to_owned());
     let name = request.get("name").and_then(Json::as_str).unwrap_or_default();
@@ -92,7 +92,7 @@ fn argument(name: &str, arg: &Json) -> Result<(), String> {
     }
 }
 
-/// The text begins with what stands behind the number of the step.
+/// The text starts with what follows the number of the step.
 fn step(step: &Json) -> Result<(), String> {
     let Json::Object(step) = step else { return Err(" is not a valid object".to_owned()) };
     let is_group = ["forEach", "for_each", "parallel"].iter().any(|name| step.contains_key(*name));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_as_known() {
+    fn error_texts() {
         check(json!({"steps": []}), "form: name argument is required");
         check(json!({"name": "w"}), "form: steps argument is required");
         check(json!({"name": "w", "steps": []}), "sense: workflow must have at least one step");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_read() {
+    fn valid_requests() {
         check(json!({"name": "w", "version": "1", "steps": [{"id": "a", "tool": "t"}]}), "w: 1");
         let each = json!({"items": "{{ .input.l }}", "steps": [{"id": "b", "tool": "t"}]});
         check(json!({"name": "w", "steps": [{"id": "a", "forEach": each}]}), "w: 1");

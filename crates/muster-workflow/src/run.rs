@@ -1,4 +1,4 @@
-//! How a workflow runs: step after step, each told to the [`Host`] before it begins and after it ends.
+//! The interpreter: runs step after step, each journaled by the [`Host`] before it starts and after it ends.
 
 mod end;
 
@@ -18,75 +18,75 @@ use super::{
     report::{ConditionResult, StepReport, StepStatus},
 };
 
-/// More items than this are not meant.
+/// The maximum number of items of a loop.
 const MAX_ITEMS: usize = 10_000;
 
-/// What a run needs of the world.
+/// The environment of a run.
 pub trait Host: Send + Sync {
     /// Calls a tool, by the one call path.
     fn call<'a>(&'a self, tool: &'a str, arguments: JsonObject) -> BoxFuture<'a, CallOutcome>;
 
-    /// Takes down what is about to happen or has happened. The run goes on when that is done.
+    /// Writes a line of the journal. The run continues once it is written.
     fn journal(&self, note: JournalNote) -> BoxFuture<'_, ()>;
 
-    /// Time, chance and limits for templates.
+    /// Clock, randomness and limits for templates.
     fn context(&self) -> RenderContext<'_>;
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Debug)]
 pub enum CallOutcome {
-    /// The tool answered.
+    /// The tool returned a result.
     Returned(ToolContent),
-    /// It did not run, or its answer was lost.
+    /// It did not run, or its result was lost.
     Failed(String),
 }
 
 /// A line of a run's journal.
 #[derive(Debug, Clone)]
 pub enum JournalNote {
-    /// A step begins. From now on it may have been done.
+    /// A step starts. From now on its effect may exist.
     Begins {
-        /// Its name; inside a loop with the number of the item behind it.
+        /// Its id; in a loop followed by the number of the item.
         step: String,
-        /// What it calls.
+        /// The tool that it calls.
         tool: String,
     },
     /// A step ended.
     Ended {
-        /// What came of it.
+        /// Its report.
         report: Box<StepReport>,
-        /// What later steps see of it.
+        /// Its value for later steps.
         value: Json,
     },
 }
 
-/// What steps of an earlier attempt at the same run gave, by name.
+/// The values of steps that an interrupted run completed, by step.
 pub type CompletedSteps = BTreeMap<String, (StepReport, Json)>;
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct RunOutcome {
-    /// What its caller is told.
+    /// The reply to its caller.
     pub result: RunResult,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub error: Option<String>,
-    /// What came of its steps, as far as it got.
+    /// The reports of the steps that ran.
     pub reports: Vec<StepReport>,
 }
 
-/// What the caller of a run is told.
+/// The reply to the caller of a run.
 #[derive(Debug)]
 pub enum RunResult {
     /// The result of the workflow.
     Value(Json),
-    /// What the tool said that failed.
+    /// The result of the tool that failed.
     Tool(Outcome),
     /// Why there is no result.
     Error(String),
 }
 
-/// Runs a workflow with arguments that fit. What `past` knows is not done again.
+/// Runs a workflow with valid arguments. Steps in `past` are not repeated.
 pub async fn run(
     workflow: &Workflow,
     input: JsonObject,
@@ -117,20 +117,20 @@ pub async fn run(
     }
 }
 
-/// Why a run does not go on.
+/// Why a run stops.
 enum RunFailure {
-    /// A step could not be done.
+    /// A step could not run.
     CallFailed { step: String, error: String },
-    /// A tool failed and says so.
+    /// A tool reported an error.
     ToolFailed { step: String, text: String, outcome: Outcome },
-    /// Something in the file does not work out.
+    /// A template or condition of the file cannot be evaluated.
     Invalid(String),
 }
 
-/// What a step gave.
+/// The outcome of a step.
 struct StepOutcome {
     report: StepReport,
-    /// What later steps see of it; none of a step that was skipped.
+    /// Its value for later steps; `None` if it was skipped.
     value: Option<Json>,
     used_inputs: Vec<String>,
     stop: Option<RunFailure>,
@@ -140,13 +140,13 @@ struct Run<'a> {
     workflow: &'a Workflow,
     host: &'a dyn Host,
     completed: CompletedSteps,
-    /// What templates see.
+    /// The values that templates see.
     data: Json,
-    /// How steps ended, and whether their results are stored.
+    /// The status of each step, and whether its result is stored.
     statuses: BTreeMap<String, (StepStatus, bool)>,
     reports: Vec<StepReport>,
     used_inputs: Vec<String>,
-    /// The answer of the last tool that was called.
+    /// The result of the last tool that was called.
     last: Option<Json>,
 }
 
@@ -163,7 +163,7 @@ impl Run<'_> {
         }
     }
 
-    /// A step that calls a tool. It changes nothing here, so that it can be done beside others.
+    /// Runs a step that calls a tool. Changes no state, so that steps can run concurrently.
     async fn call_step(&self, step: &WorkflowStep, key: String) -> StepOutcome {
         if let Some((report, value)) = self.completed.get(&key) {
             let value = (report.status != StepStatus::Skipped).then(|| value.clone());
@@ -217,7 +217,7 @@ impl Run<'_> {
         step_outcome(step, report, seen, called)
     }
 
-    /// What became of a step's condition, if it has one. An error ends the run.
+    /// Evaluates the condition of a step, if it has one. An error ends the run.
     async fn evaluate_condition(
         &self,
         step: &WorkflowStep,
@@ -260,7 +260,7 @@ impl Run<'_> {
         Ok(Some(judged))
     }
 
-    /// The result of an earlier step as a condition sees it, and whether it is a failure.
+    /// The result of an earlier step for a condition, and whether it failed.
     fn result_of(&self, id: &str, condition: &StepCondition) -> Option<(Json, bool)> {
         let (status, stored) = self.statuses.get(id)?;
         let looked_into = [&condition.expect, &condition.expect_not]
@@ -282,7 +282,7 @@ impl Run<'_> {
         Some((result, failed))
     }
 
-    /// Takes in what a step gave.
+    /// Applies the outcome of a step.
     fn record(
         &mut self,
         step: &WorkflowStep,
@@ -315,7 +315,7 @@ impl Run<'_> {
         }
     }
 
-    /// A step with steps inside.
+    /// Runs a step with nested steps.
     async fn group(&mut self, step: &WorkflowStep) -> Result<(), RunFailure> {
         let mut report = new_report(step, step.id.clone());
         let mut seen = Vec::new();

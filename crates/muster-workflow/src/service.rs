@@ -1,7 +1,7 @@
-//! Service classes, and the services made from them.
+//! Service classes and services.
 //!
-//! A class says which tools start, stop and watch something that lives longer than a call; a service
-//! is one such thing. Here is what is decided about them. Running the tools is done elsewhere.
+//! A class names the tools that start, stop and check something that lives longer than a call; a service
+//! is an instance of it. Decisions only: the engine runs the tools.
 
 pub mod arguments;
 pub mod class;
@@ -17,40 +17,40 @@ pub use self::{
     machine::{ServiceEvent, ServiceState, Transition, next},
 };
 
-/// One service as somebody asked for it.
+/// A requested service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Service {
     /// Its name.
     pub name: String,
-    /// Where events about it belong.
+    /// The namespace of its events.
     pub namespace: String,
-    /// The class it is made from.
+    /// Its class.
     pub class: String,
-    /// What it was made with, defaults included.
+    /// Its arguments, with defaults.
     pub args: Map<String, Json>,
     /// Whether it is started with the gateway.
     pub auto_start: bool,
 }
 
-/// What became of a service, as its file keeps it. Moments are RFC 3339.
+/// The status of a service in its file. Times are RFC 3339.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceRecord {
-    /// The word for its state.
+    /// Its state.
     pub state: String,
-    /// Why it is not as it should be.
+    /// The error, if any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_error: String,
-    /// What its tools gave, by the tool that gave it.
+    /// The stored results of its tools, by tool.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub given: Map<String, Json>,
     /// Its outputs.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Json>,
-    /// When it was made.
+    /// Its creation time.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub created_at: String,
-    /// When it last changed.
+    /// The time of its last change.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub updated_at: String,
 }

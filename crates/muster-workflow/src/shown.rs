@@ -1,4 +1,4 @@
-//! A workflow as JSON: in the words of tools, and in those of files.
+//! Writes a workflow as JSON, with the field names of tools or of files.
 
 use serde_json::{Value as Json, json};
 
@@ -7,10 +7,10 @@ use super::{
     WorkflowStep,
 };
 
-/// What the original shows where it does not know when.
+/// The time shown where none is known.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
-/// Which spelling of names.
+/// The spelling of field names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spelling {
     /// `allow_failure`, as tools write.
@@ -50,7 +50,7 @@ impl Workflow {
 }
 
 impl WorkflowSpec {
-    /// The spec as files say it.
+    /// The spec with the field names of files.
     pub fn to_file(&self) -> JsonObject {
         let mut object = JsonObject::new();
         if !self.description.is_empty() {
@@ -153,7 +153,7 @@ fn condition_of(condition: &StepCondition, spelling: Spelling) -> Json {
     for (name, expected) in sides {
         match expected {
             Some(expected) => put(&mut object, name, expectation(expected, spelling)),
-            // The original shows both sides of every condition.
+            // Clients expect both sides of every condition.
             None if spelling == Spelling::Tool && condition.template.is_none() => {
                 put(&mut object, name, json!({"success": false}));
             }

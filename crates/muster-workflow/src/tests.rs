@@ -11,7 +11,7 @@ fn workflow(name: &str, tools: &[&str]) -> Workflow {
 }
 
 #[test]
-fn availability_looks_at_tools_of_servers_only() {
+fn availability_depends_on_server_tools_only() {
     let known = |tool: &str| tool == "x_a_b";
     assert!(workflow("w", &["x_a_b", "core_service_nope", "workflow_nope"]).is_available(known));
     assert!(!workflow("w", &["x_a_b", "x_a_c"]).is_available(known));
@@ -22,7 +22,7 @@ fn availability_looks_at_tools_of_servers_only() {
 }
 
 #[test]
-fn ways_back_are_found() {
+fn cycles_are_found() {
     let all = [
         workflow("a", &["x", "workflow_b"]),
         workflow("b", &["workflow_c", "workflow_d"]),
@@ -38,7 +38,7 @@ fn ways_back_are_found() {
 }
 
 #[test]
-fn both_spellings_say_the_same() {
+fn both_spellings_are_equal() {
     let tool = json!({"steps": [{"id": "a", "tool": "t", "allow_failure": true, "store": true,
         "condition": {"from_step": "b", "expect": {"success": true, "json_path": {"x": 1}},
             "expect_not": {"json_path": {"y": 2}}}}], "on_failure": [{"id": "c", "tool": "t"}]});
@@ -53,7 +53,7 @@ fn both_spellings_say_the_same() {
 }
 
 #[test]
-fn what_is_read_in_vain_is_told() {
+fn unknown_fields_are_reported() {
     let read = read(&json!({"stepps": 1, "steps": [{"id": "a", "tool": "t", "stor": true}]}));
     let unknown: Vec<_> = read
         .unwrap()

@@ -126,7 +126,7 @@ impl From<TargetError> for CommandError {
             TargetError::UnknownContext(_) => {
                 Self::new(text).hint("list the contexts with `muster context list`")
             }
-            TargetError::Stdio => Self::new(text).hint(
+            TargetError::NoUrl(_) => Self::new(text).hint(
                 "a gateway on standard input and output has no URL; name another gateway with --endpoint",
             ),
         }

@@ -32,17 +32,21 @@ struct Lines {
 
 impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut message = Message::default();
-        event.record(&mut message);
-        let level = name(*event.metadata().level());
-        let now = jiff::Zoned::now();
-        // Standard error is not buffered: one system call per line, not one per piece of it.
-        let line = format!("[{}] {level:<8} {}\n", now.strftime("%H:%M:%S"), message.0);
+        let (now, level) = (jiff::Zoned::now(), name(*event.metadata().level()));
+        // Every call writes a line: it is put together in one buffer, and written by one system call.
+        let mut line = String::with_capacity(LINE_LENGTH);
+        let (hour, minute, second) = (now.hour(), now.minute(), now.second());
+        let written = write!(line, "[{hour:02}:{minute:02}:{second:02}] {level:<8} ");
+        debug_assert!(written.is_ok(), "formatting into text cannot fail");
+        let start = line.len();
+        event.record(&mut Message(&mut line));
+        line.push('\n');
         // A log line that cannot be written has nowhere to be reported.
         drop(io::stderr().write_all(line.as_bytes()));
         if let Some(mut file) = self.file.as_ref() {
-            let time = now.strftime("%Y-%m-%d %H:%M:%S");
-            drop(file.write_all(format!("{time} {level:<8} {}\n", message.0).as_bytes()));
+            let (time, message) = (now.strftime("%Y-%m-%d %H:%M:%S"), line.get(start..));
+            let message = message.unwrap_or_default();
+            drop(file.write_all(format!("{time} {level:<8} {message}").as_bytes()));
         }
     }
 }
@@ -56,15 +60,20 @@ fn name(level: Level) -> &'static str {
     }
 }
 
-#[derive(Default)]
-struct Message(String);
+/// The room for a usual line.
+const LINE_LENGTH: usize = 256;
 
-impl Visit for Message {
+/// Appends the message and the fields of an event.
+struct Message<'a>(&'a mut String);
+
+impl Visit for Message<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let written = match field.name() {
-            "message" => write!(Printable(&mut self.0), "{value:?}"),
-            name => write!(Printable(&mut self.0), " {name}={value:?}"),
-        };
+        if field.name() != "message" {
+            self.0.push(' ');
+            self.0.push_str(field.name());
+            self.0.push('=');
+        }
+        let written = write!(Printable(self.0), "{value:?}");
         debug_assert!(written.is_ok(), "formatting into text cannot fail");
     }
 }
@@ -78,6 +87,11 @@ struct Printable<'a>(&'a mut String);
 
 impl fmt::Write for Printable<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        // Nearly all texts, and every call writes some.
+        if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            self.0.push_str(text);
+            return Ok(());
+        }
         for c in text.chars() {
             match c {
                 '\n' => self.0.push_str("\n  "),

@@ -94,7 +94,7 @@ impl Inner {
             && (43..=128).contains(&verifier.len())
             && random::digest_of(verifier) == grant.challenge;
         if !matches {
-            // Whoever sends the code without the rest has stolen it.
+            // A sender that has the code only must have stolen it.
             self.end_login(&grant.login).await?;
             return Err(invalid());
         }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
-    sync::Notify,
+    sync::{Notify, watch},
 };
 use tokio_util::task::TaskTracker;
 
@@ -119,7 +119,7 @@ pub(crate) struct FakeProvider {
     /// The clock that the gateway shares.
     pub(crate) now: Arc<AtomicUsize>,
     /// The number of requests, by path.
-    pub(crate) requests: Mutex<BTreeMap<String, usize>>,
+    pub(crate) requests: watch::Sender<BTreeMap<String, usize>>,
     /// The bodies of requests to the token and revocation endpoints.
     pub(crate) sent: Mutex<Vec<String>>,
 }
@@ -137,7 +137,7 @@ impl FakeProvider {
             id_token: Mutex::default(),
             nonce: Mutex::default(),
             now,
-            requests: Mutex::default(),
+            requests: watch::Sender::default(),
             sent: Mutex::default(),
         });
         let tracker = TaskTracker::new();
@@ -168,7 +168,13 @@ impl FakeProvider {
     }
 
     pub(crate) fn requests_to(&self, path: &str) -> usize {
-        self.requests.lock().unwrap().get(path).copied().unwrap_or(0)
+        self.requests.borrow().get(path).copied().unwrap_or(0)
+    }
+
+    /// Waits for the first request to a path.
+    pub(crate) async fn requested(&self, path: &str) {
+        let mut requests = self.requests.subscribe();
+        drop(requests.wait_for(|requests| requests.contains_key(path)).await.unwrap());
     }
 
     /// The claims of a valid ID token, with the scripted changes.
@@ -220,7 +226,7 @@ impl FakeProvider {
         };
         let path = head.split(' ').nth(1).unwrap_or_default();
         let path = path.split('?').next().unwrap_or_default().to_owned();
-        *self.requests.lock().unwrap().entry(path.clone()).or_default() += 1;
+        self.requests.send_modify(|all| *all.entry(path.clone()).or_default() += 1);
         if path == "/token" || path == "/revoke" {
             self.sent.lock().unwrap().push(body);
         }

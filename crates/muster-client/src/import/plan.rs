@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use muster_config::mcpserver::{self, McpServer, McpServerSpec, ServerType};
+use muster_config::mcpserver::{self, McpServer, McpServerSpec};
 use muster_core::connect::Endpoint;
 use thiserror::Error;
 
@@ -232,27 +232,10 @@ fn existing_spec(path: &Path) -> Option<McpServerSpec> {
 /// The new server, with its secrets moved out.
 fn new_server(root: &Path, name: &str, endpoint: Endpoint) -> NewServer {
     let mut extractor = SecretExtractor { server: name, moved: Vec::new(), notes: Vec::new() };
-    let mut spec = match endpoint {
-        Endpoint::Stdio { command, args, env } => {
-            let mut spec = McpServerSpec::of(ServerType::Stdio);
-            spec.command = command;
-            spec.args = extractor.args(args);
-            spec.env = env.into_iter().map(|pair| extractor.pair(pair)).collect();
-            spec
-        }
-        Endpoint::Http { url, headers } | Endpoint::Mtls { url, headers, .. } => {
-            let mut spec = McpServerSpec::of(ServerType::StreamableHttp);
-            spec.url = url;
-            spec.headers = headers.into_iter().map(|pair| extractor.pair(pair)).collect();
-            spec
-        }
-        Endpoint::Sse { url, headers } => {
-            let mut spec = McpServerSpec::of(ServerType::Sse);
-            spec.url = url;
-            spec.headers = headers.into_iter().map(|pair| extractor.pair(pair)).collect();
-            spec
-        }
-    };
+    let mut spec = McpServerSpec::at(endpoint);
+    spec.args = extractor.args(spec.args);
+    spec.env = spec.env.into_iter().map(|pair| extractor.pair(pair)).collect();
+    spec.headers = spec.headers.into_iter().map(|pair| extractor.pair(pair)).collect();
     spec.auto_start = true;
     let SecretExtractor { moved, notes, .. } = extractor;
     let path = root.join("mcpservers").join(format!("{name}.yaml"));

@@ -64,9 +64,9 @@ pub enum TargetError {
     /// There is no context of this name.
     #[error("context \"{0}\" not found")]
     UnknownContext(String),
-    /// The configured gateway serves standard input and output, so it has no URL.
-    #[error("unsupported transport: stdio")]
-    Stdio,
+    /// The transport of the configured gateway has no URL, as on standard input and output.
+    #[error("unsupported transport: {0}")]
+    NoUrl(&'static str),
     /// `config.yaml` cannot be read.
     #[error("failed to load config: {}: {reason}", .path.display())]
     Config {
@@ -111,11 +111,8 @@ impl Target {
 
     fn configured(settings: &Settings) -> Result<Self, TargetError> {
         let aggregator = &settings.aggregator;
-        let (path, transport) = match aggregator.transport {
-            settings::ServeTransport::StreamableHttp => ("mcp", Transport::StreamableHttp),
-            settings::ServeTransport::Sse => ("sse", Transport::Sse),
-            settings::ServeTransport::Stdio => return Err(TargetError::Stdio),
-        };
+        let path = aggregator.transport.path();
+        let path = path.ok_or(TargetError::NoUrl(aggregator.transport.as_str()))?;
         let host = match aggregator.host.as_str() {
             "" | "0.0.0.0" | "::" => "localhost",
             host => host,
@@ -123,7 +120,7 @@ impl Target {
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let port = if aggregator.port == 0 { 8090 } else { aggregator.port };
         let url = format!("http://{host}:{port}/{path}");
-        Ok(Self { url, transport, origin: Origin::Configured, operator: None })
+        Ok(Self { origin: Origin::Configured, ..Self::at(&url) })
     }
 
     /// The same gateway over streamable HTTP, if its URL is known: a configured gateway serves both.

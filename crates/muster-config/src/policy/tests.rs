@@ -195,7 +195,7 @@ fn only_what_cannot_be_there() {
     assert_eq!(vain(entry, file.clone()), ["callers.0.tools.x_a_rea x_a_read"]);
     let limit = "tools: {x_a_read: {args: {fil: {max: 1}}}}";
     assert_eq!(vain(limit, file), ["tools.x_a_read.args.fil file"]);
-    // Whoever takes anything may take this too.
+    // A rule without constraints permits it too.
     let open = json!({"properties": {"file": {}}, "additionalProperties": true});
     assert_eq!(vain(limit, open), [""; 0]);
     assert_eq!(vain(limit, json!({"type": "object"})), [""; 0]);

@@ -10,14 +10,12 @@ pub static SPEC: FieldTable = FieldTable::new(
     "service",
     &[
         Field::required("serviceClassName", String, "Name of the service class"),
-        Field::optional(
+        Field::nullable(
             "args",
             Map(&Any),
             NONE,
             "Arguments of the service, as its class defines them",
-        )
-        .or_null(),
-        Field::optional("autoStart", Boolean, FALSE, "Whether it is started with the gateway")
-            .or_null(),
+        ),
+        Field::nullable("autoStart", Boolean, FALSE, "Whether it is started with the gateway"),
     ],
 );

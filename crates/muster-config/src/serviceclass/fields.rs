@@ -14,14 +14,13 @@ pub static SPEC: FieldTable = FieldTable::new(
     "ServiceClassSpec",
     "service class",
     &[
-        Field::optional("description", String, EMPTY, "One line about the class").or_null(),
-        Field::optional(
+        Field::nullable("description", String, EMPTY, "One line about the class"),
+        Field::nullable(
             "args",
             Map(&Object(&ARGUMENT)),
             FieldDefault::Unset("any arguments"),
             "The arguments that a service is created with, by name",
-        )
-        .or_null(),
+        ),
         Field::required("serviceConfig", Object(&CONFIG), "How services of the class are run"),
     ],
 );
@@ -31,37 +30,33 @@ pub static CONFIG: FieldTable = FieldTable::new(
     "ServiceConfig",
     "serviceConfig",
     &[
-        Field::optional("serviceType", String, NONE, "Accepted and ignored").or_null(),
-        Field::optional("defaultName", String, EMPTY, "A name to suggest for services").or_null(),
-        Field::optional(
+        Field::nullable("serviceType", String, NONE, "Accepted and ignored"),
+        Field::nullable("defaultName", String, EMPTY, "A name to suggest for services"),
+        Field::nullable(
             "dependencies",
             List(&String),
             NONE,
             "Services, MCP servers or service classes that must be running first",
-        )
-        .or_null(),
-        Field::optional(
+        ),
+        Field::nullable(
             "lifecycleTools",
             Object(&LIFECYCLE_TOOLS),
             RequiredByCheck,
             "The tools that start, stop and check services",
-        )
-        .or_null(),
-        Field::optional(
+        ),
+        Field::nullable(
             "healthCheck",
             Object(&HEALTH_CHECK),
             NONE,
             "How often the health check runs",
-        )
-        .or_null(),
-        Field::optional("timeout", Object(&TIMEOUT), NONE, "Timeouts of the tools").or_null(),
-        Field::optional(
+        ),
+        Field::nullable("timeout", Object(&TIMEOUT), NONE, "Timeouts of the tools"),
+        Field::nullable(
             "outputs",
             Map(&Any),
             NONE,
             "Values that a running service shows: name to template",
-        )
-        .or_null(),
+        ),
     ],
 );
 
@@ -70,23 +65,21 @@ pub static LIFECYCLE_TOOLS: FieldTable = FieldTable::new(
     "LifecycleTools",
     "lifecycleTools",
     &[
-        Field::optional("start", Object(&TOOL), RequiredByCheck, "Starts a service").or_null(),
-        Field::optional("stop", Object(&TOOL), RequiredByCheck, "Stops it").or_null(),
-        Field::optional(
+        Field::nullable("start", Object(&TOOL), RequiredByCheck, "Starts a service"),
+        Field::nullable("stop", Object(&TOOL), RequiredByCheck, "Stops it"),
+        Field::nullable(
             "restart",
             Object(&TOOL),
             FieldDefault::Unset("`stop`, then `start`"),
             "Restarts it",
-        )
-        .or_null(),
-        Field::optional(
+        ),
+        Field::nullable(
             "status",
             Object(&TOOL),
             NONE,
             "Reports details when its status is requested",
-        )
-        .or_null(),
-        Field::optional("healthCheck", Object(&HEALTH_TOOL), NONE, "Checks its health").or_null(),
+        ),
+        Field::nullable("healthCheck", Object(&HEALTH_TOOL), NONE, "Checks its health"),
     ],
 );
 
@@ -95,21 +88,19 @@ pub static TOOL: FieldTable = FieldTable::new(
     "ToolCall",
     "tool call",
     &[
-        Field::optional("tool", String, RequiredByCheck, "Name of the tool").or_null(),
-        Field::optional(
+        Field::nullable("tool", String, RequiredByCheck, "Name of the tool"),
+        Field::nullable(
             "args",
             Map(&Any),
             NONE,
             "Its arguments; texts may contain `{{ .name }}`, `{{ .args.x }}`, `{{ .start.x }}`",
-        )
-        .or_null(),
-        Field::optional(
+        ),
+        Field::nullable(
             "outputs",
             Map(&Scalar),
             NONE,
             "Values to store from its JSON result: name to dot path",
-        )
-        .or_null(),
+        ),
     ],
 );
 
@@ -118,23 +109,21 @@ pub static HEALTH_TOOL: FieldTable = FieldTable::new(
     "HealthCheckToolCall",
     "health check call",
     &[
-        Field::optional("tool", String, RequiredByCheck, "Name of the tool").or_null(),
-        Field::optional("args", Map(&Any), NONE, "Its arguments, templates inside").or_null(),
-        Field::optional(
+        Field::nullable("tool", String, RequiredByCheck, "Name of the tool"),
+        Field::nullable("args", Map(&Any), NONE, "Its arguments, templates inside"),
+        Field::nullable(
             "expect",
             Object(&EXPECTATION),
             NONE,
             "Conditions that a healthy result meets",
-        )
-        .or_null(),
-        Field::optional(
+        ),
+        Field::nullable(
             "expectNot",
             Object(&EXPECTATION),
             NONE,
             "Conditions that a healthy result does not meet",
         )
-        .in_calls("expect_not")
-        .or_null(),
+        .in_calls("expect_not"),
     ],
 );
 
@@ -143,15 +132,14 @@ pub static EXPECTATION: FieldTable = FieldTable::new(
     "HealthCheckExpectation",
     "expectation",
     &[
-        Field::optional("success", Boolean, NONE, "Whether the call succeeded").or_null(),
-        Field::optional(
+        Field::nullable("success", Boolean, NONE, "Whether the call succeeded"),
+        Field::nullable(
             "jsonPath",
             Map(&Any),
             NONE,
             "Values by dot path: `{\"pod.state\": \"ready\"}`",
         )
-        .in_calls("json_path")
-        .or_null(),
+        .in_calls("json_path"),
     ],
 );
 
@@ -160,28 +148,25 @@ pub static HEALTH_CHECK: FieldTable = FieldTable::new(
     "HealthCheckConfig",
     "healthCheck",
     &[
-        Field::optional("enabled", Boolean, FALSE, "Whether health is checked").or_null(),
-        Field::optional(
+        Field::nullable("enabled", Boolean, FALSE, "Whether health is checked"),
+        Field::nullable(
             "interval",
             Duration,
             FieldDefault::Unset("`30s`"),
             "The pause between two checks",
-        )
-        .or_null(),
-        Field::optional(
+        ),
+        Field::nullable(
             "failureThreshold",
             COUNT,
             FieldDefault::Json("3"),
             "Failed checks in a row that make a service unhealthy",
-        )
-        .or_null(),
-        Field::optional(
+        ),
+        Field::nullable(
             "successThreshold",
             COUNT,
             FieldDefault::Json("1"),
             "Successful checks in a row that make it healthy again",
-        )
-        .or_null(),
+        ),
     ],
 );
 
@@ -190,16 +175,13 @@ pub static TIMEOUT: FieldTable = FieldTable::new(
     "TimeoutConfig",
     "timeout",
     &[
-        Field::optional("create", Duration, FieldDefault::Unset("`10s`"), "Timeout of `start`")
-            .or_null(),
-        Field::optional("delete", Duration, FieldDefault::Unset("`10s`"), "Timeout of `stop`")
-            .or_null(),
-        Field::optional(
+        Field::nullable("create", Duration, FieldDefault::Unset("`10s`"), "Timeout of `start`"),
+        Field::nullable("delete", Duration, FieldDefault::Unset("`10s`"), "Timeout of `stop`"),
+        Field::nullable(
             "healthCheck",
             Duration,
             FieldDefault::Unset("`10s`"),
             "Timeout of a health check",
-        )
-        .or_null(),
+        ),
     ],
 );

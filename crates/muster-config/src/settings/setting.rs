@@ -322,6 +322,15 @@ impl ServeTransport {
             Self::Stdio => "stdio",
         }
     }
+
+    /// The path of its URL; none for a transport without a URL.
+    pub const fn path(self) -> Option<&'static str> {
+        match self {
+            Self::StreamableHttp => Some("mcp"),
+            Self::Sse => Some("sse"),
+            Self::Stdio => None,
+        }
+    }
 }
 
 impl Setting for ServeTransport {

@@ -53,7 +53,7 @@ fn lines_are_found() {
         |path: &[&str]| lines.line(&path.iter().map(|part| (*part).to_owned()).collect::<Vec<_>>());
     assert_eq!(line(&["steps", "1", "args", "text"]), Some(22));
     assert_eq!(line(&["steps", "1", "condition", "fromStep"]), Some(19));
-    // What is not there is told with what lacks it.
+    // A missing field has the line of its mapping.
     assert_eq!(line(&["steps", "0", "condition"]), Some(12));
 }
 

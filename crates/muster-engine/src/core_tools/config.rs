@@ -31,7 +31,7 @@ pub(super) const TOOLS: &[CoreTool] = &[
         schema: || {
             json!({"type": "object", "required": ["aggregator"], "properties": {
                 "aggregator": {"type": "object", "description": "Keys to change, as in config.yaml: \
-                    port, host, transport, musterPrefix, oauth"},
+                    port, host, transport, musterPrefix, oauth, limits"},
             }})
         },
         run: |handle, _, args| Box::pin(update(handle, args)),

@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use muster_api::mcp_server::{McpServerInfo, McpServerList, McpServerSession};
 use muster_config::{
-    mcpserver::{McpServerStatus, fields::SPEC},
+    mcpserver::{McpServerStatus, SPEC},
     schema::arguments,
 };
 use muster_core::{

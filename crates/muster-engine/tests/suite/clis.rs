@@ -123,7 +123,7 @@ fn bundled() -> Vec<BundledCli> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_destroys_is_blocked_on_this_path() {
+async fn destructive_tools_are_blocked() {
     let fake = Fake::default();
     fake.plan("k8s", [crate::fake::Plan::Up(vec!["kubectl_delete", "kubectl_get"])]);
     let rig = Rig::with(fake, &[("mcpservers/k8s.yaml", REMOTE)]);

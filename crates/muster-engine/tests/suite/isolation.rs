@@ -366,7 +366,7 @@ async fn a_server_that_wants_more_takes_nothing_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_login_and_logout_say() {
+async fn replies_of_login_and_logout() {
     let world = World::new().await;
     let bob = someone("bob");
     let say = async |tool: &str, args: Value| match world.call(&bob, tool, args).await.unwrap() {

@@ -44,7 +44,11 @@ async fn only_real_changes_are_notified() {
     assert_eq!(heard(&mut changes).await, [Change::Tools, Change::Resources]);
     rig.put("mcpservers/b.yaml", "spec: {url: http://b}\n");
     rig.until(|view| view.servers.contains_key("b")).await;
-    assert_eq!(heard(&mut changes).await, [Change::Tools], "what is behind the search is told");
+    assert_eq!(
+        heard(&mut changes).await,
+        [Change::Tools],
+        "changes of searchable tools are announced"
+    );
     rig.put("mcpservers/b.yaml", "spec: {url: http://c}\n");
     rig.until(|view| view.servers["b"].server.spec.url == "http://c").await;
     assert_eq!(heard(&mut changes).await, [], "a server that does not run offers nothing");
@@ -68,7 +72,7 @@ async fn a_burst_of_changes_is_listed_once_and_soon() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_tools_with_one_name_the_first_server_by_name_has_it() {
+async fn a_name_conflict_is_won_by_the_first_server_by_name() {
     let fake = Fake::default();
     let later = Plan::Slow(Duration::from_secs(3), vec!["echo"]);
     fake.plan("a", [later]);

@@ -123,6 +123,12 @@ impl Rig {
         }
     }
 
+    /// Waits until there is a tool of this name.
+    pub(crate) async fn until_listed(&self, tool: &str) {
+        let mut state = self.engine().state();
+        drop(state.wait_for(|state| state.catalog.get(tool).is_some()).await.unwrap());
+    }
+
     /// Waits until a server is in this condition.
     #[track_caller]
     pub(crate) fn until_is(

@@ -105,7 +105,7 @@ async fn a_whole_lifecycle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_started_is_not_there() {
+async fn a_service_that_cannot_start_is_not_registered() {
     let rig = rig(&[("serviceclasses/web.yaml", CLASS)]).await;
     rig.fake.says("open", [Said::Failure("no port"), Said::Nothing, Said::Text("{}")]);
     let args = || json!({"args": {"port": 80}, "persist": true});
@@ -256,7 +256,7 @@ async fn after_a_crash_a_tool_says_what_still_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_started_with_the_gateway_is_tried_again() {
+async fn a_failed_auto_start_is_retried() {
     let file = "kind: Service\nspec: {serviceClassName: plain, autoStart: true}\n";
     let rig = rig(&[("services/a.yaml", file)]).await;
     let waiting = until(&rig, "a", "waiting", "unknown").await;

@@ -60,7 +60,7 @@ async fn transient_failures_are_retried_with_backoff() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_will_not_work_is_not_tried_again() {
+async fn permanent_failures_are_not_retried() {
     let fake = Fake::default();
     fake.plan("wrong", [permanent()]);
     fake.plan("local", [transient()]);

@@ -121,7 +121,7 @@ fn journal(file: &str, subject: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_be_done_twice_goes_on_after_a_crash() {
+async fn idempotent_runs_resume_after_a_crash() {
     let file = TWO.replace("x_a_two,", "x_a_two, idempotent: true,");
     let files = [
         ("mcpservers/a.yaml", REMOTE),

@@ -12,12 +12,12 @@ use muster_core::{
 };
 use serde_json::{Value, json, value::RawValue};
 
-use super::{Target, raw};
+use super::{FuzzTarget, raw};
 
 const MAX: f64 = 10.0;
 const TOOL: &str = "x_files_read";
 
-pub(super) const TARGET: Target = Target {
+pub(super) const TARGET: FuzzTarget = FuzzTarget {
     name: "arguments",
     seeds: &[
         r#"{"path":"src/a","limit":5}"#,

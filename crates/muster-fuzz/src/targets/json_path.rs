@@ -6,7 +6,7 @@ use muster_gateway::outputs::{
     OutputBody, OutputKind, Outputs, StoredOutput, excerpt::ExcerptRequest,
 };
 
-use super::{SAMPLE, Target};
+use super::{FuzzTarget, SAMPLE};
 
 /// A stored output, and the directory that it is in.
 static STORED: LazyLock<Option<(tempfile::TempDir, StoredOutput)>> = LazyLock::new(|| {
@@ -17,7 +17,7 @@ static STORED: LazyLock<Option<(tempfile::TempDir, StoredOutput)>> = LazyLock::n
     Some((directory, stored))
 });
 
-pub(super) const TARGET: Target = Target {
+pub(super) const TARGET: FuzzTarget = FuzzTarget {
     name: "json-path",
     seeds: &[
         "$.items[?@.id > 3 && @.name != 'x'].tags[0:2]",

@@ -9,7 +9,6 @@ use muster_core::{
     spooled::ToolResult,
     text::log_name,
 };
-use serde_json::value::RawValue;
 
 /// The number of argument names in a line.
 const MAX_ARGUMENTS: usize = 100;
@@ -45,8 +44,8 @@ impl Audit {
         }))
     }
 
-    pub(super) fn end(mut self, result: &Result<ToolResult, CallError>) {
-        self.write(outcome(result));
+    pub(super) fn end(mut self, result: &Result<ToolResult, CallError>, failed: bool) {
+        self.write(outcome(result, failed));
     }
 
     fn write(&mut self, outcome: &str) {
@@ -71,13 +70,11 @@ impl Drop for Audit {
     }
 }
 
-fn outcome(result: &Result<ToolResult, CallError>) -> &'static str {
-    let of_tool = |failed: bool| if failed { "failed" } else { "ok" };
+fn outcome(result: &Result<ToolResult, CallError>, failed: bool) -> &'static str {
     match result {
-        Ok(ToolResult::Inline(Outcome::Text { failed, .. })) => of_tool(*failed),
-        Ok(ToolResult::Inline(Outcome::Raw(result))) => of_tool(is_failure(result)),
         Ok(ToolResult::Inline(Outcome::InputRequired(_))) => "needs_input",
-        Ok(ToolResult::Spooled(spooled)) => of_tool(spooled.failed()),
+        Ok(_) if failed => "failed",
+        Ok(_) => "ok",
         Err(error) => error_outcome(error),
     }
 }
@@ -93,12 +90,4 @@ const fn error_outcome(error: &CallError) -> &'static str {
         CallError::Upstream { .. } => "refused",
         CallError::TooDeep { .. } => "too_deep",
     }
-}
-
-/// Whether an MCP result is an error. The search is a shortcut: most results have no such key.
-fn is_failure(result: &RawValue) -> bool {
-    result.get().contains("isError")
-        && RawObject::parse(result)
-            .and_then(|result| result.get("isError").map(|value| value.get() == "true"))
-            .unwrap_or(false)
 }

@@ -9,11 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use muster_core::{
-    call::{CallError, Outcome},
-    name::BackendName,
-    spooled::ToolResult,
-};
+use muster_core::name::BackendName;
 use tokio::sync::watch;
 
 /// Histogram buckets: powers of two of microseconds, up to half an hour.
@@ -148,11 +144,11 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn end(mut self, result: &Result<ToolResult, CallError>) {
+    pub(super) fn end(mut self, failed: bool) {
         self.ended = true;
         let micros = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         let counts = &self.counts;
-        let count = if failed(result) { &counts.failed } else { &counts.succeeded };
+        let count = if failed { &counts.failed } else { &counts.succeeded };
         count.fetch_add(1, Ordering::Relaxed);
         counts.micros.fetch_add(micros, Ordering::Relaxed);
         counts.longest.fetch_max(micros, Ordering::Relaxed);
@@ -173,26 +169,9 @@ impl Drop for Running {
     }
 }
 
-fn failed(result: &Result<ToolResult, CallError>) -> bool {
-    match result {
-        Ok(ToolResult::Inline(Outcome::Text { failed, .. })) => *failed,
-        // The result is not parsed: inside of texts the key's quotes are escaped.
-        Ok(ToolResult::Inline(Outcome::Raw(raw))) => {
-            let after = raw.get().split_once("\"isError\"").map(|(_, after)| after.trim_start());
-            after
-                .and_then(|after| after.strip_prefix(':'))
-                .is_some_and(|value| value.trim_start().starts_with("true"))
-        }
-        Ok(ToolResult::Inline(Outcome::InputRequired(_))) => false,
-        Ok(ToolResult::Spooled(spooled)) => spooled.failed(),
-        Err(_) => true,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use muster_core::{call::Outcome, json::raw, name::BackendName};
-    use serde_json::json;
+    use muster_core::name::BackendName;
 
     use super::CallMetrics;
 
@@ -200,11 +179,9 @@ mod tests {
     fn every_call_is_counted_once() {
         let metrics = CallMetrics::default();
         let name = BackendName::new("a");
-        metrics.begin(&name).end(&Ok(Outcome::text("x").into()));
-        metrics.begin(&name).end(&Ok(Outcome::failure("x").into()));
-        metrics.begin(&name).end(&Ok(Outcome::Raw(raw(&json!({"isError": true}))).into()));
-        let quoted = json!({"content": [{"text": "{\"isError\":true}"}], "isError": false});
-        metrics.begin(&name).end(&Ok(Outcome::Raw(raw(&quoted)).into()));
+        for failed in [false, true, true, false] {
+            metrics.begin(&name).end(failed);
+        }
         drop(metrics.begin(&name));
         let _running = metrics.begin(&name);
         let counted = metrics.backends()[&name];

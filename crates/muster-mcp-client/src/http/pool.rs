@@ -3,12 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::Full;
-use hyper::{
-    body::Incoming,
-    client::conn::http1::{self, SendRequest},
-};
 use hyper_util::rt::TokioIo;
 use muster_core::{
     credentials::BearerToken,
@@ -17,22 +13,14 @@ use muster_core::{
 };
 use muster_net::{AddressPolicy, DialError, Dialer, Url};
 use tokio::time::timeout;
-use tokio_util::task::TaskTracker;
-use tracing::debug;
 
-use super::response::read_body;
+use super::connection::{Exchange, HttpConnection};
 use crate::{bridge::LoginProvider, error::TransportError};
 
 /// Idle connections in the pool; further ones are closed after their request.
 const MAX_IDLE: usize = 64;
 /// How long a new connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A connection that carries one request at a time.
-pub(crate) type HttpConnection = SendRequest<Full<Bytes>>;
-
-/// A response, and the connection it arrives on: to be released once the body has been read.
-pub(crate) type Exchange = (Response<Incoming>, HttpConnection);
 
 /// How requests are authorized.
 #[derive(Debug, Clone)]
@@ -49,7 +37,6 @@ pub(crate) enum Authorization {
 #[derive(Debug)]
 pub(crate) struct Pool {
     dialer: Dialer,
-    tasks: TaskTracker,
     url: Url,
     /// The value of `Host`; a proxy may expect another one than the URL has.
     host: HeaderValue,
@@ -61,16 +48,14 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool whose connections are driven by `tasks`.
     pub(crate) fn new(
         dialer: Dialer,
-        tasks: TaskTracker,
         url: Url,
         headers: HeaderMap,
         authorization: Authorization,
     ) -> Self {
         let host = url.host_header().clone();
-        Self { dialer, tasks, url, host, headers, authorization, idle: Lock::default() }
+        Self { dialer, url, host, headers, authorization, idle: Lock::default() }
     }
 
     /// Sends `host` instead of the URL's own.
@@ -127,14 +112,12 @@ impl Pool {
         let token = access.token().await.map_err(|error| no_token(error, None))?;
         authorize(&mut request, &token)?;
         let mut retry = request.clone();
-        let (response, connection) = self.transmit(request).await?;
-        let challenge = challenge(response.headers());
-        if !is_token_rejected(response.status(), challenge.as_deref()) {
-            return Ok((response, connection));
+        let exchange = self.transmit(request).await?;
+        let challenge = challenge(exchange.head().headers());
+        if !is_token_rejected(exchange.head().status(), challenge.as_deref()) {
+            return Ok(exchange);
         }
-        if read_body(&mut response.into_body()).await.is_ok() {
-            self.release(connection);
-        }
+        drop(exchange.read_in_memory(self).await);
         let another = access.replace_rejected(&token, challenge.as_deref()).await;
         authorize(&mut retry, &another.map_err(|error| no_token(error, challenge))?)?;
         self.transmit(retry).await
@@ -152,8 +135,8 @@ impl Pool {
             if connection.ready().await.is_err() && !is_new {
                 continue;
             }
-            match connection.try_send_request(request).await {
-                Ok(response) => return Ok((response, connection)),
+            match connection.send(request).await {
+                Ok(response) => return Ok(Exchange { response, connection }),
                 Err(mut err) => match err.take_message() {
                     // The upstream had closed the idle connection, and nothing was sent.
                     Some(unsent) if !is_new => request = unsent,
@@ -176,20 +159,13 @@ impl Pool {
             // Upstreams are configured by the operator, and may be anywhere.
             let stream = self.dialer.connect(&self.url, AddressPolicy::Unrestricted).await;
             let stream = stream.map_err(|error| dial_error(error, &place))?;
-            http1::handshake(TokioIo::new(stream)).await.map_err(|err| {
+            HttpConnection::handshake(TokioIo::new(stream)).await.map_err(|err| {
                 TransportError::Unreachable(format!("connection to {place} failed: {err}"))
             })
         });
-        let connected = timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or_else(|_| {
+        timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or_else(|_| {
             Err(TransportError::Unreachable(format!("connection to {place} timed out")))
-        });
-        let (sender, connection) = connected?;
-        self.tasks.spawn(async move {
-            if let Err(err) = connection.await {
-                debug!("a connection ended: {err}");
-            }
-        });
-        Ok(sender)
+        })
     }
 
     /// Returns a connection to the pool.
@@ -199,7 +175,7 @@ impl Pool {
         }
         let mut idle = self.idle.lock();
         if idle.len() >= MAX_IDLE {
-            idle.retain(|connection| !connection.is_closed());
+            idle.retain_mut(HttpConnection::is_open);
         }
         if idle.len() < MAX_IDLE {
             idle.push(connection);
@@ -208,8 +184,8 @@ impl Pool {
 
     fn take_idle(&self) -> Option<HttpConnection> {
         let mut idle = self.idle.lock();
-        while let Some(connection) = idle.pop() {
-            if !connection.is_closed() {
+        while let Some(mut connection) = idle.pop() {
+            if connection.is_open() {
                 return Some(connection);
             }
         }

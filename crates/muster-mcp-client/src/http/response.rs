@@ -9,7 +9,10 @@ use hyper::body::{Body as _, Incoming};
 use muster_mcp::wire::{Message, RpcError};
 use serde_json::value::RawValue;
 
-use super::pool::{Exchange, Pool, challenge};
+use super::{
+    connection::Exchange,
+    pool::{Pool, challenge},
+};
 use crate::{
     error::{MAX_IN_MEMORY, TransportError, too_large},
     message::request_number,
@@ -39,16 +42,8 @@ impl MediaType {
     }
 }
 
-/// Reads a whole body into memory.
-pub(crate) async fn read_body(body: &mut Incoming) -> Result<Bytes, TransportError> {
-    match read_payload(body, None).await? {
-        Payload::Memory(bytes) => Ok(bytes),
-        payload @ Payload::Spooled(_) => payload.into_memory().await,
-    }
-}
-
 /// Reads a whole body. A long one is spooled if there is a spool.
-pub(crate) async fn read_payload(
+pub(super) async fn read_payload(
     body: &mut Incoming,
     spool: Option<&Arc<Spool>>,
 ) -> Result<Payload, TransportError> {
@@ -115,13 +110,13 @@ pub(crate) enum Rejection {
 /// `in_session` whether it named a session.
 pub(crate) async fn rejection(
     pool: &Pool,
-    (response, connection): Exchange,
+    exchange: Exchange,
     id: Option<RequestId<'_>>,
     in_session: bool,
 ) -> Rejection {
-    let status = response.status();
+    let status = exchange.head().status();
     if status == StatusCode::UNAUTHORIZED {
-        let challenge = challenge(response.headers());
+        let challenge = challenge(exchange.head().headers());
         return Rejection::Error(TransportError::Unauthorized { challenge });
     }
     if status.is_redirection() {
@@ -129,13 +124,7 @@ pub(crate) async fn rejection(
         let text = format!("it redirects (status {status}), which is not followed");
         return Rejection::Error(TransportError::Invalid(text));
     }
-    let body = match read_body(&mut response.into_body()).await {
-        Ok(body) => {
-            pool.release(connection);
-            body
-        }
-        Err(_) => Bytes::new(),
-    };
+    let body = exchange.read_in_memory(pool).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&body);
     let (is_own, error) = match Message::parse_lenient(&text) {
         Some(Message::Response { id: own, outcome }) => {

@@ -21,8 +21,9 @@ use tokio_util::task::TaskTracker;
 use tracing::debug;
 
 use super::{
-    pool::{Exchange, HttpConnection, Pool},
-    response::{MediaType, Rejection, RequestId, read_body, read_payload, rejection},
+    connection::{Exchange, HttpConnection},
+    pool::Pool,
+    response::{MediaType, Rejection, RequestId, rejection},
     sse::{EventReader, SseEvent},
 };
 use crate::{
@@ -167,7 +168,7 @@ impl HttpSession {
         context: Context<'_>,
     ) -> Result<HttpReply, TransportError> {
         let exchange = self.post(body, context).await?;
-        if !exchange.0.status().is_success() {
+        if !exchange.head().status().is_success() {
             let rejected = rejection(&self.pool, exchange, Some(id), is_in_session(context)).await;
             return match rejected {
                 Rejection::Response { status, body: message } => {
@@ -177,26 +178,26 @@ impl HttpSession {
                 Rejection::Error(error) => Err(error),
             };
         }
-        let (response, connection) = exchange;
-        let status = response.status();
-        let session = response.headers().get(SESSION_ID).cloned();
-        let body = match MediaType::of(response.headers()) {
+        let status = exchange.head().status();
+        let session = exchange.head().headers().get(SESSION_ID).cloned();
+        let body = match MediaType::of(exchange.head().headers()) {
             MediaType::Json => {
-                let payload = read_payload(&mut response.into_body(), Some(&self.spool)).await?;
-                self.pool.release(connection);
-                ReplyBody::Message(payload)
+                ReplyBody::Message(exchange.read(&self.pool, Some(&self.spool)).await?)
             }
-            MediaType::EventStream => ReplyBody::Stream(ResponseStream {
-                session: Arc::clone(self),
-                events: EventReader::new(response.into_body(), &self.spool),
-                connection,
-                cursor: StreamCursor::default(),
-                resume_in: match context {
-                    Context::Legacy(id) => Some(id.clone()),
-                    Context::Modern(_) => None,
-                },
-                resumes: 0,
-            }),
+            MediaType::EventStream => {
+                let (response, connection) = exchange.detach(&self.tasks);
+                ReplyBody::Stream(ResponseStream {
+                    session: Arc::clone(self),
+                    events: EventReader::new(response.into_body(), &self.spool),
+                    connection,
+                    cursor: StreamCursor::default(),
+                    resume_in: match context {
+                        Context::Legacy(id) => Some(id.clone()),
+                        Context::Modern(_) => None,
+                    },
+                    resumes: 0,
+                })
+            }
             MediaType::Other(kind) if status == StatusCode::OK => {
                 let text = format!("it answered with `{kind}` instead of a message");
                 return Err(TransportError::Invalid(text));
@@ -216,12 +217,10 @@ impl HttpSession {
         context: Context<'_>,
     ) -> Result<(), TransportError> {
         let exchange = self.post(body, context).await?;
-        if !exchange.0.status().is_success() {
+        if !exchange.head().status().is_success() {
             return Err(self.rejected(exchange, is_in_session(context)).await);
         }
-        let (response, connection) = exchange;
-        read_body(&mut response.into_body()).await?;
-        self.pool.release(connection);
+        exchange.read_in_memory(&self.pool).await?;
         Ok(())
     }
 
@@ -270,10 +269,10 @@ impl HttpSession {
             request.headers_mut().insert(LAST_EVENT_ID, last.clone());
         }
         let exchange = self.pool.send(request).await?;
-        if !exchange.0.status().is_success() {
+        if !exchange.head().status().is_success() {
             return Err(self.rejected(exchange, id.is_assigned()).await);
         }
-        let (response, connection) = exchange;
+        let (response, connection) = exchange.detach(&self.tasks);
         match MediaType::of(response.headers()) {
             MediaType::EventStream => {
                 Ok((EventReader::new(response.into_body(), &self.spool), connection))

@@ -280,20 +280,21 @@ async fn a_server_killed_during_a_call_is_noticed() {
     let mut fixture = Fixture::start(&[]).await;
     let world = TestConnection::of(&http(&fixture.url)).await;
     let client = FakeClient::with_all_capabilities();
-    let call = world.run(&client, world.permit("slow_compute", r#"{"seconds":60}"#, None));
+    let meta = r#"{"progressToken":"t"}"#;
+    let call = world.run(&client, world.permit("slow_compute", r#"{"seconds":60}"#, Some(meta)));
     let kill = async {
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        client.notified().await;
         fixture.kill();
     };
     let (lost, ()) = tokio::join!(call, kill);
     let Err(CallError::Unavailable { reason, .. }) = lost else { panic!("{lost:?}") };
-    assert!(reason.contains("connection broke"), "{reason}");
+    assert!(reason.contains("the stream broke off"), "{reason}");
     let refused = world.run(&client, world.permit("test_simple_text", "{}", None)).await;
     let Err(CallError::Unavailable { reason, .. }) = refused else { panic!("{refused:?}") };
     assert!(reason.contains("connection refused"), "{reason}");
 }
 
-/// A legacy server is told; for a modern one the end of the stream says it.
+/// A legacy server receives a notification; a modern one sees the end of the stream.
 #[tokio::test]
 async fn a_dropped_call_is_cancelled_over_http() {
     let nothing = |request: &ReceivedRequest| request.is("tools/call").then_some(Reply::Silence);

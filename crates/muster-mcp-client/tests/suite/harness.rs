@@ -26,7 +26,10 @@ use muster_core::{
 use muster_exec::{launcher::Launcher, serve::LAUNCHER_ARG};
 use muster_mcp_client::McpConnector;
 use serde_json::value::RawValue;
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::{mpsc, watch},
+    time::timeout,
+};
 
 #[expect(clippy::disallowed_types, reason = "the simplest there is for tests")]
 type Mutex<T> = std::sync::Mutex<T>;
@@ -53,7 +56,7 @@ impl ConnectionObserver for EventRecorder {
 pub struct FakeClient {
     capabilities: Raw,
     answers: BTreeMap<&'static str, &'static str>,
-    pub notifications: Mutex<Vec<String>>,
+    pub notifications: watch::Sender<Vec<String>>,
     pub input_requests: Mutex<Vec<String>>,
 }
 
@@ -62,7 +65,7 @@ impl FakeClient {
         Arc::new(Self {
             capabilities: raw(capabilities),
             answers: answers.iter().copied().collect(),
-            notifications: Mutex::default(),
+            notifications: watch::Sender::default(),
             input_requests: Mutex::default(),
         })
     }
@@ -86,7 +89,13 @@ impl FakeClient {
     }
 
     pub fn notifications(&self) -> Vec<String> {
-        self.notifications.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.notifications.borrow().clone()
+    }
+
+    /// Waits for the first notification.
+    pub async fn notified(&self) {
+        let mut notifications = self.notifications.subscribe();
+        drop(timeout(LIMIT, notifications.wait_for(|all| !all.is_empty())).await.unwrap());
     }
 
     pub fn input_requests(&self) -> Vec<String> {
@@ -104,8 +113,7 @@ impl ClientHandle for FakeClient {
     }
 
     fn notify(&self, Notification { method, params }: Notification) {
-        let mut notifications = self.notifications.lock().unwrap_or_else(PoisonError::into_inner);
-        notifications.push(format!("{method} {params}"));
+        self.notifications.send_modify(|all| all.push(format!("{method} {params}")));
     }
 
     fn request_input(
@@ -259,31 +267,28 @@ impl TestConnection {
 #[derive(Debug)]
 pub struct Fixture {
     process: std::process::Child,
-    _directory: tempfile::TempDir,
     pub url: String,
 }
 
 impl Fixture {
     pub async fn start(more: &[&str]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let port_file = directory.path().join("port");
         #[expect(clippy::disallowed_methods, reason = "a peer of the tests, not a tool")]
-        #[expect(clippy::zombie_processes, reason = "it is waited for when it is dropped")]
-        let process = std::process::Command::new("python3")
+        let mut process = std::process::Command::new("python3")
             .arg(fixture())
-            .args(["--http", "0", "--port-file"])
-            .arg(&port_file)
+            .args(["--http", "0", "--port-file", "-"])
             .args(more)
+            .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        for _ in 0..2000 {
-            if let Ok(port) = std::fs::read_to_string(&port_file) {
-                let url = format!("http://127.0.0.1:{}/mcp", port.trim());
-                return Self { process, _directory: directory, url };
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("the fixture did not start");
+        let mut stdout = std::io::BufReader::new(process.stdout.take().unwrap());
+        let port = tokio::task::spawn_blocking(move || {
+            let mut port = String::new();
+            std::io::BufRead::read_line(&mut stdout, &mut port).unwrap();
+            port
+        });
+        let port = port.await.unwrap();
+        let url = format!("http://127.0.0.1:{}/mcp", port.trim());
+        Self { process, url }
     }
 
     pub fn kill(&mut self) {

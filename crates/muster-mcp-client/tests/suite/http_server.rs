@@ -1,16 +1,19 @@
 //! An HTTP server whose responses a test writes byte by byte.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{TcpListener, TcpStream},
-    sync::mpsc,
+    sync::{mpsc, watch},
     task::JoinSet,
+    time::timeout,
 };
 
-#[expect(clippy::disallowed_types, reason = "the simplest there is for tests")]
-type Mutex<T> = std::sync::Mutex<T>;
+use super::harness::LIMIT;
+
+/// The received requests.
+type RequestLog = Arc<watch::Sender<Vec<ReceivedRequest>>>;
 
 /// A received request.
 #[derive(Debug, Clone, Default)]
@@ -72,7 +75,7 @@ type Handler = dyn Fn(&ReceivedRequest) -> Reply + Send + Sync;
 /// A server that runs until it is dropped.
 pub struct HttpServer {
     pub url: String,
-    received: Arc<Mutex<Vec<ReceivedRequest>>>,
+    received: RequestLog,
     _tasks: JoinSet<()>,
 }
 
@@ -82,7 +85,7 @@ impl HttpServer {
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let received: Arc<Mutex<Vec<ReceivedRequest>>> = Arc::default();
+        let received = RequestLog::default();
         let (handler, log): (Arc<Handler>, _) = (Arc::new(handler), Arc::clone(&received));
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -95,18 +98,15 @@ impl HttpServer {
     }
 
     pub fn requests(&self) -> Vec<ReceivedRequest> {
-        self.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.received.borrow().clone()
     }
 
     /// Waits for a request like this.
     pub async fn wait_for(&self, like: impl Fn(&ReceivedRequest) -> bool) -> ReceivedRequest {
-        for _ in 0..2000 {
-            if let Some(request) = self.requests().into_iter().find(&like) {
-                return request;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-        panic!("it did not come");
+        let mut received = self.received.subscribe();
+        let found = timeout(LIMIT, received.wait_for(|all| all.iter().any(&like))).await;
+        let all = found.expect("it did not come").unwrap().clone();
+        all.into_iter().find(&like).unwrap()
     }
 
     /// The requests that hold a method of JSON-RPC.
@@ -115,17 +115,17 @@ impl HttpServer {
     }
 }
 
-async fn serve(stream: TcpStream, handler: Arc<Handler>, log: Arc<Mutex<Vec<ReceivedRequest>>>) {
+async fn serve(stream: TcpStream, handler: Arc<Handler>, log: RequestLog) {
     let mut stream = BufReader::new(stream);
     while let Some(request) = read(&mut stream).await {
-        log.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
+        log.send_modify(|all| all.push(request.clone()));
         match handler(&request) {
             Reply::Disconnect => return,
             Reply::Silence => {
                 let ended = stream.read_u8().await;
                 assert!(ended.is_err(), "the client waits in silence");
                 let request = ReceivedRequest { method: "CLOSED".to_owned(), ..request };
-                return log.lock().unwrap_or_else(PoisonError::into_inner).push(request);
+                return log.send_modify(|all| all.push(request));
             }
             Reply::Document(status, headers, body) => {
                 let length = body.len();

@@ -118,7 +118,7 @@ async fn a_client_certificate_is_presented() {
     let connector = connector();
     own.write(folder.path(), &own);
     connect(&connector, &url, folder.path()).await.unwrap();
-    // The proxy is told which application is meant.
+    // The request names the application for the proxy.
     assert!(web.requests().iter().all(|request| request.header("host") == Some("mcp-app")));
     // Another machine is not let in, and another proxy is not believed.
     other.write(folder.path(), &own);
@@ -126,7 +126,7 @@ async fn a_client_certificate_is_presented() {
     own.write(folder.path(), &other);
     let error = connect(&connector, &url, folder.path()).await.unwrap_err().to_string();
     assert!(error.contains("no TLS with localhost"), "{error}");
-    // What was written anew is used by the next connection.
+    // The next connection uses the replaced files.
     own.write(folder.path(), &own);
     connect(&connector, &url, folder.path()).await.unwrap();
 }

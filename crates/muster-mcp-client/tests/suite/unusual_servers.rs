@@ -149,7 +149,7 @@ async fn a_dropped_call_is_cancelled() {
     let client = FakeClient::with_all_capabilities();
     let waiting = world.run(&client, world.permit("wait", "{}", None));
     assert!(timeout(std::time::Duration::from_millis(50), waiting).await.is_err());
-    // The server logs what it is told; with no call under way that belongs to nobody.
+    // The server logs; without a pending call the message belongs to no client.
     match world.event().await {
         ConnectionEvent::Log { params } => {
             assert!(params.get().contains(r#""method":"notifications/cancelled""#), "{params}");
@@ -206,7 +206,7 @@ async fn pings_and_unknown_requests_get_a_response() {
     assert!(unknown.contains("-32601"), "{unknown}");
     let cannot = FakeClient::new("{}", &[]);
     let roots = world.call(&cannot, "ask", r#"{"method":"roots/list"}"#).await;
-    // Whoever has none is told so; the call goes on.
+    // A client without roots returns an error; the call continues.
     assert!(roots.contains(r#""roots":[]"#), "{roots}");
 }
 

@@ -52,7 +52,7 @@ async fn both_paths_serve_the_same() {
 }
 
 #[tokio::test]
-async fn types_are_read_with_a_kind_eye() {
+async fn content_types_are_parsed_leniently() {
     let server = start().await;
     let message = request(1, "initialize", &json!({})).to_string();
     for (headers, status) in [
@@ -74,7 +74,7 @@ async fn types_are_read_with_a_kind_eye() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused() {
+async fn malformed_messages_are_refused() {
     let server = start().await;
     for (body, code) in [
         ("nonsense", -32700),
@@ -97,7 +97,7 @@ async fn what_is_no_message_is_refused() {
 }
 
 #[tokio::test]
-async fn strangers_are_not_let_in() {
+async fn foreign_hosts_and_origins_are_refused() {
     let server = start_with(HttpOptions {
         hosts: vec!["gate.example".to_owned()],
         ..HttpOptions::default()
@@ -134,7 +134,7 @@ async fn a_body_has_a_limit() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_not_waited_for() {
+async fn a_slow_body_times_out() {
     let options = HttpOptions {
         body_limit: Duration::from_millis(50),
         pages: vec![Arc::new(Door)],
@@ -156,7 +156,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn who_is_calling_is_asked_first() {
+async fn authentication_comes_first() {
     let options = HttpOptions {
         guard: Some(Arc::new(Door)),
         pages: vec![Arc::new(Door)],
@@ -179,7 +179,7 @@ async fn who_is_calling_is_asked_first() {
 }
 
 #[tokio::test]
-async fn pages_are_for_everybody_by_our_own_name() {
+async fn pages_need_no_token_but_our_host_name() {
     let pages: Vec<Arc<dyn WebPages>> = vec![Arc::new(Door)];
     let options = HttpOptions { guard: Some(Arc::new(Door)), pages, ..HttpOptions::default() };
     let server = start_with(options).await;
@@ -193,7 +193,7 @@ async fn pages_are_for_everybody_by_our_own_name() {
 }
 
 #[tokio::test]
-async fn pages_of_others_only_where_allowed() {
+async fn foreign_origins_only_where_allowed() {
     let origins = vec!["https://app.example".to_owned()];
     let guard: Arc<dyn Authenticator> = Arc::new(Door);
     let options = HttpOptions { origins, guard: Some(guard), ..HttpOptions::default() };
@@ -260,7 +260,7 @@ impl WebPages for Door {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_no_events_gets_none() {
+async fn a_client_without_event_streams_gets_json() {
     let server = start().await;
     let params = modern(json!({"name": "progress"}));
     let headers = [

@@ -13,13 +13,15 @@ use muster_core::{
     },
 };
 use serde_json::{Value, json, value::RawValue};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{Notify, broadcast, mpsc};
 
 #[derive(Debug)]
 pub(crate) struct Fake {
     identity: ServerInfo,
     pub(crate) changes: broadcast::Sender<Change>,
     journal: mpsc::UnboundedSender<String>,
+    /// Ends a call of `brief`.
+    pub(crate) finish: Notify,
 }
 
 /// What happened behind the transports.
@@ -30,7 +32,7 @@ pub(crate) fn fake() -> (Arc<Fake>, Journal) {
     let identity =
         ServerInfo { name: "fake".to_owned(), version: "1".to_owned(), instructions: None };
     let (changes, _) = broadcast::channel(16);
-    (Arc::new(Fake { identity, changes, journal }), read)
+    (Arc::new(Fake { identity, changes, journal, finish: Notify::new() }), read)
 }
 
 fn object(value: &Value) -> Raw {
@@ -115,7 +117,7 @@ impl Fake {
             }
             "brief" => {
                 self.note("began brief");
-                tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+                self.finish.notified().await;
                 Ok(done(&text("finished")))
             }
             "crash" => panic!("as asked"),

@@ -44,7 +44,7 @@ async fn without_a_session_there_is_only_initialize() {
 }
 
 #[tokio::test]
-async fn errors_are_well_transported() {
+async fn errors_of_the_handler_are_http_successes() {
     let server = start().await;
     let client = server.initialize(json!({})).await;
     for (method, params, code) in [
@@ -67,7 +67,7 @@ async fn errors_are_well_transported() {
 }
 
 #[tokio::test]
-async fn nothing_modern_is_shown() {
+async fn legacy_results_have_no_modern_fields() {
     let server = start().await;
     let client = server.initialize(json!({})).await;
     let result = client.ask(1, "tools/call", call("modern")).await.json().await["result"].take();
@@ -75,7 +75,7 @@ async fn nothing_modern_is_shown() {
 }
 
 #[tokio::test]
-async fn progress_comes_before_the_answer() {
+async fn progress_precedes_the_response() {
     let server = start().await;
     let client = server.initialize(json!({})).await;
     let mut reply = client.ask(1, "tools/call", call("progress")).await;
@@ -87,7 +87,7 @@ async fn progress_comes_before_the_answer() {
 }
 
 #[tokio::test]
-async fn log_lines_by_the_level_that_was_set() {
+async fn log_messages_follow_the_level() {
     let server = start().await;
     let client = server.initialize(json!({})).await;
     let mut reply = client.ask(1, "tools/call", call("log")).await;
@@ -100,7 +100,7 @@ async fn log_lines_by_the_level_that_was_set() {
 }
 
 #[tokio::test]
-async fn a_question_goes_out_on_the_stream_of_its_request() {
+async fn an_input_request_is_sent_on_the_stream_of_its_call() {
     let server = start().await;
     let client = server.initialize(json!({"elicitation": {}})).await;
     let mut reply = client.ask(1, "tools/call", call("ask")).await;
@@ -120,7 +120,7 @@ async fn a_question_goes_out_on_the_stream_of_its_request() {
 }
 
 #[tokio::test]
-async fn a_client_is_asked_only_what_it_declared() {
+async fn input_requests_need_the_capability() {
     let server = start().await;
     let client = server.initialize(json!({"sampling": {}})).await;
     let answer = client.ask(1, "tools/call", call("ask")).await.json().await;
@@ -129,7 +129,7 @@ async fn a_client_is_asked_only_what_it_declared() {
 }
 
 #[tokio::test]
-async fn another_session_cannot_answer() {
+async fn another_session_cannot_respond() {
     let server = start().await;
     let client = server.initialize(json!({"elicitation": {}})).await;
     let other = server.initialize(json!({"elicitation": {}})).await;
@@ -143,7 +143,7 @@ async fn another_session_cannot_answer() {
 }
 
 #[tokio::test]
-async fn a_request_is_taken_back_by_its_id() {
+async fn a_request_is_cancelled_by_its_id() {
     let mut server = start().await;
     let session = {
         let client = server.initialize(json!({"elicitation": {}})).await;
@@ -168,7 +168,7 @@ async fn a_request_is_taken_back_by_its_id() {
 }
 
 #[tokio::test]
-async fn changes_wait_for_the_standing_stream() {
+async fn changes_wait_for_the_standalone_stream() {
     let mut server = start().await;
     let client = server.initialize(json!({})).await;
     client.ask(1, "resources/subscribe", json!({"uri": "a:b"})).await;
@@ -199,7 +199,7 @@ async fn changes_wait_for_the_standing_stream() {
 }
 
 #[tokio::test]
-async fn word_of_a_resource_ends_with_the_last_who_wants_it() {
+async fn the_last_unsubscribe_ends_a_subscription() {
     let mut server = start().await;
     let (one, other) = (server.initialize(json!({})).await, server.initialize(json!({})).await);
     let uri = json!({"uri": "a:b"});
@@ -235,7 +235,7 @@ async fn the_end_of_a_session_cancels_what_it_runs() {
 }
 
 #[tokio::test]
-async fn a_client_that_shows_no_sign_of_life_is_gone() {
+async fn calls_of_a_silent_client_are_cancelled() {
     let mut server = start().await;
     let client = server.initialize(json!({})).await;
     drop(client.ask(1, "tools/call", call("talking")).await);
@@ -244,7 +244,7 @@ async fn a_client_that_shows_no_sign_of_life_is_gone() {
 }
 
 #[tokio::test]
-async fn so_is_one_that_left_before_anything_was_said() {
+async fn calls_of_a_client_that_left_early_are_cancelled() {
     let mut server = start().await;
     {
         let client = server.initialize(json!({})).await;
@@ -256,7 +256,7 @@ async fn so_is_one_that_left_before_anything_was_said() {
 }
 
 #[tokio::test]
-async fn a_client_that_still_listens_is_not_gone() {
+async fn calls_of_a_listening_client_continue() {
     let mut server = start().await;
     let stream = {
         let client = server.initialize(json!({})).await;
@@ -272,7 +272,7 @@ async fn a_client_that_still_listens_is_not_gone() {
 }
 
 #[tokio::test]
-async fn sessions_that_nobody_uses_end() {
+async fn idle_sessions_end() {
     let options = HttpOptions {
         session_idle: Duration::from_millis(50),
         max_sessions: 2,
@@ -288,7 +288,7 @@ async fn sessions_that_nobody_uses_end() {
 }
 
 #[tokio::test]
-async fn of_too_many_sessions_the_longest_unused_ends() {
+async fn above_the_limit_the_least_recently_used_session_ends() {
     let server = start_with(HttpOptions { max_sessions: 2, ..HttpOptions::default() }).await;
     let first = server.initialize(json!({})).await;
     let second = server.initialize(json!({})).await;

@@ -1,10 +1,10 @@
 //! How the server stops.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use muster_mcp::http::HttpOptions;
 use serde_json::json;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, sync::mpsc};
 
 use super::client::{Running, call, soon, start, start_with};
 
@@ -13,12 +13,15 @@ async fn stopped(server: &mut Running) {
 }
 
 #[tokio::test]
-async fn what_is_running_is_finished() {
+async fn shutdown_waits_for_running_calls() {
     let mut server = start().await;
-    let stop = server.stop.clone();
+    let (stop, fake) = (server.stop.clone(), Arc::clone(&server.fake));
+    let (_, nothing) = mpsc::unbounded_channel();
+    let mut journal = std::mem::replace(&mut server.journal, nothing);
     let (reply, ()) = tokio::join!(server.modern(1, "tools/call", call("brief")), async {
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(soon(journal.recv()).await.unwrap(), "began brief");
         stop.cancel();
+        fake.finish.notify_one();
     });
     let answer = reply.json().await;
     assert_eq!(answer["result"]["content"][0]["text"], "finished");
@@ -27,7 +30,7 @@ async fn what_is_running_is_finished() {
 }
 
 #[tokio::test]
-async fn what_would_go_on_for_ever_ends() {
+async fn shutdown_ends_open_streams() {
     let mut server = start().await;
     let listen = json!({"notifications": {"toolsListChanged": true}});
     let mut listening = server.modern(3, "subscriptions/listen", listen).await;
@@ -45,7 +48,7 @@ async fn what_would_go_on_for_ever_ends() {
 }
 
 #[tokio::test]
-async fn what_does_not_finish_is_cut() {
+async fn shutdown_cancels_calls_after_the_grace_period() {
     let grace = Duration::from_millis(100);
     let mut server = start_with(HttpOptions { grace, ..HttpOptions::default() }).await;
     let mut modern = server.modern(1, "tools/call", call("talking")).await;

@@ -12,7 +12,7 @@ const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 #[tokio::test]
-async fn refusals_come_in_order() {
+async fn checks_run_in_order() {
     let server = start().await;
     let full = json!({VERSION: "2026-07-28", CAPABILITIES: {}});
     let version = ("mcp-protocol-version", "2026-07-28");
@@ -61,7 +61,7 @@ async fn refusals_come_in_order() {
 }
 
 #[tokio::test]
-async fn unknown_versions_are_told_the_known_ones() {
+async fn an_unknown_version_gets_the_supported_ones() {
     let server = start().await;
     let meta = json!({VERSION: "2099-01-01", CAPABILITIES: {}});
     let headers = [("mcp-protocol-version", "2099-01-01"), ("mcp-method", "tools/list")];
@@ -73,7 +73,7 @@ async fn unknown_versions_are_told_the_known_ones() {
 }
 
 #[tokio::test]
-async fn results_say_what_they_are() {
+async fn results_have_a_type() {
     let server = start().await;
     let discovered = server.modern(1, "server/discover", json!({})).await.json().await;
     let result = &discovered["result"];
@@ -106,7 +106,7 @@ async fn results_say_what_they_are() {
 }
 
 #[tokio::test]
-async fn only_what_is_for_the_server_behind_goes_there() {
+async fn only_forwarded_meta_reaches_the_handler() {
     let server = start().await;
     let params = json!({"name": "echo", "_meta": {"traceparent": "00-1", "progressToken": 7}});
     let answer = server.modern(1, "tools/call", params).await.json().await;
@@ -117,7 +117,7 @@ async fn only_what_is_for_the_server_behind_goes_there() {
 }
 
 #[tokio::test]
-async fn faults_have_statuses() {
+async fn errors_have_http_statuses() {
     let server = start().await;
     let reply = server.modern(1, "tools/call", call("needy")).await;
     assert_eq!(reply.status.as_u16(), 400);
@@ -133,7 +133,7 @@ async fn faults_have_statuses() {
 }
 
 #[tokio::test]
-async fn progress_comes_before_the_answer() {
+async fn progress_precedes_the_response() {
     let server = start().await;
     let mut reply = server.modern(4, "tools/call", call("progress")).await;
     assert_eq!(reply.header("content-type"), "text/event-stream");
@@ -149,7 +149,7 @@ async fn progress_comes_before_the_answer() {
 }
 
 #[tokio::test]
-async fn log_lines_only_for_those_who_ask() {
+async fn log_messages_only_on_request() {
     let server = start().await;
     let answer = server.modern(1, "tools/call", call("log")).await.json().await;
     assert_eq!(answer["result"]["content"][0]["text"], "logged");
@@ -165,7 +165,7 @@ async fn log_lines_only_for_those_who_ask() {
 }
 
 #[tokio::test]
-async fn questions_come_as_an_answer() {
+async fn input_requests_are_results() {
     let server = start().await;
     let result = server.modern(1, "tools/call", call("ask")).await.json().await["result"].take();
     assert_eq!(result["resultType"], "input_required");
@@ -196,18 +196,19 @@ async fn closing_the_connection_cancels() {
 }
 
 #[tokio::test]
-async fn a_long_silence_is_broken() {
+async fn keep_alives_are_sent() {
     let keep_alive = Duration::from_millis(50);
     let server = start_with(HttpOptions { keep_alive, ..HttpOptions::default() }).await;
     let mut reply = server.modern(1, "tools/call", call("brief")).await;
     assert_eq!(reply.raw_event().await.unwrap(), ": working");
     assert_eq!(reply.raw_event().await.unwrap(), ": keep-alive");
+    server.fake.finish.notify_one();
     let answer = reply.event().await.unwrap();
     assert_eq!(answer["result"]["content"][0]["text"], "finished");
 }
 
 #[tokio::test]
-async fn word_of_changes() {
+async fn change_notifications() {
     let mut server = start().await;
     let params = json!({"notifications": {
         "toolsListChanged": true, "promptsListChanged": false,
@@ -244,7 +245,7 @@ async fn word_of_changes() {
 }
 
 #[tokio::test]
-async fn there_is_nothing_else_to_say() {
+async fn other_methods_are_unknown() {
     let server = start().await;
     let headers = [("mcp-protocol-version", "2026-07-28")];
     let notice = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {}});

@@ -38,7 +38,7 @@ impl<'a> Older<'a> {
 }
 
 #[tokio::test]
-async fn answers_come_on_the_stream() {
+async fn responses_arrive_on_the_stream() {
     let server = start().await;
     let mut client = Older::open(&server).await;
     assert_eq!(client.ask(1, "ping", json!({})).await["result"], json!({}));
@@ -73,7 +73,7 @@ async fn the_stream_is_the_session() {
 }
 
 #[tokio::test]
-async fn a_request_is_taken_back_by_its_id() {
+async fn a_request_is_cancelled_by_its_id() {
     let mut server = start().await;
     let client = Older::open(&server).await;
     client.post(&request(1, "tools/call", &call("slow"))).await;

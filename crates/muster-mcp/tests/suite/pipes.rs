@@ -77,7 +77,7 @@ impl Pipes {
 }
 
 #[tokio::test]
-async fn progress_and_questions_are_lines() {
+async fn progress_and_input_requests_are_lines() {
     let mut pipes = Pipes::new();
     pipes.initialize(json!({"elicitation": {}})).await;
     let progress = pipes.ask(1, "tools/call", call("progress")).await;
@@ -94,7 +94,7 @@ async fn progress_and_questions_are_lines() {
 }
 
 #[tokio::test]
-async fn a_question_nobody_waits_for_is_withdrawn() {
+async fn an_abandoned_input_request_is_cancelled() {
     let mut pipes = Pipes::new();
     pipes.initialize(json!({"elicitation": {}})).await;
     let question = pipes.ask(2, "tools/call", call("ask")).await;
@@ -107,7 +107,7 @@ async fn a_question_nobody_waits_for_is_withdrawn() {
 }
 
 #[tokio::test]
-async fn a_client_that_left_answers_nothing() {
+async fn input_requests_fail_when_the_client_leaves() {
     let mut pipes = Pipes::new();
     pipes.initialize(json!({"elicitation": {}})).await;
     pipes.ask(2, "tools/call", call("ask")).await;
@@ -118,7 +118,7 @@ async fn a_client_that_left_answers_nothing() {
 }
 
 #[tokio::test]
-async fn changes_are_told_after_the_handshake() {
+async fn changes_are_announced_after_the_handshake() {
     let mut pipes = Pipes::new();
     assert_eq!(pipes.ask(9, "ping", json!({})).await["id"], 9);
     let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}});
@@ -140,7 +140,7 @@ async fn changes_are_told_after_the_handshake() {
 }
 
 #[tokio::test]
-async fn modern_clients_listen_and_are_asked_by_answer() {
+async fn modern_clients_subscribe_and_get_input_requests_as_results() {
     let mut pipes = Pipes::new();
     let listen = modern(json!({"notifications": {"promptsListChanged": true}}));
     let tag = json!({"io.modelcontextprotocol/subscriptionId": 1});

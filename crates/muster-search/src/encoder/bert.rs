@@ -1,4 +1,4 @@
-//! An encoder of sentences.
+//! The sentence encoder.
 
 use std::{fmt, fs, path::Path};
 
@@ -11,10 +11,10 @@ use crate::encoder::{
     weights::{ModelLoadError, Weights},
 };
 
-/// What comes after so many word pieces is not read.
+/// The maximum number of word pieces of a text.
 const MOST_TOKENS: usize = 128;
 
-/// An encoder of sentences.
+/// A sentence encoder.
 pub struct Model {
     tokenizer: Tokenizer,
     words: Array2<f32>,
@@ -33,7 +33,7 @@ struct Config {
 }
 
 impl Model {
-    /// Reads a model from its folder. Takes a moment.
+    /// Loads a model from its folder. Blocks for a moment.
     pub fn load(folder: &Path) -> Result<Self, ModelLoadError> {
         let path = folder.join("config.json");
         let text = fs::read(&path)
@@ -59,7 +59,7 @@ impl Model {
         })
     }
 
-    /// How many numbers a vector has.
+    /// The dimension of its vectors.
     pub fn dimensions(&self) -> usize {
         self.words.ncols()
     }

@@ -1,13 +1,13 @@
-//! The steps that an encoder is made of.
+//! The layers of the encoder.
 
 use ndarray::{Array1, Array2, ArrayView2, Axis, s};
 
 use crate::encoder::weights::{ModelLoadError, Weights};
 
-/// Added to a variance, so that nothing is divided by nothing.
+/// Added to a variance, against division by zero.
 const EPSILON: f32 = 1e-12;
 
-/// Every number depends on all, by weights.
+/// A dense layer.
 pub(crate) struct Linear {
     weights: Array2<f32>,
     bias: Array1<f32>,
@@ -21,7 +21,7 @@ impl Linear {
     ) -> Result<Self, ModelLoadError> {
         let table = weights.table(&format!("{name}.weight"), from)?;
         let bias = weights.vector(&format!("{name}.bias"), to)?;
-        // Laid out such that rows of input meet rows of weights.
+        // Transposed, so that the product reads rows of both.
         Ok(Self { weights: table.reversed_axes().as_standard_layout().into_owned(), bias })
     }
 
@@ -30,7 +30,7 @@ impl Linear {
     }
 }
 
-/// Brings each row to a mean of 0 and a variance of 1, then scales and shifts.
+/// Layer normalisation: mean 0 and variance 1 in each row, then scale and shift.
 pub(crate) struct Norm {
     scale: Array1<f32>,
     shift: Array1<f32>,
@@ -57,7 +57,7 @@ impl Norm {
     }
 }
 
-/// One layer: each word looks at all words, then thinks by itself.
+/// A transformer layer: self-attention, then a feed-forward network.
 pub(crate) struct Layer {
     query: Linear,
     key: Linear,

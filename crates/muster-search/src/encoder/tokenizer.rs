@@ -1,4 +1,4 @@
-//! From text to numbers of word pieces, as BERT models without case read it.
+//! The WordPiece tokenizer of uncased BERT models.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use crate::encoder::weights::ModelLoadError;
 
-/// Longer words are unknown.
+/// The length from which on a word is unknown.
 const LONGEST_WORD: usize = 100;
 
 /// Splits words into the longest pieces that the vocabulary has.
@@ -18,7 +18,7 @@ pub(crate) struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// Reads a vocabulary: one piece in each line.
+    /// Loads a vocabulary: one piece per line.
     pub(crate) fn read(path: &Path) -> Result<Self, ModelLoadError> {
         let text = fs::read_to_string(path)
             .map_err(|source| ModelLoadError::Unreadable { path: path.to_owned(), source })?;
@@ -37,7 +37,7 @@ impl Tokenizer {
         Some(Self { pieces, begin, end, unknown })
     }
 
-    /// The pieces of a text with the marks of its begin and its end, at most so many.
+    /// The pieces of a text between the start and end markers, at most `limit`.
     pub(crate) fn read_text(&self, text: &str, most: usize) -> Vec<usize> {
         let mut tokens = vec![self.begin];
         for word in words(text) {
@@ -81,7 +81,7 @@ impl Tokenizer {
     }
 }
 
-/// Words in small letters without accents; signs stand by themselves.
+/// Words in lower case without accents; punctuation is separated.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut open = false;
@@ -111,7 +111,7 @@ fn is_accent(sign: char) -> bool {
     unicode_normalization::char::is_combining_mark(sign)
 }
 
-/// Punctuation, and signs that are words by themselves.
+/// Whether a character is punctuation or a symbol, which is a word of its own.
 fn is_alone(sign: char) -> bool {
     let is_word = matches!(
         sign,
@@ -126,7 +126,7 @@ mod tests {
     use super::{Tokenizer, words};
 
     #[test]
-    fn words_are_small_and_plain() {
+    fn words_are_lower_case_without_accents() {
         assert_eq!(
             words("Hello, Größe!  ÉCOLE_x"),
             ["hello", ",", "große", "!", "ecole", "_", "x"]

@@ -1,4 +1,4 @@
-//! Named arrays of numbers in a file, in the `safetensors` format.
+//! Named tensors of a file in the `safetensors` format.
 
 use std::{collections::BTreeMap, fs, io, path::Path, path::PathBuf};
 
@@ -7,28 +7,28 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-/// A model cannot be used.
+/// Why a model cannot be loaded.
 #[derive(Debug, Error)]
 pub enum ModelLoadError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file is malformed.
     #[error("{}: {reason}", path.display())]
     Malformed {
-        /// Which one.
+        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
 }
 
-/// The arrays of a file.
+/// The tensors of a file.
 pub(crate) struct Weights {
     path: PathBuf,
     tensors: BTreeMap<String, Tensor>,
@@ -78,13 +78,13 @@ impl Weights {
         Some((&tensor.shape, values.map(|four| f32::from_le_bytes(*four)).collect()))
     }
 
-    /// A list of so many numbers.
+    /// A vector of this length.
     pub(crate) fn vector(&self, name: &str, length: usize) -> Result<Array1<f32>, ModelLoadError> {
         let found = self.values(name).filter(|(shape, _)| *shape == [length]);
         found.map(|(_, values)| Array1::from(values)).ok_or_else(|| self.missing(name))
     }
 
-    /// A table with so many columns.
+    /// A matrix with this number of columns.
     pub(crate) fn table(&self, name: &str, columns: usize) -> Result<Array2<f32>, ModelLoadError> {
         let read = || {
             let (shape, values) = self.values(name)?;

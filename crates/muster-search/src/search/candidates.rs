@@ -1,4 +1,4 @@
-//! The documents that can still make it into an answer.
+//! The candidates of a search.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -8,30 +8,30 @@ use std::{
 use super::{Admit, Named, Place, score::Scorer};
 use crate::{index::Index, query::Query};
 
-/// What one pass knows of a document.
+/// A document after the scan.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     /// The number of its shard.
     pub(super) part: usize,
     pub(super) document: u32,
     pub(super) named: Named,
-    /// What its words are worth.
+    /// Its lexical score.
     pub(super) base: f32,
-    /// What those in its name tell.
+    /// The score of the words in its name.
     pub(super) in_name: f32,
-    /// Which terms of the query it has, as bits.
+    /// The terms of the query that it contains, as bits.
     pub(super) terms: u64,
 }
 
-/// The documents that can still make it into an answer.
+/// The documents that may still be among the results.
 pub(super) struct Candidates<'a> {
     index: &'a Index,
     admit: &'a Admit<'a>,
     limit: usize,
     scorer: Scorer<'a>,
-    /// The best of those whose score is known.
+    /// The best documents with known scores.
     best: BinaryHeap<Reverse<Ranked<'a>>>,
-    /// Those that are better than the last of the best only if everything speaks for them.
+    /// Documents whose upper bound, but not whose score, may exceed the worst of the best.
     waiting: Vec<(Key, Candidate)>,
 }
 
@@ -46,7 +46,7 @@ impl<'a> Candidates<'a> {
         Self { index, admit, limit, scorer, best: BinaryHeap::new(), waiting: Vec::new() }
     }
 
-    /// Keeps a document unless enough others are better for sure.
+    /// Adds a document unless enough others are certainly better.
     pub(super) fn offer(&mut self, candidate: Candidate) {
         let named = candidate.named;
         let bound = Key { named, score: self.scorer.bound(&candidate) };
@@ -60,7 +60,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// The best ones with what they come to, the best first.
+    /// The best documents with their scores, the best first.
     pub(super) fn best(mut self) -> Vec<(Candidate, f32)> {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.retain(|(bound, _)| !self.out_of_reach(*bound));
@@ -75,7 +75,7 @@ impl<'a> Candidates<'a> {
         ranked.map(|Reverse(ranked)| (ranked.candidate, ranked.key.score)).collect()
     }
 
-    /// Takes a document among the best, if it may be seen and is good enough.
+    /// Adds a document to the best if it is visible and good enough.
     fn judge(&mut self, candidate: Candidate) {
         let part = self.index.parts.get(candidate.part);
         let (source, position) =
@@ -97,7 +97,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// What comes first: what is named, then what fits.
+/// The rank of a document: exact names first, then scores.
 #[derive(Debug, Clone, Copy)]
 struct Key {
     named: Named,
@@ -124,8 +124,7 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-/// Greater is better; between equals the place decides, so that the order never depends on anything
-/// else.
+/// Greater is better. Ties are broken by position, so that the order is deterministic.
 struct Ranked<'a> {
     key: Key,
     place: Place<'a>,

@@ -10,10 +10,10 @@ use crate::{
     shard::Posting,
 };
 
-/// How many documents are added up at a time.
+/// The number of documents scored at a time.
 const RANGE: u32 = 4096;
 
-/// Offers every document in `part` that has anything of what was asked for.
+/// Offers every document in `part` that contains a term of the query.
 pub(super) fn run(part: &Part, number: usize, query: &Query, candidates: &mut Candidates<'_>) {
     let mut readings = readings(part, number, query);
     let mut names = names(part, number, query);
@@ -30,7 +30,7 @@ pub(super) fn run(part: &Part, number: usize, query: &Query, candidates: &mut Ca
                     sum.base += gain;
                     sum.last = gain;
                 } else if gain > sum.last {
-                    // Of several readings the best one counts, once.
+                    // Of several variants of a word the best one counts, once.
                     sum.base += gain - sum.last;
                     sum.last = gain;
                 }
@@ -66,7 +66,7 @@ pub(super) fn run(part: &Part, number: usize, query: &Query, candidates: &mut Ca
 struct Remaining<'a> {
     /// The bit of the term.
     bit: u64,
-    /// What a full match is worth, to the document and to its name.
+    /// The weight of a full match, for the document and for its name.
     worth: f32,
     postings: &'a [Posting],
 }
@@ -106,7 +106,7 @@ fn before<'a>(postings: &mut &'a [Posting], end: u32) -> &'a [Posting] {
     head
 }
 
-/// What is known of the documents of a range.
+/// The partial scores of a range of documents.
 struct Sums {
     sums: Vec<Sum>,
     touched: Vec<u32>,
@@ -115,7 +115,7 @@ struct Sums {
 #[derive(Clone, Copy, Default)]
 struct Sum {
     base: f32,
-    /// What the last term gave.
+    /// The contribution of the last term.
     last: f32,
     in_name: f32,
     named: Option<Named>,

@@ -1,4 +1,4 @@
-//! What is dear to know of a document.
+//! The exact score of a document, which is expensive to compute.
 
 use super::candidates::Candidate;
 use crate::{
@@ -6,14 +6,14 @@ use crate::{
     query::{Pair, Query, rarity},
 };
 
-/// What a document gains when everything in its name was asked for, as a share of its score.
+/// The bonus, as a share of the score, if the query contains every word of the name.
 pub(crate) const NAME_COVERED: f32 = 0.5;
 
 /// Scores documents, one by one.
 pub(super) struct Scorer<'a> {
     index: &'a Index,
     query: &'a Query,
-    /// How much the words of names tell: for each shard and term, once it was asked for.
+    /// Cached weights of terms in names, by shard and term.
     rarities: Vec<Vec<f32>>,
 }
 
@@ -22,22 +22,22 @@ impl<'a> Scorer<'a> {
         Self { index, query, rarities: vec![Vec::new(); index.parts.len()] }
     }
 
-    /// What a document comes to.
+    /// The score of a document.
     pub(super) fn score(&mut self, candidate: &Candidate) -> f32 {
         let Some(part) = self.index.parts.get(candidate.part) else { return 0.0 };
         let base = candidate.base + self.side_by_side(part, candidate);
         base * (1.0 + NAME_COVERED * self.name_covered(part, candidate))
     }
 
-    /// No less than what a document can come to.
+    /// An upper bound on the score of a document.
     pub(super) fn bound(&self, candidate: &Candidate) -> f32 {
         let base = candidate.base + self.possible(candidate).map(|pair| pair.bonus).sum::<f32>();
         if candidate.in_name > 0.0 { base * (1.0 + NAME_COVERED) } else { base }
     }
 
-    /// The pairs of which a document has both words.
+    /// The pairs whose words are both in a document.
     fn possible<'b>(&'b self, candidate: &'b Candidate) -> impl Iterator<Item = &'b Pair> {
-        // Most documents have one or two of the words, so this is what is asked most often.
+        // The common case: most documents have one or two of the words.
         let pairs =
             if self.query.may_pair(candidate.terms) { self.query.pairs.as_slice() } else { &[] };
         let both =
@@ -45,7 +45,7 @@ impl<'a> Scorer<'a> {
         pairs.iter().filter(both)
     }
 
-    /// What a document gains from words that stand side by side.
+    /// The bonus for adjacent words.
     fn side_by_side(&self, part: &Part, candidate: &Candidate) -> f32 {
         let words = part.shard.words(candidate.document);
         let stands = |pair: &&Pair| {
@@ -59,7 +59,7 @@ impl<'a> Scorer<'a> {
         self.possible(candidate).filter(stands).map(|pair| pair.bonus).sum()
     }
 
-    /// Which share of what its name says was asked for, from 0 to 1.
+    /// The share of its name that the query contains, from 0 to 1.
     fn name_covered(&mut self, part: &Part, candidate: &Candidate) -> f32 {
         if candidate.in_name <= 0.0 {
             return 0.0;

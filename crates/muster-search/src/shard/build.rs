@@ -1,4 +1,4 @@
-//! Making an index over one source.
+//! Builds the index of one source.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,9 +11,9 @@ use crate::{
     words::{self, Words},
 };
 
-/// More words of one field are not read: a backend may list what it likes.
+/// The maximum number of words of a field: a backend may send anything.
 const MOST_WORDS: usize = 1_000;
-/// More words of a description are not looked at for neighbours.
+/// The maximum number of words of a description that are checked for adjacency.
 const MOST_NEIGHBOURS: usize = 256;
 
 /// An index over the documents of one source.
@@ -29,9 +29,9 @@ pub(crate) fn shard_of(source: &str, documents: &[Document<'_>]) -> Shard {
 
 #[derive(Default)]
 struct Build {
-    /// For each term the documents it is in, in the order in which the terms were met.
+    /// The postings of each term, in the order of first occurrence.
     terms: IndexMap<String, Vec<Posting>>,
-    /// What the words met so far are known by; none for those that say nothing.
+    /// The terms of the words so far; `None` for stop words.
     known: IndexMap<String, Option<u32>>,
     texts: Vec<u32>,
     words: Vec<u32>,
@@ -43,7 +43,7 @@ impl Build {
         self.texts.push(self.words.len() as u32);
         let name = self.read(document.name);
         let name = if name.is_empty() { self.read_everything(document.name) } else { name };
-        // A title or an alias that repeats the name says nothing new.
+        // A title or an alias that repeats the name adds nothing.
         let new = |term: &u32| !name.contains(term);
         let mut many = |texts: &[&str]| -> Vec<u32> {
             texts.iter().flat_map(|text| self.read(text)).filter(new).collect()
@@ -76,7 +76,7 @@ impl Build {
         words.iter().take(MOST_WORDS).filter_map(|word| self.known(word)).collect()
     }
 
-    /// The terms of a text in which every word counts.
+    /// The terms of a text, including stop words.
     fn read_everything(&mut self, text: &str) -> Vec<u32> {
         let words = Words::of(text);
         words.iter().take(MOST_WORDS).map(|word| self.term(&words::stem(word))).collect()

@@ -1,18 +1,16 @@
-//! Making one index out of several.
-//!
-//! Words are not read again; this is copying and renumbering.
+//! Merges indexes by copying and renumbering; texts are not tokenized again.
 
 use super::{BREAK, Block, Posting, Shard, Terms};
 
-/// A shard, and which of its blocks are still good.
+/// A shard and its live blocks.
 pub(crate) struct Part<'a> {
     /// The shard.
     pub(crate) shard: &'a Shard,
-    /// Whether a block still counts.
+    /// Whether a block is live.
     pub(crate) keeps: &'a dyn Fn(&Block) -> bool,
 }
 
-/// One index over everything in `parts` that still counts.
+/// One index of all live blocks in `parts`.
 pub(crate) fn shard_of(parts: &[Part<'_>]) -> Shard {
     let mut blocks: Vec<(usize, &Block)> = Vec::new();
     for (part, Part { shard, keeps }) in parts.iter().enumerate() {
@@ -53,7 +51,7 @@ pub(crate) fn shard_of(parts: &[Part<'_>]) -> Shard {
     shard
 }
 
-/// Takes over the terms and where they are; gives the new numbers of the terms.
+/// Merges the terms and their postings; returns the new numbers of the terms.
 fn merge_terms(shard: &mut Shard, parts: &[Part<'_>], documents: &Renumbered) -> Renumbered {
     let mut all: Vec<(&str, usize, u32)> = Vec::new();
     for (part, Part { shard, .. }) in parts.iter().enumerate() {
@@ -82,7 +80,7 @@ fn merge_terms(shard: &mut Shard, parts: &[Part<'_>], documents: &Renumbered) ->
     terms
 }
 
-/// For each part the new numbers of what it counts.
+/// The new numbers of the documents of each part.
 struct Renumbered(Vec<Vec<u32>>);
 
 impl Renumbered {

@@ -56,7 +56,7 @@ fn any(args: Json) -> Json {
 }
 
 #[test]
-fn nothing_is_said_about_what_is_right() {
+fn valid_workflows_have_no_findings() {
     found(
         json!({
             "args": {"l": {"type": "array"}},

@@ -43,7 +43,7 @@ fn journal(lines: &[JournalEntry]) -> String {
 }
 
 #[test]
-fn a_journal_that_is_cut_off_tells_what_is_known() {
+fn a_truncated_journal_is_readable() {
     let spec = spec(json!([{"id": "a", "tool": "t"}, {"id": "b", "tool": "t"}]));
     let whole = journal(&[opened(&spec, 0), begins("a"), ended("a", "completed"), begins("b")]);
     let record = |text: &str| {
@@ -69,7 +69,7 @@ fn a_journal_that_is_cut_off_tells_what_is_known() {
 }
 
 #[test]
-fn only_what_may_be_done_twice_goes_on() {
+fn only_idempotent_steps_are_resumed() {
     let goes_on = |steps: Json, depth: u8, lines: &[JournalEntry]| {
         let spec = spec(steps);
         let mut all = vec![opened(&spec, depth)];
@@ -95,7 +95,7 @@ fn only_what_may_be_done_twice_goes_on() {
 }
 
 #[test]
-fn another_definition_does_not_go_on() {
+fn a_changed_workflow_is_not_resumed() {
     let before = spec(json!([{"id": "a", "tool": "t", "idempotent": true}]));
     let now = spec(json!([{"id": "a", "tool": "u", "idempotent": true}]));
     let story = RunJournal::read(&journal(&[opened(&before, 0)]));
@@ -104,7 +104,7 @@ fn another_definition_does_not_go_on() {
 }
 
 #[test]
-fn what_is_shown_of_a_record() {
+fn views_of_a_record() {
     let record: RunRecord = serde_json::from_value(json!({
         "execution_id": "1", "workflow_name": "w", "status": "failed", "started_at": "t", "input": {"x": 1},
         "result": {"steps": [], "template_vars": [], "y": 2}, "error": "step b failed: no",

@@ -1,4 +1,4 @@
-//! How steps and runs end.
+//! The outcomes of steps and runs.
 
 use serde_json::{Value as Json, json};
 
@@ -37,7 +37,7 @@ impl Run<'_> {
             used_inputs: &seen,
         };
         let mut object = said.object();
-        // What the last tool said stands at the top where nobody asked for it to be stored.
+        // Without stored results, the result of the last tool is at the top.
         let is_open = workflow
             .spec
             .steps
@@ -87,7 +87,7 @@ impl Run<'_> {
     }
 }
 
-/// What a call made of a step.
+/// The outcome of a step from the outcome of its call.
 pub(super) fn step_outcome(
     step: &WorkflowStep,
     mut report: StepReport,
@@ -130,7 +130,7 @@ pub(super) fn step_outcome(
     }
 }
 
-/// What the steps inside make of the step around them.
+/// The outcome of a step from its nested steps.
 pub(super) fn group_outcome(
     step: &WorkflowStep,
     report: &mut StepReport,

@@ -119,7 +119,7 @@ fn results_go_from_step_to_step() {
 }
 
 #[test]
-fn the_last_answer_stands_at_the_top_unless_stored() {
+fn the_last_result_is_at_the_top_unless_stored() {
     let last = |store: bool| json!({"steps": [{"id": "a", "tool": "echo", "args": {"status": "mine", "x": 1}, "store": store}]});
     check(last(false), json!({}), &[("/status", json!("mine")), ("/x", json!(1))]);
     check(last(true), json!({}), &[("/status", json!("completed")), ("/x", Json::Null)]);
@@ -200,7 +200,7 @@ fn conditions_decide() {
 }
 
 #[test]
-fn templates_that_do_not_work_out_end_the_run() {
+fn template_errors_end_the_run() {
     let spec = json!({"steps": [{"id": "a", "tool": "echo", "args": {"x": "{{ .input.nope }}"}}]});
     let (answer, _, _) = ran(spec, json!({}));
     assert_eq!(
@@ -212,7 +212,7 @@ fn templates_that_do_not_work_out_end_the_run() {
 }
 
 #[test]
-fn loops_do_their_steps_for_each_item() {
+fn loops_run_their_steps_for_each_item() {
     let spec = json!({"steps": [
         {"id": "each", "forEach": {"items": "{{ .input.list }}", "as": "it", "steps": [
             {"id": "one", "tool": "echo", "args": {"v": "{{ .vars.it }}", "i": "{{ .vars.it_index }}"}},
@@ -241,7 +241,7 @@ fn loops_do_their_steps_for_each_item() {
 }
 
 #[test]
-fn groups_run_beside_each_other_and_see_what_was_before() {
+fn parallel_steps_see_earlier_results_only() {
     let spec = |tool: &str, allow: bool| {
         json!({"steps": [
             {"id": "p", "parallel": [
@@ -263,7 +263,7 @@ fn groups_run_beside_each_other_and_see_what_was_before() {
 }
 
 #[test]
-fn what_is_done_after_a_failure() {
+fn on_failure_steps() {
     let spec = json!({
         "steps": [{"id": "a", "tool": "gone"}],
         "onFailure": [
@@ -278,7 +278,7 @@ fn what_is_done_after_a_failure() {
 }
 
 #[test]
-fn the_answer_can_be_chosen() {
+fn output_replaces_the_result() {
     let spec = json!({
         "steps": [{"id": "a", "tool": "echo", "args": {"l": [1, 2]}}],
         "output": {"list": "{{ .results.a.l }}", "n": "{{ len .results.a.l }}", "text": "{{ .input.x }}!", "inner": [{"x": "{{ .input.x }}"}]},
@@ -288,7 +288,7 @@ fn the_answer_can_be_chosen() {
 }
 
 #[test]
-fn what_is_known_is_not_done_again() {
+fn completed_steps_are_not_repeated() {
     let spec = json!({"steps": [
         {"id": "a", "tool": "echo", "args": {"x": 1}, "store": true},
         {"id": "b", "tool": "echo", "args": {"x": "{{ .results.a.x }}"}},

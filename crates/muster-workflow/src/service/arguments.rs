@@ -1,4 +1,4 @@
-//! What a service is made with, held against what its class takes.
+//! The arguments of a service, checked against its class.
 
 use indexmap::IndexMap;
 use serde_json::{Map, Value as Json};
@@ -6,23 +6,23 @@ use thiserror::Error;
 
 use super::class::ClassArg;
 
-/// Why a service cannot be made with these arguments.
+/// Why arguments are invalid for a class.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidServiceArgs {
-    /// One is missing.
+    /// A required argument is missing.
     #[error("missing required argument: {0}")]
     Missing(String),
-    /// One is of another type.
+    /// An argument has the wrong type.
     #[error("invalid type for argument '{name}': expected {expected}, got {found}")]
     Type {
         /// Its name.
         name: String,
-        /// What the class says.
+        /// The declared type.
         expected: &'static str,
-        /// What was given, as the original calls it.
+        /// The type of the given value.
         found: &'static str,
     },
-    /// The class says a type that nobody knows.
+    /// The class declares an unknown type.
     #[error("unknown argument type '{kind}' for argument '{name}'")]
     UnknownType {
         /// Its name.
@@ -30,12 +30,12 @@ pub enum InvalidServiceArgs {
         /// The type.
         kind: String,
     },
-    /// The class takes no such thing.
+    /// The class has no such argument.
     #[error("unknown argument: {0}")]
     Unknown(String),
 }
 
-/// The arguments with the class's defaults. A class that says nothing about arguments takes anything.
+/// The arguments with the class's defaults. A class without arguments accepts any.
 pub fn with_defaults(
     takes: &IndexMap<String, ClassArg>,
     mut given: Map<String, Json>,

@@ -1,4 +1,4 @@
-//! What a service class says.
+//! Service classes.
 
 use std::time::Duration;
 
@@ -9,32 +9,32 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Map, Value as Json};
 use thiserror::Error;
 
-/// How long a tool may take that starts or stops a service, unless the class says otherwise.
+/// The default timeout of tools that start or stop a service.
 const DEFAULT_TOOL_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often health is looked at, unless the class says otherwise.
+/// The default interval of health checks.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
-/// How many bad checks in a row make a service unhealthy.
+/// The default number of failed checks in a row that make a service unhealthy.
 const DEFAULT_FAILURE_THRESHOLD: u32 = 3;
 
-/// A class by its name.
+/// A service class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServiceClass {
     /// Its name.
     pub name: String,
-    /// Where events about it belong.
+    /// The namespace of its events.
     pub namespace: String,
-    /// What it says.
+    /// Its definition.
     pub spec: ClassSpec,
 }
 
-/// What a class says.
+/// The definition of a class.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClassSpec {
-    /// A few words about it.
+    /// Its description.
     #[serde(skip_serializing_if = "is_default")]
     pub description: String,
-    /// What its services are made with.
+    /// The arguments of its services.
     #[serde(skip_serializing_if = "is_default")]
     pub args: IndexMap<String, ClassArg>,
     /// How its services are run.
@@ -48,13 +48,13 @@ pub struct ClassArg {
     /// `string`, `integer`, `boolean`, `number`, `object` or `array`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether it must be given.
+    /// Whether it is required.
     #[serde(skip_serializing_if = "is_default")]
     pub required: bool,
-    /// What it is when it is not given.
+    /// Its default.
     #[serde(skip_serializing_if = "is_default")]
     pub default: Option<Json>,
-    /// A few words about it.
+    /// Its description.
     #[serde(skip_serializing_if = "is_default")]
     pub description: String,
 }
@@ -63,7 +63,7 @@ pub struct ClassArg {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceConfig {
-    /// A name for services that are given none; only shown.
+    /// The default name of services; only shown.
     #[serde(skip_serializing_if = "is_default")]
     pub default_name: String,
     /// Services, servers or classes that must be up first.
@@ -71,13 +71,13 @@ pub struct ServiceConfig {
     pub dependencies: Vec<String>,
     /// The tools.
     pub lifecycle_tools: LifecycleTools,
-    /// How often health is looked at.
+    /// The health checks.
     #[serde(skip_serializing_if = "is_default")]
     pub health_check: HealthPolicy,
-    /// How long tools may take.
+    /// The timeouts of tools.
     #[serde(skip_serializing_if = "is_default")]
     pub timeout: Timeouts,
-    /// What a service shows once it runs: templates.
+    /// The outputs of a running service: templates.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "texts")]
     pub outputs: IndexMap<String, String>,
 }
@@ -93,10 +93,10 @@ pub struct LifecycleTools {
     /// Restarts it; without one it is stopped and started.
     #[serde(skip_serializing_if = "is_default")]
     pub restart: Option<ToolSpec>,
-    /// Says how well it is.
+    /// Checks its health.
     #[serde(skip_serializing_if = "is_default")]
     pub health_check: Option<HealthTool>,
-    /// Says more about it.
+    /// Returns its status.
     #[serde(skip_serializing_if = "is_default")]
     pub status: Option<ToolSpec>,
 }
@@ -110,12 +110,12 @@ pub struct ToolSpec {
     /// Its arguments; texts are templates.
     #[serde(skip_serializing_if = "is_default")]
     pub args: Option<Map<String, Json>>,
-    /// What to keep of its answer: a name, and the way to it.
+    /// The values to store from its result: a name and a path each.
     #[serde(skip_serializing_if = "is_default")]
     pub outputs: IndexMap<String, String>,
 }
 
-/// A call of a tool, and what its answer must say.
+/// A call of a tool, and conditions on its result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthTool {
@@ -124,44 +124,44 @@ pub struct HealthTool {
     /// Its arguments; texts are templates.
     #[serde(skip_serializing_if = "is_default")]
     pub args: Option<Map<String, Json>>,
-    /// What must hold.
+    /// Conditions that must hold.
     #[serde(skip_serializing_if = "is_default")]
     pub expect: Option<HealthExpectation>,
-    /// What must not hold.
+    /// Conditions that must not hold.
     #[serde(skip_serializing_if = "is_default", alias = "expect_not")]
     pub expect_not: Option<HealthExpectation>,
 }
 
-/// What an answer may be held against.
+/// Conditions on a result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthExpectation {
-    /// Whether the tool worked.
+    /// Whether the call succeeded.
     #[serde(skip_serializing_if = "is_default")]
     pub success: Option<bool>,
-    /// Values by the way to them.
+    /// Values by path.
     #[serde(skip_serializing_if = "is_default", alias = "json_path")]
     pub json_path: Map<String, Json>,
 }
 
-/// How often health is looked at, and when it turns.
+/// The interval and thresholds of health checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthPolicy {
-    /// Whether it is looked at.
+    /// Whether health is checked.
     pub enabled: bool,
-    /// The pause between two looks.
+    /// The interval between checks.
     #[serde(skip_serializing_if = "is_default")]
     pub interval: GoDuration,
-    /// Bad checks in a row that make a service unhealthy.
+    /// Failed checks in a row that make a service unhealthy.
     #[serde(skip_serializing_if = "is_default")]
     pub failure_threshold: u32,
-    /// Good checks in a row that make it healthy again.
+    /// Successful checks in a row that make it healthy again.
     #[serde(skip_serializing_if = "is_default")]
     pub success_threshold: u32,
 }
 
-/// How long tools may take; zero for the usual.
+/// Timeouts of tools; zero for the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Timeouts {
@@ -171,12 +171,12 @@ pub struct Timeouts {
     /// The tool that stops.
     #[serde(skip_serializing_if = "is_default")]
     pub delete: GoDuration,
-    /// The tool that looks at health.
+    /// The tool that checks health.
     #[serde(skip_serializing_if = "is_default")]
     pub health_check: GoDuration,
 }
 
-/// A length of time: in files as Go writes it (`1m30s`), in calls nanoseconds.
+/// A duration: in files as Go writes it (`1m30s`), in calls nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GoDuration {
     nanoseconds: u64,
@@ -201,7 +201,7 @@ impl GoDuration {
         Ok(Self { nanoseconds })
     }
 
-    /// What it says, or the usual where it says nothing.
+    /// The duration, or the default if it is zero.
     pub const fn or(self, usual: Duration) -> Duration {
         match self.nanoseconds {
             0 => usual,
@@ -232,7 +232,7 @@ impl<'de> Deserialize<'de> for GoDuration {
     }
 }
 
-/// Outputs may be anything; what is not text is written as text.
+/// Outputs of any type; values that are not text are converted.
 fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<IndexMap<String, String>, D::Error> {
     let values = IndexMap::<String, Json>::deserialize(from)?;
     let text = |value: Json| match value {
@@ -247,34 +247,34 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl HealthPolicy {
-    /// The pause between two looks.
+    /// The interval between checks.
     pub const fn pause(&self) -> Duration {
         self.interval.or(DEFAULT_INTERVAL)
     }
 
-    /// Bad checks in a row that make a service unhealthy.
+    /// Failed checks in a row that make a service unhealthy.
     pub const fn failures(&self) -> u32 {
         if self.failure_threshold == 0 { DEFAULT_FAILURE_THRESHOLD } else { self.failure_threshold }
     }
 
-    /// Good checks in a row that make it healthy again.
+    /// Successful checks in a row that make it healthy again.
     pub const fn successes(&self) -> u32 {
         if self.success_threshold == 0 { 1 } else { self.success_threshold }
     }
 }
 
 impl Timeouts {
-    /// How long starting may take.
+    /// The timeout of starting.
     pub const fn start(&self) -> Duration {
         self.create.or(DEFAULT_TOOL_TIMEOUT)
     }
 
-    /// How long stopping may take.
+    /// The timeout of stopping.
     pub const fn stop(&self) -> Duration {
         self.delete.or(DEFAULT_TOOL_TIMEOUT)
     }
 
-    /// How long a look at health may take.
+    /// The timeout of a health check.
     pub const fn check(&self) -> Duration {
         self.health_check.or(DEFAULT_TOOL_TIMEOUT)
     }
@@ -283,7 +283,7 @@ impl Timeouts {
 /// Why a class cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum InvalidClass {
-    /// Its name is none.
+    /// Its name is invalid.
     #[error(transparent)]
     Name(#[from] InvalidName),
     /// Nothing starts its services.
@@ -295,7 +295,7 @@ pub enum InvalidClass {
 }
 
 impl ServiceClass {
-    /// Whether everything is there that a class needs.
+    /// Checks that the class is complete.
     pub fn check(&self) -> Result<(), InvalidClass> {
         check_resource_name(&self.name)?;
         self.spec.check()
@@ -303,7 +303,7 @@ impl ServiceClass {
 }
 
 impl ClassSpec {
-    /// Whether there are tools to start and to stop.
+    /// Checks that there are tools to start and to stop.
     pub fn check(&self) -> Result<(), InvalidClass> {
         let tools = &self.service_config.lifecycle_tools;
         match (tools.start.tool.as_str(), tools.stop.tool.as_str()) {
@@ -313,7 +313,7 @@ impl ClassSpec {
         }
     }
 
-    /// The tools that it needs, each once.
+    /// The tools that it needs, without repetitions.
     pub fn required_tools(&self) -> Vec<&str> {
         let tools = &self.service_config.lifecycle_tools;
         let all = [

@@ -1,25 +1,25 @@
-//! How well a service is, after one look more.
+//! The health of a service, from the results of its checks.
 
 use serde_json::{Map, Value as Json};
 
 use super::class::{HealthExpectation, HealthPolicy, HealthTool};
 
-/// How well a service is.
+/// The health of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ServiceHealth {
-    /// Nobody knows.
+    /// Not checked yet.
     #[default]
     Unknown,
-    /// As it should be.
+    /// Healthy.
     Healthy,
-    /// The last checks were bad, but not enough of them.
+    /// The last checks failed, but fewer than the threshold.
     Degraded,
-    /// Enough checks in a row were bad, or a tool failed.
+    /// As many checks in a row failed as the threshold says, or a tool failed.
     Unhealthy,
 }
 
 impl ServiceHealth {
-    /// The word for it.
+    /// Its name in replies.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -30,24 +30,24 @@ impl ServiceHealth {
     }
 }
 
-/// How the last checks went.
+/// The results of the last checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HealthChecks {
-    /// How well that is.
+    /// The health that follows.
     pub health: ServiceHealth,
-    /// Bad ones in a row.
+    /// Failures in a row.
     pub failures: u32,
-    /// Good ones in a row.
+    /// Successes in a row.
     pub successes: u32,
 }
 
 impl HealthChecks {
-    /// Of a service that has just been started.
+    /// The checks of a service that has just started.
     pub const fn fresh() -> Self {
         Self { health: ServiceHealth::Healthy, failures: 0, successes: 0 }
     }
 
-    /// After one check more.
+    /// The state after another check.
     #[must_use]
     pub fn after(self, good: bool, policy: &HealthPolicy) -> Self {
         if good {
@@ -63,7 +63,7 @@ impl HealthChecks {
     }
 }
 
-/// What an answer of a health tool lacks, if anything.
+/// Why the result of a health tool is not healthy, if so.
 pub fn check_response(tool: &HealthTool, success: bool, text: &str) -> Result<(), String> {
     let mut answer = Map::new();
     answer.insert("text".to_owned(), text.into());
@@ -72,7 +72,7 @@ pub fn check_response(tool: &HealthTool, success: bool, text: &str) -> Result<()
         answer.extend(fields);
     }
     let wanted = tool.expect.as_ref();
-    // What is expected not to work is not expected to work.
+    // `expectNot: success` implies that the call fails.
     let unless = tool.expect_not.as_ref().and_then(|expect| expect.success).map(|not| !not);
     let works = wanted.and_then(|expect| expect.success).or(unless).unwrap_or(true);
     if works != success {
@@ -97,7 +97,7 @@ pub fn check_response(tool: &HealthTool, success: bool, text: &str) -> Result<()
     Ok(())
 }
 
-/// The value under a key, or at the end of a path of keys with dots between.
+/// The value of a key, or at a dot path.
 pub(super) fn value_at<'a>(answer: &'a Map<String, Json>, path: &str) -> Option<&'a Json> {
     if let Some(value) = answer.get(path) {
         return Some(value);

@@ -1,65 +1,65 @@
-//! Where a service is, and where it goes from there: one pure function.
+//! The state machine of a service: one pure function.
 
-/// Where a service is.
+/// The state of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceState {
-    /// A gateway that is gone may have left it running.
+    /// Unknown: an earlier gateway may have left it running.
     Unknown,
-    /// It is wanted, and something else has to be up first.
+    /// It waits for its dependencies.
     Waiting,
     /// A tool is starting it.
     Starting,
-    /// It runs.
+    /// It is running.
     Running,
     /// A tool is stopping it.
     Stopping,
-    /// It does not run.
+    /// It is stopped.
     Stopped,
     /// A tool that starts or stops it failed.
     Failed,
-    /// It could not be started, and will be tried again.
+    /// It could not be started, and will be retried.
     Retrying,
 }
 
-/// Everything that can happen to a service.
+/// An event of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceEvent {
-    /// It is to run.
+    /// A start is requested.
     Start,
-    /// It is not to run.
+    /// A stop is requested.
     Stop,
-    /// It is to run anew.
+    /// A restart is requested.
     Restart,
-    /// The tool has done its work.
+    /// The tool succeeded.
     Done,
-    /// The tool has failed, or nobody waited for it.
+    /// The tool failed, or its caller left.
     Failed,
-    /// It is to run when what it depends on is up.
+    /// A start is requested, but a dependency is not up.
     Wait,
-    /// It is to be tried again.
+    /// A retry is scheduled.
     Retry,
-    /// It turned out to run.
+    /// A check found it running.
     FoundUp,
-    /// It turned out not to run.
+    /// A check found it stopped.
     FoundDown,
 }
 
-/// What follows.
+/// The transition that follows an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
-    /// It is somewhere else, and nothing has to be done for that.
+    /// To another state, without an action.
     MoveTo(ServiceState),
-    /// A tool has to be run; until it is done the service is there.
+    /// A tool must run; until it is done the service is in this state.
     Run(LifecycleTool, ServiceState),
-    /// It is so already.
+    /// None: the service is in that state already.
     Already,
-    /// Not now: a tool is running.
+    /// Refused: a tool is running.
     Busy,
-    /// This cannot happen here, and changes nothing.
+    /// None: the event is impossible in this state.
     Ignored,
 }
 
-/// Which tool has to be run.
+/// The tool to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LifecycleTool {
     /// The one that starts.
@@ -70,7 +70,7 @@ pub enum LifecycleTool {
     Restart,
 }
 
-/// What follows when `event` happens to a service that is at `state`.
+/// The transition of a service in `state` at `event`.
 pub const fn next(state: ServiceState, event: ServiceEvent) -> Transition {
     match (state, event) {
         (
@@ -131,7 +131,7 @@ pub const fn next(state: ServiceState, event: ServiceEvent) -> Transition {
 }
 
 impl ServiceState {
-    /// Every one.
+    /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Unknown,
         Self::Waiting,
@@ -143,7 +143,7 @@ impl ServiceState {
         Self::Retrying,
     ];
 
-    /// The word for it.
+    /// Its name in files and replies.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -157,29 +157,29 @@ impl ServiceState {
         }
     }
 
-    /// What a word that a gateway wrote before it ended means for the next one.
+    /// The state that a stored name means after a restart of the gateway.
     pub fn remembered(word: &str) -> Self {
         match word {
-            // It was on its way, or up: only a tool could say where it is now.
+            // It was starting or running: only a check can tell its state now.
             "running" | "starting" | "stopping" | "unknown" => Self::Unknown,
             "failed" | "retrying" => Self::Failed,
             _ => Self::Stopped,
         }
     }
 
-    /// Whether a tool is running for it.
+    /// Whether a tool is running.
     pub const fn is_passing(self) -> bool {
         matches!(self, Self::Starting | Self::Stopping)
     }
 
-    /// Whether ending the gateway would leave something behind.
+    /// Whether the service may outlive the gateway.
     pub const fn may_run(self) -> bool {
         matches!(self, Self::Running | Self::Starting)
     }
 }
 
 impl ServiceEvent {
-    /// Every one.
+    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::Start,
         Self::Stop,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_last_gateway_wrote() {
+    fn states_after_a_restart() {
         let table = [
             ("running", ServiceState::Unknown),
             ("starting", ServiceState::Unknown),

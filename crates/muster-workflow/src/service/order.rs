@@ -1,9 +1,9 @@
-//! Which services come first.
+//! The start order of services.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names in groups: each depends only on names in earlier groups, so that a group can be started at
-/// once. Names outside of `needs` are passed over. What goes round in a circle comes last, together.
+/// Groups of names: each depends only on earlier groups, so that a group can be started concurrently.
+/// Names outside of `needs` are ignored. Cycles come last, together.
 pub fn start_order(needs: &BTreeMap<String, Vec<String>>) -> Vec<Vec<String>> {
     let mut left: BTreeSet<&str> = needs.keys().map(String::as_str).collect();
     let mut groups = Vec::new();
@@ -24,7 +24,7 @@ pub fn start_order(needs: &BTreeMap<String, Vec<String>>) -> Vec<Vec<String>> {
     groups
 }
 
-/// The way from `name` back to itself, if there is one: first and last are the same.
+/// The cycle through `name`, if there is one; its first and last names are the same.
 pub fn dependency_cycle(name: &str, needs: &BTreeMap<String, Vec<String>>) -> Option<Vec<String>> {
     let mut seen = BTreeSet::new();
     let mut ways = vec![vec![name.to_owned()]];
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_comes_first() {
+    fn dependencies_come_first() {
         let check = |text: &str, expect: &str| {
             let groups = start_order(&needs(text));
             let shown: Vec<String> = groups.iter().map(|group| group.join(" ")).collect();

@@ -1,4 +1,4 @@
-//! What templates of a class see, and what is kept of a tool's answer.
+//! The values that templates of a class see, and those stored from tool results.
 
 use indexmap::IndexMap;
 use muster_template::simple::{self, SubstitutionError};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::{Service, health::value_at};
 
-/// What the arguments of a tool may refer to. `given` holds what tools gave before, by tool.
+/// The values that arguments of a tool may refer to. `given` has earlier results by tool.
 pub fn template_data(service: &Service, given: &Map<String, Json>) -> Json {
     let mut seen = service.args.clone();
     let merged = merged_outputs(given);
@@ -22,7 +22,7 @@ pub fn template_data(service: &Service, given: &Map<String, Json>) -> Json {
     plain(Json::Object(seen))
 }
 
-/// Everything that tools gave, the later over the earlier.
+/// All results of tools; later ones win.
 pub fn merged_outputs(given: &Map<String, Json>) -> Map<String, Json> {
     let mut all = Map::new();
     for tool in ["start", "restart", "stop", "status"] {
@@ -33,7 +33,7 @@ pub fn merged_outputs(given: &Map<String, Json>) -> Map<String, Json> {
     all
 }
 
-/// Arguments with their templates filled in.
+/// Renders the templates in arguments.
 pub fn render_args(
     args: Option<&Map<String, Json>>,
     seen: &Json,
@@ -42,7 +42,7 @@ pub fn render_args(
     simple::render_all(&Json::Object(args), seen)
 }
 
-/// What of an answer is kept: values by name. What is not there is passed over.
+/// The values stored from a result, by name. Missing ones are skipped.
 pub fn extract_outputs(outputs: &IndexMap<String, String>, text: &str) -> Map<String, Json> {
     let Ok(Json::Object(answer)) = serde_json::from_str(text) else { return Map::new() };
     let kept = outputs
@@ -67,7 +67,7 @@ pub fn outputs(
     filled.collect()
 }
 
-/// Numbers as text: a port is `8080` wherever it stands, and never `8080.000000`.
+/// Numbers as text: a port is `8080`, never `8080.000000`.
 fn plain(value: Json) -> Json {
     match value {
         Json::Number(number) => {

@@ -214,7 +214,7 @@ const ONLY_IN: &[(&str, &[&str], &str)] = &[
     // The tester judges the wire, so it has a reading of its own.
     (
         "\"jsonrpc\"",
-        &["muster-mcp", "muster-mcp-client", "muster-scenario"],
+        &["muster-mcp", "muster-mcp-client", "muster-scenario", "muster-fuzz"],
         "only muster-mcp knows the wire",
     ),
     ("jsonrpc:", &["muster-mcp"], "only muster-mcp knows the wire"),
@@ -226,6 +226,14 @@ const SAME_CONCEPT: &[(&str, &str)] = &[
     ("RpcError", "the tester judges the wire, so it has a reading of its own"),
     ("ToolResponse", "the tester judges the wire, so it has a reading of its own"),
     ("Cli", "the arguments of two programs"),
+];
+
+/// Tests that sleep in real time, and why they cannot await an event.
+const SLEEPS: &[(&str, &str)] = &[
+    ("muster-engine/tests/suite/fake.rs", "the clock of its tests is paused"),
+    ("muster-mcp/tests/suite/legacy.rs", "a session that is not used for a while gives no sign"),
+    ("muster-scenario/tests/fake.rs", "a gateway that is slow on purpose"),
+    ("muster/tests/suite/processes.rs", "the end of another's child process is no event"),
 ];
 
 const MAX_LINES: usize = 500;
@@ -340,6 +348,27 @@ fn public_types_have_names_of_their_own() {
         files.len() > 1 && !SAME_CONCEPT.iter().any(|(same, _)| same == name)
     });
     assert!(seen.is_empty(), "public types that share a name: {seen:#?}");
+}
+
+#[test]
+fn tests_await_events_instead_of_sleeping() {
+    let sleep = ["sle", "ep("].concat();
+    for file in crates().flat_map(|dir| rust_files(&dir)) {
+        let text = fs::read_to_string(&file).unwrap();
+        let mut in_tests =
+            file.ends_with("tests.rs") || file.components().any(|part| part.as_os_str() == "tests");
+        // A helper belongs to the tests of its file.
+        let mut is_paused = text.contains("start_paused");
+        for line in text.lines() {
+            in_tests |= line.contains("#[cfg(test)]");
+            if line.contains("#[tokio::test") {
+                is_paused = line.contains("start_paused");
+            }
+            let is_known = SLEEPS.iter().any(|(known, _)| file.ends_with(known));
+            let is_asleep = in_tests && line.contains(&sleep) && !is_paused;
+            assert!(is_known || !is_asleep, "{} sleeps in real time", file.display());
+        }
+    }
 }
 
 fn crates() -> impl Iterator<Item = PathBuf> {

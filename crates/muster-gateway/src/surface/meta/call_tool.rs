@@ -16,7 +16,6 @@ use serde_json::value::RawValue;
 
 use super::{
     MetaContext, MetaTool, OutcomeFuture, Run,
-    arguments::MetaArguments,
     budget::Budget,
     envelope, error_text,
     fitting::{fit, fit_result},
@@ -99,12 +98,20 @@ struct Bounds {
     effect: Option<Effect>,
 }
 
+/// Our own arguments beside the tool's.
+const OWN: [&str; 2] = ["max_tokens", "effect"];
+
 /// Separates our own arguments from the tool's. A key that the tool also takes is left to the tool, unless
 /// `arguments` is given.
-fn bounds(cx: &MetaContext<'_>, given: &RawValue) -> Result<(Raw, Bounds), String> {
-    let own = ["max_tokens", "effect"];
-    let Some(mut members) = RawObject::parse(given) else {
-        return Ok((given.to_owned(), Bounds { effect: None }));
+fn bounds<'a>(
+    cx: &MetaContext<'_>,
+    given: &'a RawValue,
+) -> Result<(Cow<'a, RawValue>, Bounds), String> {
+    // Most calls have none, and searching is cheaper than parsing. A key may be written with escapes.
+    let may_have = |text: &str| OWN.iter().any(|key| text.contains(key)) || text.contains('\\');
+    let members = Some(given).filter(|given| may_have(given.get())).and_then(RawObject::parse);
+    let Some(mut members) = members else {
+        return Ok((Cow::Borrowed(given), Bounds { effect: None }));
     };
     let complete = members.get("arguments").is_some();
     let entry = members.get_text("name").and_then(|name| shown(cx, &name));
@@ -112,8 +119,8 @@ fn bounds(cx: &MetaContext<'_>, given: &RawValue) -> Result<(Raw, Bounds), Strin
         entry.is_some_and(|entry| entry.input_schema.get().contains(&format!("\"{key}\"")))
     };
     let mut effect = None;
-    for key in own.into_iter().filter(|key| complete || !takes(key)) {
-        let said = MetaArguments::read(given).text(key).filter(|_| key == "effect");
+    for key in OWN.into_iter().filter(|key| complete || !takes(key)) {
+        let said = members.get_text(key).filter(|word| key == "effect" && !word.is_empty());
         if let Some(word) = said {
             let unknown =
                 || format!("effect must be read, write or destructive, not `{}`", echo(&word));
@@ -121,7 +128,7 @@ fn bounds(cx: &MetaContext<'_>, given: &RawValue) -> Result<(Raw, Bounds), Strin
         }
         members.remove(key);
     }
-    Ok((members.to_raw(), Bounds { effect }))
+    Ok((Cow::Owned(members.to_raw()), Bounds { effect }))
 }
 
 impl Bounds {

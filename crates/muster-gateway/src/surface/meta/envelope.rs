@@ -67,24 +67,33 @@ pub(super) fn text(result: &RawValue) -> Option<String> {
 }
 
 fn enclose(result: &RawObject<'_>, repairs: &[String]) -> Outcome {
-    let failed = result.get("isError").is_some_and(|flag| flag.get() == "true");
+    let is_error = result.get("isError").is_some_and(|flag| flag.get() == "true");
     let mut inner = RawObject::new();
-    inner.set_value("isError", &failed);
+    inner.set("isError", Cow::Borrowed(if is_error { RawValue::TRUE } else { RawValue::FALSE }));
     inner.set_value("content", &<[(); 0]>::default());
     for (key, value) in result.iter().filter(|(key, _)| *key != "isError") {
         inner.set(key, Cow::Borrowed(value));
     }
     let text = inner.to_raw();
-    let mut outer = RawObject::new();
-    outer.set_value("content", &[Text::of(text.get())]);
-    if let Some(structured) = result.get("structuredContent") {
-        outer.set("structuredContent", Cow::Borrowed(structured));
-    }
-    outer.set_value("isError", &failed);
-    if let Some(meta) = meta(result.get("_meta"), repairs) {
-        outer.set("_meta", meta);
-    }
-    Outcome::Raw(outer.to_raw())
+    let meta = meta(result.get("_meta"), repairs);
+    Outcome::Raw(raw(&Envelope {
+        content: [Text::of(text.get())],
+        structured_content: result.get("structuredContent"),
+        is_error,
+        meta: meta.as_deref(),
+    }))
+}
+
+/// The result of `call_tool`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope<'a> {
+    content: [Text<'a>; 1],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<&'a RawValue>,
+    is_error: bool,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a RawValue>,
 }
 
 /// The `_meta` of the tool's result, with ours.

@@ -1,0 +1,246 @@
+//! The definition of an MCP server: its fields as files have them, and as the code reads them.
+
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use muster_core::{
+    connect::{Endpoint, MachineIdentity},
+    fields::{EMPTY, Field, FieldDefault, FieldTable, FieldType, NONE},
+    server_auth::{AuthType, ServerAuth, TeleportAuth},
+};
+use serde::{Deserialize, Serialize};
+
+use super::fields::AUTH;
+
+/// The timeout of a connection attempt when the file sets none.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The transports of MCP, by their names in files.
+pub(super) const TRANSPORTS: &[&str] = &["stdio", "streamable-http", "sse"];
+
+const SECONDS: FieldType = FieldType::Integer { min: 0, max: u32::MAX as i64 };
+
+/// The fields of [`McpServerSpec`].
+pub static SPEC: FieldTable = FieldTable::new(
+    "MCPServerSpec",
+    "MCP server",
+    &[
+        Field::nullable(
+            "type",
+            FieldType::EnumByCheck(TRANSPORTS),
+            FieldDefault::Unset("`stdio` with a `command`, `streamable-http` with a `url`"),
+            "The transport: a child process, streamable HTTP, or the older HTTP+SSE",
+        ),
+        Field::nullable(
+            "toolPrefix",
+            FieldType::String,
+            FieldDefault::Unset("the server's name"),
+            "Replaces the server's name in the names of its tools",
+        ),
+        Field::nullable("description", FieldType::String, EMPTY, "One line about the server"),
+        Field::nullable(
+            "autoStart",
+            FieldType::Boolean,
+            FieldDefault::Unset("`false`; `true` in the short form"),
+            "Whether the server is connected when the gateway starts, and when its file is added",
+        ),
+        Field::nullable("command", FieldType::String, EMPTY, "The program to run (`stdio`)"),
+        Field::nullable(
+            "args",
+            FieldType::List(&FieldType::Scalar),
+            NONE,
+            "Arguments of the program (`stdio`)",
+        ),
+        Field::nullable("url", FieldType::String, EMPTY, "The address (`streamable-http`, `sse`)"),
+        Field::nullable(
+            "env",
+            FieldType::Map(&FieldType::Scalar),
+            NONE,
+            "Variables added to the environment of the program (`stdio`)",
+        ),
+        Field::nullable(
+            "headers",
+            FieldType::Map(&FieldType::Scalar),
+            NONE,
+            "HTTP headers sent with every request (`streamable-http`, `sse`)",
+        ),
+        Field::nullable(
+            "timeout",
+            SECONDS,
+            FieldDefault::Json("30"),
+            "Timeout of a connection attempt, in seconds; `0` selects the default",
+        ),
+        Field::nullable(
+            "callTimeout",
+            SECONDS,
+            FieldDefault::Unset("no limit"),
+            "Timeout of a call, in seconds; `0` is no limit",
+        ),
+        Field::nullable(
+            "auth",
+            FieldType::Object(&AUTH),
+            NONE,
+            "How the gateway authenticates to the server (`streamable-http`, `sse`)",
+        ),
+    ],
+);
+
+/// How an MCP server is reached. Each field has a row in [`SPEC`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct McpServerSpec {
+    /// Its transport.
+    #[serde(rename = "type")]
+    pub kind: ServerType,
+    /// Whether it is connected when the gateway starts.
+    pub auto_start: bool,
+    /// Replaces its name in the names of its tools; empty for none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub tool_prefix: String,
+    /// One line about it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub description: String,
+    /// The program of a local server.
+    #[serde(skip_serializing_if = "is_default")]
+    pub command: String,
+    /// Its arguments.
+    #[serde(skip_serializing_if = "is_default")]
+    pub args: Vec<String>,
+    /// Variables added to its environment.
+    #[serde(skip_serializing_if = "is_default")]
+    pub env: IndexMap<String, String>,
+    /// The address of a remote server.
+    #[serde(skip_serializing_if = "is_default")]
+    pub url: String,
+    /// HTTP headers sent with every request.
+    #[serde(skip_serializing_if = "is_default")]
+    pub headers: IndexMap<String, String>,
+    /// Timeout of a connection attempt in seconds; zero for the default.
+    #[serde(skip_serializing_if = "is_default")]
+    pub timeout: u32,
+    /// Timeout of a call in seconds; zero for none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub call_timeout: u32,
+    /// How the gateway authenticates to it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub auth: Option<ServerAuth>,
+}
+
+/// The transports of MCP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServerType {
+    /// A child process.
+    #[default]
+    Stdio,
+    /// Streamable HTTP.
+    StreamableHttp,
+    /// HTTP+SSE of 2024-11-05.
+    Sse,
+}
+
+impl ServerType {
+    /// Its name in files.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdio => "stdio",
+            Self::StreamableHttp => "streamable-http",
+            Self::Sse => "sse",
+        }
+    }
+
+    /// Whether it is a child process.
+    pub const fn is_local(self) -> bool {
+        matches!(self, Self::Stdio)
+    }
+}
+
+impl McpServerSpec {
+    /// A spec with defaults for everything but the type.
+    pub fn of(kind: ServerType) -> Self {
+        Self { kind, ..Self::default() }
+    }
+
+    /// The spec of a server at `endpoint`, with defaults for everything else.
+    pub fn at(endpoint: Endpoint) -> Self {
+        match endpoint {
+            Endpoint::Stdio { command, args, env } => Self {
+                command,
+                args,
+                env: env.into_iter().collect(),
+                ..Self::of(ServerType::Stdio)
+            },
+            Endpoint::Http { url, headers } | Endpoint::Mtls { url, headers, .. } => {
+                let headers = headers.into_iter().collect();
+                Self { url, headers, ..Self::of(ServerType::StreamableHttp) }
+            }
+            Endpoint::Sse { url, headers } => {
+                let headers = headers.into_iter().collect();
+                Self { url, headers, ..Self::of(ServerType::Sse) }
+            }
+        }
+    }
+
+    /// The endpoint to connect to.
+    pub fn endpoint(&self) -> Endpoint {
+        let pairs = |map: &IndexMap<String, String>| {
+            map.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+        };
+        match self.kind {
+            ServerType::Stdio => Endpoint::Stdio {
+                command: self.command.clone(),
+                args: self.args.clone(),
+                env: pairs(&self.env),
+            },
+            ServerType::StreamableHttp => {
+                let (url, headers) = (self.url.clone(), pairs(&self.headers));
+                match self.teleport() {
+                    None => Endpoint::Http { url, headers },
+                    Some(teleport) => Endpoint::Mtls {
+                        url,
+                        headers,
+                        identity: match teleport.identity_dir.as_str() {
+                            "" => MachineIdentity::Secret(teleport.identity_secret_name.clone()),
+                            folder => MachineIdentity::Directory(folder.to_owned()),
+                        },
+                        app: teleport.app_name.clone(),
+                    },
+                }
+            }
+            ServerType::Sse => {
+                Endpoint::Sse { url: self.url.clone(), headers: pairs(&self.headers) }
+            }
+        }
+    }
+
+    /// The Teleport identity, if it is reached through Teleport.
+    pub fn teleport(&self) -> Option<&TeleportAuth> {
+        let auth = self.auth.as_ref().filter(|auth| auth.kind == AuthType::Teleport)?;
+        auth.teleport.as_ref()
+    }
+
+    /// The timeout of a connection attempt.
+    pub fn limit(&self) -> Duration {
+        match self.timeout {
+            0 => DEFAULT_TIMEOUT,
+            seconds => Duration::from_secs(seconds.into()),
+        }
+    }
+
+    /// The timeout of a call, if there is one.
+    pub fn call_limit(&self) -> Option<Duration> {
+        (self.call_timeout > 0).then(|| Duration::from_secs(self.call_timeout.into()))
+    }
+
+    /// Whether a server that runs with `self` must be restarted to run with `next`.
+    pub fn needs_restart(&self, next: &Self) -> bool {
+        let essential =
+            |spec: &Self| Self { description: String::new(), auto_start: false, ..spec.clone() };
+        essential(self) != essential(next)
+    }
+}
+
+/// Whether a value is the default, which files leave out.
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

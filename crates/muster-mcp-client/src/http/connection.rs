@@ -1,0 +1,153 @@
+//! One HTTP connection to an upstream, driven by the task that uses it.
+//!
+//! A task of its own for each connection would cost two wake-ups per request. A connection is given to a
+//! task only for a response that outlives its request, such as an event stream.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::{
+    body::Incoming,
+    client::conn::{TrySendError, http1},
+    rt::{Read, Write},
+};
+use tokio_util::task::TaskTracker;
+use tracing::debug;
+
+use super::{pool::Pool, response::read_payload};
+use crate::{
+    error::TransportError,
+    spool::{Payload, Spool},
+};
+
+/// The future that reads and writes a connection, until it is closed.
+type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A connection that carries one request at a time.
+pub(crate) struct HttpConnection {
+    sender: http1::SendRequest<Full<Bytes>>,
+    /// `None` once a task drives the connection, or when it is closed.
+    driver: Option<Driver>,
+}
+
+impl fmt::Debug for HttpConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpConnection").finish_non_exhaustive()
+    }
+}
+
+impl HttpConnection {
+    pub(super) async fn handshake(
+        stream: impl Read + Write + Unpin + Send + 'static,
+    ) -> Result<Self, hyper::Error> {
+        let (sender, connection) = http1::handshake(stream).await?;
+        let driver = Box::pin(async move {
+            if let Err(err) = connection.await {
+                debug!("a connection ended: {err}");
+            }
+        });
+        Ok(Self { sender, driver: Some(driver) })
+    }
+
+    /// Whether the connection is closed, as far as it has been read.
+    pub(super) fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Reads what arrived while the connection was idle; returns whether it is still open.
+    pub(super) fn is_open(&mut self) -> bool {
+        poll_driver(&mut self.driver, &mut Context::from_waker(Waker::noop()));
+        !self.is_closed()
+    }
+
+    /// Waits until the connection can take a request.
+    pub(super) async fn ready(&mut self) -> Result<(), hyper::Error> {
+        let Self { sender, driver } = self;
+        driven(driver, sender.ready()).await
+    }
+
+    pub(super) async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>> {
+        let sent = self.sender.try_send_request(request);
+        driven(&mut self.driver, sent).await
+    }
+
+    /// Lets a task drive the connection from now on.
+    fn detach(&mut self, tasks: &TaskTracker) {
+        if let Some(driver) = self.driver.take() {
+            tasks.spawn(driver);
+        }
+    }
+}
+
+/// Drives a connection while something waits for it.
+async fn driven<T>(driver: &mut Option<Driver>, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        if let Poll::Ready(done) = work.as_mut().poll(cx) {
+            return Poll::Ready(done);
+        }
+        poll_driver(driver, cx);
+        work.as_mut().poll(cx)
+    })
+    .await
+}
+
+fn poll_driver(driver: &mut Option<Driver>, cx: &mut Context<'_>) {
+    if driver.as_mut().is_some_and(|driver| driver.as_mut().poll(cx).is_ready()) {
+        *driver = None;
+    }
+}
+
+/// A response whose body has not been read, and its connection.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(super) response: Response<Incoming>,
+    pub(super) connection: HttpConnection,
+}
+
+impl Exchange {
+    /// The head of the response.
+    pub(crate) const fn head(&self) -> &Response<Incoming> {
+        &self.response
+    }
+
+    /// Reads the whole body and returns the connection to the pool. A long body is spooled if there is a
+    /// spool.
+    pub(crate) async fn read(
+        self,
+        pool: &Pool,
+        spool: Option<&Arc<Spool>>,
+    ) -> Result<Payload, TransportError> {
+        let Self { response, mut connection } = self;
+        let mut body = response.into_body();
+        let payload = driven(&mut connection.driver, read_payload(&mut body, spool)).await?;
+        pool.release(connection);
+        Ok(payload)
+    }
+
+    /// Reads the whole body into memory and returns the connection to the pool.
+    pub(crate) async fn read_in_memory(self, pool: &Pool) -> Result<Bytes, TransportError> {
+        match self.read(pool, None).await? {
+            Payload::Memory(bytes) => Ok(bytes),
+            payload @ Payload::Spooled(_) => payload.into_memory().await,
+        }
+    }
+
+    /// The response to be read later, and the connection to be released then.
+    pub(crate) fn detach(self, tasks: &TaskTracker) -> (Response<Incoming>, HttpConnection) {
+        let Self { response, mut connection } = self;
+        connection.detach(tasks);
+        (response, connection)
+    }
+}
