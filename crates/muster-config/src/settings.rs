@@ -85,7 +85,7 @@ section! {
         mode: AccessMode, "mode", "Mode";
         /// The users who may change the gateway after a login
         operators: Operators, "operators", "Operators";
-        /// The users who may log in, by email address or `ISSUER|SUBJECT`; with the next two, everybody if all are empty
+        /// Email addresses of users who may log in; if this and the next two are empty, everybody may
         allowed_users: Vec<String>, "allowedUsers", "AllowedUsers";
         /// Groups whose members may log in
         allowed_groups: Vec<String>, "allowedGroups", "AllowedGroups";
@@ -101,7 +101,7 @@ section! {
 section! {
     /// Users who may change the gateway.
     Operators {
-        /// Email addresses, or `ISSUER|SUBJECT`
+        /// Email addresses, or issuers and subjects joined by a vertical bar
         users: Vec<String>, "users", "Users";
         /// Groups at the identity provider
         groups: Vec<String>, "groups", "Groups";
