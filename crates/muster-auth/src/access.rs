@@ -61,14 +61,13 @@ pub struct AccessOptions {
 pub struct AccessControl {
     options: AccessOptions,
     operator: Option<Secret>,
-    own_user: u32,
 }
 
 impl AccessControl {
     /// Admits by these rules, and operators by the token in their file.
     pub fn new(options: AccessOptions, operator: Option<&OperatorFile>) -> Self {
         let operator = operator.map(|file| file.token().clone());
-        Self { options, operator, own_user: geteuid().as_raw() }
+        Self { options, operator }
     }
 
     /// The role of a caller that proves nothing beyond being let in.
@@ -125,11 +124,11 @@ impl AccessControl {
             return Ok(Admission::default());
         }
         match peer.user(peer_user::lookup) {
-            Some(user) if user == self.own_user || user == ROOT => Ok(Admission::default()),
+            Some(_) if is_own_user(peer) => Ok(Admission::default()),
             Some(user) => Err(Box::new(forbidden(&format!(
                 "this gateway serves the processes of user {} on this machine, and this one belongs to user {user}. \
                  Ask its operator for a token (`muster token create`), or for `access.mode: open` in its config.yaml",
-                self.own_user
+                geteuid().as_raw()
             )))),
             None => Err(Box::new(forbidden(
                 "this gateway serves the processes of its own user on this machine, and the system does not say whose \
@@ -147,6 +146,12 @@ impl Authenticator for AccessControl {
     ) -> BoxFuture<'a, Result<Admission, Response<Bytes>>> {
         Box::pin(self.admit(headers, peer))
     }
+}
+
+/// Whether the process at the other end of a loopback connection belongs to the gateway's own user, or to root.
+pub fn is_own_user(peer: &Peer) -> bool {
+    let user = peer.user(peer_user::lookup);
+    user.is_some_and(|user| user == geteuid().as_raw() || user == ROOT)
 }
 
 /// The static token that a request presents.

@@ -80,6 +80,8 @@ pub struct OAuthClientOptions {
     pub policy: AddressPolicy,
     /// The gateway's own logins, by which a login link is bound to the browser of its owner.
     pub browser_logins: Option<AuthServer>,
+    /// Whether browsers on this machine must belong to the gateway's own user, where it requires no logins.
+    pub own_browsers_only: bool,
 }
 
 impl OAuthClientOptions {
@@ -98,6 +100,7 @@ impl OAuthClientOptions {
             scopes: DEFAULT_SCOPES.to_owned(),
             policy: if local { AddressPolicy::Loopback } else { AddressPolicy::Public },
             browser_logins: None,
+            own_browsers_only: false,
         }
     }
 

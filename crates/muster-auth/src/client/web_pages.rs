@@ -12,7 +12,7 @@ use muster_core::{
 use serde::Serialize;
 
 use super::{OAuthClient, login_flow::LoginResult, login_link::START_PATH};
-use crate::{oauth::CallbackParams, page};
+use crate::{access::is_own_user, oauth::CallbackParams, page};
 
 /// The web pages of an [`OAuthClient`].
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl credentials::WebPages for OAuthClientPages {
     fn respond<'a>(
         &'a self,
         request: Request<Bytes>,
-        _: &'a Peer,
+        peer: &'a Peer,
     ) -> BoxFuture<'a, Response<Bytes>> {
         Box::pin(async move {
             if request.method() != Method::GET {
@@ -55,6 +55,10 @@ impl credentials::WebPages for OAuthClientPages {
                 START_PATH => return self.start(request.headers(), query).await,
                 path if path != self.0.options.callback_path => return self.document(),
                 _ => (),
+            }
+            if self.0.options.own_browsers_only && peer.ip().is_loopback() && !is_own_user(peer) {
+                let text = "This browser belongs to another user of the machine than the gateway.";
+                return page::message(StatusCode::FORBIDDEN, "Not your gateway", text);
             }
             let params = CallbackParams::parse(query).unwrap_or_default();
             let refusal = self.refuse_callback(request.headers(), params.state.as_deref()).await;

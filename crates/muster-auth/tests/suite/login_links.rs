@@ -13,7 +13,7 @@ use muster_auth::{
 use muster_core::{
     backend::BoxFuture,
     call::Owner,
-    credentials::{Principal, WebPages as _},
+    credentials::{Peer, Principal, WebPages as _},
     logins::{LoginError, LoginObserver, LoginSubject, ProtectedServer},
 };
 use muster_net::{AddressPolicy, HttpClient, TrustStore};
@@ -155,6 +155,27 @@ async fn a_static_token_has_no_browser() {
         identity: None,
     });
     assert!(matches!(links.begin(&principal).await, Err(LoginError::Refused(_))));
+}
+
+#[tokio::test]
+async fn without_logins_a_browser_of_another_user_of_the_machine_is_refused() {
+    let options = OAuthClientOptions {
+        own_browsers_only: true,
+        ..OAuthClientOptions::new("http://localhost:8090")
+    };
+    let clock = Clock::system();
+    let vault = Vault::new(Arc::new(MemoryStore::new(clock.clone())), None);
+    let http = HttpClient::new(Arc::new(TrustStore::system()));
+    let client = OAuthClient::new(options, http, vault, clock);
+    let local = "127.0.0.1:5".parse().unwrap();
+    // 400: the state of the callback is not known.
+    for (user, expected) in [(Some(0), 400), (Some(u32::MAX - 1), 403), (None, 403)] {
+        let peer = Peer::new(local, local);
+        assert_eq!(peer.user(|_, _| user), user);
+        let request = Request::get("/oauth/proxy/callback?state=x&code=y").body(Bytes::new());
+        let page = client.pages().respond(request.unwrap(), &peer).await;
+        assert_eq!(page.status(), expected, "{user:?}");
+    }
 }
 
 #[tokio::test]

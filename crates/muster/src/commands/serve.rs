@@ -55,8 +55,8 @@ use tokio::{
 };
 use tracing::level_filters::LevelFilter;
 
-pub(crate) use self::{args::Serve, flags::LoginFlags};
 use self::{access::AccessRules, args::SurfaceArg, logout::Logout};
+pub(crate) use self::{args::Serve, flags::LoginFlags};
 use crate::{bundled, error::CommandError, listen, log, process};
 
 /// How long requests may take to finish once the gateway is asked to stop.

@@ -13,7 +13,11 @@ use serde::Serialize;
 
 use crate::{
     error::CommandError,
-    output::{self, Format, Printer, grid::Grid},
+    output::{
+        self, Format, Printer,
+        format::{OutputFormat, OutputStyle},
+        table::Table,
+    },
 };
 
 /// Manage tokens for clients that cannot log in
@@ -128,7 +132,8 @@ fn list(file: &TokenFile, output: Format) -> Result<(), CommandError> {
     if tokens.is_empty() {
         return printer.line("No tokens. Create one with `muster token create NAME`.");
     }
-    let mut grid = Grid::new(&["name", "role", "toolset", "created", "expires"]);
+    let style = OutputStyle { format: OutputFormat::Table, headings: true };
+    let mut table = Table::new(["name", "role", "toolset", "created", "expires"], style);
     for token in tokens {
         let expires = match (token.expires, token.expired) {
             (None, _) => "never".to_owned(),
@@ -136,9 +141,9 @@ fn list(file: &TokenFile, output: Format) -> Result<(), CommandError> {
             (Some(moment), true) => format!("{moment} (expired)"),
         };
         let toolset = token.toolset.unwrap_or_else(|| "-".to_owned());
-        grid.row([token.name, token.role.to_owned(), toolset, token.created, expires]);
+        table.row([token.name, token.role.to_owned(), toolset, token.created, expires]);
     }
-    printer.line(&grid.text())
+    printer.line(&table.text())
 }
 
 fn revoke(file: &TokenFile, name: &str) -> Result<(), CommandError> {

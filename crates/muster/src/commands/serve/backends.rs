@@ -56,6 +56,7 @@ pub(super) fn of(
         document_path: or(&config.cimd.path, &defaults.document_path),
         scopes: or(&config.cimd.scopes, &defaults.scopes),
         policy,
+        own_browsers_only: logins.is_none() && mode == AccessMode::Private,
         browser_logins: logins.filter(|logins| binds_links(config, logins, mode)).cloned(),
         ..defaults
     };
